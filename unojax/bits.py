@@ -1,0 +1,214 @@
+"""Sets of cards as four 32-bit words, and the few primitives that the rules are written over.
+
+Word c holds the 27 slots of colour c in the layout of `unojax.cards`, so packing a canonical one-hot is a change of container and nothing
+else. Within a word, bits 0..12 are first copies, bits 13..24 second copies of ranks 1..12, bit 25 a Wild, bit 26 a Wild+4.
+
+Two kinds of sets live in words. A *canonical* set is a packed canonical one-hot. A set of *labelled* cards may hold any physical card, e.g. the
+second copy of red 5 without the first; `canonical` forgets which copies they are. A set of *options* uses bits 0..12, 25 and 26 of word c for
+the 15 ranks that can be played with colour c declared: the 60 play actions.
+
+Every function is elementwise over arrays of any one shape (a scalar per word for one game, `[B]` for a batch), branch-free, and
+exact; `vmap` is never needed.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.typing import ArrayLike
+
+from unojax import cards
+
+Words = tuple[Array, Array, Array, Array]
+"""uint32[...] each: a set of cards, one word per colour."""
+
+FIRST_COPIES: Final = np.uint32(0x0000_1FFF)
+SECOND_COPIES: Final = np.uint32(0x01FF_E000)
+COLORED: Final = FIRST_COPIES | SECOND_COPIES
+WILD_BIT: Final = np.uint32(1 << 25)
+WILD_DRAW_FOUR_BIT: Final = np.uint32(1 << 26)
+WILDS: Final = WILD_BIT | WILD_DRAW_FOUR_BIT
+ACTION_RANKS: Final = np.uint32(0b111 << cards.SKIP)
+ALL_SLOTS: Final = np.uint32((1 << cards.SLOTS_PER_COLOR) - 1)
+
+_HAS_SECOND_COPY: Final = np.uint32(0x0000_1FFE)
+_SECOND_SHIFT: Final = np.uint32(12)
+_SLOT_BITS: Final = np.left_shift(np.uint32(1), np.arange(cards.SLOTS_PER_COLOR, dtype=np.uint32))
+
+
+def pack(onehot: ArrayLike) -> Words:
+    """`bool[..., 108] -> ` four `uint32[...]`."""
+    onehot = jnp.asarray(onehot)
+    blocks = onehot.reshape(*onehot.shape[:-1], cards.NUM_COLORS, cards.SLOTS_PER_COLOR)
+    words = jnp.where(blocks, _SLOT_BITS, np.uint32(0)).sum(-1, dtype=jnp.uint32)
+    return words[..., 0], words[..., 1], words[..., 2], words[..., 3]
+
+
+def unpack(words: Words) -> Array:
+    """Four `uint32[...] -> bool[..., 108]`, the inverse of `pack`."""
+    blocks = (jnp.stack(words, -1)[..., None] & _SLOT_BITS) != 0
+    return blocks.reshape(*blocks.shape[:-2], cards.NUM_CARDS)
+
+
+def static_words(onehot: np.ndarray) -> tuple[np.uint32, np.uint32, np.uint32, np.uint32]:
+    """`pack` on the host, for constants: `bool[108]` to four NumPy scalars."""
+    words = np.where(onehot.reshape(cards.NUM_COLORS, -1), _SLOT_BITS, np.uint32(0)).sum(-1, dtype=np.uint32)
+    return words[0], words[1], words[2], words[3]
+
+
+def empty(like: Array) -> Words:
+    """The empty set, with the shape of `like`."""
+    zero = jnp.zeros_like(like, jnp.uint32)
+    return zero, zero, zero, zero
+
+
+def count(words: Words) -> Array:
+    """uint32[...]: number of cards in the set."""
+    w0, w1, w2, w3 = map(lax.population_count, words)
+    return (w0 + w1) + (w2 + w3)
+
+
+def any_of(words: Words) -> Array:
+    """uint32[...]: the four words or-ed; nonzero if the set is not empty."""
+    return (words[0] | words[1]) | (words[2] | words[3])
+
+
+def where(condition: Array, if_true: Words, if_false: Words) -> Words:
+    """Select between two sets lane by lane."""
+    return map_words(lambda x, y: jnp.where(condition, x, y), if_true, if_false)
+
+
+def map_words(fn, *sets: Words) -> Words:
+    """Apply a function of words to each of the four in turn."""
+    w0, w1, w2, w3 = (fn(*words) for words in zip(*sets, strict=True))
+    return w0, w1, w2, w3
+
+
+def rank_bit(rank: Array) -> Array:
+    """uint32[...]: the option bit of a rank 0..14."""
+    return jnp.uint32(1) << jnp.where(rank < cards.WILD, rank, rank + _SECOND_SHIFT)
+
+
+def rank_at(position: Array) -> Array:
+    """Rank 0..14 of the card at a bit position 0..26 of any word; the inverse of `rank_bit` up to the copy."""
+    return jnp.where(position >= cards.WILD, position - _SECOND_SHIFT, position)
+
+
+def both_copies(bit: Array) -> Array:
+    """A first-copy bit together with the bit of its second copy, where there is one."""
+    return bit | ((bit & _HAS_SECOND_COPY) << _SECOND_SHIFT)
+
+
+def types(words: Words) -> Words:
+    """The options a set of labelled cards offers: per colour, the ranks held in any copy; a held Wild shows in all four words."""
+    wilds = any_of(words) & WILDS
+    return map_words(lambda w: ((w | ((w & SECOND_COPIES) >> _SECOND_SHIFT)) & FIRST_COPIES) | wilds, words)
+
+
+def playable(hand: Words, color: Array, rank: Array) -> Words:
+    """The options that a hand allows on a top card: colour or rank matches, or the card is Wild or Wild+4.
+
+    Args:
+        hand: labelled or canonical set of cards.
+        color: active colour 0..3.
+        rank: rank 0..14 of the top card; a wild top matches no rank.
+    """
+    same_rank = rank_bit(rank) & FIRST_COPIES
+    o0, o1, o2, o3 = (
+        options & (jnp.where(color == c, FIRST_COPIES, same_rank) | WILDS) for c, options in enumerate(types(hand))
+    )
+    return o0, o1, o2, o3
+
+
+def canonical(words: Words) -> Words:
+    """Forget which copies a set of labelled cards holds: the packed canonical one-hot of the same multiset."""
+    num_wild = _count_bit(words, WILD_BIT)
+    num_wild_draw_four = _count_bit(words, WILD_DRAW_FOUR_BIT)
+
+    def one_color(color: int, w: Array) -> Array:
+        first, second = w & FIRST_COPIES, (w & SECOND_COPIES) >> _SECOND_SHIFT
+        # A colour's 0 has no second copy, so `second` never has bit 0.
+        return (first | second) | ((first & second) << _SECOND_SHIFT) | _wild_bits(color, num_wild, num_wild_draw_four)
+
+    w0, w1, w2, w3 = (one_color(c, w) for c, w in enumerate(words))
+    return w0, w1, w2, w3
+
+
+def merge(a: Words, b: Words) -> Words:
+    """Multiset sum of two canonical sets, canonical; exact as long as no type exceeds its copies."""
+    num_wild = _count_bit(a, WILD_BIT) + _count_bit(b, WILD_BIT)
+    num_wild_draw_four = _count_bit(a, WILD_DRAW_FOUR_BIT) + _count_bit(b, WILD_DRAW_FOUR_BIT)
+
+    def one_color(color: int, x: Array, y: Array) -> Array:
+        both = (x & y & _HAS_SECOND_COPY) << _SECOND_SHIFT
+        return ((x | y) & COLORED) | both | _wild_bits(color, num_wild, num_wild_draw_four)
+
+    w0, w1, w2, w3 = (one_color(c, x, y) for c, (x, y) in enumerate(zip(a, b, strict=True)))
+    return w0, w1, w2, w3
+
+
+def _count_bit(words: Words, bit: np.uint32) -> Array:
+    w0, w1, w2, w3 = ((w & bit != 0).astype(jnp.uint32) for w in words)
+    return (w0 + w1) + (w2 + w3)
+
+
+def _wild_bits(color: int, num_wild: Array, num_wild_draw_four: Array) -> Array:
+    return jnp.where(num_wild > color, WILD_BIT, np.uint32(0)) | jnp.where(
+        num_wild_draw_four > color, WILD_DRAW_FOUR_BIT, np.uint32(0)
+    )
+
+
+def word_at(words: Words, index: Array) -> Array:
+    """`words[index]` for a traced index 0..3."""
+    return jnp.where(index < 2, jnp.where(index == 0, words[0], words[1]), jnp.where(index == 2, words[2], words[3]))
+
+
+def one_copy(words: Words, color: Array, rank: Array) -> tuple[Array, Array]:
+    """Where a set of labelled cards holds its lowest copy of a type: (word index, bit); bit 0 if it holds none.
+
+    Args:
+        words: labelled or canonical set.
+        color: colour 0..3 of the type; ignored for Wild and Wild+4, which are looked for in all four words.
+        rank: rank 0..14.
+    """
+    copies = map_words(lambda w: w & both_copies(rank_bit(rank)), words)
+    c0, c1, c2 = copies[0] != 0, copies[1] != 0, copies[2] != 0
+    first = jnp.where(c0 | c1, jnp.where(c0, 0, 1), jnp.where(c2, 2, 3)).astype(jnp.uint32)
+    index = jnp.where(rank >= cards.WILD, first, color)
+    word = word_at(copies, index)
+    return index, word & (~word + np.uint32(1))
+
+
+def uniform_below(bits: Array, n: Array) -> Array:
+    """floor(bits * n / 2^32) exactly, for `bits` uniform in uint32 and n < 2^16: an index that is uniform on 0..n-1.
+
+    No value's probability differs from 1/n by more than 2^-32, that is by a relative n / 2^32 (2.5e-8 for n = 108).
+    """
+    low = (bits & np.uint32(0xFFFF)) * n
+    return ((bits >> 16) * n + (low >> 16)) >> 16
+
+
+def choose(words: Words, bits: Array) -> tuple[Array, Array]:
+    """A uniformly random element of a set: (word index 0..3, bit position 0..26), for random `bits`.
+
+    The r-th set bit is found by counting: first the word, then a binary search on the popcount of its lower part. The answer for an empty
+    set is meaningless but in range.
+    """
+    n0, n1, n2, n3 = map(lax.population_count, words)
+    end0, end1, end2 = n0, n0 + n1, n0 + n1 + n2
+    r = uniform_below(bits, end2 + n3)
+    after0, after1, after2 = r >= end0, r >= end1, r >= end2
+    index = after0.astype(jnp.uint32) + after1.astype(jnp.uint32) + after2.astype(jnp.uint32)
+    zero = np.uint32(0)
+    r = r - jnp.where(after1, jnp.where(after2, end2, end1), jnp.where(after0, end0, zero))
+    word = word_at(words, index)
+    position = jnp.zeros_like(word)
+    for width in (16, 8, 4, 2, 1):
+        below = lax.population_count((word >> position) & np.uint32((1 << width) - 1))
+        beyond = r >= below
+        position = position + jnp.where(beyond, np.uint32(width), zero)
+        r = r - jnp.where(beyond, below, zero)
+    return index, jnp.minimum(position, np.uint32(cards.SLOTS_PER_COLOR - 1))

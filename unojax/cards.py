@@ -1,0 +1,115 @@
+"""The 108 cards: types, copies, slots, and the canonical one-hot encoding of a set of cards.
+
+There are 54 card *types* (`colour * 13 + rank`, then Wild and Wild+4) and 108 cards. Copies of a type cannot be told
+apart, so a set of cards is a multiset of types. It is stored as a **canonical one-hot** `bool[108]`: slot `s` stands for copy
+number `COPY_OF_SLOT[s]` of type `TYPE_OF_SLOT[s]` and is set if and only if the multiset holds more than that many copies. Equal multisets
+are therefore equal arrays.
+
+The slots are laid out as four blocks of 27, one for each colour, which is also the layout of the four packed 32-bit words in
+`unojax.bits`:
+
+    offset  0..12   first copy of ranks 0..12 of the colour
+    offset 13..24   second copy of ranks 1..12 (there is only one 0)
+    offset 25       one of the four Wild cards
+    offset 26       one of the four Wild+4 cards
+
+The tables are NumPy arrays, so importing this module starts no JAX backend.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+
+NUM_COLORS: Final = 4
+NUM_RANKS: Final = 15
+NUM_TYPES: Final = 54
+NUM_CARDS: Final = 108
+SLOTS_PER_COLOR: Final = 27
+
+RED, YELLOW, BLUE, GREEN = range(NUM_COLORS)
+COLOR_NAMES: Final = ("red", "yellow", "blue", "green")
+COLOR_LETTERS: Final = "RYBG"
+
+SKIP: Final = 10
+REVERSE: Final = 11
+DRAW_TWO: Final = 12
+WILD: Final = 13
+WILD_DRAW_FOUR: Final = 14
+NUM_COLORED_RANKS: Final = 13
+RANK_NAMES: Final = ("0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "S", "R", "+2", "W", "W+4")
+
+WILD_TYPE: Final = 52
+WILD_DRAW_FOUR_TYPE: Final = 53
+
+NUM_ACTIONS: Final = 61
+"""Actions 0..59 are `declared_colour * 15 + rank`; action 60 is `DRAW`."""
+DRAW: Final = 60
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array
+
+
+COLOR_OF_TYPE: Final = _read_only(np.array([t // 13 if t < 52 else -1 for t in range(NUM_TYPES)], np.int8))
+"""int8[54]: colour of each type, -1 for Wild and Wild+4."""
+RANK_OF_TYPE: Final = _read_only(np.array([t % 13 if t < 52 else t - 39 for t in range(NUM_TYPES)], np.int8))
+"""int8[54]: rank 0..14 of each type."""
+COPIES: Final = _read_only(np.array([4 if r >= WILD else 1 if r == 0 else 2 for r in RANK_OF_TYPE], np.int8))
+"""int8[54]: how many cards of each type the full deck holds."""
+TYPE_NAMES: Final = tuple(
+    RANK_NAMES[r] if c < 0 else COLOR_LETTERS[c] + RANK_NAMES[r]
+    for c, r in zip(COLOR_OF_TYPE.tolist(), RANK_OF_TYPE.tolist(), strict=True)
+)
+"""Name of each type in the card notation: `R5`, `YS`, `BR`, `G+2`, `W`, `W+4`."""
+
+
+def _slot_tables() -> tuple[np.ndarray, np.ndarray]:
+    types, copies = [], []
+    for color in range(NUM_COLORS):
+        types += [color * 13 + rank for rank in range(13)] + [color * 13 + rank for rank in range(1, 13)]
+        copies += [0] * 13 + [1] * 12
+        types += [WILD_TYPE, WILD_DRAW_FOUR_TYPE]
+        copies += [color, color]
+    return np.array(types, np.int8), np.array(copies, np.int8)
+
+
+TYPE_OF_SLOT, COPY_OF_SLOT = map(_read_only, _slot_tables())
+"""int8[108] each: the card type a slot stands for, and the copy number (from 0) within that type."""
+
+
+def _slots_of_type() -> np.ndarray:
+    table = np.full((NUM_TYPES, 4), NUM_CARDS, np.int32)
+    for slot, (card_type, copy) in enumerate(zip(TYPE_OF_SLOT, COPY_OF_SLOT, strict=True)):
+        table[card_type, copy] = slot
+    return table
+
+
+SLOTS_OF_TYPE: Final = _read_only(_slots_of_type())
+"""int32[54, 4]: slots of each type's copies in order; 108 (no slot) past the last copy."""
+
+
+def counts(onehot: ArrayLike) -> Array:
+    """Copies of each type in a set of cards: `bool[..., 108] -> int8[..., 54]`."""
+    slots = jnp.asarray(onehot).at[..., SLOTS_OF_TYPE].get(mode="fill", fill_value=False)
+    return slots.sum(-1, dtype=jnp.int8)
+
+
+def onehot(counts: ArrayLike) -> Array:
+    """Canonical one-hot of a multiset: `int[..., 54] -> bool[..., 108]`.
+
+    A count above the type's number of copies has no slot to go to; `counts(onehot(c))` then differs from `c`. Host code that takes
+    counts from a user checks them first.
+    """
+    return jnp.asarray(counts)[..., TYPE_OF_SLOT] > COPY_OF_SLOT
+
+
+def type_of(color: ArrayLike, rank: ArrayLike) -> Array:
+    """Card type of a rank and its (own or declared) colour; the colour of a Wild or Wild+4 is ignored. int32."""
+    rank = jnp.asarray(rank, jnp.int32)
+    return jnp.where(rank >= WILD, rank + 39, jnp.asarray(color, jnp.int32) * 13 + rank)

@@ -1,0 +1,316 @@
+"""The game as pure functions of one unbatched `State`: `init`, `legal_mask`, `step`. Batch them with `vmap`.
+
+The rules themselves are in `unojax.table`; this module converts at the border, checks actions, and adds what belongs to an
+episode: rewards, truncation, errors.
+"""
+
+from __future__ import annotations
+
+import enum
+from functools import partial
+from typing import Final
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+from jax import Array, lax
+from jax.experimental import checkify
+from jax.typing import ArrayLike
+
+from unojax import bits, cards, table
+from unojax.rules import Rules
+from unojax.table import Picked, Table
+
+NO_ACTION: Final = -1
+"""`last_action` before the first step."""
+NO_WINNER: Final = -1
+"""`winner` of an unfinished, truncated or drawn game."""
+
+_MAX_DRAW: Final = 4
+
+
+class Error(enum.IntFlag):
+    """Bits of `State.error`. They stay set once they are."""
+
+    ILLEGAL_ACTION = 1
+    """The action exists but was not legal."""
+    ACTION_OUT_OF_RANGE = 2
+    """The action was not in 0..60."""
+
+
+@struct.dataclass
+class State:
+    """One game. All sets of cards are canonical one-hots (see `unojax.cards`).
+
+    Attributes:
+        hands: bool[2, 108] cards held by each player. Each row is hidden from the other player.
+        deck: bool[108] cards left to draw, a multiset without order. Hidden from both players.
+        pile: bool[108] cards played, the top card among them.
+        top_rank: int8[] rank 0..14 of the top card.
+        color: int8[] active colour 0..3: the top card's, or the one declared with it.
+        current_player: int8[] who moves next, 0 or 1. At the end of a game: who moved last.
+        penalty: int8[] cards the mover must draw for a +2 or Wild+4: 0, 2 or 4.
+        terminated: bool[] the game is over.
+        truncated: bool[] the game was cut off by `Rules.max_steps` before it was over.
+        winner: int8[] 0 or 1; -1 while there is none, and in a drawn game.
+        rewards: float32[2] each player's reward for the last step.
+        step_count: int32[] steps so far: plays and draws, a draw of several cards being one.
+        error: uint8[] bits of `Error`; 0 = every action so far was legal.
+        last_action: int8[] the last legal action, -1 at the start.
+    """
+
+    hands: Array
+    deck: Array
+    pile: Array
+    top_rank: Array
+    color: Array
+    current_player: Array
+    penalty: Array
+    terminated: Array
+    truncated: Array
+    winner: Array
+    rewards: Array
+    step_count: Array
+    error: Array
+    last_action: Array
+
+    @property
+    def top_type(self) -> Array:
+        """int32[]: card type 0..53 of the top card."""
+        return cards.type_of(self.color, self.top_rank)
+
+    @property
+    def is_over(self) -> Array:
+        """bool[]: terminated or truncated."""
+        return self.terminated | self.truncated
+
+
+def init(key: Array, *, rules: Rules = Rules()) -> State:
+    """Deal a new game.
+
+    Args:
+        key: consumed by the deal and by what of the start is random.
+        rules: static.
+    """
+    num_nodes = 2 * rules.hand_size + 1
+    words = jax.random.bits(key, (num_nodes + 1,))
+
+    def deal_one(dealt: Table, word: Array) -> tuple[Table, None]:
+        node = table.find_node(dealt, rules)
+        pick = Picked(*bits.choose(node.deck, word))
+        return table.advance(dealt, node, pick, words[-1], rules)[0], None
+
+    dealt, _ = lax.scan(deal_one, table.new_table(jnp.uint32(0), rules), words[:-1])
+    return from_table(
+        dealt,
+        rewards=jnp.zeros(2, jnp.float32),
+        truncated=jnp.bool_(False),
+        step_count=jnp.int32(0),
+        error=jnp.uint8(0),
+        last_action=jnp.int8(NO_ACTION),
+        rules=rules,
+    )
+
+
+def legal_mask(state: State, *, rules: Rules = Rules()) -> Array:
+    """The legal actions of the player to move: bool[61]. Exactly {DRAW} if drawing is forced; all True when the game is over.
+
+    A finished game accepts every action and ignores it, so that normalising a policy over the mask never divides by zero.
+    """
+    del rules
+    return hand_legal_mask(
+        jnp.where(state.current_player == 0, state.hands[0], state.hands[1]),
+        state.color,
+        state.top_rank,
+        state.penalty,
+    ) | (state.is_over)
+
+
+def hand_legal_mask(hand: Array, color: Array, top_rank: Array, penalty: Array) -> Array:
+    """The legal actions of a player to move who holds `hand` (bool[108]), in an unfinished game: bool[61]."""
+    options = bits.playable(bits.pack(hand), color.astype(jnp.uint32), top_rank.astype(jnp.uint32))
+    plays = options_to_mask(options) & (penalty == 0)
+    return jnp.append(plays, ~plays.any())
+
+
+def options_to_mask(options: bits.Words) -> Array:
+    """Packed options (see `unojax.bits`) as `bool[60]` over the play actions."""
+    rank_bits = bits.rank_bit(np.arange(cards.NUM_RANKS, dtype=np.uint32))
+    return ((jnp.stack(options)[:, None] & rank_bits) != 0).reshape(-1)
+
+
+def mask_to_options(mask: Array) -> bits.Words:
+    """The play actions of a `bool[60]` or `bool[61]` mask as packed options, the inverse of `options_to_mask`."""
+    rank_bits = bits.rank_bit(np.arange(cards.NUM_RANKS, dtype=np.uint32))
+    words = jnp.where(mask[: cards.DRAW].reshape(cards.NUM_COLORS, -1), rank_bits, np.uint32(0)).sum(-1, dtype=jnp.uint32)
+    return words[0], words[1], words[2], words[3]
+
+
+def step(state: State, action: ArrayLike, key: Array, *, rules: Rules = Rules()) -> State:
+    """Play one action.
+
+    Args:
+        state: the game.
+        action: integer scalar in 0..60. One that is out of range or illegal changes nothing but `error` and the rewards (0).
+        key: consumed by draws only.
+        rules: static.
+
+    Returns:
+        The game after the action. A finished game stays as it is, with zero rewards.
+    """
+    return _step(state, action, RandomPicker(key), rules)
+
+
+class RandomPicker:
+    """Picks the cards drawn in a step uniformly at random."""
+
+    def __init__(self, key: Array):
+        self._words = jax.random.bits(key, (1 + _MAX_DRAW,))
+
+    def __call__(self, index: Array, deck: bits.Words) -> tuple[Array, Array]:
+        return bits.choose(deck, self._words[index])
+
+
+class GivenCards:
+    """Picks the cards drawn in a step from a set of cards that must be drawn, one after the other."""
+
+    def __init__(self, drawn: bits.Words):
+        self._drawn = drawn
+
+    def __call__(self, index: Array, deck: bits.Words) -> tuple[Array, Array]:
+        del index
+        wanted = bits.map_words(lambda a, b: a & b, self._drawn, deck)
+        return bits.choose(wanted, jnp.uint32(0))
+
+
+def _step(state: State, action: ArrayLike, pick_card: RandomPicker | GivenCards, rules: Rules) -> State:
+    action = jnp.asarray(action)
+    chex.assert_rank(action, 0)
+    chex.assert_type(action, int)
+    in_range = (action >= 0) & (action < cards.NUM_ACTIONS)
+    action = jnp.where(in_range, action, cards.DRAW).astype(jnp.uint32)
+    is_legal = in_range & legal_mask(state, rules=rules)[action]
+    is_live = ~state.is_over
+    applies = is_legal & is_live
+
+    played_rank = action % cards.NUM_RANKS
+    played = Picked(action // cards.NUM_RANKS, lax.population_count(bits.rank_bit(played_rank) - np.uint32(1)))
+
+    def micro_step(index: int, carry: tuple[Table, Array]) -> tuple[Table, Array]:
+        current, under_way = carry
+        node = table.find_node(current, rules)
+        word, position = pick_card(index, node.deck)
+        pick = Picked(
+            jnp.where(node.is_decision, played.word, word), jnp.where(node.is_decision, played.position, position)
+        )
+        after, move = table.advance(current, node, pick, jnp.uint32(0), rules)
+        goes_on = (after.unpack_meta().to_draw > 0) | table.is_reshuffle(move)
+        after = jax.tree.map(partial(jnp.where, under_way), after, current)
+        return after, under_way & goes_on
+
+    # A reshuffle and up to four cards: at most five nodes in a step.
+    after, _ = lax.fori_loop(0, 1 + _MAX_DRAW, micro_step, (to_table(state), applies))
+
+    step_count = state.step_count + applies
+    terminated = after.unpack_meta().phase > table.PLAY
+    truncated = state.truncated
+    if rules.max_steps is not None:
+        truncated = truncated | (applies & ~terminated & (step_count >= rules.max_steps))
+    error = jnp.where(in_range, jnp.where(is_legal, 0, Error.ILLEGAL_ACTION), Error.ACTION_OUT_OF_RANGE)
+    return from_table(
+        after,
+        rewards=jnp.where(applies, _rewards(after, rules), jnp.float32(0)),
+        truncated=truncated,
+        step_count=step_count,
+        error=state.error | jnp.where(is_live, error, 0).astype(jnp.uint8),
+        last_action=jnp.where(applies, action.astype(jnp.int8), state.last_action),
+        rules=rules,
+    )
+
+
+def _rewards(after: Table, rules: Rules) -> Array:
+    """float32[2]: +1 / -1 / 0 for a win, loss, draw; minus the step penalty for a step that does not end the game."""
+    phase = after.unpack_meta().phase
+    won = jnp.where(phase == table.OVER_WON_BY_0, 1.0, jnp.where(phase == table.OVER_WON_BY_1, -1.0, 0.0))
+    at_end = jnp.stack([won, -won])
+    return jnp.where(phase > table.PLAY, at_end, -rules.step_penalty).astype(jnp.float32)
+
+
+def step_checked(state: State, action: ArrayLike, key: Array, *, rules: Rules = Rules()) -> State:
+    """`step` that fails on an illegal action, for debugging.
+
+    Use it as `jax.jit(checkify.checkify(step_checked))(state, action, key)`; the error returned beside the state raises at `err.throw()`.
+    """
+    mask = legal_mask(state, rules=rules)
+    action = jnp.asarray(action)
+    in_range = (action >= 0) & (action < cards.NUM_ACTIONS)
+    checkify.check(in_range, "action must be in 0..60, got {action}", action=action)
+    checkify.check(
+        mask[jnp.where(in_range, action, 0)],
+        "action {action} is not legal for player {player} on step {step}",
+        action=action,
+        player=state.current_player,
+        step=state.step_count,
+    )
+    return step(state, action, key, rules=rules)
+
+
+def to_table(state: State) -> Table:
+    """Lay a state out as labelled cards: copies go to hand 0, hand 1, deck and pile in this order."""
+    in_hand_0 = bits.pack(state.hands[0])
+    in_hands = bits.merge(in_hand_0, bits.pack(state.hands[1]))
+    not_in_pile = bits.merge(in_hands, bits.pack(state.deck))
+    everything = bits.merge(not_in_pile, bits.pack(state.pile))
+    pile = bits.map_words(lambda a, b: a & ~b, everything, not_in_pile)
+    hand_1 = bits.map_words(lambda a, b: a & ~b, in_hands, in_hand_0)
+    won = jnp.where(state.winner == 0, table.OVER_WON_BY_0, table.OVER_WON_BY_1)
+    over = jnp.where(state.winner == NO_WINNER, table.OVER_DRAWN, won)
+    meta = table.Meta(
+        rank=state.top_rank.astype(jnp.uint32),
+        color=state.color.astype(jnp.uint32),
+        player=state.current_player.astype(jnp.uint32),
+        penalty=state.penalty.astype(jnp.uint32),
+        to_draw=jnp.zeros_like(state.penalty, jnp.uint32),
+        phase=jnp.where(state.terminated, over, table.PLAY).astype(jnp.uint32),
+    )
+    return Table(
+        low=bits.map_words(lambda a, b: a | b, in_hand_0, pile),
+        high=bits.map_words(lambda a, b: a | b, hand_1, pile),
+        meta=meta.pack(),
+    )
+
+
+def from_table(
+    after: Table,
+    *,
+    rewards: Array,
+    truncated: Array,
+    step_count: Array,
+    error: Array,
+    last_action: Array,
+    rules: Rules,
+) -> State:
+    """The state that a table shows, with the episode's own fields given."""
+    meta = after.unpack_meta()
+    hands = [bits.unpack(bits.canonical(after.cards_of(owner, rules))) for owner in (table.HAND_0, table.HAND_1)]
+    winner = jnp.where(
+        meta.phase == table.OVER_WON_BY_0, 0, jnp.where(meta.phase == table.OVER_WON_BY_1, 1, NO_WINNER)
+    )
+    return State(
+        hands=jnp.stack(hands),
+        deck=bits.unpack(bits.canonical(after.cards_of(table.DECK, rules))),
+        pile=bits.unpack(bits.canonical(after.cards_of(table.PILE, rules))),
+        top_rank=meta.rank.astype(jnp.int8),
+        color=meta.color.astype(jnp.int8),
+        current_player=meta.player.astype(jnp.int8),
+        penalty=meta.penalty.astype(jnp.int8),
+        terminated=meta.phase > table.PLAY,
+        truncated=truncated,
+        winner=winner.astype(jnp.int8),
+        rewards=rewards,
+        step_count=step_count,
+        error=error,
+        last_action=last_action,
+    )

@@ -1,0 +1,47 @@
+"""Counter-based random bits that fuse into the simulation kernel.
+
+`threefry` is the generator behind `jax.random` (Threefry-2x32 with 20 rounds; Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy
+as 1, 2, 3"), written as plain elementwise operations. JAX's own primitive is a kernel or a loop of its own, which would send every
+random word through memory. Both give the same bits, and a test holds them together.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+_ROTATIONS: Final = ((13, 15, 26, 6), (17, 29, 16, 24))
+_PARITY: Final = np.uint32(0x1BD1_1BDA)
+
+
+def threefry(key: tuple[Array, Array], counter: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Two uint32 of random bits for a key and a counter, elementwise: Threefry-2x32-20."""
+    keys = (key[0], key[1], key[0] ^ key[1] ^ _PARITY)
+    x0, x1 = counter[0] + keys[0], counter[1] + keys[1]
+    for block in range(5):
+        for rotation in _ROTATIONS[block % 2]:
+            x0 = x0 + x1
+            x1 = (x1 << np.uint32(rotation)) | (x1 >> np.uint32(32 - rotation))
+            x1 = x1 ^ x0
+        x0 = x0 + keys[(block + 1) % 3]
+        x1 = x1 + keys[(block + 2) % 3] + np.uint32(block + 1)
+    return x0, x1
+
+
+def key_words(key: Array) -> tuple[Array, Array]:
+    """The two words of a typed or raw Threefry key.
+
+    Raises:
+        ValueError: the key is of another kind.
+    """
+    data = jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
+    if data.shape != (2,) or data.dtype != jnp.uint32:
+        raise ValueError(
+            f"key must be a single threefry2x32 key such as jax.random.key(0), got {key.dtype} with key data of "
+            f"shape {data.shape}; make it with jax.random.key(seed, impl='threefry2x32')"
+        )
+    return data[0], data[1]
