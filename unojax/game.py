@@ -174,15 +174,23 @@ class RandomPicker:
 
 
 class GivenCards:
-    """Picks the cards drawn in a step from a set of cards that must be drawn, one after the other."""
+    """Picks the cards drawn in a step so that a given deck is left.
 
-    def __init__(self, drawn: bits.Words):
-        self._drawn = drawn
+    Each pick is a card of which the deck holds more copies than the deck to be left. When there is none, that deck can't be reached, and any
+    card of the deck is picked: the state after the step is a possible one in every case, and tells by comparison whether the given one was.
+
+    Args:
+        deck_after: canonical set; with a reshuffle in the step, the deck after it and the draw.
+    """
+
+    def __init__(self, deck_after: bits.Words):
+        self._deck_after = deck_after
 
     def __call__(self, index: Array, deck: bits.Words) -> tuple[Array, Array]:
         del index
-        wanted = bits.map_words(lambda a, b: a & b, self._drawn, deck)
-        return bits.choose(wanted, jnp.uint32(0))
+        surplus = bits.map_words(lambda a, b: a & ~b, bits.canonical(deck), self._deck_after)
+        wanted = bits.map_words(lambda options, w: bits.both_copies(options) & w, bits.types(surplus), deck)
+        return bits.choose(bits.where(bits.any_of(wanted) != 0, wanted, deck), jnp.zeros_like(deck[0]))
 
 
 def _step(state: State, action: ArrayLike, pick_card: RandomPicker | GivenCards, rules: Rules) -> State:

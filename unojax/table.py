@@ -68,7 +68,8 @@ _WORD: Final = _Field(23, 2)
 _OWNER: Final = _Field(25, 2)
 _RESHUFFLE: Final = _Field(27, 1)
 _STEP: Final = _Field(28, 1)
-_CHOICE: Final = _Field(29, 1)
+_PLAY: Final = _Field(29, 1)
+_CHOICE: Final = _Field(30, 1)
 
 
 class Meta(NamedTuple):
@@ -300,6 +301,7 @@ def resolve(table: Table, node: Node, pick: Picked, coins: Array, rules: Rules) 
         | _OWNER.put(sets)
         | _RESHUFFLE.put(node.is_reshuffle)
         | _STEP.put(is_decision | (begins_draw & (meta.phase == PLAY)) | node.is_dead_end)
+        | _PLAY.put(is_decision)
         | _CHOICE.put(is_decision & (bits.count(node.legal) > 1))
     )
 
@@ -326,6 +328,11 @@ def commit(table: Table, move: Array) -> Table:
     return Table((l0, l1, l2, l3), (h0, h1, h2, h3), move & _META)
 
 
+def stay(table: Table) -> Array:
+    """The move that changes nothing."""
+    return table.meta
+
+
 def advance(table: Table, node: Node, pick: Picked, coins: Array, rules: Rules) -> tuple[Table, Array]:
     """The tables after a node, and the move that led there."""
     move = resolve(table, node, pick, coins, rules)
@@ -340,6 +347,11 @@ def is_reshuffle(move: Array) -> Array:
 def is_step(move: Array) -> Array:
     """bool[...]: the move began a step of the game (a play, a whole draw, or the end by an impossible draw)."""
     return (move & _STEP.bit) != 0
+
+
+def is_play(move: Array) -> Array:
+    """bool[...]: the move was a card played by a player."""
+    return (move & _PLAY.bit) != 0
 
 
 def is_choice(move: Array) -> Array:

@@ -1,0 +1,1 @@
+"""The rules a second time, in plain Python, to judge the fast code by."""

@@ -1,0 +1,124 @@
+"""The game as a POMDP (S, A, T, R, Omega, O, b0, gamma): the functions T, O and R as numbers, for solvers and tests.
+
+    T(s' | s, a)   `transition_log_prob`   the chance of the cards drawn; plays are deterministic
+    O(o | s)       `observation_log_prob`  an observation is a deterministic function of the state
+    R(s, a, s')    `reward`                per player; what they get for the step
+
+The initial belief b0 is the law of `game.init`, and gamma belongs to the planner. The rules are those of `unojax.game`: a transition is
+checked by stepping with the cards that it would take, so nothing about the game is written a second time here.
+
+The Markov state is the cards of each place, top rank, colour, player to move, pending penalty, and how the game ended if it did;
+`step_count` belongs to it only under `Rules.max_steps`. The remaining fields of `State` (`rewards`, `error`, `last_action`, else
+`step_count`) record the past, and `transition_log_prob` ignores them.
+
+All functions are pure and total, take one unbatched state, and work under `jit` and `vmap`.
+"""
+
+from __future__ import annotations
+
+from math import comb
+from typing import Final
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+
+from unojax import bits, cards, game
+from unojax.game import State
+from unojax.observation import Observation, observe
+from unojax.rules import Rules
+
+_MAX_DRAW: Final = 4
+_BINOMIAL: Final = np.array([[comb(n, k) for k in range(_MAX_DRAW + 1)] for n in range(cards.NUM_CARDS + 1)], np.int32)
+"""int32[109, 5]: C(n, k). At most C(108, 4) < 2^24, so exact in float32 too."""
+
+
+def transition_log_prob(state: State, action: ArrayLike, next_state: State, *, rules: Rules = Rules()) -> Array:
+    """log T(s' | s, a): the log probability that `action` leads from `state` to `next_state`.
+
+    A draw of k cards takes the multiset d from a deck of n cards, after the reshuffle if there is one, with the multivariate
+    hypergeometric probability
+
+        prod_t C(deck_t, d_t) / C(n, k)
+
+    which is evaluated in integers up to the division. Any other legal action has one outcome, with probability 1. So have an
+    illegal or out-of-range action and a finished game: the cards and whose turn it is stay as they are.
+
+    Args:
+        state: a state of the game.
+        action: integer scalar.
+        next_state: what to ask about. It may be anything at all; what can't follow has probability 0.
+        rules: static.
+
+    Returns:
+        float32[], nats; -inf where the move is impossible.
+    """
+    chex.assert_trees_all_equal_shapes(state, next_state)
+    reached = _step_to(state, action, next_state, rules)
+    is_reached = jnp.bool_(True)
+    for there, given in zip(_markov_fields(reached, rules), _markov_fields(next_state, rules), strict=True):
+        is_reached &= (there == given).all()
+
+    # Cards enter a hand by a draw alone, and only the mover draws.
+    drawn = jnp.maximum(cards.counts(reached.hands) - cards.counts(state.hands), 0).sum(0, dtype=jnp.int32)
+    deck = cards.counts(reached.deck) + drawn
+    binomial = jnp.asarray(_BINOMIAL)
+    ways = binomial[deck, drawn].prod(dtype=jnp.int32)
+    ways_in_all = binomial[deck.sum(), drawn.sum()]
+    log_prob = jnp.log(ways.astype(jnp.float32) / ways_in_all.astype(jnp.float32))
+    return jnp.where(is_reached, log_prob, -jnp.inf)
+
+
+def observation_log_prob(observation: Observation, state: State, *, rules: Rules = Rules()) -> Array:
+    """log O(o | s): 0 if `observation` is what its player sees of `state`, else -inf. float32[], nats.
+
+    All fields count, `last_action` among them.
+
+    Raises:
+        ValueError: at trace time, if the observation is of a game with another deck than `rules.deck`.
+    """
+    if observation.composition != rules.deck:
+        raise ValueError(
+            f"observation is of a game with {sum(observation.composition)} cards in other copy counts than the {rules.num_cards} of "
+            "rules.deck; pass the rules that the game is played under"
+        )
+    expected = observe(state, observation.player, rules=rules)
+    chex.assert_trees_all_equal_shapes(expected, observation)
+    same = jax.tree.map(lambda a, b: (a == b).all(), expected, observation)
+    is_player = (observation.player == 0) | (observation.player == 1)
+    return jnp.where(jnp.stack(jax.tree.leaves(same)).all() & is_player, jnp.float32(0), -jnp.inf)
+
+
+def reward(state: State, action: ArrayLike, next_state: State, *, rules: Rules = Rules()) -> Array:
+    """R(s, a, s'): float32[2], each player's reward for the step, as `game.step` gives it.
+
+    +1 / -1 for a win and a loss, 0 for a drawn game, `-rules.step_penalty` for a step that does not end the game; 0 for an illegal
+    action and in a finished game. In this game the cards drawn never change the reward, so it is the same for all states that
+    can follow; for one that can't, it is still theirs.
+    """
+    chex.assert_trees_all_equal_shapes(state, next_state)
+    return _step_to(state, action, next_state, rules).rewards
+
+
+def _step_to(state: State, action: ArrayLike, next_state: State, rules: Rules) -> State:
+    """The state after `action` with the cards drawn that `next_state` lacks in its deck: `next_state` if that can follow."""
+    return game._step(state, action, game.GivenCards(bits.pack(next_state.deck)), rules)
+
+
+def _markov_fields(state: State, rules: Rules) -> tuple[Array, ...]:
+    fields = (
+        state.hands,
+        state.deck,
+        state.pile,
+        state.top_rank,
+        state.color,
+        state.current_player,
+        state.penalty,
+        state.terminated,
+        state.truncated,
+        state.winner,
+    )
+    return fields if rules.max_steps is None else (*fields, state.step_count)
