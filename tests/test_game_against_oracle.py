@@ -1,99 +1,37 @@
 """Random games under many rules, judged by the oracle: every field of every state, every legal mask, every drawn card.
 
-The games are played on the device in one call for each set of rules and brought over once. The actions are uniform over the legal ones,
-but one in thirty is any number from -30 to 99, so illegal and out-of-range ones come up everywhere.
+One action in thirty is any number from -30 to 99, so illegal and out-of-range ones come up everywhere.
 """
 
 from __future__ import annotations
 
 import functools
 from collections import Counter
-from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.helpers import Played, counter, counts_of, play, variant
 from tests.oracle import game as oracle
-from unojax import cards, game
+from unojax import cards
 from unojax.game import State
 from unojax.rules import Rules, small_deck
 
+HARDLY_MATCHING = tuple({"R1": 2, "Y2": 2, "B3": 2, "R4": 1}.get(card, 0) for card in oracle.CARDS)
 RULES = {
     "default": Rules(),
     "skip and reverse pass the turn": Rules(skip_forfeits=False, step_penalty=0.125),
     "any start card, any first player": Rules(start_card="any", first_player="random", max_steps=40, step_penalty=0.1),
-    "numbers only": Rules(deck=small_deck(colors=2, ranks=(0, 1, 2, 3, 4), wilds=0), hand_size=4),
+    "cards that hardly match": Rules(deck=HARDLY_MATCHING, hand_size=2),
     "two colours and all effects": Rules(deck=small_deck(colors=2, ranks=(0, 1, 2, 10, 11, 12), wilds=1), hand_size=3),
     "draws without end": Rules(deck=small_deck(colors=3, ranks=(1, 12), wilds=2), hand_size=4, start_card="any"),
     "one card each": Rules(deck=small_deck(colors=2, ranks=(1, 12), copies=1, wilds=1), hand_size=1, start_card="any"),
-    "one step": Rules(deck=small_deck(colors=2, ranks=(1, 12), copies=1, wilds=1), hand_size=1, max_steps=1),
 }
-NUM_STEPS = {"default": 320, "skip and reverse pass the turn": 320, "any start card, any first player": 45, "one step": 3}
+NUM_STEPS = {"default": 320, "skip and reverse pass the turn": 320, "any start card, any first player": 45}
 NUM_GAMES = 300
 
 CARD_FIELDS = ("hands", "deck", "pile")
-
-
-class Played(NamedTuple):
-    """`num_games` games of T steps, as NumPy arrays: states [G, T + 1, ...], masks [G, T + 1, 61], actions [G, T]."""
-
-    states: State
-    masks: np.ndarray
-    actions: np.ndarray
-
-
-@functools.partial(jax.jit, static_argnames=("num_steps", "rules"))
-def play(keys: jax.Array, *, num_steps: int, rules: Rules) -> tuple[State, jax.Array, jax.Array]:
-    """One random game per key."""
-
-    def one_step(state: State, key: jax.Array):
-        key_legal, key_any, key_which, key_draw = jax.random.split(key, 4)
-        mask = game.legal_mask(state, rules=rules)
-        legal = jax.random.categorical(key_legal, jnp.where(mask, 0.0, -jnp.inf))
-        anything = jax.random.randint(key_any, (), -30, 100)
-        action = jnp.where(jax.random.bernoulli(key_which, 1 / 30), anything, legal)
-        return game.step(state, action, key_draw, rules=rules), (state, mask, action)
-
-    def one_game(key: jax.Array):
-        key_init, key_steps = jax.random.split(key)
-        start = game.init(key_init, rules=rules)
-        last, (states, masks, actions) = jax.lax.scan(one_step, start, jax.random.split(key_steps, num_steps))
-        states, masks = jax.tree.map(
-            lambda before, end: jnp.concatenate([before, end[None]]), (states, masks), (last, game.legal_mask(last, rules=rules))
-        )
-        return states, masks, actions
-
-    return jax.vmap(one_game)(keys)
-
-
-def played(name: str, seed: int, num_games: int) -> Played:
-    keys = jax.random.split(jax.random.key(seed), num_games)
-    return Played(*jax.device_get(play(keys, num_steps=NUM_STEPS.get(name, 160), rules=RULES[name])))
-
-
-def counter(counts: np.ndarray) -> Counter[str]:
-    """int[54] -> multiset of card names."""
-    return Counter({oracle.CARDS[t]: int(counts[t]) for t in np.flatnonzero(counts)})
-
-
-def variant(rules: Rules) -> oracle.Variant:
-    return oracle.Variant(
-        deck=counter(np.array(rules.deck)),
-        hand_size=rules.hand_size,
-        skip_forfeits=rules.skip_forfeits,
-        wild_may_start=rules.start_card == "any",
-        anyone_may_start=rules.first_player == "random",
-        max_steps=rules.max_steps,
-        step_penalty=rules.step_penalty,
-    )
-
-
-def counts_of(onehots: np.ndarray) -> np.ndarray:
-    """bool[..., 108] -> int[..., 54], on the host."""
-    of_slot = np.eye(cards.NUM_TYPES, dtype=np.float32)[cards.TYPE_OF_SLOT]
-    return (onehots.astype(np.float32) @ of_slot).astype(int)
 
 
 def snapshot(told: oracle.Game) -> tuple[list[int], list[float]]:
@@ -179,7 +117,7 @@ def judge(games: Played, index: int, rules: Rules) -> Counter[str]:
 @functools.cache
 def events_of(name: str, seed: int = 0, num_games: int = NUM_GAMES) -> Counter[str]:
     """Judge many games; what happened in them."""
-    games = played(name, seed, num_games)
+    games = play(seed, num_games=num_games, num_steps=NUM_STEPS.get(name, 160), rules=RULES[name])
     return sum((judge(games, index, RULES[name]) for index in range(num_games)), Counter())
 
 

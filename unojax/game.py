@@ -176,8 +176,9 @@ class RandomPicker:
 class GivenCards:
     """Picks the cards drawn in a step so that a given deck is left.
 
-    Each pick is a card of which the deck holds more copies than the deck to be left. When there is none, that deck can't be reached, and any
-    card of the deck is picked: the state after the step is a possible one in every case, and tells by comparison whether the given one was.
+    Each pick is a card of which the deck holds more copies than the deck to be left. When there is none, that deck can't be
+    reached, and any card of the deck is picked. So the state after the step is a possible one in every case; whether the deck
+    was, is told by comparing.
 
     Args:
         deck_after: canonical set; with a reshuffle in the step, the deck after it and the draw.
@@ -186,7 +187,7 @@ class GivenCards:
     def __init__(self, deck_after: bits.Words):
         self._deck_after = deck_after
 
-    def __call__(self, index: Array, deck: bits.Words) -> tuple[Array, Array]:
+    def __call__(self, index: ArrayLike, deck: bits.Words) -> tuple[Array, Array]:
         del index
         surplus = bits.map_words(lambda a, b: a & ~b, bits.canonical(deck), self._deck_after)
         wanted = bits.map_words(lambda options, w: bits.both_copies(options) & w, bits.types(surplus), deck)

@@ -4,12 +4,12 @@
     O(o | s)       `observation_log_prob`  an observation is a deterministic function of the state
     R(s, a, s')    `reward`                per player; what they get for the step
 
-The initial belief b0 is the law of `game.init`, and gamma belongs to the planner. The rules are those of `unojax.game`: a transition is
-checked by stepping with the cards that it would take, so nothing about the game is written a second time here.
+The initial belief b0 is the law of `game.init`, and gamma belongs to the planner. The rules are those of `unojax.game`: a
+transition is checked by stepping with the cards that it would take, so nothing about the game is written a second time here.
 
-The Markov state is the cards of each place, top rank, colour, player to move, pending penalty, and how the game ended if it did;
-`step_count` belongs to it only under `Rules.max_steps`. The remaining fields of `State` (`rewards`, `error`, `last_action`, else
-`step_count`) record the past, and `transition_log_prob` ignores them.
+The Markov state is the cards of each place, top rank, colour, player to move, pending penalty, and how the game ended if it
+did; `step_count` belongs to it only under `Rules.max_steps`. The remaining fields of `State` (`rewards`, `error`,
+`last_action`, else `step_count`) record the past, and `transition_log_prob` ignores them.
 
 All functions are pure and total, take one unbatched state, and work under `jit` and `vmap`.
 """
@@ -82,8 +82,8 @@ def observation_log_prob(observation: Observation, state: State, *, rules: Rules
     """
     if observation.composition != rules.deck:
         raise ValueError(
-            f"observation is of a game with {sum(observation.composition)} cards in other copy counts than the {rules.num_cards} of "
-            "rules.deck; pass the rules that the game is played under"
+            f"observation.composition is that of another deck ({sum(observation.composition)} cards) than rules.deck "
+            f"({rules.num_cards} cards); pass the rules that the game is played under"
         )
     expected = observe(state, observation.player, rules=rules)
     chex.assert_trees_all_equal_shapes(expected, observation)
@@ -95,9 +95,9 @@ def observation_log_prob(observation: Observation, state: State, *, rules: Rules
 def reward(state: State, action: ArrayLike, next_state: State, *, rules: Rules = Rules()) -> Array:
     """R(s, a, s'): float32[2], each player's reward for the step, as `game.step` gives it.
 
-    +1 / -1 for a win and a loss, 0 for a drawn game, `-rules.step_penalty` for a step that does not end the game; 0 for an illegal
-    action and in a finished game. In this game the cards drawn never change the reward, so it is the same for all states that
-    can follow; for one that can't, it is still theirs.
+    +1 / -1 for a win and a loss, 0 for a drawn game, `-rules.step_penalty` for a step that does not end the game; 0 for an
+    illegal action and in a finished game. In this game the cards drawn never change the reward, so it is the same for all
+    states that can follow; for one that can't, it is still theirs.
     """
     chex.assert_trees_all_equal_shapes(state, next_state)
     return _step_to(state, action, next_state, rules).rewards

@@ -1,14 +1,14 @@
 """Cards, actions and whole positions as text. Host only: strings and NumPy arrays, and `ValueError` for what can't be read.
 
-Cards are written `R5`, `YS` (skip), `BR` (reverse), `G+2`, `W`, `W+4`. An action is written as the card played, for `W` and `W+4` with the declared
-colour (`W:R`, `W+4:B`), or `draw`. Reading ignores case.
+Cards are written `R5`, `YS` (skip), `BR` (reverse), `G+2`, `W`, `W+4`. An action is written as the card played, for `W` and
+`W+4` with the declared colour (`W:R`, `W+4:B`), or `draw`. Reading ignores case.
 
 A position is one line of seven fields, in the spirit of chess's FEN:
 
     position = places " " top " " player " " penalty " " steps " " last " " result
     places   = cards "/" cards "/" cards "/" deck       hand of player 0, of player 1, the pile under its top card, the deck
     cards    = card { "," card } | "-"                  sorted by type; "-" is the empty set
-    deck     = number | "*"                             how many cards it holds: all that the places before it leave of `rules.deck`
+    deck     = number | "*"                             how many cards it holds: all that the others leave of the game's
     top      = action other than draw                   the top card, a wild with the active colour
     player   = "0" | "1"                                who moves next; in a finished game, who moved last
     penalty  = "0" | "2" | "4"                          cards that the player must draw
@@ -18,7 +18,7 @@ A position is one line of seven fields, in the spirit of chess's FEN:
 
 For example, two cards against three, and player 1 must draw two for the red +2:
 
-    B7,W/Y0,G4,W+4/R5,R+2/101 R+2 1 2 3 R+2 *
+    B7,W/Y0,G4,W+4/R5,Y5/100 R+2 1 2 2 R+2 *
 
 The deck is no more than its size because the rules and the other places tell what is in it; the size then shows rules that don't
 fit, and `*` is for lines written by hand. Every field of a `State` comes back from its line except `rewards` and `error`, which
@@ -33,8 +33,9 @@ from typing import Final
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
-from unojax import bits, cards, game
+from unojax import cards, game
 from unojax.game import State
 from unojax.observation import Observation
 from unojax.rules import Rules
@@ -44,9 +45,12 @@ _CARD_HELP: Final = (
     "a card is a colour R, Y, B or G and 0-9, S (skip), R (reverse) or +2, as in R5, YS, BR, G+2; or W or W+4 without a colour"
 )
 _ACTION_HELP: Final = "an action is a card (R5, YS, BR, G+2), a wild with the declared colour (W:R, W+4:B), or draw"
-_POSITION_HELP: Final = "'hand0/hand1/pile-under-the-top/deck top player penalty steps last result', as in 'B7,W/Y0,G4/R5/* R+2 1 2 3 R+2 *'"
+_POSITION_HELP: Final = (
+    "'hand0/hand1/pile-under-the-top/deck top player penalty steps last result', as in 'B7,W/Y0,G4,W+4/R5,Y5/* R+2 1 2 2 R+2 *'"
+)
 _EMPTY: Final = "-"
-_UNFINISHED, _WON_BY_0, _WON_BY_1, _DRAWN, _TRUNCATED = _RESULTS = "*01=T"
+_UNFINISHED, _WON_BY_0, _WON_BY_1, _DRAWN, _TRUNCATED = _RESULTS = tuple("*01=T")
+_PENALTY_OF_RANK: Final = {cards.DRAW_TWO: 2, cards.WILD_DRAW_FOUR: 4}
 _MAX_STEP_COUNT: Final = 2**31 - 1
 
 
@@ -59,16 +63,16 @@ def parse_cards(text: str) -> np.ndarray:
     return _onehot(_parse_counts(text))
 
 
-def format_cards(cards_: np.ndarray) -> str:
+def format_cards(onehot: ArrayLike) -> str:
     """Write a set of cards, sorted by type: `"R5 YS W+4"`. The empty set is the empty text.
 
     Args:
-        cards_: canonical one-hot, bool[108].
+        onehot: canonical one-hot, bool[108].
 
     Raises:
         ValueError: it is anything else.
     """
-    return " ".join(_names(_counts(cards_, "cards")))
+    return " ".join(_names(_counts(onehot, "cards")))
 
 
 def parse_action(text: str) -> int:
@@ -151,12 +155,12 @@ def make_state(
         rules=rules,
     )
     if deck is not None:
-        left, given = _count_in(state.deck), _parse_counts(deck, "deck")
+        left, given = _counts(state.deck, "deck"), _parse_counts(deck, "deck")
         if (wrong := np.flatnonzero(left != given)).size:
             t = wrong[0]
             raise ValueError(
-                f"hands, top, pile and deck must add up to rules.deck: deck must hold {left[t]} x {cards.TYPE_NAMES[t]}, got {given[t]}; "
-                "pass deck=None for all that is left"
+                f"hands, top, pile and deck must add up to rules.deck: deck must hold {left[t]} x {cards.TYPE_NAMES[t]}, "
+                f"got {given[t]}; pass deck=None for all that is left"
             )
     return state
 
@@ -179,7 +183,7 @@ def format_position(state: State, *, rules: Rules = Rules()) -> str:
     under = _counts(state.pile, "pile")
     if not np.array_equal(hand0 + hand1 + deck + under, rules.deck):
         raise ValueError("the state's cards do not add up to rules.deck; pass the rules that the game is played under")
-    top_type = int(cards.COLOR_OF_TYPE.size and _type_of(int(state.color), int(state.top_rank)))
+    top_type = _type_of(int(state.color), int(state.top_rank))
     if under[top_type] == 0:
         raise ValueError(f"the state's top card {cards.TYPE_NAMES[top_type]} is not in its pile")
     under[top_type] -= 1
@@ -237,8 +241,8 @@ def _read_position(
     left = int(state.deck.sum())
     if places[3] != "*" and _number(places[3], "deck") != left:
         raise ValueError(
-            f"the deck must hold the {left} cards that hands and pile leave of rules.deck, got {places[3]}; write * for all that is left, or "
-            "pass the rules that the game is played under"
+            f"the deck must hold the {left} cards that hands and pile leave of rules.deck, got {places[3]}; write * for all "
+            "that is left, or pass the rules that the game is played under"
         )
     return state
 
@@ -256,11 +260,12 @@ def format_observation(observation: Observation) -> str:
         )
     seen = jax.device_get(observation)
     player, last = int(seen.player), int(seen.last_action)
+    top, color = cards.TYPE_NAMES[_type_of(int(seen.color), int(seen.top_rank))], cards.COLOR_NAMES[int(seen.color)]
     turn = "the game is over" if seen.terminated else f"player {int(seen.current_player)} to move"
     return "\n".join(
         [
             f"player {player}: {turn}" + (f", must draw {int(seen.penalty)}" if seen.penalty else ""),
-            f"  top       {cards.TYPE_NAMES[_type_of(int(seen.color), int(seen.top_rank))]} ({cards.COLOR_NAMES[int(seen.color)]})",
+            f"  top       {top} ({color})",
             f"  hand      {format_cards(seen.hand) or _EMPTY}",
             f"  opponent  {int(seen.opponent_count)} cards",
             f"  deck      {int(seen.deck_count)} cards",
@@ -294,8 +299,7 @@ def _checked_state(
         raise ValueError(
             f"hands, top and pile hold {rules.deck[t] - deck[t]} x {cards.TYPE_NAMES[t]}, but rules.deck has {rules.deck[t]}"
         )
-    penalty_of_rank = {cards.DRAW_TWO: 2, cards.WILD_DRAW_FOUR: 4}
-    allowed = (0, penalty_of_rank[top_rank]) if top_rank in penalty_of_rank else (0,)
+    allowed = (0, _PENALTY_OF_RANK[top_rank]) if top_rank in _PENALTY_OF_RANK else (0,)
     if not _is_integer(penalty) or penalty not in allowed:
         name = cards.TYPE_NAMES[_type_of(color, top_rank)]
         raise ValueError(
@@ -304,20 +308,129 @@ def _checked_state(
     if step_count > _MAX_STEP_COUNT:
         raise ValueError(f"steps must be at most {_MAX_STEP_COUNT}, got {step_count}")
     state = State(
-        hands=np.stack([_onehot(hands[0]), _onehot(hands[1])]),
-        deck=_onehot(deck),
-        pile=_onehot(pile),
-        top_rank=np.int8(top_rank),
-        color=np.int8(color),
-        current_player=np.int8(player),
-        penalty=np.int8(penalty),
-        terminated=np.bool_(result in (_WON_BY_0, _WON_BY_1, _DRAWN)),
-        truncated=np.bool_(result == _TRUNCATED),
-        winner=np.int8(int(result) if result in (_WON_BY_0, _WON_BY_1) else game.NO_WINNER),
-        rewards=np.zeros(2, np.float32),
-        step_count=np.int32(step_count),
-        error=np.uint8(0),
-        last_action=np.int8(last_action),
+        hands=jnp.asarray(np.stack([_onehot(hands[0]), _onehot(hands[1])])),
+        deck=jnp.asarray(_onehot(deck)),
+        pile=jnp.asarray(_onehot(pile)),
+        top_rank=jnp.int8(top_rank),
+        color=jnp.int8(color),
+        current_player=jnp.int8(player),
+        penalty=jnp.int8(penalty),
+        terminated=jnp.bool_(result in (_WON_BY_0, _WON_BY_1, _DRAWN)),
+        truncated=jnp.bool_(result == _TRUNCATED),
+        winner=jnp.int8(int(result) if result in (_WON_BY_0, _WON_BY_1) else game.NO_WINNER),
+        rewards=jnp.zeros(2, jnp.float32),
+        step_count=jnp.int32(step_count),
+        error=jnp.uint8(0),
+        last_action=jnp.int8(last_action),
     )
     _check_result(state, result, rules)
-    return jax.tree.map(jnp.asarray, state)
+    return state
+
+
+def _check_result(state: State, result: str, rules: Rules) -> None:
+    """Raise `ValueError` if a game with these cards can't be unfinished, or over in this way."""
+    if result not in _RESULTS:
+        raise ValueError(f"result must be * (unfinished), 0 or 1 (the winner), = (drawn) or T (truncated), got {result!r}")
+    steps, limit = int(state.step_count), rules.max_steps
+    if result == _TRUNCATED and steps != limit:
+        raise ValueError(f"a game is truncated at rules.max_steps={limit} steps exactly, or never if None; got {steps} steps")
+    if limit is not None and steps > limit - (result == _UNFINISHED):
+        raise ValueError(f"with rules.max_steps={limit} a game with {steps} steps is over, got result {result!r}")
+
+    player, penalty = int(state.current_player), int(state.penalty)
+    sizes = np.asarray(state.hands).sum(-1)
+    if not sizes.all():
+        winner = int(sizes.argmin())
+        if sizes.any() and result == str(winner) and player == winner and penalty == 0:
+            return
+        raise ValueError(
+            f"the hands hold {sizes[0]} and {sizes[1]} cards: a player without cards has won, as the last who moved and with no "
+            f"penalty; got result {result!r}, player {player} and penalty {penalty}; unfinished games need a card in both hands"
+        )
+    if result in (_UNFINISHED, _TRUNCATED):
+        return
+
+    by_count = _DRAWN if sizes[0] == sizes[1] else str(int(sizes.argmin()))
+    if result != by_count:
+        raise ValueError(
+            f"where no draw is possible, fewer cards win: hands of {sizes[0]} and {sizes[1]} cards have result {by_count}, "
+            f"got {result}"
+        )
+    deck_count, pile_count, due = int(state.deck.sum()), int(state.pile.sum()), max(penalty, 1)
+    mask = game.hand_legal_mask(state.hands[player], state.color, state.top_rank, state.penalty)
+    if deck_count >= due or pile_count > 1 or not mask[cards.DRAW]:
+        raise ValueError(
+            f"result {result} with cards in both hands needs a draw that is due and impossible, and the pile back in the deck: "
+            f"got a draw of {due} from a deck of {deck_count}, {pile_count - 1} cards under the top one"
+            + ("" if mask[cards.DRAW] else f", and player {player} can play")
+        )
+
+
+def _top_color(top_type: int, color: str | None) -> int:
+    """Active colour 0..3 for a top card and what the caller said of it."""
+    own = int(cards.COLOR_OF_TYPE[top_type])
+    name = cards.TYPE_NAMES[top_type]
+    if color is None:
+        if own < 0:
+            raise ValueError(f"color must be one of {', '.join(cards.COLOR_NAMES)} for the wild top card {name}, got None")
+        return own
+    word = color.strip().lower() if isinstance(color, str) else color
+    matches = [c for c, long in enumerate(cards.COLOR_NAMES) if word in (long, long[0])]
+    if not matches:
+        raise ValueError(f"color must be one of {', '.join(cards.COLOR_NAMES)} (or the letter) or None, got {color!r}")
+    if own not in (-1, matches[0]):
+        raise ValueError(f"color of the top card {name} is {cards.COLOR_NAMES[own]}, got {color!r}; leave color out")
+    return matches[0]
+
+
+def _parse_counts(text: str, what: str = "cards") -> np.ndarray:
+    """Copies of each type in a list of card names: int[54]."""
+    if not isinstance(text, str):
+        raise ValueError(f"{what} must be text such as 'R5 YS, W+4', got {text!r}")
+    counts = np.zeros(cards.NUM_TYPES, int)
+    for name in re.split(r"[\s,]+", text.upper()):
+        if not name:
+            continue
+        if name not in _TYPE_OF_NAME:
+            raise ValueError(f"unknown card {name!r} in {what}: {_CARD_HELP}")
+        counts[_TYPE_OF_NAME[name]] += 1
+    if (many := np.flatnonzero(counts > cards.COPIES)).size:
+        t = many[0]
+        raise ValueError(f"{counts[t]} x {cards.TYPE_NAMES[t]} in {what}, but there are only {cards.COPIES[t]}")
+    return counts
+
+
+def _counts(onehot: ArrayLike, what: str) -> np.ndarray:
+    """Copies of each type in a canonical one-hot: int[54]."""
+    array = np.asarray(onehot)
+    if array.shape != (cards.NUM_CARDS,) or array.dtype != bool:
+        raise ValueError(f"{what} must be bool[{cards.NUM_CARDS}], got {array.dtype}{list(array.shape)}")
+    counts = np.bincount(cards.TYPE_OF_SLOT[array], minlength=cards.NUM_TYPES)
+    if not np.array_equal(_onehot(counts), array):
+        raise ValueError(
+            f"{what} must be canonical: the lower copies of a type first; cards.onehot(cards.counts(...)) makes it so"
+        )
+    return counts
+
+
+def _onehot(counts: np.ndarray) -> np.ndarray:
+    """Canonical one-hot of a multiset: int[54] to bool[108]."""
+    return counts[cards.TYPE_OF_SLOT] > cards.COPY_OF_SLOT
+
+
+def _names(counts: np.ndarray) -> list[str]:
+    return [cards.TYPE_NAMES[t] for t in np.repeat(np.arange(cards.NUM_TYPES), counts)]
+
+
+def _type_of(color: int, rank: int) -> int:
+    return rank + 39 if rank >= cards.WILD else color * 13 + rank
+
+
+def _number(text: str, what: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(f"{what} must be a number, got {text!r}")
+    return int(text)
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)

@@ -1,0 +1,57 @@
+# On a machine with git, make and CPython 3.11 or later, `make simulate` and `make test` do everything, installing included.
+#   PYTHON=python3.13   the interpreter that the environment is made from
+#   VENV=some/folder    where the environment is
+#   ARGS="..."          passed on to unojax simulate, or to pytest
+
+PYTHON ?= python3
+VENV ?= .venv
+ARGS ?=
+
+BIN := $(VENV)/bin
+# A stamp is newer than pyproject.toml for as long as there is nothing to install.
+INSTALLED := $(VENV)/.installed-all
+INSTALLED_DEV := $(VENV)/.installed-dev
+# Twice quiet: errors only.
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
+
+.PHONY: simulate setup test lint format check clean
+.DEFAULT_GOAL := simulate
+
+simulate: setup
+	@$(BIN)/unojax simulate $(ARGS)
+
+setup: $(INSTALLED)
+
+test: setup
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: $(INSTALLED_DEV)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+format: $(INSTALLED_DEV)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+check: lint test
+
+clean:
+	rm -rf .venv .cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "unojax needs CPython 3.11 or later, and $(PYTHON) is older or missing." \
+			"Name another one: make $(MAKECMDGOALS) PYTHON=python3.13" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(INSTALLED): pyproject.toml | $(BIN)/python
+	@echo "Installing unojax and what it needs into $(VENV) (the first time about a minute and 800 MB) ..."
+	@$(PIP_INSTALL) --editable '.[all]'
+	@touch $@
+
+$(INSTALLED_DEV): $(INSTALLED)
+	@echo "Installing the development tools into $(VENV) ..."
+	@$(PIP_INSTALL) --editable '.[all,dev]'
+	@touch $@

@@ -1,0 +1,1 @@
+"""Benchmarks of unojax; see README.md in this folder."""

@@ -1,0 +1,403 @@
+"""Where the time of the packed engine goes, and how far it is from what the device could do.
+
+    python -m benchmarks.engine_parts --json parts.json
+
+Each part of a node is timed alone over recorded tables of real games; the whole is timed with and without the harvest. What the
+compiler does elsewhere (a fused kernel shares reads that parts alone must repeat) is not hidden: the parts need not add up to the
+whole, and both are reported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from rich.console import Console
+from rich.table import Table as TextTable
+
+from benchmarks import timing
+from unojax import bits, table
+from unojax.policies import uniform
+from unojax.random_bits import key_words, threefry
+from unojax.rules import Rules
+from unojax.simulate import (
+    _BLOCKS_PER_CALL,
+    _NO_GAME,
+    _NODES_PER_BLOCK,
+    DEFAULT_BATCH_SIZE,
+    MAX_GAMES,
+    Lanes,
+    _advance,
+    _Limits,
+    _Results,
+    _run,
+    start_lanes,
+)
+from unojax.table import Picked, Table
+
+NODES_PER_CALL: Final = _NODES_PER_BLOCK * _BLOCKS_PER_CALL
+_NUM_RECORDED: Final = 8
+_CALLS: Final = 2
+_WARM_UP_CALLS: Final = 2
+_RULES: Final = Rules()
+_POLICIES: Final = (uniform, uniform)
+
+
+class Engine(NamedTuple):
+    """The compiled program of `simulate` and lanes in the middle of their games.
+
+    Attributes:
+        program: advances all lanes by `NODES_PER_CALL` nodes and harvests.
+        compile_seconds: what compiling it took.
+        lanes, next_index, seed, limits: its arguments.
+    """
+
+    program: Any
+    compile_seconds: float
+    lanes: Lanes
+    next_index: Array
+    seed: tuple[Array, Array]
+    limits: _Limits
+
+
+def warm_engine(batch_size: int) -> Engine:
+    """The program for a batch size, run until the lanes hold games of all ages."""
+    seed = key_words(jax.random.key(0))
+    limits = _Limits(jnp.uint32(MAX_GAMES), jnp.uint32(0), jnp.bool_(True))
+    lanes, next_index = start_lanes(batch_size, limits, _POLICIES, _RULES)
+    compile_seconds, program = timing.compile_timed(
+        _run,
+        lanes,
+        next_index,
+        seed,
+        limits,
+        policies=_POLICIES,
+        rules=_RULES,
+        truncates=False,
+        backend=jax.default_backend(),
+    )
+    for _ in range(_WARM_UP_CALLS):
+        lanes, next_index, _ = program(lanes, next_index, seed, limits)
+    return Engine(program, compile_seconds, lanes, next_index, seed, limits)
+
+
+@jax.jit
+def _finished_steps(results: _Results) -> Array:
+    return jnp.where(results.index != _NO_GAME, results.num_steps, 0).sum()
+
+
+def measure_device(batch_size: int, *, repeats: int) -> dict[str, Any]:
+    """The device program alone, results left on the device, lanes never running dry.
+
+    The steps of a repeat are those of the games that finished in it, plus what the games in progress at its end have, minus what
+    those at its beginning had.
+    """
+    engine = warm_engine(batch_size)
+    seconds, (lanes, finished) = timing.repeat(lambda: _play_on(engine), repeats)
+    num_steps = sum(int(n) for n in finished) + _sum(lanes.num_steps) - _sum(engine.lanes.num_steps)
+    return {
+        "device_steps_per_second": seconds.rate(num_steps),
+        "device_seconds": seconds.seconds,
+        "device_nodes": NODES_PER_CALL * _CALLS * batch_size,
+        "device_steps": num_steps,
+        "lane_bytes": sum(leaf.nbytes for leaf in jax.tree.leaves(engine.lanes)) / batch_size,
+        "program_bytes_per_lane": program_bytes(engine.program) / batch_size,
+    }
+
+
+def _play_on(engine: Engine) -> tuple[Lanes, list[Array]]:
+    lanes, next_index, finished = jax.tree.map(jnp.copy, engine.lanes), engine.next_index, []
+    for _ in range(_CALLS):
+        lanes, next_index, results = engine.program(lanes, next_index, engine.seed, engine.limits)
+        finished.append(_finished_steps(results))
+    return lanes, finished
+
+
+def _sum(array: Array) -> int:
+    return int(np.asarray(array).sum(dtype=np.int64))
+
+
+def program_bytes(program: Any) -> int:
+    """Device memory of a compiled program: arguments, results and temporaries, a buffer that is reused counted once."""
+    memory = program.memory_analysis()
+    total = memory.argument_size_in_bytes + memory.output_size_in_bytes + memory.temp_size_in_bytes
+    return int(total - memory.alias_size_in_bytes)
+
+
+class Recorded(NamedTuple):
+    """What parts work on, at one node of every lane: uint32[B] each (or [K, B] for K nodes in a row).
+
+    Attributes:
+        table: the tables.
+        index, node: counter of the random words.
+        word, coins: the random words.
+        move: what `resolve` made of them.
+    """
+
+    table: Table
+    index: Array
+    node: Array
+    word: Array
+    coins: Array
+    move: Array
+
+
+@partial(jax.jit, static_argnames="num_nodes")
+def _record(lanes: Lanes, seed: tuple[Array, Array], num_nodes: int) -> Recorded:
+    def one_node(current: Table, step: Array) -> tuple[Table, Recorded]:
+        node = lanes.node + step
+        word, coins = threefry(seed, (lanes.index, node))
+        move = _move(current, word, coins)
+        return table.commit(current, move), Recorded(current, lanes.index, node, word, coins, move)
+
+    return lax.scan(one_node, lanes.table, jnp.arange(num_nodes, dtype=jnp.uint32))[1]
+
+
+def _choose(at: Table, word: Array) -> tuple[table.Node, Picked]:
+    node = table.find_node(at, _RULES)
+    return node, Picked(*bits.choose(bits.where(node.is_decision, node.legal, node.deck), word))
+
+
+def _move(at: Table, word: Array, coins: Array) -> Array:
+    node, pick = _choose(at, word)
+    return table.resolve(at, node, pick, coins, _RULES)
+
+
+def _read(at: Recorded, seed: tuple[Array, Array]) -> Array:
+    del seed
+    words = (*at.table.low, *at.table.high, at.table.meta)
+    total = words[0]
+    for word in words[1:]:
+        total = total ^ word
+    return total
+
+
+def _random(at: Recorded, seed: tuple[Array, Array]) -> Array:
+    word, coins = threefry(seed, (at.index, at.node))
+    return word ^ coins
+
+
+def _find_and_choose(at: Recorded, seed: tuple[Array, Array]) -> Array:
+    del seed
+    _, pick = _choose(at.table, at.word)
+    return pick.word << np.uint32(5) | pick.position
+
+
+def _decide(at: Recorded, seed: tuple[Array, Array]) -> Array:
+    del seed
+    return _move(at.table, at.word, at.coins)
+
+
+def _commit(at: Recorded, seed: tuple[Array, Array]) -> Table:
+    del seed
+    return table.commit(at.table, at.move)
+
+
+PARTS: Final[dict[str, tuple[str, Callable[[Recorded, tuple[Array, Array]], Any]]]] = {
+    "read": ("read a table, write one word (the floor of the parts below)", _read),
+    "random": ("Threefry: two random words", _random),
+    "choose": ("find_node and choose", _find_and_choose),
+    "decide": ("find_node, choose and resolve; without 'choose' it is resolve", _decide),
+    "commit": ("carry out a given move: read and write a table", _commit),
+}
+
+
+def measure_parts(batch_size: int, *, repeats: int) -> dict[str, Any]:
+    """Nanoseconds per node and lane of each part, operation counts, and ceilings."""
+    engine = warm_engine(batch_size)
+    recorded = _record(engine.lanes, engine.seed, _NUM_RECORDED)
+    first = jax.tree.map(lambda leaf: leaf[0], recorded)
+    # Which of a node's work is the harvest: the same nodes without it.
+    _, advance = timing.compile_timed(jax.jit(_advance_only), engine.lanes, engine.seed, engine.limits)
+    runs: dict[str, Callable[[], Any]] = {
+        "whole": lambda: _play_on(engine),
+        "advance": lambda: [advance(engine.lanes, engine.seed, engine.limits) for _ in range(_CALLS)],
+    }
+    nodes = {"whole": NODES_PER_CALL * _CALLS, "advance": NODES_PER_CALL * _CALLS}
+    counts = {"advance": _operations(_one_node, batch_size, engine.lanes, engine.seed, engine.limits)}
+    rounds = max(1, NODES_PER_CALL * _CALLS // _NUM_RECORDED)
+    for name, (_, part) in PARTS.items():
+        program = jax.jit(partial(_over_recorded, part)).lower(recorded, engine.seed).compile()
+        runs[name] = partial(_repeatedly, program, recorded, engine.seed, rounds)
+        nodes[name] = _NUM_RECORDED * rounds
+        counts[name] = _operations(part, batch_size, first, engine.seed)
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    # In turns, so that a slow moment of the machine meets all of them.
+    for _ in range(repeats):
+        for name, run in runs.items():
+            seconds[name].append(timing.stopwatch(run)[0])
+    nanoseconds = {name: _spread(np.asarray(seconds[name]) * 1e9 / (nodes[name] * batch_size)) for name in runs}
+    nanoseconds["harvest"] = _spread(
+        (np.asarray(seconds["whole"]) - np.asarray(seconds["advance"])) * 1e9 / (nodes["whole"] * batch_size)
+    )
+    device = measure_device(batch_size, repeats=1)
+    lane_bytes = device["lane_bytes"]
+    copy = {
+        "lanes": _copy_bandwidth(int(lane_bytes) * batch_size, repeats),
+        "large": _copy_bandwidth(1 << (28 if jax.default_backend() != "cpu" else 26), repeats),
+    }
+    operations = _operation_rate(batch_size, repeats)
+    written = counts["advance"]["operations_as_written"]
+    return {
+        "batch_size": batch_size,
+        "nanoseconds_per_node": nanoseconds,
+        "counts_per_node": counts,
+        "while_body_fusions": while_body_fusions(engine.program.as_text()),
+        "steps_per_node": device["device_steps"] / device["device_nodes"],
+        "lane_bytes": lane_bytes,
+        "copy_bytes_per_second": copy,
+        "operations_per_second": operations,
+        "ceilings_nodes_per_second": {
+            "memory_lanes": copy["lanes"] / (2 * lane_bytes),
+            "memory_large": copy["large"] / (2 * lane_bytes),
+            "operations": operations / written,
+        },
+        "nodes_per_second": 1e9 / nanoseconds["whole"]["median"],
+    }
+
+
+def _one_node(lanes: Lanes, seed: tuple[Array, Array], limits: _Limits) -> Lanes:
+    return _advance(lanes, seed, limits, _POLICIES, _RULES, False, materialize=jax.default_backend() == "cpu")
+
+
+def _advance_only(lanes: Lanes, seed: tuple[Array, Array], limits: _Limits) -> Lanes:
+    unroll = 1 if jax.default_backend() == "cpu" else 4
+    return lax.fori_loop(0, NODES_PER_CALL, lambda _, lanes: _one_node(lanes, seed, limits), lanes, unroll=unroll)
+
+
+def _over_recorded(part: Callable[[Recorded, tuple[Array, Array]], Any], recorded: Recorded, seed: tuple[Array, Array]) -> Any:
+    return lax.map(lambda at: part(at, seed), recorded)
+
+
+def _repeatedly(program: Any, recorded: Recorded, seed: tuple[Array, Array], rounds: int) -> Any:
+    result = None
+    for _ in range(rounds):
+        result = program(recorded, seed)
+    return result
+
+
+def _operations(function: Callable[..., Any], batch_size: int, *args: Any) -> dict[str, float]:
+    """Operations per lane as written and after optimisation, bytes, and fusions, by XLA's cost analysis.
+
+    XLA counts every elementwise operation on an element as one, integer ones included. More operations after optimisation than as written
+    mean that fusions compute shared values again.
+    """
+    lowered = jax.jit(function).lower(*args)
+    compiled = lowered.compile()
+    written, optimised = _costs(lowered.cost_analysis()), _costs(compiled.cost_analysis())
+    return {
+        "operations_as_written": written.get("flops", 0.0) / batch_size,
+        "operations_optimised": optimised.get("flops", 0.0) / batch_size,
+        "bytes_optimised": optimised.get("bytes accessed", 0.0) / batch_size,
+        "fusions": compiled.as_text().count(" fusion("),
+    }
+
+
+def _costs(analysis: Any) -> dict[str, float]:
+    # Some versions wrap the dictionary in a list, one for each computation.
+    return (analysis[0] if isinstance(analysis, list) else analysis) or {}
+
+
+def while_body_fusions(hlo: str) -> dict[str, int]:
+    """Fusions in each loop body of an optimised HLO text, those in the branches it calls included."""
+    computations: dict[str, str] = {}
+    for match in re.finditer(r"^(?:ENTRY )?%?([\w.\-]+) \(.*?\{\n(.*?)^\}", hlo, re.MULTILINE | re.DOTALL):
+        computations[match[1]] = match[2]
+
+    def count(name: str) -> int:
+        body = computations.get(name, "")
+        branches = re.findall(r"(?:true_computation|false_computation)=%?([\w.\-]+)", body)
+        for group in re.findall(r"branch_computations=\{([^}]*)\}", body):
+            branches += [branch.strip().lstrip("%") for branch in group.split(",")]
+        return body.count(" fusion(") + sum(count(branch) for branch in branches)
+
+    return {name: count(name) for name in re.findall(r"body=%?([\w.\-]+)", hlo)}
+
+
+def _spread(values: np.ndarray) -> dict[str, float]:
+    return {"median": float(np.median(values)), "min": float(values.min()), "max": float(values.max())}
+
+
+def _copy_bandwidth(num_bytes: int, repeats: int, loops: int = 16) -> float:
+    """Bytes read and written per second by `x + 1` over an array of that size."""
+    x = jnp.zeros(max(1, num_bytes // 4), jnp.uint32)
+    program = jax.jit(lambda x: lax.fori_loop(0, loops, lambda _, x: x + np.uint32(1), x)).lower(x).compile()
+    seconds, _ = timing.repeat(lambda: program(x), repeats + 1)
+    return 2 * x.nbytes * loops / seconds.median
+
+
+def _operation_rate(batch_size: int, repeats: int, loops: int = 16, rounds: int = 64) -> float:
+    """Integer operations per second on the batch, in a chain of shifts and xors (Marsaglia 2003, "Xorshift RNGs")."""
+
+    def chain(_: Any, x: Array) -> Array:
+        for _ in range(rounds):
+            x = x ^ (x << np.uint32(13))
+            x = x ^ (x >> np.uint32(17))
+            x = x ^ (x << np.uint32(5))
+        return x
+
+    x = jnp.arange(1, batch_size + 1, dtype=jnp.uint32)
+    program = jax.jit(lambda x: lax.fori_loop(0, loops, chain, x)).lower(x).compile()
+    seconds, _ = timing.repeat(lambda: program(x), repeats + 1)
+    return 6 * rounds * loops * batch_size / seconds.median
+
+
+def report(results: dict[str, Any], console: Console) -> None:
+    """Print the results as a table."""
+    parts = TextTable(title=f"per node, {results['batch_size']} lanes")
+    for column in ("part", "ns", "min .. max", "operations", "optimised", "bytes", "fusions", "what"):
+        parts.add_column(column, justify="left" if column in ("part", "what") else "right")
+    what = {name: text for name, (text, _) in PARTS.items()} | {
+        "advance": "the nodes alone, without the harvest",
+        "harvest": "whole - advance",
+        "whole": "nodes and harvest, as simulate runs them",
+    }
+    for name, nanoseconds in results["nanoseconds_per_node"].items():
+        counts = results["counts_per_node"].get(name)
+        cells = ["", "", "", ""]
+        if counts:
+            cells = [f"{counts[key]:.0f}" for key in ("operations_as_written", "operations_optimised", "bytes_optimised")]
+            cells.append(str(counts["fusions"]))
+        spread = f"{nanoseconds['min']:.2f} .. {nanoseconds['max']:.2f}"
+        parts.add_row(name, f"{nanoseconds['median']:.2f}", spread, *cells, what[name])
+    console.print(parts)
+    console.print(f"nodes/s {timing.si(results['nodes_per_second'])}, steps per node {results['steps_per_node']:.3f}")
+    for name, ceiling in results["ceilings_nodes_per_second"].items():
+        share = results["nodes_per_second"] / ceiling
+        console.print(f"ceiling by {name.replace('_', ', ')}: {timing.si(ceiling)} nodes/s, of which {share:.1%} is reached")
+
+
+def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
+    """Measure, print and, if asked to, write the results; returns them."""
+    default = DEFAULT_BATCH_SIZE["cpu" if jax.default_backend() == "cpu" else "gpu"]
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.engine_parts", description="Where the engine's time goes.")
+    parser.add_argument("--json", type=Path, help="write all results to this file")
+    parser.add_argument("--batch-size", type=int, default=default, help="lanes (%(default)s)")
+    parser.add_argument("--repeats", type=int, default=7, help="timed repeats (%(default)s)")
+    arguments = parser.parse_args(argv)
+    for name in ("batch_size", "repeats"):
+        if getattr(arguments, name) < 1:
+            parser.error(f"--{name.replace('_', '-')} must be at least 1, got {getattr(arguments, name)}")
+    timing.without_compilation_cache()
+    results = {
+        "benchmark": "engine_parts",
+        "environment": timing.environment(),
+        "repeats": arguments.repeats,
+        **measure_parts(arguments.batch_size, repeats=arguments.repeats),
+    }
+    report(results, timing.console())
+    if arguments.json is not None:
+        timing.write_json(arguments.json, results)
+    return results
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,248 @@
+"""A slow, plain-Python belief for small decks, written apart from the package: the judge of `unojax.belief.exact`.
+
+It knows nothing of cases such as "could not play" or "penalty". A world is a complete position, with both hands and
+the deck. One step of the filter plays every world forward by the plain rules, through every card that may be drawn,
+and keeps the worlds in which the observer would see what it saw. Worlds carry probabilities, so nothing is sampled.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from itertools import combinations
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from unojax import cards, game
+from unojax.game import State
+from unojax.observation import Observation, observe
+from unojax.rules import Rules, small_deck
+
+FULL = Rules()
+_WITH_ACTIONS = small_deck(colors=2, ranks=(1, 10, 12), wilds=1)
+FORFEITING = Rules(deck=_WITH_ACTIONS, hand_size=2)
+PASSING = Rules(deck=_WITH_ACTIONS, hand_size=2, skip_forfeits=False, max_steps=20)
+# Few cards to play on: chains of draws, reshuffles, and a deck that runs empty.
+THIN = Rules(deck=small_deck(colors=3, ranks=(0, 3), wilds=1), hand_size=3)
+
+DRAW = 60
+Hand = tuple[int, ...]
+Policy = Callable[[Hand, int, list[int]], float]
+"""policy(hand, action, legal actions) -> likelihood."""
+
+
+class World(NamedTuple):
+    """A position; sets of cards are sorted tuples of card types. Player 0 is the observer, 1 the opponent."""
+
+    hands: tuple[Hand, Hand]
+    deck: Hand
+    pile: Hand  # below the top card
+    top: int
+    color: int
+    mover: int
+    penalty: int
+    over: bool
+
+
+class View(NamedTuple):
+    """What the observer sees of a world. Who moves next means nothing at the end."""
+
+    hand: Hand
+    opponent_count: int
+    deck_count: int
+    pile: Hand
+    top: int
+    color: int
+    mover: int
+    penalty: int
+    over: bool
+
+
+def view_of(w: World) -> View:
+    mover, penalty = (0, 0) if w.over else (w.mover, w.penalty)
+    return View(w.hands[0], len(w.hands[1]), len(w.deck), w.pile, w.top, w.color, mover, penalty, w.over)
+
+
+def view_from(observation: Observation) -> View:
+    """The same view, read from an observation of the package."""
+    top = int(observation.color) * 13 + int(observation.top_rank)
+    if observation.top_rank >= 13:
+        top = 39 + int(observation.top_rank)
+    pile = list(_types(observation.pile))
+    pile.remove(top)
+    over = bool(observation.terminated)
+    return View(
+        hand=_types(observation.hand),
+        opponent_count=int(observation.opponent_count),
+        deck_count=int(observation.deck_count),
+        pile=tuple(pile),
+        top=top,
+        color=int(observation.color),
+        mover=0 if over else int(observation.current_player != observation.player),
+        penalty=0 if over else int(observation.penalty),
+        over=over,
+    )
+
+
+def _types(onehot: jax.Array) -> Hand:
+    return tuple(sorted(np.asarray(cards.TYPE_OF_SLOT)[np.asarray(onehot)].tolist()))
+
+
+def legal_actions(hand: Hand, top: int, color: int, penalty: int) -> list[int]:
+    actions = []
+    if penalty == 0:
+        for t in sorted(set(hand)):
+            if t >= 52:
+                actions += [declared * 15 + (t - 39) for declared in range(4)]
+            elif t // 13 == color or (top < 52 and t % 13 == top % 13):
+                actions.append(t // 13 * 15 + t % 13)
+    return actions or [DRAW]
+
+
+def uniform_policy(hand: Hand, action: int, legal: list[int]) -> float:
+    return 1 / len(legal)
+
+
+def consistent_policy(hand: Hand, action: int, legal: list[int]) -> float:
+    return 1.0
+
+
+def _play(w: World, action: int, skip_forfeits: bool) -> World:
+    rank = action % 15
+    card = 39 + rank if rank >= 13 else action // 15 * 13 + rank
+    hand = list(w.hands[w.mover])
+    hand.remove(card)
+    hands = (tuple(hand), w.hands[1]) if w.mover == 0 else (w.hands[0], tuple(hand))
+    again = skip_forfeits and rank in (10, 11)
+    return World(
+        hands=hands,
+        deck=w.deck,
+        pile=tuple(sorted((*w.pile, w.top))),
+        top=card,
+        color=action // 15,
+        mover=w.mover if again else 1 - w.mover,
+        penalty={12: 2, 14: 4}.get(rank, 0),
+        over=not hand,
+    )
+
+
+def _after_draw(w: World, could_hold: Counter | None) -> Iterator[tuple[float, World]]:
+    """Every way a draw of the mover can go. `could_hold`: the observer's hand after it, to drop other draws of its own early."""
+    wanted = w.penalty or 1
+    if len(w.deck) < wanted:
+        w = w._replace(deck=tuple(sorted(w.deck + w.pile)), pile=())
+    if len(w.deck) < wanted:
+        yield 1.0, w._replace(over=True)
+        return
+    branches = {w: 1.0}
+    for _ in range(wanted):
+        grown: dict[World, float] = {}
+        for v, p in branches.items():
+            for card, number in Counter(v.deck).items():
+                deck, hand = list(v.deck), sorted((*v.hands[v.mover], card))
+                deck.remove(card)
+                if v.mover == 0 and could_hold is not None and not Counter(hand) <= could_hold:
+                    continue
+                hands = (tuple(hand), v.hands[1]) if v.mover == 0 else (v.hands[0], tuple(hand))
+                next_world = v._replace(hands=hands, deck=tuple(deck))
+                grown[next_world] = grown.get(next_world, 0.0) + p * number / len(v.deck)
+        branches = grown
+    for v, p in branches.items():
+        yield p, v._replace(mover=1 - v.mover, penalty=0)
+
+
+Worlds = dict[World, float]
+
+
+def deal(observation: Observation, *, sees_start: bool) -> Worlds:
+    """All deals that agree with the observer's first view.
+
+    `sees_start`: weigh them by how likely the start card was to turn up among the coloured cards not dealt, as at the start of a
+    game; otherwise all sets of cards are equally likely.
+    """
+    view = view_from(observation)
+    unseen = Counter(dict(enumerate(observation.composition)))
+    unseen.subtract(view.hand + view.pile + (view.top,))
+    physical = sorted(unseen.elements())
+    worlds: Worlds = {}
+    for held in combinations(range(len(physical)), view.opponent_count):
+        hand = tuple(physical[i] for i in held)
+        deck = tuple(physical[i] for i in range(len(physical)) if i not in held)
+        w = World((view.hand, hand), deck, view.pile, view.top, view.color, view.mover, view.penalty, view.over)
+        weight = 1 / sum(card < 52 for card in (*deck, view.top)) if sees_start else 1.0
+        worlds[w] = worlds.get(w, 0.0) + weight
+    total = sum(worlds.values())
+    return {w: p / total for w, p in worlds.items()}
+
+
+def update(worlds: Worlds, action: int, after: Observation, *, policy: Policy, rules: Rules) -> tuple[Worlds, float]:
+    """The worlds after a step, and the probability of what the observer saw."""
+    seen = view_from(after)
+    could_hold = Counter(seen.hand)
+    kept: Worlds = {}
+    for w, p in worlds.items():
+        legal = legal_actions(w.hands[w.mover], w.top, w.color, w.penalty)
+        if action not in legal:
+            continue
+        if w.mover == 1 and action != DRAW:
+            p *= policy(w.hands[1], action, legal)
+        branches = _after_draw(w, could_hold) if action == DRAW else [(1.0, _play(w, action, rules.skip_forfeits))]
+        for chance, v in branches:
+            if view_of(v) == seen:
+                kept[v] = kept.get(v, 0.0) + p * chance
+    evidence = sum(kept.values())
+    return {w: p / evidence for w, p in kept.items()}, evidence
+
+
+def hand_probs(worlds: Worlds) -> dict[Hand, float]:
+    probs: dict[Hand, float] = {}
+    for w, p in worlds.items():
+        probs[w.hands[1]] = probs.get(w.hands[1], 0.0) + p
+    return probs
+
+
+class Record(NamedTuple):
+    """Random games as NumPy arrays: states and observations [T + 1, G, ...], actions [T, G]."""
+
+    states: State
+    observations: tuple[Observation, Observation]  # of player 0, of player 1
+    actions: np.ndarray
+
+    def view(self, player: int, step: int, lane: int) -> Observation:
+        return jax.tree.map(lambda x: x[step, lane], self.observations[player])
+
+    @property
+    def happened(self) -> np.ndarray:
+        """int[T, G]: the action that was carried out, -1 for an illegal one or one in a finished game."""
+        applied = self.states.step_count[1:] > self.states.step_count[:-1]
+        return np.where(applied, self.actions, game.NO_ACTION)
+
+
+@partial(jax.jit, static_argnames=("num_games", "num_steps", "rules"))
+def _play_games(key, num_games: int, num_steps: int, rules: Rules):
+    def one_step(states, key):
+        key_legal, key_any, key_choice, key_step = jax.random.split(key, 4)
+        legal = jax.vmap(partial(game.legal_mask, rules=rules))(states)
+        actions = jax.random.categorical(key_legal, jnp.where(legal, 0.0, -jnp.inf))
+        # One action in twenty is any of the 61, so that illegal ones occur.
+        is_any = jax.random.bernoulli(key_choice, 0.05, (num_games,))
+        actions = jnp.where(is_any, jax.random.randint(key_any, (num_games,), 0, cards.NUM_ACTIONS), actions)
+        after = jax.vmap(partial(game.step, rules=rules))(states, actions, jax.random.split(key_step, num_games))
+        return after, (after, actions)
+
+    key_init, key_steps = jax.random.split(key)
+    first = jax.vmap(partial(game.init, rules=rules))(jax.random.split(key_init, num_games))
+    _, (rest, actions) = jax.lax.scan(one_step, first, jax.random.split(key_steps, num_steps))
+    states = jax.tree.map(lambda x, xs: jnp.concatenate([x[None], xs]), first, rest)
+    seen = jax.vmap(jax.vmap(partial(observe, rules=rules), (0, None)), (0, None))
+    return states, (seen(states, jnp.int8(0)), seen(states, jnp.int8(1))), actions
+
+
+@cache
+def play_games(seed: int, num_games: int, num_steps: int, rules: Rules) -> Record:
+    """Games between uniformly random players."""
+    return Record(*jax.tree.map(np.asarray, _play_games(jax.random.key(seed), num_games, num_steps, rules)))

@@ -1,0 +1,121 @@
+"""How option values are read, and that the options are those of the library."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from typing import get_args, get_type_hints
+
+import pytest
+import tyro
+
+from unojax import POLICIES, Rules, cards, small_deck
+from unojax.cli import options
+from unojax.cli.options import POLICY_NAMES, RuleOptions, parse_deck
+
+
+def test_rule_options_are_the_fields_of_rules():
+    assert [f.name for f in fields(RuleOptions)] == [f.name for f in fields(Rules)]
+    assert RuleOptions().build() == Rules()
+
+
+@pytest.mark.parametrize("name", ["start_card", "first_player"])
+def test_rule_options_offer_the_choices_of_rules(name: str):
+    def choices(cls: type) -> set[str]:
+        return set(get_args(get_type_hints(cls)[name]))
+
+    assert choices(RuleOptions) == choices(Rules)
+    assert len(choices(Rules)) == 2
+
+
+def test_every_rule_option_reaches_the_rules():
+    args = ["--no-skip-forfeits", "--start-card", "any", "--hand-size", "3", "--first-player", "random", "--max-steps", "1e3"]
+    assert tyro.cli(RuleOptions, args=[*args, "--step-penalty", "0.25", "--deck", "numbers"]).build() == Rules(
+        skip_forfeits=False,
+        start_card="any",
+        hand_size=3,
+        first_player="random",
+        max_steps=1000,
+        step_penalty=0.25,
+        deck=small_deck(ranks=range(10), wilds=0),
+    )
+
+
+def test_policy_names_are_those_of_the_library():
+    assert tuple(POLICIES) == POLICY_NAMES
+
+
+@pytest.mark.parametrize(
+    ("text", "deck"),
+    [
+        ("full", Rules().deck),
+        ("numbers", small_deck(ranks=range(10), wilds=0)),
+        ("colors=2", small_deck(colors=2)),
+        ("colors=2,ranks=0-5+S,copies=1,wilds=1", small_deck(colors=2, ranks=(0, 1, 2, 3, 4, 5, 10), copies=1, wilds=1)),
+        ("ranks=1+2", small_deck(ranks=(1, 2))),
+        ("ranks=1++2", small_deck(ranks=(1, 12))),
+        ("ranks=+2", small_deck(ranks=(12,))),
+        ("ranks=+2+2-3+R+s", small_deck(ranks=(12, 2, 3, 11, 10))),
+        ("ranks=7++2+1", small_deck(ranks=(7, 12, 1))),
+        ("wilds=4,ranks=none", small_deck(ranks=())),
+    ],
+)
+def test_deck_forms(text: str, deck: tuple[int, ...]):
+    assert parse_deck(text) == deck
+
+
+def test_deck_from_a_file(tmp_path):
+    path = tmp_path / "deck.json"
+    deck = [t % 2 for t in range(54)]
+    path.write_text(json.dumps(deck))
+    assert parse_deck(str(path)) == tuple(deck)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "not understood"),
+        ("ful", "not understood"),
+        ("colors", "not understood"),
+        ("colours=2", "not understood"),
+        ("colors=2,,wilds=1", "not understood"),
+        ("colors=2,colors=3", "given twice"),
+        ("colors=two", "one-digit number"),
+        ("colors=5", r"colors must be an integer in \[1, 4\], got 5"),
+        ("ranks=", "ranks must be"),
+        ("ranks=12", "ranks must be"),
+        ("ranks=1+", "ranks must be"),
+        ("ranks=0-S", "ranks must be"),
+        ("ranks=5-3", "write 3-5"),
+        ("nowhere/deck.json", "No such file"),
+    ],
+)
+def test_deck_errors(text: str, says: str):
+    with pytest.raises(ValueError, match=says):
+        parse_deck(text)
+
+
+@pytest.mark.parametrize("content", ["[1, 2]", "{}", json.dumps([1.0] * 54), json.dumps([True] * 54), "no json"])
+def test_deck_file_errors(tmp_path, content: str):
+    path = tmp_path / "deck.json"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=r"deck\.json"):
+        parse_deck(str(path))
+
+
+def test_deck_file_with_too_many_copies(tmp_path):
+    path = tmp_path / "deck.json"
+    path.write_text(json.dumps([2, *cards.COPIES.tolist()[1:]]))
+    with pytest.raises(ValueError, match=r"deck\[0\] \(R0\) must be in \[0, 1\], got 2"):
+        RuleOptions(deck=str(path)).build()
+
+
+@pytest.mark.parametrize(("text", "value"), [("1", 1), ("1e6", 10**6), ("1_000", 1000), ("2.5e3", 2500), ("2147483648", 2**31)])
+def test_counts(text: str, value: int):
+    assert options._read_count(text) == value
+
+
+@pytest.mark.parametrize("text", ["0", "-3", "1.5", "1e-3", "many", "", "inf", "nan", "2147483649", "1e400"])
+def test_count_errors(text: str):
+    with pytest.raises(ValueError, match="must be"):
+        options._read_count(text)

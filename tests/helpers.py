@@ -1,0 +1,146 @@
+"""What several test modules share: crafted positions, random games, the way to the oracle, one statistical test."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.stats
+
+from tests.oracle import game as oracle
+from unojax import cards, game
+from unojax.game import State
+from unojax.rules import Rules
+from unojax.text import format_cards, make_state, parse_action
+
+ERROR_PROBABILITY = 1e-6
+"""With which a right program fails a single statistical test, over the choice of its seed."""
+
+jitted_step = jax.jit(game.step, static_argnames="rules")
+jitted_mask = jax.jit(game.legal_mask, static_argnames="rules")
+
+
+def deck_of(text: str) -> tuple[int, ...]:
+    """`Rules.deck` with exactly these cards."""
+    names = text.split()
+    return tuple(names.count(name) for name in cards.TYPE_NAMES)
+
+
+def seated(seat: int, mine: str, theirs: str, top: str, **others) -> State:
+    """`make_state` seen from the seat of the player to move."""
+    hands = (mine, theirs) if seat == 0 else (theirs, mine)
+    return make_state(*hands, top, player=seat, **others)
+
+
+def after(state: State, *actions: str, rules: Rules = Rules(), seed: int = 0) -> State:
+    """The state after some legal actions, given as text."""
+    for index, action in enumerate(actions):
+        key = jax.random.fold_in(jax.random.key(seed), index)
+        state = jitted_step(state, np.int32(parse_action(action)), key, rules=rules)
+        assert state.error == 0, f"{action} is not legal"
+    return state
+
+
+def legal(state: State, rules: Rules = Rules()) -> set[int]:
+    """The legal actions."""
+    return set(np.flatnonzero(jitted_mask(state, rules=rules)).tolist())
+
+
+def actions(text: str) -> set[int]:
+    """Several actions as text."""
+    return {parse_action(word) for word in text.split()}
+
+
+def hand(state: State, player: int) -> str:
+    """A player's cards as text."""
+    return format_cards(state.hands[player])
+
+
+def counts_of(onehots: np.ndarray) -> np.ndarray:
+    """bool[..., 108] -> int[..., 54], on the host and without `cards.counts`."""
+    of_slot = np.eye(cards.NUM_TYPES, dtype=np.float32)[cards.TYPE_OF_SLOT]
+    return (np.asarray(onehots, np.float32) @ of_slot).astype(int)
+
+
+def counter(counts: np.ndarray) -> Counter[str]:
+    """int[54] -> multiset of card names."""
+    return Counter({oracle.CARDS[t]: int(counts[t]) for t in np.flatnonzero(counts)})
+
+
+def variant(rules: Rules) -> oracle.Variant:
+    """The oracle's form of the rules."""
+    return oracle.Variant(
+        deck=counter(np.array(rules.deck)),
+        hand_size=rules.hand_size,
+        skip_forfeits=rules.skip_forfeits,
+        wild_may_start=rules.start_card == "any",
+        anyone_may_start=rules.first_player == "random",
+        max_steps=rules.max_steps,
+        step_penalty=rules.step_penalty,
+    )
+
+
+class Played(NamedTuple):
+    """G random games of T steps, on the host: states [G, T + 1, ...], masks [G, T + 1, 61], actions [G, T]."""
+
+    states: State
+    masks: np.ndarray
+    actions: np.ndarray
+
+
+def play(seed: int, *, num_games: int, num_steps: int, rules: Rules) -> Played:
+    """Play random games in one call and bring them over once.
+
+    The actions are uniform over the legal ones, but one in thirty is any number from -30 to 99.
+    """
+    keys = jax.random.split(jax.random.key(seed), num_games)
+    return Played(*jax.device_get(_play(keys, num_steps=num_steps, rules=rules)))
+
+
+@partial(jax.jit, static_argnames=("num_steps", "rules"))
+def _play(keys: jax.Array, *, num_steps: int, rules: Rules) -> tuple[State, jax.Array, jax.Array]:
+    def one_step(state: State, key: jax.Array):
+        key_legal, key_any, key_which, key_draw = jax.random.split(key, 4)
+        mask = game.legal_mask(state, rules=rules)
+        legal = jax.random.categorical(key_legal, jnp.where(mask, 0.0, -jnp.inf))
+        anything = jax.random.randint(key_any, (), -30, 100)
+        action = jnp.where(jax.random.bernoulli(key_which, 1 / 30), anything, legal)
+        return game.step(state, action, key_draw, rules=rules), (state, mask, action)
+
+    def one_game(key: jax.Array):
+        key_init, key_steps = jax.random.split(key)
+        start = game.init(key_init, rules=rules)
+        last, (states, masks, actions) = jax.lax.scan(one_step, start, jax.random.split(key_steps, num_steps))
+        states, masks = jax.tree.map(
+            lambda before, end: jnp.concatenate([before, end[None]]), (states, masks), (last, game.legal_mask(last, rules=rules))
+        )
+        return states, masks, actions
+
+    return jax.vmap(one_game)(keys)
+
+
+def assert_distributed(observed: Sequence[int] | np.ndarray, probabilities: Sequence[float] | np.ndarray) -> None:
+    """Chi-square test of how often each outcome came up; rejects a true hypothesis with `ERROR_PROBABILITY`.
+
+    Outcomes of probability 0 must not have come up at all. The others should be expected 5 times or more, as that the chi-square
+    approximation holds.
+    """
+    observed, probabilities = np.asarray(observed), np.asarray(probabilities, float)
+    possible = probabilities > 0
+    assert observed[~possible].sum() == 0
+    expected = probabilities[possible] * observed.sum()
+    assert expected.min() >= 5, "too few samples"
+    assert scipy.stats.chisquare(observed[possible], expected).pvalue > ERROR_PROBABILITY
+
+
+def assert_trees_equal(one, other) -> None:
+    """The same structure, and equal leaves of equal dtype."""
+    assert jax.tree.structure(one) == jax.tree.structure(other)
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(a, b)

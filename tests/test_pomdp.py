@@ -1,0 +1,489 @@
+"""The POMDP's functions against plain Python: every next state of every action, enumerated by the oracle, and sampled steps."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from math import comb, log, prod
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from tests.oracle import game as oracle
+from unojax import cards, game, pomdp, text
+from unojax.game import State
+from unojax.observation import observe
+from unojax.rules import Rules, small_deck
+
+RULES = {
+    "all effects": Rules(deck=small_deck(colors=2, ranks=(0, 1, 10, 12), wilds=1), hand_size=2, step_penalty=0.25),
+    "truncated": Rules(deck=small_deck(colors=3, ranks=(0, 11), wilds=1), hand_size=2, max_steps=6, skip_forfeits=False),
+}
+NUM_ROWS = 8192
+ROWS_PER_CALL = 4096
+
+MARKOV_FIELDS = (
+    "hands",
+    "deck",
+    "pile",
+    "top_rank",
+    "color",
+    "current_player",
+    "penalty",
+    "terminated",
+    "truncated",
+    "winner",
+)
+
+
+@functools.partial(jax.jit, static_argnames=("rules",))
+def evaluate(states: State, actions: jax.Array, next_states: State, *, rules: Rules) -> tuple[jax.Array, jax.Array]:
+    """log T and R of a batch of rows."""
+
+    def one(state: State, action: jax.Array, next_state: State):
+        return (
+            pomdp.transition_log_prob(state, action, next_state, rules=rules),
+            pomdp.reward(state, action, next_state, rules=rules),
+        )
+
+    return jax.vmap(one)(states, actions, next_states)
+
+
+def log_probs_and_rewards(rows: list[tuple[State, int, State]], rules: Rules) -> tuple[np.ndarray, np.ndarray]:
+    """`evaluate` for any number of rows of host states, in calls of one shape: float32[N], float32[N, 2]."""
+    states, next_states = (
+        State(**{name: np.stack([getattr(row[i], name) for row in rows]) for name in State.__dataclass_fields__}) for i in (0, 2)
+    )
+    actions = np.array([row[1] for row in rows], np.int32)
+    results = []
+    for begin in range(0, len(rows), ROWS_PER_CALL):
+        take = np.minimum(np.arange(begin, begin + ROWS_PER_CALL), len(rows) - 1)
+        chunk = jax.tree.map(lambda x, take=take: x[take], (states, actions, next_states))
+        results.append(jax.device_get(evaluate(*chunk, rules=rules)))
+    log_prob, reward = (np.concatenate(parts)[: len(rows)] for parts in zip(*results, strict=True))
+    return log_prob, reward
+
+
+# The plain-Python side.
+
+
+def counter(onehot: np.ndarray) -> Counter[str]:
+    return Counter(cards.TYPE_NAMES[t] for t in cards.TYPE_OF_SLOT[onehot])
+
+
+def onehot(multiset: Counter[str]) -> np.ndarray:
+    counts = np.array([multiset[name] for name in oracle.CARDS])
+    return counts[cards.TYPE_OF_SLOT] > cards.COPY_OF_SLOT
+
+
+def variant(rules: Rules) -> oracle.Variant:
+    return oracle.Variant(skip_forfeits=rules.skip_forfeits, max_steps=rules.max_steps, step_penalty=rules.step_penalty)
+
+
+def to_oracle(state: State, rules: Rules) -> oracle.Game:
+    card, color = oracle.card_and_color(int(state.color) * 15 + int(state.top_rank))
+    return oracle.Game(
+        variant=variant(rules),
+        hands=[counter(hand) for hand in state.hands],
+        deck=counter(state.deck),
+        pile=counter(state.pile),
+        top=card,
+        color=color,
+        player=int(state.current_player),
+        penalty=int(state.penalty),
+        terminated=bool(state.terminated),
+        truncated=bool(state.truncated),
+        winner=None if state.winner < 0 else int(state.winner),
+        step_count=int(state.step_count),
+    )
+
+
+def from_oracle(told: oracle.Game) -> State:
+    return State(
+        hands=np.stack([onehot(hand) for hand in told.hands]),
+        deck=onehot(told.deck),
+        pile=onehot(told.pile),
+        top_rank=np.int8(oracle.RANKS.index(oracle.rank_of(told.top))),
+        color=np.int8(oracle.COLORS.index(told.color)),
+        current_player=np.int8(told.player),
+        penalty=np.int8(told.penalty),
+        terminated=np.bool_(told.terminated),
+        truncated=np.bool_(told.truncated),
+        winner=np.int8(-1 if told.winner is None else told.winner),
+        rewards=np.array(told.rewards, np.float32),
+        step_count=np.int32(told.step_count),
+        error=np.uint8(told.error),
+        last_action=np.int8(-1 if told.last_action is None else told.last_action),
+    )
+
+
+def multisets(stock: Counter[str], size: int) -> Iterator[Counter[str]]:
+    """All multisets of `size` cards out of `stock`."""
+    names = sorted(stock)
+    for numbers in itertools.product(*(range(min(stock[name], size) + 1) for name in names)):
+        if sum(numbers) == size:
+            yield Counter({name: n for name, n in zip(names, numbers, strict=True) if n})
+
+
+def successors(told: oracle.Game, action: int) -> Iterator[tuple[oracle.Game, float]]:
+    """All games that can follow and their probabilities, by going through all multisets of cards that could be drawn."""
+    stock, size = Counter(), 0
+    if action == oracle.DRAW and not told.is_over and action in told.legal_actions():
+        size = told.penalty or 1
+        stock = +told.deck
+        if stock.total() < size:
+            stock = stock + told.pile - Counter([told.top])
+        if stock.total() < size:
+            stock, size = Counter(), 0
+    for drawn in multisets(stock, size):
+        after = replace(
+            told, hands=[hand.copy() for hand in told.hands], deck=told.deck.copy(), pile=told.pile.copy(), events=Counter()
+        )
+        after.step(action, drawn)
+        ways = prod(comb(stock[name], n) for name, n in drawn.items())
+        yield after, ways / comb(stock.total(), size)
+
+
+def markov_key(state: State, rules: Rules) -> bytes:
+    names = MARKOV_FIELDS if rules.max_steps is None else (*MARKOV_FIELDS, "step_count")
+    return b"".join(np.asarray(getattr(state, name)).tobytes() for name in names)
+
+
+def random_position(rules: Rules, rng: random.Random) -> oracle.Game:
+    """An unfinished game with its cards anywhere, often few of them in the deck."""
+    names = [name for name, n in zip(oracle.CARDS, rules.deck, strict=True) for _ in range(n)]
+    rng.shuffle(names)
+    top = names.pop()
+    in_deck = rng.randrange(6)
+    under_the_top = rng.choice((0, 1, rng.randrange(len(names) - in_deck - 2)))
+    in_hands = len(names) - in_deck - under_the_top
+    in_hand_0 = rng.choice((in_hands // 2, rng.randrange(1, in_hands)))
+    cuts = [0, in_deck, in_deck + under_the_top, in_deck + under_the_top + in_hand_0, len(names)]
+    deck, pile, hand_0, hand_1 = (Counter(names[begin:end]) for begin, end in itertools.pairwise(cuts))
+    return oracle.Game(
+        variant=variant(rules),
+        hands=[hand_0, hand_1],
+        deck=deck,
+        pile=pile + Counter([top]),
+        top=top,
+        color=oracle.color_of(top) or rng.choice(oracle.COLORS),
+        player=rng.randrange(2),
+        penalty=rng.choice((0, {"+2": 2, "W+4": 4}.get(oracle.rank_of(top), 0))),
+        step_count=rng.randrange(rules.max_steps or 9),
+    )
+
+
+def random_game(rules: Rules, rng: random.Random) -> Iterator[oracle.Game]:
+    """The states of a game of at most six steps from a random position."""
+    told = random_position(rules, rng)
+    for _ in range(6):
+        yield told
+        if told.is_over:
+            return
+        told = rng.choice(list(successors(told, rng.choice(sorted(told.legal_actions())))))[0]
+
+
+class Enumerated(NamedTuple):
+    """Some states of random games with all their legal actions and all that can follow.
+
+    Attributes:
+        rows: state, action, next state.
+        probs: float64[N] probability of each row.
+        rewards: float32[N, 2] reward of each row.
+        group: int[N] which state and action a row belongs to.
+        draws: what kinds of draws came up.
+    """
+
+    rows: list[tuple[State, int, State]]
+    probs: np.ndarray
+    rewards: np.ndarray
+    group: np.ndarray
+    draws: Counter[str]
+
+
+@functools.cache
+def enumerated(name: str) -> Enumerated:
+    rules, rng = RULES[name], random.Random(2)
+    rows, probs, group, draws, number = [], [], [], Counter(), 0
+    while len(rows) < NUM_ROWS:
+        for told in random_game(rules, rng):
+            state = from_oracle(told)
+            for action in (0, oracle.DRAW) if told.is_over else sorted(told.legal_actions()):
+                for after, prob in successors(told, action):
+                    rows.append((state, action, from_oracle(after)))
+                    probs.append(prob)
+                    group.append(number)
+                    draws += after.events
+                number += 1
+    return Enumerated(rows, np.array(probs), np.array([after.rewards for _, _, after in rows]), np.array(group), draws)
+
+
+# Transitions
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_next_state_has_its_probability(name: str):
+    told = enumerated(name)
+    log_prob, reward = log_probs_and_rewards(told.rows, RULES[name])
+    np.testing.assert_allclose(log_prob, np.log(told.probs), atol=1e-6)
+    np.testing.assert_allclose(np.bincount(told.group, np.exp(log_prob)), 1, atol=1e-5)
+    assert told.group.max() > 1000
+    np.testing.assert_array_equal(reward, told.rewards)
+
+
+def test_the_enumeration_visits_every_corner_of_the_draws():
+    seen = enumerated("all effects").draws + enumerated("truncated").draws
+    expected = {
+        "truncated",
+        *(f"drew {due}" for due in (1, 2, 4)),
+        *(f"reshuffled for {due} with {left} left" for due in (1, 2, 4) for left in range(due)),
+        *(f"{how} as {due} could not be drawn" for how in ("won", "lost", "tied") for due in (1, 2, 4)),
+    }
+    assert expected - set(seen) == set()
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_no_other_state_can_follow(name: str):
+    """All pairs of some neighbours and some strangers: what the enumeration doesn't list is impossible."""
+    rules, told = RULES[name], enumerated(name)
+    rng = np.random.default_rng(3)
+    some = (rng.choice(len(told.rows) - 10, 6)[:, None] + np.arange(10)).ravel()
+    possible = {(markov_key(s, rules), a, markov_key(t, rules)) for s, a, t in told.rows}
+    rows = [(told.rows[i][0], told.rows[i][1], told.rows[j][2]) for i in some for j in some]
+    is_possible = np.array([(markov_key(s, rules), a, markov_key(t, rules)) in possible for s, a, t in rows])
+    log_prob, _ = log_probs_and_rewards(rows, rules)
+    assert 0 < is_possible.sum() < len(rows) / 2
+    np.testing.assert_array_equal(np.isfinite(log_prob), is_possible)
+    assert np.isneginf(log_prob[~is_possible]).all()
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_each_field_of_the_markov_state_counts_and_the_record_does_not(name: str):
+    rules, told = RULES[name], enumerated(name)
+    rng = np.random.default_rng(4)
+    rows, expected = [], []
+    for index in rng.choice(len(told.rows), 100):
+        state, action, after = told.rows[index]
+        slot = rng.integers(108)
+        flipped = np.arange(108) == slot
+        altered = {
+            "hands": after.hands ^ np.stack([flipped, flipped & False])[:: rng.choice([-1, 1])],
+            "deck": after.deck ^ flipped,
+            "pile": after.pile ^ flipped,
+            "top_rank": after.top_rank ^ 1,
+            "color": after.color ^ 2,
+            "current_player": after.current_player ^ 1,
+            "penalty": after.penalty ^ 2,
+            "terminated": ~after.terminated,
+            "truncated": ~after.truncated,
+            "winner": after.winner + 1,
+        }
+        assert set(altered) == set(MARKOV_FIELDS)
+        rows += [(state, action, after.replace(**{field: value})) for field, value in altered.items()]
+        expected += [-np.inf] * len(altered)
+        record = {"rewards": after.rewards + 1, "error": after.error ^ 1, "last_action": after.last_action + 1}
+        rows.append((state, action, after.replace(**record)))
+        rows.append((state, action, after.replace(step_count=after.step_count + 1)))
+        expected += [log(told.probs[index]), log(told.probs[index]) if rules.max_steps is None else -np.inf]
+    log_prob, _ = log_probs_and_rewards(rows, rules)
+    np.testing.assert_allclose(log_prob, expected, atol=1e-6)
+
+
+def test_a_card_can_only_be_drawn_from_the_deck():
+    """The deck would be right in each of these; the cards went elsewhere."""
+    rules = RULES["all effects"]
+    state = text.make_state("R1", "Y1", "R+2", pile="RS", penalty=2, rules=rules)
+    state = jax.device_get(state)
+    drawn = from_oracle(next(successors(to_oracle(state, rules), cards.DRAW))[0])
+    gained = drawn.hands[0] & ~state.hands[0]
+    to_other_hand = drawn.replace(hands=np.stack([state.hands[0], onehot(counter(state.hands[1]) + counter(gained))]))
+    to_pile = drawn.replace(hands=state.hands, pile=onehot(counter(state.pile) + counter(gained)))
+    vanished = drawn.replace(hands=state.hands)
+    # The deck is kept, and the opponent's card or the pile's goes to the mover instead.
+    robbed = state.replace(hands=np.stack([onehot(Counter(["R1", "Y1"])), np.zeros(108, bool)]), penalty=np.int8(0))
+    from_pile = drawn.replace(deck=state.deck, hands=np.stack([onehot(Counter(["R1", "RS", "RS"])), state.hands[1]]))
+    after = [drawn, to_other_hand, to_pile, vanished, robbed.replace(current_player=np.int8(1)), from_pile, state]
+    log_prob, _ = log_probs_and_rewards([(state, cards.DRAW, s) for s in after], rules)
+    assert np.isfinite(log_prob).tolist() == [True] + [False] * 6
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_an_illegal_action_and_a_finished_game_change_nothing(name: str):
+    rules, told = RULES[name], enumerated(name)
+    rng = np.random.default_rng(5)
+    rows, is_unchanged = [], []
+    for index in rng.choice(len(told.rows), 40):
+        state, _, after = told.rows[index]
+        known = to_oracle(state, rules)
+        illegal = {*range(-2, 64)} - (set() if known.is_over else known.legal_actions())
+        for action in illegal:
+            rows += [(state, action, state), (state, action, after)]
+            is_unchanged += [True, markov_key(state, rules) == markov_key(after, rules)]
+    log_prob, reward = log_probs_and_rewards(rows, rules)
+    np.testing.assert_array_equal(log_prob, np.where(is_unchanged, 0, -np.inf))
+    np.testing.assert_array_equal(reward, 0)
+    assert not all(is_unchanged)
+
+
+@pytest.mark.parametrize(
+    ("gained", "ways", "ways_in_all"),
+    [
+        ("R5 R5 W W", 1 * 3, comb(100, 4)),
+        ("R5 B1 B1 G7", 2 * 1 * 2, comb(100, 4)),
+        ("R5 Y3 B0 W+4", 2 * 2 * 1 * 3, comb(100, 4)),
+        ("W W W Y9", 1 * 1, comb(100, 4)),
+    ],
+)
+def test_known_probabilities_of_a_draw_of_four(gained: str, ways: int, ways_in_all: int):
+    top = {"top": "W+4", "color": "green", "pile": "Y9", "player": 1, "rules": Rules()}
+    state = text.make_state("R7 R8 R9", "G1 G2 W", **top, penalty=4)
+    after = text.make_state("R7 R8 R9", f"G1 G2 W {gained}", **top | {"player": 0})
+    log_prob, _ = log_probs_and_rewards([jax.device_get((state, 60, after))], Rules())
+    assert log_prob[0] == pytest.approx(log(ways / ways_in_all), abs=1e-6)
+
+
+@functools.partial(jax.jit, static_argnames=("rules",))
+def play(keys: jax.Array, *, rules: Rules) -> tuple[State, jax.Array, State]:
+    """Random games, some actions illegal or out of range, for keys [G, 1 + T]: states, actions, next states [G, T]."""
+
+    def one_step(state: State, key: jax.Array):
+        key_legal, key_any, key_which, key_draw = jax.random.split(key, 4)
+        legal = jax.random.categorical(key_legal, jnp.where(game.legal_mask(state, rules=rules), 0.0, -jnp.inf))
+        action = jnp.where(jax.random.bernoulli(key_which, 0.1), jax.random.randint(key_any, (), -5, 70), legal)
+        after = game.step(state, action, key_draw, rules=rules)
+        return after, (state, action, after)
+
+    return jax.vmap(lambda keys: jax.lax.scan(one_step, game.init(keys[0], rules=rules), keys[1:])[1])(keys)
+
+
+def test_every_step_of_a_full_game_is_possible_and_pays_what_it_said():
+    rules = Rules()
+    played = jax.device_get(play(jax.random.split(jax.random.key(8), (32, 129)), rules=rules))
+    rows = [jax.tree.map(lambda x, i=i: x[i], played) for i in np.ndindex(32, 128)]
+    log_prob, reward = log_probs_and_rewards(rows, rules)
+    assert np.isfinite(log_prob).all()
+    draws = np.array([after.hands.sum() > state.hands.sum() for state, _, after in rows])
+    np.testing.assert_array_equal(log_prob[~draws], 0)
+    assert (log_prob[draws] < 0).any()
+    np.testing.assert_array_equal(reward, [after.rewards for _, _, after in rows])
+    assert set(np.unique(reward)) == {-1, 0, 1}
+
+
+DRAWS = {
+    "one": {"hand0": "R0", "hand1": "R1", "top": "Y1", "pile": "RS W"},
+    "two": {"hand0": "R0", "hand1": "R1", "top": "R+2", "pile": "RS", "penalty": 2},
+    "four of a reshuffled deck": {
+        "hand0": "R0 R1 R1",
+        "hand1": "Y0 YS",
+        "top": "W+4",
+        "color": "red",
+        "pile": "RS RS R+2 R+2 Y1 Y1 YS W",
+        "penalty": 4,
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def draw_many():
+    def draw(state: State, keys: jax.Array) -> State:
+        return jax.vmap(lambda key: game.step(state, cards.DRAW, key, rules=RULES["all effects"]))(keys)
+
+    return jax.jit(draw)
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_steps_are_as_frequent_as_probable(name: str, draw_many):
+    """Chi-square test over all next states; a right program fails with probability 1e-6 in each of three cases."""
+    rules = RULES["all effects"]
+    state = text.make_state(**DRAWS[name], rules=rules)
+    host = jax.device_get(state)
+    possible = [from_oracle(after) for after, _ in successors(to_oracle(host, rules), cards.DRAW)]
+    log_prob, _ = log_probs_and_rewards([(host, cards.DRAW, s) for s in possible], rules)
+    num_samples = 20_000
+    sampled = jax.device_get(draw_many(state, jax.random.split(jax.random.key(6), num_samples)))
+    seen = Counter(row.tobytes() for row in sampled.hands)
+    observed = np.array([seen[s.hands.tobytes()] for s in possible])
+    assert observed.sum() == num_samples
+    expected = num_samples * np.exp(log_prob.astype(float))
+    assert expected.min() > 5
+    assert stats.chisquare(observed, expected * num_samples / expected.sum()).pvalue > 1e-6
+
+
+def test_jit_and_no_jit_and_vmap_agree():
+    rules, told = RULES["all effects"], enumerated("all effects")
+    rows = [told.rows[i] for i in np.random.default_rng(7).choice(len(told.rows), 3)]
+    rows += [(rows[0][0], rows[0][1], rows[1][2])]
+    batched, rewards = log_probs_and_rewards(rows, rules)
+    jitted = jax.jit(functools.partial(pomdp.transition_log_prob, rules=rules))
+    for row, log_prob in zip(rows, batched, strict=True):
+        assert jitted(*jax.tree.map(jnp.asarray, row)) == log_prob
+    assert pomdp.transition_log_prob(*rows[0], rules=rules) == batched[0]
+    np.testing.assert_array_equal(pomdp.reward(*rows[0], rules=rules), rewards[0])
+
+
+def test_a_batch_where_one_state_belongs_is_refused():
+    state = text.make_state("R1", "Y1", "B1")
+    with pytest.raises(AssertionError, match="shape"):
+        pomdp.transition_log_prob(state, 60, jax.tree.map(lambda x: x[None], state))
+
+
+# Observations
+
+
+@functools.partial(jax.jit, static_argnames=("rules",))
+def all_pairs(states: State, *, rules: Rules) -> jax.Array:
+    """log O(what a player sees of state i | state j): float32[2, N, N]."""
+
+    def pair(player: jax.Array, seen: State, state: State) -> jax.Array:
+        return pomdp.observation_log_prob(observe(seen, player, rules=rules), state, rules=rules)
+
+    over_states = jax.vmap(pair, (None, None, 0))
+    return jax.vmap(jax.vmap(over_states, (None, 0, None)), (0, None, None))(jnp.arange(2), states, states)
+
+
+def test_an_observation_belongs_to_the_states_that_look_like_it():
+    """Random states beside themselves with a hidden card swapped, so that many pairs look alike to one player only."""
+    some = [from_oracle(random_position(RULES["all effects"], random.Random(seed))) for seed in range(50)]
+    for state in list(some):
+        for player in (0, 1):
+            hand, deck = counter(state.hands[player]), counter(state.deck)
+            mine, theirs = next(iter(hand), None), next(iter(deck), None)
+            if mine is None or theirs is None:
+                continue
+            hands = state.hands.copy()
+            hands[player] = onehot(hand - Counter([mine]) + Counter([theirs]))
+            some.append(state.replace(hands=hands, deck=onehot(deck - Counter([theirs]) + Counter([mine]))))
+    log_prob = np.asarray(all_pairs(jax.tree.map(lambda *x: np.stack(x), *some), rules=RULES["all effects"]))
+
+    def view(state: State, player: int) -> bytes:
+        public = ("pile", "top_rank", "color", "current_player", "penalty", "last_action", "terminated")
+        parts = [state.hands[player], state.hands[1 - player].sum(), state.deck.sum(), *(getattr(state, name) for name in public)]
+        return b"".join(np.asarray(part).tobytes() for part in parts)
+
+    for player in (0, 1):
+        views = np.array([hash(view(state, player)) for state in some])
+        np.testing.assert_array_equal(log_prob[player], np.where(views[:, None] == views, 0, -np.inf))
+    assert ((log_prob[0] == 0) != (log_prob[1] == 0)).sum() >= 60
+
+
+def test_nobody_but_the_players_observes():
+    state = text.make_state("R1", "Y1", "B1")
+    seen = observe(state, 0)
+    stranger = seen.replace(player=jnp.int8(2), hand=jnp.zeros(108, bool), opponent_count=jnp.int8(1))
+    assert pomdp.observation_log_prob(seen, state) == 0
+    assert pomdp.observation_log_prob(stranger, state) == -jnp.inf
+
+
+def test_an_observation_under_other_rules_is_refused():
+    rules = RULES["all effects"]
+    state = text.make_state("R1", "Y1", "YS", rules=rules)
+    with pytest.raises(ValueError, match=r"another deck \(16 cards\) than rules\.deck \(108 cards\)"):
+        pomdp.observation_log_prob(observe(state, 0, rules=rules), state)

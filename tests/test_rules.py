@@ -1,0 +1,83 @@
+"""What may vary, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.oracle import game as oracle
+from unojax import cards
+from unojax.rules import Rules, small_deck
+
+
+def test_defaults_are_the_rules_of_the_game():
+    rules = Rules()
+    assert rules.skip_forfeits
+    assert (rules.start_card, rules.first_player) == ("non_wild", "zero")
+    assert (rules.hand_size, rules.num_cards) == (7, 108)
+    assert dict(zip(oracle.CARDS, rules.deck, strict=True)) == oracle.FULL_DECK
+    assert rules.max_steps is None
+    assert rules.step_penalty == 0
+
+
+def test_rules_are_frozen_hashable_and_equal_by_value():
+    assert Rules(hand_size=5) == Rules(hand_size=5) != Rules(hand_size=6)
+    assert hash(Rules(deck=np.array(cards.COPIES))) == hash(Rules())
+    with pytest.raises(AttributeError):
+        Rules().hand_size = 5  # type: ignore[misc]
+
+
+BAD = {
+    "skip_forfeits must be True or False, got 1": {"skip_forfeits": 1},
+    "start_card must be one of ('non_wild', 'any'), got 'wild'": {"start_card": "wild"},
+    "first_player must be one of ('zero', 'random'), got 1": {"first_player": 1},
+    "max_steps must be None or an integer of at least 1, got 0": {"max_steps": 0},
+    "max_steps must be None or an integer of at least 1, got 2.5": {"max_steps": 2.5},
+    "max_steps must be None or an integer of at least 1, got True": {"max_steps": True},
+    "step_penalty must be a finite number, got nan": {"step_penalty": float("nan")},
+    "step_penalty must be a finite number, got 'a'": {"step_penalty": "a"},
+    "hand_size must be an integer in [1, 49] for a deck with 100 coloured cards": {"hand_size": 50},
+    "hand_size must be an integer in [1, 53] for a deck with 108 cards": {"hand_size": 54, "start_card": "any"},
+    "(two hands and the start card), got 0": {"hand_size": 0},
+    "(two hands and the start card), got 7.0": {"hand_size": 7.0},
+    "(two hands and the start card), got True": {"hand_size": True},
+    "deck must be 54 integer copy counts, one per card type, got (1, 2)": {"deck": (1, 2)},
+    "deck must be 54 integer copy counts": {"deck": (1.0,) * 54},
+    "deck[0] (R0) must be in [0, 1], got 2": {"deck": (2,) * 54},
+    "deck[53] (W+4) must be in [0, 4], got -1": {"deck": (1,) * 53 + (-1,)},
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_a_bad_field_is_refused_with_what_came_and_what_is_allowed(message: str):
+    fields: dict[str, Any] = BAD[message]
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Rules(**fields)
+
+
+@pytest.mark.parametrize(("start_card", "largest"), [("non_wild", 2), ("any", 4)])
+def test_the_largest_hands_leave_a_start_card(start_card: Any, largest: int):
+    """A deck of 5 coloured cards and 4 wilds: under "non_wild" the hands may get all but one of the coloured ones."""
+    deck = tuple({"R1": 2, "R2": 2, "Y1": 1, "W": 4}.get(name, 0) for name in cards.TYPE_NAMES)
+    assert Rules(deck=deck, start_card=start_card, hand_size=largest).hand_size == largest
+    with pytest.raises(ValueError, match="hand_size"):
+        Rules(deck=deck, start_card=start_card, hand_size=largest + 1)
+
+
+def test_small_deck_holds_what_it_was_asked_for():
+    deck = small_deck(colors=2, ranks=(0, 5, 12), copies=2, wilds=1)
+    expected = {"R0": 1, "Y0": 1, "R5": 2, "Y5": 2, "R+2": 2, "Y+2": 2, "W": 1, "W+4": 1}
+    assert {name: n for name, n in zip(cards.TYPE_NAMES, deck, strict=True) if n} == expected
+    assert small_deck() == Rules().deck
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"colors": 0}, {"colors": 5}, {"copies": 3}, {"copies": 0}, {"wilds": -1}, {"wilds": 5}, {"ranks": (13,)}, {"ranks": (-1,)}]
+)
+def test_small_deck_refuses_what_is_out_of_range(arguments: dict[str, Any]):
+    (name,) = arguments
+    with pytest.raises(ValueError, match=name):
+        small_deck(**arguments)

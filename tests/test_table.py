@@ -1,0 +1,188 @@
+"""The packed table: what lies in its words, the walk from node to node, and the way to a `State` and back."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tests.helpers import counter, counts_of, play, variant
+from tests.oracle import game as oracle
+from unojax import bits, cards, game, table
+from unojax.rules import Rules, small_deck
+from unojax.table import Picked, Table
+
+RULES = Rules(deck=small_deck(colors=2, ranks=(0, 1, 2, 10, 11, 12), wilds=1), hand_size=3)
+IN_GAME = np.asarray(RULES.deck)[cards.TYPE_OF_SLOT] > cards.COPY_OF_SLOT
+NUM_GAMES = 200
+NUM_NODES = 200
+
+
+class Walk(NamedTuple):
+    """What happened at each node of many games, on the host: arrays [T, G, ...].
+
+    Attributes:
+        owner: int[T + 1, G, 108] owner of each labelled card before each node, and after the last; cards outside the game have
+            none, as those in the deck.
+        meta: `table.Meta` of int[T + 1, G].
+        action: int[T, G] the play picked at a decision; 60 elsewhere.
+        is_decision, is_step, is_choice, is_reshuffle, is_over: bool[T, G].
+    """
+
+    owner: np.ndarray
+    meta: table.Meta
+    action: np.ndarray
+    is_decision: np.ndarray
+    is_step: np.ndarray
+    is_choice: np.ndarray
+    is_reshuffle: np.ndarray
+    is_over: np.ndarray
+
+
+@cache
+def walk() -> Walk:
+    """Random games from the deal on, a batch of arrays without `vmap`."""
+
+    def visit(tables: Table, words: jax.Array):
+        node = table.find_node(tables, RULES)
+        pick = Picked(*bits.choose(bits.where(node.is_decision, node.legal, node.deck), words))
+        following, move = table.advance(tables, node, pick, words, RULES)
+        action = jnp.where(node.is_decision, pick.word * 15 + bits.rank_at(pick.position), cards.DRAW)
+        flags = (table.is_step(move), table.is_choice(move), table.is_reshuffle(move), node.is_over)
+        return following, (owners(tables), tables.unpack_meta(), action, node.is_decision, *flags)
+
+    @jax.jit
+    def run(words: jax.Array):
+        last, nodes = jax.lax.scan(visit, table.new_table(words[0], RULES), words)
+        return last, owners(last), last.unpack_meta(), nodes
+
+    words = jax.random.bits(jax.random.key(0), (NUM_NODES, NUM_GAMES))
+    _, last_owner, last_meta, nodes = jax.device_get(run(words))
+    owner, meta, *others = nodes
+    with_last = jax.tree.map(lambda x, end: np.concatenate([x, end[None]]).astype(int), (owner, meta), (last_owner, last_meta))
+    return Walk(*with_last, *others)
+
+
+def owners(tables: Table) -> jax.Array:
+    """int[..., 108]: owner of each labelled card."""
+    return bits.unpack(tables.low) + 2 * bits.unpack(tables.high).astype(jnp.uint8)
+
+
+def test_cards_of_an_owner_and_the_deck_are_read_off_the_planes():
+    """Cards that are not in the game belong to nobody."""
+    rng = np.random.default_rng(0)
+    owner = rng.integers(0, 4, (50, 108)) * IN_GAME
+    tables = Table(bits.pack(owner % 2 == 1), bits.pack(owner // 2 == 1), jnp.zeros(50, jnp.uint32))
+    for who in (table.DECK, table.HAND_0, table.HAND_1, table.PILE):
+        np.testing.assert_array_equal(bits.unpack(tables.cards_of(who, RULES)), (owner == who) & IN_GAME)
+    np.testing.assert_array_equal(bits.unpack(table.all_cards(RULES)), IN_GAME)
+
+
+def test_meta_comes_back_from_its_word():
+    rng = np.random.default_rng(0)
+    tops = {"rank": 15, "color": 4, "player": 2, "penalty": 3, "to_draw": 54, "phase": 6}
+    fields = {name: rng.integers(0, top, 200).astype(np.uint32) for name, top in tops.items()}
+    meta = table.Meta(**{**fields, "penalty": fields["penalty"] * 2})
+    tables = Table(bits.empty(meta.rank), bits.empty(meta.rank), jax.jit(table.Meta.pack)(meta))
+    for name, value in tables.unpack_meta()._asdict().items():
+        np.testing.assert_array_equal(value, getattr(meta, name), err_msg=name)
+
+
+def test_the_deal_goes_to_player_0_then_1_then_up():
+    """Two hands and the start card are as many chance nodes, one card each."""
+    node = np.arange(2 * RULES.hand_size + 2)
+    owner = walk().owner[: len(node)]
+    hand_0, hand_1, pile = ((owner == who).sum(-1) for who in (table.HAND_0, table.HAND_1, table.PILE))
+    assert (hand_0 == np.minimum(node, 3)[:, None]).all()
+    assert (hand_1 == np.clip(node - 3, 0, 3)[:, None]).all()
+    assert (pile == (node > 6)[:, None]).all()
+    expected = np.array([table.DEAL] * 6 + [table.START, table.PLAY])
+    assert (walk().meta.phase[: len(node)] == expected[:, None]).all()
+    assert not walk().is_step[: len(node) - 1].any()
+
+
+def test_a_node_moves_one_card_except_where_the_pile_goes_back():
+    """Draws take from the deck, plays from the mover's hand; a reshuffle moves all of the pile but the top card."""
+    w = walk()
+    before, following = w.owner[:-1], w.owner[1:]
+    num_moved = (before != following).sum(-1)
+    ends_undrawn = w.is_step & ~w.is_decision & (w.meta.phase[1:] > table.PLAY)
+    pile = (before == table.PILE).sum(-1)
+    np.testing.assert_array_equal(num_moved, np.where(w.is_over | ends_undrawn, 0, np.where(w.is_reshuffle, pile - 1, 1)))
+    assert w.is_reshuffle.any()
+    assert ends_undrawn.any()
+    goes_back = before[w.is_reshuffle] != following[w.is_reshuffle]
+    assert (before[w.is_reshuffle][goes_back] == table.PILE).all()
+    assert (following[w.is_reshuffle][goes_back] == table.DECK).all()
+
+
+def test_cards_outside_the_game_never_move():
+    assert not walk().owner[..., ~IN_GAME].any()
+
+
+def test_the_walk_agrees_with_the_oracle():
+    """Each turn's nodes together are one step of the oracle, and the moves' flags count steps, choices and reshuffles."""
+    w = walk()
+    sets = counts_of(np.stack([w.owner == who for who in (table.HAND_0, table.HAND_1, table.DECK, table.PILE)]) & IN_GAME)
+    start = 2 * RULES.hand_size + 1
+    finished = 0
+    for g in range(NUM_GAMES):
+        told = oracle.Game.deal(
+            variant(RULES),
+            [counter(sets[who, start, g]) for who in (0, 1)],
+            top=oracle.card_and_color(w.meta.color[start, g] * 15 + w.meta.rank[start, g])[0],
+            color=oracle.COLORS[w.meta.color[start, g]],
+            player=w.meta.player[start, g],
+        )
+        t = start
+        while t < NUM_NODES and not told.is_over:
+            turn = t
+            # A turn is a play, or as many nodes as it takes until no card is to come.
+            while t < NUM_NODES and (w.is_reshuffle[t, g] or w.meta.to_draw[t + 1, g] > 0):
+                t += 1
+            t += 1
+            if t > NUM_NODES:
+                break
+            assert w.is_step[turn:t, g].sum() == 1
+            drawn = sets[told.player, t, g] - sets[told.player, turn, g]
+            plays = told.legal_actions() != {oracle.DRAW}
+            assert w.is_decision[turn, g] == plays
+            is_choice = plays and len(told.legal_actions()) > 1
+            assert w.is_choice[turn:t, g].any() == is_choice
+            reshuffles = sum(n for event, n in told.events.items() if event.startswith("reshuffled"))
+            told.step(int(w.action[turn, g]) if plays else oracle.DRAW, counter(np.maximum(drawn, 0)))
+            reshuffles = sum(n for event, n in told.events.items() if event.startswith("reshuffled")) - reshuffles
+            assert w.is_reshuffle[turn:t, g].sum() == reshuffles
+            for index, expected in enumerate((*told.hands, told.deck, told.pile)):
+                assert counter(sets[index, t, g]) == expected
+            top, color = oracle.card_and_color(w.meta.color[t, g] * 15 + w.meta.rank[t, g])
+            assert (top, color, w.meta.player[t, g], w.meta.penalty[t, g]) == (told.top, told.color, told.player, told.penalty)
+            over = {0: table.OVER_WON_BY_0, 1: table.OVER_WON_BY_1, None: table.OVER_DRAWN}[told.winner]
+            assert w.meta.phase[t, g] == (over if told.terminated else table.PLAY)
+        if told.is_over:
+            finished += 1
+            assert w.is_over[t:, g].all()
+            assert not w.is_step[t:, g].any()
+            assert not w.is_choice[t:, g].any()
+    assert finished > NUM_GAMES / 2
+
+
+def test_a_state_comes_back_from_its_table():
+    """Copies are laid out so that no card gets two owners; everything public survives."""
+    games = play(0, num_games=300, num_steps=320, rules=Rules())
+    states = jax.tree.map(lambda x: np.concatenate([x[g, g % 7 :: 7] for g in range(40)]), games.states)
+
+    @jax.jit
+    @jax.vmap
+    def there_and_back(state: game.State) -> tuple[game.State, jax.Array]:
+        laid_out = game.to_table(state)
+        kept = {name: getattr(state, name) for name in ("rewards", "truncated", "step_count", "error", "last_action")}
+        return game.from_table(laid_out, **kept, rules=Rules()), bits.count(table.deck(laid_out, Rules()))
+
+    again, num_in_deck = there_and_back(states)
+    jax.tree.map(np.testing.assert_array_equal, again, states)
+    np.testing.assert_array_equal(num_in_deck, states.deck.sum(-1))
+    assert states.terminated.any()

@@ -1,0 +1,133 @@
+"""The public side of a particle belief: when the opponent acquired cards, what it could not hold, and what it played.
+
+The opponent's hand is a row of **slots**, one for each card it ever acquired, in the order of acquisition; when each slot was filled is
+public. For each slot the ledger keeps the types it could hold: all, less those that were playable at a later time when the opponent could not
+play.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+from jax import Array
+
+from unojax import bits, cards
+from unojax.bits import Words
+from unojax.observation import Observation
+
+
+class Plays(NamedTuple):
+    """The opponent's plays so far and what it could see at each, a row per play; T rows of capacity.
+
+    Attributes:
+        slots_before: int32[T] slots filled before the play.
+        action: int8[T] the action 0..59.
+        color, rank: int8[T] active colour and rank of the top card before the play.
+        observer_count: int8[T] cards in the observer's hand.
+        deck_count: int8[T] cards in the deck.
+        pile: uint32[T, 4] the pile before the play, a packed canonical set.
+        last_action: int8[T] the action before.
+    """
+
+    slots_before: Array
+    action: Array
+    color: Array
+    rank: Array
+    observer_count: Array
+    deck_count: Array
+    pile: Array
+    last_action: Array
+
+
+@struct.dataclass
+class Ledger:
+    """Public bookkeeping of one belief.
+
+    Attributes:
+        allowed: uint32[S, 4] cards that each slot could hold: with any copy of a type all of its copies.
+        epoch: int32[S] reshuffles before the slot was filled.
+        num_reshuffles: int32[] reshuffles so far.
+        num_slots: int32[] slots filled so far.
+        plays: the opponent's plays.
+        num_plays: int32[] how many there were.
+    """
+
+    allowed: Array
+    epoch: Array
+    num_reshuffles: Array
+    num_slots: Array
+    plays: Plays
+    num_plays: Array
+
+
+def as_words(array: Array) -> Words:
+    """uint32[4, ...] as four words."""
+    return array[0], array[1], array[2], array[3]
+
+
+def empty(*, max_slots: int, max_plays: int) -> Ledger:
+    """A ledger without slots or plays, with room for so many."""
+    blank = jnp.zeros(max_plays, jnp.int8)
+    return Ledger(
+        allowed=jnp.zeros((max_slots, cards.NUM_COLORS), jnp.uint32),
+        epoch=jnp.zeros(max_slots, jnp.int32),
+        num_reshuffles=jnp.int32(0),
+        num_slots=jnp.int32(0),
+        plays=Plays(
+            slots_before=blank.astype(jnp.int32),
+            action=blank,
+            color=blank,
+            rank=blank,
+            observer_count=blank,
+            deck_count=blank,
+            pile=jnp.zeros((max_plays, cards.NUM_COLORS), jnp.uint32),
+            last_action=blank,
+        ),
+        num_plays=jnp.int32(0),
+    )
+
+
+def add_slots(ledger: Ledger, number: Array) -> Ledger:
+    """The opponent draws: new slots, which could hold anything."""
+    index = jnp.arange(ledger.epoch.shape[0])
+    is_new = (index >= ledger.num_slots) & (index < ledger.num_slots + number)
+    return ledger.replace(
+        allowed=jnp.where(is_new[:, None], bits.ALL_SLOTS, ledger.allowed),
+        epoch=jnp.where(is_new, ledger.num_reshuffles, ledger.epoch),
+        num_slots=ledger.num_slots + number,
+    )
+
+
+def forbid(ledger: Ledger, playable: Words) -> Ledger:
+    """No slot filled so far holds one of these cards."""
+    return ledger.replace(allowed=ledger.allowed & ~jnp.stack(playable))
+
+
+def record_play(ledger: Ledger, before: Observation, action: Array) -> Ledger:
+    """Append a play of the opponent."""
+    row = Plays(
+        slots_before=ledger.num_slots,
+        action=action.astype(jnp.int8),
+        color=before.color,
+        rank=before.top_rank,
+        observer_count=before.hand_count,
+        deck_count=before.deck_count,
+        pile=jnp.stack(bits.pack(before.pile)),
+        last_action=before.last_action,
+    )
+    plays = Plays(
+        *(rows.at[ledger.num_plays].set(one, mode="drop") for rows, one in zip(ledger.plays, row, strict=True))
+    )
+    return ledger.replace(plays=plays, num_plays=ledger.num_plays + 1)
+
+
+def cards_playable_on(color: Array, rank: Array) -> Words:
+    """All cards that may be played on a top card of `rank` with `color` active: four uint32[]."""
+    same_rank = bits.both_copies(bits.rank_bit(rank) & bits.FIRST_COPIES)
+    w0, w1, w2, w3 = (
+        jnp.where(color == c, bits.COLORED, same_rank) | bits.WILDS for c in np.arange(cards.NUM_COLORS, dtype=np.uint32)
+    )
+    return w0, w1, w2, w3

@@ -1,0 +1,88 @@
+"""Opponent models: how likely a player with a given hand is to act as it did.
+
+A model is any callable `opponent(observation, legal_mask) -> float32[61]`: the likelihood of each action for a player who has that observation (the
+opponent's own, imagined for a hypothetical hand). `policy.action_probs` of any policy is one. The two classes here also answer for
+packed hands, a whole cloud of particles at a time, which is many times faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from unojax import bits
+from unojax.bits import Words
+from unojax.observation import Observation
+from unojax.policies import RulePolicy, View, uniform
+from unojax.table import Picked
+
+OpponentModel = Callable[[Observation, Array], Array]
+
+
+@dataclass(frozen=True)
+class PolicyOpponent:
+    """An opponent that follows a policy, except that with probability `tremble` it plays uniformly.
+
+    Attributes:
+        policy: a rule policy.
+        tremble: in [0, 1]. A little of it keeps every legal action possible, so that a wrong model cannot rule out the truth.
+
+    Raises:
+        ValueError: `tremble` is not in [0, 1].
+    """
+
+    policy: RulePolicy
+    tremble: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.tremble <= 1.0:
+            raise ValueError(f"tremble must be a probability in [0, 1], got {self.tremble}")
+
+    def __call__(self, observation: Observation, legal_mask: Array) -> Array:
+        """Probability of each action: float32[61]."""
+        by_policy = self.policy.action_probs(observation, legal_mask)
+        by_chance = legal_mask / legal_mask.sum()
+        return (1.0 - self.tremble) * by_policy + self.tremble * by_chance
+
+    def log_likelihood(self, view: View, legal: Words, played: Picked) -> Array:
+        """float32[...]: log probability (nats) of a play, for packed hands with the legal options given."""
+        by_policy = _share(self.policy.narrow(view, legal), played)
+        if self.tremble == 0.0:
+            return jnp.log(by_policy)
+        return jnp.log((1.0 - self.tremble) * by_policy + self.tremble * _share(legal, played))
+
+
+@dataclass(frozen=True)
+class ConsistentOpponent:
+    """Consistency only: every legal action is as likely as certain, so plays tell what was held and nothing about what was not."""
+
+    def __call__(self, observation: Observation, legal_mask: Array) -> Array:
+        """1 for a legal action, 0 for another: float32[61]."""
+        del observation
+        return legal_mask.astype(jnp.float32)
+
+    def log_likelihood(self, view: View, legal: Words, played: Picked) -> Array:
+        """float32[...]: 0 if the play was legal, else -inf."""
+        del view
+        return jnp.where(_contains(legal, played), 0.0, -jnp.inf)
+
+
+uniform_opponent: Final = PolicyOpponent(uniform)
+"""Plays every legal action with equal probability: the default model."""
+consistent_opponent: Final = ConsistentOpponent()
+"""Consistency only."""
+
+
+def _contains(options: Words, played: Picked) -> Array:
+    return ((bits.word_at(options, played.word) >> played.position) & np.uint32(1)) != 0
+
+
+def _share(options: Words, played: Picked) -> Array:
+    """Probability of a play under a uniform choice among options; 0 if it is not among them."""
+    number = lax.max(bits.count(options), np.uint32(1)).astype(jnp.float32)
+    return jnp.where(_contains(options, played), 1.0 / number, 0.0)

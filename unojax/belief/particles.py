@@ -1,0 +1,347 @@
+"""The particle filter over the opponent's hand: `belief_init` and `belief_update`.
+
+Each particle is a full account of which card the opponent acquired when (`unojax.belief.ledger`), so its likelihood under the whole public history can be computed. Events
+that contradict a particle repair it with an exact weight instead of killing it, and a Metropolis move refreshes it (`unojax.belief.moves`, where the
+derivation stands). The filter is unbiased for the evidence, consistent as N grows, and never holds a hand that the history rules out.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Final, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+from jax import Array, lax
+from jax.scipy.special import gammaln
+
+from unojax import bits, cards, table
+from unojax.belief import history, ledger, moves, resample
+from unojax.belief.ledger import Ledger, as_words
+from unojax.belief.moves import Cloud
+from unojax.belief.opponents import OpponentModel, uniform_opponent
+from unojax.observation import Observation
+from unojax.rules import Rules
+
+MAX_SLOTS: Final = 192
+MAX_PLAYS: Final = 96
+"""Default capacity of a belief: cards the opponent ever acquired, and plays it ever made. In uniform play, 1 game in 10,000 needs more."""
+
+_MAX_DRAW: Final = 4
+
+
+@struct.dataclass
+class Belief:
+    """A weighted cloud of N hypothetical hands of the opponent.
+
+    Attributes:
+        log_weights: float32[N] nats, normalised (logsumexp = 0).
+        log_likelihood: float32[N] nats, of the opponent's plays so far in each particle (`moves.log_likelihood`).
+        cloud: the particles.
+        ledger: what is public about the opponent's cards.
+    """
+
+    log_weights: Array
+    log_likelihood: Array
+    cloud: Cloud
+    ledger: Ledger
+
+    @property
+    def packed(self) -> bits.Words:
+        """Four uint32[N]: the hands as packed canonical sets."""
+        return bits.canonical(self.cloud.hand)
+
+    @property
+    def particles(self) -> Array:
+        """bool[N, 108]: the hands as canonical one-hots."""
+        return bits.unpack(self.packed)
+
+    @property
+    def num_particles(self) -> int:
+        """N."""
+        return self.log_weights.shape[-1]
+
+
+class Info(NamedTuple):
+    """What happened in an update.
+
+    Attributes:
+        ess: float32[] effective sample size after weighting and before resampling, 0..N.
+        log_evidence: float32[] nats, log probability of what the observer saw in this micro-step, given the history before.
+        depleted: bool[] no particle could explain what was seen; the belief was begun anew from the current position alone.
+        restarted: bool[] the belief was begun anew: depleted, or the game outgrew the belief's capacity.
+        resampled: bool[] the ESS had fallen below the threshold, or a particle had become impossible.
+        acceptance: float32[] share of particles that a refreshing move changed, 0..1.
+    """
+
+    ess: Array
+    log_evidence: Array
+    depleted: Array
+    restarted: Array
+    resampled: Array
+    acceptance: Array
+
+
+def belief_init(
+    observation: Observation,
+    key: Array,
+    *,
+    num_particles: int = 1024,
+    rules: Rules = Rules(),
+    max_slots: int = MAX_SLOTS,
+    max_plays: int = MAX_PLAYS,
+) -> Belief:
+    """The belief at the start: the opponent's hand is a uniformly random subset of the unseen cards.
+
+    Right after the deal this is exact. In mid-game it is what an observer believes who knows the position but not how it came about.
+
+    Args:
+        observation: of the player whose belief it is.
+        key: consumed.
+        num_particles: N, static.
+        rules: static.
+        max_slots, max_plays: static capacity; a game that outgrows it restarts the belief (`Info.restarted`).
+
+    Raises:
+        ValueError: a size is not positive, or `max_slots` is below the number of cards in the game.
+    """
+    if num_particles < 1:
+        raise ValueError(f"num_particles must be at least 1, got {num_particles}")
+    if max_slots < rules.num_cards or max_plays < 1:
+        raise ValueError(
+            f"max_slots must be at least the {rules.num_cards} cards of the game and max_plays at least 1, "
+            f"got {max_slots} and {max_plays}"
+        )
+    # As if the opponent drew its whole hand now, from all that the observer does not see.
+    own = bits.pack(observation.hand)
+    unseen = bits.pack(cards.onehot(observation.unseen))
+    book = ledger.empty(max_slots=max_slots, max_plays=max_plays)
+    cloud = _start_cloud(own, unseen, num_particles, book)
+    hand_count = observation.opponent_count.astype(jnp.int32)
+    return Belief(
+        log_weights=resample.uniform_log_weights(num_particles),
+        log_likelihood=jnp.zeros(num_particles, jnp.float32),
+        cloud=moves.draw(key, cloud, book, hand_count),
+        ledger=ledger.add_slots(book, hand_count),
+    )
+
+
+def _start_cloud(own: bits.Words, unseen: bits.Words, num_particles: int, book: Ledger) -> Cloud:
+    """Particles with all unseen cards in the deck.
+
+    Equal cards need labels of their own in deck, hand and pile: the observer's cards take the lowest copies, the unseen ones the next.
+    """
+    spread = partial(bits.map_words, lambda w: jnp.broadcast_to(w, num_particles))
+    not_in_pile = bits.merge(own, unseen)
+    nothing = bits.empty(jnp.zeros(num_particles))
+    return Cloud(
+        hand=nothing,
+        deck=spread(bits.map_words(lambda a, b: a & ~b, not_in_pile, own)),
+        own=spread(own),
+        recycled=nothing,
+        labels=jnp.full((book.epoch.shape[0], num_particles), moves.RELEASED, jnp.uint8),
+        played=jnp.zeros((book.plays.action.shape[0], num_particles), jnp.uint8),
+    )
+
+
+def belief_update(
+    belief: Belief,
+    before: Observation,
+    action: Array,
+    after: Observation,
+    key: Array,
+    *,
+    opponent: OpponentModel = uniform_opponent,
+    rules: Rules = Rules(),
+    ess_threshold: float = 0.5,
+    num_moves: int = 1,
+) -> tuple[Belief, Info]:
+    """Condition the belief on one micro-step: one public action of one player.
+
+    Args:
+        belief: before the micro-step.
+        before, after: the observer's observations around it.
+        action: the public action of whoever moved, integer scalar (`history.infer_action` recovers it from the observations).
+        key: consumed.
+        opponent: the opponent model, static. One that gives a legal action probability zero (a deterministic policy, say) needs some
+            `tremble`: particles are repaired on the assumption that any legal action may be taken.
+        rules: static.
+        ess_threshold: resample when the ESS falls below this share of N, static.
+        num_moves: refreshing moves per update, static.
+
+    Returns:
+        The belief after the micro-step, and what happened. If nothing moved (finished game, illegal action), the belief as it was.
+    """
+    keys = jax.random.split(key, 5)
+    moved = jnp.asarray(action) >= 0
+    moved &= ~before.terminated
+    action = jnp.where(moved, action, cards.DRAW).astype(jnp.int32)
+    by_opponent = history.opponent_moved(before)
+    is_draw = moved & (action == cards.DRAW)
+    color, rank = (action // cards.NUM_RANKS).astype(jnp.uint32), (action % cards.NUM_RANKS).astype(jnp.uint32)
+    now = _Weighted(belief.cloud, belief.ledger, jnp.zeros_like(belief.log_weights), jnp.float32(0.0))
+
+    def opponent_plays() -> _Weighted:
+        cloud, log_increment = moves.condition_on_play(keys[0], now.cloud, now.book, color, rank)
+        num_unseen = before.unseen[cards.type_of(color, rank)].astype(jnp.float32)
+        return _Weighted(cloud, ledger.record_play(now.book, before, action), log_increment, jnp.log(num_unseen))
+
+    def observer_plays() -> _Weighted:
+        return now._replace(cloud=moves.play_own(now.cloud, color, rank))
+
+    kind = jnp.where(moved, jnp.where(by_opponent, jnp.where(is_draw, 1, 0), jnp.where(is_draw, 2, 3)), 4)
+    cloud, book, log_increment, log_constant = lax.switch(
+        kind,
+        (
+            opponent_plays,
+            lambda: _opponent_draws(keys[0], now, before, after, rules),
+            lambda: _observer_draws(keys[0], now, before, after, rules),
+            observer_plays,
+            lambda: now,
+        ),
+    )
+
+    likelihood = partial(moves.log_likelihood, ledger=book, opponent=opponent, like=before)
+    may_have_changed = moved & (by_opponent | is_draw)
+    log_lik = lax.cond(may_have_changed, lambda: likelihood(cloud), lambda: belief.log_likelihood)
+    dead = jnp.isneginf(belief.log_weights) | jnp.isneginf(log_increment)
+    joint = jnp.where(dead, -jnp.inf, belief.log_weights + log_increment + log_lik - belief.log_likelihood)
+    log_weights, log_sum = resample.normalize(joint)
+    ess = resample.effective_sample_size(log_weights)
+
+    depleted = jnp.isneginf(log_sum)
+    max_slots, max_plays = book.epoch.shape[0], book.plays.action.shape[0]
+    outgrown = (book.num_slots > max_slots) | (book.num_plays > max_plays)
+    restarted = depleted | outgrown
+    # A particle of weight zero may hold an impossible hand; none is carried on.
+    resampled = ~restarted & ((ess < ess_threshold * belief.num_particles) | jnp.isneginf(log_weights).any())
+
+    def carry_on() -> tuple[Belief, Array]:
+        return _refresh(keys[1:4], cloud, book, log_weights, log_lik, resampled, likelihood, num_moves, may_have_changed)
+
+    def begin_anew() -> tuple[Belief, Array]:
+        n = belief.num_particles
+        fresh = belief_init(
+            after, keys[4], num_particles=n, rules=rules, max_slots=max_slots, max_plays=max_plays
+        )
+        return fresh, jnp.float32(0.0)
+
+    updated, acceptance = lax.cond(restarted, begin_anew, carry_on)
+    return updated, Info(
+        ess=ess,
+        log_evidence=log_sum + log_constant,
+        depleted=depleted,
+        restarted=restarted,
+        resampled=resampled,
+        acceptance=acceptance,
+    )
+
+
+class _Weighted(NamedTuple):
+    """A cloud on its way through an update: float32[N] log weights of the repairs, and a factor that all particles share."""
+
+    cloud: Cloud
+    book: Ledger
+    log_increment: Array
+    log_constant: Array
+
+
+def _opponent_draws(key: Array, now: _Weighted, before: Observation, after: Observation, rules: Rules) -> _Weighted:
+    key_condition, key_draw = jax.random.split(key)
+    playable = ledger.cards_playable_on(before.color.astype(jnp.uint32), before.top_rank.astype(jnp.uint32))
+
+    def could_not_play() -> _Weighted:
+        cloud, log_increment = moves.condition_on_no_play(key_condition, now.cloud, now.book, playable)
+        return now._replace(cloud=cloud, book=ledger.forbid(now.book, playable), log_increment=log_increment)
+
+    now = lax.cond(before.penalty == 0, could_not_play, lambda: now)
+    now = _reshuffle_if_any(now, before, after, rules)
+    number = (after.opponent_count - before.opponent_count).astype(jnp.int32)
+    return now._replace(
+        cloud=moves.draw(key_draw, now.cloud, now.book, number), book=ledger.add_slots(now.book, number)
+    )
+
+
+def _observer_draws(key: Array, now: _Weighted, before: Observation, after: Observation, rules: Rules) -> _Weighted:
+    now = _reshuffle_if_any(now, before, after, rules)
+    unseen = history.unseen_at_draw(before, after)
+    drawn = cards.counts(after.hand) - cards.counts(before.hand)
+    number = drawn.sum(dtype=jnp.int32)
+    deck_count = unseen.sum(dtype=jnp.int32) - before.opponent_count
+    # One type after the other; the card at place i belongs to the first type whose running total exceeds i.
+    totals = jnp.cumsum(drawn, dtype=jnp.int32)
+
+    def one_card(index: Array, now: _Weighted) -> _Weighted:
+        card_type = jnp.argmax(totals > index)
+        # A wild has no colour; whichever is given is ignored.
+        color = jnp.maximum(jnp.asarray(cards.COLOR_OF_TYPE)[card_type], 0).astype(jnp.uint32)
+        rank = jnp.asarray(cards.RANK_OF_TYPE)[card_type].astype(jnp.uint32)
+        key_card = jax.random.fold_in(key, index)
+        cloud, log_increment = moves.condition_on_own_draw(key_card, now.cloud, now.book, color, rank)
+        return now._replace(
+            cloud=cloud,
+            log_increment=now.log_increment + log_increment,
+            log_constant=now.log_constant - jnp.log((deck_count - index).astype(jnp.float32)),
+        )
+
+    # Ways to draw the same multiset: orders, and copies of each type.
+    log_ways = gammaln(number + 1.0) + _log_binomial(unseen, drawn).sum()
+    return lax.fori_loop(0, number, one_card, now._replace(log_constant=now.log_constant + log_ways))
+
+
+def _reshuffle_if_any(now: _Weighted, before: Observation, after: Observation, rules: Rules) -> _Weighted:
+    def shuffle() -> _Weighted:
+        full = jnp.asarray(table.all_cards(rules))
+        color, rank = before.color.astype(jnp.uint32), before.top_rank.astype(jnp.uint32)
+        book = now.book.replace(num_reshuffles=now.book.num_reshuffles + 1)
+        return now._replace(cloud=moves.reshuffle(now.cloud, as_words(full), color, rank), book=book)
+
+    return lax.cond(history.reshuffled(before, after), shuffle, lambda: now)
+
+
+def _log_binomial(n: Array, k: Array) -> Array:
+    """log C(n, k) for 0 <= k <= n <= 4."""
+    choose = np.array([[math.comb(a, b) if b <= a else 1 for b in range(5)] for a in range(5)])
+    return jnp.log(jnp.asarray(choose, jnp.float32))[n, k]
+
+
+def _reshuffle_if(reshuffled: Array, book: Ledger, before: Observation, rules: Rules) -> Ledger:
+    after = ledger.reshuffle(book, before, rules)
+    return book.replace(unseen=jnp.where(reshuffled, after.unseen, book.unseen))
+
+
+def _refresh(
+    keys: Array,
+    cloud: Cloud,
+    book: Ledger,
+    log_weights: Array,
+    log_lik: Array,
+    resampled: Array,
+    likelihood: partial[Array],
+    num_moves: int,
+    may_have_changed: Array,
+) -> tuple[Belief, Array]:
+    """Resample if due, then move the particles."""
+    n = log_weights.shape[0]
+
+    def pick() -> tuple[Cloud, Array, Array]:
+        ancestors = resample.systematic(jax.random.uniform(keys[0]), log_weights)
+        picked = jax.tree.map(lambda a: a[..., ancestors], cloud)
+        return picked, log_lik[ancestors], resample.uniform_log_weights(n)
+
+    cloud, log_lik, log_weights = lax.cond(resampled, pick, lambda: (cloud, log_lik, log_weights))
+
+    def move(index: Array, carry: tuple[Cloud, Array, Array]) -> tuple[Cloud, Array, Array]:
+        cloud, log_lik, changed = carry
+        cloud, log_lik, accepted = moves.refresh(
+            jax.random.fold_in(keys[1], index), cloud, book, log_lik, likelihood
+        )
+        return cloud, log_lik, changed + accepted.mean(dtype=jnp.float32)
+
+    rounds = jnp.where(may_have_changed, num_moves, 0)
+    cloud, log_lik, changed = lax.fori_loop(0, rounds, move, (cloud, log_lik, jnp.float32(0.0)))
+    belief = Belief(log_weights=log_weights, log_likelihood=log_lik, cloud=cloud, ledger=book)
+    return belief, changed / jnp.maximum(rounds, 1).astype(jnp.float32)

@@ -1,0 +1,52 @@
+"""Weights of a cloud of particles: normalising, effective sample size, systematic resampling."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.scipy.special import logsumexp
+
+
+def normalize(log_weights: Array) -> tuple[Array, Array]:
+    """Log weights that sum to one, and the log of their former sum: (float32[N], float32[]), nats.
+
+    If all weights are zero, both are -inf; nothing is NaN.
+    """
+    total = logsumexp(log_weights)
+    return jnp.where(jnp.isneginf(total), -jnp.inf, log_weights - jnp.where(jnp.isneginf(total), 0.0, total)), total
+
+
+def effective_sample_size(log_weights: Array) -> Array:
+    """1 / sum w^2 for normalised weights (Kong, Liu, Wong 1994): float32[] in [1, N]; 0 if all weights are zero."""
+    sum_of_squares = jnp.exp(2.0 * log_weights).sum()
+    return jnp.where(sum_of_squares > 0, 1.0 / jnp.where(sum_of_squares > 0, sum_of_squares, 1.0), 0.0)
+
+
+def systematic(uniform: Array, log_weights: Array) -> Array:
+    """Systematic resampling (Kitagawa 1996): int32[N] ancestors, each particle drawn floor or ceil of N w times.
+
+    Never picks a particle of zero weight, and copes with any `uniform` in [0, 1), 0 included. If all weights are zero the
+    answer is the identity.
+
+    Args:
+        uniform: float32[], one random number in [0, 1).
+        log_weights: float32[N], nats; need not be normalised.
+    """
+    n = log_weights.shape[0]
+    largest = log_weights.max()
+    is_dead = jnp.isneginf(largest)
+    weights = jnp.exp(log_weights - jnp.where(is_dead, 0.0, largest))
+    ends = jnp.cumsum(weights)
+    # The sum that was accumulated, not 1: rounding can leave no point beyond the last end, and none before the first.
+    points = (jnp.arange(n, dtype=jnp.float32) + uniform) * (ends[-1] / n)
+    # side="right": a point that meets an end belongs to the next particle of positive weight, also when the point is 0.
+    ancestors = jnp.searchsorted(ends, points, side="right")
+    last = jnp.max(jnp.where(weights > 0, jnp.arange(n), 0))
+    ancestors = jnp.minimum(ancestors, last).astype(jnp.int32)
+    return jnp.where(is_dead, jnp.arange(n, dtype=jnp.int32), ancestors)
+
+
+def uniform_log_weights(n: int) -> Array:
+    """float32[n] equal normalised weights."""
+    return jnp.full(n, -np.log(n), jnp.float32)

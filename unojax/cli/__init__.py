@@ -1,0 +1,121 @@
+"""The command line `unojax`: many games, the rules in words, a quick benchmark.
+
+This module and the options import neither JAX nor the rest of the package, so that help and complaints about options come at
+once; a command imports what it needs when it runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import sys
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+EXIT_ERROR: Final = 1
+"""The machine failed: no memory, no device."""
+EXIT_USAGE: Final = 2
+"""The request can't be met: an unknown option or policy, a value out of range, a file that can't be written."""
+EXIT_INTERRUPTED: Final = 130
+"""Stopped by Ctrl-C: 128 + SIGINT, as shells count."""
+
+_DESCRIPTION: Final = (
+    "Two-player UNO with hidden hands, many thousands of games at a time.\n\n"
+    "unojax COMMAND --help: the options of a command. unojax --version: the version."
+)
+
+
+class Command(Protocol):
+    """A command with its options, as tyro has read them."""
+
+    def run(self) -> int:
+        """Do it; returns the exit status.
+
+        Raises:
+            ValueError: an option's value is not allowed.
+        """
+        ...
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status and raises nothing for what a user can do wrong.
+
+    Args:
+        args: what follows the program's name; `sys.argv[1:]` if None.
+    """
+    args = list(sys.argv[1:] if args is None else args)
+    name = "unojax"
+    try:
+        if args[:1] == ["--version"]:
+            from unojax import __version__
+
+            print(f"unojax {__version__}")
+            return 0
+        command = _parse(args or ["--help"])
+        name = f"unojax {args[0]}"
+        status = command.run()
+        sys.stdout.flush()
+        return status
+    except KeyboardInterrupt:
+        return _complain(name, "stopped", EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read the output has enough. Python would complain once more when it flushes stdout at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_ERROR
+    except ValueError as error:
+        return _complain(name, f"error: {error}", EXIT_USAGE)
+    except ModuleNotFoundError as error:
+        if error.name not in ("tyro", "rich"):
+            raise
+        return _complain(name, f"error: the command line needs {error.name}: pip install 'unojax[cli]'", EXIT_ERROR)
+    except MemoryError as error:
+        return _complain(name, f"error: not enough memory: {error}", EXIT_ERROR)
+    except RuntimeError as error:
+        # JAX without its device, or a device without memory. What follows the first line is the device's own report.
+        return _complain(name, f"error: {str(error).partition(chr(10))[0]}", EXIT_ERROR)
+    except SystemExit as exit_:
+        return exit_.code if isinstance(exit_.code, int) else EXIT_ERROR
+
+
+def _parse(args: list[str]) -> Command:
+    import tyro
+
+    from unojax.cli.bench import Bench
+    from unojax.cli.rules import ShowRules
+    from unojax.cli.simulate import Simulate
+
+    commands = {"simulate": Simulate, "rules": ShowRules, "bench": Bench}
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            return tyro.extras.subcommand_cli_from_dict(commands, prog="unojax", description=_DESCRIPTION, args=args)
+    except SystemExit as exit_:
+        if exit_.code in (0, None):
+            raise
+        name = f"unojax {args[0]}" if args[0] in commands else "unojax"
+        raise ValueError(f"{_condense(said.getvalue())} ({name} --help lists the options)") from None
+
+
+def _condense(box: str) -> str:
+    """One line for tyro's framed report: what is wrong, its suggestions, and no help texts."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", box)
+    framed = plain.startswith("╭")
+    rows = [row.strip("│ ") for row in plain.splitlines() if not row.startswith(("╭", "╰"))]
+    sections = [" ".join(section.split()) for section in re.split(r"[─-]{3,}", "\n".join(rows))]
+    if not framed and len(sections) > 1:
+        # Without the characters for a frame, its title ("Value error") is a section of its own.
+        del sections[0]
+    what = sections[0].removesuffix(".")
+    meant = [option for s in sections if s.startswith("Perhaps you meant") for option in re.findall(r"--[a-z-]+(?= [A-Z{])", s)]
+    if meant:
+        what += f"; perhaps you meant {' or '.join(dict.fromkeys(meant))}"
+    elif len(sections) > 1 and sections[1].startswith("Available"):
+        what += f". {sections[1]}"
+    return what
+
+
+def _complain(name: str, what: str, status: int) -> int:
+    print(f"{name}: {' '.join(what.split())}", file=sys.stderr)
+    return status

@@ -1,0 +1,141 @@
+"""`unojax bench`: how many steps per second this machine plays."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from unojax.cli.options import (
+    POLICY_NAMES,
+    Count,
+    Flag,
+    JsonTarget,
+    RuleOptions,
+    Seed,
+    check_policy_names,
+    get_policies,
+)
+
+if TYPE_CHECKING:
+    from unojax.policies import RulePolicy
+    from unojax.rules import Rules
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Measure how many steps of games this machine plays per second."""
+
+    policies: Annotated[tuple[str, str], tyro.conf.arg(metavar="A B", help=f"Two of: {', '.join(POLICY_NAMES)}.")] = (
+        "uniform",
+        "uniform",
+    )
+    batch_sizes: Annotated[
+        tuple[Count, ...],
+        tyro.conf.arg(
+            metavar="N ...",
+            help="Games in progress at a time, each number measured apart. None given: the device's default, a quarter and four "
+            "times as many.",
+        ),
+    ] = ()
+    repeats: Annotated[Count, tyro.conf.arg(help="Measurements of each batch size.")] = 5
+    seconds: Annotated[float, tyro.conf.arg(metavar="S", help="A measurement takes at least that long.")] = 0.5
+    seed: Annotated[Seed, tyro.conf.arg(help="The same seed gives the same games.")] = 0
+    json: JsonTarget = None
+    quiet: Annotated[Flag, tyro.conf.arg(help="No progress on the terminal.")] = False
+    rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)
+
+    def run(self) -> int:
+        """Measure and report."""
+        check_policy_names(self.policies)
+        if not 0 < self.seconds < float("inf"):
+            raise ValueError(f"--seconds must be a positive number, got {self.seconds}")
+        rules = self.rules.build()
+        from rich.status import Status
+
+        from unojax.cli import output
+
+        output.check_json_target(self.json)
+        about = output.machine()
+        rows = []
+        for batch_size in self.batch_sizes or _default_sizes(about["device"]["platform"]):
+            status = Status(f"{batch_size:,} games at a time", console=output.error_console())
+            if output.shows_progress(quiet=self.quiet):
+                status.start()
+            try:
+                rows.append(self._measure(batch_size, rules))
+            finally:
+                status.stop()
+        if self.json != output.STDOUT:
+            self._show(rows, rules, about)
+        if self.json is not None:
+            request = {
+                "command": "bench",
+                "policies": self.policies,
+                "seed": self.seed,
+                "repeats": self.repeats,
+                "seconds_each": self.seconds,
+                "rules": output.rules_json(rules),
+            }
+            output.write_json(self.json, request | {"results": rows} | about)
+        return 0
+
+    def _measure(self, batch_size: int, rules: Rules) -> dict[str, Any]:
+        import jax
+
+        from unojax.simulate import MAX_GAMES, stream
+
+        pair: tuple[RulePolicy, RulePolicy] = get_policies(self.policies)
+        # There are always more games than are played, so every lane is always busy. In that state as many steps are begun as
+        # are handed out with finished games.
+        games = stream(jax.random.key(self.seed, impl="threefry2x32"), MAX_GAMES, pair, rules=rules, batch_size=batch_size)
+        began = time.perf_counter()
+        settled = len(next(games).index)
+        compile_seconds = time.perf_counter() - began
+        # All lanes begin at once; two games later they are well mixed.
+        while settled < 2 * batch_size:
+            settled += len(next(games).index)
+        steps_per_second, games_per_second = [], []
+        for _ in range(self.repeats):
+            num_games = num_steps = 0
+            began = time.perf_counter()
+            while (seconds := time.perf_counter() - began) < self.seconds:
+                finished = next(games)
+                num_games += len(finished.index)
+                num_steps += int(finished.games.num_steps.sum(dtype="int64"))
+            steps_per_second.append(num_steps / seconds)
+            games_per_second.append(num_games / seconds)
+        return {
+            "batch_size": batch_size,
+            "compile_seconds": compile_seconds,
+            "steps_per_second": steps_per_second,
+            "median_steps_per_second": statistics.median(steps_per_second),
+            "median_games_per_second": statistics.median(games_per_second),
+        }
+
+    def _show(self, rows: list[dict[str, Any]], rules: Rules, about: dict[str, Any]) -> None:
+        from unojax.cli import output
+
+        table = output.grid(title=f"Million steps per second, median of {self.repeats} (lowest-highest)")
+        for heading in ("games at a time", "million steps/s", "games/s", "compiled in"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for row in rows:
+            low, median, high = (f(row["steps_per_second"]) / 1e6 for f in (min, statistics.median, max))
+            table.add_row(
+                f"{row['batch_size']:,}",
+                f"{median:.2f} ({low:.2f}-{high:.2f})",
+                f"{row['median_games_per_second']:,.0f}",
+                f"{row['compile_seconds']:.2f} s",
+            )
+        request = {"Policies": " against ".join(self.policies), "Rules": output.rules_text(rules)}
+        output.show(table, "", output.facts(request | output.machine_facts(about)))
+
+
+def _default_sizes(platform: str) -> tuple[int, ...]:
+    from unojax.simulate import DEFAULT_BATCH_SIZE
+
+    size = DEFAULT_BATCH_SIZE.get(platform, DEFAULT_BATCH_SIZE["gpu"])
+    return size // 4, size, size * 4

@@ -1,0 +1,233 @@
+"""Options that several commands share, and how their values are read. Imports no JAX until an option needs it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
+
+import tyro
+
+if TYPE_CHECKING:
+    from unojax.policies import RulePolicy
+    from unojax.rules import Rules
+
+POLICY_NAMES: Final = (
+    "uniform",
+    "keep-wilds",
+    "wilds-first",
+    "actions-first",
+    "actions-last",
+    "scarcest-color",
+    "commonest-color",
+    "repeat-turns",
+    "guard",
+)
+"""The names in `unojax.policies.POLICIES`, here because that module imports JAX; a test holds the two together."""
+
+_Value = TypeVar("_Value")
+
+_MAX_COUNT: Final = 2**31
+"""Most games that one key numbers, and more lanes than any device holds."""
+
+
+def _read_count(text: str) -> int:
+    """A whole number from 1 to 2^31; `1e6` and `1_000_000` are the same."""
+    try:
+        value = int(text)
+    except ValueError:
+        try:
+            number = float(text)
+        except ValueError:
+            number = float("nan")
+        if not number.is_integer():
+            raise ValueError(f"must be a whole number such as 100000 or 1e5, got {text!r}") from None
+        value = int(number)
+    if not 1 <= value <= _MAX_COUNT:
+        raise ValueError(f"must be in [1, {_MAX_COUNT}], got {text}")
+    return value
+
+
+def _read_count_or_none(text: str) -> int | None:
+    return None if text.lower() == "none" else _read_count(text)
+
+
+def _read_seed(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,10}", text) or int(text) >= 2**32:
+        raise ValueError(f"must be a whole number in [0, {2**32 - 1}], got {text!r}")
+    return int(text)
+
+
+def _spec(read: Callable[[str], _Value], metavar: str) -> tyro.constructors.PrimitiveConstructorSpec[_Value]:
+    def write(value: _Value) -> list[str]:
+        return ["none" if value is None else str(value)]
+
+    def is_instance(value: Any) -> bool:
+        return value is None or isinstance(value, int)
+
+    return tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1, metavar=metavar, instance_from_str=lambda texts: read(texts[0]), is_instance=is_instance, str_from_instance=write
+    )
+
+
+if TYPE_CHECKING:
+    Count = int
+    CountOrNone = int | None
+    Seed = int
+    Flag = bool
+    JsonTarget = str | None
+else:
+    Count = Annotated[int, _spec(_read_count, "N")]
+    CountOrNone = Annotated[int | None, _spec(_read_count_or_none, "N|none")]
+    Seed = Annotated[int, _spec(_read_seed, "N")]
+    Flag = tyro.conf.FlagCreatePairsOff[bool]
+    JsonTarget = Annotated[
+        str | None,
+        tyro.conf.arg(
+            metavar="FILE|-",
+            help="Write the results to a file too, as a whole or not at all. -: to stdout, in place of the tables.",
+        ),
+    ]
+
+
+# Help texts stand in `arg` wherever they need more than a line: tyro keeps the line breaks of a docstring.
+@dataclass(frozen=True)
+class RuleOptions:
+    """The rules of the game."""
+
+    skip_forfeits: Annotated[
+        bool,
+        tyro.conf.arg(help="Skip and Reverse make the same player move again; with --no-skip-forfeits they just pass the turn."),
+    ] = True
+    start_card: Annotated[
+        Literal["non_wild", "any"],
+        tyro.conf.arg(
+            help="What may be turned up at the start. non_wild: a Wild or Wild+4 goes back and another card is turned up. any: "
+            "it stays, and the active colour is random."
+        ),
+    ] = "non_wild"
+    hand_size: Annotated[Count, tyro.conf.arg(help="Cards dealt to each player.")] = 7
+    deck: Annotated[
+        str,
+        tyro.conf.arg(
+            metavar="DECK",
+            help="The cards in the game. full: all 108. numbers: 0-9 alone, 76 cards. A part of the full deck, such as "
+            "colors=2,ranks=0-5+S,copies=1,wilds=1: the first 2 of red, yellow, blue, green; of each the ranks 0 to 5 and Skip "
+            "(0-9, S skip, R reverse, +2, joined by +; or none); at most 1 copy of each card; 1 Wild and 1 Wild+4. What is not "
+            "named stays full. FILE.json: a list of 54 copy counts, 13 for each colour, then Wild and Wild+4.",
+        ),
+    ] = "full"
+    first_player: Annotated[
+        Literal["zero", "random"],
+        tyro.conf.arg(help="Who moves first. zero: player 0. random: either player, by a fair coin."),
+    ] = "zero"
+    max_steps: Annotated[CountOrNone, tyro.conf.arg(help="Cut a game off after N steps, without a winner.")] = None
+    step_penalty: Annotated[
+        float,
+        tyro.conf.arg(metavar="X", help="Taken from both players' rewards at each step that does not end the game."),
+    ] = 0.0
+
+    def build(self) -> Rules:
+        """The rules.
+
+        Raises:
+            ValueError: an option is out of its range, or the deck can't be read.
+        """
+        from unojax.rules import Rules
+
+        options: dict[str, Any] = asdict(self)
+        options["deck"] = parse_deck(self.deck)
+        return Rules(**options)
+
+
+_DECK_HELP: Final = "use full, numbers, parts such as colors=2,ranks=0-5+S,copies=1,wilds=1, or FILE.json with 54 copy counts"
+_RANKS: Final = {**{str(rank): rank for rank in range(10)}, "S": 10, "R": 11, "+2": 12}
+_RANK_ITEM: Final = r"(?:\d-\d|\d|[SRsr]|\+2)"
+
+
+def parse_deck(text: str) -> tuple[int, ...]:
+    """Copies of each of the 54 card types for a value of `--deck`.
+
+    Raises:
+        ValueError: the text is none of the forms that the option's help names, or the file can't be read.
+    """
+    from unojax.rules import Rules, small_deck
+
+    if text == "full":
+        return Rules().deck
+    if text == "numbers":
+        return small_deck(ranks=range(10), wilds=0)
+    if text.endswith(".json"):
+        return _read_deck_file(Path(text))
+    parts: dict[str, Any] = {}
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
+        if not equals or name not in ("colors", "ranks", "copies", "wilds"):
+            raise ValueError(f"--deck {text!r}: {part!r} is not understood; {_DECK_HELP}")
+        if name in parts:
+            raise ValueError(f"--deck {text!r}: {name} is given twice; {_DECK_HELP}")
+        if name == "ranks":
+            parts[name] = _parse_ranks(text, value)
+        elif re.fullmatch(r"[0-9]", value):
+            parts[name] = int(value)
+        else:
+            raise ValueError(f"--deck {text!r}: {name} must be a one-digit number, got {value!r}; {_DECK_HELP}")
+    try:
+        return small_deck(**parts)
+    except ValueError as error:
+        raise ValueError(f"--deck {text!r}: {error}") from None
+
+
+def _parse_ranks(text: str, value: str) -> list[int]:
+    if value == "none":
+        return []
+    # A plus between two ranks separates them; "+2" has one of its own, so "1+2" is one and two, "1++2" one and draw two.
+    if not re.fullmatch(rf"{_RANK_ITEM}(?:\+{_RANK_ITEM})*", value):
+        raise ValueError(
+            f"--deck {text!r}: ranks must be 0-9, S, R and +2 joined by +, such as 0-5+S or 7++2, or none, got {value!r}"
+        )
+    ranks: set[int] = set()
+    for item in re.findall(rf"({_RANK_ITEM})(?:\+|$)", value):
+        if "-" in item:
+            first, last = int(item[0]), int(item[2])
+            if first > last:
+                raise ValueError(f"--deck {text!r}: the range {item} runs backwards; write {last}-{first}")
+            ranks.update(range(first, last + 1))
+        else:
+            ranks.add(_RANKS[item.upper()])
+    return sorted(ranks)
+
+
+def _read_deck_file(path: Path) -> tuple[int, ...]:
+    try:
+        deck = json.loads(path.read_text())
+    except OSError as error:
+        raise ValueError(f"--deck: can't read {str(path)!r}: {error.strerror}") from None
+    except ValueError as error:
+        raise ValueError(f"--deck: {str(path)!r} is not JSON: {error}") from None
+    if not (isinstance(deck, list) and len(deck) == 54 and all(type(n) is int for n in deck)):
+        raise ValueError(
+            f"--deck: {str(path)!r} must hold a JSON list of 54 whole numbers, 13 for each colour, then Wild and Wild+4"
+        )
+    return tuple(deck)
+
+
+def check_policy_names(names: Sequence[str]) -> None:
+    """Complain about names that no policy has, before anything slow is done.
+
+    Raises:
+        ValueError: with the names there are.
+    """
+    for name in names:
+        if name not in POLICY_NAMES:
+            raise ValueError(f"no policy is called {name!r}; choose one of {', '.join(POLICY_NAMES)}")
+
+
+def get_policies(names: tuple[str, str]) -> tuple[RulePolicy, RulePolicy]:
+    """The policies of these names."""
+    from unojax.policies import get_policy
+
+    return get_policy(names[0]), get_policy(names[1])

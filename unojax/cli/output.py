@@ -1,0 +1,173 @@
+"""Where results go: the terminal, a JSON file, and what both say about the machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Final
+
+import jax
+import jaxlib
+from rich import box
+from rich.console import Console, RenderableType
+from rich.table import Table
+
+import unojax
+from unojax.rules import RULES_VERSION, Rules
+
+STDOUT: Final = "-"
+
+
+def show(*parts: RenderableType) -> None:
+    """Print results. Numbers stay uncoloured, and brackets are brackets."""
+    console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
+    with console.capture() as capture:
+        console.print(*parts, sep="\n")
+    # Rich fills every line up with blanks.
+    sys.stdout.write(re.sub(r"[ ]+$", "", capture.get(), flags=re.MULTILINE))
+
+
+def error_console() -> Console:
+    """For progress and notes."""
+    return Console(file=sys.stderr, markup=False, highlight=False, emoji=False)
+
+
+def shows_progress(*, quiet: bool) -> bool:
+    """Whether someone is looking. FORCE_COLOR makes rich take any file for a terminal, so the file is asked."""
+    return not quiet and sys.stderr.isatty()
+
+
+def grid(title: str) -> Table:
+    """A table with a rule under its header and nothing else, as wide as its cells."""
+    # The box adds a blank of its own between columns.
+    options: dict[str, Any] = {"box": box.SIMPLE_HEAD, "show_edge": False, "pad_edge": False, "padding": (0, 1, 0, 0)}
+    return Table(title=title, title_justify="left", title_style="bold", **options)
+
+
+def facts(rows: dict[str, str]) -> Table:
+    """Names and what is to be said about them."""
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for name, what in rows.items():
+        table.add_row(name, what)
+    return table
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    """`1 game`, `2,000 games`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def check_json_target(target: str | None) -> None:
+    """Complain before the work is done about a file that could not be written after it.
+
+    Raises:
+        ValueError: the path is a folder, or no file can be made beside it.
+    """
+    if target is None or target == STDOUT:
+        return
+    path = Path(target)
+    if path.is_dir():
+        raise ValueError(f"--json: {target!r} is a folder; give a file name, or - for stdout")
+    if _is_special(path):
+        return
+    temporary = _temporary(path)
+    try:
+        temporary.touch(exist_ok=True)
+        temporary.unlink()
+    except OSError as error:
+        raise ValueError(f"--json: can't write {target!r}: {error.strerror}") from None
+
+
+def write_json(target: str, data: dict[str, Any]) -> None:
+    """Write to stdout for `-`, else to a file that is there as a whole or not at all.
+
+    Raises:
+        ValueError: the file can't be written.
+    """
+    text = json.dumps(data, indent=2, allow_nan=False) + "\n"
+    if target == STDOUT:
+        sys.stdout.write(text)
+        return
+    path = Path(target)
+    try:
+        if _is_special(path):
+            path.write_text(text)
+            return
+        temporary = _temporary(path)
+        try:
+            temporary.write_text(text)
+            # A link stays one: what it points to is replaced.
+            temporary.replace(path.resolve())
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise ValueError(f"--json: can't write {target!r}: {error.strerror}") from None
+
+
+def _is_special(path: Path) -> bool:
+    """A device or a pipe (/dev/null, /dev/fd/3), which must be written to and not replaced."""
+    return path.exists() and not path.is_file()
+
+
+def _temporary(path: Path) -> Path:
+    real = path.resolve()
+    return real.with_name(f".{real.name}.{os.getpid()}.tmp")
+
+
+def machine() -> dict[str, Any]:
+    """Device and versions.
+
+    Raises:
+        RuntimeError: JAX has no device.
+    """
+    devices = jax.devices()
+    return {
+        "device": {
+            "platform": devices[0].platform,
+            "kind": devices[0].device_kind,
+            "count": len(devices),
+            "cpu_cores": os.cpu_count(),
+        },
+        "versions": {
+            "unojax": unojax.__version__,
+            "rules": RULES_VERSION,
+            "jax": jax.__version__,
+            "jaxlib": jaxlib.version.__version__,
+            "python": platform.python_version(),
+        },
+    }
+
+
+def machine_facts(about: dict[str, Any]) -> dict[str, str]:
+    """`machine()` in words."""
+    device, versions = about["device"], about["versions"]
+    name = device["platform"] if device["kind"] == device["platform"] else f"{device['platform']} ({device['kind']})"
+    more = f", the first of {device['count']}" if device["count"] > 1 else ""
+    cores = f", {count(device['cpu_cores'], 'core')}" if device["platform"] == "cpu" and device["cpu_cores"] else ""
+    return {
+        "Device": name + cores + more,
+        "Versions": f"unojax {versions['unojax']}, jax {versions['jax']}, Python {versions['python']}",
+    }
+
+
+def rules_text(rules: Rules) -> str:
+    """The fields that differ from the defaults."""
+    default = Rules()
+    changed = []
+    for rule in fields(Rules):
+        value = getattr(rules, rule.name)
+        if value != getattr(default, rule.name):
+            changed.append(f"deck of {rules.num_cards} cards" if rule.name == "deck" else f"{rule.name}={value}")
+    return ", ".join(changed) or "default"
+
+
+def rules_json(rules: Rules) -> dict[str, Any]:
+    """All fields."""
+    return {rule.name: getattr(rules, rule.name) for rule in fields(Rules)}
