@@ -37,7 +37,7 @@ format: $(INSTALLED_DEV)
 check: lint test
 
 clean:
-	rm -rf .venv .cache .hypothesis build dist
+	rm -rf .venv .cache .hypothesis .pytest_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:

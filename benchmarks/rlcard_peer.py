@@ -1,7 +1,7 @@
 """RLCard's UNO (rlcard on PyPI) with random legal actions: one process, one core, a plain loop.
 
-The file has two halves. `measure` runs in the benchmark's process and starts a Python that has RLCard; that Python runs this file as a script
-(with the standard library and RLCard alone, JAX is not needed) and prints its measurements as JSON.
+The file has two halves. `measure` runs in the benchmark's process and starts a Python that has RLCard; that Python runs this file
+as a script (with the standard library, NumPy and RLCard alone) and prints its measurements as JSON.
 
 Three levels of RLCard's interface are timed, from the fastest to the one that users see:
 
@@ -9,9 +9,9 @@ Three levels of RLCard's interface are timed, from the fastest to the one that u
     game    `Game.step`, which also lists the hand and the pile for the player to move
     env     `Env.step`, which also encodes a feature plane
 
-Steps are counted as unojax does, in favour of RLCard: a call is one step, and the forced draw after a +2 or Wild+4, which RLCard makes part of the
-play, is one more. These draws are counted in an untimed replay with the same seeds. A game in which RLCard runs out of cards to draw
-fails with an `IndexError`; its steps up to there count, and such games are reported.
+Steps are counted as unojax does, in favour of RLCard: a call is one step, and the forced draw after a +2 or Wild+4, which RLCard
+makes part of the play, is one more. These draws are counted in an untimed replay. A game in which RLCard runs out of cards to
+draw fails with an `IndexError`; its steps up to there count, and such games are reported.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ def _run(command: list[str]) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(
-            f"{' '.join(command)} failed:\n{done.stderr}\nGive a Python that has {REQUIREMENT} with --peer-python, or skip RLCard with --no-peer."
+            f"{' '.join(command)} failed:\n{done.stderr}\nGive a Python that has {REQUIREMENT} with --peer-python, or skip "
+            "RLCard with --no-peer."
         )
     return done.stdout
 

@@ -1,4 +1,4 @@
-"""Measuring helpers that all benchmarks share: repeats, spread, what it ran on, and results that are written whole or not at all."""
+"""Measuring helpers that all benchmarks share: repeats, spread, what it ran on, and JSON written whole or not at all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
@@ -86,7 +86,7 @@ def environment() -> dict[str, Any]:
     """What a number depends on besides the code: device, versions, date, commit, and how busy the machine was."""
     device = jax.devices()[0]
     return {
-        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": _commit(),
         "rules_version": RULES_VERSION,
         "dtype": "uint32 words (packed), bool and int8 (one-hot)",

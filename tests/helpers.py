@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.stats
+from jax.typing import ArrayLike
 
 from tests.oracle import game as oracle
 from unojax import cards, game
@@ -61,7 +62,7 @@ def hand(state: State, player: int) -> str:
     return format_cards(state.hands[player])
 
 
-def counts_of(onehots: np.ndarray) -> np.ndarray:
+def counts_of(onehots: ArrayLike) -> np.ndarray:
     """bool[..., 108] -> int[..., 54], on the host and without `cards.counts`."""
     of_slot = np.eye(cards.NUM_TYPES, dtype=np.float32)[cards.TYPE_OF_SLOT]
     return (np.asarray(onehots, np.float32) @ of_slot).astype(int)

@@ -15,7 +15,6 @@ from tests.helpers import counts_of
 from unojax import bits, cards
 
 NUM_SETS = 400
-RANKS = np.arange(15, dtype=np.uint32)
 
 
 @cache
@@ -88,13 +87,13 @@ def test_constants_name_the_bits_of_the_layout():
 def test_rank_bit_and_both_copies():
     ranks = cards.RANK_OF_TYPE[cards.TYPE_OF_SLOT[:27]]
     first = [int(np.flatnonzero(ranks == rank)[0]) for rank in range(15)]
-    np.testing.assert_array_equal(bits.rank_bit(RANKS), [1 << s for s in first])
+    np.testing.assert_array_equal(bits.rank_bit(jnp.arange(15, dtype=jnp.uint32)), [1 << s for s in first])
     both = [sum(1 << s for s in range(25) if ranks[s] == rank) for rank in range(13)]
-    np.testing.assert_array_equal(bits.both_copies(bits.rank_bit(RANKS[:13])), both)
+    np.testing.assert_array_equal(bits.both_copies(bits.rank_bit(jnp.arange(13, dtype=jnp.uint32))), both)
 
 
 def test_rank_at_knows_the_rank_of_every_slot():
-    positions = np.arange(27, dtype=np.uint32)
+    positions = jnp.arange(27, dtype=jnp.uint32)
     np.testing.assert_array_equal(bits.rank_at(positions), cards.RANK_OF_TYPE[cards.TYPE_OF_SLOT[:27]])
 
 

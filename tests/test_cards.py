@@ -31,7 +31,12 @@ def test_the_deck_has_108_cards_in_the_right_copies():
 
 
 def test_named_constants_agree_with_their_names():
-    assert [cards.COLOR_NAMES[c] for c in (cards.RED, cards.YELLOW, cards.BLUE, cards.GREEN)] == ["red", "yellow", "blue", "green"]
+    assert [cards.COLOR_NAMES[c] for c in (cards.RED, cards.YELLOW, cards.BLUE, cards.GREEN)] == [
+        "red",
+        "yellow",
+        "blue",
+        "green",
+    ]
     ranks = (cards.SKIP, cards.REVERSE, cards.DRAW_TWO, cards.WILD, cards.WILD_DRAW_FOUR)
     assert [cards.RANK_NAMES[r] for r in ranks] == ["S", "R", "+2", "W", "W+4"]
     assert (cards.NUM_COLORS * cards.NUM_RANKS, cards.DRAW, cards.NUM_ACTIONS) == (60, 60, 61)

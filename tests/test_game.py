@@ -1,4 +1,4 @@
-"""The rules one by one, each on a crafted position, from both seats; then the contract of the functions and the laws of chance."""
+"""The rules one by one, on crafted positions from both seats; then the contract of the functions and the laws of chance."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import functools
 import itertools
 import math
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -27,12 +28,13 @@ from tests.helpers import (
     jitted_mask,
     jitted_step,
     legal,
+    play,
     seated,
 )
 from unojax import cards, game
 from unojax.game import Error, State
 from unojax.rules import Rules
-from unojax.text import format_cards, format_position, make_state, parse_action, parse_position
+from unojax.text import format_cards, make_state, parse_action, parse_position
 
 SKIP_PASSES = Rules(skip_forfeits=False)
 NINE = Rules(deck=deck_of("R1 R2 R3 R4 R5 Y1 Y+2 W W+4"), hand_size=1)
@@ -84,7 +86,7 @@ def test_under_a_penalty_drawing_is_the_only_legal_action(seat: int, top: str, p
     [("R5", False, 0), ("RS", True, 0), ("RR", True, 0), ("R+2", False, 2), ("W:B", False, 0), ("W+4:G", False, 4)],
 )
 def test_effect_of_each_kind_of_card(seat: int, rules: Rules, action: str, forfeits: bool, penalty: int):
-    """Skip and Reverse give the mover another turn, or just pass it under `skip_forfeits=False`; +2 and Wild+4 leave a penalty."""
+    """Skip and Reverse give the mover another turn, or pass it under `skip_forfeits=False`; +2 and Wild+4 leave a penalty."""
     start = seated(seat, f"Y9 {action.partition(':')[0]}", "G1", "R7", rules=rules)
     state = after(start, action, rules=rules)
     assert state.current_player == (seat if forfeits and rules.skip_forfeits else 1 - seat)
@@ -238,7 +240,7 @@ def test_a_finished_game_is_a_fixed_point_with_zero_reward():
         assert jitted_mask(state, rules=rules).all()
         for action in (cards.DRAW, parse_action("G1"), 1000, -1):
             again = jitted_step(state, np.int32(action), jax.random.key(0), rules=rules)
-            assert_trees_equal(again, state.replace(rewards=jnp.zeros(2)))
+            assert_trees_equal(again, replace(state, rewards=jnp.zeros(2)))
 
 
 def test_max_steps_truncates_a_game_that_is_not_over_by_then():
@@ -272,7 +274,7 @@ def test_the_step_penalty_is_paid_by_both_at_each_step_that_does_not_end_the_gam
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint32])
 def test_an_illegal_or_out_of_range_action_only_sets_its_error_bit(dtype: Any):
     """No index is trusted: -1 is not the last action, 61 is not clamped to Draw, 256 does not wrap around to 0."""
-    state = make_state("R5 W", "G1", "R7", player=0).replace(rewards=jnp.array([3.0, 4.0]))
+    state = replace(make_state("R5 W", "G1", "R7"), rewards=jnp.array([3.0, 4.0]))
     info = np.iinfo(dtype)
     expected = {
         parse_action("G1"): Error.ILLEGAL_ACTION,
@@ -284,7 +286,7 @@ def test_an_illegal_or_out_of_range_action_only_sets_its_error_bit(dtype: Any):
     after_all = jax.vmap(jitted_step, in_axes=(None, 0, None))(state, tried, jax.random.key(0))
     for index, bit in enumerate(expected.values()):
         result = jax.tree.map(lambda x, i=index: x[i], after_all)
-        assert_trees_equal(result, state.replace(rewards=jnp.zeros(2), error=jnp.uint8(bit)))
+        assert_trees_equal(result, replace(state, rewards=jnp.zeros(2), error=jnp.uint8(bit)))
 
 
 def test_a_python_int_is_an_action():
@@ -391,6 +393,16 @@ def test_dtypes_and_shapes_are_those_of_the_contract():
     assert {name: (x.shape, str(x.dtype)) for name, x in vars(state).items()} == expected
 
 
+def test_cards_are_conserved_by_type_in_every_step_of_random_games():
+    """For each type, hands, deck and pile add up to the deck of the rules, and every set is canonical."""
+    states = play(0, num_games=300, num_steps=320, rules=Rules()).states
+    sets = np.concatenate([states.hands, states.deck[:, :, None], states.pile[:, :, None]], 2)
+    held = counts_of(sets)
+    assert (held.sum(2) == cards.COPIES).all()
+    np.testing.assert_array_equal(held[..., cards.TYPE_OF_SLOT] > cards.COPY_OF_SLOT, sets)
+    assert states.terminated[:, -1].any()
+
+
 def test_a_second_call_does_not_compile():
     num_traces = 0
 
@@ -446,9 +458,9 @@ def test_each_hand_is_a_uniform_deal(rules: Rules):
     for player in (0, 1):
         held = counts_of(starts(rules).hands[:, player])
         wilds = np.bincount(np.minimum(held[:, 52:].sum(-1), 3), minlength=4)
-        law = scipy.stats.hypergeom(108, 8, 7)
-        assert_distributed(wilds, [*law.pmf(range(3)), law.sf(2)])
-        # Cards of one hand repel each other, so the statistic is smaller than chi-square and the test the stricter towards errors.
+        law = [math.comb(8, n) * math.comb(100, 7 - n) / math.comb(108, 7) for n in range(3)]
+        assert_distributed(wilds, [*law, 1 - sum(law)])
+        # Cards of one hand repel each other, so the statistic is smaller than chi-square and a right program fails even less.
         assert_distributed(held.sum(0), cards.COPIES / 108)
 
 

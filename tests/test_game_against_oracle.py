@@ -110,7 +110,9 @@ def judge(games: Played, index: int, rules: Rules) -> Counter[str]:
     np.testing.assert_array_equal(games.masks[index, :upto], told_masks, err_msg="legal_mask")
 
     # The rest of the array is the fixed point.
-    jax.tree.map(lambda x: np.testing.assert_array_equal(x[num_steps:], np.broadcast_to(x[num_steps], x[num_steps:].shape)), states)
+    jax.tree.map(
+        lambda x: np.testing.assert_array_equal(x[num_steps:], np.broadcast_to(x[num_steps], x[num_steps:].shape)), states
+    )
     return told.events
 
 

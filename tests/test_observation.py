@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -59,7 +60,9 @@ def test_observation_of_random_states():
         np.testing.assert_array_equal(seen.unseen, counts_of(states().hands[:, 1 - player]) + counts_of(states().deck))
         np.testing.assert_array_equal(seen.is_my_turn, states().current_player == player)
         assert (seen.player == player).all()
-        assert {x.dtype for x in (seen.player, seen.opponent_count, seen.deck_count, seen.unseen, seen.hand_count)} == {jnp.dtype(jnp.int8)}
+        assert {x.dtype for x in (seen.player, seen.opponent_count, seen.deck_count, seen.unseen, seen.hand_count)} == {
+            jnp.dtype(jnp.int8)
+        }
 
 
 def test_the_player_to_move_sees_the_legal_actions():
@@ -82,7 +85,8 @@ def test_states_that_differ_in_what_is_hidden_give_equal_observations(player: in
     dealt = np.stack([rng.multivariate_hypergeometric(u, k) for u, k in zip(unseen, sizes, strict=True)])
     hands = real.hands.copy()
     hands[:, 1 - player] = dealt[:, cards.TYPE_OF_SLOT] > cards.COPY_OF_SLOT
-    other = real.replace(hands=hands, deck=(unseen - dealt)[:, cards.TYPE_OF_SLOT] > cards.COPY_OF_SLOT)
+    deck = (unseen - dealt)[:, cards.TYPE_OF_SLOT] > cards.COPY_OF_SLOT
+    other = replace(real, hands=hands, deck=deck)
     assert (other.hands != real.hands).any((1, 2))[sizes > 0].mean() > 0.9
     assert_trees_equal(observe_both(other)[player], observe_both(real)[player])
     # The other player does see the difference, so the comparison can fail.

@@ -315,6 +315,14 @@ def test_a_card_can_only_be_drawn_from_the_deck():
     assert np.isfinite(log_prob).tolist() == [True] + [False] * 6
 
 
+def test_an_opponents_card_does_not_slip_into_the_pile():
+    """Picking from an empty set ends at the slot of the last Wild+4; that must not pass for a draw that leaves the deck alone."""
+    state = text.make_state("R5", "W+4 W+4 W+4 W+4", "Y1")
+    after = text.make_state("R5", "W+4 W+4 W+4", "Y1", pile="W+4", player=1)
+    log_prob, _ = log_probs_and_rewards([jax.device_get((state, cards.DRAW, after))], Rules())
+    assert log_prob[0] == -np.inf
+
+
 @pytest.mark.parametrize("name", RULES)
 def test_an_illegal_action_and_a_finished_game_change_nothing(name: str):
     rules, told = RULES[name], enumerated(name)

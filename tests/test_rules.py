@@ -25,7 +25,8 @@ def test_defaults_are_the_rules_of_the_game():
 
 def test_rules_are_frozen_hashable_and_equal_by_value():
     assert Rules(hand_size=5) == Rules(hand_size=5) != Rules(hand_size=6)
-    assert hash(Rules(deck=np.array(cards.COPIES))) == hash(Rules())
+    an_array: Any = np.array(cards.COPIES)
+    assert hash(Rules(deck=an_array)) == hash(Rules())
     with pytest.raises(AttributeError):
         Rules().hand_size = 5  # type: ignore[misc]
 
@@ -75,7 +76,8 @@ def test_small_deck_holds_what_it_was_asked_for():
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"colors": 0}, {"colors": 5}, {"copies": 3}, {"copies": 0}, {"wilds": -1}, {"wilds": 5}, {"ranks": (13,)}, {"ranks": (-1,)}]
+    "arguments",
+    [{"colors": 0}, {"colors": 5}, {"copies": 3}, {"copies": 0}, {"wilds": -1}, {"wilds": 5}, {"ranks": (13,)}, {"ranks": (-1,)}],
 )
 def test_small_deck_refuses_what_is_out_of_range(arguments: dict[str, Any]):
     (name,) = arguments

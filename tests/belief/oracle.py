@@ -188,12 +188,11 @@ def update(worlds: Worlds, action: int, after: Observation, *, policy: Policy, r
         legal = legal_actions(w.hands[w.mover], w.top, w.color, w.penalty)
         if action not in legal:
             continue
-        if w.mover == 1 and action != DRAW:
-            p *= policy(w.hands[1], action, legal)
+        likelihood = policy(w.hands[1], action, legal) if w.mover == 1 and action != DRAW else 1.0
         branches = _after_draw(w, could_hold) if action == DRAW else [(1.0, _play(w, action, rules.skip_forfeits))]
         for chance, v in branches:
             if view_of(v) == seen:
-                kept[v] = kept.get(v, 0.0) + p * chance
+                kept[v] = kept.get(v, 0.0) + p * likelihood * chance
     evidence = sum(kept.values())
     return {w: p / evidence for w, p in kept.items()}, evidence
 

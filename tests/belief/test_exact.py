@@ -108,7 +108,8 @@ def test_filter_agrees_with_the_oracle(rules: Rules, player: int, model: str) ->
             action = int(happened[step, lane])
             if action == game.NO_ACTION:
                 same, log_evidence = exact_update(belief, before, action, after, opponent=opponent, rules=rules)
-                assert same is belief and log_evidence == 0.0
+                assert same is belief
+                assert log_evidence == 0.0
                 continue
             belief, log_evidence = exact_update(belief, before, action, after, opponent=opponent, rules=rules)
             worlds, evidence = oracle.update(worlds, action, after, policy=policy, rules=rules)
@@ -127,7 +128,8 @@ def test_empty_deck_means_certainty() -> None:
     seen = record.view(0, int(step), int(lane))
     belief = exact_init(seen, rules=rules)
     hand = true_hand(record, 0, step, lane)
-    assert belief.entropy == 0.0 and belief.log_prob(hand) == 0.0
+    assert belief.entropy == 0.0
+    assert belief.log_prob(hand) == 0.0
     np.testing.assert_array_equal(belief.expected_counts, seen.unseen)
     np.testing.assert_array_equal(belief.prob_holds, np.asarray(seen.unseen) > 0)
 
@@ -174,15 +176,18 @@ def test_a_model_is_compiled_once() -> None:
             belief, _ = exact_update(belief, before, action, after, opponent=counting, rules=FORFEITING)
             asked += int(before.current_player) == 1 and 0 <= action < cards.DRAW
             before = after
-    assert asked > 10 and traces == 1
+    assert asked > 10
+    assert traces == 1
 
 
 def test_summaries_against_the_listed_hands() -> None:
     record = games(FORFEITING)
     belief = exact_init(record.view(0, 0, 0), rules=FORFEITING)
     counts, probs = belief.hands()
-    assert counts.dtype == np.int8 and counts.shape == (len(probs), 54)
-    assert (counts.sum(-1) == belief.hand_count).all() and probs.sum() == pytest.approx(1.0)
+    assert counts.dtype == np.int8
+    assert counts.shape == (len(probs), 54)
+    assert (counts.sum(-1) == belief.hand_count).all()
+    assert probs.sum() == pytest.approx(1.0)
     np.testing.assert_allclose(belief.expected_counts, probs @ counts, atol=1e-12)
     np.testing.assert_allclose(belief.prob_holds, probs @ (counts > 0), atol=1e-12)
     np.testing.assert_allclose(

@@ -1,7 +1,7 @@
 """The game of UNO for two as the rules tell it: plain Python, written from the rules and not from the JAX code.
 
-Cards are strings (`R5`, `YS`, `BR`, `G+2`, `W`, `W+4`), sets of cards are `Counter`s, nothing is fast. The oracle draws nothing at
-random: whoever steps the game says which cards were drawn, and the oracle refuses those that could not have been.
+Cards are strings (`R5`, `YS`, `BR`, `G+2`, `W`, `W+4`), sets of cards are `Counter`s, nothing is fast. The oracle draws nothing
+at random: whoever steps the game says which cards were drawn, and the oracle refuses those that could not have been.
 """
 
 from __future__ import annotations

@@ -40,12 +40,13 @@ Functions here work on all N particles at once. Weights are natural logs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.typing import ArrayLike
 
 from unojax import bits, cards, game
 from unojax.belief.ledger import Ledger, Plays, as_words
@@ -53,11 +54,13 @@ from unojax.belief.opponents import OpponentModel
 from unojax.bits import Words
 from unojax.observation import Observation
 from unojax.policies import View
+from unojax.random_bits import key_words, threefry
 from unojax.table import Picked
 
 RELEASED = np.uint8(0x80)
 """Set in the label of a slot whose card has been played."""
 _NO_SLOT = np.int32(-1)
+_T = TypeVar("_T")
 
 
 class Cloud(NamedTuple):
@@ -94,7 +97,7 @@ def condition_on_play(key: Array, cloud: Cloud, ledger: Ledger, color: Array, ra
         evidence still needs the log number of unseen copies of the type.
     """
     key_copy, key_slot = jax.random.split(key)
-    number = _random_copy(key_copy, _union(cloud.hand, cloud.deck), color, rank)
+    number = _once(ledger, lambda: _random_copy(key_copy, _union(cloud.hand, cloud.deck), color, rank))
     card = card_of(number)
     holds = _common(cloud.hand, card) != 0
     # A slot with fewer alternatives is the likelier one: c_j is close to the conditional probability of each slot.
@@ -159,23 +162,26 @@ def condition_on_no_play(key: Array, cloud: Cloud, ledger: Ledger, playable: Wor
     def one_slot(slot: Array, carry: tuple[Cloud, Array]) -> tuple[Cloud, Array]:
         cloud, log_weight = carry
         row = cloud.labels[slot]
-        live = _is_live(row)
-        held = bits.map_words(lambda w: jnp.where(live, w, np.uint32(0)), card_of(row))
-        # The cards that this slot could hold with all other slots as they are: its own and those in the deck.
-        insertable = _insertable(cloud, ledger, slot)
-        free = bits.map_words(lambda i, d, h: i & (d | h), insertable, cloud.deck, held)
-        good = bits.map_words(lambda f, p: f & ~p, free, playable)
-        num_good, num_free = bits.count(good).astype(jnp.float32), bits.count(free).astype(jnp.float32)
-        offends = _common(held, playable) != 0
-        exchangeable = _common(held, insertable) != 0
-        new = _random_card(jax.random.fold_in(key, slot), good)
-        repairs = offends & exchangeable & (num_good > 0)
-        cloud = _exchange(cloud, repairs, held, card_of(new))
-        cloud = cloud._replace(labels=cloud.labels.at[slot].set(jnp.where(repairs, new, row)))
-        log_share = jnp.log(num_good) - jnp.log(jnp.maximum(num_free, 1.0))
-        # A card that no exchange could have put here has one account behind it: itself.
-        log_share = jnp.where(exchangeable, log_share, jnp.where(offends, -jnp.inf, 0.0))
-        return cloud, log_weight + jnp.where(live, log_share, 0.0)
+
+        def decide() -> tuple[Array, Array]:
+            live = _is_live(row)
+            held = card_of(row)
+            # The cards that this slot could hold with all other slots as they are: its own and those in the deck.
+            insertable = _insertable(cloud, ledger, slot)
+            free = bits.map_words(lambda i, d, h: i & (d | h), insertable, cloud.deck, held)
+            good = bits.map_words(lambda f, p: f & ~p, free, playable)
+            num_good, num_free = bits.count(good).astype(jnp.float32), bits.count(free).astype(jnp.float32)
+            offends = _common(held, playable) != 0
+            exchangeable = _common(held, insertable) != 0
+            repairs = offends & exchangeable & (num_good > 0)
+            share = num_good / jnp.maximum(num_free, 1.0)
+            # A card that no exchange could have put here has one account behind it: itself.
+            share = jnp.where(exchangeable, share, jnp.where(offends, 0.0, 1.0))
+            return jnp.where(repairs, _random_card(key, good, slot), row), jnp.where(live, share, 1.0)
+
+        new, share = _once(ledger, decide)
+        cloud = _exchange(cloud, new != row, card_of(row), card_of(new))
+        return cloud._replace(labels=cloud.labels.at[slot].set(new)), log_weight + jnp.log(share)
 
     zero = jnp.zeros_like(cloud.hand[0], jnp.float32)
     return lax.fori_loop(0, ledger.num_slots, one_slot, (cloud, zero))
@@ -197,7 +203,7 @@ def condition_on_own_draw(
         still needs the log number of unseen copies of the type, less the log number of cards in the deck.
     """
     key_copy, key_new = jax.random.split(key)
-    number = _random_copy(key_copy, _union(cloud.hand, cloud.deck), color, rank)
+    number = _once(ledger, lambda: _random_copy(key_copy, _union(cloud.hand, cloud.deck), color, rank))
     card = card_of(number)
     holds = _common(cloud.hand, card) != 0
     zero = jnp.zeros_like(cloud.hand[0])
@@ -216,7 +222,7 @@ def condition_on_own_draw(
     )
     insertable = (a0, a1, a2, a3)
     free = bits.map_words(lambda i, d: i & d, insertable, cloud.deck)
-    new = _random_card(key_new, free)
+    new = _once(ledger, lambda: _random_card(key_new, free))
     repairs = holds & (_common(insertable, card) != 0) & (bits.any_of(free) != 0)
     repaired = _exchange(cloud, repairs, card, card_of(new))
     labels = _put(cloud.labels, jnp.where(repairs, slot, _NO_SLOT), new)
@@ -242,7 +248,7 @@ def draw(key: Array, cloud: Cloud, ledger: Ledger, number: Array) -> Cloud:
     """The opponent draws `number` cards: in each particle, uniformly from its deck, into the next slots. The prior, so no weight."""
 
     def one_card(index: Array, cloud: Cloud) -> Cloud:
-        new = _random_card(jax.random.fold_in(key, index), cloud.deck)
+        new = _once(ledger, lambda: _random_card(key, cloud.deck, index))
         card = card_of(new)
         return cloud._replace(
             hand=bits.map_words(lambda h, n: h | n, cloud.hand, card),
@@ -351,10 +357,10 @@ def refresh(
         the cloud, its log likelihood, and bool[N] which particles changed.
     """
     key_out, key_in, key_accept = jax.random.split(key, 3)
-    out = _random_card(key_out, cloud.hand)
+    out = _once(ledger, lambda: _random_card(key_out, cloud.hand))
     out_card = card_of(out)
     others = bits.map_words(lambda h, d, b: (h | d) & ~b, cloud.hand, cloud.deck, out_card)
-    new = _random_card(key_in, others)
+    new = _once(ledger, lambda: _random_card(key_in, others))
     new_card = card_of(new)
     # The other card may lie in another slot of the hand; then the two slots swap.
     swaps = _common(cloud.hand, new_card) != 0
@@ -405,9 +411,23 @@ def _type_mask(color: Array, rank: Array) -> Words:
     return w0, w1, w2, w3
 
 
-def _random_card(key: Array, words: Words) -> Array:
-    """uint8[N]: label of a uniformly random card of each set."""
-    word, position = bits.choose(words, jax.random.bits(key, words[0].shape))
+def _once(ledger: Ledger, compute: Callable[[], _T]) -> _T:
+    """`compute()`, kept from being fused into each of its users.
+
+    XLA on CPU builds each array in a loop of its own and repeats in it whatever the array depends on. A branch that the compiler cannot remove
+    makes it compute the result once. (From jax 0.12 on, an optimization barrier has the same effect.)
+    """
+    shapes = jax.eval_shape(compute)
+    return lax.cond(
+        ledger.num_slots >= 0, compute, lambda: jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+    )
+
+
+def _random_card(key: Array, words: Words, stream: ArrayLike = 0) -> Array:
+    """uint8[N]: label of a uniformly random card of each set. Keys may be used again with another `stream`."""
+    counter = jnp.arange(words[0].shape[0], dtype=jnp.uint32)
+    random, _ = threefry(key_words(key), (jnp.asarray(stream, jnp.uint32), counter))
+    word, position = bits.choose(words, random)
     return ((word << np.uint32(5)) | position).astype(jnp.uint8)
 
 

@@ -170,7 +170,7 @@ def belief_update(
             `tremble`: particles are repaired on the assumption that any legal action may be taken.
         rules: static.
         ess_threshold: resample when the ESS falls below this share of N, static.
-        num_moves: refreshing moves per update, static.
+        num_moves: refreshing moves after a resampling, static.
 
     Returns:
         The belief after the micro-step, and what happened. If nothing moved (finished game, illegal action), the belief as it was.
@@ -220,7 +220,7 @@ def belief_update(
     resampled = ~restarted & ((ess < ess_threshold * belief.num_particles) | jnp.isneginf(log_weights).any())
 
     def carry_on() -> tuple[Belief, Array]:
-        return _refresh(keys[1:4], cloud, book, log_weights, log_lik, resampled, likelihood, num_moves, may_have_changed)
+        return _refresh(keys[1:4], cloud, book, log_weights, log_lik, resampled, likelihood, num_moves)
 
     def begin_anew() -> tuple[Belief, Array]:
         n = belief.num_particles
@@ -322,7 +322,6 @@ def _refresh(
     resampled: Array,
     likelihood: partial[Array],
     num_moves: int,
-    may_have_changed: Array,
 ) -> tuple[Belief, Array]:
     """Resample if due, then move the particles."""
     n = log_weights.shape[0]
@@ -341,7 +340,7 @@ def _refresh(
         )
         return cloud, log_lik, changed + accepted.mean(dtype=jnp.float32)
 
-    rounds = jnp.where(may_have_changed, num_moves, 0)
+    rounds = jnp.where(resampled, num_moves, 0)
     cloud, log_lik, changed = lax.fori_loop(0, rounds, move, (cloud, log_lik, jnp.float32(0.0)))
     belief = Belief(log_weights=log_weights, log_likelihood=log_lik, cloud=cloud, ledger=book)
     return belief, changed / jnp.maximum(rounds, 1).astype(jnp.float32)

@@ -7,7 +7,6 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import numpy as np
 import tyro
 
 from unojax.cli.options import (
@@ -204,7 +203,7 @@ def _play_all(seatings: list[Seating], batch_size: int, *, quiet: bool) -> Playe
                 finished = next(running[seating.swapped])
                 seating.results.add(finished)
                 seating.num_done += len(finished.index)
-                num_steps += int(finished.games.num_steps.sum(dtype=np.int64))
+                num_steps += int(finished.games.num_steps.sum(dtype="int64"))
                 num_done = sum(s.num_done for s in seatings)
                 progress.update(task, completed=num_done, done=f"{num_done:,} of {num_games:,}")
         seconds = time.perf_counter() - began
