@@ -28,22 +28,23 @@ from unojax import bits, table
 from unojax.policies import uniform
 from unojax.random_bits import key_words, threefry
 from unojax.rules import Rules
-from unojax.simulate import (
-    _BLOCKS_PER_CALL,
-    _NO_GAME,
-    _NODES_PER_BLOCK,
-    DEFAULT_BATCH_SIZE,
+from unojax.simulation import (
+    BLOCKS_PER_CALL,
     MAX_GAMES,
+    MOST_LANES,
+    NO_GAME,
+    NODES_PER_BLOCK,
     Lanes,
-    _advance,
-    _Limits,
-    _Results,
-    _run,
+    Limits,
+    Results,
+    advance_lanes,
+    carry_out,
+    choose_moves,
     start_lanes,
 )
 from unojax.table import Picked, Table
 
-NODES_PER_CALL: Final = _NODES_PER_BLOCK * _BLOCKS_PER_CALL
+NODES_PER_CALL: Final = NODES_PER_BLOCK * BLOCKS_PER_CALL
 _NUM_RECORDED: Final = 8
 _CALLS: Final = 2
 _WARM_UP_CALLS: Final = 2
@@ -65,16 +66,16 @@ class Engine(NamedTuple):
     lanes: Lanes
     next_index: Array
     seed: tuple[Array, Array]
-    limits: _Limits
+    limits: Limits
 
 
 def warm_engine(batch_size: int) -> Engine:
     """The program for a batch size, run until the lanes hold games of all ages."""
     seed = key_words(jax.random.key(0))
-    limits = _Limits(jnp.uint32(MAX_GAMES), jnp.uint32(0), jnp.bool_(True))
+    limits = Limits(jnp.uint32(MAX_GAMES), jnp.uint32(0))
     lanes, next_index = start_lanes(batch_size, limits, _POLICIES, _RULES)
     compile_seconds, program = timing.compile_timed(
-        _run,
+        advance_lanes,
         lanes,
         next_index,
         seed,
@@ -90,8 +91,8 @@ def warm_engine(batch_size: int) -> Engine:
 
 
 @jax.jit
-def _finished_steps(results: _Results) -> Array:
-    return jnp.where(results.index != _NO_GAME, results.num_steps, 0).sum()
+def _finished_steps(results: Results) -> Array:
+    return jnp.where(results.game_index != NO_GAME, results.num_steps, 0).sum()
 
 
 def measure_device(batch_size: int, *, repeats: int) -> dict[str, Any]:
@@ -154,9 +155,9 @@ class Recorded(NamedTuple):
 def _record(lanes: Lanes, seed: tuple[Array, Array], num_nodes: int) -> Recorded:
     def one_node(current: Table, step: Array) -> tuple[Table, Recorded]:
         node = lanes.node + step
-        word, coins = threefry(seed, (lanes.index, node))
+        word, coins = threefry(seed, (lanes.game_index, node))
         move = _move(current, word, coins)
-        return table.commit(current, move), Recorded(current, lanes.index, node, word, coins, move)
+        return table.commit(current, move), Recorded(current, lanes.game_index, node, word, coins, move)
 
     return lax.scan(one_node, lanes.table, jnp.arange(num_nodes, dtype=jnp.uint32))[1]
 
@@ -264,13 +265,18 @@ def measure_parts(batch_size: int, *, repeats: int) -> dict[str, Any]:
     }
 
 
-def _one_node(lanes: Lanes, seed: tuple[Array, Array], limits: _Limits) -> Lanes:
-    return _advance(lanes, seed, limits, _POLICIES, _RULES, False, materialize=jax.default_backend() == "cpu")
+def _one_node(lanes: Lanes, seed: tuple[Array, Array], limits: Limits) -> Lanes:
+    return carry_out(lanes, choose_moves(lanes, seed, limits, _POLICIES, _RULES, False))
 
 
-def _advance_only(lanes: Lanes, seed: tuple[Array, Array], limits: _Limits) -> Lanes:
+def _advance_only(lanes: Lanes, seed: tuple[Array, Array], limits: Limits) -> Lanes:
+    def one_node(_: Any, carry: tuple[Lanes, Array]) -> tuple[Lanes, Array]:
+        lanes = carry_out(*carry)
+        return lanes, choose_moves(lanes, seed, limits, _POLICIES, _RULES, False)
+
+    undone = (lanes, choose_moves(lanes, seed, limits, _POLICIES, _RULES, False))
     unroll = 1 if jax.default_backend() == "cpu" else 4
-    return lax.fori_loop(0, NODES_PER_CALL, lambda _, lanes: _one_node(lanes, seed, limits), lanes, unroll=unroll)
+    return carry_out(*lax.fori_loop(1, NODES_PER_CALL, one_node, undone, unroll=unroll))
 
 
 def _over_recorded(part: Callable[[Recorded, tuple[Array, Array]], Any], recorded: Recorded, seed: tuple[Array, Array]) -> Any:
@@ -381,7 +387,7 @@ def report(results: dict[str, Any], console: Console) -> None:
 
 def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
     """Measure, print and, if asked to, write the results; returns them."""
-    default = DEFAULT_BATCH_SIZE["cpu" if jax.default_backend() == "cpu" else "gpu"]
+    default = MOST_LANES["cpu" if jax.default_backend() == "cpu" else "gpu"]
     parser = argparse.ArgumentParser(prog="python -m benchmarks.engine_parts", description="Where the engine's time goes.")
     parser.add_argument("--json", type=Path, help="write all results to this file")
     parser.add_argument("--batch-size", type=int, default=default, help="lanes (%(default)s)")

@@ -1,30 +1,104 @@
-"""unojax: a GPU-batched simulator, belief tracker and solver for two-player UNO with hidden hands."""
+"""unojax: a GPU-batched simulator, belief tracker and solver for two-player UNO with hidden hands.
 
-from unojax.game import Error, State, init, legal_mask, step, step_checked
-from unojax.observation import Observation, observe
-from unojax.policies import POLICIES, Policy, RulePolicy, get_policy, uniform
-from unojax.rules import RULES_VERSION, Rules, small_deck
-from unojax.simulate import Games, simulate
+The names below are imported when they are first used, so that `import unojax` costs nothing and the command line answers at once.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unojax.belief import Belief, Info, belief_init, belief_update, infer_action
+    from unojax.game import Error, State, init, legal_mask, step, step_checked
+    from unojax.observation import Observation, observe
+    from unojax.policies import POLICIES, Policy, RulePolicy, get_policy, uniform
+    from unojax.pomdp import observation_log_prob, reward, transition_log_prob
+    from unojax.record import Trajectory, play_game
+    from unojax.rules import RULES_VERSION, Rules, small_deck
+    from unojax.simulation import Games, simulate
+    from unojax.text import (
+        format_action,
+        format_cards,
+        format_observation,
+        format_position,
+        make_state,
+        parse_action,
+        parse_cards,
+        parse_position,
+    )
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "belief": ("Belief", "Info", "belief_init", "belief_update", "infer_action"),
+    "game": ("Error", "State", "init", "legal_mask", "step", "step_checked"),
+    "observation": ("Observation", "observe"),
+    "policies": ("POLICIES", "Policy", "RulePolicy", "get_policy", "uniform"),
+    "pomdp": ("observation_log_prob", "reward", "transition_log_prob"),
+    "record": ("Trajectory", "play_game"),
+    "rules": ("RULES_VERSION", "Rules", "small_deck"),
+    "simulation": ("Games", "simulate"),
+    "text": (
+        "format_action",
+        "format_cards",
+        "format_observation",
+        "format_position",
+        "make_state",
+        "parse_action",
+        "parse_cards",
+        "parse_position",
+    ),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "POLICIES",
     "RULES_VERSION",
+    "Belief",
     "Error",
     "Games",
+    "Info",
     "Observation",
     "Policy",
     "RulePolicy",
     "Rules",
     "State",
+    "Trajectory",
+    "belief_init",
+    "belief_update",
+    "format_action",
+    "format_cards",
+    "format_observation",
+    "format_position",
     "get_policy",
+    "infer_action",
     "init",
     "legal_mask",
+    "make_state",
+    "observation_log_prob",
     "observe",
+    "parse_action",
+    "parse_cards",
+    "parse_position",
+    "play_game",
+    "reward",
     "simulate",
     "small_deck",
     "step",
     "step_checked",
+    "transition_log_prob",
     "uniform",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return import_module(f"unojax.{name}")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'unojax' has no attribute {name!r}")
+    value = getattr(import_module(f"unojax.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES, *__all__})

@@ -1,11 +1,12 @@
 """Sets of cards as four 32-bit words, and the few primitives that the rules are written over.
 
-Word c holds the 27 slots of colour c in the layout of `unojax.cards`, so packing a canonical one-hot is a change of container and nothing
-else. Within a word, bits 0..12 are first copies, bits 13..24 second copies of ranks 1..12, bit 25 a Wild, bit 26 a Wild+4.
+Word c holds the 27 slots of colour c in the layout of `unojax.cards`, so packing a canonical one-hot is a change of container
+and nothing else. Within a word, bits 0..12 are first copies, bits 13..24 second copies of ranks 1..12, bit 25 a Wild, bit 26 a
+Wild+4.
 
-Two kinds of sets live in words. A *canonical* set is a packed canonical one-hot. A set of *labelled* cards may hold any physical card, e.g. the
-second copy of red 5 without the first; `canonical` forgets which copies they are. A set of *options* uses bits 0..12, 25 and 26 of word c for
-the 15 ranks that can be played with colour c declared: the 60 play actions.
+Two kinds of sets live in words. A *canonical* set is a packed canonical one-hot. A set of *labelled* cards may hold any
+physical card, e.g. the second copy of red 5 without the first; `canonical` forgets which copies they are. A set of *options*
+uses bits 0..12, 25 and 26 of word c for the 15 ranks that can be played with colour c declared: the 60 play actions.
 
 Every function is elementwise over arrays of any one shape (a scalar per word for one game, `[B]` for a batch), branch-free, and
 exact; `vmap` is never needed.
@@ -37,20 +38,37 @@ ALL_SLOTS: Final = np.uint32((1 << cards.SLOTS_PER_COLOR) - 1)
 _HAS_SECOND_COPY: Final = np.uint32(0x0000_1FFE)
 _SECOND_SHIFT: Final = np.uint32(12)
 _SLOT_BITS: Final = np.left_shift(np.uint32(1), np.arange(cards.SLOTS_PER_COLOR, dtype=np.uint32))
+_SLOT_BITS_OF_WORD: Final = np.kron(np.eye(cards.NUM_COLORS, dtype=np.uint32), _SLOT_BITS)
+_GATHER: Final = np.uint32(1 << 24 | 1 << 17 | 1 << 10 | 1 << 3)
+_NIBBLE_SHIFTS: Final = np.arange(0, 32, 4, dtype=np.uint32)
 
 
 def pack(onehot: ArrayLike) -> Words:
     """`bool[..., 108] -> ` four `uint32[...]`."""
     onehot = jnp.asarray(onehot)
-    blocks = onehot.reshape(*onehot.shape[:-1], cards.NUM_COLORS, cards.SLOTS_PER_COLOR)
-    words = jnp.where(blocks, _SLOT_BITS, np.uint32(0)).sum(-1, dtype=jnp.uint32)
-    return words[..., 0], words[..., 1], words[..., 2], words[..., 3]
+    # Four slots at a time: a multiplication gathers the low bits of a word's four bytes in its top byte. No two of the products'
+    # bits meet, so nothing carries.
+    quads = onehot.astype(jnp.uint8).reshape(*onehot.shape[:-1], cards.NUM_CARDS // 4, 4)
+    nibbles = (lax.bitcast_convert_type(quads, jnp.uint32) * _GATHER) >> np.uint32(24) & np.uint32(0xF)
+    padding = [(0, 0)] * (onehot.ndim - 1) + [(0, 32 - cards.NUM_CARDS // 4)]
+    blocks = jnp.pad(nibbles, padding).reshape(*onehot.shape[:-1], 4, 8)
+    dense = (blocks << _NIBBLE_SHIFTS).sum(-1, dtype=jnp.uint32)
+    # 108 bits in a row, 32 to a word, are recut into words of 27.
+    d0, d1, d2, d3 = (dense[..., i] for i in range(4))
+    return (
+        d0 & ALL_SLOTS,
+        (d0 >> np.uint32(27) | d1 << np.uint32(5)) & ALL_SLOTS,
+        (d1 >> np.uint32(22) | d2 << np.uint32(10)) & ALL_SLOTS,
+        (d2 >> np.uint32(17) | d3 << np.uint32(15)) & ALL_SLOTS,
+    )
 
 
 def unpack(words: Words) -> Array:
     """Four `uint32[...] -> bool[..., 108]`, the inverse of `pack`."""
-    blocks = (jnp.stack(words, -1)[..., None] & _SLOT_BITS) != 0
-    return blocks.reshape(*blocks.shape[:-2], cards.NUM_CARDS)
+    # Elementwise in the slots and without a concatenation, so that the compiler computes the words once per game and not once
+    # per slot.
+    w0, w1, w2, w3 = (word[..., None] & slots for word, slots in zip(words, _SLOT_BITS_OF_WORD, strict=True))
+    return ((w0 | w1) | (w2 | w3)) != 0
 
 
 def static_words(onehot: np.ndarray) -> tuple[np.uint32, np.uint32, np.uint32, np.uint32]:
@@ -87,8 +105,9 @@ def map_words(fn, *sets: Words) -> Words:
     return w0, w1, w2, w3
 
 
-def rank_bit(rank: Array) -> Array:
-    """uint32[...]: the option bit of a rank 0..14."""
+def rank_bit(rank: ArrayLike) -> Array:
+    """uint32[...]: the option bit of a rank 0..14 (uint32)."""
+    rank = jnp.asarray(rank)
     return jnp.uint32(1) << jnp.where(rank < cards.WILD, rank, rank + _SECOND_SHIFT)
 
 
@@ -117,9 +136,7 @@ def playable(hand: Words, color: Array, rank: Array) -> Words:
         rank: rank 0..14 of the top card; a wild top matches no rank.
     """
     same_rank = rank_bit(rank) & FIRST_COPIES
-    o0, o1, o2, o3 = (
-        options & (jnp.where(color == c, FIRST_COPIES, same_rank) | WILDS) for c, options in enumerate(types(hand))
-    )
+    o0, o1, o2, o3 = (options & (jnp.where(color == c, FIRST_COPIES, same_rank) | WILDS) for c, options in enumerate(types(hand)))
     return o0, o1, o2, o3
 
 
@@ -194,8 +211,8 @@ def uniform_below(bits: Array, n: Array) -> Array:
 def choose(words: Words, bits: Array) -> tuple[Array, Array]:
     """A uniformly random element of a set: (word index 0..3, bit position 0..26), for random `bits`.
 
-    The r-th set bit is found by counting: first the word, then a binary search on the popcount of its lower part. The answer for an empty
-    set is meaningless but in range.
+    The r-th set bit is found by counting: first the word, then a binary search on the popcount of its lower part. The answer
+    for an empty set is meaningless but in range.
     """
     n0, n1, n2, n3 = map(lax.population_count, words)
     end0, end1, end2 = n0, n0 + n1, n0 + n1 + n2

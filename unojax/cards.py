@@ -1,9 +1,9 @@
 """The 108 cards: types, copies, slots, and the canonical one-hot encoding of a set of cards.
 
-There are 54 card *types* (`colour * 13 + rank`, then Wild and Wild+4) and 108 cards. Copies of a type cannot be told
-apart, so a set of cards is a multiset of types. It is stored as a **canonical one-hot** `bool[108]`: slot `s` stands for copy
-number `COPY_OF_SLOT[s]` of type `TYPE_OF_SLOT[s]` and is set if and only if the multiset holds more than that many copies. Equal multisets
-are therefore equal arrays.
+There are 54 card *types* (`colour * 13 + rank`, then Wild and Wild+4) and 108 cards. Copies of a type cannot be told apart, so
+a set of cards is a multiset of types. It is stored as a **canonical one-hot** `bool[108]`: slot `s` stands for copy number
+`COPY_OF_SLOT[s]` of type `TYPE_OF_SLOT[s]` and is set if and only if the multiset holds more than that many copies. Equal
+multisets are therefore equal arrays.
 
 The slots are laid out as four blocks of 27, one for each colour, which is also the layout of the four packed 32-bit words in
 `unojax.bits`:
@@ -103,8 +103,8 @@ def counts(onehot: ArrayLike) -> Array:
 def onehot(counts: ArrayLike) -> Array:
     """Canonical one-hot of a multiset: `int[..., 54] -> bool[..., 108]`.
 
-    A count above the type's number of copies has no slot to go to; `counts(onehot(c))` then differs from `c`. Host code that takes
-    counts from a user checks them first.
+    A count above the type's number of copies has no slot to go to; `counts(onehot(c))` then differs from `c`. Host code that
+    takes counts from a user checks them first.
     """
     return jnp.asarray(counts)[..., TYPE_OF_SLOT] > COPY_OF_SLOT
 

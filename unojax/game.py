@@ -7,7 +7,6 @@ episode: rewards, truncation, errors.
 from __future__ import annotations
 
 import enum
-from functools import partial
 from typing import Final
 
 import chex
@@ -97,12 +96,15 @@ def init(key: Array, *, rules: Rules = Rules()) -> State:
     num_nodes = 2 * rules.hand_size + 1
     words = jax.random.bits(key, (num_nodes + 1,))
 
-    def deal_one(dealt: Table, word: Array) -> tuple[Table, None]:
+    def deal_one(carry: tuple[Table, Array], word: Array) -> tuple[tuple[Table, Array], None]:
+        # As in `_step`, what is handed on is decided but not carried out.
+        dealt = table.commit(*carry)
         node = table.find_node(dealt, rules)
         pick = Picked(*bits.choose(node.deck, word))
-        return table.advance(dealt, node, pick, words[-1], rules)[0], None
+        return (dealt, table.resolve(dealt, node, pick, words[-1], rules)), None
 
-    dealt, _ = lax.scan(deal_one, table.new_table(jnp.uint32(0), rules), words[:-1])
+    empty = table.new_table(jnp.uint32(0), rules)
+    dealt = table.commit(*lax.scan(deal_one, (empty, table.stay(empty)), words[:-1])[0])
     return from_table(
         dealt,
         rewards=jnp.zeros(2, jnp.float32),
@@ -169,7 +171,7 @@ class RandomPicker:
     def __init__(self, key: Array):
         self._words = jax.random.bits(key, (1 + _MAX_DRAW,))
 
-    def __call__(self, index: Array, deck: bits.Words) -> tuple[Array, Array]:
+    def __call__(self, index: ArrayLike, deck: bits.Words) -> tuple[Array, Array]:
         return bits.choose(deck, self._words[index])
 
 
@@ -200,27 +202,33 @@ def _step(state: State, action: ArrayLike, pick_card: RandomPicker | GivenCards,
     chex.assert_type(action, int)
     in_range = (action >= 0) & (action < cards.NUM_ACTIONS)
     action = jnp.where(in_range, action, cards.DRAW).astype(jnp.uint32)
-    is_legal = in_range & legal_mask(state, rules=rules)[action]
+    color, bit = action // cards.NUM_RANKS, bits.rank_bit(action % cards.NUM_RANKS)
+
+    before = to_table(state)
+    node = table.find_node(before, rules)
+    can_play = (bits.word_at(node.legal, color) & bit) != 0
+    is_legal = in_range & jnp.where(action == cards.DRAW, ~node.is_decision, node.is_decision & can_play)
     is_live = ~state.is_over
     applies = is_legal & is_live
 
-    played_rank = action % cards.NUM_RANKS
-    played = Picked(action // cards.NUM_RANKS, lax.population_count(bits.rank_bit(played_rank) - np.uint32(1)))
-
-    def micro_step(index: int, carry: tuple[Table, Array]) -> tuple[Table, Array]:
-        current, under_way = carry
+    def draw_more(index: int, carry: tuple[Table, Array]) -> tuple[Table, Array]:
+        # What the loop hands on is decided but not carried out: a move is one word, which the compiler then computes only once
+        # (see `unojax.table`).
+        current, move = carry
+        current = table.commit(current, move)
+        goes_on = (current.unpack_meta().to_draw > 0) | table.is_reshuffle(move)
         node = table.find_node(current, rules)
-        word, position = pick_card(index, node.deck)
-        pick = Picked(
-            jnp.where(node.is_decision, played.word, word), jnp.where(node.is_decision, played.position, position)
-        )
-        after, move = table.advance(current, node, pick, jnp.uint32(0), rules)
-        goes_on = (after.unpack_meta().to_draw > 0) | table.is_reshuffle(move)
-        after = jax.tree.map(partial(jnp.where, under_way), after, current)
-        return after, under_way & goes_on
+        drawn = Picked(*pick_card(index, node.deck))
+        move = table.resolve(current, node, drawn, jnp.uint32(0), rules)
+        return current, jnp.where(goes_on, move, table.stay(current))
 
+    played = Picked(color, lax.population_count(bit - np.uint32(1)))
+    drawn = Picked(*pick_card(0, node.deck))
+    pick = Picked(*(jnp.where(node.is_decision, a, b) for a, b in zip(played, drawn, strict=True)))
+    move = table.resolve(before, node, pick, jnp.uint32(0), rules)
+    move = jnp.where(applies, move, table.stay(before))
     # A reshuffle and up to four cards: at most five nodes in a step.
-    after, _ = lax.fori_loop(0, 1 + _MAX_DRAW, micro_step, (to_table(state), applies))
+    after = table.commit(*lax.fori_loop(1, 1 + _MAX_DRAW, draw_more, (before, move)))
 
     step_count = state.step_count + applies
     terminated = after.unpack_meta().phase > table.PLAY
@@ -250,7 +258,8 @@ def _rewards(after: Table, rules: Rules) -> Array:
 def step_checked(state: State, action: ArrayLike, key: Array, *, rules: Rules = Rules()) -> State:
     """`step` that fails on an illegal action, for debugging.
 
-    Use it as `jax.jit(checkify.checkify(step_checked))(state, action, key)`; the error returned beside the state raises at `err.throw()`.
+    Use it as `jax.jit(checkify.checkify(step_checked))(state, action, key)`; the error returned beside the state raises at
+    `err.throw()`.
     """
     mask = legal_mask(state, rules=rules)
     action = jnp.asarray(action)
@@ -304,9 +313,7 @@ def from_table(
     """The state that a table shows, with the episode's own fields given."""
     meta = after.unpack_meta()
     hands = [bits.unpack(bits.canonical(after.cards_of(owner, rules))) for owner in (table.HAND_0, table.HAND_1)]
-    winner = jnp.where(
-        meta.phase == table.OVER_WON_BY_0, 0, jnp.where(meta.phase == table.OVER_WON_BY_1, 1, NO_WINNER)
-    )
+    winner = jnp.where(meta.phase == table.OVER_WON_BY_0, 0, jnp.where(meta.phase == table.OVER_WON_BY_1, 1, NO_WINNER))
     return State(
         hands=jnp.stack(hands),
         deck=bits.unpack(bits.canonical(after.cards_of(table.DECK, rules))),

@@ -17,8 +17,8 @@ from unojax.rules import Rules
 class Observation:
     """One player's information at one moment: everything public, and the player's own hand.
 
-    There is no path from here to the opponent's hand or to what the deck holds. Solvers, beliefs and policies take an `Observation`,
-    so a leak would be a type error.
+    There is no path from here to the opponent's hand or to what the deck holds. Solvers, beliefs and policies take an
+    `Observation`, so a leak would be a type error.
 
     Attributes:
         player: int8[] the observing player, 0 or 1.

@@ -1,9 +1,9 @@
 """Policies: how a player chooses among the legal actions.
 
-A policy is any callable `policy(key, observation, legal_mask) -> action`, unbatched and jit-able. This module has the ones that a person would
-name. Each is a `RulePolicy`: a short list of preferences applied one after the other to the set of legal plays, and a uniform choice
-among what is left. A preference works on packed options (`unojax.bits`), so the same few bit operations serve the protocol above, the action
-probabilities that an opponent model needs, and the simulation kernel.
+A policy is any callable `policy(key, observation, legal_mask) -> action`, unbatched and jit-able. This module has the ones that
+a person would name. Each is a `RulePolicy`: a short list of preferences applied one after the other to the set of legal plays,
+and a uniform choice among what is left. A preference works on packed options (`unojax.bits`), so the same few bit operations
+serve the protocol above, the action probabilities that an opponent model needs, and the simulation kernel.
 """
 
 from __future__ import annotations
@@ -122,9 +122,7 @@ def declare_most_held(view: View, legal: Words) -> Words:
     """With a Wild or Wild+4, declare a colour of which one holds most. Leaves coloured plays alone."""
     held = _color_counts(view)
     most = jnp.maximum(jnp.maximum(held[0], held[1]), jnp.maximum(held[2], held[3]))
-    o0, o1, o2, o3 = (
-        jnp.where(n == most, option, option & ~bits.WILDS) for n, option in zip(held, legal, strict=True)
-    )
+    o0, o1, o2, o3 = (jnp.where(n == most, option, option & ~bits.WILDS) for n, option in zip(held, legal, strict=True))
     return o0, o1, o2, o3
 
 
@@ -133,13 +131,10 @@ def _by_color_count(view: View, legal: Words, sign: int) -> Words:
     held = _color_counts(view)
     none = np.int32(-cards.NUM_CARDS - 1)
     score = [
-        jnp.where((option & bits.COLORED) != 0, sign * n.astype(jnp.int32), none)
-        for n, option in zip(held, legal, strict=True)
+        jnp.where((option & bits.COLORED) != 0, sign * n.astype(jnp.int32), none) for n, option in zip(held, legal, strict=True)
     ]
     best = jnp.maximum(jnp.maximum(score[0], score[1]), jnp.maximum(score[2], score[3]))
-    f0, f1, f2, f3 = (
-        jnp.where(s == best, option & bits.COLORED, np.uint32(0)) for s, option in zip(score, legal, strict=True)
-    )
+    f0, f1, f2, f3 = (jnp.where(s == best, option & bits.COLORED, np.uint32(0)) for s, option in zip(score, legal, strict=True))
     return prefer(legal, (f0, f1, f2, f3))
 
 

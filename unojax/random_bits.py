@@ -1,8 +1,8 @@
 """Counter-based random bits that fuse into the simulation kernel.
 
-`threefry` is the generator behind `jax.random` (Threefry-2x32 with 20 rounds; Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy
-as 1, 2, 3"), written as plain elementwise operations. JAX's own primitive is a kernel or a loop of its own, which would send every
-random word through memory. Both give the same bits, and a test holds them together.
+`threefry` is the generator behind `jax.random` (Threefry-2x32 with 20 rounds; Salmon, Moraes, Dror, Shaw 2011, "Parallel random
+numbers: as easy as 1, 2, 3"), written as plain elementwise operations. JAX's own primitive is a kernel or a loop of its own,
+which would send every random word through memory. Both give the same bits, and a test holds them together.
 """
 
 from __future__ import annotations

@@ -19,7 +19,8 @@ class Trajectory(NamedTuple):
     """One game of at most T steps.
 
     Attributes:
-        states: `State` with a leading axis T + 1: the start, and the position after each step. After the end it repeats the last one.
+        states: `State` with a leading axis T + 1: the start, and the position after each step. After the end it repeats the
+            last one.
         actions: int32[T] the action of each step; -1 after the end.
     """
 

@@ -1,18 +1,20 @@
 """The rules of the game, and what of them may vary.
 
-Two players. The full deck has 108 cards: in each colour (red, yellow, blue, green) one 0, two each of 1-9, two Skip, two Reverse, two +2,
-and four Wild and four Wild+4.
+Two players. The full deck has 108 cards: in each colour (red, yellow, blue, green) one 0, two each of 1-9, two Skip, two
+Reverse, two +2, and four Wild and four Wild+4.
 
-* Shuffle, deal `hand_size` cards to each player, turn one card up (`start_card` says which are put back). The start card has no effect.
+* Shuffle, deal `hand_size` cards to each player, turn one card up (`start_card` says which are put back). The start card has no
+  effect.
 * A card is playable if it is Wild or Wild+4, has the active colour, or has the rank of the top card.
-* Play is forced: with no penalty pending, a player who holds a playable card plays one. Otherwise the player draws exactly one card and
-  the turn passes; that card is not played in this turn.
+* Play is forced: with no penalty pending, a player who holds a playable card plays one. Otherwise the player draws exactly one
+  card and the turn passes; that card is not played in this turn.
 * Every play declares a colour: a coloured card its own, a Wild or Wild+4 any of the four.
 * After +2 (Wild+4) a penalty of 2 (4) is pending: the next player draws that many, plays nothing, and the turn goes back.
-* Skip and Reverse, identical with two players, forfeit the next player's turn: the same player moves again (`skip_forfeits=True`).
+* Skip and Reverse, identical with two players, forfeit the next player's turn: the same player moves again
+  (`skip_forfeits=True`).
 * The draw deck is an unordered multiset: each draw is uniform over the cards in it at that moment.
-* If a draw of k finds fewer than k cards, the pile except its top card first goes back into the deck. If there are still fewer than k, the game
-  ends at once: fewer cards in hand wins, equal hands are a draw.
+* If a draw of k finds fewer than k cards, the pile except its top card first goes back into the deck. If there are still fewer
+  than k, the game ends at once: fewer cards in hand wins, equal hands are a draw.
 * A player whose hand becomes empty wins at once, whatever the card was.
 """
 
@@ -39,7 +41,8 @@ class Rules:
 
     Attributes:
         skip_forfeits: Skip and Reverse make the same player move again; False: they just pass the turn.
-        start_card: "non_wild" puts a Wild or Wild+4 back and turns another card; "any" keeps it, the active colour is then uniformly random.
+        start_card: "non_wild" puts a Wild or Wild+4 back and turns another card; "any" keeps it, the active colour is then
+            uniformly random.
         hand_size: cards dealt to each player.
         deck: how many copies of each of the 54 types are in the game, at most `cards.COPIES`.
         first_player: "zero", or "random" for a fair coin.

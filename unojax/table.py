@@ -1,12 +1,12 @@
 """The rules, written once, over a packed table of 108 labelled cards.
 
-A `Table` is nine 32-bit words. Each physical card has an owner, one of deck, hand 0, hand 1 and pile, whose two bits are spread over two bit
-planes of four words; the ninth word is bookkeeping. Which physical copy of a type lies where is never looked at by the rules, and
-`unojax.game` drops it at the border.
+A `Table` is nine 32-bit words. Each physical card has an owner, one of deck, hand 0, hand 1 and pile, whose two bits are spread
+over two bit planes of four words; the ninth word is bookkeeping. Which physical copy of a type lies where is never looked at by
+the rules, and `unojax.game` drops it at the border.
 
-A game is a walk through **nodes** (extensive form with chance). At each node one element of a set is picked: an option of the mover's, or a
-card of the deck's. Dealing, turning up the start card, each single card of a draw, and the reshuffle are nodes too, so one node takes one
-random word and moves one card, and `advance` is the whole game:
+A game is a walk through **nodes** (extensive form with chance). At each node one element of a set is picked: an option of the
+mover's, or a card of the deck's. Dealing, turning up the start card, each single card of a draw, and the reshuffle are nodes
+too, so one node takes one random word and moves one card, and `advance` is the whole game:
 
     DEAL    2 * hand_size chance nodes: a card to player 0, then to player 1
     START   a chance node: the start card
@@ -111,9 +111,7 @@ class Table(NamedTuple):
 
     def unpack_meta(self) -> Meta:
         m = self.meta
-        return Meta(
-            _RANK.get(m), _COLOR.get(m), _PLAYER.get(m), _PENALTY.get(m) << np.uint32(1), _TO_DRAW.get(m), _PHASE.get(m)
-        )
+        return Meta(_RANK.get(m), _COLOR.get(m), _PLAYER.get(m), _PENALTY.get(m) << np.uint32(1), _TO_DRAW.get(m), _PHASE.get(m))
 
     def cards_of(self, owner: int, rules: Rules) -> Words:
         """The labelled cards of one of DECK, HAND_0, HAND_1, PILE."""
@@ -175,9 +173,7 @@ def all_cards(rules: Rules) -> tuple[np.uint32, np.uint32, np.uint32, np.uint32]
 
 def deck(table: Table, rules: Rules) -> Words:
     """The cards left to draw: those without an owner."""
-    w0, w1, w2, w3 = (
-        full & ~(low | high) for full, low, high in zip(all_cards(rules), table.low, table.high, strict=True)
-    )
+    w0, w1, w2, w3 = (full & ~(low | high) for full, low, high in zip(all_cards(rules), table.low, table.high, strict=True))
     return w0, w1, w2, w3
 
 
@@ -225,7 +221,8 @@ def resolve(table: Table, node: Node, pick: Picked, coins: Array, rules: Rules) 
     Args:
         table, node: the tables and what `find_node` found there.
         pick: the element picked of `node.legal` at a decision, of `node.deck` at a chance node; else ignored.
-        coins: uint32[...] random bits, used at START alone: the lowest for the first player, the highest two for the colour of a wild.
+        coins: uint32[...] random bits, used at START alone: the lowest for the first player, the highest two for the colour of
+            a wild.
         rules: static.
     """
     meta, is_decision = node.meta, node.is_decision

@@ -16,7 +16,7 @@ from scipy import stats
 from tests.belief import oracle
 from tests.belief.oracle import FORFEITING, PASSING, THIN, Record, play_games
 from unojax import cards, game
-from unojax.belief import exact, history
+from unojax.belief import exact, opponents
 from unojax.belief.exact import ExactBelief, exact_init, exact_update
 from unojax.observation import Observation, observe
 from unojax.rules import Rules, small_deck
@@ -87,7 +87,9 @@ def events(record: Record, player: int) -> dict[str, np.ndarray]:
 @ALL_RULES
 @pytest.mark.parametrize("model", ["uniform", "consistent", "choosy"])
 def test_filter_agrees_with_the_oracle(rules: Rules, player: int, model: str) -> None:
-    opponent = {"uniform": history.uniform_opponent, "consistent": history.consistent_opponent, "choosy": choosy_opponent}[model]
+    opponent = {"uniform": opponents.uniform_opponent, "consistent": opponents.consistent_opponent, "choosy": choosy_opponent}[
+        model
+    ]
     policy = {"uniform": oracle.uniform_policy, "consistent": oracle.consistent_policy, "choosy": choosy_policy}[model]
     record = games(rules)
     happened = record.happened
@@ -138,7 +140,7 @@ def test_fast_paths_equal_the_model_path() -> None:
     """The built-in models are computed without asking them; disguised, they are asked for every hand."""
     record = games(FORFEITING)
     compared = 0
-    for model in (history.uniform_opponent, history.consistent_opponent):
+    for model in (opponents.uniform_opponent, opponents.consistent_opponent):
 
         def disguised(observation, legal_mask, model=model):
             return model(observation, legal_mask)
@@ -164,7 +166,7 @@ def test_a_model_is_compiled_once() -> None:
     def counting(observation, legal_mask):
         nonlocal traces
         traces += 1
-        return history.consistent_opponent(observation, legal_mask)
+        return opponents.consistent_opponent(observation, legal_mask)
 
     record = games(FORFEITING)
     asked = 0

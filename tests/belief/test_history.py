@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import Array
@@ -117,16 +116,6 @@ def test_imagining_the_true_hand_gives_the_opponents_view(record: Record, player
         got, want = getattr(imagined, name), getattr(theirs, name)
         np.testing.assert_array_equal(got, want, err_msg=name)
         assert got.dtype == want.dtype, name
-
-
-def test_opponent_models() -> None:
-    legal = jnp.zeros(61, bool).at[jnp.array([3, 17, 44])].set(True)
-    nothing: Observation = None  # type: ignore[assignment] the built-in models look at the mask alone
-    uniform = np.asarray(history.uniform_opponent(nothing, legal))
-    consistent = np.asarray(history.consistent_opponent(nothing, legal))
-    assert uniform.dtype == consistent.dtype == np.float32
-    np.testing.assert_allclose(uniform, np.where(legal, 1 / 3, 0), rtol=1e-6)
-    np.testing.assert_array_equal(consistent, np.where(legal, 1, 0))
 
 
 @pytest.mark.parametrize(

@@ -31,8 +31,8 @@ NUM_GAMES = 2001
 BATCH_SIZE = 64
 ARGS = ["simulate", "--games", str(NUM_GAMES), "--batch-size", str(BATCH_SIZE), "--seed", "5", *RULE_ARGS]
 
-# `unojax.simulate` the module; `unojax.simulate` the name is the function.
-simulate_module = sys.modules["unojax.simulate"]
+
+simulate_module = sys.modules["unojax.simulation"]
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,7 @@ from jax import Array
 
 from unojax import cards, game
 from unojax.belief import history
-from unojax.belief.history import OpponentModel, consistent_opponent, uniform_opponent
+from unojax.belief.opponents import OpponentModel, consistent_opponent, uniform_opponent
 from unojax.observation import Observation
 from unojax.rules import Rules
 

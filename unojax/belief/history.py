@@ -8,7 +8,6 @@ was a draw. The functions here read off what happened in between from public fac
 from __future__ import annotations
 
 import dataclasses
-from typing import Protocol
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,33 +16,6 @@ from jax.typing import ArrayLike
 
 from unojax import cards, game
 from unojax.observation import Observation
-
-
-class OpponentModel(Protocol):
-    """How likely a player who sees `observation` is to take each action.
-
-    It is asked for the opponent's own view of the game, imagined for one hand that the opponent might hold (`imagine`).
-    """
-
-    def __call__(self, observation: Observation, legal_mask: Array, /) -> Array:
-        """float32[61]: likelihoods >= 0 of the actions for `legal_mask` bool[61].
-
-        They need not add up to 1, but a factor common to all hands scales the evidence, and one that depends on the
-        hand is information about the hand.
-        """
-        ...
-
-
-def uniform_opponent(observation: Observation, legal_mask: Array) -> Array:
-    """A player who takes each legal action equally often: float32[61], 1 / number of legal actions on each of them."""
-    del observation
-    return legal_mask / legal_mask.sum(dtype=jnp.float32)
-
-
-def consistent_opponent(observation: Observation, legal_mask: Array) -> Array:
-    """Consistency only: float32[61], 1 for every legal action. A hand that could have played is as likely as one that had to."""
-    del observation
-    return legal_mask.astype(jnp.float32)
 
 
 def imagine(observation: Observation, hand: ArrayLike) -> Observation:

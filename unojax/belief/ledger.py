@@ -1,12 +1,13 @@
 """The public side of a particle belief: when the opponent acquired cards, what it could not hold, and what it played.
 
-The opponent's hand is a row of **slots**, one for each card it ever acquired, in the order of acquisition; when each slot was filled is
-public. For each slot the ledger keeps the types it could hold: all, less those that were playable at a later time when the opponent could not
-play.
+The opponent's hand is a row of **slots**, one for each card it ever acquired, in the order of acquisition; when each slot was
+filled is public. For each slot the ledger keeps the types it could hold: all, less those that were playable at a later time
+when the opponent could not play.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -94,7 +95,8 @@ def add_slots(ledger: Ledger, number: Array) -> Ledger:
     """The opponent draws: new slots, which could hold anything."""
     index = jnp.arange(ledger.epoch.shape[0])
     is_new = (index >= ledger.num_slots) & (index < ledger.num_slots + number)
-    return ledger.replace(
+    return dataclasses.replace(
+        ledger,
         allowed=jnp.where(is_new[:, None], bits.ALL_SLOTS, ledger.allowed),
         epoch=jnp.where(is_new, ledger.num_reshuffles, ledger.epoch),
         num_slots=ledger.num_slots + number,
@@ -103,7 +105,7 @@ def add_slots(ledger: Ledger, number: Array) -> Ledger:
 
 def forbid(ledger: Ledger, playable: Words) -> Ledger:
     """No slot filled so far holds one of these cards."""
-    return ledger.replace(allowed=ledger.allowed & ~jnp.stack(playable))
+    return dataclasses.replace(ledger, allowed=ledger.allowed & ~jnp.stack(playable))
 
 
 def record_play(ledger: Ledger, before: Observation, action: Array) -> Ledger:
@@ -118,10 +120,8 @@ def record_play(ledger: Ledger, before: Observation, action: Array) -> Ledger:
         pile=jnp.stack(bits.pack(before.pile)),
         last_action=before.last_action,
     )
-    plays = Plays(
-        *(rows.at[ledger.num_plays].set(one, mode="drop") for rows, one in zip(ledger.plays, row, strict=True))
-    )
-    return ledger.replace(plays=plays, num_plays=ledger.num_plays + 1)
+    plays = Plays(*(rows.at[ledger.num_plays].set(one, mode="drop") for rows, one in zip(ledger.plays, row, strict=True)))
+    return dataclasses.replace(ledger, plays=plays, num_plays=ledger.num_plays + 1)
 
 
 def cards_playable_on(color: Array, rank: Array) -> Words:

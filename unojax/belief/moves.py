@@ -1,25 +1,28 @@
 r"""How a cloud of particles is carried through one public event, and its weights.
 
-**Accounts.** A particle is a full account of the hidden past, told in physical cards (slots 0..107 of the canonical layout, here *labels*): which
-label each slot of the opponent's hand got when it was filled, which of them it played, which ones the observer drew. Equal cards look the same,
-so labels are never seen, only their types. All accounts that fit the observed types have the same prior probability, because draws are uniform
-over physical cards. The posterior is therefore flat over the accounts that are possible, times the likelihood of the opponent's choices,
+**Accounts.** A particle is a full account of the hidden past, told in physical cards (slots 0..107 of the canonical layout,
+here *labels*): which label each slot of the opponent's hand got when it was filled, which of them it played, which ones the
+observer drew. Equal cards look the same, so labels are never seen, only their types. All accounts that fit the observed types
+have the same prior probability, because draws are uniform over physical cards. The posterior is therefore flat over the
+accounts that are possible, times the likelihood of the opponent's choices,
 
     p(x | history)  ~  [x possible]  *  prod_t pi(a_t | H_t(x), public_t) / copies_t(x),
 
-where H_t(x) is the hand before the t-th play and copies_t the number of cards of the played type in it, each of which was as likely to be the
-physical card played. `log_likelihood` computes the second factor by replaying the plays.
+where H_t(x) is the hand before the t-th play and copies_t the number of cards of the played type in it, each of which was as
+likely to be the physical card played. `log_likelihood` computes the second factor by replaying the plays.
 
-**Why not bootstrap.** A public event rules accounts out: the opponent plays a card that a particle does not hold; could not play although the particle
-could; the observer draws a card that the particle holds. Weighting by 0 or 1 loses most particles at every such event. Instead the particle is
-repaired by exchanging a card of the hand for one of the deck, and weighted as a step of an SMC sampler (Del Moral, Doucet, Jasra 2006, eq. 12):
-for old and new targets p, p', forward kernel K and *any* backward kernel L,
+**Why not bootstrap.** A public event rules accounts out: the opponent plays a card that a particle does not hold; could not
+play although the particle could; the observer draws a card that the particle holds. Weighting by 0 or 1 loses most particles at
+every such event. Instead the particle is repaired by exchanging a card of the hand for one of the deck, and weighted as a step
+of an SMC sampler (Del Moral, Doucet, Jasra 2006, eq. 12): for old and new targets p, p', forward kernel K and *any* backward
+kernel L,
 
     weight(x -> x')  =  p'(x') L(x | x') / (p(x) K(x' | x)),
 
-which is unbiased for the evidence whatever L is, as long as L(x | x') > 0 only where K(x' | x) > 0 and p(x) > 0. Each repair below is of one
-kind: keep x if it already fits, else pick a slot j (with probability c_j) and a replacement (1 of m) for its card. The backward kernel chosen is K
-reversed under a flat p. It makes the weight of a kept and of a repaired particle the same but for the ratio of the likelihoods:
+which is unbiased for the evidence whatever L is, as long as L(x | x') > 0 only where K(x' | x) > 0 and p(x) > 0. Each repair
+below is of one kind: keep x if it already fits, else pick a slot j (with probability c_j) and a replacement (1 of m) for its
+card. The backward kernel chosen is K reversed under a flat p. It makes the weight of a kept and of a repaired particle the same
+but for the ratio of the likelihoods:
 
     opponent plays card A       slot j chosen with probability c_j among those that could hold A; m cards of the deck could have
                                 been in its place:                             weight 1 / (1 + m c_j)
@@ -27,18 +30,21 @@ reversed under a flat p. It makes the weight of a kept and of a repaired particl
     observer draws card A       sum over slots i that could hold A, with m_i cards that could replace it there:
                                                                                weight 1 / (1 + sum_i 1 / m_i)
 
-Which copy A of the type seen is drawn at random among the n unseen copies, which multiplies the evidence by n. For a flat belief without
-reshuffles the weights are constant: with k cards in hand of u unseen ones, k/u for a play and 1 - k/u for a draw, the exact evidence.
+Which copy A of the type seen is drawn at random among the n unseen copies, which multiplies the evidence by n. For a flat
+belief without reshuffles the weights are constant: with k cards in hand of u unseen ones, k/u for a play and 1 - k/u for a
+draw, the exact evidence.
 
-**Which exchanges are valid.** A card may take the place of another in a slot if it was in the deck from before the slot was filled until
-now, and its type was not ruled out since. Cards that came back by a reshuffle are let only into slots filled after the latest reshuffle: no invalid account can
-arise, and what valid ones this misses (after two reshuffles) costs efficiency and nothing else.
+**Which exchanges are valid.** A card may take the place of another in a slot if it was in the deck from before the slot was
+filled until now, and its type was not ruled out since. Cards that came back by a reshuffle are let only into slots filled after
+the latest reshuffle: no invalid account can arise, and what valid ones this misses (after two reshuffles) costs efficiency and
+nothing else.
 
 Functions here work on all N particles at once. Weights are natural logs.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
@@ -93,8 +99,8 @@ def condition_on_play(key: Array, cloud: Cloud, ledger: Ledger, color: Array, ra
         color, rank: uint32[] the type; the colour of a wild is ignored.
 
     Returns:
-        the cloud after the play, repaired where it held no such card; float32[N] log weights, -inf where that was impossible. The log
-        evidence still needs the log number of unseen copies of the type.
+        the cloud after the play, repaired where it held no such card; float32[N] log weights, -inf where that was impossible.
+        The log evidence still needs the log number of unseen copies of the type.
     """
     key_copy, key_slot = jax.random.split(key)
     number = _once(ledger, lambda: _random_copy(key_copy, _union(cloud.hand, cloud.deck), color, rank))
@@ -187,9 +193,7 @@ def condition_on_no_play(key: Array, cloud: Cloud, ledger: Ledger, playable: Wor
     return lax.fori_loop(0, ledger.num_slots, one_slot, (cloud, zero))
 
 
-def condition_on_own_draw(
-    key: Array, cloud: Cloud, ledger: Ledger, color: Array, rank: Array
-) -> tuple[Cloud, Array]:
+def condition_on_own_draw(key: Array, cloud: Cloud, ledger: Ledger, color: Array, rank: Array) -> tuple[Cloud, Array]:
     """The observer draws a card of a type: it moves from the deck to the observer's hand in every particle.
 
     Args:
@@ -199,8 +203,9 @@ def condition_on_own_draw(
         color, rank: uint32[] the type.
 
     Returns:
-        the cloud after the draw, repaired where the opponent held the card; float32[N] log weights, -inf where that was impossible. The log evidence
-        still needs the log number of unseen copies of the type, less the log number of cards in the deck.
+        the cloud after the draw, repaired where the opponent held the card; float32[N] log weights, -inf where that was
+        impossible. The log evidence still needs the log number of unseen copies of the type, less the log number of cards in
+        the deck.
     """
     key_copy, key_new = jax.random.split(key)
     number = _once(ledger, lambda: _random_copy(key_copy, _union(cloud.hand, cloud.deck), color, rank))
@@ -217,9 +222,7 @@ def condition_on_own_draw(
             *(jnp.where(hit, i, a) for i, a in zip(insertable, allowed, strict=True)),
         )
 
-    slot, a0, a1, a2, a3 = lax.fori_loop(
-        0, ledger.num_slots, find, (zero.astype(jnp.int32) + _NO_SLOT, zero, zero, zero, zero)
-    )
+    slot, a0, a1, a2, a3 = lax.fori_loop(0, ledger.num_slots, find, (zero.astype(jnp.int32) + _NO_SLOT, zero, zero, zero, zero))
     insertable = (a0, a1, a2, a3)
     free = bits.map_words(lambda i, d: i & d, insertable, cloud.deck)
     new = _once(ledger, lambda: _random_card(key_new, free))
@@ -245,7 +248,8 @@ def condition_on_own_draw(
 
 
 def draw(key: Array, cloud: Cloud, ledger: Ledger, number: Array) -> Cloud:
-    """The opponent draws `number` cards: in each particle, uniformly from its deck, into the next slots. The prior, so no weight."""
+    """The opponent draws `number` cards: in each particle, uniformly from its deck, into the next slots. The prior, so no
+    weight."""
 
     def one_card(index: Array, cloud: Cloud) -> Cloud:
         new = _once(ledger, lambda: _random_card(key, cloud.deck, index))
@@ -268,9 +272,7 @@ def play_own(cloud: Cloud, color: Array, rank: Array) -> Cloud:
 
 def reshuffle(cloud: Cloud, all_cards: Words, color: Array, rank: Array) -> Cloud:
     """The pile except its top card, of type (`color`, `rank`), goes back into the deck."""
-    pile = bits.map_words(
-        lambda f, h, d, o: f & ~(h | d | o), all_cards, cloud.hand, cloud.deck, cloud.own
-    )
+    pile = bits.map_words(lambda f, h, d, o: f & ~(h | d | o), all_cards, cloud.hand, cloud.deck, cloud.own)
     word, bit = bits.one_copy(pile, color, rank)
     w0, w1, w2, w3 = (jnp.where(word == c, p & ~bit, p) for c, p in enumerate(pile))
     back = (w0, w1, w2, w3)
@@ -290,9 +292,7 @@ def log_likelihood(cloud: Cloud, ledger: Ledger, opponent: OpponentModel, like: 
     def one_play(t: Array, carry: tuple[Words, Array, Array]) -> tuple[Words, Array, Array]:
         hand, total, filled = carry
         play = Plays(*(rows[t] for rows in ledger.plays))
-        hand = lax.fori_loop(
-            filled, play.slots_before, lambda s, h: _union(h, card_of(cloud.labels[s] & ~RELEASED)), hand
-        )
+        hand = lax.fori_loop(filled, play.slots_before, lambda s, h: _union(h, card_of(cloud.labels[s] & ~RELEASED)), hand)
         action = play.action.astype(jnp.uint32)
         copies = copies_held(hand, action // cards.NUM_RANKS, action % cards.NUM_RANKS)
         total = total + play_log_prob(hand, play, opponent, like) - jnp.log(copies.astype(jnp.float32))
@@ -332,7 +332,7 @@ def play_log_prob(hand: Words, play: Plays, opponent: OpponentModel, like: Obser
     )
 
     def one_hand(onehot: Array) -> Array:
-        imagined = view.replace(hand=onehot)
+        imagined = dataclasses.replace(view, hand=onehot)
         legal_mask = game.hand_legal_mask(onehot, play.color, play.rank, imagined.penalty)
         return jnp.log(opponent(imagined, legal_mask)[action])
 
@@ -344,8 +344,8 @@ def refresh(
 ) -> tuple[Cloud, Array, Array]:
     """One Metropolis move that leaves the posterior invariant (resample-move; Gilks and Berzuini 2001).
 
-    A random card of the hand and a random other unseen card change places; accepted with probability min(1, likelihood ratio) if the exchange
-    is valid in both directions. The proposal is symmetric.
+    A random card of the hand and a random other unseen card change places; accepted with probability min(1, likelihood ratio)
+    if the exchange is valid in both directions. The proposal is symmetric.
 
     Args:
         key: consumed.
@@ -414,13 +414,11 @@ def _type_mask(color: Array, rank: Array) -> Words:
 def _once(ledger: Ledger, compute: Callable[[], _T]) -> _T:
     """`compute()`, kept from being fused into each of its users.
 
-    XLA on CPU builds each array in a loop of its own and repeats in it whatever the array depends on. A branch that the compiler cannot remove
-    makes it compute the result once. (From jax 0.12 on, an optimization barrier has the same effect.)
+    XLA on CPU builds each array in a loop of its own and repeats in it whatever the array depends on. A branch that the
+    compiler cannot remove makes it compute the result once. (From jax 0.12 on, an optimization barrier has the same effect.)
     """
     shapes = jax.eval_shape(compute)
-    return lax.cond(
-        ledger.num_slots >= 0, compute, lambda: jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
-    )
+    return lax.cond(ledger.num_slots >= 0, compute, lambda: jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes))
 
 
 def _random_card(key: Array, words: Words, stream: ArrayLike = 0) -> Array:

@@ -1,15 +1,13 @@
 """Opponent models: how likely a player with a given hand is to act as it did.
 
-A model is any callable `opponent(observation, legal_mask) -> float32[61]`: the likelihood of each action for a player who has that observation (the
-opponent's own, imagined for a hypothetical hand). `policy.action_probs` of any policy is one. The two classes here also answer for
-packed hands, a whole cloud of particles at a time, which is many times faster.
+A model is any callable `opponent(observation, legal_mask) -> float32[61]` (`OpponentModel`); the `action_probs` of a policy is
+one. The two classes here also answer for packed hands, a whole cloud of particles at a time, which is many times faster.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 import jax.numpy as jnp
 import numpy as np
@@ -21,7 +19,20 @@ from unojax.observation import Observation
 from unojax.policies import RulePolicy, View, uniform
 from unojax.table import Picked
 
-OpponentModel = Callable[[Observation, Array], Array]
+
+class OpponentModel(Protocol):
+    """How likely a player who sees `observation` is to take each action.
+
+    It is asked for the opponent's own view of the game, imagined for one hand that the opponent might hold (`history.imagine`).
+    """
+
+    def __call__(self, observation: Observation, legal_mask: Array, /) -> Array:
+        """float32[61]: likelihoods >= 0 of the actions for `legal_mask` bool[61].
+
+        They need not add up to 1, but a factor common to all hands scales the evidence, and one that depends on the
+        hand is information about the hand.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -59,7 +70,8 @@ class PolicyOpponent:
 
 @dataclass(frozen=True)
 class ConsistentOpponent:
-    """Consistency only: every legal action is as likely as certain, so plays tell what was held and nothing about what was not."""
+    """Consistency only: every legal action is as likely as certain, so plays tell what was held and nothing about what was
+    not."""
 
     def __call__(self, observation: Observation, legal_mask: Array) -> Array:
         """1 for a legal action, 0 for another: float32[61]."""

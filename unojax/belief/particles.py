@@ -1,12 +1,14 @@
 """The particle filter over the opponent's hand: `belief_init` and `belief_update`.
 
-Each particle is a full account of which card the opponent acquired when (`unojax.belief.ledger`), so its likelihood under the whole public history can be computed. Events
-that contradict a particle repair it with an exact weight instead of killing it, and a Metropolis move refreshes it (`unojax.belief.moves`, where the
-derivation stands). The filter is unbiased for the evidence, consistent as N grows, and never holds a hand that the history rules out.
+Each particle is a full account of which card the opponent acquired when (`unojax.belief.ledger`), so its likelihood under the
+whole public history can be computed. Events that contradict a particle repair it with an exact weight instead of killing it,
+and a Metropolis move refreshes it (`unojax.belief.moves`, where the derivation stands). The filter is unbiased for the
+evidence, consistent as N grows, and never holds a hand that the history rules out.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from functools import partial
 from typing import Final, NamedTuple
@@ -28,7 +30,8 @@ from unojax.rules import Rules
 
 MAX_SLOTS: Final = 192
 MAX_PLAYS: Final = 96
-"""Default capacity of a belief: cards the opponent ever acquired, and plays it ever made. In uniform play, 1 game in 10,000 needs more."""
+"""Default capacity of a belief: cards the opponent ever acquired, and plays it ever made. In uniform play, 1 game in 10,000
+needs more."""
 
 _MAX_DRAW: Final = 4
 
@@ -96,7 +99,8 @@ def belief_init(
 ) -> Belief:
     """The belief at the start: the opponent's hand is a uniformly random subset of the unseen cards.
 
-    Right after the deal this is exact. In mid-game it is what an observer believes who knows the position but not how it came about.
+    Right after the deal this is exact. In mid-game it is what an observer believes who knows the position but not how it came
+    about.
 
     Args:
         observation: of the player whose belief it is.
@@ -132,7 +136,8 @@ def belief_init(
 def _start_cloud(own: bits.Words, unseen: bits.Words, num_particles: int, book: Ledger) -> Cloud:
     """Particles with all unseen cards in the deck.
 
-    Equal cards need labels of their own in deck, hand and pile: the observer's cards take the lowest copies, the unseen ones the next.
+    Equal cards need labels of their own in deck, hand and pile: the observer's cards take the lowest copies, the unseen ones
+    the next.
     """
     spread = partial(bits.map_words, lambda w: jnp.broadcast_to(w, num_particles))
     not_in_pile = bits.merge(own, unseen)
@@ -166,14 +171,15 @@ def belief_update(
         before, after: the observer's observations around it.
         action: the public action of whoever moved, integer scalar (`history.infer_action` recovers it from the observations).
         key: consumed.
-        opponent: the opponent model, static. One that gives a legal action probability zero (a deterministic policy, say) needs some
-            `tremble`: particles are repaired on the assumption that any legal action may be taken.
+        opponent: the opponent model, static. One that gives a legal action probability zero (a deterministic policy, say) needs
+            some `tremble`: particles are repaired on the assumption that any legal action may be taken.
         rules: static.
         ess_threshold: resample when the ESS falls below this share of N, static.
         num_moves: refreshing moves after a resampling, static.
 
     Returns:
-        The belief after the micro-step, and what happened. If nothing moved (finished game, illegal action), the belief as it was.
+        The belief after the micro-step, and what happened. If nothing moved (finished game, illegal action), the belief as it
+        was.
     """
     keys = jax.random.split(key, 5)
     moved = jnp.asarray(action) >= 0
@@ -224,9 +230,7 @@ def belief_update(
 
     def begin_anew() -> tuple[Belief, Array]:
         n = belief.num_particles
-        fresh = belief_init(
-            after, keys[4], num_particles=n, rules=rules, max_slots=max_slots, max_plays=max_plays
-        )
+        fresh = belief_init(after, keys[4], num_particles=n, rules=rules, max_slots=max_slots, max_plays=max_plays)
         return fresh, jnp.float32(0.0)
 
     updated, acceptance = lax.cond(restarted, begin_anew, carry_on)
@@ -260,9 +264,7 @@ def _opponent_draws(key: Array, now: _Weighted, before: Observation, after: Obse
     now = lax.cond(before.penalty == 0, could_not_play, lambda: now)
     now = _reshuffle_if_any(now, before, after, rules)
     number = (after.opponent_count - before.opponent_count).astype(jnp.int32)
-    return now._replace(
-        cloud=moves.draw(key_draw, now.cloud, now.book, number), book=ledger.add_slots(now.book, number)
-    )
+    return now._replace(cloud=moves.draw(key_draw, now.cloud, now.book, number), book=ledger.add_slots(now.book, number))
 
 
 def _observer_draws(key: Array, now: _Weighted, before: Observation, after: Observation, rules: Rules) -> _Weighted:
@@ -296,7 +298,7 @@ def _reshuffle_if_any(now: _Weighted, before: Observation, after: Observation, r
     def shuffle() -> _Weighted:
         full = jnp.asarray(table.all_cards(rules))
         color, rank = before.color.astype(jnp.uint32), before.top_rank.astype(jnp.uint32)
-        book = now.book.replace(num_reshuffles=now.book.num_reshuffles + 1)
+        book = dataclasses.replace(now.book, num_reshuffles=now.book.num_reshuffles + 1)
         return now._replace(cloud=moves.reshuffle(now.cloud, as_words(full), color, rank), book=book)
 
     return lax.cond(history.reshuffled(before, after), shuffle, lambda: now)
@@ -306,11 +308,6 @@ def _log_binomial(n: Array, k: Array) -> Array:
     """log C(n, k) for 0 <= k <= n <= 4."""
     choose = np.array([[math.comb(a, b) if b <= a else 1 for b in range(5)] for a in range(5)])
     return jnp.log(jnp.asarray(choose, jnp.float32))[n, k]
-
-
-def _reshuffle_if(reshuffled: Array, book: Ledger, before: Observation, rules: Rules) -> Ledger:
-    after = ledger.reshuffle(book, before, rules)
-    return book.replace(unseen=jnp.where(reshuffled, after.unseen, book.unseen))
 
 
 def _refresh(
@@ -335,9 +332,7 @@ def _refresh(
 
     def move(index: Array, carry: tuple[Cloud, Array, Array]) -> tuple[Cloud, Array, Array]:
         cloud, log_lik, changed = carry
-        cloud, log_lik, accepted = moves.refresh(
-            jax.random.fold_in(keys[1], index), cloud, book, log_lik, likelihood
-        )
+        cloud, log_lik, accepted = moves.refresh(jax.random.fold_in(keys[1], index), cloud, book, log_lik, likelihood)
         return cloud, log_lik, changed + accepted.mean(dtype=jnp.float32)
 
     rounds = jnp.where(resampled, num_moves, 0)

@@ -86,7 +86,7 @@ class Bench:
     def _measure(self, batch_size: int, rules: Rules) -> dict[str, Any]:
         import jax
 
-        from unojax.simulate import MAX_GAMES, stream
+        from unojax.simulation import MAX_GAMES, stream
 
         pair: tuple[RulePolicy, RulePolicy] = get_policies(self.policies)
         # There are always more games than are played, so every lane is always busy. In that state as many steps are begun as
@@ -135,7 +135,7 @@ class Bench:
 
 
 def _default_sizes(platform: str) -> tuple[int, ...]:
-    from unojax.simulate import DEFAULT_BATCH_SIZE
+    from unojax.simulation import MOST_LANES
 
-    size = DEFAULT_BATCH_SIZE.get(platform, DEFAULT_BATCH_SIZE["gpu"])
+    size = MOST_LANES["cpu" if platform == "cpu" else "gpu"]
     return size // 4, size, size * 4

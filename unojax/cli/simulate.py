@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from unojax.cli.summary import Tally
     from unojax.rules import Rules
-    from unojax.simulate import Collector, Finished
+    from unojax.simulation import Collector, Finished
 
 
 @dataclass(frozen=True)
@@ -85,16 +85,13 @@ class Simulate:
     def _play(self, rules: Rules) -> Played:
         import jax
 
-        from unojax.simulate import DEFAULT_BATCH_SIZE, Collector, stream
+        from unojax.simulation import Collector, default_batch_size, stream
 
         pair = get_policies(self.policies)
         key = jax.random.key(self.seed, impl="threefry2x32")
         num_second = self.games // 2 if self.seats == "balanced" else 0
         num_each = (self.games - num_second, num_second)
-        batch_size = self.batch_size
-        if batch_size is None:
-            batch_size = DEFAULT_BATCH_SIZE.get(jax.default_backend(), DEFAULT_BATCH_SIZE["gpu"])
-            batch_size = min(batch_size, 1 << (num_each[0] - 1).bit_length())
+        batch_size = default_batch_size(num_each[0]) if self.batch_size is None else self.batch_size
 
         def start(swapped: int) -> Iterator[Finished]:
             seated = (pair[1], pair[0]) if swapped else pair

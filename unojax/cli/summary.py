@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from unojax.simulate import Games
+from unojax.simulation import Games
 
 QUANTILES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
 

@@ -1,14 +1,14 @@
 """Thousands of games at once: `simulate`.
 
-Games are played in *lanes*. Each lane advances its game node by node (see `unojax.table`); when a game ends, its result is handed out and the lane starts
-the next game, so no lane idles for longer than a block of a few nodes. The random word for node t of game i is Threefry(key, (i, t)): a game
-depends on the key and its index alone, not on the lane, the batch size or the other games. Memory on the device is that of
-the lanes and does not grow with the number of games or steps.
+Games are played in *lanes*. Each lane advances its game node by node (see `unojax.table`); when a game ends, its result is
+handed out and the lane starts the next game, so no lane idles for longer than a block of a few nodes. The random word for node
+t of game i is Threefry(key, (i, t)): a game depends on the key and its index alone, not on the lane, the batch size or the
+other games. Memory on the device is that of the lanes and does not grow with the number of games or steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -26,17 +26,19 @@ from unojax.random_bits import key_words, threefry
 from unojax.rules import Rules
 from unojax.table import Node, Picked, Table
 
-_NO_GAME: Final = np.uint32(0xFFFF_FFFF)
+NO_GAME: Final = np.uint32(0xFFFF_FFFF)
+_ILLEGAL: Final = np.uint32(1 << 31)
+"""Set in a move, above what `unojax.table` uses, where a policy's answer was illegal."""
 MAX_GAMES: Final = 2**31
 """Games that one key numbers."""
 
 # Nodes between two looks for finished games: a longer block idles more (half a block per game of some 120 nodes), a shorter one
 # looks more often.
-_NODES_PER_BLOCK: Final = 16
-_BLOCKS_PER_CALL: Final = 8
+NODES_PER_BLOCK: Final = 16
+BLOCKS_PER_CALL: Final = 8
 
-DEFAULT_BATCH_SIZE: Final = {"cpu": 2**14, "gpu": 2**20}
-"""Lanes by default: on CPU what stays in the second-level cache, on GPU enough to fill the device."""
+MOST_LANES: Final = {"cpu": 2**14, "gpu": 2**20}
+_GAMES_PER_LANE: Final = {"cpu": 8, "gpu": 1}
 
 Policies = tuple[Policy, Policy]
 
@@ -78,7 +80,7 @@ class Lanes(NamedTuple):
 
     Attributes:
         table: the games.
-        index: index of the game, or 2^32 - 1 in a lane without one.
+        game_index: index of the game, or 2^32 - 1 in a lane without one.
         node: nodes passed in this game, the counter of its random words.
         num_steps, num_choices, num_reshuffles: as in `Games`.
         illegal: 1 where a policy has chosen an illegal action; the game stands still from then on.
@@ -86,7 +88,7 @@ class Lanes(NamedTuple):
     """
 
     table: Table
-    index: Array
+    game_index: Array
     node: Array
     num_steps: Array
     num_choices: Array
@@ -95,10 +97,10 @@ class Lanes(NamedTuple):
     last_action: Array | None
 
 
-class _Results(NamedTuple):
-    """What a finished game leaves behind, uint32[B] each; `index` is 2^32 - 1 where none finished."""
+class Results(NamedTuple):
+    """What a finished game leaves behind, uint32[B] each; `game_index` is 2^32 - 1 where none finished."""
 
-    index: Array
+    game_index: Array
     num_steps: Array
     num_choices: Array
     num_reshuffles: Array
@@ -119,8 +121,8 @@ def simulate(
 ) -> Games:
     """Play exactly `num_games` complete games; player p follows `policies[p]`.
 
-    Every game that is begun is finished and counted, so short games are not favoured. For a given key the results do not depend on
-    `batch_size`.
+    Every game that is begun is finished and counted, so short games are not favoured. For a given key the results do not depend
+    on `batch_size`.
 
     Args:
         key: a threefry2x32 key (the default kind); game i uses the random stream (key, i).
@@ -199,9 +201,7 @@ def stream(
     if len(policies) != 2 or not all(callable(p) for p in policies):
         raise ValueError(f"policies must be two callables, one for each player, got {policies!r}")
     if batch_size is None:
-        batch_size = DEFAULT_BATCH_SIZE.get(jax.default_backend(), DEFAULT_BATCH_SIZE["gpu"])
-        # A power of two, so that a few sizes of small runs share their compiled programs.
-        batch_size = min(batch_size, 1 << (num_games - 1).bit_length())
+        batch_size = default_batch_size(num_games)
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size}")
     if max_steps is not None:
@@ -209,9 +209,15 @@ def stream(
             raise ValueError(f"max_steps must be None or at least 1, got {max_steps}")
     else:
         max_steps = rules.max_steps
-    run = compile_run(tuple(policies), rules, truncates=max_steps is not None)
+    run = partial(
+        advance_lanes,
+        policies=tuple(policies),
+        rules=rules,
+        truncates=max_steps is not None,
+        backend=jax.default_backend(),
+    )
     seed = key_words(key)
-    limits = _Limits(jnp.uint32(num_games), jnp.uint32(max_steps or 0), jnp.bool_(True))
+    limits = Limits(jnp.uint32(num_games), jnp.uint32(max_steps or 0))
     lanes, next_index = start_lanes(batch_size, limits, policies, rules)
     num_done = 0
     while num_done < num_games:
@@ -221,27 +227,36 @@ def stream(
         yield finished
 
 
-class _Limits(NamedTuple):
+def default_batch_size(num_games: int) -> int:
+    """Games in progress at a time for a run of so many.
+
+    On CPU what stays in the second-level cache, and few enough that most lanes are busy until the end; on GPU what fills the
+    device. A power of two, so that runs of similar size share their compiled program.
+    """
+    backend = "cpu" if jax.default_backend() == "cpu" else "gpu"
+    lanes = -(-num_games // _GAMES_PER_LANE[backend])
+    return min(MOST_LANES[backend], 1 << (lanes - 1).bit_length())
+
+
+class Limits(NamedTuple):
     """Numbers that may vary without recompiling.
 
     Attributes:
         num_games: games in all.
         max_steps: steps after which a game is truncated; not looked at unless truncation is compiled in.
-        true: True, which the compiler cannot know.
     """
 
     num_games: Array
     max_steps: Array
-    true: Array
 
 
-def start_lanes(batch_size: int, limits: _Limits, policies: Policies, rules: Rules) -> tuple[Lanes, Array]:
+def start_lanes(batch_size: int, limits: Limits, policies: Policies, rules: Rules) -> tuple[Lanes, Array]:
     """Lanes at the beginning of games 0..batch_size-1, and the index of the next game."""
     index = jnp.arange(batch_size, dtype=jnp.uint32)
     zero = jnp.zeros_like(index)
     lanes = Lanes(
         table=table.new_table(index, rules),
-        index=jnp.where(index < limits.num_games, index, _NO_GAME),
+        game_index=jnp.where(index < limits.num_games, index, NO_GAME),
         node=zero,
         num_steps=zero,
         num_choices=zero,
@@ -253,73 +268,65 @@ def start_lanes(batch_size: int, limits: _Limits, policies: Policies, rules: Rul
     return jax.tree.map(jnp.copy, lanes), jnp.uint32(batch_size)
 
 
-def compile_run(policies: Policies, rules: Rules, *, truncates: bool) -> Callable[..., tuple[Lanes, Array, _Results]]:
-    """The jitted device program: advances all lanes by a fixed number of nodes and hands out the games that finished."""
-    return partial(_run, policies=policies, rules=rules, truncates=truncates, backend=jax.default_backend())
-
-
 @partial(jax.jit, static_argnames=("policies", "rules", "truncates", "backend"), donate_argnums=0)
-def _run(
+def advance_lanes(
     lanes: Lanes,
     next_index: Array,
     seed: tuple[Array, Array],
-    limits: _Limits,
+    limits: Limits,
     *,
     policies: Policies,
     rules: Rules,
     truncates: bool,
     backend: str,
-) -> tuple[Lanes, Array, _Results]:
-    def one_node(_: Any, lanes: Lanes) -> Lanes:
-        return _advance(lanes, seed, limits, policies, rules, truncates, materialize=backend == "cpu")
+) -> tuple[Lanes, Array, Results]:
+    """The device program: all lanes `NODES_PER_BLOCK * BLOCKS_PER_CALL` nodes further, and the games that finished
+    (uint32[blocks, B])."""
 
-    def block(carry: tuple[Lanes, Array], _: None) -> tuple[tuple[Lanes, Array], _Results]:
+    decide = partial(choose_moves, seed=seed, limits=limits, policies=policies, rules=rules, truncates=truncates)
+
+    def one_node(_: Any, carry: tuple[Lanes, Array]) -> tuple[Lanes, Array]:
+        # What the loop hands on is decided but not carried out: a move is one word, so the compiler, which builds each array
+        # handed on in a loop of its own and repeats in it all that the array depends on, decides once and not once per array.
+        lanes = carry_out(*carry)
+        return lanes, decide(lanes)
+
+    def block(carry: tuple[Lanes, Array], _: None) -> tuple[tuple[Lanes, Array], Results]:
         lanes, next_index = carry
-        # On a GPU the nodes of a block become one kernel, which keeps the games in registers.
-        lanes = lax.fori_loop(0, _NODES_PER_BLOCK, one_node, lanes, unroll=1 if backend == "cpu" else 4)
-        lanes, next_index, results = _harvest(lanes, next_index, limits, rules, truncates)
+        # On a GPU several nodes become one kernel, which keeps the games in registers.
+        undone = lax.fori_loop(1, NODES_PER_BLOCK, one_node, (lanes, decide(lanes)), unroll=1 if backend == "cpu" else 4)
+        lanes, next_index, results = _harvest(carry_out(*undone), next_index, limits, rules, truncates)
         return (lanes, next_index), results
 
-    (lanes, next_index), results = lax.scan(block, (lanes, next_index), None, length=_BLOCKS_PER_CALL)
+    (lanes, next_index), results = lax.scan(block, (lanes, next_index), None, length=BLOCKS_PER_CALL)
     return lanes, next_index, results
 
 
-def _advance(
-    lanes: Lanes,
-    seed: tuple[Array, Array],
-    limits: _Limits,
-    policies: Policies,
-    rules: Rules,
-    truncates: bool,
-    *,
-    materialize: bool,
-) -> Lanes:
-    """Every lane one node further."""
-
-    def decide() -> tuple[Array, Array]:
-        word, coins = threefry(seed, (lanes.index, lanes.node))
-        node = table.find_node(lanes.table, rules)
-        if _all_packed(policies):
-            chosen = _narrow(policies, node)
-            pick = Picked(*bits.choose(bits.where(node.is_decision, chosen, node.deck), word))
-            illegal = lanes.illegal
-        else:
-            played, is_legal = _ask(policies, lanes, node, (word, coins), rules)
-            drawn = Picked(*bits.choose(node.deck, word))
-            pick = Picked(*(jnp.where(node.is_decision, a, b) for a, b in zip(played, drawn, strict=True)))
-            illegal = lanes.illegal | (node.is_decision & ~is_legal).astype(jnp.uint32)
-        move = table.resolve(lanes.table, node, pick, coins, rules)
-        stands_still = (lanes.index == _NO_GAME) | (illegal != 0)
-        if truncates:
-            stands_still |= _is_truncated(lanes, limits)
-        return jnp.where(stands_still, table.stay(lanes.table), move), illegal
-
-    if materialize:
-        # XLA on CPU computes each output array in a loop of its own and would repeat all of `decide` in every one. A branch it
-        # cannot remove makes it compute the move once. (From jax 0.12 on, an optimization barrier has the same effect.)
-        move, illegal = lax.cond(limits.true, decide, lambda: (lanes.table.meta, lanes.illegal))
+def choose_moves(
+    lanes: Lanes, seed: tuple[Array, Array], limits: Limits, policies: Policies, rules: Rules, truncates: bool
+) -> Array:
+    """What happens at each lane's node, as a move (see `unojax.table`) for `carry_out`."""
+    word, coins = threefry(seed, (lanes.game_index, lanes.node))
+    node = table.find_node(lanes.table, rules)
+    if _all_packed(policies):
+        options = bits.where(node.is_decision, _narrow(policies, node), node.deck)
+        pick, is_illegal = Picked(*bits.choose(options, word)), None
     else:
-        move, illegal = decide()
+        played, is_legal = _ask(policies, lanes, node, (word, coins), rules)
+        drawn = Picked(*bits.choose(node.deck, word))
+        pick = Picked(*(jnp.where(node.is_decision, a, b) for a, b in zip(played, drawn, strict=True)))
+        is_illegal = node.is_decision & ~is_legal
+    move = table.resolve(lanes.table, node, pick, coins, rules)
+    stands_still = (lanes.game_index == NO_GAME) | (lanes.illegal != 0)
+    if truncates:
+        stands_still |= _is_truncated(lanes, limits)
+    if is_illegal is not None:
+        move = jnp.where(is_illegal, table.stay(lanes.table) | _ILLEGAL, move)
+    return jnp.where(stands_still, table.stay(lanes.table), move)
+
+
+def carry_out(lanes: Lanes, move: Array) -> Lanes:
+    """Every lane one node further."""
     after = table.commit(lanes.table, move)
     last_action = lanes.last_action
     if last_action is not None:
@@ -329,12 +336,12 @@ def _advance(
         last_action = jnp.where(table.is_step(move), action, last_action)
     return Lanes(
         table=after,
-        index=lanes.index,
+        game_index=lanes.game_index,
         node=lanes.node + np.uint32(1),
         num_steps=lanes.num_steps + table.is_step(move),
         num_choices=lanes.num_choices + table.is_choice(move),
         num_reshuffles=lanes.num_reshuffles + table.is_reshuffle(move),
-        illegal=illegal,
+        illegal=lanes.illegal | (move >> np.uint32(31)),
         last_action=last_action,
     )
 
@@ -349,10 +356,10 @@ def _narrow(policies: Policies, node: Node) -> Words:
     return bits.where(node.meta.player == 0, options[0], options[-1])
 
 
-def _ask(
-    policies: Policies, lanes: Lanes, node: Node, words: tuple[Array, Array], rules: Rules
-) -> tuple[Picked, Array]:
+def _ask(policies: Policies, lanes: Lanes, node: Node, words: tuple[Array, Array], rules: Rules) -> tuple[Picked, Array]:
     """Call the policies through their protocol, and check their answers."""
+    last_action = lanes.last_action
+    assert last_action is not None, "kept for policies like these"
 
     def ask_one(one_table: Table, last_action: Array, words: tuple[Array, Array]) -> Array:
         state = game.from_table(
@@ -370,7 +377,7 @@ def _ask(
         actions = [jnp.asarray(policy(key, observation, legal), jnp.int32) for policy in dict.fromkeys(policies)]
         return jnp.where(state.current_player == 0, actions[0], actions[-1])
 
-    action = jax.vmap(ask_one)(lanes.table, lanes.last_action, words)
+    action = jax.vmap(ask_one)(lanes.table, last_action, words)
     in_range = (action >= 0) & (action < cards.DRAW)
     action = jnp.where(in_range, action, 0).astype(jnp.uint32)
     color, bit = action // cards.NUM_RANKS, bits.rank_bit(action % cards.NUM_RANKS)
@@ -378,22 +385,20 @@ def _ask(
     return Picked(color, lax.population_count(bit - np.uint32(1))), is_legal
 
 
-def _is_truncated(lanes: Lanes, limits: _Limits) -> Array:
+def _is_truncated(lanes: Lanes, limits: Limits) -> Array:
     meta = lanes.table.unpack_meta()
     return (meta.phase == table.PLAY) & (meta.to_draw == 0) & (lanes.num_steps >= limits.max_steps)
 
 
-def _harvest(
-    lanes: Lanes, next_index: Array, limits: _Limits, rules: Rules, truncates: bool
-) -> tuple[Lanes, Array, _Results]:
+def _harvest(lanes: Lanes, next_index: Array, limits: Limits, rules: Rules, truncates: bool) -> tuple[Lanes, Array, Results]:
     """Hand out the results of finished games and start the next ones in their lanes."""
     phase = lanes.table.unpack_meta().phase
     ended = (phase > table.PLAY) | (lanes.illegal != 0)
     if truncates:
         ended |= _is_truncated(lanes, limits)
-    ended &= lanes.index != _NO_GAME
-    results = _Results(
-        index=jnp.where(ended, lanes.index, _NO_GAME),
+    ended &= lanes.game_index != NO_GAME
+    results = Results(
+        game_index=jnp.where(ended, lanes.game_index, NO_GAME),
         num_steps=lanes.num_steps,
         num_choices=lanes.num_choices,
         num_reshuffles=lanes.num_reshuffles,
@@ -405,14 +410,14 @@ def _harvest(
     rank = jnp.cumsum(ended, dtype=jnp.uint32)
     # Indices are compared before they are added up, so that they cannot wrap around.
     left = limits.num_games - jnp.minimum(next_index, limits.num_games)
-    index = jnp.where(rank <= left, next_index + rank - np.uint32(1), _NO_GAME)
+    index = jnp.where(rank <= left, next_index + rank - np.uint32(1), NO_GAME)
     next_index = next_index + jnp.minimum(rank[-1], left)
 
     zero = jnp.zeros_like(index)
     last_action = lanes.last_action
     fresh = Lanes(
         table=table.new_table(index, rules),
-        index=index,
+        game_index=index,
         node=zero,
         num_steps=zero,
         num_choices=zero,
@@ -423,9 +428,9 @@ def _harvest(
     return jax.tree.map(partial(jnp.where, ended), fresh, lanes), next_index, results
 
 
-def _to_host(results: _Results, policies: Policies) -> Finished:
-    index = np.asarray(results.index).ravel()
-    at = np.flatnonzero(index != _NO_GAME)
+def _to_host(results: Results, policies: Policies) -> Finished:
+    index = np.asarray(results.game_index).ravel()
+    at = np.flatnonzero(index != NO_GAME)
     index = index[at].astype(np.int64)
     illegal, phase, hand_0, hand_1, num_steps, num_choices, num_reshuffles = (
         np.asarray(a).ravel()[at]
@@ -441,8 +446,8 @@ def _to_host(results: _Results, policies: Policies) -> Finished:
     )
     if illegal.any():
         raise ValueError(
-            f"a policy of {policies!r} chose an illegal action in game {index[np.argmax(illegal)]} (and {np.count_nonzero(illegal) - 1} "
-            "more of this batch); policies must return an action whose legal_mask is True"
+            f"a policy of {policies!r} chose an illegal action in game {index[np.argmax(illegal)]} (one of "
+            f"{np.count_nonzero(illegal)} such games so far); a policy must return an action whose legal_mask is True"
         )
     winner = np.select([phase == table.OVER_WON_BY_0, phase == table.OVER_WON_BY_1], [0, 1], game.NO_WINNER)
     return Finished(
