@@ -74,6 +74,9 @@ def test_under_a_penalty_drawing_is_the_only_legal_action(seat: int, top: str, p
     """No stacking: not even a +2 or Wild+4 may be played."""
     state = seated(seat, "R+2 R5 W W+4", "B9", top, color="red", penalty=penalty)
     assert legal(state) == {cards.DRAW}
+    for action in actions("R+2 R5 W:R W+4:R"):
+        tried = jitted_step(state, np.int32(action), jax.random.key(0))
+        assert_trees_equal(tried, replace(state, error=jnp.uint8(Error.ILLEGAL_ACTION)))
 
 
 # What a played card does
@@ -107,6 +110,17 @@ def test_a_second_red_5_goes_on_a_red_5(seat: int):
     state = after(seated(seat, "R5 G1", "Y1 Y2", "R5"), "R5")
     assert format_cards(state.pile) == "R5 R5"
     assert hand(state, seat) == "G1"
+
+
+@both_seats
+@pytest.mark.parametrize("card", ["R5", "R+2", "W", "W+4"])
+def test_any_copy_of_a_card_can_be_played(seat: int, card: str):
+    """It does not matter that the opponent holds the same card, and that a wild is on the pile too."""
+    top = card if card.startswith("W") else "R7"
+    start = seated(seat, f"{card} G1", f"{card} G2", top, color="red")
+    state = after(start, f"{card}:R" if card.startswith("W") else card)
+    assert (hand(state, seat), hand(state, 1 - seat)) == ("G1", f"{card} G2" if card.startswith("R") else f"G2 {card}")
+    assert Counter(format_cards(state.pile).split()) == Counter([top, card])
 
 
 @pytest.mark.parametrize("declared", ["R", "Y", "B", "G"])

@@ -21,7 +21,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Final, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +30,7 @@ from jax import Array
 
 from unojax import cards, game
 from unojax.belief import history
+from unojax.belief.history import Prior
 from unojax.belief.opponents import OpponentModel, consistent_opponent, uniform_opponent
 from unojax.observation import Observation
 from unojax.rules import Rules
@@ -37,7 +38,6 @@ from unojax.rules import Rules
 MAX_LATTICE: Final = 5_000_000
 """Largest number of tensor entries (40 MB in float64)."""
 
-Prior = Literal["uniform", "deal"]
 
 _CHUNK: Final = 2048
 """Hands per call of an opponent model; a fixed size, so that a model is compiled once."""

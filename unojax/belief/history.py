@@ -8,6 +8,7 @@ was a draw. The functions here read off what happened in between from public fac
 from __future__ import annotations
 
 import dataclasses
+from typing import Literal
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +17,9 @@ from jax.typing import ArrayLike
 
 from unojax import cards, game
 from unojax.observation import Observation
+
+Prior = Literal["uniform", "deal"]
+"""What a belief starts from; `exact.exact_init` says what the two are."""
 
 
 def imagine(observation: Observation, hand: ArrayLike) -> Observation:

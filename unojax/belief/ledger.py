@@ -54,6 +54,8 @@ class Ledger:
         num_slots: int32[] slots filled so far.
         plays: the opponent's plays.
         num_plays: int32[] how many there were.
+        num_dealt: int32[] the first so many slots are a hand whose deal shows in the start card (`Prior` "deal"); else 0.
+        num_colored: int32[] coloured cards that the observer did not hold when the start card was about to be turned up.
     """
 
     allowed: Array
@@ -62,6 +64,8 @@ class Ledger:
     num_slots: Array
     plays: Plays
     num_plays: Array
+    num_dealt: Array
+    num_colored: Array
 
 
 def as_words(array: Array) -> Words:
@@ -88,6 +92,8 @@ def empty(*, max_slots: int, max_plays: int) -> Ledger:
             last_action=blank,
         ),
         num_plays=jnp.int32(0),
+        num_dealt=jnp.int32(0),
+        num_colored=jnp.int32(0),
     )
 
 

@@ -282,6 +282,8 @@ def reshuffle(cloud: Cloud, all_cards: Words, color: Array, rank: Array) -> Clou
 def log_likelihood(cloud: Cloud, ledger: Ledger, opponent: OpponentModel, like: Observation) -> Array:
     """The second factor of the posterior (module docstring) in nats, float32[N]: all plays of the opponent, replayed.
 
+    Under the "deal" prior it starts from the probability of the start card, one of the coloured cards that were not dealt.
+
     Args:
         cloud: the particles.
         ledger: with all plays recorded.
@@ -292,16 +294,27 @@ def log_likelihood(cloud: Cloud, ledger: Ledger, opponent: OpponentModel, like: 
     def one_play(t: Array, carry: tuple[Words, Array, Array]) -> tuple[Words, Array, Array]:
         hand, total, filled = carry
         play = Plays(*(rows[t] for rows in ledger.plays))
-        hand = lax.fori_loop(filled, play.slots_before, lambda s, h: _union(h, card_of(cloud.labels[s] & ~RELEASED)), hand)
+        hand = _fill(cloud, hand, filled, play.slots_before)
         action = play.action.astype(jnp.uint32)
         copies = copies_held(hand, action // cards.NUM_RANKS, action % cards.NUM_RANKS)
         total = total + play_log_prob(hand, play, opponent, like) - jnp.log(copies.astype(jnp.float32))
         hand = bits.map_words(lambda h, b: h & ~b, hand, card_of(cloud.played[t]))
         return hand, total, play.slots_before
 
-    zero = jnp.zeros_like(cloud.hand[0])
-    first = ((zero, zero, zero, zero), zero.astype(jnp.float32), jnp.int32(0))
+    dealt = _fill(cloud, bits.empty(cloud.hand[0]), jnp.int32(0), ledger.num_dealt)
+    first = (dealt, start_log_prob(dealt, ledger), ledger.num_dealt)
     return lax.fori_loop(0, ledger.num_plays, one_play, first)[1]
+
+
+def start_log_prob(dealt: Words, ledger: Ledger) -> Array:
+    """Log probability (nats) of the start card that was turned up, float32[N]; 0 if the ledger leaves it out (`num_dealt` 0)."""
+    colored = bits.count(bits.map_words(lambda w: w & bits.COLORED, dealt)).astype(jnp.int32)
+    return jnp.where(ledger.num_dealt > 0, -jnp.log(jnp.maximum(ledger.num_colored - colored, 1).astype(jnp.float32)), 0.0)
+
+
+def _fill(cloud: Cloud, hand: Words, first: Array, end: Array) -> Words:
+    """The hands with the cards that slots first..end-1 got."""
+    return lax.fori_loop(first, end, lambda s, h: _union(h, card_of(cloud.labels[s] & ~RELEASED)), hand)
 
 
 def play_log_prob(hand: Words, play: Plays, opponent: OpponentModel, like: Observation) -> Array:

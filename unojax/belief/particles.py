@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
 from jax import Array, lax
+from jax.custom_batching import custom_vmap
 from jax.scipy.special import gammaln
 
 from unojax import bits, cards, table
 from unojax.belief import history, ledger, moves, resample
+from unojax.belief.history import Prior
 from unojax.belief.ledger import Ledger, as_words
 from unojax.belief.moves import Cloud
 from unojax.belief.opponents import OpponentModel, uniform_opponent
@@ -96,11 +99,11 @@ def belief_init(
     rules: Rules = Rules(),
     max_slots: int = MAX_SLOTS,
     max_plays: int = MAX_PLAYS,
+    prior: Prior = "uniform",
 ) -> Belief:
-    """The belief at the start: the opponent's hand is a uniformly random subset of the unseen cards.
+    """The belief at the start: the opponent's hand is a random subset of the unseen cards.
 
-    Right after the deal this is exact. In mid-game it is what an observer believes who knows the position but not how it came
-    about.
+    In mid-game that is what an observer believes who knows the position but not how it came about.
 
     Args:
         observation: of the player whose belief it is.
@@ -108,6 +111,7 @@ def belief_init(
         num_particles: N, static.
         rules: static.
         max_slots, max_plays: static capacity; a game that outgrows it restarts the belief (`Info.restarted`).
+        prior: "uniform" or, for an observation right after a deal with `start_card="non_wild"`, "deal". See `exact.exact_init`.
 
     Raises:
         ValueError: a size is not positive, or `max_slots` is below the number of cards in the game.
@@ -119,17 +123,26 @@ def belief_init(
             f"max_slots must be at least the {rules.num_cards} cards of the game and max_plays at least 1, "
             f"got {max_slots} and {max_plays}"
         )
+    if prior not in get_args(Prior):
+        raise ValueError(f"prior must be one of {get_args(Prior)}, got {prior!r}")
     # As if the opponent drew its whole hand now, from all that the observer does not see.
     own = bits.pack(observation.hand)
     unseen = bits.pack(cards.onehot(observation.unseen))
     book = ledger.empty(max_slots=max_slots, max_plays=max_plays)
     cloud = _start_cloud(own, unseen, num_particles, book)
     hand_count = observation.opponent_count.astype(jnp.int32)
+    cloud = moves.draw(key, cloud, book, hand_count)
+    book = ledger.add_slots(book, hand_count)
+    if prior == "deal" and rules.start_card == "non_wild":
+        # The start card was among the coloured cards too, before it was turned up.
+        num_colored = 1 + bits.count(bits.map_words(lambda w: w & bits.COLORED, unseen)).astype(jnp.int32)
+        book = dataclasses.replace(book, num_dealt=hand_count, num_colored=num_colored)
+    log_lik = moves.start_log_prob(cloud.hand, book)
     return Belief(
-        log_weights=resample.uniform_log_weights(num_particles),
-        log_likelihood=jnp.zeros(num_particles, jnp.float32),
-        cloud=moves.draw(key, cloud, book, hand_count),
-        ledger=ledger.add_slots(book, hand_count),
+        log_weights=resample.normalize(log_lik)[0],
+        log_likelihood=log_lik,
+        cloud=cloud,
+        ledger=book,
     )
 
 
@@ -181,10 +194,55 @@ def belief_update(
         The belief after the micro-step, and what happened. If nothing moved (finished game, illegal action), the belief as it
         was.
     """
+    one_game = partial(_update, opponent=opponent, rules=rules, ess_threshold=ess_threshold, num_moves=num_moves)
+    return _game_by_game(one_game)(belief, before, jnp.asarray(action, jnp.int32), after, key)
+
+
+def _game_by_game(update: Callable[..., tuple[Belief, Info]]) -> Callable[..., tuple[Belief, Info]]:
+    """`update`, mapped over the games one after the other if it is vmapped on a CPU.
+
+    Games in lockstep take every branch of an update and the longest of each loop, and their particles do not stay in the cache.
+    That pays on a GPU; on a CPU the particles of one game are enough to keep the vector units busy.
+    """
+    update = custom_vmap(update)
+
+    @update.def_vmap
+    def over_games(axis_size: int, in_batched: Any, *args: Any) -> tuple[tuple[Belief, Info], Any]:
+        leaves, treedef = jax.tree.flatten(args)
+        is_batched = jax.tree.leaves(in_batched)
+        if jax.default_backend() == "cpu":
+            batched = [leaf for leaf, is_mapped in zip(leaves, is_batched, strict=True) if is_mapped]
+
+            def one_game(batched: list[Array]) -> tuple[Belief, Info]:
+                rest = iter(batched)
+                merged = [next(rest) if is_mapped else leaf for leaf, is_mapped in zip(leaves, is_batched, strict=True)]
+                return update(*jax.tree.unflatten(treedef, merged))
+
+            result = lax.map(one_game, batched)
+        else:
+            axes = jax.tree.unflatten(treedef, [0 if is_mapped else None for is_mapped in is_batched])
+            result = jax.vmap(update.fun, in_axes=axes, axis_size=axis_size)(*args)
+        return result, jax.tree.map(lambda _: True, result)
+
+    return update
+
+
+def _update(
+    belief: Belief,
+    before: Observation,
+    action: Array,
+    after: Observation,
+    key: Array,
+    *,
+    opponent: OpponentModel,
+    rules: Rules,
+    ess_threshold: float,
+    num_moves: int,
+) -> tuple[Belief, Info]:
     keys = jax.random.split(key, 5)
-    moved = jnp.asarray(action) >= 0
-    moved &= ~before.terminated
-    action = jnp.where(moved, action, cards.DRAW).astype(jnp.int32)
+    # Nothing moves in a finished game, nor by an action that the rules refuse.
+    moved = (action >= 0) & (history.infer_action(before, after) >= 0)
+    action = jnp.where(moved, action, cards.DRAW)
     by_opponent = history.opponent_moved(before)
     is_draw = moved & (action == cards.DRAW)
     color, rank = (action // cards.NUM_RANKS).astype(jnp.uint32), (action % cards.NUM_RANKS).astype(jnp.uint32)

@@ -1,0 +1,110 @@
+"""As many particles as a position needs: more near the end of the game, and more when the weights were uneven.
+
+The number of particles is a shape, so each number that occurs costs a compilation. It is therefore chosen on the host from a
+few fixed sizes, and a belief is brought to another size between two updates:
+
+    belief, info = update(belief, before, action, after, key)
+    wanted = num_particles_for(after, info.ess / belief.num_particles, schedule=schedule)
+    if wanted != belief.num_particles:
+        belief = resize(belief, key_resize, num_particles=wanted)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from unojax.belief import resample
+from unojax.belief.particles import Belief
+from unojax.observation import Observation
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """When to use how many particles.
+
+    Attributes:
+        sizes: the numbers of particles, increasing.
+        cards_left: for each size after the first, it is used as soon as a player holds no more cards than this; decreasing.
+        low_ess: in [0, 1]. The next larger size is used when the last update left an ESS below this share of the particles.
+
+    Raises:
+        ValueError: a field is out of its range.
+    """
+
+    sizes: tuple[int, ...] = (256, 1024, 4096)
+    cards_left: tuple[int, ...] = (6, 3)
+    low_ess: float = 0.25
+
+    def __post_init__(self) -> None:
+        if not self.sizes or self.sizes[0] < 1 or list(self.sizes) != sorted(set(self.sizes)):
+            raise ValueError(f"sizes must be positive and increasing, got {self.sizes}")
+        falls = list(self.cards_left) == sorted(set(self.cards_left), reverse=True)
+        if len(self.cards_left) != len(self.sizes) - 1 or not falls:
+            raise ValueError(
+                f"cards_left must decrease and have one entry for each of the {len(self.sizes) - 1} sizes after the first, "
+                f"got {self.cards_left}"
+            )
+        if not 0.0 <= self.low_ess <= 1.0:
+            raise ValueError(f"low_ess must be a share in [0, 1], got {self.low_ess}")
+
+
+DEFAULT_SCHEDULE: Final = Schedule()
+
+
+def num_particles_for(observation: Observation, ess_share: float | Array = 1.0, *, schedule: Schedule = DEFAULT_SCHEDULE) -> int:
+    """How many particles to use from here on; on the host.
+
+    Args:
+        observation: the position now; unbatched.
+        ess_share: `Info.ess` of the last update as a share of its particles; 1 at the start.
+        schedule: the sizes to choose from.
+
+    Raises:
+        ValueError: the observation is batched.
+    """
+    if np.ndim(observation.player) != 0:
+        raise ValueError(f"the observation must be unbatched, got a batch of shape {np.shape(observation.player)}")
+    fewest = min(int(observation.hand_count), int(observation.opponent_count))
+    level = sum(fewest <= limit for limit in schedule.cards_left) + (float(ess_share) < schedule.low_ess)
+    return schedule.sizes[min(level, len(schedule.sizes) - 1)]
+
+
+def resize(belief: Belief, key: Array, *, num_particles: int) -> Belief:
+    """The same belief with another number of equally weighted particles; jit-able with `num_particles` static.
+
+    Systematic resampling: a particle of weight w is copied M w times on average, within two of it, and never if w is zero.
+    Copies part company at the next refreshing moves.
+
+    Args:
+        belief: N particles.
+        key: consumed.
+        num_particles: M, static. If it is N already, the belief is returned as it is, with its weights.
+
+    Raises:
+        ValueError: `num_particles` is not positive.
+    """
+    if num_particles < 1:
+        raise ValueError(f"num_particles must be at least 1, got {num_particles}")
+    if num_particles == belief.num_particles:
+        return belief
+    key_ancestors, key_thin = jax.random.split(key)
+    missing = max(num_particles - belief.num_particles, 0)
+    padded = jnp.pad(belief.log_weights, (0, missing), constant_values=-jnp.inf)
+    ancestors = resample.systematic(jax.random.uniform(key_ancestors), padded)
+    # Fewer than these are wanted: one out of every N / M, at a common random offset.
+    stride = padded.shape[0] / num_particles
+    places = jnp.floor((jnp.arange(num_particles) + jax.random.uniform(key_thin)) * stride).astype(jnp.int32)
+    ancestors = ancestors[jnp.minimum(places, padded.shape[0] - 1)]
+    return dataclasses.replace(
+        belief,
+        log_weights=resample.uniform_log_weights(num_particles),
+        log_likelihood=belief.log_likelihood[ancestors],
+        cloud=jax.tree.map(lambda a: a[..., ancestors], belief.cloud),
+    )

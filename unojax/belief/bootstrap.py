@@ -1,0 +1,205 @@
+"""The plain bootstrap particle filter (Gordon, Salmond, Smith 1993), for comparison with `unojax.belief.particles`.
+
+A particle is a hand of the opponent and nothing else; the deck is what is unseen less the hand. Draws of the opponent are
+simulated, and everything else that is seen multiplies the weight by its probability given the hand:
+
+    the opponent plays a            pi(a | H); 0 if H does not allow it
+    the opponent could not play     1 if H holds no playable card, else 0
+    the observer draws J            prod_t C(U_t - H_t, J_t) / C(|U| - |H|, |J|)
+
+It is unbiased for the evidence and consistent as N grows, but a particle survives a play only if it happens to hold the card,
+and nothing ever renews the hands. On the full deck all weights reach zero in most games; the belief is then begun anew from the
+present position, and `Info.depleted` says so.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+from jax import Array, lax
+from jax.scipy.special import gammaln
+
+from unojax import bits, cards
+from unojax.belief import history, ledger, moves, resample
+from unojax.belief.opponents import OpponentModel, uniform_opponent
+from unojax.belief.particles import Info
+from unojax.bits import Words
+from unojax.observation import Observation
+from unojax.random_bits import key_words, threefry
+from unojax.rules import Rules
+
+
+@struct.dataclass
+class BootstrapBelief:
+    """A weighted cloud of N hands of the opponent.
+
+    Attributes:
+        log_weights: float32[N] nats, normalised.
+        packed: four uint32[N], the hands as packed canonical sets.
+    """
+
+    log_weights: Array
+    packed: Words
+
+    @property
+    def particles(self) -> Array:
+        """bool[N, 108]: the hands as canonical one-hots."""
+        return bits.unpack(self.packed)
+
+    @property
+    def num_particles(self) -> int:
+        """N."""
+        return self.log_weights.shape[-1]
+
+
+def bootstrap_init(observation: Observation, key: Array, *, num_particles: int = 1024, rules: Rules = Rules()) -> BootstrapBelief:
+    """The belief at the start: the opponent's hand is a uniformly random subset of the unseen cards.
+
+    Args:
+        observation: of the player whose belief it is.
+        key: consumed.
+        num_particles: N, static.
+        rules: static; taken for the sake of one signature with `belief_init`.
+
+    Raises:
+        ValueError: `num_particles` is not positive.
+    """
+    del rules
+    if num_particles < 1:
+        raise ValueError(f"num_particles must be at least 1, got {num_particles}")
+    nothing = bits.empty(jnp.zeros(num_particles))
+    hands = _draw(key, nothing, _pack(observation.unseen), observation.opponent_count.astype(jnp.int32))
+    return BootstrapBelief(log_weights=resample.uniform_log_weights(num_particles), packed=hands)
+
+
+def bootstrap_update(
+    belief: BootstrapBelief,
+    before: Observation,
+    action: Array,
+    after: Observation,
+    key: Array,
+    *,
+    opponent: OpponentModel = uniform_opponent,
+    rules: Rules = Rules(),
+    ess_threshold: float = 0.5,
+) -> tuple[BootstrapBelief, Info]:
+    """Condition the belief on one micro-step; arguments and results as those of `particles.belief_update`.
+
+    `Info.acceptance` is 0: there are no refreshing moves. A belief without any particle left is begun anew at `after`.
+    """
+    key_draw, key_pick, key_anew = jax.random.split(key, 3)
+    moved = (jnp.asarray(action) >= 0) & ~before.terminated
+    action = jnp.where(moved, action, cards.DRAW).astype(jnp.int32)
+    by_opponent = history.opponent_moved(before)
+    is_draw = moved & (action == cards.DRAW)
+    now = _Weighted(belief.packed, jnp.zeros_like(belief.log_weights))
+
+    kind = jnp.where(is_draw, jnp.where(by_opponent, 1, 2), jnp.where(moved & by_opponent, 0, 3))
+    hands, log_increment = lax.switch(
+        kind,
+        (
+            lambda: _opponent_plays(now, before, action, opponent),
+            lambda: _opponent_draws(key_draw, now, before, after),
+            lambda: _observer_draws(now, before, after),
+            lambda: now,
+        ),
+    )
+    dead = jnp.isneginf(belief.log_weights) | jnp.isneginf(log_increment)
+    log_weights, log_evidence = resample.normalize(jnp.where(dead, -jnp.inf, belief.log_weights + log_increment))
+    ess = resample.effective_sample_size(log_weights)
+    depleted = jnp.isneginf(log_evidence)
+    # A hand of weight zero may be impossible; none is carried on.
+    resampled = ~depleted & ((ess < ess_threshold * belief.num_particles) | jnp.isneginf(log_weights).any())
+
+    def pick() -> BootstrapBelief:
+        ancestors = resample.systematic(jax.random.uniform(key_pick), log_weights)
+        picked = bits.map_words(lambda w: w[ancestors], hands)
+        return BootstrapBelief(log_weights=resample.uniform_log_weights(belief.num_particles), packed=picked)
+
+    updated = lax.switch(
+        jnp.where(depleted, 2, jnp.where(resampled, 1, 0)),
+        (
+            lambda: BootstrapBelief(log_weights=log_weights, packed=hands),
+            pick,
+            lambda: bootstrap_init(after, key_anew, num_particles=belief.num_particles, rules=rules),
+        ),
+    )
+    return updated, Info(
+        ess=ess,
+        log_evidence=log_evidence,
+        depleted=depleted,
+        restarted=depleted,
+        resampled=resampled,
+        acceptance=jnp.float32(0.0),
+    )
+
+
+class _Weighted(NamedTuple):
+    """Canonical hands on their way through an update, and float32[N] nats."""
+
+    hands: Words
+    log_increment: Array
+
+
+def _opponent_plays(now: _Weighted, before: Observation, action: Array, opponent: OpponentModel) -> _Weighted:
+    book = ledger.record_play(ledger.empty(max_slots=1, max_plays=1), before, action)
+    play = ledger.Plays(*(rows[0] for rows in book.plays))
+    color, rank = (action // cards.NUM_RANKS).astype(jnp.uint32), (action % cards.NUM_RANKS).astype(jnp.uint32)
+    word, bit = bits.one_copy(now.hands, color, rank)
+    holds = bit != 0
+    log_prob = moves.play_log_prob(now.hands, play, opponent, before)
+    w0, w1, w2, w3 = (jnp.where(word == c, w & ~bit, w) for c, w in enumerate(now.hands))
+    return _Weighted(bits.canonical((w0, w1, w2, w3)), jnp.where(holds, log_prob, -jnp.inf))
+
+
+def _opponent_draws(key: Array, now: _Weighted, before: Observation, after: Observation) -> _Weighted:
+    options = bits.playable(now.hands, before.color.astype(jnp.uint32), before.top_rank.astype(jnp.uint32))
+    could_play = (before.penalty == 0) & (bits.any_of(options) != 0)
+    unseen = _pack(history.unseen_at_draw(before, after))
+    hands = _draw(key, now.hands, unseen, history.opponent_drew(before, after))
+    return _Weighted(hands, jnp.where(could_play, -jnp.inf, now.log_increment))
+
+
+def _observer_draws(now: _Weighted, before: Observation, after: Observation) -> _Weighted:
+    unseen = history.unseen_at_draw(before, after)
+    drawn = history.observer_drew(before, after)
+    number = drawn.sum(dtype=jnp.int32)
+    # One card after the other, in the order of types; the card at place i is of the first type whose running total exceeds i.
+    totals = jnp.cumsum(drawn, dtype=jnp.int32)
+    deck_count = unseen.sum(dtype=jnp.int32) - before.opponent_count
+
+    def one_card(index: Array, log_increment: Array) -> Array:
+        card_type = jnp.argmax(totals > index)
+        of_type = _pack(jnp.where(jnp.arange(cards.NUM_TYPES) == card_type, unseen, 0))
+        in_deck = bits.count(bits.map_words(lambda u, h: u & ~h, of_type, now.hands)).astype(jnp.int32)
+        left = in_deck - (index - (totals - drawn)[card_type])
+        log_factor = jnp.where(left > 0, jnp.log(jnp.maximum(left, 1).astype(jnp.float32)), -jnp.inf)
+        return log_increment + log_factor - jnp.log((deck_count - index).astype(jnp.float32))
+
+    log_orders = gammaln(number + 1.0) - gammaln(drawn + 1.0).sum()
+    return now._replace(log_increment=lax.fori_loop(0, number, one_card, now.log_increment + log_orders))
+
+
+def _draw(key: Array, hands: Words, unseen: Words, number: Array) -> Words:
+    """Each hand gains `number` uniformly random cards of the unseen ones that it does not hold. All sets are canonical."""
+
+    def one_card(index: Array, hands: Words) -> Words:
+        # Of two canonical sets, the larger less the smaller is a labelled set of the multiset difference.
+        deck = bits.map_words(lambda u, h: u & ~h, unseen, hands)
+        counter = jnp.arange(hands[0].shape[0], dtype=jnp.uint32)
+        random, _ = threefry(key_words(key), (index.astype(jnp.uint32), counter))
+        word, position = bits.choose(deck, random)
+        card = jnp.uint32(1) << position
+        w0, w1, w2, w3 = (jnp.where(word == c, h | card, h) for c, h in enumerate(hands))
+        return bits.canonical((w0, w1, w2, w3))
+
+    return lax.fori_loop(0, number, one_card, hands)
+
+
+def _pack(counts: Array | np.ndarray) -> Words:
+    """Counts of the 54 types as a packed canonical set."""
+    return bits.pack(cards.onehot(counts))

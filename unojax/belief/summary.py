@@ -1,0 +1,152 @@
+"""What a cloud of hands says: marginals, entropy, samples, the most likely hands.
+
+All functions take any belief with weighted packed hands (`WeightedHands`): the particle filter's, or the bootstrap filter's. They
+are pure, unbatched, and jit- and vmap-able, except `most_likely_hands`, which is for the host.
+
+The canonical encoding makes most of them one weighted mean. Slot s of a hand is set if and only if the hand holds more than
+`COPY_OF_SLOT[s]` copies of its type, so with P_s the probability that slot s is set,
+
+    P(count_t > c) = P_s(t, c),    P(count_t = c) = P_s(t, c - 1) - P_s(t, c),    E[count_t] = sum_c P_s(t, c).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.typing import ArrayLike
+
+from unojax import bits, cards
+from unojax.bits import Words
+
+
+class WeightedHands(Protocol):
+    """A belief as a cloud of N weighted hands."""
+
+    @property
+    def packed(self) -> Words:
+        """Four uint32[N]: the hands as packed canonical sets."""
+        ...
+
+    @property
+    def log_weights(self) -> Array:
+        """float32[N] nats, normalised."""
+        ...
+
+
+def slot_probs(belief: WeightedHands) -> Array:
+    """float32[108]: probability that each slot of the opponent's canonical hand is set; the mean of the one-hot hands."""
+    weights = jnp.exp(belief.log_weights)
+    positions = np.arange(cards.SLOTS_PER_COLOR, dtype=np.uint32)[:, None]
+    of_color = [jnp.where((word >> positions) & np.uint32(1) != 0, weights, 0.0).sum(-1) for word in belief.packed]
+    # Rounding may carry a sum of weights past 1.
+    return jnp.minimum(jnp.concatenate(of_color), 1.0)
+
+
+def expected_counts(belief: WeightedHands) -> Array:
+    """float32[54]: expected copies of each type in the opponent's hand."""
+    return _probs_above(belief).sum(-1)
+
+
+def prob_holds(belief: WeightedHands) -> Array:
+    """float32[54]: probability that the opponent holds at least one card of each type."""
+    return _probs_above(belief)[:, 0]
+
+
+def count_probs(belief: WeightedHands) -> Array:
+    """float32[54, 5]: probability that the opponent holds 0..4 copies of each type."""
+    above = _probs_above(belief)
+    at_least = jnp.pad(above, ((0, 0), (1, 0)), constant_values=1.0)
+    return at_least - jnp.pad(above, ((0, 0), (0, 1)))
+
+
+def prob_color(belief: WeightedHands) -> Array:
+    """float32[4]: probability that the opponent holds at least one card of each colour (wild cards have none)."""
+    return jnp.stack([_prob(belief, (word & bits.COLORED) != 0) for word in belief.packed])
+
+
+def prob_no_playable(belief: WeightedHands, color: ArrayLike, rank: ArrayLike) -> Array:
+    """float32[]: probability that the opponent holds no card playable on a top card of `rank` 0..14 with `color` 0..3 active."""
+    options = bits.playable(belief.packed, jnp.asarray(color).astype(jnp.uint32), jnp.asarray(rank).astype(jnp.uint32))
+    return _prob(belief, bits.any_of(options) == 0)
+
+
+def entropy(belief: WeightedHands) -> Array:
+    """float32[] nats: entropy of the weighted distinct hands, -sum_h p_h ln p_h with p_h the weight of all particles that hold h.
+
+    This plug-in estimate is biased downwards: by about (K - 1) / (2 N) for N equally weighted particles over K possible hands
+    with N well above K (Miller 1955), and it never exceeds ln N. With many more possible hands than particles it says how
+    diverse the cloud is and little about the belief.
+    """
+    probs = _probs_of_distinct(belief)
+    return -jnp.where(probs > 0, probs * jnp.log(jnp.where(probs > 0, probs, 1.0)), 0.0).sum()
+
+
+def num_distinct(belief: WeightedHands) -> Array:
+    """int32[]: number of different hands of positive weight."""
+    return (_probs_of_distinct(belief) > 0).sum(dtype=jnp.int32)
+
+
+def sample_hands(belief: WeightedHands, key: Array, num: int) -> Array:
+    """bool[num, 108]: independent hands drawn from the belief, as canonical one-hots. Hands of zero weight are never drawn.
+
+    Args:
+        belief: the hands and their weights, not all zero.
+        key: consumed.
+        num: how many, static.
+
+    Raises:
+        ValueError: `num` is not positive.
+    """
+    if num < 1:
+        raise ValueError(f"num must be at least 1, got {num}")
+    index = jax.random.categorical(key, belief.log_weights, shape=(num,))
+    return bits.unpack(bits.map_words(lambda w: w[index], belief.packed))
+
+
+class LikelyHands(NamedTuple):
+    """Some hands and their probabilities, the likeliest first: bool[K, 108] canonical one-hots, float64[K]."""
+
+    hands: np.ndarray
+    probs: np.ndarray
+
+
+def most_likely_hands(belief: WeightedHands, n: int) -> LikelyHands:
+    """The n most likely hands of one belief, or all if there are fewer; on the host. Ties go by the packed words.
+
+    Raises:
+        ValueError: `n` is not positive, or the belief is batched.
+    """
+    if n < 1:
+        raise ValueError(f"n must be at least 1, got {n}")
+    words, log_weights = np.stack(jax.device_get(belief.packed), -1), np.asarray(belief.log_weights, np.float64)
+    if log_weights.ndim != 1:
+        raise ValueError(f"the belief must be unbatched, got log_weights of shape {log_weights.shape}; index one belief first")
+    distinct, index = np.unique(words, axis=0, return_inverse=True)
+    probs = np.bincount(index.reshape(-1), np.exp(log_weights))
+    best = np.argsort(-probs, kind="stable")[:n]
+    best = best[probs[best] > 0]
+    # Slot s is bit s % 27 of word s // 27.
+    onehots = (distinct[best][:, :, None] >> np.arange(cards.SLOTS_PER_COLOR, dtype=np.uint32)) & np.uint32(1)
+    return LikelyHands(onehots.reshape(len(best), cards.NUM_CARDS).astype(bool), probs[best])
+
+
+def _prob(belief: WeightedHands, is_so: Array) -> Array:
+    """float32[]: total weight of the particles for which `is_so` (bool[N])."""
+    return jnp.minimum(jnp.where(is_so, jnp.exp(belief.log_weights), 0.0).sum(), 1.0)
+
+
+def _probs_above(belief: WeightedHands) -> Array:
+    """float32[54, 4]: P(count_t > c)."""
+    return slot_probs(belief).at[cards.SLOTS_OF_TYPE].get(mode="fill", fill_value=0.0)
+
+
+def _probs_of_distinct(belief: WeightedHands) -> Array:
+    """float32[N]: the probability of each distinct hand, and zeros."""
+    *words, log_weights = lax.sort((*belief.packed, belief.log_weights), num_keys=4)
+    differs = jnp.stack([word[1:] != word[:-1] for word in words]).any(0)
+    hand = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.cumsum(differs, dtype=jnp.int32)])
+    return jax.ops.segment_sum(jnp.exp(log_weights), hand, log_weights.shape[0], indices_are_sorted=True)
