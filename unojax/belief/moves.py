@@ -65,6 +65,8 @@ from unojax.table import Picked
 
 RELEASED = np.uint8(0x80)
 """Set in the label of a slot whose card has been played."""
+SLOTS_PER_TURN = 4
+"""The capacity for slots is a multiple of this."""
 _NO_SLOT = np.int32(-1)
 _T = TypeVar("_T")
 
@@ -115,7 +117,7 @@ def condition_on_play(key: Array, cloud: Cloud, ledger: Ledger, color: Array, ra
         return jnp.where(could_hold, share[slot], 0.0)
 
     zero = jnp.zeros_like(cloud.hand[0])
-    total = lax.fori_loop(0, ledger.num_slots, lambda s, t: t + weigh(s), zero.astype(jnp.float32))
+    total = _fold_slots(ledger, lambda s, t: t + weigh(s), zero.astype(jnp.float32))
     threshold = jax.random.uniform(key_slot, total.shape) * total
 
     def find(slot: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -135,7 +137,7 @@ def condition_on_play(key: Array, cloud: Cloud, ledger: Ledger, color: Array, ra
 
     zero_f = zero.astype(jnp.float32)
     first = (zero_f, zero.astype(jnp.int32) + _NO_SLOT, zero.astype(jnp.uint8), zero_f, zero, zero, zero, zero)
-    _, slot, old, weight, a0, a1, a2, a3 = lax.fori_loop(0, ledger.num_slots, find, first)
+    _, slot, old, weight, a0, a1, a2, a3 = _fold_slots(ledger, find, first)
 
     found = slot != _NO_SLOT
     old_card = bits.map_words(lambda w: jnp.where(found & ~holds, w, np.uint32(0)), card_of(old))
@@ -222,7 +224,7 @@ def condition_on_own_draw(key: Array, cloud: Cloud, ledger: Ledger, color: Array
             *(jnp.where(hit, i, a) for i, a in zip(insertable, allowed, strict=True)),
         )
 
-    slot, a0, a1, a2, a3 = lax.fori_loop(0, ledger.num_slots, find, (zero.astype(jnp.int32) + _NO_SLOT, zero, zero, zero, zero))
+    slot, a0, a1, a2, a3 = _fold_slots(ledger, find, (zero.astype(jnp.int32) + _NO_SLOT, zero, zero, zero, zero))
     insertable = (a0, a1, a2, a3)
     free = bits.map_words(lambda i, d: i & d, insertable, cloud.deck)
     new = _once(ledger, lambda: _random_card(key_new, free))
@@ -243,7 +245,7 @@ def condition_on_own_draw(key: Array, cloud: Cloud, ledger: Ledger, color: Array
         num_others = _common(insertable, _union(repaired.deck, held)).astype(jnp.float32)
         return total + jnp.where(could_hold, 1.0 / jnp.maximum(num_others, 1.0), 0.0)
 
-    total = lax.fori_loop(0, ledger.num_slots, add, zero.astype(jnp.float32))
+    total = _fold_slots(ledger, add, zero.astype(jnp.float32))
     return repaired, jnp.where(holds & ~repairs, -jnp.inf, -jnp.log1p(total))
 
 
@@ -389,7 +391,7 @@ def refresh(
 
     none = jnp.zeros_like(cloud.hand[0], jnp.int32) + _NO_SLOT
     possible = (bits.any_of(cloud.hand) != 0) & (bits.any_of(others) != 0)
-    fits, slot_out, slot_new = lax.fori_loop(0, ledger.num_slots, check, (possible, none, none))
+    fits, slot_out, slot_new = _fold_slots(ledger, check, (possible, none, none))
     proposal = _exchange(cloud, ~swaps, out_card, new_card)
     proposal = proposal._replace(labels=_put(_put(cloud.labels, slot_out, new), slot_new, out))
     proposed = likelihood(proposal)
@@ -444,6 +446,17 @@ def _random_card(key: Array, words: Words, stream: ArrayLike = 0) -> Array:
 
 def _random_copy(key: Array, words: Words, color: Array, rank: Array) -> Array:
     return _random_card(key, bits.map_words(lambda w, k: w & k, words, _type_mask(color, rank)))
+
+
+def _fold_slots(ledger: Ledger, visit: Callable[[Array, _T], _T], first: _T) -> _T:
+    """`carry = visit(slot, carry)` over all filled slots, and up to three empty ones: a few slots per turn of the loop."""
+
+    def several(block: Array, carry: _T) -> _T:
+        for offset in range(SLOTS_PER_TURN):
+            carry = visit(SLOTS_PER_TURN * block + offset, carry)
+        return carry
+
+    return lax.fori_loop(0, (ledger.num_slots + SLOTS_PER_TURN - 1) // SLOTS_PER_TURN, several, first)
 
 
 def _is_live(row: Array) -> Array:

@@ -128,7 +128,8 @@ def belief_init(
     # As if the opponent drew its whole hand now, from all that the observer does not see.
     own = bits.pack(observation.hand)
     unseen = bits.pack(cards.onehot(observation.unseen))
-    book = ledger.empty(max_slots=max_slots, max_plays=max_plays)
+    capacity = -(-max_slots // moves.SLOTS_PER_TURN) * moves.SLOTS_PER_TURN
+    book = ledger.empty(max_slots=capacity, max_plays=max_plays)
     cloud = _start_cloud(own, unseen, num_particles, book)
     hand_count = observation.opponent_count.astype(jnp.int32)
     cloud = moves.draw(key, cloud, book, hand_count)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +15,7 @@ from unojax import cards, text
 from unojax.cli import output
 
 if TYPE_CHECKING:
-    from unojax.cli.belief import Turn
+    from unojax.cli.belief_turns import Turn
     from unojax.cli.replay import Step
 
 _WIDTH: Final = 80
@@ -43,23 +44,21 @@ def describe(step: Step, observer: int) -> str:
     return f"{who} can't play and draws {what}{shuffles}"
 
 
-def result(turn: Turn, *, is_last: bool) -> str:
-    """How the game stands after the last turn that is shown."""
+def outcome(turn: Turn) -> str:
+    """How the game stands after a turn."""
     after = turn.state
     if after.terminated:
-        over = "drawn" if after.winner < 0 else f"won by player {int(after.winner)}"
-    elif after.truncated:
-        over = "cut off by --max-steps"
+        how = "drawn" if after.winner < 0 else f"won by player {int(after.winner)}"
     else:
-        over = "unfinished" if is_last else "not followed to its end"
-    return f"{over}, after turn {turn.number}"
+        how = "cut off by --max-steps" if after.truncated else "unfinished"
+    return f"{how} after turn {turn.number}"
 
 
-def compact(turn: Turn, *, player: int, with_truth: bool, eighths: bool) -> Group:
+def compact(turn: Turn, *, with_truth: bool, eighths: bool) -> Group:
     """A heading, four rows of figures and bars, and the cards held that have no bar."""
     look, seen = turn.look, turn.observation
     heading = Text(f"turn {turn.number}  ", style="bold")
-    heading.append("the start" if turn.step is None else describe(turn.step, player), style="not bold")
+    heading.append("the start" if turn.step is None else describe(turn.step, turn.player), style="not bold")
     if turn.log_evidence is not None:
         right = f"ln p {turn.log_evidence:.2f}"
         heading.append(right.rjust(max(_WIDTH - len(heading), len(right) + 2)), style="dim")
@@ -102,12 +101,12 @@ def legend(player: int, *, with_truth: bool) -> Text:
     return Text(words, style="dim")
 
 
-def full(turn: Turn, *, player: int, with_truth: bool, eighths: bool) -> Group:
+def full(turn: Turn, *, with_truth: bool, eighths: bool) -> Group:
     """Everything about one turn."""
     look, seen = turn.look, turn.observation
     heading = Text(f"turn {turn.number}  ", style="bold")
-    heading.append("the start" if turn.step is None else describe(turn.step, player), style="not bold")
-    opponent = 1 - player
+    heading.append("the start" if turn.step is None else describe(turn.step, turn.player), style="not bold")
+    player, opponent = turn.player, 1 - turn.player
     facts = {
         "Can't play": f"{100 * look.prob_no_playable:.1f} %, on the present top card",
         "Lacks": ", ".join(
@@ -139,11 +138,16 @@ def full(turn: Turn, *, player: int, with_truth: bool, eighths: bool) -> Group:
     return Group(*parts, output.facts(facts))
 
 
+def can_show_blocks() -> bool:
+    """Whether standard output takes the characters that bars are made of."""
+    return (sys.stdout.encoding or "").lower().startswith("utf")
+
+
 def percent(probability: float) -> str:
-    """At most three characters; `0` and `100` are for no and for all particles."""
+    """At most three characters; `0` and `100` are exact, up to one in 100,000."""
     value = 100 * float(probability)
     # Sums of float32 weights are 1 up to rounding.
-    if value <= 1e-4 or value >= 100 - 1e-4:
+    if value <= 1e-3 or value >= 100 - 1e-3:
         return str(round(value))
     return "<1" if value < 0.5 else ">99" if value >= 99.5 else str(round(value))
 

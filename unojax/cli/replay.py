@@ -84,6 +84,11 @@ class Replay:
     steps: tuple[Step, ...]
 
     @property
+    def end(self) -> State:
+        """The last position."""
+        return self.steps[-1].after if self.steps else self.start
+
+    @property
     def states(self) -> list[State]:
         """The start, and the position after each step."""
         return [self.start, *(step.after for step in self.steps)]

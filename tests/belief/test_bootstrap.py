@@ -1,0 +1,146 @@
+"""The bootstrap filter against the exact one before it collapses, and that it reports its collapse."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.belief.filtering import follow, game_of
+from tests.belief.oracle import FORFEITING, FULL, THIN, Record, play_games
+from unojax import bits, cards
+from unojax.belief import history, opponents, summary
+from unojax.belief.bootstrap import bootstrap_init, bootstrap_update
+from unojax.belief.exact import exact_init, exact_update
+from unojax.policies import get_policy
+from unojax.rules import Rules
+
+NUM_STEPS = 14
+RUNS = 48
+PARTICLES = 1024
+Z = 5.7
+"""Two-sided normal quantile for 1e-8; with some 4,000 comparisons a right filter fails with probability below 1e-4."""
+MODELS = {
+    "uniform": opponents.uniform_opponent,
+    "scarcest": opponents.PolicyOpponent(get_policy("scarcest-color"), tremble=0.2),
+}
+
+# Made once, so that each is compiled once.
+INITS = {rules: partial(bootstrap_init, num_particles=PARTICLES, rules=rules) for rules in (FORFEITING, THIN)}
+UPDATES = {
+    (rules, name): partial(bootstrap_update, opponent=model, rules=rules)
+    for rules in (FORFEITING, THIN)
+    for name, model in MODELS.items()
+}
+FULL_INIT = partial(bootstrap_init, num_particles=256)
+
+
+def games(rules: Rules) -> Record:
+    return play_games(seed=3, num_games=300, num_steps=25, rules=rules)
+
+
+@pytest.mark.parametrize(
+    ("rules", "model", "lanes"), [(FORFEITING, "uniform", 8), (THIN, "uniform", 8), (FORFEITING, "scarcest", 3)]
+)
+def test_agrees_with_the_exact_filter(rules: Rules, model: str, lanes: int) -> None:
+    """Expected counts of runs without a collapse so far, and the evidence over all runs, which is unbiased."""
+    record, opponent = games(rules), MODELS[model]
+    compared = informative = 0
+    for lane in range(lanes):
+        views = game_of(record, lane % 2, lane, NUM_STEPS)
+        keys = jax.random.split(jax.random.key(lane), RUNS)
+        means, infos = jax.device_get(follow(views, keys, init=INITS[rules], update=UPDATES[rules, model]))
+        before = jax.tree.map(lambda x: x[0], views)
+        belief = exact_init(before, rules=rules)
+        log_evidence, log_likelihood = np.zeros(RUNS), 0.0
+        for t in range(NUM_STEPS):
+            after = jax.tree.map(lambda x, t=t: x[t + 1], views)
+            action = int(history.infer_action(before, after))
+            belief, log_step = exact_update(belief, before, action, after, opponent=opponent, rules=rules)
+            log_likelihood += log_step
+            log_evidence += infos.log_evidence[:, t]
+            assert not infos.depleted[:, : t + 1].any(), "the decks of this test are too small for a collapse"
+            errors = means[:, t + 1] - belief.expected_counts
+            # 1e-3 covers the bias of a ratio estimate, which is of the order 1 / N.
+            assert (np.abs(errors.mean(0)) <= Z * errors.std(0) / math.sqrt(RUNS) + 1e-3).all(), (lane, t)
+            ratio = np.exp(log_evidence - log_likelihood)
+            assert abs(ratio.mean() - 1) <= Z * ratio.std() / math.sqrt(RUNS) + 1e-4, (lane, t)
+            compared += 1
+            informative += log_step < -1e-3
+            before = after
+    assert compared == lanes * NUM_STEPS
+    assert informative > compared / 4
+
+
+def test_collapse_on_the_full_deck_is_reported() -> None:
+    """After a collapse the belief is the uniform one of the present position: right counts, unseen cards alone, equal weights."""
+    record = play_games(seed=1, num_games=300, num_steps=100, rules=FULL)
+    update = jax.jit(bootstrap_update)
+    depletions = 0
+    for lane in range(4):
+        views = game_of(record, 0, lane, 60)
+        before = jax.tree.map(lambda x: x[0], views)
+        belief = jax.jit(FULL_INIT)(before, jax.random.key(lane))
+        for t in range(60):
+            after = jax.tree.map(lambda x, t=t: x[t + 1], views)
+            key = jax.random.fold_in(jax.random.key(lane), t)
+            belief, info = update(belief, before, history.infer_action(before, after), after, key)
+            assert info.restarted == info.depleted
+            assert np.isfinite(belief.log_weights).all()
+            assert jax.scipy.special.logsumexp(belief.log_weights) == pytest.approx(0.0, abs=1e-4)
+            hands = np.asarray(belief.particles)
+            assert (hands.sum(-1) == after.opponent_count).all()
+            assert (np.asarray(cards.counts(hands)) <= np.asarray(after.unseen)).all()
+            if info.depleted:
+                depletions += 1
+                assert info.ess == 0
+                assert info.log_evidence == -math.inf
+                assert np.ptp(belief.log_weights) == 0
+            before = after
+    assert depletions > 4
+
+
+def test_a_play_that_no_particle_explains_depletes() -> None:
+    """The opponent plays the card that every particle lacks: reported, and begun anew with the right number of cards."""
+    record = play_games(seed=1, num_games=300, num_steps=100, rules=FULL)
+    s, happened = record.states, record.happened
+    plays = (happened >= 0) & (happened < cards.DRAW) & (s.current_player[:-1] == 1) & ~s.terminated[1:]
+    step, lane = np.argwhere(plays)[0]
+    before, after = record.view(0, step, lane), record.view(0, step + 1, lane)
+    belief = bootstrap_init(before, jax.random.key(0), num_particles=64)
+    # Hands of cards that the observer holds itself never include the one played, if it does not hold it too.
+    played = int(history.played_type(after))
+    lacking = np.asarray(before.unseen).copy()
+    lacking[played] = 0
+    hand = np.zeros(54, int)
+    for card_type in np.flatnonzero(lacking)[: int(before.opponent_count)]:
+        hand[card_type] = 1
+    packed = bits.map_words(lambda w: jnp.broadcast_to(w, 64), bits.pack(cards.onehot(hand)))
+    belief = dataclasses.replace(belief, packed=packed)
+    action = happened[step, lane]
+    updated, info = jax.jit(bootstrap_update)(belief, before, action, after, jax.random.key(1))
+    assert info.depleted
+    assert info.ess == 0
+    assert (updated.particles.sum(-1) == after.opponent_count).all()
+    assert summary.num_distinct(updated) > 32
+
+
+def test_nothing_happened() -> None:
+    record = games(FORFEITING)
+    view = record.view(0, 3, 0)
+    belief = bootstrap_init(view, jax.random.key(0), num_particles=32, rules=FORFEITING)
+    same, info = jax.jit(partial(bootstrap_update, rules=FORFEITING))(belief, view, -1, view, jax.random.key(1))
+    for a, b in zip(jax.tree.leaves(same), jax.tree.leaves(belief), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-6)
+    assert info.log_evidence == pytest.approx(0.0, abs=1e-5)
+    assert not info.resampled
+
+
+def test_bad_input() -> None:
+    with pytest.raises(ValueError, match="num_particles must be at least 1, got 0"):
+        bootstrap_init(games(FORFEITING).view(0, 0, 0), jax.random.key(0), num_particles=0)
