@@ -2,16 +2,16 @@
 
     python -m benchmarks.belief_agreement --games 300 --json agreement.json
 
-Each game is followed from both seats by the exact filter, and by the particle filter with several numbers of particles N, under the
-same uniform prior and opponent model. An **update** is one micro-step that took place, until the game ends or the belief had to
-begin anew. What is measured:
+Each game is followed from both seats by the exact filter, and by the particle filter with several numbers of particles N, under
+the same uniform prior and opponent model. An **update** is one micro-step that took place, until the game ends or the belief had
+to begin anew. What is measured:
 
 * **error**: |estimated - exact| expected copies of a card type in the opponent's hand, averaged over the types that are not all
   in sight. It should fall like N^(-1/2).
 * **inflation**: the squared errors over those of N independent draws from the exact belief; 1 is ideal.
 * **evidence**: the probability of all that a seat saw in a game, estimated over exact. Its mean is 1 for an unbiased filter. The
-  mean of its logarithm is not 0 but negative, about -variance / 2, which falls like 1 / N (Jensen's inequality). It is measured as
-  the mean of ln r - (r - 1), which has the same expectation for an unbiased filter, and much less noise.
+  mean of its logarithm is not 0 but negative, about -variance / 2, which falls like 1 / N (Jensen's inequality). It is measured
+  as the mean of ln r - (r - 1), which has the same expectation for an unbiased filter, and much less noise.
 * **impossible**: particles, over all updates, whose hand has exact probability zero. There must be none.
 """
 
@@ -21,6 +21,7 @@ import argparse
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -46,7 +47,7 @@ MAX_SLOTS: Final = 96
 MAX_PLAYS: Final = 64
 """Capacity of the beliefs: enough for nearly all games of these decks; the others are counted as restarted."""
 OPPONENTS: Final = {"uniform": uniform_opponent, "consistent": consistent_opponent}
-MANY: Final = 3
+MANY: Final = 2
 """A chain of draws: so many times has the opponent drawn for want of a playable card since its last play."""
 
 
@@ -174,6 +175,8 @@ def follow_exactly(played: Game, *, opponent: OpponentModel, rules: Rules) -> Ex
         probs = belief.count_probs
         expected = probs @ copies
         variance = probs @ copies**2 - expected**2
+        # What is certain has rounding errors for a variance.
+        variance = np.where(variance > 1e-12, variance, 0.0)
         rows.append((situations, expected, variance, belief.unseen > 0, (belief.probs > 0).ravel(), log_evidence))
     situations, expected, variance, unseen, possible, log_evidence = zip(*rows, strict=True)
     return ExactTrack(*map(np.array, (situations, expected, variance, unseen)), list(possible), np.array(log_evidence))
@@ -192,11 +195,16 @@ def follow(
 
     def one_step(belief: Belief, step: tuple[Observation, Array, Observation, Array]) -> tuple[Belief, ParticleTrack]:
         before, action, after, key = step
-        belief, info = belief_update(belief, before, action, after, key, opponent=opponent, rules=rules)
-        counts = cards.counts(belief.particles)
-        expected = jnp.dot(jnp.exp(belief.log_weights), counts.astype(jnp.float32), precision="highest")
-        hands = (counts * strides).sum(-1, dtype=jnp.int32)
-        return belief, ParticleTrack(expected, hands, info.log_evidence, info.resampled, info.restarted, info.depleted)
+
+        def update() -> tuple[Belief, ParticleTrack]:
+            updated, info = belief_update(belief, before, action, after, key, opponent=opponent, rules=rules)
+            counts = cards.counts(updated.particles)
+            expected = jnp.dot(jnp.exp(updated.log_weights), counts.astype(jnp.float32), precision="highest")
+            hands = (counts * strides).sum(-1, dtype=jnp.int32)
+            return updated, ParticleTrack(expected, hands, info.log_evidence, info.resampled, info.restarted, info.depleted)
+
+        blank = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(update)[1])
+        return lax.cond(action != game.NO_ACTION, update, lambda: (belief, blank))
 
     key_init, key_steps = jax.random.split(key)
     first, before, after = (jax.tree.map(lambda x, i=i: x[i], seen) for i in (0, slice(None, -1), slice(1, None)))
@@ -416,7 +424,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
         )
         elapsed += seconds
         console.print(f"{name}: {share} games in {seconds:.0f} s")
-    together = [sum((by_number[i] for by_number in by_setting.values()), []) for i in range(len(num_particles))]
+    together = [list(chain.from_iterable(by_number[i] for by_number in by_setting.values())) for i in range(len(num_particles))]
     results = {
         "benchmark": "belief_agreement",
         "environment": timing.environment(),

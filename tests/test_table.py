@@ -49,7 +49,8 @@ def walk() -> Walk:
     def visit(tables: Table, words: jax.Array):
         node = table.find_node(tables, RULES)
         pick = Picked(*bits.choose(bits.where(node.is_decision, node.legal, node.deck), words))
-        following, move = table.advance(tables, node, pick, words, RULES)
+        move = table.resolve(tables, node, pick, words, RULES)
+        following = table.commit(tables, move)
         action = jnp.where(node.is_decision, pick.word * 15 + bits.rank_at(pick.position), cards.DRAW)
         flags = (table.is_step(move), table.is_choice(move), table.is_reshuffle(move), node.is_over)
         return following, (owners(tables), tables.unpack_meta(), action, node.is_decision, *flags)

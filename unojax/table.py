@@ -6,16 +6,17 @@ the rules, and `unojax.game` drops it at the border.
 
 A game is a walk through **nodes** (extensive form with chance). At each node one element of a set is picked: an option of the
 mover's, or a card of the deck's. Dealing, turning up the start card, each single card of a draw, and the reshuffle are nodes
-too, so one node takes one random word and moves one card, and `advance` is the whole game:
+too, so one node takes one random word and moves one card:
 
     DEAL    2 * hand_size chance nodes: a card to player 0, then to player 1
     START   a chance node: the start card
     PLAY    a decision node if the mover may play; else a reshuffle, a card drawn, or the end of a game whose draw is impossible
     OVER_*  a finished game stays as it is
 
-`advance` is split in two. `resolve` decides everything and squeezes it into a single word, the *move*; `commit` carries the move
-out with a few operations per word. On CPU the compiler builds each output array in a loop of its own and repeats in it all that
-the output depends on; a caller that materialises the one-word move in between pays for the decision once instead of nine times.
+`find_node` says what is to be picked. `resolve` decides everything that follows from the pick and squeezes it into a single
+word, the *move*; `commit` carries the move out with a few operations per word. On CPU the compiler builds each output array in
+a loop of its own and repeats in it all that the output depends on; a caller whose loop hands on the undone move instead of the
+table after it pays for the decision once instead of nine times.
 """
 
 from __future__ import annotations
@@ -328,12 +329,6 @@ def commit(table: Table, move: Array) -> Table:
 def stay(table: Table) -> Array:
     """The move that changes nothing."""
     return table.meta
-
-
-def advance(table: Table, node: Node, pick: Picked, coins: Array, rules: Rules) -> tuple[Table, Array]:
-    """The tables after a node, and the move that led there."""
-    move = resolve(table, node, pick, coins, rules)
-    return commit(table, move), move
 
 
 def is_reshuffle(move: Array) -> Array:

@@ -22,8 +22,7 @@ def follow(views, keys: Array, *, init: Callable, update: Callable):
         keys: [R] one for each run.
 
     Returns:
-        For each run: the expected counts before the first step and after each, float32[R, T + 1, 54], and the `Info` of each step,
-        [R, T].
+        The expected counts at the start and after each step, float32[R, T + 1, 54], and the `Info` of each step, [R, T].
     """
     first = jax.tree.map(lambda x: x[0], views)
     befores, afters = jax.tree.map(lambda x: x[:-1], views), jax.tree.map(lambda x: x[1:], views)

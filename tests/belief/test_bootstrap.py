@@ -13,6 +13,7 @@ import pytest
 
 from tests.belief.filtering import follow, game_of
 from tests.belief.oracle import FORFEITING, FULL, THIN, Record, play_games
+from tests.helpers import counts_of
 from unojax import bits, cards
 from unojax.belief import history, opponents, summary
 from unojax.belief.bootstrap import bootstrap_init, bootstrap_update
@@ -37,7 +38,8 @@ UPDATES = {
     for rules in (FORFEITING, THIN)
     for name, model in MODELS.items()
 }
-FULL_INIT = partial(bootstrap_init, num_particles=256)
+full_init = jax.jit(partial(bootstrap_init, num_particles=256))
+full_update = jax.jit(bootstrap_update)
 
 
 def games(rules: Rules) -> Record:
@@ -45,7 +47,7 @@ def games(rules: Rules) -> Record:
 
 
 @pytest.mark.parametrize(
-    ("rules", "model", "lanes"), [(FORFEITING, "uniform", 8), (THIN, "uniform", 8), (FORFEITING, "scarcest", 3)]
+    ("rules", "model", "lanes"), [(FORFEITING, "uniform", 5), (THIN, "uniform", 4), (FORFEITING, "scarcest", 3)]
 )
 def test_agrees_with_the_exact_filter(rules: Rules, model: str, lanes: int) -> None:
     """Expected counts of runs without a collapse so far, and the evidence over all runs, which is unbiased."""
@@ -74,35 +76,34 @@ def test_agrees_with_the_exact_filter(rules: Rules, model: str, lanes: int) -> N
             informative += log_step < -1e-3
             before = after
     assert compared == lanes * NUM_STEPS
-    assert informative > compared / 4
+    assert informative > 10
 
 
 def test_collapse_on_the_full_deck_is_reported() -> None:
     """After a collapse the belief is the uniform one of the present position: right counts, unseen cards alone, equal weights."""
     record = play_games(seed=1, num_games=300, num_steps=100, rules=FULL)
-    update = jax.jit(bootstrap_update)
     depletions = 0
-    for lane in range(4):
+    for lane in range(2):
         views = game_of(record, 0, lane, 60)
         before = jax.tree.map(lambda x: x[0], views)
-        belief = jax.jit(FULL_INIT)(before, jax.random.key(lane))
+        belief = full_init(before, jax.random.key(lane))
         for t in range(60):
             after = jax.tree.map(lambda x, t=t: x[t + 1], views)
             key = jax.random.fold_in(jax.random.key(lane), t)
-            belief, info = update(belief, before, history.infer_action(before, after), after, key)
+            belief, info = full_update(belief, before, record.happened[t, lane], after, key)
             assert info.restarted == info.depleted
             assert np.isfinite(belief.log_weights).all()
-            assert jax.scipy.special.logsumexp(belief.log_weights) == pytest.approx(0.0, abs=1e-4)
+            assert np.exp(np.asarray(belief.log_weights)).sum() == pytest.approx(1.0, abs=1e-4)
             hands = np.asarray(belief.particles)
             assert (hands.sum(-1) == after.opponent_count).all()
-            assert (np.asarray(cards.counts(hands)) <= np.asarray(after.unseen)).all()
+            assert (counts_of(hands) <= Rules().deck - counts_of(after.hand) - counts_of(after.pile)).all()
             if info.depleted:
                 depletions += 1
                 assert info.ess == 0
                 assert info.log_evidence == -math.inf
                 assert np.ptp(belief.log_weights) == 0
             before = after
-    assert depletions > 4
+    assert depletions > 2
 
 
 def test_a_play_that_no_particle_explains_depletes() -> None:
@@ -112,7 +113,7 @@ def test_a_play_that_no_particle_explains_depletes() -> None:
     plays = (happened >= 0) & (happened < cards.DRAW) & (s.current_player[:-1] == 1) & ~s.terminated[1:]
     step, lane = np.argwhere(plays)[0]
     before, after = record.view(0, step, lane), record.view(0, step + 1, lane)
-    belief = bootstrap_init(before, jax.random.key(0), num_particles=64)
+    belief = full_init(before, jax.random.key(0))
     # Hands of cards that the observer holds itself never include the one played, if it does not hold it too.
     played = int(history.played_type(after))
     lacking = np.asarray(before.unseen).copy()
@@ -120,14 +121,14 @@ def test_a_play_that_no_particle_explains_depletes() -> None:
     hand = np.zeros(54, int)
     for card_type in np.flatnonzero(lacking)[: int(before.opponent_count)]:
         hand[card_type] = 1
-    packed = bits.map_words(lambda w: jnp.broadcast_to(w, 64), bits.pack(cards.onehot(hand)))
+    packed = bits.map_words(lambda w: jnp.broadcast_to(w, 256), bits.pack(cards.onehot(hand)))
     belief = dataclasses.replace(belief, packed=packed)
     action = happened[step, lane]
-    updated, info = jax.jit(bootstrap_update)(belief, before, action, after, jax.random.key(1))
+    updated, info = full_update(belief, before, action, after, jax.random.key(1))
     assert info.depleted
     assert info.ess == 0
     assert (updated.particles.sum(-1) == after.opponent_count).all()
-    assert summary.num_distinct(updated) > 32
+    assert summary.num_distinct(updated) > 128
 
 
 def test_nothing_happened() -> None:

@@ -14,7 +14,8 @@ present position, and `Info.depleted` says so.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import dataclasses
+from typing import NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +26,7 @@ from jax.scipy.special import gammaln
 
 from unojax import bits, cards
 from unojax.belief import history, ledger, moves, resample
+from unojax.belief.history import Prior
 from unojax.belief.opponents import OpponentModel, uniform_opponent
 from unojax.belief.particles import Info
 from unojax.bits import Words
@@ -56,24 +58,39 @@ class BootstrapBelief:
         return self.log_weights.shape[-1]
 
 
-def bootstrap_init(observation: Observation, key: Array, *, num_particles: int = 1024, rules: Rules = Rules()) -> BootstrapBelief:
-    """The belief at the start: the opponent's hand is a uniformly random subset of the unseen cards.
+def bootstrap_init(
+    observation: Observation,
+    key: Array,
+    *,
+    num_particles: int = 1024,
+    rules: Rules = Rules(),
+    prior: Prior = "uniform",
+) -> BootstrapBelief:
+    """The belief at the start: the opponent's hand is a random subset of the unseen cards.
 
     Args:
         observation: of the player whose belief it is.
         key: consumed.
         num_particles: N, static.
-        rules: static; taken for the sake of one signature with `belief_init`.
+        rules: static.
+        prior: "uniform" or, for an observation right after a deal, "deal". See `exact.exact_init`.
 
     Raises:
-        ValueError: `num_particles` is not positive.
+        ValueError: `num_particles` is not positive, or there is no such prior.
     """
-    del rules
     if num_particles < 1:
         raise ValueError(f"num_particles must be at least 1, got {num_particles}")
+    if prior not in get_args(Prior):
+        raise ValueError(f"prior must be one of {get_args(Prior)}, got {prior!r}")
     nothing = bits.empty(jnp.zeros(num_particles))
-    hands = _draw(key, nothing, _pack(observation.unseen), observation.opponent_count.astype(jnp.int32))
-    return BootstrapBelief(log_weights=resample.uniform_log_weights(num_particles), packed=hands)
+    unseen = observation.unseen
+    hands = _draw(key, nothing, _pack(unseen), observation.opponent_count.astype(jnp.int32))
+    book = ledger.empty(max_slots=1, max_plays=1)
+    if prior == "deal" and rules.start_card == "non_wild":
+        num_colored = 1 + unseen[: cards.WILD_TYPE].sum(dtype=jnp.int32)
+        book = dataclasses.replace(book, num_dealt=observation.opponent_count.astype(jnp.int32), num_colored=num_colored)
+    log_weights, _ = resample.normalize(moves.start_log_prob(hands, book))
+    return BootstrapBelief(log_weights=log_weights, packed=hands)
 
 
 def bootstrap_update(
@@ -92,7 +109,8 @@ def bootstrap_update(
     `Info.acceptance` is 0: there are no refreshing moves. A belief without any particle left is begun anew at `after`.
     """
     key_draw, key_pick, key_anew = jax.random.split(key, 3)
-    moved = (jnp.asarray(action) >= 0) & ~before.terminated
+    # Nothing moves in a finished game, nor by an action that the rules refuse.
+    moved = (jnp.asarray(action) >= 0) & (history.infer_action(before, after) >= 0)
     action = jnp.where(moved, action, cards.DRAW).astype(jnp.int32)
     by_opponent = history.opponent_moved(before)
     is_draw = moved & (action == cards.DRAW)

@@ -19,13 +19,14 @@ from jax import Array
 
 from unojax.belief import history
 from unojax.belief.adaptive import Schedule, num_particles_for, resize
+from unojax.belief.history import Prior
 from unojax.belief.opponents import OpponentModel, uniform_opponent
 from unojax.belief.particles import Belief, Info, belief_init, belief_update
 from unojax.observation import Observation
 from unojax.rules import Rules
 
 # Shared by all caches, so that a second one compiles nothing.
-_init = jax.jit(belief_init, static_argnames=("num_particles", "rules"))
+_init = jax.jit(belief_init, static_argnames=("num_particles", "rules", "prior"))
 _update = jax.jit(belief_update, static_argnames=("opponent", "rules"))
 _resize = jax.jit(resize, static_argnames="num_particles")
 _infer_action = jax.jit(history.infer_action)
@@ -72,6 +73,7 @@ class BeliefCache:
         num_particles: N; the first size if a schedule is given.
         opponent: the opponent model, hashable.
         rules: of the games to come.
+        prior: of a sequence's first position; "deal" if that is always right after a deal. See `belief_init`.
         seed: of the random keys.
         schedule: adapt the number of particles to the position; `num_particles` is then ignored.
         max_entries: how many beliefs to keep, those used last; None: all.
@@ -86,6 +88,7 @@ class BeliefCache:
         num_particles: int = 1024,
         opponent: OpponentModel = uniform_opponent,
         rules: Rules = Rules(),
+        prior: Prior = "uniform",
         seed: int = 0,
         schedule: Schedule | None = None,
         max_entries: int | None = None,
@@ -97,6 +100,7 @@ class BeliefCache:
         self._schedule = schedule or Schedule(sizes=(num_particles,), cards_left=())
         self._opponent = opponent
         self._rules = rules
+        self._prior: Prior = prior
         self._key = jax.random.key(seed)
         self._max_entries = max_entries
         self._entries: OrderedDict[bytes, Tracked] = OrderedDict()
@@ -165,7 +169,7 @@ class BeliefCache:
 
     def _start(self, view: Observation, digest: bytes) -> Tracked:
         size = num_particles_for(view, schedule=self._schedule)
-        return Tracked(_init(view, self._key_for(digest), num_particles=size, rules=self._rules), None)
+        return Tracked(_init(view, self._key_for(digest), num_particles=size, rules=self._rules, prior=self._prior), None)
 
     def _advance(self, tracked: Tracked, before: Observation, after: Observation, digest: bytes) -> Tracked:
         key_update, key_resize = jax.random.split(self._key_for(digest))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -22,6 +23,7 @@ from unojax.cli.options import (
 
 if TYPE_CHECKING:
     from jax import Array
+    from rich.status import Status
 
     from unojax.cli.belief_turns import Summary, Turn
     from unojax.cli.replay import Replay
@@ -37,7 +39,7 @@ _MAX_PARTICLES: Final = 2**20
 class ShowBelief:
     """Show what one player can know of the other's hand, turn by turn through a game."""
 
-    seed: Annotated[Seed, tyro.conf.arg(help="The same seed gives the same game and the same belief.")] = 0
+    seed: Annotated[Seed, tyro.conf.arg(help="The same seed gives the same game, and on the same device the same belief.")] = 0
     policies: Annotated[
         tuple[str, str],
         tyro.conf.arg(metavar="A B", help=f"Who plays as player 0 and as player 1, two of: {', '.join(POLICY_NAMES)}."),
@@ -92,52 +94,61 @@ class ShowBelief:
         from rich.status import Status
 
         from unojax.cli import belief_view, output
-        from unojax.cli.belief_turns import follow, parse_model, summarize
+        from unojax.cli.belief_turns import summarize
 
         output.check_json_target(self.json)
         about = output.machine()
         key = jax.random.key(self.seed, impl="threefry2x32")
         status = Status("the game", console=output.error_console())
-        if output.shows_progress(quiet=self.quiet):
-            status.start()
         try:
+            if output.shows_progress(quiet=self.quiet):
+                status.start()
             game = self._game(key, rules)
             first, last = int(game.start.step_count), int(game.end.step_count)
             if self.turn is not None and not first <= self.turn <= last:
                 raise ValueError(f"--turn must be in [{first}, {last}], the turns of this game, got {self.turn}")
-            status.update("compiling the belief; kept for the next time if JAX_COMPILATION_CACHE_DIR names a folder")
-            shows = self.json != output.STDOUT
-            options: dict[str, bool] = {"with_truth": not self.hide_truth, "eighths": belief_view.can_show_blocks()}
-            if shows and self.turn is None:
-                output.show(belief_view.legend(self.player, with_truth=not self.hide_truth), "")
-            turns: list[Turn] = []
             # A stream of its own: the game is the same whatever is believed about it.
-            for turn in follow(
-                game,
-                self.player,
-                jax.random.fold_in(key, 2),
-                num_particles=self.particles,
-                opponent=parse_model(model_name),
-                rules=rules,
-            ):
-                turns.append(turn)
-                if shows and self.turn is None:
-                    output.show(belief_view.compact(turn, **options))
-                elif shows and turn.number == self.turn:
-                    output.show(belief_view.full(turn, **options))
-                if turn.number == self.turn:
-                    break
-                if len(turns) > 1:
-                    status.update(f"turn {turn.number} of {last}")
+            turns = self._follow(game, model_name, jax.random.fold_in(key, 2), rules, status)
         finally:
             status.stop()
         summary = summarize(turns)
-        if shows and self.turn is None:
+        if self.json != output.STDOUT and self.turn is None:
             facts = {"Game": belief_view.outcome(turns[-1])} | self._facts(summary, rules)
             output.show("", output.facts(facts))
         if self.json is not None:
             output.write_json(self.json, self._record(game, turns, summary, rules) | about)
         return 0
+
+    def _follow(self, game: Replay, model_name: str, key: Array, rules: Rules, status: Status) -> list[Turn]:
+        """The turns up to the one asked for, shown as they come."""
+        from unojax.cli import belief_view, output
+        from unojax.cli.belief_turns import follow, parse_model
+
+        with_truth, last = not self.hide_truth, int(game.end.step_count)
+        shows_all = self.json != output.STDOUT and self.turn is None
+        # Where another program shows what comes, a status line would write across it.
+        shows_status = output.shows_progress(quiet=self.quiet) and (sys.stdout.isatty() or not shows_all)
+        turns: list[Turn] = []
+        model = parse_model(model_name)
+        status.update("compiling; faster next time if JAX_COMPILATION_CACHE_DIR names a folder")
+        for turn in follow(game, self.player, key, num_particles=self.particles, opponent=model, rules=rules):
+            # While a status line runs, rich sends what is printed to where the line is.
+            status.stop()
+            if shows_all and not turns:
+                output.show(belief_view.legend(self.player, with_truth=with_truth), "")
+            turns.append(turn)
+            if shows_all:
+                output.show(belief_view.compact(turn, with_truth=with_truth))
+            elif turn.number == self.turn:
+                if self.json != output.STDOUT:
+                    output.show(belief_view.full(turn, with_truth=with_truth))
+                break
+            # The first turn after the start is compiled too.
+            if len(turns) > 1:
+                status.update(f"turn {turn.number} of {last}")
+            if shows_status and turn.number < last:
+                status.start()
+        return turns
 
     def _game(self, key: Array, rules: Rules) -> Replay:
         import jax
@@ -162,8 +173,9 @@ class ShowBelief:
         facts = {}
         if summary.log_score is not None and summary.uniform_log_score is not None:
             facts["Log score"] = (
-                f"{summary.log_score:.3f} nats of the true hand, mean of {output.count(summary.scored, 'turn')}; "
-                f"uniform belief {summary.uniform_log_score:.3f}; {summary.log_score - summary.uniform_log_score:+.3f}"
+                f"{summary.log_score:.3f} ({summary.log_score - summary.uniform_log_score:+.3f}: uniform belief "
+                f"{summary.uniform_log_score:.3f}), sum over the card types of ln P(copies really held), mean of "
+                f"{output.count(summary.scored, 'turn')}"
             )
         facts["Smallest ESS"] = f"{summary.smallest_ess:,.0f} of {self.particles:,}, in turn {summary.smallest_ess_turn}"
         if summary.log_evidence is not None:
@@ -203,8 +215,10 @@ def read_model(text: str) -> str:
         ValueError: it is no model.
     """
     name, plus, tremble = text.partition("+")
-    if text in ("uniform", "consistent"):
-        return text
+    if name in ("uniform", "consistent"):
+        if plus:
+            raise ValueError(f"--opponent-model {text!r}: {name} has no probability of a random action; write {name}")
+        return name
     if name not in POLICY_NAMES:
         raise ValueError(
             f"--opponent-model {text!r} is none; choose uniform, consistent, or one of {', '.join(POLICY_NAMES[1:])}, each with "

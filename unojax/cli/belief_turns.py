@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -14,7 +15,6 @@ from jax import Array
 from unojax import cards, text
 from unojax.belief import Belief, Info, belief_init, belief_update, closed_form, summary
 from unojax.belief.opponents import OpponentModel, PolicyOpponent, consistent_opponent
-from unojax.belief.particles import MAX_SLOTS
 from unojax.cli.replay import Replay, Step
 from unojax.game import State
 from unojax.observation import Observation
@@ -23,18 +23,18 @@ from unojax.rules import Rules
 
 
 class Look(NamedTuple):
-    """What is shown of a belief; see the functions of `unojax.belief.summary` of the same names.
+    """What is shown of a belief; see the functions of `unojax.belief.summary` of the same names. NumPy in a `Turn`.
 
     `uniform_count_probs` is the same as `count_probs` for the uniform closed form, which knows no history.
     """
 
-    prob_holds: Array | np.ndarray
-    expected_counts: Array | np.ndarray
-    count_probs: Array | np.ndarray
-    prob_color: Array | np.ndarray
-    prob_no_playable: Array | np.ndarray
-    num_distinct: Array | np.ndarray
-    uniform_count_probs: Array | np.ndarray
+    prob_holds: Any
+    expected_counts: Any
+    count_probs: Any
+    prob_color: Any
+    prob_no_playable: Any
+    num_distinct: Any
+    uniform_count_probs: Any
 
 
 @dataclass(frozen=True)
@@ -160,9 +160,7 @@ def parse_model(name: str) -> OpponentModel:
     return PolicyOpponent(get_policy(policy), float(tremble) if plus else 0.0)
 
 
-def follow(
-    game: Replay, player: int, key: Array, *, num_particles: int, opponent: OpponentModel, rules: Rules
-) -> Iterator[Turn]:
+def follow(game: Replay, player: int, key: Array, *, num_particles: int, opponent: OpponentModel, rules: Rules) -> Iterator[Turn]:
     """The turns of a game as `player` sees them, beginning with the start.
 
     Args:
@@ -172,20 +170,8 @@ def follow(
         num_particles, opponent, rules: see `belief_init` and `belief_update`.
     """
 
-    @jax.jit
-    def begin(observation: Observation, key: Array) -> tuple[Belief, Look]:
-        belief = belief_init(observation, key, num_particles=num_particles, rules=rules, max_slots=MAX_SLOTS)
-        return belief, _look(belief, observation)
-
-    @jax.jit
-    def advance(
-        belief: Belief, before: Observation, action: Array, after: Observation, key: Array
-    ) -> tuple[Belief, Look, Info]:
-        belief, info = belief_update(belief, before, action, after, key, opponent=opponent, rules=rules)
-        return belief, _look(belief, after), info
-
     observations = game.observations(player, rules)
-    belief, look = begin(observations[0], jax.random.fold_in(key, 0))
+    belief, look = _begin(observations[0], jax.random.fold_in(key, 0), num_particles=num_particles, rules=rules)
     start = Turn(
         number=int(game.start.step_count),
         step=None,
@@ -199,7 +185,8 @@ def follow(
     )
     yield start
     for index, (step, before, after) in enumerate(zip(game.steps, observations[:-1], observations[1:], strict=True), 1):
-        belief, look, info = advance(belief, before, np.int32(step.action), after, jax.random.fold_in(key, index))
+        key_step = jax.random.fold_in(key, index)
+        belief, look, info = _advance(belief, before, np.int32(step.action), after, key_step, opponent=opponent, rules=rules)
         look, info = jax.device_get((look, info))
         reason = "no particle could explain this turn" if info.depleted else "the game outgrew its capacity"
         yield Turn(
@@ -228,6 +215,27 @@ def summarize(turns: Sequence[Turn]) -> Summary:
         log_evidence=_finite(sum(turn.log_evidence or 0.0 for turn in turns)),
         begun_anew=[turn.number for turn in turns if turn.begun_anew],
     )
+
+
+@partial(jax.jit, static_argnames=("num_particles", "rules"))
+def _begin(observation: Observation, key: Array, *, num_particles: int, rules: Rules) -> tuple[Belief, Look]:
+    belief = belief_init(observation, key, num_particles=num_particles, rules=rules)
+    return belief, _look(belief, observation)
+
+
+@partial(jax.jit, static_argnames=("opponent", "rules"))
+def _advance(
+    belief: Belief,
+    before: Observation,
+    action: Array,
+    after: Observation,
+    key: Array,
+    *,
+    opponent: OpponentModel,
+    rules: Rules,
+) -> tuple[Belief, Look, Info]:
+    belief, info = belief_update(belief, before, action, after, key, opponent=opponent, rules=rules)
+    return belief, _look(belief, after), info
 
 
 def _look(belief: Belief, observation: Observation) -> Look:

@@ -22,7 +22,7 @@ _WIDTH: Final = 80
 _NUM_BARS: Final = 12
 _BARS_PER_ROW: Final = 3
 _BAR_WIDTH: Final = 7
-_EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
+_EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 _STYLES: Final = (*cards.COLOR_NAMES, "bold")
 """Of red, yellow, blue, green and wild cards. The letters in the names say the same."""
 
@@ -38,7 +38,7 @@ def describe(step: Step, observer: int) -> str:
         return f"{who} can't draw, too few cards are left: the game ends"
     number = len(step.drawn.split())
     what = step.drawn if step.mover == observer else output.count(number, "card")
-    shuffles = ", pile back in the deck" if step.reshuffled else ""
+    shuffles = " (reshuffle)" if step.reshuffled else ""
     if step.before.penalty:
         return f"{who} draws the penalty: {what}{shuffles}"
     return f"{who} can't play and draws {what}{shuffles}"
@@ -54,39 +54,45 @@ def outcome(turn: Turn) -> str:
     return f"{how} after turn {turn.number}"
 
 
-def compact(turn: Turn, *, with_truth: bool, eighths: bool) -> Group:
-    """A heading, four rows of figures and bars, and the cards held that have no bar."""
+def compact(turn: Turn, *, with_truth: bool) -> Group:
+    """A heading, four rows of figures and bars, and the cards held that have no bar.
+
+    After the observer's own play the hand is believed to be what it was, and one row will do.
+    """
     look, seen = turn.look, turn.observation
-    heading = Text(f"turn {turn.number}  ", style="bold")
-    heading.append("the start" if turn.step is None else describe(turn.step, turn.player), style="not bold")
-    if turn.log_evidence is not None:
+    heading = _heading(turn)
+    if turn.log_evidence is not None and abs(turn.log_evidence) >= 0.005:
         right = f"ln p {turn.log_evidence:.2f}"
         heading.append(right.rjust(max(_WIDTH - len(heading), len(right) + 2)), style="dim")
-    top = f"{cards.TYPE_NAMES[_top_type(turn)]} {cards.COLOR_NAMES[int(seen.color)]}"
+    if not seen.opponent_count:
+        return Group(heading)
+    top = f"top {cards.TYPE_NAMES[_top_type(turn)]} {cards.COLOR_NAMES[int(seen.color)]}, deck {int(seen.deck_count)}"
+    holds = f"holds {int(seen.opponent_count)}, can't play {percent(look.prob_no_playable)} %"
+    if turn.step is not None and turn.step.mover == turn.player and not turn.step.is_draw and not turn.begun_anew:
+        return Group(heading, Text(f"  {top}; {holds}; all else is as before"))
     figures = (
-        f"top {top}, deck {int(seen.deck_count)}",
-        f"holds {int(seen.opponent_count)}, can't play {percent(look.prob_no_playable)} %",
-        "lacks " + " ".join(f"{c}{percent(1 - p):>3}" for c, p in zip(cards.COLOR_LETTERS, look.prob_color, strict=True)),
-        f"ESS {turn.ess:,.0f}, {output.count(int(look.num_distinct), 'hand')}",
+        top,
+        holds,
+        "lacks " + " ".join(f"{cards.COLOR_LETTERS[c]}{percent(1 - look.prob_color[c]):>3}" for c in _colors(turn)),
+        f"ESS {turn.ess:.0f}, {look.num_distinct} {'hand' if look.num_distinct == 1 else 'hands'}",
     )
     order = np.argsort(-look.prob_holds, kind="stable")[:_NUM_BARS]
     order = order[look.prob_holds[order] > 0]
-    rows = -(-_NUM_BARS // _BARS_PER_ROW)
-    lines: list[Text] = [heading]
+    lines = [heading]
     for row, figure in enumerate(figures):
         line = Text(f"  {figure:<28}")
-        # Down the columns, so that the first column holds the most likely.
-        for t in order[row::rows]:
-            line.append_text(_bar(turn, int(t), with_truth=with_truth, eighths=eighths))
+        # Down the columns, so that the likeliest come first in the first one.
+        for t in order[row :: len(figures)]:
+            line.append_text(_bar(turn, int(t), with_truth=with_truth))
             line.append(" ")
         lines.append(line)
     if turn.begun_anew:
-        lines.append(Text("  the belief was begun anew from the position alone: " + turn.begun_anew))
+        lines.append(Text(f"  begun anew from the position alone: {turn.begun_anew}"))
     if with_truth:
-        shown = set(order.tolist())
-        besides = [f"*{cards.TYPE_NAMES[t]} {percent(look.prob_holds[t])}" for t in np.flatnonzero(turn.truth) if t not in shown]
+        besides = [t for t in np.flatnonzero(turn.truth).tolist() if t not in order]
         if besides:
-            lines += [Text(row) for row in textwrap.wrap("  also " + "  ".join(besides), _WIDTH, subsequent_indent=" " * 7)]
+            names = "  also " + "  ".join(f"*{cards.TYPE_NAMES[t]} {percent(look.prob_holds[t])}" for t in besides)
+            lines += [Text(row) for row in textwrap.wrap(names, _WIDTH, subsequent_indent=" " * 7)]
     return Group(*lines)
 
 
@@ -101,46 +107,42 @@ def legend(player: int, *, with_truth: bool) -> Text:
     return Text(words, style="dim")
 
 
-def full(turn: Turn, *, with_truth: bool, eighths: bool) -> Group:
+def full(turn: Turn, *, with_truth: bool) -> Group:
     """Everything about one turn."""
     look, seen = turn.look, turn.observation
-    heading = Text(f"turn {turn.number}  ", style="bold")
-    heading.append("the start" if turn.step is None else describe(turn.step, turn.player), style="not bold")
     player, opponent = turn.player, 1 - turn.player
     facts = {
         "Can't play": f"{100 * look.prob_no_playable:.1f} %, on the present top card",
-        "Lacks": ", ".join(
-            f"{name} {100 * (1 - p):.1f} %" for name, p in zip(cards.COLOR_NAMES, look.prob_color, strict=True)
-        ),
+        "Lacks": ", ".join(f"{cards.COLOR_NAMES[c]} {100 * (1 - look.prob_color[c]):.1f} %" for c in _colors(turn)),
         "ESS": f"{turn.ess:,.1f} of {output.count(turn.num_particles, 'particle')}, "
         f"{output.count(int(look.num_distinct), 'different hand')}",
     }
     if turn.log_evidence is not None:
-        facts["Evidence"] = f"{turn.log_evidence:.3f} nats, log probability of what player {player} saw in this turn"
+        facts["Evidence"] = f"{turn.log_evidence:z.3f} nats, log probability of what player {player} saw in this turn"
     if turn.begun_anew:
         facts["Begun anew"] = f"from the position alone: {turn.begun_anew}"
     if with_truth:
         facts["In fact"] = f"player {opponent} holds {text.format_cards(turn.state.hands[opponent]) or 'no card'}"
         facts["Log score"] = f"{turn.log_score:.3f}, of the uniform belief {turn.uniform_log_score:.3f}"
     title = f"Probability in % that player {opponent} holds a card" + (", * held in fact" if with_truth else "")
-    parts = [heading, Text(text.format_observation(seen)), Text(""), _grid(turn, title, with_truth=with_truth), Text("")]
+    view = [
+        row
+        for line in text.format_observation(seen).splitlines()
+        for row in textwrap.wrap(line, _WIDTH, subsequent_indent=" " * 12)
+    ]
+    parts = [_heading(turn), *map(Text, view), Text(""), _grid(turn, title, with_truth=with_truth), Text("")]
     order = np.argsort(-look.expected_counts, kind="stable")[: 2 * _NUM_BARS]
     order = order[look.prob_holds[order] > 0]
     rows = -(-len(order) // _BARS_PER_ROW)
     for row in range(rows):
         line = Text("")
         for t in order[row::rows]:
-            line.append_text(_bar(turn, int(t), with_truth=with_truth, eighths=eighths))
+            line.append_text(_bar(turn, int(t), with_truth=with_truth))
             line.append(f" {look.expected_counts[t]:4.2f}   ", style="dim")
         parts.append(line)
     if rows:
         parts += [Text("Bars: the most expected cards; beside them the expected number of copies.", style="dim"), Text("")]
     return Group(*parts, output.facts(facts))
-
-
-def can_show_blocks() -> bool:
-    """Whether standard output takes the characters that bars are made of."""
-    return (sys.stdout.encoding or "").lower().startswith("utf")
 
 
 def percent(probability: float) -> str:
@@ -152,22 +154,27 @@ def percent(probability: float) -> str:
     return "<1" if value < 0.5 else ">99" if value >= 99.5 else str(round(value))
 
 
-def bar(share: float, width: int, *, eighths: bool) -> str:
-    """A bar for a share 0..1, with eighths of a character or in ASCII."""
-    if not eighths:
+def bar(share: float, width: int) -> str:
+    """A bar for a share 0..1, in eighths of a character, or in ASCII where standard output takes nothing else."""
+    if not (sys.stdout.encoding or "").lower().startswith("utf"):
         return ("#" * round(min(share, 1.0) * width)).ljust(width)
     full_cells, rest = divmod(round(min(share, 1.0) * width * 8), 8)
     return ("█" * full_cells + (_EIGHTHS[rest] if rest else "")).ljust(width)
 
 
-def _bar(turn: Turn, card_type: int, *, with_truth: bool, eighths: bool) -> Text:
+def _heading(turn: Turn) -> Text:
+    what = "the start" if turn.step is None else describe(turn.step, turn.player)
+    return Text.assemble((f"turn {turn.number}", "bold"), f"  {what}")
+
+
+def _bar(turn: Turn, card_type: int, *, with_truth: bool) -> Text:
     """16 characters: mark, name, bar, per cent."""
     probability = float(turn.look.prob_holds[card_type])
     style = _STYLES[int(cards.COLOR_OF_TYPE[card_type])]
     held = with_truth and turn.truth[card_type] > 0
     return Text.assemble(
         ("*" if held else " ", "bold"),
-        (f"{cards.TYPE_NAMES[card_type]:<3} {bar(probability, _BAR_WIDTH, eighths=eighths)}", style),
+        (f"{cards.TYPE_NAMES[card_type]:<3} {bar(probability, _BAR_WIDTH)}", style),
         f" {percent(probability):>3}",
     )
 
@@ -189,16 +196,20 @@ def _grid(turn: Turn, title: str, *, with_truth: bool) -> Table:
     table.add_column("")
     for rank in ranks:
         table.add_column(cards.RANK_NAMES[rank] + (" " if with_truth else ""), justify="right", no_wrap=True)
-    for color, name in enumerate(cards.COLOR_NAMES):
-        types = [color * cards.NUM_COLORED_RANKS + rank for rank in ranks]
-        if deck[types].any():
-            table.add_row(Text(name, style=name), *map(cell, types))
+    for color in _colors(turn):
+        name = cards.COLOR_NAMES[color]
+        table.add_row(Text(name, style=name), *(cell(color * cards.NUM_COLORED_RANKS + rank) for rank in ranks))
     wilds = [t for t in (cards.WILD_TYPE, cards.WILD_DRAW_FOUR_TYPE) if deck[t]]
     if wilds:
         table.caption = "   ".join(f"{cards.TYPE_NAMES[t]} {cell(t).plain.strip()}" for t in wilds)
         table.caption_justify = "left"
         table.caption_style = "bold"
     return table
+
+
+def _colors(turn: Turn) -> list[int]:
+    """The colours of which the deck has cards."""
+    return sorted({int(c) for c in cards.COLOR_OF_TYPE[np.flatnonzero(turn.observation.composition)]} - {-1})
 
 
 def _top_type(turn: Turn) -> int:

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.typing import ArrayLike
 
 from unojax import bits, cards, game, text
 from unojax.game import State
@@ -27,7 +28,7 @@ from unojax.rules import Rules
 MAX_STEPS: Final = 1000
 """A game of policies is followed so far, or as far as the caller asks if that is more."""
 
-_TOKEN: Final = re.compile(r"[^\s()]+(?:\s*\([^()]*\))?|\S+")
+_TOKEN: Final = re.compile(r"[^\s(]+\s*\([^()]*\)|\S+")
 _DRAW: Final = re.compile(r"draw\s*\(([^()]*)\)", re.IGNORECASE)
 
 
@@ -113,8 +114,7 @@ def play(key: Array, policies: tuple[Policy, Policy], *, rules: Rules, max_steps
         max_steps: the most steps to follow; more than 1000 make the game be played for so many.
     """
     num_steps = max(MAX_STEPS, max_steps or 0)
-    run = jax.jit(partial(play_game, policies=policies, num_steps=num_steps, rules=rules))
-    trajectory = jax.device_get(run(key))
+    trajectory = jax.device_get(_play(key, policies, num_steps=num_steps, rules=rules))
     actions = [int(action) for action in trajectory.actions[:max_steps] if action != game.NO_ACTION]
     states = _unstack(trajectory.states, len(actions) + 1)
     steps = (Step(action, *around) for action, *around in zip(actions, states[:-1], states[1:], strict=True))
@@ -175,6 +175,9 @@ def _draw_given(state: State, names: str, rules: Rules) -> Step:
     return Step(cards.DRAW, state, jax.device_get(after))
 
 
+_play = partial(jax.jit, static_argnames=("policies", "num_steps", "rules"))(play_game)
+
+
 @partial(jax.jit, static_argnames="rules")
 def _step(state: State, action: Array, key: Array, *, rules: Rules) -> State:
     return game.step(state, action, key, rules=rules)
@@ -194,7 +197,7 @@ def _unstack(batch: object, number: int) -> list:
     return [jax.tree.map(lambda rows, i=i: rows[i], batch) for i in range(number)]
 
 
-def _counts(onehot: np.ndarray) -> np.ndarray:
+def _counts(onehot: ArrayLike) -> np.ndarray:
     """Copies of each type: bool[108] to int[54], on the host."""
     return np.bincount(cards.TYPE_OF_SLOT[np.asarray(onehot)], minlength=cards.NUM_TYPES)
 

@@ -1,0 +1,258 @@
+"""Beliefs compared on one scale over complete games: log score, calibration, collapses, effective sample sizes, time.
+
+    python -m benchmarks.belief --games 2000 --json belief.json
+
+The observer plays uniformly; its opponent plays uniformly or by a rule. Every belief follows the same games from the same seat.
+
+* An **update** is one micro-step, of either player, to a position that is not the end of the game.
+* **Log score**: sum over the 54 card types of ln P(count_t = true count) in nats, after each update; higher is better. A cloud
+  of N particles gets one more, spread like the uniform belief, so that no truth has probability zero.
+* **Calibration**: the predictions P(holds t) over all types that are not all in sight, in ten bins.
+* **Depleted**: no particle could explain what was seen. The belief begins anew from the position and goes on being scored.
+* **ESS / N** after each update, before resampling and after.
+* **Margins** are differences of log scores, paired by game. All standard errors take games as independent and updates within a
+  game as not. "consistency only" is the filter that asks whether the opponent's plays were possible, not how likely they were;
+  the margin over it is what conditioning on the opponent's choices adds.
+* **Time** per update of one game after the other on one thread, scoring left out; compiling is stated apart.
+* Particle beliefs and the exact one start from the deal's prior, and assume an opponent who plays uniformly unless they say
+  otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import jax
+import numpy as np
+from jax.typing import ArrayLike
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import belief_methods, timing
+from benchmarks.belief_methods import Cost, Followed, Games, Method
+from unojax.belief.opponents import PolicyOpponent, consistent_opponent, uniform_opponent
+from unojax.policies import get_policy, uniform
+from unojax.rules import Rules, small_deck
+
+FULL: Final = Rules()
+SMALL: Final = Rules(deck=small_deck(colors=2, ranks=(1, 2, 10, 12), wilds=1), hand_size=4)
+"""18 cards in 26,244 possible hands: small enough for the exact filter."""
+DECKS: Final = {"full": FULL, "small": SMALL}
+
+_TREMBLE: Final = 0.05
+_QUANTILES: Final = (0.01, 0.05, 0.25, 0.5, 0.75)
+_Results = dict[str, tuple[Followed, Cost]]
+
+
+def methods_for(policy: str, num_particles: int, other_sizes: Sequence[int], rules: Rules) -> dict[str, Method]:
+    """The beliefs to compare against an opponent of that policy; the first is the one that the others are compared with."""
+    n = num_particles
+    named = [
+        belief_methods.particle_method(f"particles {n}", n, uniform_opponent, rules),
+        belief_methods.particle_method(f"particles {n}, consistency only", n, consistent_opponent, rules),
+    ]
+    if policy != "uniform":
+        knows = PolicyOpponent(get_policy(policy), tremble=_TREMBLE)
+        named.append(belief_methods.particle_method(f"particles {n}, knows the policy", n, knows, rules))
+    named += [belief_methods.particle_method(f"particles {m}", m, uniform_opponent, rules) for m in other_sizes]
+    named += [
+        belief_methods.bootstrap_method(f"bootstrap {n}", n, uniform_opponent, rules),
+        belief_methods.closed_form_method(),
+        belief_methods.uniform_method(),
+    ]
+    return {method.name: method for method in named}
+
+
+def compare(
+    policy: str,
+    deck: str,
+    *,
+    num_games: int,
+    num_particles: int,
+    other_sizes: Sequence[int],
+    seat: int,
+    seed: int,
+    max_steps: int,
+) -> dict[str, Any]:
+    """All beliefs over the same games against one opponent."""
+    rules = DECKS[deck]
+    players = (uniform, get_policy(policy)) if seat == 0 else (get_policy(policy), uniform)
+    games = belief_methods.record_games(seed, players, num_games=num_games, max_steps=max_steps, rules=rules)
+    results: _Results = {}
+    for name, method in methods_for(policy, num_particles, other_sizes, rules).items():
+        # The other numbers of particles are there for the trend; a quarter of the games shows it.
+        some = games.first(-(-num_games // 4)) if method.num_particles not in (0, num_particles) else games
+        results[name] = belief_methods.follow(
+            method, some, seat=seat, seed=seed + 1, rules=rules, workers=timing.available_cores()
+        )
+    if deck == "small":
+        results["exact"] = belief_methods.follow_exact(games, seat=seat, opponent=uniform_opponent, rules=rules)
+    return {
+        "deck": deck,
+        "opponent": policy,
+        "games": num_games,
+        "games_cut_off": int((games.num_updates == max_steps).sum()),
+        "updates": int(games.num_updates.sum()),
+        "methods": {name: summarise(followed, cost, games) for name, (followed, cost) in results.items()},
+        "margins": margins(results, games),
+    }
+
+
+def summarise(followed: Followed, cost: Cost, games: Games) -> dict[str, Any]:
+    """The figures of one belief."""
+    num_games = len(followed.log_score)
+    num_updates = games.num_updates[:num_games]
+    done = np.arange(followed.log_score.shape[1]) < num_updates[:, None]
+    health = followed.health
+    return {
+        "games": num_games,
+        "updates": int(num_updates.sum()),
+        "log_score": clustered_mean(followed.log_score.sum(1), num_updates),
+        "calibration": calibration(np.asarray(followed.bins)),
+        "depleted_updates": clustered_mean(health.depleted.sum(1), num_updates),
+        "depleted_games": clustered_mean(health.depleted.any(1), np.ones(num_games)),
+        "restarted_updates": clustered_mean(health.restarted.sum(1), num_updates),
+        "ess_share_before_resampling": _quantiles(health.ess_before[done]),
+        "ess_share_after_resampling": _quantiles(health.ess_after[done]),
+        "microseconds_per_update": cost.microseconds_per_update,
+        "compile_seconds": cost.compile_seconds,
+    }
+
+
+def margins(results: _Results, games: Games) -> dict[str, dict[str, float]]:
+    """By how many nats an update one belief's log score is better than another's, over the games that both followed."""
+    ours = next(iter(results))
+    pairs = [(ours, other) for other in results if other != ours]
+    for name in results:
+        if name.endswith("knows the policy"):
+            pairs += [(name, f"{ours}, consistency only"), (name, "uniform")]
+    return {f"{a} over {b}": margin(results[a][0], results[b][0], games) for a, b in pairs}
+
+
+def margin(ours: Followed, other: Followed, games: Games) -> dict[str, float]:
+    """Mean difference of the log scores in nats per update, paired by game."""
+    both = min(len(ours.log_score), len(other.log_score))
+    return clustered_mean(ours.log_score[:both].sum(1) - other.log_score[:both].sum(1), games.num_updates[:both])
+
+
+def clustered_mean(totals: ArrayLike, sizes: ArrayLike) -> dict[str, float]:
+    """Mean over all members of clusters with given totals and sizes, and its standard error; clusters are independent.
+
+    mean = sum S_g / sum n_g; its variance is the one of a ratio estimator, G / (G - 1) sum (S_g - mean n_g)^2 / (sum n_g)^2
+    (Cochran 1977, "Sampling Techniques", section 6.4).
+    """
+    totals, sizes = np.asarray(totals, np.float64), np.asarray(sizes, np.float64)
+    number = sizes.sum()
+    if number == 0:
+        raise ValueError("there is nothing to average: no game has an update")
+    mean = totals.sum() / number
+    num_clusters = len(totals)
+    spread = ((totals - mean * sizes) ** 2).sum() * num_clusters / max(num_clusters - 1, 1)
+    return {"mean": float(mean), "standard_error": float(np.sqrt(spread) / number)}
+
+
+def calibration(bins: np.ndarray) -> dict[str, Any]:
+    """Predicted and observed share of held types by bin of prediction, from [G, bins, 3]; errors clustered by game."""
+    number, predicted, held = np.moveaxis(bins.astype(np.float64), -1, 0)
+    rows = []
+    for b in np.flatnonzero(number.sum(0)):
+        observed = clustered_mean(held[:, b], number[:, b])
+        error = clustered_mean(predicted[:, b] - held[:, b], number[:, b])
+        rows.append(
+            {
+                "bin": int(b),
+                "n": int(number[:, b].sum()),
+                "predicted": float(predicted[:, b].sum() / number[:, b].sum()),
+                "observed": observed["mean"],
+                "error": error["mean"],
+                "standard_error": error["standard_error"],
+            }
+        )
+    expected_error = sum(row["n"] * abs(row["error"]) for row in rows) / max(sum(row["n"] for row in rows), 1)
+    return {"bins": rows, "mean_absolute_error": expected_error}
+
+
+def _quantiles(values: ArrayLike) -> dict[str, float]:
+    return {str(q): float(np.quantile(np.asarray(values), q)) for q in _QUANTILES}
+
+
+def report(results: dict[str, Any], console: Console) -> None:
+    """Print tables of the results."""
+    for comparison in results["comparisons"]:
+        table = Table(
+            title=f"{comparison['deck']} deck against {comparison['opponent']}: {comparison['updates']:,} updates "
+            f"of {comparison['games']:,} games"
+        )
+        columns = ("belief", "log score", "±", "calibration", "depleted", "games", "ESS/N 5 %", "µs/update")
+        for column in columns:
+            table.add_column(column, justify="left" if column == "belief" else "right")
+        for name, m in comparison["methods"].items():
+            table.add_row(
+                name,
+                f"{m['log_score']['mean']:.4f}",
+                f"{m['log_score']['standard_error']:.4f}",
+                f"{m['calibration']['mean_absolute_error']:.4f}",
+                f"{m['depleted_updates']['mean']:.2%}",
+                f"{m['depleted_games']['mean']:.1%}",
+                f"{m['ess_share_before_resampling']['0.05']:.2f}",
+                f"{m['microseconds_per_update']:.0f}",
+            )
+        console.print(table)
+        for name, value in comparison["margins"].items():
+            console.print(f"  {name}: {value['mean']:+.4f} ± {value['standard_error']:.4f} nats per update")
+
+
+def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
+    """Run the comparison, print it, and return it."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.belief", description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser.add_argument("--games", type=int, default=2000, help="games on the full deck against each opponent")
+    parser.add_argument("--small-games", type=int, help="games on the small deck (default: a tenth of --games)")
+    parser.add_argument("--opponents", nargs="+", default=["uniform", "scarcest-color", "actions-last"], help="policies")
+    parser.add_argument("--decks", nargs="+", default=list(DECKS), choices=list(DECKS))
+    parser.add_argument("--particles", type=int, default=1024)
+    parser.add_argument("--other-sizes", nargs="*", type=int, default=[256, 4096], help="over a quarter of the games")
+    parser.add_argument("--seat", type=int, default=0, choices=(0, 1), help="of the observer")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--max-steps", type=int, default=400, help="longer games are cut off there")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args(argv)
+    small_games = -(-arguments.games // 10) if arguments.small_games is None else arguments.small_games
+    if min(arguments.games, small_games, arguments.max_steps) < 1:
+        parser.error("--games, --small-games and --max-steps must be at least 1")
+    timing.without_compilation_cache()
+    environment = timing.environment()
+    console = timing.console()
+    comparisons = []
+    for deck in arguments.decks:
+        for policy in arguments.opponents:
+            comparison = compare(
+                policy,
+                deck,
+                num_games=arguments.games if deck == "full" else small_games,
+                num_particles=arguments.particles,
+                other_sizes=arguments.other_sizes,
+                seat=arguments.seat,
+                seed=arguments.seed,
+                max_steps=arguments.max_steps,
+            )
+            comparisons.append(comparison)
+            report({"comparisons": [comparison]}, console)
+    results = {
+        "benchmark": "belief",
+        "environment": environment,
+        "seat": arguments.seat,
+        "seed": arguments.seed,
+        "tremble": _TREMBLE,
+        "workers": timing.available_cores() if jax.default_backend() == "cpu" else 1,
+        "comparisons": comparisons,
+    }
+    if arguments.json is not None:
+        timing.write_json(arguments.json, results)
+    return results
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""Opponent models: the path for packed clouds against the one that is called through the protocol."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.belief.oracle import FORFEITING, play_games
+from unojax import bits, cards
+from unojax.belief import ledger, moves
+from unojax.belief.opponents import PolicyOpponent, consistent_opponent, uniform_opponent
+from unojax.game import hand_legal_mask
+from unojax.policies import POLICIES
+
+MODELS = [
+    uniform_opponent,
+    consistent_opponent,
+    *(PolicyOpponent(policy, tremble=0.25) for policy in POLICIES.values()),
+    PolicyOpponent(POLICIES["guard"]),
+]
+NAMES = ["uniform", "consistent", *(f"{name}, trembling" for name in POLICIES), "guard"]
+
+
+def recorded_plays() -> list[tuple[jax.Array, ...]]:
+    """Observations before plays of the opponent, and the actions."""
+    record = play_games(seed=3, num_games=300, num_steps=25, rules=FORFEITING)
+    happened, mover = record.happened, record.states.current_player[:-1]
+    found = np.argwhere((happened >= 0) & (happened < cards.DRAW) & (mover == 1))[::97]
+    assert len(found) >= 8
+    return [(record.view(0, t, lane), jnp.int32(happened[t, lane])) for t, lane in found[:8].tolist()]
+
+
+def random_hands(seed: int, num: int) -> jax.Array:
+    """bool[num, 108] canonical hands of 1..12 cards of the full deck."""
+    rng = np.random.default_rng(seed)
+    slots = rng.random((num, 108)).argsort(-1) < rng.integers(1, 13, (num, 1))
+    return bits.unpack(bits.canonical(bits.pack(slots)))
+
+
+@pytest.mark.parametrize("model", MODELS, ids=NAMES)
+def test_packed_path_equals_the_protocol(model) -> None:
+    """Hands of the full deck at recorded positions, some with the observer about to win and some not."""
+    hands = random_hands(seed=1, num=300)
+    packed = bits.pack(hands)
+
+    def plain(observation, legal_mask):
+        return model(observation, legal_mask)
+
+    compare = jax.jit(lambda play, like: tuple(moves.play_log_prob(packed, play, m, like) for m in (model, plain)))
+    possible = 0
+    for before, action in recorded_plays():
+        for observer_count in (2, 9):
+            book = ledger.record_play(ledger.empty(max_slots=4, max_plays=1), before, action)
+            play = jax.tree.map(lambda rows: rows[0], book.plays)._replace(observer_count=jnp.int8(observer_count))
+            fast, slow = compare(play, before)
+            np.testing.assert_allclose(fast, slow, rtol=1e-5, atol=1e-6)
+            possible += int(np.isfinite(fast).sum())
+    assert possible > 300
+
+
+@pytest.mark.parametrize("model", [m for m in MODELS if m is not consistent_opponent])
+def test_probabilities_are_over_the_legal_actions(model) -> None:
+    before, _ = recorded_plays()[0]
+
+    def one(hand):
+        view = before.replace(hand=hand)
+        legal = hand_legal_mask(hand, before.color, before.top_rank, jnp.int8(0))
+        return model(view, legal), legal
+
+    probs, legal = jax.jit(jax.vmap(one))(random_hands(seed=2, num=100))
+    np.testing.assert_allclose(probs.sum(-1), 1.0, rtol=1e-5)
+    assert (np.asarray(probs)[~np.asarray(legal)] == 0).all()
+    if model.tremble > 0:
+        least = model.tremble / legal.sum(-1, keepdims=True)
+        assert (np.where(legal, probs - least, 0.0) > -1e-6).all()
+
+
+def test_trembling_mixes_with_uniform_play() -> None:
+    legal = jnp.zeros(61, bool).at[jnp.array([3, 13])].set(True)
+    before, _ = recorded_plays()[0]
+    view = before.replace(hand=jnp.zeros(108, bool).at[jnp.array([3, 25])].set(True))
+    wilds_first = POLICIES["wilds-first"]
+    pure, mixed = (PolicyOpponent(wilds_first, tremble)(view, legal) for tremble in (0.0, 0.2))
+    np.testing.assert_allclose([pure[13], pure[3]], [1.0, 0.0])
+    np.testing.assert_allclose([mixed[13], mixed[3]], [0.9, 0.1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("tremble", [-0.1, 1.5, float("nan")])
+def test_tremble_is_a_probability(tremble: float) -> None:
+    with pytest.raises(ValueError, match="tremble must be a probability"):
+        PolicyOpponent(POLICIES["uniform"], tremble)

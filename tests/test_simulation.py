@@ -1,0 +1,216 @@
+"""`simulate` plays exactly the games it is asked for, with the right probabilities, whatever the batch."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import fields
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import Array
+
+from tests.helpers import ERROR_PROBABILITY, deck_of
+from tests.oracle import chain
+from tests.oracle.game import Variant
+from unojax import cards
+from unojax.observation import Observation
+from unojax.policies import POLICIES, uniform
+from unojax.rules import Rules, small_deck
+from unojax.simulation import Collector, Finished, Games, default_batch_size, simulate, stream
+
+NUM_GAMES = 40_000
+# Reshuffles, draws of 1, 2 and 4, stalemates won and drawn: everything happens within a few steps.
+TINY = "R1 R+2 RS Y1 W W+4 B2"
+
+
+def lowest_action(key: Array, observation: Observation, legal_mask: Array) -> Array:
+    """A policy that is no `RulePolicy`."""
+    del key, observation
+    return legal_mask.argmax()
+
+
+def same(a: Games, b: Games) -> bool:
+    return all(np.array_equal(getattr(a, field.name), getattr(b, field.name)) for field in fields(Games))
+
+
+@pytest.fixture(scope="module")
+def full_deck() -> Games:
+    return simulate(jax.random.key(11), 20_000)
+
+
+@pytest.mark.parametrize(("skip_forfeits", "start_card"), [(True, "non_wild"), (False, "any")])
+def test_values_of_a_tiny_game_are_those_of_its_markov_chain(skip_forfeits: bool, start_card: str):
+    rules = Rules(deck=deck_of(TINY), hand_size=2, skip_forfeits=skip_forfeits, start_card=start_card)
+    variant = Variant(Counter(TINY.split()), 2, skip_forfeits=skip_forfeits, wild_may_start=start_card == "any")
+    exact = chain.uniform_play(variant)
+    games = simulate(jax.random.key(5), NUM_GAMES, rules=rules)
+    assert min(exact.wins) > 0.1 and exact.draws > 0.005 and exact.reshuffles > 0.1, "the example shows too little"
+    # Six comparisons, each by a normal approximation with many thousand games.
+    sigmas = math.sqrt(2) * _inverse_erfc(ERROR_PROBABILITY / 6)
+    for name, expected, sample in (
+        ("player 0 wins", exact.wins[0], games.winner == 0),
+        ("player 1 wins", exact.wins[1], games.winner == 1),
+        ("drawn", exact.draws, games.winner == -1),
+        ("steps", exact.steps, games.num_steps),
+        ("choices", exact.choices, games.num_choices),
+        ("reshuffles", exact.reshuffles, games.num_reshuffles),
+    ):
+        error = sample.std() / math.sqrt(NUM_GAMES)
+        assert abs(sample.mean() - expected) < sigmas * error, (name, sample.mean(), expected, error)
+
+
+def _inverse_erfc(probability: float) -> float:
+    from scipy.special import erfcinv
+
+    return float(erfcinv(probability))
+
+
+def test_results_do_not_depend_on_the_batch_size():
+    rules = Rules(deck=small_deck(colors=2, ranks=(1, 2, 10, 12)), hand_size=3)
+    few, many = (simulate(jax.random.key(3), 500, rules=rules, batch_size=size) for size in (7, 256))
+    assert same(few, many)
+
+
+def test_a_longer_run_begins_with_the_shorter_one():
+    short, long = (simulate(jax.random.key(3), n, batch_size=64) for n in (100, 300))
+    assert same(short, long[:100])
+
+
+def test_another_key_gives_other_games(full_deck: Games):
+    assert not same(simulate(jax.random.key(12), 500), full_deck[:500])
+
+
+def test_every_complete_game_has_a_result(full_deck: Games):
+    assert len(full_deck) == 20_000
+    won = full_deck.winner >= 0
+    at_zero = np.take_along_axis(full_deck.hand_sizes, np.maximum(full_deck.winner, 0)[:, None].astype(int), 1)[:, 0] == 0
+    assert (at_zero | full_deck.stalemate)[won].all()
+    assert full_deck.stalemate[~won].all()
+    # A hand of seven takes seven plays, and somebody else's turn or a skip between any two.
+    assert full_deck.num_steps.min() >= 7
+    assert (full_deck.num_choices <= full_deck.num_steps).all() and not full_deck.truncated.any()
+
+
+def test_policies_by_protocol_play_as_the_packed_ones(full_deck: Games):
+    def by_protocol(key: Array, observation: Observation, legal_mask: Array) -> Array:
+        return uniform(key, observation, legal_mask)
+
+    games = simulate(jax.random.key(2), 4_000, (by_protocol, by_protocol), batch_size=1_000)
+    # The random words are others, so the games are too; their distribution is the same. Error probability 2e-9 each.
+    for name in ("num_steps", "num_choices"):
+        a, b = (getattr(g, name).astype(float) for g in (games, full_deck))
+        assert abs(a.mean() - b.mean()) < 6 * math.hypot(a.std() / math.sqrt(len(a)), b.std() / math.sqrt(len(b)))
+
+
+def test_each_player_follows_its_own_policy():
+    seen: list[str] = []
+
+    def watching(name: str):
+        def policy(key: Array, observation: Observation, legal_mask: Array) -> Array:
+            seen.append(name)
+            return lowest_action(key, observation, legal_mask)
+
+        return policy
+
+    strong, weak = POLICIES["scarcest-color"], uniform
+    first, second = (simulate(jax.random.key(1), 20_000, pair) for pair in ((strong, weak), (weak, strong)))
+    # 66 % against 34 %; the standard error is a third of a point.
+    assert (first.winner == 0).mean() > 0.6 and (second.winner == 1).mean() > 0.6
+    simulate(jax.random.key(1), 4, (watching("a"), watching("b")), batch_size=4)
+    assert set(seen) == {"a", "b"}
+
+
+def test_a_policy_sees_the_last_action_and_its_own_hand():
+    def checking(key: Array, observation: Observation, legal_mask: Array) -> Array:
+        legal = observation.legal_mask
+        top_matches = (
+            (observation.last_action < 0)
+            | (observation.last_action == cards.DRAW)
+            | (observation.last_action == observation.color * 15 + observation.top_rank)
+        )
+        fine = (legal == legal_mask).all() & top_matches & observation.is_my_turn
+        # An illegal action where something is wrong: `simulate` then fails.
+        return jnp.where(fine, uniform(key, observation, legal_mask), 99)
+
+    simulate(jax.random.key(8), 300, (checking, checking), batch_size=300)
+
+
+def test_max_steps_truncates():
+    games = simulate(jax.random.key(4), 2_000, max_steps=40)
+    whole = simulate(jax.random.key(4), 2_000)
+    long = whole.num_steps > 40
+    assert 0.2 < long.mean() < 0.9
+    np.testing.assert_array_equal(games.truncated, long)
+    np.testing.assert_array_equal(games.num_steps, np.minimum(whole.num_steps, 40))
+    np.testing.assert_array_equal(games.winner, np.where(long, -1, whole.winner))
+    assert not games.stalemate[long].any()
+    by_rules = simulate(jax.random.key(4), 2_000, rules=Rules(max_steps=40))
+    assert same(games, by_rules)
+
+
+def test_a_finished_prefix_is_in_order_and_complete():
+    collector = Collector(50)
+    whole = simulate(jax.random.key(6), 50, batch_size=8)
+    order = np.random.default_rng(0).permutation(50)
+    for index in order[:-1]:
+        collector.add(Finished(np.array([index]), whole[index : index + 1]))
+        missing = sorted(set(range(50)) - set(order[: collector.num_done].tolist()))
+        assert same(collector.prefix(), whole[: missing[0]])
+    collector.add(Finished(order[-1:], whole[int(order[-1]) : int(order[-1]) + 1]))
+    assert same(collector.prefix(), whole)
+
+
+def test_a_stream_hands_out_each_game_once():
+    index = np.concatenate([finished.index for finished in stream(jax.random.key(6), 1_000, batch_size=64)])
+    np.testing.assert_array_equal(np.sort(index), np.arange(1_000))
+
+
+@pytest.mark.parametrize("action", [-1, cards.DRAW])
+def test_an_illegal_policy_is_named(action: int):
+    def broken(key: Array, observation: Observation, legal_mask: Array) -> int:
+        del key, observation, legal_mask
+        return action
+
+    with pytest.raises(ValueError, match="chose an illegal action in game"):
+        simulate(jax.random.key(0), 20, (broken, uniform), batch_size=20)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_games": 0}, "num_games must be in"),
+        ({"num_games": 2**31 + 1}, "num_games must be in"),
+        ({"batch_size": 0}, "batch_size must be at least 1"),
+        ({"max_steps": 0}, "max_steps must be None or at least 1"),
+        ({"policies": (uniform,)}, "policies must be two callables"),
+        ({"policies": (uniform, "uniform")}, "policies must be two callables"),
+        ({"key": jax.random.key(0, impl="rbg")}, "single threefry2x32 key"),
+        ({"key": jax.random.split(jax.random.key(0))}, "single threefry2x32 key"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments: dict, message: str):
+    with pytest.raises(ValueError, match=message):
+        simulate(**({"key": jax.random.key(0), "num_games": 4} | arguments))
+
+
+def test_the_default_batch_has_at_most_as_many_lanes_as_games_and_is_a_power_of_two():
+    for num_games in (1, 2, 3, 100, 12_345, 10**6, 2**31):
+        lanes = default_batch_size(num_games)
+        assert lanes & (lanes - 1) == 0 and 1 <= lanes < 2 * num_games
+    assert default_batch_size(10**9) == default_batch_size(2 * 10**9)
+
+
+def test_a_second_run_does_not_compile():
+    traced: list[int] = []
+
+    def counting(key: Array, observation: Observation, legal_mask: Array) -> Array:
+        traced.append(1)
+        return lowest_action(key, observation, legal_mask)
+
+    simulate(jax.random.key(0), 40, (counting, counting), batch_size=16)
+    once = len(traced)
+    simulate(jax.random.key(1), 60, (counting, counting), batch_size=16)
+    assert len(traced) == once > 0
