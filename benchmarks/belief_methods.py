@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
 import jax
@@ -62,6 +62,7 @@ class Method:
 _ALWAYS_WELL: Final = Health(np.float32(1.0), np.float32(1.0), np.bool_(False), np.bool_(False))  # type: ignore[arg-type]
 
 
+@cache
 def uniform_method() -> Method:
     """The uniform belief over the unseen cards, which knows no history."""
     return Method(
@@ -72,6 +73,7 @@ def uniform_method() -> Method:
     )
 
 
+@cache
 def closed_form_method() -> Method:
     """The closed form that follows the history and resets at each play of the opponent."""
     return Method(
@@ -85,12 +87,14 @@ def closed_form_method() -> Method:
     )
 
 
+@cache
 def particle_method(name: str, num_particles: int, opponent: OpponentModel, rules: Rules) -> Method:
     """The particle filter of the package."""
     init = partial(belief_init, num_particles=num_particles, rules=rules, prior="deal")
     return _cloud_method(name, num_particles, init, partial(belief_update, opponent=opponent, rules=rules))
 
 
+@cache
 def bootstrap_method(name: str, num_particles: int, opponent: OpponentModel, rules: Rules) -> Method:
     """The plain bootstrap filter."""
     init = partial(bootstrap_init, num_particles=num_particles, rules=rules, prior="deal")
@@ -128,8 +132,7 @@ def record_games(seed: int, policies: tuple[Policy, Policy], *, num_games: int, 
     states = play(keys).states
     over = np.asarray(states.terminated)
     num_updates = (~over[:, 1:]).sum(1).astype(np.int32)
-    longest = max(int(num_updates.max()), 1)
-    return Games(jax.tree.map(lambda x: np.asarray(x[:, : longest + 1]), states), num_updates)
+    return Games(jax.device_get(states), num_updates)
 
 
 class Followed(NamedTuple):
@@ -163,21 +166,14 @@ def follow(method: Method, games: Games, *, seat: int, seed: int, rules: Rules, 
     states = jax.tree.map(lambda x: np.concatenate([x, x[:padding]]), games.states)
     keys = jax.random.split(jax.random.key(seed), len(num_updates))
 
-    # One game after the other on CPU: a batch would compute all branches of every update. An accelerator takes them at once.
-    over_games = lax.map if jax.default_backend() == "cpu" else lambda f, xs: jax.vmap(f)(xs)
-
-    @jax.jit
-    def run(states: State, num_updates: Array, keys: Array, is_scored: Array) -> Followed:
-        return over_games(
-            lambda game: _follow_game(method, *game, is_scored=is_scored, seat=seat, rules=rules),
-            (states, num_updates, keys),
-        )
-
     def part(start: int) -> tuple[State, np.ndarray, Array]:
         here = slice(start, start + chunk)
         return jax.tree.map(lambda x: x[here], states), num_updates[here], keys[here]
 
-    compile_seconds, program = timing.compile_timed(run, *part(0), jnp.bool_(True))
+    case = method, seat, rules, chunk, states.terminated.shape[1]
+    if case not in _PROGRAMS:
+        _PROGRAMS[case] = timing.compile_timed(_follow_games, *part(0), jnp.bool_(True), method=method, seat=seat, rules=rules)
+    compile_seconds, program = _PROGRAMS[case]
     starts = range(0, len(num_updates), chunk)
     with ThreadPoolExecutor(workers) as pool:
         parts = list(pool.map(lambda start: jax.device_get(program(*part(start), jnp.bool_(True))), starts))
@@ -187,6 +183,21 @@ def follow(method: Method, games: Games, *, seat: int, seed: int, rules: Rules, 
     jax.block_until_ready(program(*part(0), jnp.bool_(False)))
     elapsed = time.perf_counter() - begin
     return followed, Cost(compile_seconds, 1e6 * elapsed / max(int(num_updates[:chunk].sum()), 1))
+
+
+_PROGRAMS: Final[dict[Any, tuple[float, Any]]] = {}
+"""Seconds to compile and the program, for each method and shape: opponents have no part in it."""
+
+
+@partial(jax.jit, static_argnames=("method", "seat", "rules"))
+def _follow_games(
+    states: State, num_updates: Array, keys: Array, is_scored: Array, *, method: Method, seat: int, rules: Rules
+) -> Followed:
+    # One game after the other on CPU: a batch would compute all branches of every update. An accelerator takes them at once.
+    over_games = lax.map if jax.default_backend() == "cpu" else lambda f, xs: jax.vmap(f)(xs)
+    return over_games(
+        lambda game: _follow_game(method, *game, is_scored=is_scored, seat=seat, rules=rules), (states, num_updates, keys)
+    )
 
 
 def _follow_game(

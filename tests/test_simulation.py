@@ -181,10 +181,10 @@ def test_an_illegal_policy_is_named(action: int):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"num_games": 0}, "num_games must be in"),
-        ({"num_games": 2**31 + 1}, "num_games must be in"),
-        ({"batch_size": 0}, "batch_size must be at least 1"),
-        ({"max_steps": 0}, "max_steps must be None or at least 1"),
+        ({"num_games": 0}, "num_games must be an integer in"),
+        ({"num_games": 2**31 + 1}, "num_games must be an integer in"),
+        ({"batch_size": 0}, "batch_size must be None or an integer of at least 1"),
+        ({"max_steps": 0}, "max_steps must be None or an integer in"),
         ({"policies": (uniform,)}, "policies must be two callables"),
         ({"policies": (uniform, "uniform")}, "policies must be two callables"),
         ({"key": jax.random.key(0, impl="rbg")}, "single threefry2x32 key"),

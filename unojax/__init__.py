@@ -48,6 +48,7 @@ _HOMES = {
         "parse_position",
     ),
 }
+_SUBMODULES = (*_HOMES, "bits", "cards", "random_bits", "table")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
@@ -91,7 +92,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
+    if name in _SUBMODULES:
         return import_module(f"unojax.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'unojax' has no attribute {name!r}")
@@ -101,4 +102,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES, *__all__})
+    return sorted({*globals(), *_SUBMODULES, *__all__})

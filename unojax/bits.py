@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import chex
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -127,17 +128,21 @@ def types(words: Words) -> Words:
     return map_words(lambda w: ((w | ((w & SECOND_COPIES) >> _SECOND_SHIFT)) & FIRST_COPIES) | wilds, words)
 
 
-def playable(hand: Words, color: Array, rank: Array) -> Words:
-    """The options that a hand allows on a top card: colour or rank matches, or the card is Wild or Wild+4.
+def matching(color: Array, rank: Array) -> Words:
+    """The options that may be played on a top card: colour or rank matches, or the card is Wild or Wild+4.
 
     Args:
-        hand: labelled or canonical set of cards.
-        color: active colour 0..3.
-        rank: rank 0..14 of the top card; a wild top matches no rank.
+        color: active colour 0..3, uint32[...].
+        rank: rank 0..14 of the top card, uint32[...]; a wild top matches no rank.
     """
     same_rank = rank_bit(rank) & FIRST_COPIES
-    o0, o1, o2, o3 = (options & (jnp.where(color == c, FIRST_COPIES, same_rank) | WILDS) for c, options in enumerate(types(hand)))
+    o0, o1, o2, o3 = (jnp.where(color == c, FIRST_COPIES, same_rank) | WILDS for c in range(cards.NUM_COLORS))
     return o0, o1, o2, o3
+
+
+def playable(hand: Words, color: Array, rank: Array) -> Words:
+    """The options that a hand, a labelled or canonical set, allows on a top card; see `matching`."""
+    return map_words(lambda held, match: held & match, types(hand), matching(color, rank))
 
 
 def canonical(words: Words) -> Words:
@@ -204,6 +209,7 @@ def uniform_below(bits: Array, n: Array) -> Array:
 
     No value's probability differs from 1/n by more than 2^-32, that is by a relative n / 2^32 (2.5e-8 for n = 108).
     """
+    chex.assert_type(bits, jnp.uint32)
     low = (bits & np.uint32(0xFFFF)) * n
     return ((bits >> 16) * n + (low >> 16)) >> 16
 

@@ -94,7 +94,7 @@ def init(key: Array, *, rules: Rules = Rules()) -> State:
         rules: static.
     """
     num_nodes = 2 * rules.hand_size + 1
-    words = jax.random.bits(key, (num_nodes + 1,))
+    words = jax.random.bits(key, (num_nodes + 1,), jnp.uint32)
 
     def deal_one(carry: tuple[Table, Array], word: Array) -> tuple[tuple[Table, Array], None]:
         # As in `_step`, what is handed on is decided but not carried out.
@@ -169,7 +169,7 @@ class RandomPicker:
     """Picks the cards drawn in a step uniformly at random."""
 
     def __init__(self, key: Array):
-        self._words = jax.random.bits(key, (1 + _MAX_DRAW,))
+        self._words = jax.random.bits(key, (1 + _MAX_DRAW,), jnp.uint32)
 
     def __call__(self, index: ArrayLike, deck: bits.Words) -> tuple[Array, Array]:
         return bits.choose(deck, self._words[index])
@@ -251,8 +251,9 @@ def _rewards(after: Table, rules: Rules) -> Array:
     """float32[2]: +1 / -1 / 0 for a win, loss, draw; minus the step penalty for a step that does not end the game."""
     phase = after.unpack_meta().phase
     won = jnp.where(phase == table.OVER_WON_BY_0, 1.0, jnp.where(phase == table.OVER_WON_BY_1, -1.0, 0.0))
-    at_end = jnp.stack([won, -won])
-    return jnp.where(phase > table.PLAY, at_end, -rules.step_penalty).astype(jnp.float32)
+    # Subtracted from 0.0, since -0.0 is another bit pattern than 0.0.
+    at_end = jnp.stack([won, 0.0 - won])
+    return jnp.where(phase > table.PLAY, at_end, 0.0 - rules.step_penalty).astype(jnp.float32)
 
 
 def step_checked(state: State, action: ArrayLike, key: Array, *, rules: Rules = Rules()) -> State:

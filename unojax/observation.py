@@ -75,24 +75,37 @@ class Observation:
         return game.hand_legal_mask(self.hand, self.color, self.top_rank, self.penalty)
 
 
+def check_rules(observation: Observation, rules: Rules) -> None:
+    """Check that an observation is of a game with the deck of `rules`; decks are static, so this works while tracing too.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if observation.composition != rules.deck:
+        raise ValueError(
+            f"the observation is of a game with another deck ({sum(observation.composition)} cards) than rules.deck "
+            f"({rules.num_cards} cards); pass the rules that the game is played under"
+        )
+
+
 def observe(state: State, player: ArrayLike, *, rules: Rules = Rules()) -> Observation:
     """What `player` may know of a state.
 
     Args:
         state: the game.
-        player: 0 or 1. A traced value outside sees no hand at all.
+        player: 0 or 1. An array outside sees no hand at all.
         rules: static.
 
     Raises:
-        ValueError: a concrete `player` is neither 0 nor 1.
+        ValueError: a Python or NumPy integer that is neither 0 nor 1.
     """
     if isinstance(player, int | np.integer) and player not in (0, 1):
         raise ValueError(f"player must be 0 or 1, got {player}")
-    player = jnp.asarray(player, jnp.int8)
+    player = jnp.asarray(player)
     is_0, is_1 = player == 0, player == 1
     hand_counts = state.hands.sum(-1, dtype=jnp.int8)
     return Observation(
-        player=player,
+        player=player.astype(jnp.int8),
         hand=(state.hands[0] & is_0) | (state.hands[1] & is_1),
         pile=state.pile,
         opponent_count=jnp.where(is_0, hand_counts[1], hand_counts[0]),

@@ -69,7 +69,7 @@ class RulePolicy:
     def __call__(self, key: Array, observation: Observation, legal_mask: Array) -> Array:
         """An action, int32[]: DRAW if no play is legal."""
         options = self._narrow_mask(observation, legal_mask)
-        color, position = bits.choose(options, jax.random.bits(key))
+        color, position = bits.choose(options, jax.random.bits(key, dtype=jnp.uint32))
         play = color * np.uint32(cards.NUM_RANKS) + bits.rank_at(position)
         return jnp.where(bits.any_of(options) == 0, cards.DRAW, play.astype(jnp.int32))
 

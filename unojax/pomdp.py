@@ -28,7 +28,7 @@ from jax.typing import ArrayLike
 
 from unojax import bits, cards, game
 from unojax.game import State
-from unojax.observation import Observation, observe
+from unojax.observation import Observation, check_rules, observe
 from unojax.rules import Rules
 
 _MAX_DRAW: Final = 4
@@ -80,11 +80,7 @@ def observation_log_prob(observation: Observation, state: State, *, rules: Rules
     Raises:
         ValueError: at trace time, if the observation is of a game with another deck than `rules.deck`.
     """
-    if observation.composition != rules.deck:
-        raise ValueError(
-            f"observation.composition is that of another deck ({sum(observation.composition)} cards) than rules.deck "
-            f"({rules.num_cards} cards); pass the rules that the game is played under"
-        )
+    check_rules(observation, rules)
     expected = observe(state, observation.player, rules=rules)
     chex.assert_trees_all_equal_shapes(expected, observation)
     same = jax.tree.map(lambda a, b: (a == b).all(), expected, observation)

@@ -22,7 +22,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from numbers import Real
+from typing import Final, Literal, TypeGuard, get_args
 
 import numpy as np
 
@@ -69,14 +70,15 @@ class Rules:
             raise ValueError(f"start_card must be one of {get_args(StartCard)}, got {self.start_card!r}")
         if self.first_player not in get_args(FirstPlayer):
             raise ValueError(f"first_player must be one of {get_args(FirstPlayer)}, got {self.first_player!r}")
-        if self.max_steps is not None and not (_is_int(self.max_steps) and self.max_steps >= 1):
-            raise ValueError(f"max_steps must be None or an integer of at least 1, got {self.max_steps!r}")
-        if not (isinstance(self.step_penalty, (int, float)) and np.isfinite(self.step_penalty)):
+        check_max_steps(self.max_steps)
+        is_number = isinstance(self.step_penalty, Real) and not isinstance(self.step_penalty, bool)
+        if not (is_number and np.isfinite(self.step_penalty)):
             raise ValueError(f"step_penalty must be a finite number, got {self.step_penalty!r}")
+        object.__setattr__(self, "step_penalty", float(self.step_penalty))
         # Under "non_wild" a coloured card must be left to turn up, however the hands were dealt.
         usable = sum(self.deck[: cards.WILD_TYPE]) if self.start_card == "non_wild" else self.num_cards
         largest = (usable - 1) // 2
-        if not (_is_int(self.hand_size) and 1 <= self.hand_size <= largest):
+        if not (is_int(self.hand_size) and 1 <= self.hand_size <= largest):
             what = "coloured cards" if self.start_card == "non_wild" else "cards"
             raise ValueError(
                 f"hand_size must be an integer in [1, {largest}] for a deck with {usable} {what} and "
@@ -102,9 +104,9 @@ def small_deck(*, colors: int = 4, ranks: Sequence[int] = tuple(range(13)), copi
         ValueError: an argument is out of its range.
     """
     for name, value, low, high in (("colors", colors, 1, 4), ("copies", copies, 1, 2), ("wilds", wilds, 0, 4)):
-        if not (_is_int(value) and low <= value <= high):
+        if not (is_int(value) and low <= value <= high):
             raise ValueError(f"{name} must be an integer in [{low}, {high}], got {value!r}")
-    if bad := [r for r in ranks if not (_is_int(r) and 0 <= r < cards.NUM_COLORED_RANKS)]:
+    if bad := [r for r in ranks if not (is_int(r) and 0 <= r < cards.NUM_COLORED_RANKS)]:
         raise ValueError(f"ranks must be integers in [0, 12], got {bad}")
     deck = np.zeros(cards.NUM_TYPES, int)
     for color in range(colors):
@@ -114,7 +116,18 @@ def small_deck(*, colors: int = 4, ranks: Sequence[int] = tuple(range(13)), copi
     return tuple(deck.tolist())
 
 
-def _is_int(value: object) -> bool:
+def check_max_steps(max_steps: object) -> None:
+    """Check a limit on the steps of a game.
+
+    Raises:
+        ValueError: it is neither None nor an integer in [1, 2^31 - 1], the range of `State.step_count`.
+    """
+    if max_steps is not None and not (is_int(max_steps) and 1 <= max_steps < 2**31):
+        raise ValueError(f"max_steps must be None or an integer in [1, {2**31 - 1}], got {max_steps!r}")
+
+
+def is_int(value: object) -> TypeGuard[int]:
+    """A Python or NumPy integer, True and False excepted."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 

@@ -23,7 +23,7 @@ from unojax.bits import Words
 from unojax.observation import observe
 from unojax.policies import Policy, RulePolicy, View, uniform
 from unojax.random_bits import key_words, threefry
-from unojax.rules import Rules
+from unojax.rules import Rules, check_max_steps, is_int
 from unojax.table import Node, Picked, Table
 
 NO_GAME: Final = np.uint32(0xFFFF_FFFF)
@@ -196,19 +196,16 @@ def stream(
     max_steps: int | None = None,
 ) -> Iterator[Finished]:
     """`simulate` as an iterator over finished games, a few milliseconds of work apart; arguments and errors as there."""
-    if not 1 <= num_games <= MAX_GAMES:
-        raise ValueError(f"num_games must be in [1, {MAX_GAMES}], got {num_games}")
+    if not (is_int(num_games) and 1 <= num_games <= MAX_GAMES):
+        raise ValueError(f"num_games must be an integer in [1, {MAX_GAMES}], got {num_games!r}")
     if len(policies) != 2 or not all(callable(p) for p in policies):
         raise ValueError(f"policies must be two callables, one for each player, got {policies!r}")
     if batch_size is None:
         batch_size = default_batch_size(num_games)
-    if batch_size < 1:
-        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
-    if max_steps is not None:
-        if max_steps < 1:
-            raise ValueError(f"max_steps must be None or at least 1, got {max_steps}")
-    else:
-        max_steps = rules.max_steps
+    if not (is_int(batch_size) and batch_size >= 1):
+        raise ValueError(f"batch_size must be None or an integer of at least 1, got {batch_size!r}")
+    check_max_steps(max_steps)
+    max_steps = rules.max_steps if max_steps is None else max_steps
     run = partial(
         advance_lanes,
         policies=tuple(policies),

@@ -38,7 +38,7 @@ from jax.typing import ArrayLike
 from unojax import cards, game
 from unojax.game import State
 from unojax.observation import Observation
-from unojax.rules import Rules
+from unojax.rules import Rules, is_int
 
 _TYPE_OF_NAME: Final = {name: t for t, name in enumerate(cards.TYPE_NAMES)}
 _CARD_HELP: Final = (
@@ -103,7 +103,7 @@ def format_action(action: int) -> str:
     Raises:
         ValueError: it is not in that range.
     """
-    if not _is_integer(action) or not 0 <= action < cards.NUM_ACTIONS:
+    if not is_int(action) or not 0 <= action < cards.NUM_ACTIONS:
         raise ValueError(f"action must be an integer in [0, {cards.DRAW}], got {action!r}")
     if action == cards.DRAW:
         return "draw"
@@ -289,7 +289,7 @@ def _checked_state(
     result: str = _UNFINISHED,
 ) -> State:
     """The state with these counts (int[2, 54] hands, int[54] pile under the top), if a game can stand like this."""
-    if not _is_integer(player) or player not in (0, 1):
+    if not is_int(player) or player not in (0, 1):
         raise ValueError(f"player must be 0 or 1, got {player!r}")
     pile = under.copy()
     pile[_type_of(color, top_rank)] += 1
@@ -300,7 +300,7 @@ def _checked_state(
             f"hands, top and pile hold {rules.deck[t] - deck[t]} x {cards.TYPE_NAMES[t]}, but rules.deck has {rules.deck[t]}"
         )
     allowed = (0, _PENALTY_OF_RANK[top_rank]) if top_rank in _PENALTY_OF_RANK else (0,)
-    if not _is_integer(penalty) or penalty not in allowed:
+    if not is_int(penalty) or penalty not in allowed:
         name = cards.TYPE_NAMES[_type_of(color, top_rank)]
         raise ValueError(
             f"penalty must be {' or '.join(map(str, allowed))} under a top card {name} (2 needs a +2, 4 a W+4), got {penalty!r}"
@@ -430,7 +430,3 @@ def _number(text: str, what: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise ValueError(f"{what} must be a number, got {text!r}")
     return int(text)
-
-
-def _is_integer(value: object) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)

@@ -14,12 +14,13 @@ import pytest
 from tests.belief.filtering import follow, game_of
 from tests.belief.oracle import FORFEITING, FULL, THIN, Record, play_games
 from tests.helpers import counts_of
-from unojax import bits, cards
+from unojax import bits, cards, game
 from unojax.belief import history, opponents, summary
 from unojax.belief.bootstrap import bootstrap_init, bootstrap_update
 from unojax.belief.exact import exact_init, exact_update
+from unojax.observation import observe
 from unojax.policies import get_policy
-from unojax.rules import Rules
+from unojax.rules import Rules, small_deck
 
 NUM_STEPS = 14
 RUNS = 48
@@ -142,6 +143,21 @@ def test_nothing_happened() -> None:
     assert not info.resampled
 
 
+def test_deal_prior() -> None:
+    """Expected counts against the exact prior, which differs visibly from the uniform one: 6 standard errors, below 1e-6."""
+    rules = Rules(deck=small_deck(colors=1, ranks=(1, 2), wilds=3), hand_size=1)
+    view = observe(game.init(jax.random.key(0), rules=rules), 0, rules=rules)
+    n = 100_000
+    belief = bootstrap_init(view, jax.random.key(1), num_particles=n, rules=rules, prior="deal")
+    got = np.asarray(summary.expected_counts(belief))
+    deal, flat = (exact_init(view, rules=rules, prior=prior).expected_counts for prior in ("deal", "uniform"))
+    # Weights differ by a factor of at most 2, so the effective sample is above n / 2.
+    tolerance = 6 * np.sqrt(0.25 / (n / 2))
+    assert np.abs(got - deal).max() < tolerance < np.abs(flat - deal).max()
+
+
 def test_bad_input() -> None:
+    with pytest.raises(ValueError, match="prior must be one of"):
+        bootstrap_init(games(FORFEITING).view(0, 0, 0), jax.random.key(0), prior="flat")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="num_particles must be at least 1, got 0"):
         bootstrap_init(games(FORFEITING).view(0, 0, 0), jax.random.key(0), num_particles=0)

@@ -19,7 +19,7 @@ from unojax.belief import PolicyOpponent, consistent_opponent, uniform_opponent
 from unojax.belief.exact import exact_init, exact_update
 from unojax.cli import belief_view, main, replay
 from unojax.cli.belief import DEFAULT_TREMBLE, read_model
-from unojax.cli.belief_turns import parse_model
+from unojax.cli.belief_turns import is_deal, parse_model
 from unojax.cli.options import POLICY_NAMES, parse_deck
 
 DECK = "colors=2,ranks=0-3+S++2,copies=1,wilds=1"
@@ -81,7 +81,7 @@ def test_belief_agrees_with_the_exact_filter(data: dict[str, Any]):
     """
     game = replay.replay(parse_position(data["start"], rules=RULES), data["actions"], jax.random.key(0), rules=RULES)
     seen = game.observations(0, RULES)
-    exact, log_evidence = exact_init(seen[0], rules=RULES), 0.0
+    exact, log_evidence = exact_init(seen[0], rules=RULES, prior="deal"), 0.0
     for index, turn in enumerate(data["turns"]):
         if index:
             exact, gained = exact_update(exact, seen[index - 1], game.steps[index - 1].action, seen[index], rules=RULES)
@@ -100,6 +100,16 @@ def test_belief_agrees_with_the_exact_filter(data: dict[str, Any]):
         assert belief["num_distinct"] <= len(hands)
     # A misplaced observation or action shifts it by nats, or makes the turn impossible.
     assert data["summary"]["log_evidence"] == pytest.approx(log_evidence, abs=0.5)
+
+
+def test_prior_of_a_deal_and_of_a_position(data: dict[str, Any]):
+    start = parse_position(data["start"], rules=RULES)
+    assert is_deal(start, RULES)
+    assert not is_deal(parse_position(data["turns"][1]["truth"]["position"], rules=RULES), RULES)
+    assert not is_deal(parse_position(data["start"].replace(" 0 - *", " 2 - *"), rules=RULES), RULES)
+    assert not is_deal(parse_position(KNOWN_HAND, rules=RULES), RULES)
+    # The weights of the deal's prior are uneven: hands with a wild card are less likely.
+    assert NUM_PARTICLES / 2 < data["turns"][0]["ess"] < NUM_PARTICLES
 
 
 def test_summary_is_of_the_turns(data: dict[str, Any]):

@@ -53,7 +53,7 @@ def test_help_of_simulate_names_options_and_policies(capsys):
         ("simulate --polices uniform uniform", "perhaps you meant --policies"),
         ("rules --hand-size", "Missing value for argument '--hand-size'"),
         ("bench --batch-sizes 0", "--batch-sizes"),
-        ("play", "Unrecognized options: play. Available subcommands: simulate, rules, bench (unojax --help"),
+        ("play", "Unrecognized options: play. Available subcommands: simulate, belief, rules, bench (unojax --help"),
     ],
 )
 def test_errors_are_one_line(capsys, command: str, says: str):

@@ -30,7 +30,7 @@ from unojax.belief.history import Prior
 from unojax.belief.opponents import OpponentModel, uniform_opponent
 from unojax.belief.particles import Info
 from unojax.bits import Words
-from unojax.observation import Observation
+from unojax.observation import Observation, check_rules
 from unojax.random_bits import key_words, threefry
 from unojax.rules import Rules
 
@@ -76,8 +76,9 @@ def bootstrap_init(
         prior: "uniform" or, for an observation right after a deal, "deal". See `exact.exact_init`.
 
     Raises:
-        ValueError: `num_particles` is not positive, or there is no such prior.
+        ValueError: `num_particles` is not positive, there is no such prior, or `rules` have another deck.
     """
+    check_rules(observation, rules)
     if num_particles < 1:
         raise ValueError(f"num_particles must be at least 1, got {num_particles}")
     if prior not in get_args(Prior):
@@ -198,7 +199,7 @@ def _observer_draws(now: _Weighted, before: Observation, after: Observation) -> 
         log_factor = jnp.where(left > 0, jnp.log(jnp.maximum(left, 1).astype(jnp.float32)), -jnp.inf)
         return log_increment + log_factor - jnp.log((deck_count - index).astype(jnp.float32))
 
-    log_orders = gammaln(number + 1.0) - gammaln(drawn + 1.0).sum()
+    log_orders = (gammaln(number + 1.0) - gammaln(drawn + 1.0).sum()).astype(jnp.float32)
     return now._replace(log_increment=lax.fori_loop(0, number, one_card, now.log_increment + log_orders))
 
 

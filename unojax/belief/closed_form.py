@@ -170,7 +170,7 @@ class ClosedFormBelief:
     def expected_counts(self) -> Array:
         """float32[54]: expected copies of each type in the hand."""
         free = self._free()
-        expected = jnp.zeros(cards.NUM_TYPES)
+        expected = jnp.zeros(cards.NUM_TYPES, jnp.float32)
         for g in range(MAX_GROUPS):
             # Where `free` is 0 the group is empty.
             share = self.sizes[g] / jnp.maximum(free[g], 1).astype(jnp.float32)
@@ -184,7 +184,7 @@ class ClosedFormBelief:
         The c copies that older groups hold are among the group's available ones, which leaves it A_g(t) - c.
         """
         free = self._free()
-        probs = jnp.zeros((cards.NUM_TYPES, _COUNTS.size)).at[:, 0].set(1.0)
+        probs = jnp.zeros((cards.NUM_TYPES, _COUNTS.size), jnp.float32).at[:, 0].set(1.0)
         held, total = _COUNTS[:, None], _COUNTS[None, :]
         for g in range(MAX_GROUPS):
             left = self.available[g, :, None, None] - held

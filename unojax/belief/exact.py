@@ -32,7 +32,7 @@ from unojax import cards, game
 from unojax.belief import history
 from unojax.belief.history import Prior
 from unojax.belief.opponents import OpponentModel, consistent_opponent, uniform_opponent
-from unojax.observation import Observation
+from unojax.observation import Observation, check_rules
 from unojax.rules import Rules
 
 MAX_LATTICE: Final = 5_000_000
@@ -254,8 +254,7 @@ def _read(before: Observation, after: Observation) -> _Seen:
 def _check_observation(observation: Observation, rules: Rules) -> None:
     if np.ndim(observation.player) != 0:
         raise ValueError(f"the observation must be unbatched, got a batch of shape {np.shape(observation.player)}")
-    if observation.composition != rules.deck:
-        raise ValueError("the observation is of a game with another deck than rules.deck; pass the rules of that game")
+    check_rules(observation, rules)
 
 
 def _condition(probs: np.ndarray, likelihood: np.ndarray) -> tuple[np.ndarray, float]:

@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from unojax import cards, game
+from unojax import bits, cards, game
 from unojax.observation import Observation
 
 Prior = Literal["uniform", "deal"]
@@ -34,9 +34,10 @@ def imagine(observation: Observation, hand: ArrayLike) -> Observation:
 
 def playable_types(color: ArrayLike, rank: ArrayLike) -> Array:
     """bool[54]: the card types that may be played on a top card of `rank` with `color` active; wild cards always may."""
-    of_type = jnp.asarray(cards.COLOR_OF_TYPE)
-    is_wild = of_type < 0
-    return is_wild | (of_type == color) | ((jnp.asarray(cards.RANK_OF_TYPE) == rank) & ~is_wild)
+    options = bits.matching(jnp.asarray(color, jnp.uint32), jnp.asarray(rank, jnp.uint32))
+    # A wild is playable with any colour declared; red will do.
+    declared = np.maximum(cards.COLOR_OF_TYPE, 0) * cards.NUM_RANKS
+    return game.options_to_mask(options)[declared + cards.RANK_OF_TYPE]
 
 
 def opponent_moved(before: Observation) -> Array:

@@ -11,7 +11,6 @@ import dataclasses
 from typing import NamedTuple
 
 import jax.numpy as jnp
-import numpy as np
 from flax import struct
 from jax import Array
 
@@ -132,8 +131,4 @@ def record_play(ledger: Ledger, before: Observation, action: Array) -> Ledger:
 
 def cards_playable_on(color: Array, rank: Array) -> Words:
     """All cards that may be played on a top card of `rank` with `color` active: four uint32[]."""
-    same_rank = bits.both_copies(bits.rank_bit(rank) & bits.FIRST_COPIES)
-    w0, w1, w2, w3 = (
-        jnp.where(color == c, bits.COLORED, same_rank) | bits.WILDS for c in np.arange(cards.NUM_COLORS, dtype=np.uint32)
-    )
-    return w0, w1, w2, w3
+    return bits.map_words(lambda m: bits.both_copies(m & bits.FIRST_COPIES) | (m & bits.WILDS), bits.matching(color, rank))

@@ -56,7 +56,7 @@ from jax.typing import ArrayLike
 
 from unojax import bits, cards, game
 from unojax.belief.ledger import Ledger, Plays, as_words
-from unojax.belief.opponents import OpponentModel
+from unojax.belief.opponents import OpponentModel, PackedOpponent
 from unojax.bits import Words
 from unojax.observation import Observation
 from unojax.policies import View
@@ -113,12 +113,14 @@ def condition_on_play(key: Array, cloud: Cloud, ledger: Ledger, color: Array, ra
     share = 1.0 / jnp.maximum(num_allowed, 1).astype(jnp.float32)
 
     def weigh(slot: Array) -> Array:
-        could_hold = _is_live(cloud.labels[slot]) & (_common(_insertable(cloud, ledger, slot), card) != 0)
+        # The slot must be able to take the card, and its own back in the reverse exchange.
+        row, insertable = cloud.labels[slot], _insertable(cloud, ledger, slot)
+        could_hold = _is_live(row) & (_common(insertable, card) != 0) & (_common(insertable, card_of(row)) != 0)
         return jnp.where(could_hold, share[slot], 0.0)
 
     zero = jnp.zeros_like(cloud.hand[0])
     total = _fold_slots(ledger, lambda s, t: t + weigh(s), zero.astype(jnp.float32))
-    threshold = jax.random.uniform(key_slot, total.shape) * total
+    threshold = jax.random.uniform(key_slot, total.shape, jnp.float32) * total
 
     def find(slot: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
         passed, chosen, old, chosen_weight, *allowed = carry
@@ -323,12 +325,11 @@ def play_log_prob(hand: Words, play: Plays, opponent: OpponentModel, like: Obser
     """Log probability (nats) that the model gives one recorded play, for each hand (four uint32[N]): float32[N]."""
     color, rank = play.color.astype(jnp.uint32), play.rank.astype(jnp.uint32)
     action = play.action.astype(jnp.uint32)
-    packed = getattr(opponent, "log_likelihood", None)
-    if packed is not None:
+    if isinstance(opponent, PackedOpponent):
         option = bits.rank_bit(action % cards.NUM_RANKS)
         played = Picked(action // cards.NUM_RANKS, lax.population_count(option - np.uint32(1)))
         view = View(hand, play.observer_count.astype(jnp.uint32))
-        return packed(view, bits.playable(hand, color, rank), played)
+        return opponent.log_likelihood(view, bits.playable(hand, color, rank), played)
 
     them = (1 - like.player).astype(like.player.dtype)
     view = Observation(
@@ -349,7 +350,7 @@ def play_log_prob(hand: Words, play: Plays, opponent: OpponentModel, like: Obser
     def one_hand(onehot: Array) -> Array:
         imagined = dataclasses.replace(view, hand=onehot)
         legal_mask = game.hand_legal_mask(onehot, play.color, play.rank, imagined.penalty)
-        return jnp.log(opponent(imagined, legal_mask)[action])
+        return jnp.log(opponent(imagined, legal_mask)[action]).astype(jnp.float32)
 
     return jax.vmap(one_hand)(bits.unpack(bits.canonical(hand)))
 
@@ -395,7 +396,7 @@ def refresh(
     proposal = _exchange(cloud, ~swaps, out_card, new_card)
     proposal = proposal._replace(labels=_put(_put(cloud.labels, slot_out, new), slot_new, out))
     proposed = likelihood(proposal)
-    log_u = jnp.log1p(-jax.random.uniform(key_accept, proposed.shape))
+    log_u = jnp.log1p(-jax.random.uniform(key_accept, proposed.shape, jnp.float32))
     accepted = fits & (log_u < proposed - log_lik)
     cloud = cloud._replace(
         hand=bits.where(accepted, proposal.hand, cloud.hand),

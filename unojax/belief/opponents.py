@@ -7,7 +7,7 @@ one. The two classes here also answer for packed hands, a whole cloud of particl
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 import jax.numpy as jnp
 import numpy as np
@@ -35,6 +35,17 @@ class OpponentModel(Protocol):
         ...
 
 
+@runtime_checkable
+class PackedOpponent(Protocol):
+    """A model that also answers for packed hands, many at a time."""
+
+    def __call__(self, observation: Observation, legal_mask: Array, /) -> Array: ...
+
+    def log_likelihood(self, view: View, legal: Words, played: Picked, /) -> Array:
+        """float32[...]: log likelihood (nats) of a play, for packed hands with the legal options given."""
+        ...
+
+
 @dataclass(frozen=True)
 class PolicyOpponent:
     """An opponent that follows a policy, except that with probability `tremble` it plays uniformly.
@@ -57,7 +68,7 @@ class PolicyOpponent:
     def __call__(self, observation: Observation, legal_mask: Array) -> Array:
         """Probability of each action: float32[61]."""
         by_policy = self.policy.action_probs(observation, legal_mask)
-        by_chance = legal_mask / legal_mask.sum()
+        by_chance = legal_mask.astype(jnp.float32) / legal_mask.sum(dtype=jnp.float32)
         return (1.0 - self.tremble) * by_policy + self.tremble * by_chance
 
     def log_likelihood(self, view: View, legal: Words, played: Picked) -> Array:

@@ -28,15 +28,13 @@ from unojax.belief.history import Prior
 from unojax.belief.ledger import Ledger, as_words
 from unojax.belief.moves import Cloud
 from unojax.belief.opponents import OpponentModel, uniform_opponent
-from unojax.observation import Observation
+from unojax.observation import Observation, check_rules
 from unojax.rules import Rules
 
 MAX_SLOTS: Final = 192
 MAX_PLAYS: Final = 96
 """Default capacity of a belief: cards the opponent ever acquired, and plays it ever made. In uniform play, 1 game in 10,000
 needs more."""
-
-_MAX_DRAW: Final = 4
 
 
 @struct.dataclass
@@ -107,15 +105,17 @@ def belief_init(
 
     Args:
         observation: of the player whose belief it is.
-        key: consumed.
+        key: threefry2x32 (the default kind); consumed.
         num_particles: N, static.
         rules: static.
         max_slots, max_plays: static capacity; a game that outgrows it restarts the belief (`Info.restarted`).
         prior: "uniform" or, for an observation right after a deal with `start_card="non_wild"`, "deal". See `exact.exact_init`.
 
     Raises:
-        ValueError: a size is not positive, or `max_slots` is below the number of cards in the game.
+        ValueError: a size is not positive, `max_slots` is below the number of cards in the game, there is no such prior, or
+            `rules` have another deck than the observation.
     """
+    check_rules(observation, rules)
     if num_particles < 1:
         raise ValueError(f"num_particles must be at least 1, got {num_particles}")
     if max_slots < rules.num_cards or max_plays < 1:
@@ -183,8 +183,9 @@ def belief_update(
     Args:
         belief: before the micro-step.
         before, after: the observer's observations around it.
-        action: the public action of whoever moved, integer scalar (`history.infer_action` recovers it from the observations).
-        key: consumed.
+        action: the public action of whoever moved, integer scalar: what `infer_action(before, after)` recovers from the
+            observations. If the two differ, nothing is believed and nothing changes.
+        key: threefry2x32; consumed.
         opponent: the opponent model, static. One that gives a legal action probability zero (a deterministic policy, say) needs
             some `tremble`: particles are repaired on the assumption that any legal action may be taken.
         rules: static.
@@ -194,7 +195,12 @@ def belief_update(
     Returns:
         The belief after the micro-step, and what happened. If nothing moved (finished game, illegal action), the belief as it
         was.
+
+    Raises:
+        ValueError: `rules` have another deck than the observations.
     """
+    check_rules(before, rules)
+    check_rules(after, rules)
     one_game = partial(_update, opponent=opponent, rules=rules, ess_threshold=ess_threshold, num_moves=num_moves)
     return _game_by_game(one_game)(belief, before, jnp.asarray(action, jnp.int32), after, key)
 
@@ -240,9 +246,9 @@ def _update(
     ess_threshold: float,
     num_moves: int,
 ) -> tuple[Belief, Info]:
-    keys = jax.random.split(key, 5)
+    key_event, key_resample, key_move, key_anew = jax.random.split(key, 4)
     # Nothing moves in a finished game, nor by an action that the rules refuse.
-    moved = (action >= 0) & (history.infer_action(before, after) >= 0)
+    moved = (action >= 0) & (action == history.infer_action(before, after))
     action = jnp.where(moved, action, cards.DRAW)
     by_opponent = history.opponent_moved(before)
     is_draw = moved & (action == cards.DRAW)
@@ -250,7 +256,7 @@ def _update(
     now = _Weighted(belief.cloud, belief.ledger, jnp.zeros_like(belief.log_weights), jnp.float32(0.0))
 
     def opponent_plays() -> _Weighted:
-        cloud, log_increment = moves.condition_on_play(keys[0], now.cloud, now.book, color, rank)
+        cloud, log_increment = moves.condition_on_play(key_event, now.cloud, now.book, color, rank)
         num_unseen = before.unseen[cards.type_of(color, rank)].astype(jnp.float32)
         return _Weighted(cloud, ledger.record_play(now.book, before, action), log_increment, jnp.log(num_unseen))
 
@@ -262,8 +268,8 @@ def _update(
         kind,
         (
             opponent_plays,
-            lambda: _opponent_draws(keys[0], now, before, after, rules),
-            lambda: _observer_draws(keys[0], now, before, after, rules),
+            lambda: _opponent_draws(key_event, now, before, after, rules),
+            lambda: _observer_draws(key_event, now, before, after, rules),
             observer_plays,
             lambda: now,
         ),
@@ -273,23 +279,26 @@ def _update(
     may_have_changed = moved & (by_opponent | is_draw)
     log_lik = lax.cond(may_have_changed, lambda: likelihood(cloud), lambda: belief.log_likelihood)
     dead = jnp.isneginf(belief.log_weights) | jnp.isneginf(log_increment)
-    joint = jnp.where(dead, -jnp.inf, belief.log_weights + log_increment + log_lik - belief.log_likelihood)
+    joint = belief.log_weights + log_increment + log_lik - belief.log_likelihood
+    # NaN from an opponent model counts as impossible.
+    joint = jnp.where(dead | jnp.isnan(joint), -jnp.inf, joint)
     log_weights, log_sum = resample.normalize(joint)
     ess = resample.effective_sample_size(log_weights)
 
-    depleted = jnp.isneginf(log_sum)
+    depleted = jnp.isneginf(log_sum + log_constant)
     max_slots, max_plays = book.epoch.shape[0], book.plays.action.shape[0]
-    outgrown = (book.num_slots > max_slots) | (book.num_plays > max_plays)
+    # Begun anew while the last row still counts, so that this update's evidence is right.
+    outgrown = (book.num_slots > max_slots) | (book.num_plays >= max_plays)
     restarted = depleted | outgrown
     # A particle of weight zero may hold an impossible hand; none is carried on.
     resampled = ~restarted & ((ess < ess_threshold * belief.num_particles) | jnp.isneginf(log_weights).any())
 
     def carry_on() -> tuple[Belief, Array]:
-        return _refresh(keys[1:4], cloud, book, log_weights, log_lik, resampled, likelihood, num_moves)
+        return _refresh(key_resample, key_move, cloud, book, log_weights, log_lik, resampled, likelihood, num_moves)
 
     def begin_anew() -> tuple[Belief, Array]:
         n = belief.num_particles
-        fresh = belief_init(after, keys[4], num_particles=n, rules=rules, max_slots=max_slots, max_plays=max_plays)
+        fresh = belief_init(after, key_anew, num_particles=n, rules=rules, max_slots=max_slots, max_plays=max_plays)
         return fresh, jnp.float32(0.0)
 
     updated, acceptance = lax.cond(restarted, begin_anew, carry_on)
@@ -349,7 +358,7 @@ def _observer_draws(key: Array, now: _Weighted, before: Observation, after: Obse
         )
 
     # Ways to draw the same multiset: orders, and copies of each type.
-    log_ways = gammaln(number + 1.0) + _log_binomial(unseen, drawn).sum()
+    log_ways = (gammaln(number + 1.0) + _log_binomial(unseen, drawn).sum()).astype(jnp.float32)
     return lax.fori_loop(0, number, one_card, now._replace(log_constant=now.log_constant + log_ways))
 
 
@@ -370,7 +379,8 @@ def _log_binomial(n: Array, k: Array) -> Array:
 
 
 def _refresh(
-    keys: Array,
+    key_resample: Array,
+    key_move: Array,
     cloud: Cloud,
     book: Ledger,
     log_weights: Array,
@@ -383,7 +393,7 @@ def _refresh(
     n = log_weights.shape[0]
 
     def pick() -> tuple[Cloud, Array, Array]:
-        ancestors = resample.systematic(jax.random.uniform(keys[0]), log_weights)
+        ancestors = resample.systematic(jax.random.uniform(key_resample, dtype=jnp.float32), log_weights)
         picked = jax.tree.map(lambda a: a[..., ancestors], cloud)
         return picked, log_lik[ancestors], resample.uniform_log_weights(n)
 
@@ -391,7 +401,7 @@ def _refresh(
 
     def move(index: Array, carry: tuple[Cloud, Array, Array]) -> tuple[Cloud, Array, Array]:
         cloud, log_lik, changed = carry
-        cloud, log_lik, accepted = moves.refresh(jax.random.fold_in(keys[1], index), cloud, book, log_lik, likelihood)
+        cloud, log_lik, accepted = moves.refresh(jax.random.fold_in(key_move, index), cloud, book, log_lik, likelihood)
         return cloud, log_lik, changed + accepted.mean(dtype=jnp.float32)
 
     rounds = jnp.where(resampled, num_moves, 0)

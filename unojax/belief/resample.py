@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 from jax.scipy.special import logsumexp
 
 
@@ -20,7 +20,8 @@ def normalize(log_weights: Array) -> tuple[Array, Array]:
 def effective_sample_size(log_weights: Array) -> Array:
     """1 / sum w^2 for normalised weights (Kong, Liu, Wong 1994): float32[] in [1, N]; 0 if all weights are zero."""
     sum_of_squares = jnp.exp(2.0 * log_weights).sum()
-    return jnp.where(sum_of_squares > 0, 1.0 / jnp.where(sum_of_squares > 0, sum_of_squares, 1.0), 0.0)
+    size = 1.0 / jnp.where(sum_of_squares > 0, sum_of_squares, 1.0)
+    return jnp.where(sum_of_squares > 0, jnp.minimum(size, log_weights.shape[0]), 0.0)
 
 
 def systematic(uniform: Array, log_weights: Array) -> Array:
@@ -37,7 +38,9 @@ def systematic(uniform: Array, log_weights: Array) -> Array:
     largest = log_weights.max()
     is_dead = jnp.isneginf(largest)
     weights = jnp.exp(log_weights - jnp.where(is_dead, 0.0, largest))
-    ends = jnp.cumsum(weights)
+    # A parallel sum can differ from its neighbour by rounding alone. Held at the last positive weight and monotone, a particle of
+    # weight zero owns no interval.
+    ends = lax.cummax(jnp.where(weights > 0, jnp.cumsum(weights), 0.0))
     # The sum that was accumulated, not 1: rounding can leave no point beyond the last end, and none before the first.
     points = (jnp.arange(n, dtype=jnp.float32) + uniform) * (ends[-1] / n)
     # side="right": a point that meets an end belongs to the next particle of positive weight, also when the point is 0.

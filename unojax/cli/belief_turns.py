@@ -12,8 +12,9 @@ import jax
 import numpy as np
 from jax import Array
 
-from unojax import cards, text
-from unojax.belief import Belief, Info, belief_init, belief_update, closed_form, summary
+from unojax import cards, game, text
+from unojax.belief import Belief, Info, belief_init, belief_update, closed_form, resample, summary
+from unojax.belief.history import Prior
 from unojax.belief.opponents import OpponentModel, PolicyOpponent, consistent_opponent
 from unojax.cli.replay import Replay, Step
 from unojax.game import State
@@ -160,31 +161,36 @@ def parse_model(name: str) -> OpponentModel:
     return PolicyOpponent(get_policy(policy), float(tremble) if plus else 0.0)
 
 
-def follow(game: Replay, player: int, key: Array, *, num_particles: int, opponent: OpponentModel, rules: Rules) -> Iterator[Turn]:
+def follow(
+    played: Replay, player: int, key: Array, *, num_particles: int, opponent: OpponentModel, rules: Rules
+) -> Iterator[Turn]:
     """The turns of a game as `player` sees them, beginning with the start.
 
+    The prior is that of a deal, or for a position from the midst of a game, all hands with equal probability.
+
     Args:
-        game: what happened.
+        played: what happened.
         player: the observer.
         key: consumed by the belief.
         num_particles, opponent, rules: see `belief_init` and `belief_update`.
     """
-
-    observations = game.observations(player, rules)
-    belief, look = _begin(observations[0], jax.random.fold_in(key, 0), num_particles=num_particles, rules=rules)
+    observations = played.observations(player, rules)
+    prior: Prior = "deal" if is_deal(played.start, rules) else "uniform"
+    key_start = jax.random.fold_in(key, 0)
+    belief, look, ess = _begin(observations[0], key_start, num_particles=num_particles, rules=rules, prior=prior)
     start = Turn(
-        number=int(game.start.step_count),
+        number=int(played.start.step_count),
         step=None,
-        state=game.start,
+        state=played.start,
         observation=observations[0],
         look=jax.device_get(look),
         num_particles=num_particles,
-        ess=float(num_particles),
+        ess=float(ess),
         log_evidence=None,
         begun_anew="",
     )
     yield start
-    for index, (step, before, after) in enumerate(zip(game.steps, observations[:-1], observations[1:], strict=True), 1):
+    for index, (step, before, after) in enumerate(zip(played.steps, observations[:-1], observations[1:], strict=True), 1):
         key_step = jax.random.fold_in(key, index)
         belief, look, info = _advance(belief, before, np.int32(step.action), after, key_step, opponent=opponent, rules=rules)
         look, info = jax.device_get((look, info))
@@ -202,6 +208,17 @@ def follow(game: Replay, player: int, key: Array, *, num_particles: int, opponen
         )
 
 
+def is_deal(state: State, rules: Rules) -> bool:
+    """Whether a position is one right after the deal, or looks the same. The start card then tells a little about the hands."""
+    return (
+        int(state.step_count) == 0
+        and int(state.last_action) == game.NO_ACTION
+        and int(state.pile.sum()) == 1
+        and np.asarray(state.hands).sum(-1).tolist() == [rules.hand_size] * 2
+        and (rules.start_card == "any" or int(state.top_rank) < cards.WILD)
+    )
+
+
 def summarize(turns: Sequence[Turn]) -> Summary:
     """What is to be said of all turns together."""
     scored = [turn for turn in turns if turn.step is not None and turn.truth.any()]
@@ -217,10 +234,10 @@ def summarize(turns: Sequence[Turn]) -> Summary:
     )
 
 
-@partial(jax.jit, static_argnames=("num_particles", "rules"))
-def _begin(observation: Observation, key: Array, *, num_particles: int, rules: Rules) -> tuple[Belief, Look]:
-    belief = belief_init(observation, key, num_particles=num_particles, rules=rules)
-    return belief, _look(belief, observation)
+@partial(jax.jit, static_argnames=("num_particles", "rules", "prior"))
+def _begin(observation: Observation, key: Array, *, num_particles: int, rules: Rules, prior: Prior) -> tuple[Belief, Look, Array]:
+    belief = belief_init(observation, key, num_particles=num_particles, rules=rules, prior=prior)
+    return belief, _look(belief, observation), resample.effective_sample_size(belief.log_weights)
 
 
 @partial(jax.jit, static_argnames=("opponent", "rules"))

@@ -7,8 +7,7 @@ import textwrap
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from rich.console import Group
-from rich.table import Table
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from unojax import cards, text
@@ -130,8 +129,15 @@ def full(turn: Turn, *, with_truth: bool) -> Group:
         for line in text.format_observation(seen).splitlines()
         for row in textwrap.wrap(line, _WIDTH, subsequent_indent=" " * 12)
     ]
-    parts = [_heading(turn), *map(Text, view), Text(""), _grid(turn, title, with_truth=with_truth), Text("")]
-    order = np.argsort(-look.expected_counts, kind="stable")[: 2 * _NUM_BARS]
+    parts: list[RenderableType] = [
+        _heading(turn),
+        *map(Text, view),
+        Text(""),
+        Text(title, style="bold"),
+        _grid(turn, with_truth=with_truth),
+        Text(""),
+    ]
+    order = np.argsort(-look.expected_counts, kind="stable")[:_NUM_BARS]
     order = order[look.prob_holds[order] > 0]
     rows = -(-len(order) // _BARS_PER_ROW)
     for row in range(rows):
@@ -179,7 +185,7 @@ def _bar(turn: Turn, card_type: int, *, with_truth: bool) -> Text:
     )
 
 
-def _grid(turn: Turn, title: str, *, with_truth: bool) -> Table:
+def _grid(turn: Turn, *, with_truth: bool) -> Group:
     """A row for each colour and a column for each rank; the wild cards in a last row."""
     deck = np.asarray(turn.observation.composition)
     unseen = np.asarray(turn.observation.unseen)
@@ -192,7 +198,7 @@ def _grid(turn: Turn, title: str, *, with_truth: bool) -> Table:
         return Text(value + ("*" if with_truth and turn.truth[t] else " " if with_truth else ""))
 
     ranks = [r for r in range(cards.NUM_COLORED_RANKS) if deck[r : cards.WILD_TYPE : cards.NUM_COLORED_RANKS].any()]
-    table = output.grid(title)
+    table = output.grid("")
     table.add_column("")
     for rank in ranks:
         table.add_column(cards.RANK_NAMES[rank] + (" " if with_truth else ""), justify="right", no_wrap=True)
@@ -200,11 +206,8 @@ def _grid(turn: Turn, title: str, *, with_truth: bool) -> Table:
         name = cards.COLOR_NAMES[color]
         table.add_row(Text(name, style=name), *(cell(color * cards.NUM_COLORED_RANKS + rank) for rank in ranks))
     wilds = [t for t in (cards.WILD_TYPE, cards.WILD_DRAW_FOUR_TYPE) if deck[t]]
-    if wilds:
-        table.caption = "   ".join(f"{cards.TYPE_NAMES[t]} {cell(t).plain.strip()}" for t in wilds)
-        table.caption_justify = "left"
-        table.caption_style = "bold"
-    return table
+    names = Text("   ".join(f"{cards.TYPE_NAMES[t]} {cell(t).plain.strip()}" for t in wilds), style="bold")
+    return Group(table, names) if wilds else Group(table)
 
 
 def _colors(turn: Turn) -> list[int]:
