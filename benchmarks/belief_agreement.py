@@ -179,7 +179,14 @@ def follow_exactly(played: Game, *, opponent: OpponentModel, rules: Rules) -> Ex
         variance = np.where(variance > 1e-12, variance, 0.0)
         rows.append((situations, expected, variance, belief.unseen > 0, (belief.probs > 0).ravel(), log_evidence))
     situations, expected, variance, unseen, possible, log_evidence = zip(*rows, strict=True)
-    return ExactTrack(*map(np.array, (situations, expected, variance, unseen)), list(possible), np.array(log_evidence))
+    return ExactTrack(
+        situations=np.array(situations),
+        expected=np.array(expected),
+        variance=np.array(variance),
+        unseen=np.array(unseen),
+        possible=list(possible),
+        log_evidence=np.array(log_evidence),
+    )
 
 
 @partial(jax.jit, static_argnames=("num_particles", "opponent", "rules"))
@@ -216,8 +223,8 @@ def compare(exact: ExactTrack, track: ParticleTrack, num_particles: int) -> Erro
     """The two filters over the updates before the belief begins anew."""
     track = jax.tree.map(lambda x: np.asarray(x)[: len(exact.log_evidence)], track)
     restarts = np.flatnonzero(track.restarted)
-    depleted = bool(track.depleted.any())
     n = int(restarts[0]) if restarts.size else len(exact.log_evidence)
+    depleted = bool(track.depleted[n : n + 1].any())
     difference = np.where(exact.unseen, np.abs(track.expected - exact.expected), 0.0)[:n]
     num_unseen = np.maximum(exact.unseen[:n].sum(-1), 1)
     impossible = sum(int((~exact.possible[t][track.hands[t]]).sum()) for t in range(n))

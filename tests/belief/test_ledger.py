@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 
@@ -28,7 +30,7 @@ def test_slots_know_what_was_ruled_out_since_they_were_filled() -> None:
     red_five, blue_wild = (ledger.cards_playable_on(jnp.uint32(c), jnp.uint32(r)) for c, r in ((0, 5), (2, 13)))
     book = ledger.add_slots(ledger.empty(max_slots=6, max_plays=2), jnp.int32(2))
     book = ledger.forbid(book, red_five)
-    book = ledger.add_slots(book.replace(num_reshuffles=book.num_reshuffles + 1), jnp.int32(1))
+    book = ledger.add_slots(dataclasses.replace(book, num_reshuffles=book.num_reshuffles + 1), jnp.int32(1))
     book = ledger.forbid(book, blue_wild)
     book = ledger.add_slots(book, jnp.int32(2))
     by_red, by_blue = history.playable_types(0, 5), history.playable_types(2, 13)

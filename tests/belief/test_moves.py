@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from functools import cache
 from itertools import permutations
 from typing import NamedTuple
@@ -115,9 +116,9 @@ def history() -> Ledger:
 
     book = ledger.add_slots(ledger.empty(max_slots=6, max_plays=3), jnp.int32(2))
     book = ledger.add_slots(ledger.forbid(book, on(0, 1)), jnp.int32(1))
-    before = seen().replace(color=jnp.int8(2), top_rank=jnp.int8(9))
+    before = dataclasses.replace(seen(), color=jnp.int8(2), top_rank=jnp.int8(9))
     book = ledger.record_play(book, before, jnp.int32(2 * 15 + 2))
-    return ledger.add_slots(book.replace(num_reshuffles=jnp.int32(1)), jnp.int32(1))
+    return ledger.add_slots(dataclasses.replace(book, num_reshuffles=jnp.int32(1)), jnp.int32(1))
 
 
 def cloud_of(chosen: np.ndarray) -> Cloud:
@@ -188,7 +189,7 @@ def assert_repairs(log_weights: jax.Array, cloud: Cloud, outcomes: list[tuple[fl
     weights = np.exp(np.asarray(log_weights, np.float64))
     held = np.asarray(cards.counts(bits.unpack(bits.canonical(cloud.hand))))
     values = weights[:, None] * np.column_stack([np.ones(NUM), held])
-    expected = sum(p * np.append(1.0, counts(hand)) for p, hand in outcomes)
+    expected = np.sum([p * np.append(1.0, counts(hand)) for p, hand in outcomes], axis=0)
     # A type that no outcome holds must not occur with any weight at all.
     error = values.std(0) / np.sqrt(NUM)
     threshold = stats.norm.isf(ERROR_PROBABILITY / 2 / (expected > 0).sum())
@@ -201,7 +202,7 @@ def assert_repairs(log_weights: jax.Array, cloud: Cloud, outcomes: list[tuple[fl
 def test_repair_after_a_play(card_type: int) -> None:
     """The opponent plays one more card, on a top card of the same type."""
     color, rank = card_type // 13, card_type % 13
-    before = seen().replace(color=jnp.int8(color), top_rank=jnp.int8(rank))
+    before = dataclasses.replace(seen(), color=jnp.int8(color), top_rank=jnp.int8(rank))
 
     @jax.jit
     def repaired(cloud, book):
@@ -218,7 +219,7 @@ def test_repair_after_a_play(card_type: int) -> None:
         fitting = [label for label in a.hand if type_of(label) == card_type]
         if fitting:
             outcomes.append((p / num_options(a.hand, color, rank), [label for label in a.hand if label != fitting[0]]))
-    assert 0.05 < sum(p for p, _ in outcomes)
+    assert sum(p for p, _ in outcomes) > 0.05
     assert_repairs(log_weights + np.log(num_copies), cloud, outcomes)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +14,7 @@ from unojax import bits, cards
 from unojax.belief import ledger, moves
 from unojax.belief.opponents import PolicyOpponent, consistent_opponent, uniform_opponent
 from unojax.game import hand_legal_mask
+from unojax.observation import Observation
 from unojax.policies import POLICIES
 
 MODELS = [
@@ -23,7 +26,7 @@ MODELS = [
 NAMES = ["uniform", "consistent", *(f"{name}, trembling" for name in POLICIES), "guard"]
 
 
-def recorded_plays() -> list[tuple[jax.Array, ...]]:
+def recorded_plays() -> list[tuple[Observation, jax.Array]]:
     """Observations before plays of the opponent, and the actions."""
     record = play_games(seed=3, num_games=300, num_steps=25, rules=FORFEITING)
     happened, mover = record.happened, record.states.current_player[:-1]
@@ -65,7 +68,7 @@ def test_probabilities_are_over_the_legal_actions(model) -> None:
     before, _ = recorded_plays()[0]
 
     def one(hand):
-        view = before.replace(hand=hand)
+        view = dataclasses.replace(before, hand=hand)
         legal = hand_legal_mask(hand, before.color, before.top_rank, jnp.int8(0))
         return model(view, legal), legal
 
@@ -80,7 +83,7 @@ def test_probabilities_are_over_the_legal_actions(model) -> None:
 def test_trembling_mixes_with_uniform_play() -> None:
     legal = jnp.zeros(61, bool).at[jnp.array([3, 13])].set(True)
     before, _ = recorded_plays()[0]
-    view = before.replace(hand=jnp.zeros(108, bool).at[jnp.array([3, 25])].set(True))
+    view = dataclasses.replace(before, hand=jnp.zeros(108, bool).at[jnp.array([3, 25])].set(True))
     wilds_first = POLICIES["wilds-first"]
     pure, mixed = (PolicyOpponent(wilds_first, tremble)(view, legal) for tremble in (0.0, 0.2))
     np.testing.assert_allclose([pure[13], pure[3]], [1.0, 0.0])

@@ -20,6 +20,7 @@ from tests.helpers import ERROR_PROBABILITY, assert_trees_equal
 from unojax import bits, cards, game, table
 from unojax.belief import Belief, Info, belief_init, belief_update, consistent_opponent, moves, uniform_opponent
 from unojax.belief.exact import exact_init, exact_update
+from unojax.belief.history import Prior
 from unojax.belief.ledger import as_words
 from unojax.belief.opponents import OpponentModel, PolicyOpponent
 from unojax.observation import Observation
@@ -29,15 +30,15 @@ from unojax.rules import Rules
 NUM_STEPS = 25
 NUM_PARTICLES = 512
 NUM_RUNS = 40
-CAPACITY = {"max_slots": 48, "max_plays": 24}
+CAPACITY: dict[str, Any] = {"max_slots": 48, "max_plays": 24}
 guard_opponent = PolicyOpponent(POLICIES["guard"], tremble=0.3)
 
-CASES = {
-    "uniform, forfeiting": (uniform_opponent, FORFEITING),
-    "uniform, thin": (uniform_opponent, THIN),
-    "consistent, passing": (consistent_opponent, PASSING),
-    "policy, forfeiting": (guard_opponent, FORFEITING),
-    "callable, passing": (choosy_opponent, PASSING),
+CASES: dict[str, tuple[OpponentModel, Rules, Prior]] = {
+    "uniform, forfeiting": (uniform_opponent, FORFEITING, "uniform"),
+    "uniform, thin": (uniform_opponent, THIN, "uniform"),
+    "consistent, passing": (consistent_opponent, PASSING, "uniform"),
+    "policy, forfeiting, as dealt": (guard_opponent, FORFEITING, "deal"),
+    "callable, passing": (choosy_opponent, PASSING, "uniform"),
 }
 
 
@@ -95,8 +96,10 @@ def invariants(belief: Belief, seen: Observation, opponent: OpponentModel, rules
     }
 
 
-@partial(jax.jit, static_argnames=("opponent", "rules"))
-def _follow(keys: jax.Array, seen: Observation, happened: jax.Array, *, opponent: OpponentModel, rules: Rules) -> Track:
+@partial(jax.jit, static_argnames=("opponent", "prior", "rules"))
+def _follow(
+    keys: jax.Array, seen: Observation, happened: jax.Array, *, opponent: OpponentModel, prior: Prior, rules: Rules
+) -> Track:
     deck = np.array(rules.deck)
     shape = deck[deck > 0] + 1
     strides = np.zeros(54, np.int32)
@@ -119,7 +122,7 @@ def _follow(keys: jax.Array, seen: Observation, happened: jax.Array, *, opponent
     def one_run(key: jax.Array) -> Track:
         key_init, key_steps = jax.random.split(key)
         first = jax.tree.map(lambda x: x[0], seen)
-        belief = belief_init(first, key_init, num_particles=NUM_PARTICLES, rules=rules, **CAPACITY)
+        belief = belief_init(first, key_init, num_particles=NUM_PARTICLES, rules=rules, prior=prior, **CAPACITY)
         return lax.scan(one_step, belief, (before, happened, after, jax.random.split(key_steps, NUM_STEPS)))[1]
 
     return lax.map(one_run, keys)
@@ -140,7 +143,7 @@ class Comparison(NamedTuple):
 @cache
 def comparisons(case: str) -> list[Comparison]:
     """Games from both seats in which, together, every kind of event occurs."""
-    opponent, rules = CASES[case]
+    opponent, rules, prior = CASES[case]
     record, happened = games(rules), games(rules).happened
     result = []
     for player in (0, 1):
@@ -155,10 +158,10 @@ def comparisons(case: str) -> list[Comparison]:
             keys = jax.random.split(jax.random.key(lane), NUM_RUNS)
             seen = jax.tree.map(lambda x, lane=lane: x[:, lane], record.observations[player])
             track = jax.device_get(
-                _follow(keys, seen, happened[:, lane].astype(np.int32), opponent=opponent, rules=deck_only(rules))
+                _follow(keys, seen, happened[:, lane].astype(np.int32), opponent=opponent, prior=prior, rules=deck_only(rules))
             )
             steps = np.flatnonzero(happened[:, lane] != game.NO_ACTION)
-            belief = exact_init(record.view(player, 0, lane), rules=rules)
+            belief = exact_init(record.view(player, 0, lane), rules=rules, prior=prior)
             rows = []
             for t in steps.tolist():
                 before, after = record.view(player, t, lane), record.view(player, t + 1, lane)
@@ -275,7 +278,7 @@ def test_an_empty_deck_leaves_no_doubt() -> None:
 # One update at a time, with little room.
 
 SMALL = {"max_slots": THIN.num_cards, "max_plays": 3}
-update = jax.jit(partial(belief_update, rules=THIN))
+update: Any = jax.jit(partial(belief_update, rules=THIN))
 update_games = jax.jit(jax.vmap(partial(belief_update, rules=THIN)))
 start = jax.jit(partial(belief_init, num_particles=64, rules=THIN, **SMALL))
 check = jax.jit(partial(invariants, opponent=uniform_opponent, rules=THIN))
@@ -406,6 +409,6 @@ def test_the_same_key_gives_the_same_belief() -> None:
         ({"max_plays": 0}, "max_plays at least 1, got 192 and 0"),
     ],
 )
-def test_bad_sizes(arguments: dict[str, int], message: str) -> None:
+def test_bad_sizes(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         belief_init(games(THIN).view(0, 0, 0), jax.random.key(0), rules=THIN, **arguments)

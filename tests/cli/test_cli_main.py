@@ -23,7 +23,7 @@ def test_version(capsys):
 def test_help_names_the_commands(capsys, args: list[str]):
     assert main(args) == 0
     out = capsys.readouterr().out
-    for command in ("simulate", "rules", "bench"):
+    for command in ("simulate", "belief", "rules", "bench"):
         assert command in out
 
 

@@ -1,0 +1,60 @@
+"""The package as a whole: its public names, and that it works in a fresh interpreter and in 64-bit mode."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import unojax
+
+IN_64_BIT_MODE = """
+import jax, numpy as np, unojax
+assert jax.config.jax_enable_x64
+start = jax.jit(unojax.init)(jax.random.key(0))
+assert start.hands.sum(1).tolist() == [7, 7]
+chosen = set()
+for seed in range(20):
+    state = start
+    seen = unojax.observe(state, 0)
+    action = unojax.uniform(jax.random.key(seed), seen, unojax.legal_mask(state))
+    chosen.add(int(action))
+    state = unojax.step(state, action, jax.random.key(seed))
+    assert state.error == 0
+    same = jax.tree.map(lambda a, b: a.dtype == b.dtype and a.weak_type == b.weak_type, start, state)
+    assert all(jax.tree.leaves(same)), same
+assert chosen == set(np.flatnonzero(unojax.legal_mask(start)).tolist())
+"""
+
+
+def run(code: str, **environment: str) -> str:
+    result = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | environment, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_every_public_name_is_there_and_sorted():
+    assert list(unojax.__all__) == sorted(unojax.__all__, key=lambda name: (not name.isupper(), name.islower(), name))
+    for name in unojax.__all__:
+        assert getattr(unojax, name) is not None
+        assert name in dir(unojax)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        unojax.nothing  # noqa: B018 the access is the test
+
+
+def test_importing_the_package_imports_no_jax_and_modules_come_by_name():
+    run(
+        "import sys, unojax; assert 'jax' not in sys.modules; "
+        "assert len(unojax.cards.COPIES) == 54 and unojax.table.DECK == 0 and unojax.belief.Belief is unojax.Belief"
+    )
+
+
+def test_the_game_works_in_64_bit_mode():
+    run(IN_64_BIT_MODE, JAX_ENABLE_X64="1")
