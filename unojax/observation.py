@@ -8,7 +8,7 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from unojax import cards, game
+from unojax import bits, cards, game
 from unojax.game import State
 from unojax.rules import Rules
 
@@ -103,13 +103,14 @@ def observe(state: State, player: ArrayLike, *, rules: Rules = Rules()) -> Obser
         raise ValueError(f"player must be 0 or 1, got {player}")
     player = jnp.asarray(player)
     is_0, is_1 = player == 0, player == 1
-    hand_counts = state.hands.sum(-1, dtype=jnp.int8)
+    # Counted packed: sums over booleans take a good part of a step's time.
+    hand_counts = bits.count(bits.pack(state.hands)).astype(jnp.int8)
     return Observation(
         player=player.astype(jnp.int8),
         hand=(state.hands[0] & is_0) | (state.hands[1] & is_1),
         pile=state.pile,
         opponent_count=jnp.where(is_0, hand_counts[1], hand_counts[0]),
-        deck_count=state.deck.sum(dtype=jnp.int8),
+        deck_count=bits.count(bits.pack(state.deck)).astype(jnp.int8),
         top_rank=state.top_rank,
         color=state.color,
         penalty=state.penalty,

@@ -4,7 +4,7 @@
 * `exact`: the exact Bayes filter, by enumeration, for small decks.
 * `closed_form`: formulas for the uniform belief, and the closed-form belief that resets at each play.
 * `bootstrap`: the plain bootstrap particle filter, for comparison.
-* `summary`: expected counts, marginals, most likely hands.
+* `summary`: expected counts, marginals, most likely hands. `adaptive`: more particles where they are needed.
 * `opponents`: opponent models. `history`: what two observations tell. `cache`: a host-side cache of beliefs.
 """
 
