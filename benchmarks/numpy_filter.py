@@ -121,6 +121,8 @@ def numpy_update(
         now = replace(now, own=own)
 
     log_lik = _log_likelihood(now) if by_opponent or action == cards.DRAW else belief.log_likelihood
+    # A particle that could not be repaired holds no card that was played; its likelihood means nothing.
+    log_lik = np.where(np.isneginf(increment), 0.0, log_lik)
     joint = belief.log_weights + increment + log_lik - belief.log_likelihood
     largest = joint.max()
     if largest == -np.inf:
@@ -277,7 +279,8 @@ def _log_likelihood(b: NumpyBelief) -> np.ndarray:
     num_options = _count(_options(before, np.array(colors), np.array(ranks)), axis=1)
     masks = np.stack([_type_mask(*divmod(play.action, cards.NUM_RANKS)) for play in b.plays])
     copies = _count(before & masks, axis=1)
-    return (first - np.log(num_options * copies.astype(np.float64)).sum(0)).astype(np.float32)
+    with np.errstate(divide="ignore"):
+        return (first - np.log(num_options * copies.astype(np.float64)).sum(0)).astype(np.float32)
 
 
 def _options(hands: np.ndarray, colors: np.ndarray, ranks: np.ndarray) -> np.ndarray:

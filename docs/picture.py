@@ -1,6 +1,6 @@
 """Draws docs/belief.svg, the picture in the README: what `unojax belief` prints about one turn of one game.
 
-    python docs/picture.py
+python docs/picture.py
 """
 
 from __future__ import annotations

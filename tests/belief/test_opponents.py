@@ -30,7 +30,7 @@ def recorded_plays() -> list[tuple[Observation, jax.Array]]:
     """Observations before plays of the opponent, and the actions."""
     record = play_games(seed=3, num_games=300, num_steps=25, rules=FORFEITING)
     happened, mover = record.happened, record.states.current_player[:-1]
-    found = np.argwhere((happened >= 0) & (happened < cards.DRAW) & (mover == 1))[::97]
+    found = np.argwhere((happened >= 0) & (happened < cards.DRAW) & (mover == 1))[::41]
     assert len(found) >= 8
     return [(record.view(0, t, lane), jnp.int32(happened[t, lane])) for t, lane in found[:8].tolist()]
 
@@ -60,7 +60,7 @@ def test_packed_path_equals_the_protocol(model) -> None:
             fast, slow = compare(play, before)
             np.testing.assert_allclose(fast, slow, rtol=1e-5, atol=1e-6)
             possible += int(np.isfinite(fast).sum())
-    assert possible > 300
+    assert possible > 100
 
 
 @pytest.mark.parametrize("model", [m for m in MODELS if m is not consistent_opponent])

@@ -298,18 +298,18 @@ def assert_begun_anew(belief: Belief, info: Info, seen: Observation) -> None:
     assert all(check(belief, seen).values())
 
 
-def test_one_play_too_many_begins_anew() -> None:
-    """The belief restarts at the fourth play, and not before; then it is as good as one from the position."""
+def test_the_last_play_that_fits_begins_anew() -> None:
+    """The belief restarts at the play that fills its capacity, and not before, with the evidence still right; then it is as good as one from the position."""
     record, happened = games(THIN), games(THIN).happened
     plays = ((happened >= 0) & (happened < cards.DRAW) & (record.states.current_player[:-1] == 1)).cumsum(0)
     lane = int(np.flatnonzero(plays[-1] > SMALL["max_plays"])[0])
     views, happened = thin_lane(0, lane)
-    first = int((plays[:, lane] > SMALL["max_plays"]).argmax())
+    first = int((plays[:, lane] >= SMALL["max_plays"]).argmax())
     belief = start(views[0], jax.random.key(lane))
     for t in range(first):
         belief, info = update(belief, views[t], happened[t], views[t + 1], jax.random.fold_in(jax.random.key(lane), t))
         assert not info.restarted
-    assert int(belief.ledger.num_plays) == SMALL["max_plays"]
+    assert int(belief.ledger.num_plays) == SMALL["max_plays"] - 1
     belief, info = update(belief, views[first], happened[first], views[first + 1], jax.random.key(lane))
     assert_begun_anew(belief, info, views[first + 1])
 

@@ -20,6 +20,8 @@ from unojax.policies import uniform
 from unojax.record import play_game
 from unojax.rules import Rules, small_deck
 
+pytestmark = pytest.mark.slow  # compiles a dozen programs to run for a second
+
 RULES = Rules(deck=small_deck(colors=2, ranks=(1, 2, 10, 12), wilds=1), hand_size=4)
 NUM_PARTICLES = 256
 

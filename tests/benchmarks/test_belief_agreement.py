@@ -10,6 +10,8 @@ import pytest
 from benchmarks import belief_agreement
 from benchmarks.belief_agreement import SETTINGS, SITUATIONS, Errors
 
+pytestmark = pytest.mark.slow  # compiles a dozen programs to run for a second
+
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict:
