@@ -299,7 +299,7 @@ def assert_begun_anew(belief: Belief, info: Info, seen: Observation) -> None:
 
 
 def test_the_last_play_that_fits_begins_anew() -> None:
-    """The belief restarts at the play that fills its capacity, and not before, with the evidence still right; then it is as good as one from the position."""
+    """The belief restarts at the play that fills its capacity, and not before; then it is as good as one from the position."""
     record, happened = games(THIN), games(THIN).happened
     plays = ((happened >= 0) & (happened < cards.DRAW) & (record.states.current_player[:-1] == 1)).cumsum(0)
     lane = int(np.flatnonzero(plays[-1] > SMALL["max_plays"])[0])

@@ -108,7 +108,8 @@ def belief_init(
         key: threefry2x32 (the default kind); consumed.
         num_particles: N, static.
         rules: static.
-        max_slots, max_plays: static capacity; a game that outgrows it restarts the belief (`Info.restarted`).
+        max_slots, max_plays: static capacity, the former rounded up to a multiple of four; a game that outgrows one of them
+            restarts the belief (`Info.restarted`).
         prior: "uniform" or, for an observation right after a deal with `start_card="non_wild"`, "deal". See `exact.exact_init`.
 
     Raises:
