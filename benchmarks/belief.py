@@ -207,7 +207,7 @@ def report(results: dict[str, Any], console: Console) -> None:
 
 def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
     """Run the comparison, print it, and return it."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.belief", description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.belief", description=__doc__.splitlines()[0])  # type: ignore[union-attr] the module has a docstring
     parser.add_argument("--games", type=int, default=2000, help="games on the full deck against each opponent")
     parser.add_argument("--small-games", type=int, help="games on the small deck (default: a tenth of --games)")
     parser.add_argument("--opponents", nargs="+", default=["uniform", "scarcest-color", "actions-last"], help="policies")

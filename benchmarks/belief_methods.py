@@ -59,7 +59,7 @@ class Method:
     num_particles: int = 0
 
 
-_ALWAYS_WELL: Final = Health(np.float32(1.0), np.float32(1.0), np.bool_(False), np.bool_(False))  # type: ignore[arg-type]
+_ALWAYS_WELL: Final = Health(np.float32(1.0), np.float32(1.0), np.bool_(False), np.bool_(False))  # type: ignore[arg-type] NumPy scalars
 
 
 @cache
@@ -267,7 +267,7 @@ def follow_exact(games: Games, *, seat: int, opponent: OpponentModel, rules: Rul
             np.add.at(bins[g], number[unseen], np.stack([unseen, probs[:, 1:].sum(1), holds], 1)[unseen])
     ones, nowhere = np.ones((num_games, num_steps)), np.zeros((num_games, num_steps), bool)
     cost = Cost(0.0, 1e6 * seconds / max(int(games.num_updates.sum()), 1))
-    return Followed(log_score, Health(ones, ones, nowhere, nowhere), bins), cost  # type: ignore[arg-type]
+    return Followed(log_score, Health(ones, ones, nowhere, nowhere), bins), cost  # type: ignore[arg-type] NumPy arrays
 
 
 _PAIRS: Final = (slice(None, -1), slice(1, None))

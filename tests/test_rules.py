@@ -28,7 +28,7 @@ def test_rules_are_frozen_hashable_and_equal_by_value():
     an_array: Any = np.array(cards.COPIES)
     assert hash(Rules(deck=an_array)) == hash(Rules())
     with pytest.raises(AttributeError):
-        Rules().hand_size = 5  # type: ignore[misc]
+        Rules().hand_size = 5  # type: ignore[misc] that it is frozen is the test
 
 
 BAD = {

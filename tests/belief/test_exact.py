@@ -265,7 +265,7 @@ def test_bad_input() -> None:
     with pytest.raises(ValueError, match="unbatched"):
         exact_init(jax.tree.map(lambda x: x[0], record.observations[0]), rules=FORFEITING)
     with pytest.raises(ValueError, match="prior must be one of"):
-        exact_init(before, rules=FORFEITING, prior="flat")  # type: ignore[arg-type]
+        exact_init(before, rules=FORFEITING, prior="flat")  # type: ignore[arg-type] the bad value is the test
     with pytest.raises(ValueError, match="does not lead from"):
         exact_update(belief, before, (action + 1) % 61, after, rules=FORFEITING)
     with pytest.raises(ValueError, match="does not show the position"):

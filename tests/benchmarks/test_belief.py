@@ -48,7 +48,7 @@ def test_clustered_mean() -> None:
 
 def test_margin_is_paired_by_game() -> None:
     """Games differ widely, the beliefs by exactly one nat per update: the error of the margin is zero."""
-    games = Games(None, np.array([2, 1, 2]))  # type: ignore[arg-type]
+    games = Games(None, np.array([2, 1, 2]))  # type: ignore[arg-type] states are not looked at
     ours, other = followed([[-1.0, -1.0], [-50.0, 0.0], [-7.0, -9.0]]), followed([[-2.0, -2.0], [-51.0, 0.0]])
     assert belief.margin(ours, other, games) == pytest.approx({"mean": 1.0, "standard_error": 0.0})
 
@@ -182,7 +182,7 @@ def test_port_keeps_all_cards(step) -> None:
     """Over whole games the port stays among possible hands: right counts, cards of hand and deck unseen, labels in step."""
     views, beliefs = step
     rng = np.random.default_rng(1)
-    follow_view = lambda g, t: jax.tree.map(lambda x: x[g, t], views)  # noqa: E731
+    follow_view = lambda g, t: jax.tree.map(lambda x: x[g, t], views)  # noqa: E731 one line, used beside its like
     infer = jax.jit(infer_action)
     updates = 0
     for game in range(4):
