@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table as TextTable
 
 from benchmarks import timing
-from unojax import bits, table
+from unojax import bits, static, table
 from unojax.policies import uniform
 from unojax.random_bits import key_words, threefry
 from unojax.rules import Rules
@@ -49,7 +49,7 @@ _NUM_RECORDED: Final = 8
 _CALLS: Final = 2
 _WARM_UP_CALLS: Final = 2
 _RULES: Final = Rules()
-_POLICIES: Final = (uniform, uniform)
+_POLICIES: Final = (uniform,)
 
 
 class Engine(NamedTuple):
@@ -80,13 +80,14 @@ def warm_engine(batch_size: int) -> Engine:
         next_index,
         seed,
         limits,
-        policies=_POLICIES,
+        [],
+        policies=static.split(_POLICIES)[1],
         rules=_RULES,
         truncates=False,
         backend=jax.default_backend(),
     )
     for _ in range(_WARM_UP_CALLS):
-        lanes, next_index, _ = program(lanes, next_index, seed, limits)
+        lanes, next_index, _ = program(lanes, next_index, seed, limits, [])
     return Engine(program, compile_seconds, lanes, next_index, seed, limits)
 
 
@@ -117,7 +118,7 @@ def measure_device(batch_size: int, *, repeats: int) -> dict[str, Any]:
 def _play_on(engine: Engine) -> tuple[Lanes, list[Array]]:
     lanes, next_index, finished = jax.tree.map(jnp.copy, engine.lanes), engine.next_index, []
     for _ in range(_CALLS):
-        lanes, next_index, results = engine.program(lanes, next_index, engine.seed, engine.limits)
+        lanes, next_index, results = engine.program(lanes, next_index, engine.seed, engine.limits, [])
         finished.append(_finished_steps(results))
     return lanes, finished
 

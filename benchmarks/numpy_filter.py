@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from jax.typing import ArrayLike
 
-from unojax import bits, cards, table
+from unojax import bits, cards
 from unojax.belief.particles import Belief
 from unojax.observation import Observation
 from unojax.rules import Rules
@@ -254,7 +254,7 @@ def _draw(b: NumpyBelief, number: int, rng: np.random.Generator) -> NumpyBelief:
 def _reshuffle_if_any(b: NumpyBelief, before: Observation, after: Observation, rules: Rules) -> NumpyBelief:
     if after.pile.sum() >= before.pile.sum():
         return b
-    everything = np.array(table.all_cards(rules), np.uint32)[:, None]
+    everything = np.array(bits.all_cards(rules.deck), np.uint32)[:, None]
     back = everything & ~(b.hand | b.deck | b.own)
     _remove_one(back, int(before.color), int(before.top_rank))
     return replace(b, deck=b.deck | back, recycled=b.recycled | back, num_reshuffles=b.num_reshuffles + 1)

@@ -8,7 +8,6 @@ import os
 import platform
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ import jax
 import numpy as np
 from rich.console import Console
 
+from unojax.files import write_whole
 from unojax.rules import RULES_VERSION
 
 REPOSITORY: Final = Path(__file__).resolve().parent.parent
@@ -112,15 +112,7 @@ def write_json(path: str | os.PathLike[str], content: Any) -> None:
     """Write a JSON file as a whole: a reader sees the old file or the new one, never a part."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(content, indent=1, allow_nan=False) + "\n"
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    write_whole(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
 
 
 def parse_batch_sizes(text: str) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ exact; `vmap` is never needed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import chex
@@ -76,6 +77,11 @@ def static_words(onehot: np.ndarray) -> tuple[np.uint32, np.uint32, np.uint32, n
     """`pack` on the host, for constants: `bool[108]` to four NumPy scalars."""
     words = np.where(onehot.reshape(cards.NUM_COLORS, -1), _SLOT_BITS, np.uint32(0)).sum(-1, dtype=np.uint32)
     return words[0], words[1], words[2], words[3]
+
+
+def all_cards(composition: Sequence[int]) -> tuple[np.uint32, np.uint32, np.uint32, np.uint32]:
+    """The packed set of all cards of a game with so many copies of the 54 types, constants."""
+    return static_words(np.asarray(composition)[cards.TYPE_OF_SLOT] > cards.COPY_OF_SLOT)
 
 
 def empty(like: Array) -> Words:

@@ -1,13 +1,17 @@
 """Policies: how a player chooses among the legal actions.
 
-A policy is any callable `policy(key, observation, legal_mask) -> action`, unbatched and jit-able. This module has the ones that
-a person would name. Each is a `RulePolicy`: a short list of preferences applied one after the other to the set of legal plays,
-and a uniform choice among what is left. A preference works on packed options (`unojax.bits`), so the same few bit operations
-serve the protocol above, the action probabilities that an opponent model needs, and the simulation kernel.
+A policy is any callable `policy(key, observation, legal_mask) -> action`, unbatched and jit-able. A `PackedPolicy` is one that
+narrows the legal plays down to its favourites with a few bit operations on packed options (`unojax.bits`), and chooses uniformly
+among them. The same operations serve the protocol above, the action probabilities that an opponent model needs, and the kernels
+of simulation and search.
+
+This module has the policies that a person would name. Each is a `RulePolicy`: a short list of preferences applied one after the
+other. `unojax.scoring` has those that add up points.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
@@ -16,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.typing import ArrayLike
 
 from unojax import bits, cards, game
 from unojax.bits import Words
@@ -30,41 +35,51 @@ class Policy(Protocol):
         ...
 
 
+def distinct(policies: tuple[Policy, Policy]) -> tuple[Policy, ...]:
+    """The policies of two players, as one if both follow the same, so that it is asked once."""
+    return policies[:1] if policies[0] is policies[1] else policies
+
+
 class View(NamedTuple):
-    """What preferences look at, in packed form.
+    """What a packed policy looks at. Which copy of a type lies where means nothing: count cards and never look for one.
 
     Attributes:
-        hand: the player's own cards. Preferences count them and never ask which copy of a type is held.
+        hand: the player's own cards.
         opponent_count: uint32[...] cards in the opponent's hand.
+        pile: the cards played.
+        color: uint32[...] active colour 0..3.
+        everything: all cards of the game, constants.
     """
 
     hand: Words
     opponent_count: Array
+    pile: Words
+    color: Array
+    everything: tuple[np.uint32, np.uint32, np.uint32, np.uint32]
+
+    def count_unseen(self, word: int, mask: ArrayLike) -> Array:
+        """int32[...]: cards of one word that the player has not seen, opponent's hand and deck together.
+
+        Args:
+            word: index 0..3.
+            mask: uint32[...] bits of the word that count; with any copy of a type all copies in that word.
+        """
+        everything, hand, pile = (
+            lax.population_count(jnp.asarray(words[word] & mask)).astype(jnp.int32)
+            for words in (self.everything, self.hand, self.pile)
+        )
+        return everything - hand - pile
 
 
-Preference = Callable[[View, Words], Words]
-"""Narrows a set of legal options to a subset of it, not empty unless the set is."""
-
-
-@dataclass(frozen=True)
-class RulePolicy:
-    """A uniform choice among the legal plays that survive a list of preferences.
-
-    Attributes:
-        name: how the policy is called on the command line.
-        summary: what it does, in a few words.
-        preferences: applied in order.
-    """
+class PackedPolicy(ABC):
+    """A policy that narrows down the legal plays and chooses uniformly among what is left."""
 
     name: str
     summary: str
-    preferences: tuple[Preference, ...] = ()
 
+    @abstractmethod
     def narrow(self, view: View, legal: Words) -> Words:
-        """The options that the policy chooses from, uniformly."""
-        for preference in self.preferences:
-            legal = preference(view, legal)
-        return legal
+        """The options that the policy chooses from: a subset of `legal`, not empty unless that is. Elementwise over any shape."""
 
     def __call__(self, key: Array, observation: Observation, legal_mask: Array) -> Array:
         """An action, int32[]: DRAW if no play is legal."""
@@ -81,8 +96,39 @@ class RulePolicy:
         return chosen / chosen.sum()
 
     def _narrow_mask(self, observation: Observation, legal_mask: Array) -> Words:
-        view = View(bits.pack(observation.hand), observation.opponent_count.astype(jnp.uint32))
+        view = View(
+            hand=bits.pack(observation.hand),
+            opponent_count=observation.opponent_count.astype(jnp.uint32),
+            pile=bits.pack(observation.pile),
+            color=observation.color.astype(jnp.uint32),
+            everything=bits.all_cards(observation.composition),
+        )
         return self.narrow(view, game.mask_to_options(legal_mask))
+
+
+Preference = Callable[[View, Words], Words]
+"""Narrows a set of legal options to a subset of it, not empty unless the set is."""
+
+
+@dataclass(frozen=True)
+class RulePolicy(PackedPolicy):
+    """The legal plays that survive a list of preferences.
+
+    Attributes:
+        name: how the policy is called on the command line.
+        summary: what it does, in a few words.
+        preferences: applied in order.
+    """
+
+    name: str
+    summary: str
+    preferences: tuple[Preference, ...] = ()
+
+    def narrow(self, view: View, legal: Words) -> Words:
+        """See `PackedPolicy`."""
+        for preference in self.preferences:
+            legal = preference(view, legal)
+        return legal
 
 
 def prefer(legal: Words, favoured: Words) -> Words:

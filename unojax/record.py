@@ -11,7 +11,7 @@ from jax import Array, lax
 from unojax import game
 from unojax.game import State
 from unojax.observation import observe
-from unojax.policies import Policy, uniform
+from unojax.policies import Policy, distinct, uniform
 from unojax.rules import Rules
 
 
@@ -50,7 +50,7 @@ def play_game(
         key_policy, key_draw = jax.random.split(key)
         observation = observe(state, state.current_player, rules=rules)
         legal = game.legal_mask(state, rules=rules)
-        actions = [policy(key_policy, observation, legal) for policy in dict.fromkeys(policies)]
+        actions = [policy(key_policy, observation, legal) for policy in distinct(policies)]
         action = jnp.where(state.current_player == 0, actions[0], actions[-1]).astype(jnp.int32)
         after = game.step(state, action, key_draw, rules=rules)
         return after, (after, jnp.where(state.is_over, game.NO_ACTION, action))

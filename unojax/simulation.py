@@ -18,12 +18,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from unojax import bits, cards, game, table
+from unojax import bits, cards, game, static, table
 from unojax.bits import Words
 from unojax.observation import observe
-from unojax.policies import Policy, RulePolicy, View, uniform
+from unojax.policies import PackedPolicy, Policy, View, distinct, uniform
 from unojax.random_bits import key_words, threefry
 from unojax.rules import Rules, check_max_steps, is_int
+from unojax.static import Skeleton
 from unojax.table import Node, Picked, Table
 
 NO_GAME: Final = np.uint32(0xFFFF_FFFF)
@@ -127,7 +128,8 @@ def simulate(
     Args:
         key: a threefry2x32 key (the default kind); game i uses the random stream (key, i).
         num_games: 1 .. 2^31.
-        policies: any two policies; `RulePolicy` runs packed, any other is called through the protocol with one-hot observations.
+        policies: any two policies; a `PackedPolicy` runs packed, any other is called through the protocol, with one-hot
+            observations.
         rules: static.
         batch_size: games in progress at a time; the device's default if None.
         max_steps: truncate games after that many steps, instead of `rules.max_steps`.
@@ -206,9 +208,10 @@ def stream(
         raise ValueError(f"batch_size must be None or an integer of at least 1, got {batch_size!r}")
     check_max_steps(max_steps)
     max_steps = rules.max_steps if max_steps is None else max_steps
+    numbers, skeleton = static.split(distinct(policies))
     run = partial(
         advance_lanes,
-        policies=tuple(policies),
+        policies=skeleton,
         rules=rules,
         truncates=max_steps is not None,
         backend=jax.default_backend(),
@@ -218,7 +221,7 @@ def stream(
     lanes, next_index = start_lanes(batch_size, limits, policies, rules)
     num_done = 0
     while num_done < num_games:
-        lanes, next_index, results = run(lanes, next_index, seed, limits)
+        lanes, next_index, results = run(lanes, next_index, seed, limits, numbers)
         finished = _to_host(results, policies)
         num_done += len(finished.index)
         yield finished
@@ -247,7 +250,7 @@ class Limits(NamedTuple):
     max_steps: Array
 
 
-def start_lanes(batch_size: int, limits: Limits, policies: Policies, rules: Rules) -> tuple[Lanes, Array]:
+def start_lanes(batch_size: int, limits: Limits, policies: tuple[Policy, ...], rules: Rules) -> tuple[Lanes, Array]:
     """Lanes at the beginning of games 0..batch_size-1, and the index of the next game."""
     index = jnp.arange(batch_size, dtype=jnp.uint32)
     zero = jnp.zeros_like(index)
@@ -271,16 +274,18 @@ def advance_lanes(
     next_index: Array,
     seed: tuple[Array, Array],
     limits: Limits,
+    numbers: list[Array],
     *,
-    policies: Policies,
+    policies: Skeleton,
     rules: Rules,
     truncates: bool,
     backend: str,
 ) -> tuple[Lanes, Array, Results]:
     """The device program: all lanes `NODES_PER_BLOCK * BLOCKS_PER_CALL` nodes further, and the games that finished
-    (uint32[blocks, B])."""
+    (uint32[blocks, B]). `numbers` and `policies` are the `static.split` of one policy for each player, or of one for both."""
 
-    decide = partial(choose_moves, seed=seed, limits=limits, policies=policies, rules=rules, truncates=truncates)
+    both = static.join(numbers, policies)
+    decide = partial(choose_moves, seed=seed, limits=limits, policies=both, rules=rules, truncates=truncates)
 
     def one_node(_: Any, carry: tuple[Lanes, Array]) -> tuple[Lanes, Array]:
         # What the loop hands on is decided but not carried out: a move is one word, so the compiler, which builds each array
@@ -300,13 +305,13 @@ def advance_lanes(
 
 
 def choose_moves(
-    lanes: Lanes, seed: tuple[Array, Array], limits: Limits, policies: Policies, rules: Rules, truncates: bool
+    lanes: Lanes, seed: tuple[Array, Array], limits: Limits, policies: tuple[Policy, ...], rules: Rules, truncates: bool
 ) -> Array:
     """What happens at each lane's node, as a move (see `unojax.table`) for `carry_out`."""
     word, coins = threefry(seed, (lanes.game_index, lanes.node))
     node = table.find_node(lanes.table, rules)
     if _all_packed(policies):
-        options = bits.where(node.is_decision, _narrow(policies, node), node.deck)
+        options = bits.where(node.is_decision, _narrow(policies, lanes.table, node, rules), node.deck)
         pick, is_illegal = Picked(*bits.choose(options, word)), None
     else:
         played, is_legal = _ask(policies, lanes, node, (word, coins), rules)
@@ -343,17 +348,25 @@ def carry_out(lanes: Lanes, move: Array) -> Lanes:
     )
 
 
-def _all_packed(policies: Policies) -> bool:
-    return all(isinstance(policy, RulePolicy) for policy in policies)
+def _all_packed(policies: tuple[Policy, ...]) -> bool:
+    return all(isinstance(policy, PackedPolicy) for policy in policies)
 
 
-def _narrow(policies: Policies, node: Node) -> Words:
-    view = View(node.hand, node.opponent_count)
-    options = [policy.narrow(view, node.legal) for policy in dict.fromkeys(policies) if isinstance(policy, RulePolicy)]
+def _narrow(policies: tuple[Policy, ...], tables: Table, node: Node, rules: Rules) -> Words:
+    view = View(
+        hand=node.hand,
+        opponent_count=node.opponent_count,
+        pile=tables.cards_of(table.PILE, rules),
+        color=node.meta.color,
+        everything=bits.all_cards(rules.deck),
+    )
+    options = [policy.narrow(view, node.legal) for policy in policies if isinstance(policy, PackedPolicy)]
     return bits.where(node.meta.player == 0, options[0], options[-1])
 
 
-def _ask(policies: Policies, lanes: Lanes, node: Node, words: tuple[Array, Array], rules: Rules) -> tuple[Picked, Array]:
+def _ask(
+    policies: tuple[Policy, ...], lanes: Lanes, node: Node, words: tuple[Array, Array], rules: Rules
+) -> tuple[Picked, Array]:
     """Call the policies through their protocol, and check their answers."""
     last_action = lanes.last_action
     assert last_action is not None, "kept for policies like these"
@@ -371,7 +384,7 @@ def _ask(policies: Policies, lanes: Lanes, node: Node, words: tuple[Array, Array
         observation = observe(state, state.current_player, rules=rules)
         legal = game.legal_mask(state, rules=rules)
         key = jax.random.wrap_key_data(jnp.stack(words), impl="threefry2x32")
-        actions = [jnp.asarray(policy(key, observation, legal), jnp.int32) for policy in dict.fromkeys(policies)]
+        actions = [jnp.asarray(policy(key, observation, legal), jnp.int32) for policy in policies]
         return jnp.where(state.current_player == 0, actions[0], actions[-1])
 
     action = jax.vmap(ask_one)(lanes.table, last_action, words)

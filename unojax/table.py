@@ -167,15 +167,9 @@ def new_table(like: Array, rules: Rules) -> Table:
     return Table(bits.empty(like), bits.empty(like), meta.pack())
 
 
-def all_cards(rules: Rules) -> tuple[np.uint32, np.uint32, np.uint32, np.uint32]:
-    """The packed set of all cards of the game, a constant."""
-    return bits.static_words(np.asarray(rules.deck)[cards.TYPE_OF_SLOT] > cards.COPY_OF_SLOT)
-
-
 def deck(table: Table, rules: Rules) -> Words:
     """The cards left to draw: those without an owner."""
-    w0, w1, w2, w3 = (full & ~(low | high) for full, low, high in zip(all_cards(rules), table.low, table.high, strict=True))
-    return w0, w1, w2, w3
+    return bits.map_words(lambda full, low, high: full & ~(low | high), bits.all_cards(rules.deck), table.low, table.high)
 
 
 def find_node(table: Table, rules: Rules) -> Node:

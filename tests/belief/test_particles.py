@@ -17,7 +17,7 @@ from scipy import stats
 from tests.belief.oracle import FORFEITING, PASSING, THIN, Record, play_games
 from tests.belief.test_exact import choosy_opponent, events
 from tests.helpers import ERROR_PROBABILITY, assert_trees_equal
-from unojax import bits, cards, game, table
+from unojax import bits, cards, game
 from unojax.belief import Belief, Info, belief_init, belief_update, consistent_opponent, moves, uniform_opponent
 from unojax.belief.exact import exact_init, exact_update
 from unojax.belief.history import Prior
@@ -70,7 +70,7 @@ def invariants(belief: Belief, seen: Observation, opponent: OpponentModel, rules
     def union(*sets: bits.Words) -> bits.Words:
         return bits.map_words(lambda *words: jnp.bitwise_or.reduce(jnp.stack(words)), *sets)
 
-    everything = as_words(jnp.asarray(table.all_cards(rules)))
+    everything = as_words(jnp.asarray(bits.all_cards(rules.deck)))
     outside = union(cloud.hand, cloud.deck, cloud.own)
     pile = bits.map_words(lambda a, o: a & ~o, everything, outside)
     filled = jnp.arange(cloud.labels.shape[0])[:, None] < book.num_slots

@@ -328,7 +328,13 @@ def play_log_prob(hand: Words, play: Plays, opponent: OpponentModel, like: Obser
     if isinstance(opponent, PackedOpponent):
         option = bits.rank_bit(action % cards.NUM_RANKS)
         played = Picked(action // cards.NUM_RANKS, lax.population_count(option - np.uint32(1)))
-        view = View(hand, play.observer_count.astype(jnp.uint32))
+        view = View(
+            hand=hand,
+            opponent_count=play.observer_count.astype(jnp.uint32),
+            pile=as_words(play.pile),
+            color=color,
+            everything=bits.all_cards(like.composition),
+        )
         return opponent.log_likelihood(view, bits.playable(hand, color, rank), played)
 
     them = (1 - like.player).astype(like.player.dtype)

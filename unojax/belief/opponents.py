@@ -16,7 +16,7 @@ from jax import Array, lax
 from unojax import bits
 from unojax.bits import Words
 from unojax.observation import Observation
-from unojax.policies import RulePolicy, View, uniform
+from unojax.policies import PackedPolicy, View, uniform
 from unojax.table import Picked
 
 
@@ -51,14 +51,14 @@ class PolicyOpponent:
     """An opponent that follows a policy, except that with probability `tremble` it plays uniformly.
 
     Attributes:
-        policy: a rule policy.
+        policy: chooses uniformly among the plays that it favours.
         tremble: in [0, 1]. A little of it keeps every legal action possible, so that a wrong model cannot rule out the truth.
 
     Raises:
         ValueError: `tremble` is not in [0, 1].
     """
 
-    policy: RulePolicy
+    policy: PackedPolicy
     tremble: float = 0.0
 
     def __post_init__(self) -> None:

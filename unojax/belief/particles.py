@@ -22,7 +22,7 @@ from jax import Array, lax
 from jax.custom_batching import custom_vmap
 from jax.scipy.special import gammaln
 
-from unojax import bits, cards, table
+from unojax import bits, cards
 from unojax.belief import history, ledger, moves, resample
 from unojax.belief.history import Prior
 from unojax.belief.ledger import Ledger, as_words
@@ -365,7 +365,7 @@ def _observer_draws(key: Array, now: _Weighted, before: Observation, after: Obse
 
 def _reshuffle_if_any(now: _Weighted, before: Observation, after: Observation, rules: Rules) -> _Weighted:
     def shuffle() -> _Weighted:
-        full = jnp.asarray(table.all_cards(rules))
+        full = jnp.asarray(bits.all_cards(rules.deck))
         color, rank = before.color.astype(jnp.uint32), before.top_rank.astype(jnp.uint32)
         book = dataclasses.replace(now.book, num_reshuffles=now.book.num_reshuffles + 1)
         return now._replace(cloud=moves.reshuffle(now.cloud, as_words(full), color, rank), book=book)

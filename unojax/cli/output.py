@@ -18,6 +18,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 
 import unojax
+from unojax.files import is_special, write_whole
 from unojax.rules import RULES_VERSION, Rules
 
 STDOUT: Final = "-"
@@ -75,14 +76,9 @@ def check_json_target(target: str | None) -> None:
     path = Path(target)
     if path.is_dir():
         raise ValueError(f"--json: {target!r} is a folder; give a file name, or - for stdout")
-    if _is_special(path):
-        return
-    temporary = _temporary(path)
-    try:
-        temporary.touch(exist_ok=True)
-        temporary.unlink()
-    except OSError as error:
-        raise ValueError(f"--json: can't write {target!r}: {error.strerror}") from None
+    if not is_special(path) and not os.access(path.resolve().parent, os.W_OK | os.X_OK):
+        what = "no permission" if path.resolve().parent.is_dir() else "there is no such folder"
+        raise ValueError(f"--json: can't write {target!r}: {what}")
 
 
 def write_json(target: str, data: dict[str, Any]) -> None:
@@ -95,30 +91,10 @@ def write_json(target: str, data: dict[str, Any]) -> None:
     if target == STDOUT:
         sys.stdout.write(text)
         return
-    path = Path(target)
     try:
-        if _is_special(path):
-            path.write_text(text)
-            return
-        temporary = _temporary(path)
-        try:
-            temporary.write_text(text)
-            # A link stays one: what it points to is replaced.
-            temporary.replace(path.resolve())
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_whole(target, text)
     except OSError as error:
         raise ValueError(f"--json: can't write {target!r}: {error.strerror}") from None
-
-
-def _is_special(path: Path) -> bool:
-    """A device or a pipe (/dev/null, /dev/fd/3), which must be written to and not replaced."""
-    return path.exists() and not path.is_file()
-
-
-def _temporary(path: Path) -> Path:
-    real = path.resolve()
-    return real.with_name(f".{real.name}.{os.getpid()}.tmp")
 
 
 def machine() -> dict[str, Any]:

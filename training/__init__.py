@@ -1,0 +1,1 @@
+"""Programs that fit the numbers of policies and networks."""

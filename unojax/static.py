@@ -1,0 +1,50 @@
+"""Numbers apart from structure: what `jit` traces, and what it compiles for.
+
+A policy may carry numbers (the weights of a linear policy, the parameters of a network). Compiled in as constants, each new set
+of numbers would compile anew; passed as arguments, one program serves them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+_NUMBERS = (jax.Array, np.ndarray, np.generic, float)
+
+
+class Skeleton(NamedTuple):
+    """A pytree without its numbers; hashable.
+
+    Attributes:
+        treedef: the structure.
+        leaves: the leaves that are not numbers, None in place of each that is.
+    """
+
+    treedef: Any
+    leaves: tuple[Hashable, ...]
+
+
+def split(tree: Any) -> tuple[list[Array], Skeleton]:
+    """The numbers of a pytree as arrays, and all the rest.
+
+    Raises:
+        TypeError: a leaf is neither a number nor hashable.
+    """
+    leaves, treedef = jax.tree.flatten(tree)
+    is_number = [isinstance(leaf, _NUMBERS) for leaf in leaves]
+    numbers = [jnp.asarray(leaf) for leaf, here in zip(leaves, is_number, strict=True) if here]
+    skeleton = Skeleton(treedef, tuple(None if here else leaf for leaf, here in zip(leaves, is_number, strict=True)))
+    hash(skeleton)
+    return numbers, skeleton
+
+
+def join(numbers: list[Array], skeleton: Skeleton) -> Any:
+    """The pytree that `split` took apart."""
+    rest = iter(numbers)
+    leaves = [next(rest) if leaf is None else leaf for leaf in skeleton.leaves]
+    return jax.tree.unflatten(skeleton.treedef, leaves)
