@@ -85,6 +85,16 @@ class State:
         """bool[]: terminated or truncated."""
         return self.terminated | self.truncated
 
+    def _repr_svg_(self) -> str | None:
+        from unojax.viz.notebook import repr_svg
+
+        return repr_svg(self)
+
+    def _repr_html_(self) -> str | None:
+        from unojax.viz.notebook import repr_html
+
+        return repr_html(self)
+
 
 def init(key: Array, *, rules: Rules = Rules()) -> State:
     """Deal a new game.

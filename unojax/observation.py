@@ -74,6 +74,16 @@ class Observation:
         """bool[61]: the observer's legal actions; meaningful on the observer's turn in an unfinished game."""
         return game.hand_legal_mask(self.hand, self.color, self.top_rank, self.penalty)
 
+    def _repr_svg_(self) -> str | None:
+        from unojax.viz.notebook import repr_svg
+
+        return repr_svg(self)
+
+    def _repr_html_(self) -> str | None:
+        from unojax.viz.notebook import repr_html
+
+        return repr_html(self)
+
 
 def check_rules(observation: Observation, rules: Rules) -> None:
     """Check that an observation is of a game with the deck of `rules`; decks are static, so this works while tracing too.

@@ -1,0 +1,222 @@
+"""A belief over the opponent's hand as a heat map of the 54 card types."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Final
+
+import jax
+import numpy as np
+from jax.typing import ArrayLike
+
+from unojax import cards
+from unojax.belief.summary import prob_holds
+from unojax.viz.card import card_words
+from unojax.viz.svg import Picture, at, document, element, finish, mark, text
+from unojax.viz.theme import COLOR_PAINTS, Theme, ThemeName, get_theme
+
+_WIDTH: Final = 700.0
+MAP_HEIGHT: Final = 300.0
+_CELL: Final = 43.0
+_LEFT: Final = 48.0
+_TOP: Final = 72.0
+_WILD_LEFT: Final = _LEFT + 13 * _CELL + 12
+_TOLERANCE: Final = 1e-4
+"""Rounding in a float32 sum of weights may carry a probability so far out of [0, 1]."""
+
+
+def belief_svg(
+    belief: Any,
+    *,
+    truth: ArrayLike | None = None,
+    title: str = "Probability that the opponent holds the card, in %",
+    theme: ThemeName = "light",
+    width: float = _WIDTH,
+    path: str | os.PathLike[str] | None = None,
+) -> Picture:
+    """Draw how likely the opponent is to hold at least one card of each type.
+
+    Each cell is a group with the card's name and the probability (`data-card="R5" data-prob="0.123"`).
+
+    Args:
+        belief: probabilities, float[54]; or a belief of `unojax.belief`, particle, exact or closed-form.
+        truth: the opponent's hand, bool[108] canonical one-hot or int[54] counts: its cards are outlined. None: not shown.
+        title: above the map.
+        theme: "light" or "dark".
+        width: in pixels.
+        path: a file to write as well.
+
+    Raises:
+        ValueError: an argument is of another shape or out of its range.
+        OSError: the file can't be written.
+    """
+    paints = get_theme(theme)
+    probs = read_probs(belief)
+    counts = None if truth is None else _read_truth(truth)
+    if not width > 0:
+        raise ValueError(f"width must be positive, got {width!r}")
+    content = heat_map(probs, counts, title, paints)
+    name = f"{title}: " + _likeliest(probs)
+    return finish(document(content, width=_WIDTH, height=MAP_HEIGHT, title=name, theme=paints, shown_width=width), path)
+
+
+def read_probs(belief: Any) -> np.ndarray:
+    """float64[54] in [0, 1] from what `belief_svg` takes.
+
+    Raises:
+        ValueError: it is not that.
+    """
+    if hasattr(belief, "packed") and hasattr(belief, "log_weights"):
+        if np.ndim(belief.log_weights) != 1:
+            raise ValueError(f"belief must be a single one, got log_weights of shape {np.shape(belief.log_weights)}")
+        belief = prob_holds(belief)
+    elif hasattr(belief, "prob_holds"):
+        belief = belief.prob_holds
+    try:
+        probs = np.asarray(jax.device_get(belief), np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"belief must be float[{cards.NUM_TYPES}] or a belief of unojax.belief, got {belief!r}") from error
+    if probs.shape != (cards.NUM_TYPES,):
+        raise ValueError(f"belief must be float[{cards.NUM_TYPES}] or a belief of unojax.belief, got shape {probs.shape}")
+    if not ((probs >= -_TOLERANCE) & (probs <= 1 + _TOLERANCE)).all():
+        raise ValueError(f"belief must hold probabilities in [0, 1], got values from {probs.min()} to {probs.max()}")
+    return np.clip(probs, 0.0, 1.0)
+
+
+def _read_truth(truth: ArrayLike) -> np.ndarray:
+    """int[54] copies from a one-hot or counts."""
+    array = np.asarray(truth)
+    if array.shape == (cards.NUM_CARDS,) and array.dtype == bool:
+        return np.bincount(cards.TYPE_OF_SLOT[array], minlength=cards.NUM_TYPES)
+    if array.shape != (cards.NUM_TYPES,) or array.dtype.kind not in "iu":
+        raise ValueError(
+            f"truth must be a hand, bool[{cards.NUM_CARDS}] or int[{cards.NUM_TYPES}], got {array.dtype}{list(array.shape)}"
+        )
+    if ((array < 0) | (array > cards.COPIES)).any():
+        raise ValueError(
+            f"truth must hold 0 to {cards.COPIES.max()} copies of each type, no more than the full deck; got {array.tolist()}"
+        )
+    return array
+
+
+def heat_map(probs: np.ndarray, truth: np.ndarray | None, title: str, theme: Theme) -> str:
+    """The map without the panel under it: probabilities float[54], copies int[54]."""
+    parts = [text(title, 22.0, 30.0, 16, theme.text, bold=True)]
+    for rank, name in enumerate(cards.RANK_NAMES[: cards.WILD]):
+        parts.append(text(name, _LEFT + (rank + 0.5) * _CELL, _TOP - 9, 14, theme.dim, bold=True, anchor="middle"))
+    for color, paint in enumerate(COLOR_PAINTS):
+        parts.append(mark(color, _LEFT - 19, _TOP + (color + 0.5) * _CELL, 9.5, paint.body, letter=paint.ink))
+    # Outlines stand over the neighbours' edges, so they come last.
+    order = np.argsort(truth > 0, kind="stable") if truth is not None else np.arange(cards.NUM_TYPES)
+    parts += [_cell(int(t), float(probs[t]), 0 if truth is None else int(truth[t]), theme) for t in order]
+    parts.append(text("wild", _WILD_LEFT + _CELL / 2, _TOP - 9, 14, theme.dim, bold=True, anchor="middle"))
+    parts.append(_legend(theme, shows_truth=truth is not None))
+    return "".join(parts)
+
+
+def _cell(card_type: int, prob: float, copies: int, theme: Theme) -> str:
+    name = cards.TYPE_NAMES[card_type]
+    if card_type >= cards.WILD_TYPE:
+        x, y, height = _WILD_LEFT, _TOP + 2 * _CELL * (card_type - cards.WILD_TYPE), 2 * _CELL
+    else:
+        color, rank = divmod(card_type, cards.NUM_COLORED_RANKS)
+        x, y, height = _LEFT + rank * _CELL, _TOP + color * _CELL, _CELL
+    fill = scale_color(prob, theme)
+    ink = _ink_on(fill)
+    middle = height / 2 + (8 if card_type >= cards.WILD_TYPE else 0)
+    words = f"{card_words(card_type)}: {100 * prob:.1f} %" + (f", holds {copies}" if copies else "")
+    parts = [
+        element("title", words),
+        element("rect", x=1.0, y=1.0, width=_CELL - 2, height=height - 2, rx=5.0, fill=fill, stroke=theme.line, stroke_width=0.6),
+        text(percent(prob), _CELL / 2, middle + 5.5, 15, ink, bold=prob >= 0.005, anchor="middle"),
+    ]
+    if card_type >= cards.WILD_TYPE:
+        parts.append(text(name.removeprefix("W") or "W", _CELL / 2, 24.0, 15, ink, bold=True, anchor="middle"))
+    if copies:
+        parts.append(
+            element(
+                "rect",
+                x=1.5,
+                y=1.5,
+                width=_CELL - 3,
+                height=height - 3,
+                rx=5.0,
+                fill="none",
+                stroke=theme.truth,
+                stroke_width=3.5,
+            )
+        )
+    if copies > 1:
+        badge = element("rect", x=_CELL - 21, y=-5.0, width=24.0, height=15.0, rx=7.5, fill=theme.truth)
+        parts.append(badge + text(f"×{copies}", _CELL - 9, 6.5, 11.5, theme.panel, bold=True, anchor="middle"))
+    return at(x, y, *parts, data_card=name, data_prob=f"{prob:.4f}", data_held=copies or None)
+
+
+def percent(prob: float) -> str:
+    """A probability in per cent as it fits a cell: exact 0 and 1 differ from what rounds to them."""
+    if prob == 0:
+        return "–"
+    value = 100 * prob
+    if value < 0.5:
+        return "<1"
+    return ">99" if 99.5 <= value < 100 else f"{value:.0f}"
+
+
+def scale_color(prob: float, theme: Theme) -> str:
+    """The scale's paint at a probability, interpolated: `#rrggbb`."""
+    place = prob * (len(theme.scale) - 1)
+    low = min(int(place), len(theme.scale) - 2)
+    a, b = (np.array(_channels(theme.scale[i])) for i in (low, low + 1))
+    return "#" + "".join(f"{round(v):02x}" for v in a + (place - low) * (b - a))
+
+
+def contrast(one: str, other: str) -> float:
+    """Contrast ratio of two paints, 1 to 21 (WCAG 2.1, relative luminance)."""
+    light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+_INKS: Final = ("#0d1418", "#ffffff")
+
+
+def _ink_on(fill: str) -> str:
+    return max(_INKS, key=lambda ink: contrast(ink, fill))
+
+
+def _luminance(paint: str) -> float:
+    linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in (c / 255 for c in _channels(paint))]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def _channels(paint: str) -> tuple[int, int, int]:
+    return int(paint[1:3], 16), int(paint[3:5], 16), int(paint[5:7], 16)
+
+
+def _legend(theme: Theme, *, shows_truth: bool) -> str:
+    y, width, steps = _TOP + 4 * _CELL + 18, 260.0, 52
+    bar = [
+        element(
+            "rect",
+            x=_LEFT + i * width / steps,
+            y=y,
+            width=width / steps + 0.5,
+            height=12.0,
+            fill=scale_color((i + 0.5) / steps, theme),
+        )
+        for i in range(steps)
+    ]
+    frame = element("rect", x=_LEFT, y=y, width=width, height=12.0, fill="none", stroke=theme.line)
+    ticks = [text(f"{p} %", _LEFT + width * p / 100, y + 27, 12, theme.dim, anchor="middle") for p in (0, 25, 50, 75, 100)]
+    parts = [*bar, frame, *ticks, text("– exactly 0", _LEFT + width + 32, y + 11, 13, theme.dim)]
+    if shows_truth:
+        x = _LEFT + width + 134
+        parts.append(
+            element("rect", x=x, y=y - 2, width=16.0, height=16.0, rx=3.0, fill="none", stroke=theme.truth, stroke_width=3)
+        )
+        parts.append(text("in the opponent's hand", x + 24, y + 11, 13, theme.dim))
+    return "".join(parts)
+
+
+def _likeliest(probs: np.ndarray) -> str:
+    best = np.argsort(-probs, kind="stable")[:3]
+    return ", ".join(f"{cards.TYPE_NAMES[t]} {percent(float(probs[t]))}" for t in best)

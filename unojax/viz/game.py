@@ -1,0 +1,97 @@
+"""A whole game as one animated picture."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Final
+
+from jax.typing import ArrayLike
+
+from unojax.game import State
+from unojax.observation import Observation
+from unojax.record import Trajectory
+from unojax.viz.card import definitions
+from unojax.viz.position import PICTURE_WIDTH, Layout, table, used_types
+from unojax.viz.scene import Moment, View, read_game
+from unojax.viz.svg import Picture, at, document, element, finish, text, text_width
+from unojax.viz.theme import Theme, ThemeName, get_theme
+
+_CAPTION: Final = 44.0
+_LAST_LASTS: Final = 4
+"""The end of the game stays as long as so many other positions."""
+
+
+def game_svg(
+    game: Trajectory | Sequence[State] | Sequence[Observation],
+    actions: ArrayLike | None = None,
+    *,
+    view: View | None = None,
+    theme: ThemeName = "light",
+    seconds: float = 1.5,
+    width: float = PICTURE_WIDTH,
+    path: str | os.PathLike[str] | None = None,
+) -> Picture:
+    """Draw a game as an SVG that plays by itself, again and again. Where nothing moves, it shows the start.
+
+    Args:
+        game: a trajectory of `unojax.record.play_game`, or a sequence of states or of one player's observations.
+        actions: int[T] of T + 1 positions; None: what the positions say. Checked against them.
+        view: as for `position_svg`.
+        theme: "light" or "dark".
+        seconds: for each position.
+        width: in pixels.
+        path: a file to write as well.
+
+    Raises:
+        ValueError: an argument is out of its range, or positions and actions don't fit each other.
+        OSError: the file can't be written.
+    """
+    paints = get_theme(theme)
+    moments = read_game(game, actions, view)
+    if not seconds > 0 or not width > 0:
+        raise ValueError(f"seconds and width must be positive, got {seconds!r} and {width!r}")
+    scenes = [moment.scene for moment in moments]
+    layout = Layout.of(scenes)
+    height = layout.height + _CAPTION
+    ticks = len(moments) - 1 + _LAST_LASTS
+    duration = f"{ticks * seconds:g}s"
+    frames = []
+    for index, moment in enumerate(moments):
+        caption = _caption(index, moment, layout.height + 12, paints)
+        animation = _shown_between(index / ticks, 1.0 if index == len(moments) - 1 else (index + 1) / ticks, duration)
+        frame = element("g", table(moment.scene, layout, paints), caption, animation if len(moments) > 1 else "", data_step=index)
+        frames.append(frame if index == 0 else frame.replace("<g", '<g visibility="hidden"', 1))
+    track = {"x": 22.0, "y": 0.0, "height": 4.0, "rx": 2.0}
+    grows = element("animate", attributeName="width", values=f"0;{PICTURE_WIDTH - 44:g}", dur=duration, repeatCount="indefinite")
+    bar = at(
+        0,
+        height - 16,
+        element("rect", **track, width=PICTURE_WIDTH - 44, fill=paints.line),
+        element("rect", grows, **track, width=0, fill=paints.accent),
+    )
+    faces = definitions(set().union(*(used_types(scene) for scene in scenes)))
+    title = f"A game of UNO in {len(moments) - 1} steps"
+    content = (faces, *frames, bar)
+    return finish(document(*content, width=PICTURE_WIDTH, height=height, title=title, theme=paints, shown_width=width), path)
+
+
+def _caption(index: int, moment: Moment, y: float, theme: Theme) -> str:
+    """The move in words, smaller if there is much to say."""
+    words = f"{index}. {moment.words}"
+    size = min(15.0, 15.0 * (PICTURE_WIDTH - 44) / text_width(words, 15))
+    return text(words, PICTURE_WIDTH / 2, y, size, theme.text, anchor="middle")
+
+
+def _shown_between(start: float, end: float, duration: str) -> str:
+    """An animation that shows what it stands in from `start` to `end` of each round, 0 to 1, and hides it else."""
+    stages = [("hidden", 0.0)] * (start > 0) + [("visible", start)] + [("hidden", end)] * (end < 1)
+    return element(
+        "animate",
+        attributeName="visibility",
+        values=";".join(value for value, _ in stages),
+        keyTimes=";".join(f"{time:.5f}" for _, time in stages),
+        calcMode="discrete",
+        dur=duration,
+        repeatCount="indefinite",
+    )

@@ -1,0 +1,156 @@
+"""A whole game as one HTML file to step through: no network, works from a disk. Without scripts it lists all positions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from html import escape
+from importlib import resources
+from typing import Final
+
+import numpy as np
+from jax.typing import ArrayLike
+
+from unojax import cards
+from unojax.game import State
+from unojax.observation import Observation
+from unojax.record import Trajectory
+from unojax.viz.belief import MAP_HEIGHT, heat_map, read_probs
+from unojax.viz.card import definitions
+from unojax.viz.plot import Series, curves, plot_height, read_panels
+from unojax.viz.position import PICTURE_WIDTH, Layout, describe, table, used_types
+from unojax.viz.scene import Moment, View, read_game
+from unojax.viz.svg import Page, Picture, document, element, finish
+from unojax.viz.theme import FONT, Theme, ThemeName, get_theme
+
+_SPEEDS: Final = {"slow": 2500, "normal": 1200, "fast": 500}
+"""Milliseconds for each position."""
+
+
+def game_html(
+    game: Trajectory | Sequence[State] | Sequence[Observation],
+    actions: ArrayLike | None = None,
+    *,
+    view: View | None = None,
+    win_probability: Series | None = None,
+    entropy: Series | None = None,
+    beliefs: ArrayLike | Sequence[object] | None = None,
+    truths: ArrayLike | None = None,
+    title: str = "A game of UNO",
+    theme: ThemeName = "light",
+    path: str | os.PathLike[str] | None = None,
+) -> Page:
+    """Write a game as a page: a picture of each position, the moves in words, and curves and beliefs along the game.
+
+    Arrow keys, Home and End, the slider, a move in the list or a click on the curves choose the position; the space bar plays.
+    `#12` at the end of the address opens step 12.
+
+    Args:
+        game: a trajectory of `unojax.record.play_game`, or a sequence of states or of one player's observations.
+        actions: int[T] of T + 1 positions; None: what the positions say. Checked against them.
+        view: as for `position_svg`.
+        win_probability, entropy: as for `game_plot_svg`, one value for each of the T + 1 positions.
+        beliefs: one for each position, as `belief_svg` takes them; shown under the picture.
+        truths: bool[T + 1, 108], the hands that the beliefs are about; None: not shown.
+        title: above the game.
+        theme: "light" or "dark".
+        path: a file to write as well.
+
+    Raises:
+        ValueError: an argument is out of its range, or positions, actions and values don't fit each other.
+        OSError: the file can't be written.
+    """
+    paints = get_theme(theme)
+    moments = read_game(game, actions, view)
+    num = len(moments)
+    panels = read_panels(win_probability, entropy)
+    if panels and panels[0].length != num:
+        raise ValueError(f"curves must have {num} values, one for each position, got {panels[0].length}")
+    maps = _belief_maps(beliefs, truths, num, paints)
+    layout = Layout.of([moment.scene for moment in moments])
+    stage = "".join(_frame(index, moment, layout, paints, maps[index]) for index, moment in enumerate(moments))
+    plot = ""
+    if panels:
+        size = {"width": PICTURE_WIDTH, "height": plot_height(panels)}
+        name = " and ".join(panel.title for panel in panels) + " along the game"
+        plot = element("div", document(curves(panels, paints, has_cursor=True), **size, title=name, theme=paints), class_="plot")
+    types = set().union(*(used_types(moment.scene) for moment in moments))
+    # One drawing of each card for all pictures. Not `display: none`, where some browsers lose references.
+    faces = element("svg", definitions(types), xmlns="http://www.w3.org/2000/svg", class_="faces", aria_hidden="true")
+    left = element(
+        "section",
+        _controls(num),
+        element("p", " ", class_="said", aria_live="polite"),
+        element("div", stage, class_="stage"),
+        plot,
+    )
+    moves = "".join(_move(index, moment) for index, moment in enumerate(moments))
+    right = element("section", element("ol", moves, class_="moves"), element("p", _HELP, class_="help"))
+    body = element("main", element("h1", escape(title)), element("div", left, right, class_="desk"))
+    return finish(_page(title, faces + body, paints), path)
+
+
+_HELP: Final = "Keys: ← and → step, Home and End jump, space plays. Click a move or the curves to go there."
+
+
+def _belief_maps(beliefs: ArrayLike | Sequence[object] | None, truths: ArrayLike | None, num: int, theme: Theme) -> list[str]:
+    """A heat map for each position, or empty texts."""
+    if beliefs is None:
+        if truths is not None:
+            raise ValueError("truths are outlined in the beliefs: pass beliefs too")
+        return [""] * num
+    each = list(beliefs) if isinstance(beliefs, Sequence) else list(np.asarray(beliefs))
+    if len(each) != num:
+        raise ValueError(f"beliefs must be {num}, one for each position, got {len(each)}")
+    hands = None if truths is None else np.asarray(truths)
+    if hands is not None and (hands.shape != (num, cards.NUM_CARDS) or hands.dtype != bool):
+        raise ValueError(f"truths must be bool[{num}, {cards.NUM_CARDS}], got {hands.dtype}{list(hands.shape)}")
+    title = "Probability that the opponent holds the card, in %"
+    maps = []
+    for index, belief in enumerate(each):
+        held = None if hands is None else np.bincount(cards.TYPE_OF_SLOT[hands[index]], minlength=cards.NUM_TYPES)
+        content = heat_map(read_probs(belief), held, title, theme)
+        maps.append(document(content, width=PICTURE_WIDTH, height=MAP_HEIGHT, title=title, theme=theme))
+    return maps
+
+
+def _frame(index: int, moment: Moment, layout: Layout, theme: Theme, belief_map: str) -> str:
+    picture: Picture = document(
+        table(moment.scene, layout, theme), width=PICTURE_WIDTH, height=layout.height, title=describe(moment.scene), theme=theme
+    )
+    return element("div", picture, belief_map, data_step=index)
+
+
+def _move(index: int, moment: Moment) -> str:
+    button = element("button", element("span", str(index)), element("span", escape(moment.words)), type="button")
+    return element("li", button)
+
+
+def _controls(num: int) -> str:
+    speeds = [
+        element("option", name, value=value, selected="selected" if name == "normal" else None) for name, value in _SPEEDS.items()
+    ]
+    return element(
+        "div",
+        element("button", "Play", type="button", class_="play"),
+        element("button", "←", type="button", class_="back", aria_label="one step back"),
+        element("button", "→", type="button", class_="forth", aria_label="one step forward"),
+        element("input", type="range", min=0, max=num - 1, value=0, aria_label="step"),
+        element("span", f"0 of {num - 1}", class_="count"),
+        element("select", *speeds, class_="speed", aria_label="speed"),
+        class_="controls",
+    )
+
+
+def _page(title: str, body: str, theme: Theme) -> Page:
+    names = ("panel", "field", "line", "text", "dim", "accent", "on_accent")
+    paints = ";".join(f"--{name.replace('_', '-')}:{getattr(theme, name)}" for name in names)
+    variables = f":root{{--scheme:{theme.name};--font:{FONT};{paints}}}"
+    files = resources.files("unojax.viz")
+    style, script = (files.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    head = (
+        '<meta charset="utf-8"/><meta name="viewport" content="width=device-width, initial-scale=1"/>'
+        f"<title>{escape(title)}</title><style>{variables}\n{style}</style>"
+        "<noscript><style>.controls,.said,.help{display:none}</style></noscript>"
+    )
+    return Page(f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>{body}<script>\n{script}</script></body></html>\n')

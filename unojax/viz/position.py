@@ -1,0 +1,289 @@
+"""One position as a picture: both hands, deck and pile, the active colour, whose turn it is, the last move."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from jax.typing import ArrayLike
+
+from unojax import cards
+from unojax.game import State
+from unojax.observation import Observation
+from unojax.viz.card import BACK, CORNER_HEIGHT, HEIGHT, WIDTH, definitions, place
+from unojax.viz.scene import Hand, Scene, View, action_words, read_scene, turn_words
+from unojax.viz.svg import Picture, at, document, element, finish, mark, text, text_width
+from unojax.viz.theme import COLOR_PAINTS, Theme, ThemeName, get_theme
+
+PICTURE_WIDTH: Final = 700.0
+
+_PAD: Final = 22.0
+_GAP: Final = 6.0
+_MAX_IN_ROW: Final = 27
+"""More don't fit side by side with readable corners."""
+_FAN_RADIUS: Final = 2600.0
+_LIFT: Final = 9.0
+"""How far legal cards stand out of the hand."""
+_LABEL: Final = 34.0
+_MIDDLE: Final = 158.0
+
+
+def position_svg(
+    position: State | Observation,
+    *,
+    view: View | None = None,
+    theme: ThemeName = "light",
+    legal: ArrayLike | None = None,
+    width: float = PICTURE_WIDTH,
+    path: str | os.PathLike[str] | None = None,
+) -> Picture:
+    """Draw a position as SVG.
+
+    Each card is a group with its name in the card notation (`data-card="R5"`), in a group that says where it lies
+    (`data-place`: `hand-0`, `hand-1`, `pile`).
+
+    Args:
+        position: a single state or observation; an observation's own player sits at the bottom, the other's cards are hidden.
+        view: for a state: 0 or 1 shows what that player knows, with this player at the bottom; "public" hides both hands;
+            None shows both.
+        theme: "light" or "dark".
+        legal: bool[61], as of `unojax.legal_mask`: the mover's legal cards stand out of the hand, if it is shown.
+        width: in pixels.
+        path: a file to write as well.
+
+    Raises:
+        ValueError: an argument is out of its range, or the position is a batch.
+        OSError: the file can't be written.
+    """
+    paints = get_theme(theme)
+    scene = read_scene(position, view)
+    if not width > 0:
+        raise ValueError(f"width must be positive, got {width!r}")
+    lifted = _legal_types(legal)
+    layout = Layout.of([scene])
+    content = table(scene, layout, paints, lifted=lifted)
+    return finish(
+        document(
+            definitions(used_types(scene)),
+            content,
+            width=PICTURE_WIDTH,
+            height=layout.height,
+            title=describe(scene),
+            theme=paints,
+            shown_width=width,
+        ),
+        path,
+    )
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Room for the hands of all positions of a game, so that nothing jumps between them. `far` and `near`: rows of cards."""
+
+    far: int
+    near: int
+
+    @classmethod
+    def of(cls, scenes: list[Scene]) -> Layout:
+        """Room for these."""
+        return cls(
+            far=max(_num_rows(scene.hands[1 - scene.near].count) for scene in scenes),
+            near=max(_num_rows(scene.hands[scene.near].count) for scene in scenes),
+        )
+
+    @property
+    def middle(self) -> float:
+        """Where deck and pile begin."""
+        return _LABEL + _hand_height(self.far)
+
+    @property
+    def height(self) -> float:
+        """Of the picture."""
+        return self.middle + _MIDDLE + _hand_height(self.near) + _LABEL
+
+
+def table(scene: Scene, layout: Layout, theme: Theme, *, lifted: frozenset[int] = frozenset()) -> str:
+    """A position without the panel under it and the definitions of its cards."""
+    near, far = scene.near, 1 - scene.near
+    near_top = layout.middle + _MIDDLE
+    mover = scene.player if scene.result is None else None
+    parts = [
+        _hand_label(scene, far, 23.0, theme),
+        _draw_hand(scene.hands[far], far, _LABEL, layout.far, is_near=False, lifted=lifted if far == mover else frozenset()),
+        at(0, layout.middle, _middle(scene, theme)),
+        _draw_hand(scene.hands[near], near, near_top, layout.near, is_near=True, lifted=lifted if near == mover else frozenset()),
+        _hand_label(scene, near, near_top + _hand_height(layout.near) + 21, theme),
+    ]
+    return "".join(parts)
+
+
+def used_types(scene: Scene) -> set[int]:
+    """The cards that the picture needs definitions of."""
+    types = {scene.top_type}
+    for hand in scene.hands:
+        types |= set(hand.types) if hand.types is not None else {BACK} if hand.count else set()
+    return types | {BACK} if scene.deck else types
+
+
+def describe(scene: Scene) -> str:
+    """The picture in words."""
+    color = f" ({cards.COLOR_NAMES[scene.color]})" if scene.top_type >= cards.WILD_TYPE else ""
+    counts = ", ".join(f"player {p} holds {count_words(hand.count)}" for p, hand in enumerate(scene.hands))
+    return f"UNO: {cards.TYPE_NAMES[scene.top_type]}{color} on top, {turn_words(scene)}, {counts}"
+
+
+def count_words(count: int) -> str:
+    """`1 card`, `7 cards`."""
+    return f"{count} card" if count == 1 else f"{count} cards"
+
+
+def _num_rows(count: int) -> int:
+    return max(1, math.ceil(count / _MAX_IN_ROW))
+
+
+def _hand_height(rows: int) -> float:
+    """With room for the fan's sag and for lifted cards."""
+    return HEIGHT + (rows - 1) * CORNER_HEIGHT + 30
+
+
+def _draw_hand(hand: Hand, player: int, top: float, rows: int, *, is_near: bool, lifted: frozenset[int]) -> str:
+    types = (BACK,) * hand.count if hand.types is None else hand.types
+    used_rows = _num_rows(hand.count)
+    # The rest of the room is left on the side of the table's edge.
+    top += 17 if is_near else 11 + (rows - used_rows) * CORNER_HEIGHT
+    per_row = math.ceil(hand.count / used_rows)
+    placed = []
+    for row in range(used_rows):
+        in_row = types[row * per_row : (row + 1) * per_row]
+        step = min(WIDTH + _GAP, (PICTURE_WIDTH - 2 * _PAD - WIDTH) / max(1, per_row - 1))
+        start = PICTURE_WIDTH / 2 - step * (len(in_row) - 1) / 2
+        for column, card_type in enumerate(in_row):
+            x, y = start + column * step, top + HEIGHT / 2 + row * CORNER_HEIGHT
+            offset = x - PICTURE_WIDTH / 2
+            sag = offset * offset / (2 * _FAN_RADIUS) if used_rows == 1 else 0.0
+            angle = math.degrees(offset / _FAN_RADIUS) if used_rows == 1 else 0.0
+            lift = _LIFT if card_type in lifted else 0.0
+            sign = 1 if is_near else -1
+            placed.append(place(card_type, x, y + sign * (sag - 5 - lift), angle=sign * angle))
+    return element("g", *placed, data_place=f"hand-{player}") if placed else ""
+
+
+def _hand_label(scene: Scene, player: int, y: float, theme: Theme) -> str:
+    name = f"Player {player}"
+    x = _PAD
+    parts = [text(name, x, y, 15, theme.text, bold=True)]
+    x += text_width(name, 15, bold=True) + 8
+    count = count_words(scene.hands[player].count)
+    parts.append(text(count, x, y, 14, theme.dim))
+    x += text_width(count, 14) + 10
+    if scene.result is None and scene.player == player:
+        if scene.penalty:
+            parts.append(_pill(f"must draw {scene.penalty}", x, y, theme.alarm, theme.on_alarm))
+        else:
+            parts.append(_pill("to move", x, y, theme.accent, theme.on_accent))
+    elif scene.winner == player:
+        parts.append(_pill("wins", x, y, theme.accent, theme.on_accent))
+    return "".join(parts)
+
+
+def _pill(content: str, x: float, y: float, fill: str, ink: str) -> str:
+    width = text_width(content, 13, bold=True) + 18.0
+    box = element("rect", x=x, y=y - 15, width=width, height=20.0, rx=10.0, fill=fill)
+    return box + text(content, x + width / 2, y - 0.5, 13, ink, bold=True, anchor="middle")
+
+
+_DECK_X: Final = 196.0
+_PILE_X: Final = 312.0
+_SAID_X: Final = 408.0
+_CARDS_Y: Final = 66.0
+
+
+def _middle(scene: Scene, theme: Theme) -> str:
+    band = element("rect", x=_PAD, y=0.0, width=PICTURE_WIDTH - 2 * _PAD, height=_MIDDLE, rx=12.0, fill=theme.field)
+    return band + _deck(scene, theme) + _pile(scene, theme) + _said(scene, theme)
+
+
+def _deck(scene: Scene, theme: Theme) -> str:
+    depth = min(3, scene.deck)
+    placed = [place(BACK, _DECK_X - 2.5 * i, _CARDS_Y - 2.5 * i) for i in range(depth)]
+    if not placed:
+        placed = [_empty_place(_DECK_X, _CARDS_Y, theme)]
+    caption = text(f"deck {scene.deck}", _DECK_X, _MIDDLE - 16, 14, theme.text, anchor="middle")
+    return element("g", *placed, data_place="deck", data_count=scene.deck) + caption
+
+
+def _pile(scene: Scene, theme: Theme) -> str:
+    paint = COLOR_PAINTS[scene.color]
+    # The cards under the top one have no order, so they are not drawn as cards.
+    edges = [
+        element(
+            "rect",
+            x=-WIDTH / 2,
+            y=-HEIGHT / 2,
+            width=WIDTH,
+            height=HEIGHT,
+            rx=8.0,
+            fill="#fffdf8",
+            stroke="#9aa39e",
+            stroke_width=1,
+            transform=f"translate({_PILE_X} {_CARDS_Y}) rotate({angle})",
+        )
+        for angle in (-15, 11)[: min(2, scene.pile - 1)]
+    ]
+    frame = element(
+        "rect",
+        x=_PILE_X - WIDTH / 2 - 5,
+        y=_CARDS_Y - HEIGHT / 2 - 5,
+        width=WIDTH + 10,
+        height=HEIGHT + 10,
+        rx=12.0,
+        fill=paint.body,
+        stroke=theme.field,
+        stroke_width=1.5,
+        data_color=cards.COLOR_NAMES[scene.color],
+    )
+    top = element("g", place(scene.top_type, _PILE_X, _CARDS_Y), data_place="pile", data_count=scene.pile)
+    return "".join(edges) + frame + top + text(f"pile {scene.pile}", _PILE_X, _MIDDLE - 16, 14, theme.text, anchor="middle")
+
+
+def _empty_place(x: float, y: float, theme: Theme) -> str:
+    return element(
+        "rect",
+        x=x - WIDTH / 2,
+        y=y - HEIGHT / 2,
+        width=WIDTH,
+        height=HEIGHT,
+        rx=8.0,
+        fill="none",
+        stroke=theme.dim,
+        stroke_width=1.5,
+        stroke_dasharray="5 5",
+    )
+
+
+def _said(scene: Scene, theme: Theme) -> str:
+    """The lines beside the pile."""
+    paint, name = COLOR_PAINTS[scene.color], cards.COLOR_NAMES[scene.color]
+    turn = turn_words(scene)
+    lines = [text(turn[0].upper() + turn[1:], _SAID_X, 36, 20 if scene.result else 17, theme.text, bold=True)]
+    lines.append(mark(scene.color, _SAID_X + 10, 62, 9, paint.body, letter=paint.ink, stroke=theme.panel, stroke_width=1))
+    declared = " declared" if scene.top_type >= cards.WILD_TYPE else ""
+    lines.append(text(f"{name}{declared}", _SAID_X + 28, 67, 15, theme.text))
+    lines.append(text(f"last move: {action_words(scene.last_action)}", _SAID_X, 96, 14, theme.dim))
+    if scene.steps is not None:
+        lines.append(text(f"step {scene.steps}", _SAID_X, 120, 14, theme.dim))
+    return "".join(lines)
+
+
+def _legal_types(legal: ArrayLike | None) -> frozenset[int]:
+    """The card types of a mask's play actions."""
+    if legal is None:
+        return frozenset()
+    mask = np.asarray(legal)
+    if mask.shape != (cards.NUM_ACTIONS,) or mask.dtype != bool:
+        raise ValueError(f"legal must be bool[{cards.NUM_ACTIONS}], as of unojax.legal_mask, got {mask.dtype}{list(mask.shape)}")
+    plays = (divmod(int(a), cards.NUM_RANKS) for a in np.flatnonzero(mask[: cards.DRAW]))
+    return frozenset(rank + 39 if rank >= cards.WILD else color * cards.NUM_COLORED_RANKS + rank for color, rank in plays)

@@ -1,0 +1,159 @@
+"""SVG as text: elements, marks of the four colours, and pictures that show themselves in a notebook. No dependencies."""
+
+from __future__ import annotations
+
+import math
+import os
+from html import escape
+from typing import Any, Final, TypeVar
+
+from unojax import cards
+from unojax.files import write_whole
+from unojax.viz.theme import FONT, Theme
+
+
+class Picture(str):
+    """The text of an SVG picture. As the last value of a notebook cell it shows itself."""
+
+    __slots__ = ()
+
+    def _repr_svg_(self) -> str:
+        return str(self)
+
+
+class Page(str):
+    """The text of an HTML page. As the last value of a notebook cell it shows itself, in a frame of its own."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        style = "width:100%;height:760px;border:0"
+        return f'<iframe srcdoc="{escape(self)}" style="{style}"></iframe>'
+
+
+_Text = TypeVar("_Text", bound=str)
+
+
+def finish(text: _Text, path: str | os.PathLike[str] | None) -> _Text:
+    """Write a picture or page to `path`, if there is one, and hand it on."""
+    if path is not None:
+        write_whole(path, text)
+    return text
+
+
+def element(name: str, *children: str, **attributes: Any) -> str:
+    """`<name key="value">children</name>`. Children are SVG already; attributes are escaped, and left out if None.
+
+    An underscore in a key stands for a hyphen, one at its end for nothing (`class_`).
+    """
+    parts = [name]
+    for key, value in attributes.items():
+        if value is not None:
+            parts.append(f'{key.rstrip("_").replace("_", "-")}="{escape(_format(value))}"')
+    start = " ".join(parts)
+    return f"<{start}>{''.join(children)}</{name}>" if children else f"<{start}/>"
+
+
+def _format(value: Any) -> str:
+    """Numbers with at most two decimals: a hundredth of a pixel can't be seen."""
+    if not isinstance(value, float):
+        return str(value)
+    # Adding 0.0 makes -0.0 the usual zero.
+    return f"{round(value, 2) + 0.0:g}" if abs(value) < 1000 else f"{value:.0f}"
+
+
+def text(
+    content: str, x: float, y: float, size: float, fill: str, *, bold: bool = False, anchor: str = "start", **more: Any
+) -> str:
+    """One line of text with its baseline at y."""
+    weight = "bold" if bold else None
+    attributes = {"x": x, "y": y, "font_size": size, "fill": fill, "font_weight": weight}
+    return element("text", escape(content), **attributes, text_anchor=None if anchor == "start" else anchor, **more)
+
+
+def at(x: float, y: float, *children: str, angle: float = 0.0, scale: float = 1.0, **attributes: Any) -> str:
+    """Children moved to (x, y), turned by `angle` degrees and scaled."""
+    moves = [f"translate({_format(float(x))} {_format(float(y))})"]
+    if angle:
+        moves.append(f"rotate({_format(float(angle))})")
+    if scale != 1:
+        moves.append(f"scale({_format(float(scale))})")
+    return element("g", *children, transform=" ".join(moves), **attributes)
+
+
+def document(*children: str, width: float, height: float, title: str, theme: Theme, shown_width: float | None = None) -> Picture:
+    """A whole picture on a rounded panel.
+
+    Args:
+        children: what is on it.
+        width, height: of the picture in its own units.
+        title: what it shows, in words, for screen readers.
+        theme: colours of panel and text.
+        shown_width: in pixels; None: one for one unit.
+    """
+    shown_width = width if shown_width is None else shown_width
+    panel = element(
+        "rect", x=0.5, y=0.5, width=width - 1, height=height - 1, rx=14, fill=theme.panel, stroke=theme.line, stroke_width=1
+    )
+    return Picture(
+        element(
+            "svg",
+            element("title", escape(title)),
+            panel,
+            *children,
+            xmlns="http://www.w3.org/2000/svg",
+            viewBox=f"0 0 {_format(float(width))} {_format(float(height))}",
+            width=float(shown_width),
+            height=float(height * shown_width / width),
+            font_family=FONT,
+            role="img",
+            style="max-width:100%;height:auto",
+        )
+    )
+
+
+_TRIANGLE: Final = 1.18
+_DIAMOND: Final = 1.25
+
+
+def mark(color: int, x: float, y: float, radius: float, fill: str, *, letter: str | None = None, **more: Any) -> str:
+    """The sign of a colour, which tells it apart without the colour: circle, triangle, square, diamond for R, Y, B, G.
+
+    The four have about the same area. `letter`: the paint for the colour's letter inside; None: no letter.
+    """
+    r = radius
+    if color == cards.RED:
+        shape = element("circle", cx=float(x), cy=float(y), r=float(r), fill=fill, **more)
+    elif color == cards.BLUE:
+        a = 0.89 * r
+        shape = element("rect", x=x - a, y=y - a, width=2 * a, height=2 * a, rx=0.15 * r, fill=fill, **more)
+    elif color == cards.YELLOW:
+        a = _TRIANGLE * r
+        corners = [(0, -1.15 * a), (1.1 * a, 0.78 * a), (-1.1 * a, 0.78 * a)]
+        shape = _polygon(x, y, corners, fill, **more)
+    else:
+        a = _DIAMOND * r
+        shape = _polygon(x, y, [(0, -a), (a, 0), (0, a), (-a, 0)], fill, **more)
+    if letter is None:
+        return shape
+    size = 1.3 * r
+    drop = 0.36 * size + (0.16 * r if color == cards.YELLOW else 0)
+    return shape + text(cards.COLOR_LETTERS[color], float(x), y + drop, size, letter, bold=True, anchor="middle")
+
+
+def _polygon(x: float, y: float, corners: list[tuple[float, float]], fill: str, **more: Any) -> str:
+    points = " ".join(f"{_format(float(x + dx))},{_format(float(y + dy))}" for dx, dy in corners)
+    return element("polygon", points=points, fill=fill, **more)
+
+
+def sector(rx: float, ry: float, quarter: int, fill: str) -> str:
+    """A quarter of an ellipse about the origin; 0 is the one to the upper left, then clockwise."""
+    ends = [(-rx, 0.0), (0.0, -ry), (rx, 0.0), (0.0, ry)]
+    (x0, y0), (x1, y1) = ends[quarter], ends[(quarter + 1) % 4]
+    numbers = [_format(float(v)) for v in (x0, y0, rx, ry, x1, y1)]
+    return element("path", d="M0 0L{} {}A{} {} 0 0 1 {} {}Z".format(*numbers), fill=fill)
+
+
+def text_width(content: str, size: float, *, bold: bool = False) -> float:
+    """About how wide a line of text is, generously: no font is measured."""
+    return math.ceil(len(content) * size * (0.6 if bold else 0.56))
