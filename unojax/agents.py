@@ -1,19 +1,25 @@
 """Agents: players that remember. `init`, `update` after every micro-step, `act`.
 
 An agent sees observations only. All three functions are pure, unbatched, jit- and vmap-able, and the memory is any pytree, so an
-agent can be carried through thousands of games at once. A policy becomes an agent without memory (`PolicyAgent`).
+agent can be carried through thousands of games at once. A policy becomes an agent without memory (`PolicyAgent`). `parse_agent`
+makes an agent from text (see `unojax.specs`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
 from unojax.observation import Observation
 from unojax.policies import Policy
+from unojax.specs import parse_agent
+
+__all__ = ["Agent", "Memory", "PolicyAgent", "parse_agent"]
 
 Memory = Any
 """A pytree of arrays; what is in it is the agent's own business."""
@@ -50,9 +56,10 @@ class Agent(Protocol):
         ...
 
 
+@partial(jax.tree_util.register_dataclass, data_fields=["policy"], meta_fields=["name"])
 @dataclass(frozen=True)
 class PolicyAgent:
-    """A policy as an agent without memory.
+    """A policy as an agent without memory. A pytree, so that the weights of a policy are traced (see `unojax.static`).
 
     Attributes:
         name: as in `Agent`.

@@ -1,4 +1,5 @@
-"""The command line `unojax`: many games, what a player can know in one, the rules in words, a quick benchmark.
+"""The command line `unojax`: many games, agents against each other, what a player can know in a game, the rules in words, a
+quick benchmark.
 
 This module and the options import neither JAX nor the rest of the package, so that help and complaints about options come at
 once; a command imports what it needs when it runs.
@@ -82,12 +83,13 @@ def main(args: Sequence[str] | None = None) -> int:
 def _parse(args: list[str]) -> Command:
     import tyro
 
+    from unojax.cli.arena import Arena
     from unojax.cli.belief import ShowBelief
     from unojax.cli.bench import Bench
     from unojax.cli.rules import ShowRules
     from unojax.cli.simulate import Simulate
 
-    commands = {"simulate": Simulate, "belief": ShowBelief, "rules": ShowRules, "bench": Bench}
+    commands = {"simulate": Simulate, "arena": Arena, "belief": ShowBelief, "rules": ShowRules, "bench": Bench}
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):

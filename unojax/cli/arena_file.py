@@ -1,0 +1,125 @@
+"""The results file of `unojax arena`: one line of JSON for each complete batch, with all that says which games they are."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unojax.arena import Pairs
+from unojax.cli import output
+from unojax.rules import RULES_VERSION, Rules
+
+
+class ResultsFile:
+    """A file to which batches are appended, and what is in it already.
+
+    Every line is an object with `seed`, `rules`, `rules_version`, `agents` (two names), `pairs` (the numbers of the pairs), for
+    each pair `winner`, `steps` and `decisions` as in `unojax.arena.Pairs`, and the `seconds` that the agents took. A line is
+    written by one call. What is left of a line that a crash has cut off is overwritten.
+
+    Args:
+        path: need not exist.
+        seed, rules: of the games.
+        names: of the agents that may be in the file.
+
+    Raises:
+        ValueError: the file can't be read, is not such a file, or is of other rules, another seed, or agents not named.
+    """
+
+    def __init__(self, path: str, *, seed: int, rules: Rules, names: Sequence[str]):
+        self._path = Path(path)
+        self._about = {"seed": seed, "rules_version": RULES_VERSION, "rules": json.loads(json.dumps(output.rules_json(rules)))}
+        self._found: dict[tuple[str, str], list[Pairs]] = {}
+        content = self._read()
+        whole = content[: content.rfind(b"\n") + 1]
+        for number, line in enumerate(whole.splitlines(), 1):
+            first, second, pairs = self._parse(number, line, names)
+            self._found.setdefault((first, second), []).append(pairs)
+        try:
+            # Now and not after the first batch, to find out whether it can be written.
+            with open(self._path, "ab") as file:
+                if len(whole) < len(content):
+                    file.truncate(len(whole))
+        except OSError as error:
+            raise ValueError(f"--results: can't write {path!r}: {error.strerror}") from None
+
+    def find(self, first: str, second: str, num_pairs: int) -> list[Pairs]:
+        """The results of two agents in the file, of the pairs 0 .. num_pairs - 1; none of them twice."""
+        parts = self._found.get((first, second), [])
+        parts = parts + [pairs.swapped() for pairs in self._found.get((second, first), [])]
+        seen = np.zeros(num_pairs, bool)
+        found = []
+        for pairs in parts:
+            is_new = pairs.index < num_pairs
+            is_new[is_new] = ~seen[pairs.index[is_new]]
+            seen[pairs.index[is_new]] = True
+            share = is_new.mean()
+            found.append(
+                Pairs(
+                    index=pairs.index[is_new],
+                    winner=pairs.winner[is_new],
+                    num_steps=pairs.num_steps[is_new],
+                    num_choices=pairs.num_choices[is_new],
+                    seconds=pairs.seconds * share,
+                )
+            )
+        return found
+
+    def append(self, first: str, second: str, pairs: Pairs) -> None:
+        """Add a batch.
+
+        Raises:
+            ValueError: the file can't be written.
+        """
+        line = self._about | {
+            "agents": [first, second],
+            "pairs": pairs.index.tolist(),
+            "winner": pairs.winner.tolist(),
+            "steps": pairs.num_steps.tolist(),
+            "decisions": pairs.num_choices.tolist(),
+            "seconds": pairs.seconds.tolist(),
+        }
+        try:
+            with open(self._path, "ab", buffering=0) as file:
+                file.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+        except OSError as error:
+            raise ValueError(f"--results: can't write {os.fspath(self._path)!r}: {error.strerror}") from None
+
+    def _read(self) -> bytes:
+        try:
+            return self._path.read_bytes()
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            raise ValueError(f"--results: can't read {os.fspath(self._path)!r}: {error.strerror}") from None
+
+    def _parse(self, number: int, text: bytes, names: Sequence[str]) -> tuple[str, str, Pairs]:
+        where = f"--results: line {number} of {os.fspath(self._path)!r}"
+        try:
+            line: dict[str, Any] = json.loads(text)
+            index = np.array(line["pairs"], np.int64)
+            pairs = Pairs(
+                index=index,
+                winner=np.array(line["winner"], np.int8).reshape(len(index), 2),
+                num_steps=np.array(line["steps"], np.int32).reshape(len(index), 2),
+                num_choices=np.array(line["decisions"], np.int32).reshape(len(index), 2, 2),
+                seconds=np.array(line["seconds"], float).reshape(2),
+            )
+            first, second = line["agents"]
+            about = {key: line[key] for key in self._about}
+        except (ValueError, KeyError, TypeError):
+            raise ValueError(f"{where} is not a line of arena results; give another file") from None
+        for key, wanted in self._about.items():
+            if about[key] != wanted:
+                what = "other rules" if key == "rules" else f"{key} {about[key]}, not {wanted}"
+                raise ValueError(f"{where} is of games with {what}; give another file, or the options it was made with")
+        if strange := [name for name in (first, second) if name not in names]:
+            raise ValueError(
+                f"{where} is of agent {strange[0]}, which is not asked for; give another file, or name that agent too"
+            )
+        return first, second, pairs

@@ -1,0 +1,226 @@
+"""How strong agents are, from pairs of games with the same deal. NumPy on the host.
+
+A *pair* is two games with the seats swapped (see `unojax.arena`). The two results of a pair depend on each other, and pairs of
+different matches with the same deal do too; errors are therefore estimated from whole pairs and whole deals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+Z_95: Final = 1.959963984540054
+"""The 0.975 quantile of the standard normal distribution."""
+ELO_PER_NAT: Final = 400 / math.log(10)
+"""Elo points for a factor e of the odds."""
+
+_MAX_NEWTON_STEPS: Final = 100
+_TOLERANCE_NATS: Final = 1e-10
+
+
+@dataclass(frozen=True)
+class Score:
+    """An agent's score against another one: its share of the points, 1 for a win and 1/2 for a drawn game.
+
+    Attributes:
+        num_pairs: P.
+        value: the mean.
+        standard_error: of the mean, from the spread of the pairs.
+        variance_reduction: the variance that as many independent games would have, divided by that of these. 1.2: the deals in
+            common are worth a fifth more games.
+    """
+
+    num_pairs: int
+    value: float
+    standard_error: float
+    variance_reduction: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % score interval of Wilson (1927), for so many wins and losses as would have the same standard error."""
+        p, z2 = self.value, Z_95**2
+        n = p * (1 - p) / self.standard_error**2 if self.standard_error else 2 * self.num_pairs
+        center = (p + z2 / (2 * n)) / (1 + z2 / n)
+        half = Z_95 / (1 + z2 / n) * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
+        # At p = 0 and p = 1 one end is exactly p, which rounding must not push past it.
+        return min(p, center - half), max(p, center + half)
+
+
+def paired_score(points: np.ndarray) -> Score:
+    """The score in a match.
+
+    The variance of a pair's mean is estimated from the P pairs, to which one is added that has the variance of two independent
+    wins or losses. So identical pairs, or a few that happen to be, do not seem to leave no error at all; with many pairs it
+    changes nothing. If all games were won, or all lost, the standard error is 0, and the interval that of independent games.
+
+    Args:
+        points: float[P, 2] in the first and the second game of each pair.
+
+    Raises:
+        ValueError: there are no pairs, or points are not in [0, 1].
+    """
+    points = _check_points(points)
+    num_pairs, value = len(points), float(points.mean())
+    # The sum over pairs of squared deviations of the pair's mean: as it is, and if the games of a pair were independent.
+    paired = float(np.square(points.mean(1) - value).sum())
+    independent = float(np.square(points - points.mean(0)).sum() / 4)
+    one_more = value * (1 - value) / 2
+    if one_more == 0:
+        return Score(num_pairs, value, 0.0, 1.0)
+    return Score(
+        num_pairs=num_pairs,
+        value=value,
+        standard_error=math.sqrt((paired + one_more) / num_pairs / num_pairs),
+        variance_reduction=(independent + one_more) / (paired + one_more),
+    )
+
+
+@dataclass(frozen=True)
+class Match:
+    """The results of one match, for `bradley_terry`.
+
+    Attributes:
+        first, second: numbers of the agents.
+        deals: int[P] numbers of the deals; the same number in two matches is the same deal.
+        points: float[P, 2] of the first agent, in the two games with each deal.
+    """
+
+    first: int
+    second: int
+    deals: np.ndarray
+    points: np.ndarray
+
+
+@dataclass(frozen=True)
+class Ratings:
+    """Bradley-Terry strengths of K agents, in nats: P(i beats j) = 1 / (1 + exp(values[j] - values[i])).
+
+    Attributes:
+        values: float[K], with sum 0.
+        covariance: float[K, K] of their errors.
+    """
+
+    values: np.ndarray
+    covariance: np.ndarray
+
+    @property
+    def elo(self) -> np.ndarray:
+        """float[K]: on the scale of Elo (1978), where 400 points are odds of ten to one; the mean is 0."""
+        return self.values * ELO_PER_NAT
+
+    @property
+    def elo_margin(self) -> np.ndarray:
+        """float[K]: half the width of the 95 % interval of each Elo rating."""
+        return Z_95 * ELO_PER_NAT * np.sqrt(np.diag(self.covariance))
+
+
+def bradley_terry(num_agents: int, matches: Sequence[Match], *, prior_games: float = 1.0) -> Ratings:
+    """Ratings of agents that have played each other (Bradley and Terry 1952), a drawn game being half a win.
+
+    Maximum likelihood by Newton's method; the likelihood is concave. Every two agents are given `prior_games` drawn games beside
+    those played, so that an agent that has won or lost everything, or has not played yet, has a rating and an error too: after n
+    wins and nothing else, a difference of log(2 n / prior_games + 1).
+
+    The covariance is the sandwich H^-1 M H^-1 of Huber (1967): H is the information, and M the sum of squares of the deals'
+    contributions to its gradient, each deal's taken together over both games and all matches. This counts dependent games as
+    such, and needs no model of how they depend. A prior game counts as a deal of its own, decided by the toss of a coin.
+
+    Args:
+        num_agents: K, at least 2.
+        matches: any number for each two agents.
+        prior_games: drawn games added for each two agents. With 0 an agent's wins and losses must not all be with the same
+            group of agents, else there is no finite maximum.
+
+    Raises:
+        ValueError: there are fewer than two agents, an agent's number is out of range, points are not in [0, 1], or there is no
+            finite maximum.
+    """
+    if num_agents < 2:
+        raise ValueError(f"num_agents must be at least 2, got {num_agents}")
+    # Games and points of each agent against each other one.
+    games = prior_games * (1 - np.eye(num_agents))
+    points = games / 2
+    for match in matches:
+        i, j = match.first, match.second
+        if not (0 <= i < num_agents and 0 <= j < num_agents and i != j):
+            raise ValueError(f"a match must be between two different agents 0..{num_agents - 1}, got {i} and {j}")
+        won = _check_points(match.points)
+        games[i, j] += won.size
+        games[j, i] += won.size
+        points[i, j] += won.sum()
+        points[j, i] += won.size - won.sum()
+    values = _maximize(games, points)
+    information = _information(values, games)
+    # The values have sum 0: the information is singular along the ones, and this is its inverse across them.
+    ones = np.ones((num_agents, num_agents)) / num_agents
+    inverse = np.linalg.inv(information + ones) - ones
+    scatter = _scatter(values, matches, prior_games)
+    return Ratings(values, inverse @ scatter @ inverse)
+
+
+def _maximize(games: np.ndarray, points: np.ndarray) -> np.ndarray:
+    num_agents = len(games)
+    values = np.zeros(num_agents)
+    ones = np.ones_like(games) / num_agents
+    likelihood = _log_likelihood(values, points)
+    for _ in range(_MAX_NEWTON_STEPS):
+        gradient = (points - games * _win_probability(values)).sum(1)
+        try:
+            step = np.linalg.solve(_information(values, games) + ones, gradient)
+        except np.linalg.LinAlgError:
+            break
+        # Newton's step may be too long where the likelihood is far from a parabola.
+        while (new := _log_likelihood(values + step, points)) < likelihood and np.abs(step).max() > _TOLERANCE_NATS:
+            step /= 2
+        values, likelihood = values + step, max(new, likelihood)
+        if np.abs(step).max() <= _TOLERANCE_NATS:
+            return values - values.mean()
+    raise ValueError("the ratings have no finite maximum: some agents only won against the others; use prior_games > 0")
+
+
+def _log_likelihood(values: np.ndarray, points: np.ndarray) -> float:
+    return float(-(points * np.logaddexp(0, values[None] - values[:, None])).sum())
+
+
+def _win_probability(values: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(values[None] - values[:, None]))
+
+
+def _information(values: np.ndarray, games: np.ndarray) -> np.ndarray:
+    p = _win_probability(values)
+    weights = games * p * p.T
+    return np.diag(weights.sum(1)) - weights
+
+
+def _scatter(values: np.ndarray, matches: Sequence[Match], prior_games: float) -> np.ndarray:
+    """float[K, K]: the sum over deals of the square of their gradient."""
+    num_agents = len(values)
+    p = _win_probability(values)
+    numbers, place = np.unique(np.concatenate([np.zeros(0, np.int64), *(m.deals for m in matches)]), return_inverse=True)
+    gradients = np.zeros((len(numbers), num_agents))
+    start = 0
+    for match in matches:
+        at = place[start : start + len(match.deals)]
+        start += len(match.deals)
+        surplus = (np.asarray(match.points) - p[match.first, match.second]).sum(1)
+        of_deal = np.bincount(at, surplus, minlength=len(numbers))
+        gradients[:, match.first] += of_deal
+        gradients[:, match.second] -= of_deal
+    # The gradient is 0 in all, so with few deals their squares are a little too small.
+    scatter = gradients.T @ gradients * (len(numbers) / max(1, len(numbers) - 1))
+    # The mean square of what a coin's toss adds is 1/4, whatever the ratings.
+    prior = prior_games / 4 * (1 - np.eye(num_agents))
+    return scatter + np.diag(prior.sum(1)) - prior
+
+
+def _check_points(points: np.ndarray) -> np.ndarray:
+    points = np.asarray(points, float)
+    if points.ndim != 2 or points.shape[1] != 2 or not len(points):
+        raise ValueError(f"points must be of shape [pairs, 2] with at least one pair, got {list(points.shape)}")
+    if not ((points >= 0) & (points <= 1)).all():
+        raise ValueError(f"points must be in [0, 1], got {points.min()} to {points.max()}")
+    return points
