@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import jax
 import numpy as np
+from jax import Array
 from jax.typing import ArrayLike
 
 from unojax import cards
 from unojax.belief.summary import prob_holds
+from unojax.bits import Words
 from unojax.viz.card import card_words
 from unojax.viz.svg import Picture, at, document, element, finish, mark, text
 from unojax.viz.theme import COLOR_PAINTS, Theme, ThemeName, get_theme
@@ -60,6 +62,13 @@ def belief_svg(
     return finish(document(content, width=_WIDTH, height=MAP_HEIGHT, title=name, theme=paints, shown_width=width), path)
 
 
+class _Hands(NamedTuple):
+    """What of a particle belief counts here."""
+
+    packed: Words
+    log_weights: Array
+
+
 def read_probs(belief: Any) -> np.ndarray:
     """float64[54] in [0, 1] from what `belief_svg` takes.
 
@@ -69,7 +78,8 @@ def read_probs(belief: Any) -> np.ndarray:
     if hasattr(belief, "packed") and hasattr(belief, "log_weights"):
         if np.ndim(belief.log_weights) != 1:
             raise ValueError(f"belief must be a single one, got log_weights of shape {np.shape(belief.log_weights)}")
-        belief = prob_holds(belief)
+        # Compiled, since one operation after the other takes a second for a first picture.
+        belief = jax.jit(prob_holds)(_Hands(belief.packed, belief.log_weights))
     elif hasattr(belief, "prob_holds"):
         belief = belief.prob_holds
     try:
@@ -176,7 +186,7 @@ def contrast(one: str, other: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-_INKS: Final = ("#0d1418", "#ffffff")
+_INKS: Final = ("#000000", "#ffffff")
 
 
 def _ink_on(fill: str) -> str:

@@ -60,7 +60,13 @@ def game_svg(
     for index, moment in enumerate(moments):
         caption = _caption(index, moment, layout.height + 12, paints)
         animation = _shown_between(index / ticks, 1.0 if index == len(moments) - 1 else (index + 1) / ticks, duration)
-        frame = element("g", table(moment.scene, layout, paints), caption, animation if len(moments) > 1 else "", data_step=index)
+        frame = element(
+            "g",
+            table(moment.scene, layout, paints, lifted=moment.drawn),
+            caption,
+            animation if len(moments) > 1 else "",
+            data_step=index,
+        )
         frames.append(frame if index == 0 else frame.replace("<g", '<g visibility="hidden"', 1))
     track = {"x": 22.0, "y": 0.0, "height": 4.0, "rx": 2.0}
     grows = element("animate", attributeName="width", values=f"0;{PICTURE_WIDTH - 44:g}", dur=duration, repeatCount="indefinite")

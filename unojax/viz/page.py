@@ -116,7 +116,11 @@ def _belief_maps(beliefs: ArrayLike | Sequence[object] | None, truths: ArrayLike
 
 def _frame(index: int, moment: Moment, layout: Layout, theme: Theme, belief_map: str) -> str:
     picture: Picture = document(
-        table(moment.scene, layout, theme), width=PICTURE_WIDTH, height=layout.height, title=describe(moment.scene), theme=theme
+        table(moment.scene, layout, theme, lifted=moment.drawn),
+        width=PICTURE_WIDTH,
+        height=layout.height,
+        title=describe(moment.scene),
+        theme=theme,
     )
     return element("div", picture, belief_map, data_step=index)
 

@@ -26,9 +26,12 @@ _MAX_IN_ROW: Final = 27
 """More don't fit side by side with readable corners."""
 _FAN_RADIUS: Final = 2600.0
 _LIFT: Final = 9.0
-"""How far legal cards stand out of the hand."""
+"""How far some cards stand out of the hand."""
 _LABEL: Final = 34.0
 _MIDDLE: Final = 158.0
+
+Lifted = tuple[frozenset[int], frozenset[int]]
+"""Card types that stand out of the hands of player 0 and player 1."""
 
 
 def position_svg(
@@ -50,7 +53,8 @@ def position_svg(
         view: for a state: 0 or 1 shows what that player knows, with this player at the bottom; "public" hides both hands;
             None shows both.
         theme: "light" or "dark".
-        legal: bool[61], as of `unojax.legal_mask`: the mover's legal cards stand out of the hand, if it is shown.
+        legal: bool[61], as of `unojax.legal_mask`: these cards stand out of the mover's hand, if it is open and the game goes
+            on.
         width: in pixels.
         path: a file to write as well.
 
@@ -62,7 +66,9 @@ def position_svg(
     scene = read_scene(position, view)
     if not width > 0:
         raise ValueError(f"width must be positive, got {width!r}")
-    lifted = _legal_types(legal)
+    # Every action of a finished game is legal.
+    types = _legal_types(legal) if scene.result is None else frozenset()
+    lifted = (types, frozenset()) if scene.player == 0 else (frozenset(), types)
     layout = Layout.of([scene])
     content = table(scene, layout, paints, lifted=lifted)
     return finish(
@@ -105,16 +111,15 @@ class Layout:
         return self.middle + _MIDDLE + _hand_height(self.near) + _LABEL
 
 
-def table(scene: Scene, layout: Layout, theme: Theme, *, lifted: frozenset[int] = frozenset()) -> str:
+def table(scene: Scene, layout: Layout, theme: Theme, *, lifted: Lifted = (frozenset(), frozenset())) -> str:
     """A position without the panel under it and the definitions of its cards."""
     near, far = scene.near, 1 - scene.near
     near_top = layout.middle + _MIDDLE
-    mover = scene.player if scene.result is None else None
     parts = [
         _hand_label(scene, far, 23.0, theme),
-        _draw_hand(scene.hands[far], far, _LABEL, layout.far, is_near=False, lifted=lifted if far == mover else frozenset()),
+        _draw_hand(scene.hands[far], far, _LABEL, layout.far, is_near=False, lifted=lifted[far]),
         at(0, layout.middle, _middle(scene, theme)),
-        _draw_hand(scene.hands[near], near, near_top, layout.near, is_near=True, lifted=lifted if near == mover else frozenset()),
+        _draw_hand(scene.hands[near], near, near_top, layout.near, is_near=True, lifted=lifted[near]),
         _hand_label(scene, near, near_top + _hand_height(layout.near) + 21, theme),
     ]
     return "".join(parts)

@@ -6,6 +6,7 @@ The drawing code sees `Scene` only. A hidden hand is a number there, so it can't
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -69,10 +70,11 @@ class Scene:
 
 @dataclass(frozen=True)
 class Moment:
-    """A position of a game, and in words the move that led there."""
+    """A position of a game, and in words the move that led there. `drawn`: types of the cards drawn in it, by player, if open."""
 
     scene: Scene
     words: str
+    drawn: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
 
 
 def read_scene(position: State | Observation, view: View | None = None) -> Scene:
@@ -174,8 +176,13 @@ def read_game(
     scenes = [read_scene(position, view) for position in positions]
     if actions is not None:
         _check_actions(np.asarray(actions), scenes)
-    words = [start_words(scenes[0])] + [move_words(a, b) for a, b in itertools.pairwise(scenes)]
-    return [Moment(scene, said) for scene, said in zip(scenes, words, strict=True)]
+    start = Moment(scenes[0], start_words(scenes[0]))
+    return [start] + [_moment(before, after) for before, after in itertools.pairwise(scenes)]
+
+
+def _moment(before: Scene, after: Scene) -> Moment:
+    drawn = [frozenset(_drawn(a, b)) for a, b in zip(before.hands, after.hands, strict=True)]
+    return Moment(after, move_words(before, after), (drawn[0], drawn[1]))
 
 
 def _check_actions(actions: np.ndarray, scenes: list[Scene]) -> None:
@@ -217,8 +224,8 @@ def move_words(before: Scene, after: Scene) -> str:
     said = []
     if action == cards.DRAW:
         drawn = after.hands[mover].count - before.hands[mover].count
-        named = _drawn_names(before.hands[mover], after.hands[mover])
-        what = "can't draw" if drawn == 0 else f"draws {drawn} card{'s' if drawn > 1 else ''}{named}"
+        names = ", ".join(card_words(t) for t in _drawn(before.hands[mover], after.hands[mover]))
+        what = "can't draw" if drawn == 0 else f"draws {drawn} card{'s' if drawn > 1 else ''}" + (f": {names}" if names else "")
         said.append(f"Player {mover} {what}")
     else:
         said.append(f"Player {mover} plays {action_words(action)}")
@@ -234,12 +241,11 @@ def move_words(before: Scene, after: Scene) -> str:
     return "; ".join(said) + "."
 
 
-def _drawn_names(before: Hand, after: Hand) -> str:
-    if before.types is None or after.types is None or after.count == before.count:
-        return ""
-    left = list(before.types)
-    drawn = [t for t in after.types if t not in left or left.remove(t)]
-    return ": " + ", ".join(card_words(t) for t in drawn)
+def _drawn(before: Hand, after: Hand) -> list[int]:
+    """Types of the cards that came to an open hand."""
+    if before.types is None or after.types is None:
+        return []
+    return sorted((Counter(after.types) - Counter(before.types)).elements())
 
 
 def _result(winner: int) -> str:
