@@ -14,7 +14,8 @@ from tests.helpers import actions
 from unojax import bits, cards, game
 from unojax.game import State
 from unojax.observation import observe
-from unojax.policies import POLICIES, RulePolicy, View, get_policy, uniform
+from unojax.policies import POLICIES, PackedPolicy, get_policy, uniform
+from unojax.policies.rule import RULE_POLICIES
 from unojax.record import play_game
 from unojax.simulation import simulate
 from unojax.text import format_action, make_state, parse_action
@@ -22,7 +23,7 @@ from unojax.text import format_action, make_state, parse_action
 ACTION_RANKS = (cards.SKIP, cards.REVERSE, cards.DRAW_TWO)
 
 
-def choices(policy: RulePolicy, hand: str, top: str, color: str | None = None, theirs: str = "B1 B2 B3 B4 B5") -> set[int]:
+def choices(policy: PackedPolicy, hand: str, top: str, color: str | None = None, theirs: str = "B1 B2 B3 B4 B5") -> set[int]:
     """The actions that the policy may take."""
     state = make_state(hand, theirs, top, color=color)
     probs = np.asarray(policy.action_probs(observe(state, 0), game.legal_mask(state)))
@@ -103,7 +104,7 @@ def states() -> State:
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), games.states)
 
 
-@pytest.mark.parametrize("name", [name for name in POLICIES if name != "guard"])
+@pytest.mark.parametrize("name", [name for name in RULE_POLICIES if name != "guard"])
 def test_action_probs_agree_with_plain_python(name: str, states: State):
     policy = POLICIES[name]
     masks = jax.vmap(game.legal_mask)(states)
@@ -135,7 +136,7 @@ def test_calls_and_packed_choices_follow_the_action_probs(name: str):
     called = np.bincount(np.asarray(jax.jit(jax.vmap(lambda k: policy(k, seen, mask)))(keys)), minlength=61)
     # Within 6 standard errors: false alarms below 1e-7.
     assert (np.abs(called / 2_000 - probs) <= 6 * np.sqrt(probs * (1 - probs) / 2_000)).all(), format_action(int(called.argmax()))
-    view = View(bits.pack(seen.hand), jnp.uint32(3))
+    view = policy.view(seen)
     narrowed = policy.narrow(view, bits.playable(view.hand, jnp.uint32(0), jnp.uint32(7)))
     np.testing.assert_array_equal(game.options_to_mask(narrowed), probs[:60] > 0)
 

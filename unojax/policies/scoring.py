@@ -1,0 +1,278 @@
+"""Policies that add up points for each legal play and choose the best: `LinearPolicy`, `LookaheadPolicy`.
+
+Both are `PackedPolicy`s with numbers of their own, which `jit` traces: other weights do not compile anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from unojax import bits, cards
+from unojax.bits import Words
+from unojax.policies.packed import PackedPolicy, View
+
+_NUMBERS: Final = np.uint32((1 << cards.SKIP) - 1)
+
+
+class _Kind(NamedTuple):
+    """A kind of play that the linear policy tells apart.
+
+    Attributes:
+        options: the option bits of its ranks.
+        paired: True or False: only ranks of which two or more cards are held, or only others; None: all.
+        moves_again: the same player moves next (under the default rules).
+        is_wild: declares a colour.
+    """
+
+    options: np.uint32
+    paired: bool | None = None
+    moves_again: bool = False
+    is_wild: bool = False
+
+
+_KINDS: Final = {
+    "lone number": _Kind(_NUMBERS, paired=False),
+    "number of a rank held twice": _Kind(_NUMBERS, paired=True),
+    "skip or reverse": _Kind(np.uint32(1 << cards.SKIP | 1 << cards.REVERSE), moves_again=True),
+    "draw two": _Kind(np.uint32(1 << cards.DRAW_TWO), moves_again=True),
+    "wild": _Kind(bits.WILD_BIT, is_wild=True),
+    "wild draw four": _Kind(bits.WILD_DRAW_FOUR_BIT, moves_again=True, is_wild=True),
+}
+_WHEN: Final = ("always", "opponent has 1 card", "opponent has 2 cards", "opponent has 3 or 4 cards")
+_OF_COLOR: Final = (
+    "cards held",
+    "one card held",
+    "two cards held",
+    "action cards held",
+    "active colour",
+    "opponent's expected cards",
+    "opponent holds none",
+    "moving again: cards held",
+    "moving again: one card held",
+    "moving again: action cards held",
+    "moving again: opponent's expected cards",
+    "wild: cards held",
+    "wild: none held",
+)
+WEIGHT_NAMES: Final = tuple(f"{kind}, {when}" for when in _WHEN for kind in _KINDS) + _OF_COLOR
+"""What each weight of a linear policy multiplies. First the kind of card played: always, and in addition when the opponent has
+few cards. Then the colour declared: cards of it in hand before the play (number, exactly one, exactly two, action cards alone),
+whether it is the active colour already, how many the opponent would hold on average if all unseen cards were alike, and
+exp(-that), about the probability of none. Some count once more for plays after which one moves again, or for wild cards."""
+
+
+class _Group(NamedTuple):
+    """Plays with equal points: option bits (one colour's word) and float32[...]."""
+
+    options: Array
+    points: Array
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["weights"], meta_fields=["name", "summary"])
+@dataclass(frozen=True)
+class LinearPolicy(PackedPolicy):
+    """The play with the most points, a sum of weighted features of the card played and the colour declared.
+
+    Points belong to a kind of card and a colour, so 24 sums serve all 60 plays.
+
+    Attributes:
+        weights: one for each of `WEIGHT_NAMES`.
+        name, summary: as in `RulePolicy`.
+    """
+
+    weights: tuple[float, ...]
+    name: str = "linear"
+    summary: str = "the play with the most points, by kind of card and by colour, with fitted weights"
+
+    def narrow(self, view: View, legal: Words) -> Words:
+        """See `PackedPolicy`."""
+        groups = self._groups(view)
+        best = jnp.full(legal[0].shape, -jnp.inf, jnp.float32)
+        for of_color, option in zip(groups, legal, strict=True):
+            for group in of_color:
+                best = jnp.maximum(best, jnp.where((option & group.options) != 0, group.points, -jnp.inf))
+        chosen = []
+        for of_color, option in zip(groups, legal, strict=True):
+            word = jnp.zeros_like(option)
+            for group in of_color:
+                word |= jnp.where(group.points == best, option & group.options, np.uint32(0))
+            chosen.append(word)
+        w0, w1, w2, w3 = chosen
+        return w0, w1, w2, w3
+
+    def score_plays(self, view: View) -> Array:
+        """The points of every play, float32[..., 60]."""
+        rank_bits = bits.rank_bit(np.arange(cards.NUM_RANKS, dtype=np.uint32))
+        scores = []
+        for of_color in self._groups(view):
+            score = jnp.zeros((*view.color.shape, cards.NUM_RANKS), jnp.float32)
+            for group in of_color:
+                score = jnp.where((group.options[..., None] & rank_bits) != 0, group.points[..., None], score)
+            scores.append(score)
+        return jnp.concatenate(scores, axis=-1)
+
+    def _groups(self, view: View) -> list[list[_Group]]:
+        """For each colour declared, the kinds of plays and their points."""
+        num_kinds = len(_KINDS)
+        always, at_1, at_2, at_3_4 = (self.weights[i * num_kinds : (i + 1) * num_kinds] for i in range(len(_WHEN)))
+        held_w, one_w, two_w, action_w, active_w, expected_w, none_w, *extra = self.weights[len(_WHEN) * num_kinds :]
+        again_held_w, again_one_w, again_action_w, again_expected_w, wild_held_w, wild_none_w = extra
+
+        n = view.opponent_count
+        of_kind = [
+            base + jnp.where(n == 1, a, jnp.where(n == 2, b, jnp.where((n == 3) | (n == 4), c, 0.0)))
+            for base, a, b, c in zip(always, at_1, at_2, at_3_4, strict=True)
+        ]
+        unseen = [view.count_unseen(c, bits.ALL_SLOTS) for c in range(cards.NUM_COLORS)]
+        share = n.astype(jnp.float32) / jnp.maximum((unseen[0] + unseen[1]) + (unseen[2] + unseen[3]), 1)
+        paired = _ranks_held_twice(view.hand)
+        groups = []
+        for color in range(cards.NUM_COLORS):
+            num_held = lax.population_count(view.hand[color] & bits.COLORED)
+            held = num_held.astype(jnp.float32)
+            action_cards = lax.population_count(view.hand[color] & bits.both_copies(bits.ACTION_RANKS)).astype(jnp.float32)
+            expected = view.count_unseen(color, bits.COLORED).astype(jnp.float32) * share
+            points = (
+                held_w * held
+                + jnp.where(num_held == 1, one_w, jnp.where(num_held == 2, two_w, 0.0))
+                + action_w * action_cards
+                + jnp.where(view.color == color, active_w, 0.0)
+                + expected_w * expected
+                + none_w * jnp.exp(-expected)
+            )
+            again = (
+                again_held_w * held
+                + jnp.where(num_held == 1, again_one_w, 0.0)
+                + again_action_w * action_cards
+                + again_expected_w * expected
+            )
+            wild = wild_held_w * held + jnp.where(num_held == 0, wild_none_w, 0.0)
+            of_color = []
+            for kind, base in zip(_KINDS.values(), of_kind, strict=True):
+                options = jnp.full_like(paired, kind.options)
+                if kind.paired is not None:
+                    options &= paired if kind.paired else ~paired
+                score = base + points
+                if kind.moves_again:
+                    score = score + again
+                if kind.is_wild:
+                    score = score + wild
+                of_color.append(_Group(options, score))
+            groups.append(of_color)
+        return groups
+
+
+def _ranks_held_twice(hand: Words) -> Array:
+    """uint32[...]: first-copy bits of the coloured ranks of which a hand holds two or more cards."""
+    once = jnp.zeros_like(hand[0])
+    twice = once
+    for word in hand:
+        for copies in (word & bits.FIRST_COPIES, (word & bits.SECOND_COPIES) >> np.uint32(12)):
+            twice |= once & copies
+            once |= copies
+    return twice
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["weights"], meta_fields=["name", "summary"])
+@dataclass(frozen=True)
+class LookaheadPolicy(PackedPolicy):
+    """One-step lookahead: the play that leads to the position of the highest heuristic value
+
+        V = w0 * (n2 - n1) + w1 * E[playable cards in the opponent's hand] + w2 * (own wild cards),
+
+    where n1 and n2 are the players' cards after the play and the cards that it makes the opponent draw, and the expectation takes
+    all unseen cards for alike: n2 times the share of them that could be played on the new top card.
+
+    Attributes:
+        weights: w0, w1, w2.
+        name, summary: as in `RulePolicy`.
+    """
+
+    weights: tuple[float, float, float]
+    name: str = "lookahead"
+    summary: str = "one step ahead: fewer cards than the opponent, few that it can play, wild cards kept"
+
+    def narrow(self, view: View, legal: Words) -> Words:
+        """See `PackedPolicy`."""
+        rank_bits = bits.rank_bit(np.arange(cards.NUM_RANKS, dtype=np.uint32))
+        is_legal = (jnp.stack(legal, axis=-1)[..., None] & rank_bits) != 0
+        scores = jnp.where(is_legal, self.score_plays(view).reshape(is_legal.shape), -jnp.inf)
+        best = is_legal & (scores == scores.max((-2, -1), keepdims=True))
+        words = jnp.where(best, rank_bits, np.uint32(0)).sum(-1, dtype=jnp.uint32)
+        return words[..., 0], words[..., 1], words[..., 2], words[..., 3]
+
+    def score_plays(self, view: View) -> Array:
+        """V after every play, float32[..., 60]."""
+        margin_w, playable_w, wilds_w = self.weights
+        ranks = np.arange(cards.NUM_RANKS, dtype=np.uint32)
+        of_rank = jnp.where(ranks < cards.WILD, bits.both_copies(bits.rank_bit(ranks)), np.uint32(0))
+        wide = view._replace(
+            hand=bits.map_words(lambda w: w[..., None], view.hand), pile=bits.map_words(lambda w: w[..., None], view.pile)
+        )
+        same_color = [wide.count_unseen(c, bits.COLORED) for c in range(cards.NUM_COLORS)]
+        same_rank = [wide.count_unseen(c, of_rank) for c in range(cards.NUM_COLORS)]
+        wilds = [wide.count_unseen(c, bits.WILDS) for c in range(cards.NUM_COLORS)]
+        num_unseen = jnp.maximum(sum(same_color) + sum(wilds), 1)
+
+        drawn = np.select([ranks == cards.DRAW_TWO, ranks == cards.WILD_DRAW_FOUR], [2, 4], 0)
+        their_count = view.opponent_count.astype(jnp.int32)[..., None] + drawn
+        own_count = bits.count(wide.hand).astype(jnp.int32) - 1
+        own_wilds = bits.count(bits.map_words(lambda w: w & bits.WILDS, wide.hand)).astype(jnp.int32) - (ranks >= cards.WILD)
+        scores = []
+        for color in range(cards.NUM_COLORS):
+            playable = same_color[color] + sum(same_rank) - same_rank[color] + sum(wilds)
+            expected = their_count * playable.astype(jnp.float32) / num_unseen
+            scores.append(margin_w * (their_count - own_count) + playable_w * expected + wilds_w * own_wilds)
+        return jnp.concatenate(scores, axis=-1)
+
+
+# Both fitted by `python -m training.fit_scoring`.
+LINEAR: Final = LinearPolicy(
+    (
+        0.109,  # lone number, always
+        0.084,  # number of a rank held twice, always
+        0.111,  # skip or reverse, always
+        0.09,  # draw two, always
+        -0.157,  # wild, always
+        -0.284,  # wild draw four, always
+        -0.272,  # lone number, opponent has 1 card
+        -0.439,  # number of a rank held twice, opponent has 1 card
+        -0.068,  # skip or reverse, opponent has 1 card
+        0.715,  # draw two, opponent has 1 card
+        0.176,  # wild, opponent has 1 card
+        0.643,  # wild draw four, opponent has 1 card
+        0.006,  # lone number, opponent has 2 cards
+        -0.014,  # number of a rank held twice, opponent has 2 cards
+        0.029,  # skip or reverse, opponent has 2 cards
+        0.158,  # draw two, opponent has 2 cards
+        0.011,  # wild, opponent has 2 cards
+        -0.0,  # wild draw four, opponent has 2 cards
+        -0.011,  # lone number, opponent has 3 or 4 cards
+        -0.022,  # number of a rank held twice, opponent has 3 or 4 cards
+        -0.009,  # skip or reverse, opponent has 3 or 4 cards
+        0.026,  # draw two, opponent has 3 or 4 cards
+        -0.09,  # wild, opponent has 3 or 4 cards
+        -0.099,  # wild draw four, opponent has 3 or 4 cards
+        0.005,  # cards held
+        0.047,  # one card held
+        0.027,  # two cards held
+        -0.085,  # action cards held
+        -0.017,  # active colour
+        0.033,  # opponent's expected cards
+        1.0,  # opponent holds none
+        0.002,  # moving again: cards held
+        0.013,  # moving again: one card held
+        0.037,  # moving again: action cards held
+        0.003,  # moving again: opponent's expected cards
+        0.008,  # wild: cards held
+        -0.244,  # wild: none held
+    )
+)
+LOOKAHEAD: Final = LookaheadPolicy((0.2, -1.0, 0.3))

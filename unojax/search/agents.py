@@ -1,0 +1,215 @@
+"""Searches as agents: a belief that goes through the game, and a search over it at each decision with a choice.
+
+    mc:rollouts=1000,belief=particles        flat Monte Carlo (`unojax.search.monte_carlo`)
+
+What an agent knows of the opponent's hand is its `belief`: "particles", the particle filter; "unseen", any of the cards not seen;
+"truth", the hand itself, which only `unojax.arena` shows, to see what knowing it would be worth. The `model` of how the opponent
+chooses is the particle filter's.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, NamedTuple, get_args
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.custom_batching import custom_vmap
+
+from unojax import bits, cards
+from unojax.agents import Memory
+from unojax.belief import belief_init, belief_update
+from unojax.belief.opponents import OpponentModel, PolicyOpponent, consistent_opponent, uniform_opponent
+from unojax.bits import Words
+from unojax.game import State
+from unojax.observation import Observation
+from unojax.policies import get_policy
+from unojax.rules import Rules, is_int
+from unojax.search.monte_carlo import ROUNDS, Estimate, choose, flat_monte_carlo, sample_hands
+from unojax.specs import format_spec
+
+BeliefKind = Literal["particles", "unseen", "truth"]
+_TREMBLE = 0.1
+"""Of a policy as opponent model: no policy is followed so strictly that a surprise should rule a hand out."""
+_LANES = 2048
+"""Rollouts in progress at a time: their tables stay in a core's second-level cache."""
+
+
+class Hands(NamedTuple):
+    """N hands that the opponent may hold, packed and canonical (uint32[N] each), and float32[N] log weights in nats."""
+
+    packed: Words
+    log_weights: Array
+
+
+@dataclass(frozen=True)
+class SearchAgent(ABC):
+    """What all searches share: the belief, and what they do in forced positions (nothing).
+
+    Attributes:
+        belief: what the agent knows of the opponent's hand, see the module.
+        model: how the opponent is taken to choose, for the particle filter: "uniform", "consistent" (anything legal, which tells
+            nothing), or the name of a policy.
+        particles: of the filter.
+        policy: followed by both players in the rollouts, the name of a packed policy.
+        keep: another play must be better than the policy's own by so many standard errors.
+        discount: of returns, per step.
+        rules: of the game.
+    """
+
+    belief: BeliefKind = "particles"
+    model: str = "uniform"
+    particles: int = 1024
+    policy: str = "linear"
+    keep: float = 1.0
+    discount: float = 1.0
+    rules: Rules = Rules()
+
+    def __post_init__(self) -> None:
+        if self.belief not in get_args(BeliefKind):
+            raise ValueError(f"belief must be one of {', '.join(get_args(BeliefKind))}, got {self.belief!r}")
+        if not (is_int(self.particles) and self.particles >= 1):
+            raise ValueError(f"particles must be at least 1, got {self.particles!r}")
+        if not self.keep >= 0:
+            raise ValueError(f"keep must be a number of standard errors, at least 0, got {self.keep!r}")
+        if not 0 < self.discount <= 1:
+            raise ValueError(f"discount must be in (0, 1], got {self.discount!r}")
+        get_policy(self.policy)
+        _opponent_model(self.model)
+
+    @abstractmethod
+    def estimate(
+        self, keys: Array, observations: Observation, hands: Hands, legal: Array, *, num_lanes: int = _LANES
+    ) -> Estimate:
+        """Search D decisions.
+
+        Args:
+            keys: D threefry2x32 keys, consumed.
+            observations: [D] of the players to move.
+            hands: [D, N] what the opponents may hold.
+            legal: bool[D, 60]; a row without True is no decision and costs nothing.
+            num_lanes: games in progress at a time, static; changes no result.
+        """
+
+    def init(self, key: Array, observation: Observation) -> Memory:
+        """The belief at the start."""
+        if self.belief == "particles":
+            return belief_init(observation, key, num_particles=self.particles, rules=self.rules, prior="deal")
+        return bits.empty(jnp.zeros(())) if self.belief == "truth" else ()
+
+    def update(self, key: Array, memory: Memory, before: Observation, action: Array, after: Observation) -> Memory:
+        """The belief after a micro-step."""
+        if self.belief != "particles":
+            return memory
+        return belief_update(memory, before, action, after, key, opponent=_opponent_model(self.model), rules=self.rules)[0]
+
+    def reveal(self, memory: Memory, state: State, player: Array) -> Memory:
+        """Shows the opponent's hand to an agent with belief "truth", and nothing to any other."""
+        return bits.pack(state.hands[1 - player]) if self.belief == "truth" else memory
+
+    def hands(self, key: Array, memory: Memory, observation: Observation) -> Hands:
+        """What the agent believes the opponent may hold, unbatched; `key` is consumed."""
+        if self.belief == "particles":
+            return Hands(memory.packed, memory.log_weights)
+        if self.belief == "truth":
+            return Hands(bits.map_words(lambda w: w[None], memory), jnp.zeros(1))
+        drawn = belief_init(observation, key, num_particles=self.particles, rules=self.rules)
+        return Hands(drawn.packed, drawn.log_weights)
+
+    def act(self, key: Array, memory: Memory, observation: Observation, legal_mask: Array) -> Array:
+        """The play with the highest estimate, with the benefit of the doubt for the rollout policy's own."""
+        estimate, legal = self.think(key, memory, observation, legal_mask)
+        only = jnp.argmax(legal_mask).astype(jnp.int32)
+        return jnp.where(legal.any(), choose(estimate, legal, self.keep), only)
+
+    def think(self, key: Array, memory: Memory, observation: Observation, legal_mask: Array) -> tuple[Estimate, Array]:
+        """The estimates of one decision, and bool[60] the plays that they are of: none if there is no choice.
+
+        Under `vmap` all decisions are searched together.
+        """
+        key_hands, key_search = jax.random.split(key)
+        is_mine = ~observation.terminated & (observation.current_player == observation.player)
+        legal = legal_mask[: cards.DRAW] & is_mine & (legal_mask.sum() > 1)
+        hands = self.hands(key_hands, memory, observation)
+        return _together(self.estimate)(key_search, observation, hands, legal), legal
+
+
+def _together(search: Callable[..., Estimate]) -> Callable[..., Estimate]:
+    """A search of many decisions as a function of one, which `vmap` turns into the search of many again."""
+
+    @custom_vmap
+    def of_one(*args: Any) -> Estimate:
+        return jax.tree.map(lambda x: x[0], search(*jax.tree.map(lambda x: jnp.asarray(x)[None], args)))
+
+    @of_one.def_vmap
+    def of_many(axis_size: int, in_batched: Any, *args: Any) -> tuple[Estimate, Any]:
+        def spread(x: Array, is_batched: bool) -> Array:
+            return x if is_batched else jnp.broadcast_to(x, (axis_size, *jnp.shape(x)))
+
+        result = search(*jax.tree.map(spread, args, tuple(in_batched)))
+        return result, jax.tree.map(lambda _: True, result)
+
+    return of_one
+
+
+@dataclass(frozen=True)
+class MonteCarloAgent(SearchAgent):
+    """Flat Monte Carlo over the belief.
+
+    Attributes:
+        rollouts: of each legal play.
+        stop: give a play up once it is so many standard errors below the best one; 0: never.
+    """
+
+    rollouts: int = 1000
+    stop: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (is_int(self.rollouts) and self.rollouts >= 2):
+            raise ValueError(f"rollouts must be at least 2, got {self.rollouts!r}")
+        if not self.stop >= 0:
+            raise ValueError(f"stop must be a number of standard errors, or 0 for never, got {self.stop!r}")
+        if self.stop > 0 and self.rollouts % ROUNDS:
+            raise ValueError(f"rollouts must be a multiple of {ROUNDS} with stop, got {self.rollouts}")
+
+    @property
+    def name(self) -> str:
+        """The shortest spec of this agent."""
+        return format_spec("mc", self)
+
+    def estimate(
+        self, keys: Array, observations: Observation, hands: Hands, legal: Array, *, num_lanes: int = _LANES
+    ) -> Estimate:
+        """See `SearchAgent`."""
+        pairs = jax.vmap(jax.random.split)(keys)
+        samples = jax.vmap(partial(sample_hands, num=self.rollouts))(pairs[:, 0], hands.packed, hands.log_weights)
+        return flat_monte_carlo(
+            pairs[:, 1],
+            observations,
+            samples,
+            legal,
+            policy=get_policy(self.policy),
+            rules=self.rules,
+            num_samples=self.rollouts,
+            discount=self.discount,
+            stop=self.stop,
+            num_lanes=num_lanes,
+        )
+
+
+def _opponent_model(name: str) -> OpponentModel:
+    """The opponent model of a name.
+
+    Raises:
+        ValueError: there is no such model.
+    """
+    if name == "uniform":
+        return uniform_opponent
+    if name == "consistent":
+        return consistent_opponent
+    return PolicyOpponent(get_policy(name), _TREMBLE)

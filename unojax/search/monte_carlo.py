@@ -1,0 +1,192 @@
+"""Flat Monte Carlo over a belief: every legal play is followed to the end of many sampled games, and the best on average wins.
+
+Sample s of a decision is one hand that the opponent may hold, drawn from the belief, and one stream of random words; all plays
+are tried on the same samples (common random numbers), so their differences are far less noisy than their values.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from unojax import bits, cards, static
+from unojax.belief import resample
+from unojax.bits import Words
+from unojax.observation import Observation
+from unojax.policies import PackedPolicy
+from unojax.random_bits import key_words
+from unojax.rules import Rules
+from unojax.search.rollouts import Arms, Guide, list_arms, place_cards, play_out
+
+ROUNDS: Final = 4
+"""Looks at the estimates on the way, if a search may stop early."""
+
+
+class Estimate(NamedTuple):
+    """What a search says about each play of one decision.
+
+    Attributes:
+        value: float32[60] mean return of the player to move, in [-1, 1]: twice the win probability less one if nothing is
+            discounted. 0 for plays that were not tried.
+        gain: float32[60] value less that of the base play; 0 for plays that were not tried.
+        value_error, gain_error: float32[60] their standard errors. That of the gain is smaller, since all plays share samples.
+        num_samples: int32[60] rollouts or simulations of each play.
+        base: int32[] the play that the others are compared with: the rollout policy's own choice.
+    """
+
+    value: Array
+    gain: Array
+    value_error: Array
+    gain_error: Array
+    num_samples: Array
+    base: Array
+
+
+def choose(estimate: Estimate, legal: Array, keep: float) -> Array:
+    """The play of highest value if its gain exceeds `keep` standard errors, else the base play: int32[].
+
+    With few rollouts the best of several noisy values is often not the best play, and the base play a good one.
+
+    Args:
+        estimate: of one decision.
+        legal: bool[60].
+        keep: standard errors; 0 always takes the highest value.
+    """
+    best = jnp.argmax(jnp.where(legal & (estimate.num_samples > 0), estimate.gain, -jnp.inf)).astype(jnp.int32)
+    is_better = estimate.gain[best] > keep * estimate.gain_error[best]
+    return jnp.where(is_better, best, estimate.base)
+
+
+def sample_hands(key: Array, hands: Words, log_weights: Array, num: int) -> Words:
+    """`num` hands drawn systematically from a weighted cloud, in random order: uint32[num] each.
+
+    Args:
+        key: consumed.
+        hands: uint32[N] each.
+        log_weights: float32[N], nats.
+        num: static.
+    """
+    key_offset, key_order = jax.random.split(key)
+    index = resample.systematic(jax.random.uniform(key_offset), log_weights, num)
+    index = jax.random.permutation(key_order, index)
+    return bits.map_words(lambda w: w[index], hands)
+
+
+def flat_monte_carlo(
+    keys: Array,
+    observations: Observation,
+    hands: Words,
+    legal: Array,
+    *,
+    policy: PackedPolicy,
+    rules: Rules,
+    num_samples: int,
+    discount: float,
+    stop: float,
+    num_lanes: int,
+    guide: Guide | None = None,
+    store: Any = None,
+) -> Estimate:
+    """Estimate every legal play of D decisions.
+
+    Args:
+        keys: D threefry2x32 keys, consumed.
+        observations: [D] of the players to move.
+        hands: uint32[D, R] each: hands of the opponents, drawn from the beliefs.
+        legal: bool[D, 60]; a row without True is left out.
+        policy: followed by both players in the rollouts.
+        rules: static.
+        num_samples: R, static. With `stop`, a multiple of `ROUNDS`.
+        discount: per step, static.
+        stop: a play is given up once it is so many standard errors below the best one; 0: never. Static.
+        num_lanes: rollouts at a time, static.
+        guide, store: as in `rollouts.play_out`; what a guide learns in one round it knows in the next.
+
+    Returns:
+        [D] estimates.
+    """
+    num_decisions = legal.shape[0]
+    numbers, skeleton = static.split((policy,))
+    key_pairs = jax.vmap(jax.random.split)(keys)
+    base = jax.vmap(policy)(key_pairs[:, 0], observations, jnp.pad(legal, ((0, 0), (0, 1))))
+    seeds = jax.vmap(key_words)(key_pairs[:, 1])
+    arms = list_arms(legal)
+    row_of = jnp.zeros(legal.shape, jnp.int32).at[arms.position, arms.action].max(jnp.arange(legal.size, dtype=jnp.int32))
+    base_row = row_of[jnp.arange(num_decisions), jnp.minimum(base, cards.DRAW - 1)]
+
+    num_rounds = ROUNDS if stop > 0 or guide is not None else 1
+    per_round = num_samples // num_rounds
+
+    def one_round(index: Array, carry: tuple[Array, Array, Any]) -> tuple[Array, Array, Any]:
+        returns, num_played, store = carry
+        alive = _alive(arms, returns, num_played, num_decisions, stop) if stop > 0 else jnp.arange(legal.size) < arms.number
+        order = jnp.argsort(~alive, stable=True)
+        playing = Arms(arms.position[order], arms.action[order], alive.sum(dtype=jnp.int32))
+        first = index * per_round
+        here = bits.map_words(lambda w: lax.dynamic_slice_in_dim(w, first, per_round, axis=1), hands)
+        tables = jax.vmap(place_cards)(observations, here)
+        tables = jax.tree.map(lambda x: x.reshape(-1), tables)
+        new, store = play_out(
+            tables,
+            seeds,
+            playing,
+            numbers,
+            policies=skeleton,
+            rules=rules,
+            num_samples=per_round,
+            discount=discount,
+            num_lanes=num_lanes,
+            first_sample=first,
+            guide=guide,
+            store=store,
+        )
+        new = jnp.zeros_like(new).at[order].set(new)
+        returns = lax.dynamic_update_slice_in_dim(returns, new, first, axis=1)
+        return returns, num_played + jnp.where(alive, per_round, 0), store
+
+    first = (jnp.zeros((legal.size, num_samples), jnp.float32), jnp.zeros(legal.size, jnp.int32), store)
+    returns, num_played, _ = lax.fori_loop(0, num_rounds, one_round, first)
+
+    def spread(per_arm: Array) -> Array:
+        counts = jnp.arange(legal.size) < arms.number
+        return jnp.zeros(legal.shape, per_arm.dtype).at[arms.position, arms.action].add(jnp.where(counts, per_arm, 0))
+
+    value, value_error = _mean_and_error(returns, num_played)
+    gain, gain_error = _gain(returns, num_played, base_row[arms.position])
+    return Estimate(spread(value), spread(gain), spread(value_error), spread(gain_error), spread(num_played), base)
+
+
+def _mean_and_error(samples: Array, num: Array) -> tuple[Array, Array]:
+    """Mean and its standard error over the first `num` entries of each row; the entries after them are 0."""
+    n = jnp.maximum(num, 1).astype(jnp.float32)
+    mean = samples.sum(-1) / n
+    is_in = jnp.arange(samples.shape[-1]) < num[:, None]
+    square = jnp.where(is_in, (samples - mean[:, None]) ** 2, 0.0).sum(-1)
+    return mean, jnp.sqrt(square / jnp.maximum(n - 1.0, 1.0) / n)
+
+
+def _gain(returns: Array, num_played: Array, reference: Array) -> tuple[Array, Array]:
+    """Mean and standard error of each arm's returns less those of another row on the samples that both have."""
+    num = jnp.minimum(num_played, num_played[reference])
+    is_in = jnp.arange(returns.shape[-1]) < num[:, None]
+    return _mean_and_error(jnp.where(is_in, returns - returns[reference], 0.0), num)
+
+
+def _alive(arms: Arms, returns: Array, num_played: Array, num_decisions: int, stop: float) -> Array:
+    """bool[A]: arms that may still be the best of their decision. A decision with one such arm has none: it is made."""
+    row = jnp.arange(num_played.shape[0])
+    counts = row < arms.number
+    never_played = num_played.max() == 0
+    # Only arms that took part in every round so far.
+    running = counts & (num_played == jnp.zeros(num_decisions, jnp.int32).at[arms.position].max(num_played)[arms.position])
+    value = jnp.where(running, returns.sum(-1), -jnp.inf)
+    best_value = jnp.full(num_decisions, -jnp.inf).at[arms.position].max(value)
+    is_best = running & (value == best_value[arms.position])
+    best_row = jnp.zeros(num_decisions, jnp.int32).at[arms.position].max(jnp.where(is_best, row, 0))
+    gain, error = _gain(returns, num_played, best_row[arms.position])
+    close = running & (gain + stop * error >= 0)
+    num_close = jnp.zeros(num_decisions, jnp.int32).at[arms.position].add(close.astype(jnp.int32))
+    return jnp.where(never_played, counts, close & (num_close[arms.position] > 1))
