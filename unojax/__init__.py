@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from unojax.belief import Belief, Info, belief_init, belief_update, infer_action
     from unojax.game import Error, State, init, legal_mask, step, step_checked
     from unojax.observation import Observation, observe
-    from unojax.policies import POLICIES, Policy, RulePolicy, get_policy, uniform
+    from unojax.policies import POLICIES, PackedPolicy, Policy, RulePolicy, get_policy, uniform
     from unojax.pomdp import observation_log_prob, reward, transition_log_prob
     from unojax.record import Trajectory, play_game
     from unojax.rules import RULES_VERSION, Rules, small_deck
@@ -32,7 +32,7 @@ _HOMES = {
     "belief": ("Belief", "Info", "belief_init", "belief_update", "infer_action"),
     "game": ("Error", "State", "init", "legal_mask", "step", "step_checked"),
     "observation": ("Observation", "observe"),
-    "policies": ("POLICIES", "Policy", "RulePolicy", "get_policy", "uniform"),
+    "policies": ("POLICIES", "PackedPolicy", "Policy", "RulePolicy", "get_policy", "uniform"),
     "pomdp": ("observation_log_prob", "reward", "transition_log_prob"),
     "record": ("Trajectory", "play_game"),
     "rules": ("RULES_VERSION", "Rules", "small_deck"),
@@ -59,6 +59,7 @@ __all__ = [
     "Games",
     "Info",
     "Observation",
+    "PackedPolicy",
     "Policy",
     "RulePolicy",
     "Rules",

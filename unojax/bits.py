@@ -223,12 +223,19 @@ def uniform_below(bits: Array, n: Array) -> Array:
 def choose(words: Words, bits: Array) -> tuple[Array, Array]:
     """A uniformly random element of a set: (word index 0..3, bit position 0..26), for random `bits`.
 
-    The r-th set bit is found by counting: first the word, then a binary search on the popcount of its lower part. The answer
-    for an empty set is meaningless but in range.
+    The answer for an empty set is meaningless but in range.
     """
-    n0, n1, n2, n3 = map(lax.population_count, words)
+    return nth(words, uniform_below(bits, count(words)))
+
+
+def nth(words: Words, r: Array) -> tuple[Array, Array]:
+    """The r-th element of a set, uint32[...] counted from 0: (word index 0..3, bit position 0..26).
+
+    It is found by counting: first the word, then a binary search on the popcount of its lower part. The answer is in range but
+    meaningless if there are not so many.
+    """
+    n0, n1, n2, _ = map(lax.population_count, words)
     end0, end1, end2 = n0, n0 + n1, n0 + n1 + n2
-    r = uniform_below(bits, end2 + n3)
     after0, after1, after2 = r >= end0, r >= end1, r >= end2
     index = after0.astype(jnp.uint32) + after1.astype(jnp.uint32) + after2.astype(jnp.uint32)
     zero = np.uint32(0)

@@ -21,7 +21,7 @@ from jax import Array, lax
 from unojax import bits, cards, game, static, table
 from unojax.bits import Words
 from unojax.observation import observe
-from unojax.policies import PackedPolicy, Policy, View, distinct, uniform
+from unojax.policies import PackedPolicy, Policy, distinct, uniform, view_of
 from unojax.random_bits import key_words, threefry
 from unojax.rules import Rules, check_max_steps, is_int
 from unojax.static import Skeleton
@@ -353,13 +353,7 @@ def _all_packed(policies: tuple[Policy, ...]) -> bool:
 
 
 def _narrow(policies: tuple[Policy, ...], tables: Table, node: Node, rules: Rules) -> Words:
-    view = View(
-        hand=node.hand,
-        opponent_count=node.opponent_count,
-        pile=tables.cards_of(table.PILE, rules),
-        color=node.meta.color,
-        everything=bits.all_cards(rules.deck),
-    )
+    view = view_of(tables, node, rules)
     options = [policy.narrow(view, node.legal) for policy in policies if isinstance(policy, PackedPolicy)]
     return bits.where(node.meta.player == 0, options[0], options[-1])
 

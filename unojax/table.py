@@ -51,6 +51,10 @@ class _Field(NamedTuple):
         return value.astype(jnp.uint32) << np.uint32(self.shift)
 
     @property
+    def mask(self) -> np.uint32:
+        return np.uint32(((1 << self.width) - 1) << self.shift)
+
+    @property
     def bit(self) -> np.uint32:
         return np.uint32(1 << self.shift)
 
@@ -63,6 +67,7 @@ _PENALTY: Final = _Field(7, 2)
 _TO_DRAW: Final = _Field(9, 6)
 _PHASE: Final = _Field(15, 3)
 _META: Final = np.uint32((1 << 18) - 1)
+_WILD_POSITION: Final = 25
 # A move is the next `meta` and, above it, what happens to the cards and to the counters of a game.
 _POSITION: Final = _Field(18, 5)
 _WORD: Final = _Field(23, 2)
@@ -101,6 +106,10 @@ class Meta(NamedTuple):
             | _TO_DRAW.put(self.to_draw)
             | _PHASE.put(self.phase)
         )
+
+
+IDLE: Final = np.uint32(OVER_DRAWN << _PHASE.shift)
+"""A `meta` that stands still whatever the cards."""
 
 
 class Table(NamedTuple):
@@ -318,6 +327,23 @@ def commit(table: Table, move: Array) -> Table:
     pairs = [one_color(c, low, high) for c, (low, high) in enumerate(zip(table.low, table.high, strict=True))]
     (l0, h0), (l1, h1), (l2, h2), (l3, h3) = pairs
     return Table((l0, l1, l2, l3), (h0, h1, h2, h3), move & _META)
+
+
+def visible_part(move: Array, table: Table, player: Array) -> Array:
+    """What a player sees of a move in play, uint32[...], equal for moves that look the same: which copy of a type moved does not
+    show, nor which card the other player drew.
+
+    Args:
+        move: of `resolve`.
+        table: before the move.
+        player: uint32[...] who looks.
+    """
+    is_own_draw = ~is_play(move) & (table.unpack_meta().player == player)
+    position, word = _POSITION.get(move), _WORD.get(move)
+    first = jnp.where((position >= cards.WILD) & (position < _WILD_POSITION), position - np.uint32(12), position)
+    card = _POSITION.put(first) | _WORD.put(jnp.where(position >= _WILD_POSITION, np.uint32(0), word))
+    # A card played shows in the bookkeeping after it.
+    return (move & ~(_POSITION.mask | _WORD.mask)) | jnp.where(is_own_draw, card, np.uint32(0))
 
 
 def stay(table: Table) -> Array:

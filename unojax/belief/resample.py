@@ -24,17 +24,19 @@ def effective_sample_size(log_weights: Array) -> Array:
     return jnp.where(sum_of_squares > 0, jnp.minimum(size, log_weights.shape[0]), 0.0)
 
 
-def systematic(uniform: Array, log_weights: Array) -> Array:
-    """Systematic resampling (Kitagawa 1996): int32[N] ancestors, each particle drawn floor or ceil of N w times.
+def systematic(uniform: Array, log_weights: Array, num: int | None = None) -> Array:
+    """Systematic resampling (Kitagawa 1996): int32[M] ancestors, each particle drawn floor or ceil of M w times.
 
     Never picks a particle of zero weight, and copes with any `uniform` in [0, 1), 0 included. If all weights are zero the
-    answer is the identity.
+    answer is the identity (0, 1, ..., over again from 0 if M > N).
 
     Args:
         uniform: float32[], one random number in [0, 1).
         log_weights: float32[N], nats; need not be normalised.
+        num: M, static; N if None.
     """
     n = log_weights.shape[0]
+    num = n if num is None else num
     largest = log_weights.max()
     is_dead = jnp.isneginf(largest)
     weights = jnp.exp(log_weights - jnp.where(is_dead, 0.0, largest))
@@ -42,12 +44,12 @@ def systematic(uniform: Array, log_weights: Array) -> Array:
     # weight zero owns no interval.
     ends = lax.cummax(jnp.where(weights > 0, jnp.cumsum(weights), 0.0))
     # The sum that was accumulated, not 1: rounding can leave no point beyond the last end, and none before the first.
-    points = (jnp.arange(n, dtype=jnp.float32) + uniform) * (ends[-1] / n)
+    points = (jnp.arange(num, dtype=jnp.float32) + uniform) * (ends[-1] / num)
     # side="right": a point that meets an end belongs to the next particle of positive weight, also when the point is 0.
     ancestors = jnp.searchsorted(ends, points, side="right")
     last = jnp.max(jnp.where(weights > 0, jnp.arange(n), 0))
     ancestors = jnp.minimum(ancestors, last).astype(jnp.int32)
-    return jnp.where(is_dead, jnp.arange(n, dtype=jnp.int32), ancestors)
+    return jnp.where(is_dead, jnp.arange(num, dtype=jnp.int32) % n, ancestors)
 
 
 def uniform_log_weights(n: int) -> Array:

@@ -21,7 +21,7 @@ from unojax.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from unojax.policies import RulePolicy
+    from unojax.policies import PackedPolicy
     from unojax.rules import Rules
 
 
@@ -88,7 +88,7 @@ class Bench:
 
         from unojax.simulation import MAX_GAMES, stream
 
-        pair: tuple[RulePolicy, RulePolicy] = get_policies(self.policies)
+        pair: tuple[PackedPolicy, PackedPolicy] = get_policies(self.policies)
         # There are always more games than are played, so every lane is always busy. In that state as many steps are begun as
         # are handed out with finished games.
         games = stream(jax.random.key(self.seed, impl="threefry2x32"), MAX_GAMES, pair, rules=rules, batch_size=batch_size)

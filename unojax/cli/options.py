@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 import tyro
 
 if TYPE_CHECKING:
-    from unojax.policies import RulePolicy
+    from unojax.policies import PackedPolicy
     from unojax.rules import Rules
 
 POLICY_NAMES: Final = (
@@ -25,6 +25,8 @@ POLICY_NAMES: Final = (
     "commonest-color",
     "repeat-turns",
     "guard",
+    "lookahead",
+    "linear",
 )
 """The names in `unojax.policies.POLICIES`, here because that module imports JAX; a test holds the two together."""
 
@@ -226,7 +228,7 @@ def check_policy_names(names: Sequence[str]) -> None:
             raise ValueError(f"no policy is called {name!r}; choose one of {', '.join(POLICY_NAMES)}")
 
 
-def get_policies(names: tuple[str, str]) -> tuple[RulePolicy, RulePolicy]:
+def get_policies(names: tuple[str, str]) -> tuple[PackedPolicy, PackedPolicy]:
     """The policies of these names."""
     from unojax.policies import get_policy
 

@@ -30,6 +30,7 @@ from unojax.observation import Observation
 from unojax.policies import get_policy
 from unojax.rules import Rules, is_int
 from unojax.search.monte_carlo import ROUNDS, Estimate, choose, flat_monte_carlo, sample_hands
+from unojax.search.tree import TreeGuide, new_store
 from unojax.specs import format_spec
 
 BeliefKind = Literal["particles", "unseen", "truth"]
@@ -199,6 +200,61 @@ class MonteCarloAgent(SearchAgent):
             discount=self.discount,
             stop=self.stop,
             num_lanes=num_lanes,
+        )
+
+
+@dataclass(frozen=True)
+class TreeAgent(SearchAgent):
+    """Particle-belief tree search.
+
+    Attributes:
+        simulations: of each legal play.
+        stop: as in `MonteCarloAgent`, at least 0.
+        exploration: c of the tree's selection rule.
+        nodes: capacity of the tree of one decision.
+    """
+
+    simulations: int = 1000
+    stop: float = 2.0
+    exploration: float = 1.0
+    nodes: int = 2048
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (is_int(self.simulations) and self.simulations >= ROUNDS and self.simulations % ROUNDS == 0):
+            raise ValueError(f"simulations must be a positive multiple of {ROUNDS}, got {self.simulations!r}")
+        if not self.stop >= 0:
+            raise ValueError(f"stop must be a number of standard errors, or 0 for never, got {self.stop!r}")
+        if not self.exploration >= 0:
+            raise ValueError(f"exploration must be at least 0, got {self.exploration!r}")
+        if not (is_int(self.nodes) and self.nodes >= 1):
+            raise ValueError(f"nodes must be at least 1, got {self.nodes!r}")
+
+    @property
+    def name(self) -> str:
+        """The shortest spec of this agent."""
+        return format_spec("tree", self)
+
+    def estimate(
+        self, keys: Array, observations: Observation, hands: Hands, legal: Array, *, num_lanes: int = _LANES
+    ) -> Estimate:
+        """See `SearchAgent`."""
+        pairs = jax.vmap(jax.random.split)(keys)
+        samples = jax.vmap(partial(sample_hands, num=self.simulations))(pairs[:, 0], hands.packed, hands.log_weights)
+        policy = get_policy(self.policy)
+        return flat_monte_carlo(
+            pairs[:, 1],
+            observations,
+            samples,
+            legal,
+            policy=policy,
+            rules=self.rules,
+            num_samples=self.simulations,
+            discount=self.discount,
+            stop=self.stop,
+            num_lanes=num_lanes,
+            guide=TreeGuide(policy, self.rules, self.nodes, self.exploration),
+            store=new_store(len(legal), self.nodes),
         )
 
 

@@ -1,0 +1,193 @@
+"""A tree over what one player sees: better choices inside the rollouts, where samples agree on the history.
+
+The tree of one decision has a node for each history that the searching player may see after it: what both players played, what
+the player itself drew, that the opponent drew. Simulations whose sampled hands and draws lead to the same history meet in its
+node; the samples that pass through a node are its particle set, distributed as the belief after that history (POMCP; Silver and
+Veness 2010). At a node the player takes the option of highest
+
+    Q(a) + c P(a) sqrt(1 + N) / (1 + N(a))
+
+(PUCT as in Silver et al. 2017), with N visits, Q the mean return and P a prior that favours the rollout policy's play. A
+simulation adds at most one node and goes on with the rollout policy. The opponent follows the policy everywhere: it is part of the
+environment, so returns are the player's at every node and no sign ever changes, whoever moves twice in a row.
+
+The root is not in the tree: its plays share samples, round by round, and those that fall behind are given up, as in flat Monte
+Carlo with `stop`. That keeps the common random numbers, where a bandit rule at the root would spend a pull on one arm at a time.
+
+The nodes of a decision lie in a hash table. Simulations run in lanes side by side and share it; between blocks of moves the lanes
+that have come to a decision of the player look up their nodes (`rollouts.Guide`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from unojax import bits, cards, table
+from unojax.bits import Words
+from unojax.policies import PackedPolicy, view_of
+from unojax.rules import Rules
+from unojax.search.rollouts import FREE, NO_ROLLOUT, Lanes
+from unojax.table import Node
+
+MAX_DEPTH: Final = 6
+"""Nodes of the tree on the way of a simulation, at most."""
+MAX_OPTIONS: Final = 16
+"""Plays of a node, at most; a decision between more is left to the policy."""
+_PRIOR_OF_POLICY: Final = 0.5
+"""Share of the prior that the policy's own play gets; all plays share the rest."""
+_ADVISED_AT_A_TIME: Final = 512
+_HASH_FACTOR: Final = np.uint32(0x9E37_79B1)
+
+
+class Walks(NamedTuple):
+    """Where B simulations are in their trees.
+
+    Attributes:
+        history: uint32[B] hash of what the player has seen since the root.
+        inside: bool[B] the simulation has not left the tree.
+        depth: uint32[B] nodes on the way.
+        edges: MAX_DEPTH times int32[B], index of the play taken at each of them in the store.
+    """
+
+    history: Array
+    inside: Array
+    depth: Array
+    edges: tuple[Array, ...]
+
+
+class Store(NamedTuple):
+    """The trees of D decisions, M nodes each.
+
+    Attributes:
+        histories: uint32[D * M] of each node, 0 where there is none.
+        visits: float32[D * M * MAX_OPTIONS] of each play.
+        returns: float32[D * M * MAX_OPTIONS] the sum of its returns.
+    """
+
+    histories: Array
+    visits: Array
+    returns: Array
+
+
+def new_store(num_decisions: int, num_nodes: int) -> Store:
+    """Trees without nodes."""
+    edges = jnp.zeros(num_decisions * num_nodes * MAX_OPTIONS, jnp.float32)
+    return Store(jnp.zeros(num_decisions * num_nodes, jnp.uint32), edges, edges)
+
+
+@dataclass(frozen=True)
+class TreeGuide:
+    """See the module. A `rollouts.Guide`.
+
+    Attributes:
+        policy: the rollout policy.
+        rules: of the game.
+        num_nodes: M, capacity of each tree; a history whose place is taken is left to the policy.
+        exploration: c.
+    """
+
+    policy: PackedPolicy
+    rules: Rules
+    num_nodes: int
+    exploration: float
+
+    def start(self, num_lanes: int) -> Walks:
+        """At the root."""
+        zero = jnp.zeros(num_lanes, jnp.uint32)
+        return Walks(zero, jnp.ones(num_lanes, bool), zero, (zero.astype(jnp.int32),) * MAX_DEPTH)
+
+    def waits(self, walks: Walks, lanes: Lanes, node: Node) -> Array:
+        """At the player's decisions with a choice, inside the tree."""
+        number = bits.count(node.legal)
+        is_own = node.is_decision & (node.meta.player == lanes.player) & (lanes.first == FREE)
+        return walks.inside & is_own & (number > 1) & (number <= MAX_OPTIONS)
+
+    def follow(self, walks: Walks, lanes: Lanes, move: Array) -> Walks:
+        """Add what the player sees of a move to its history."""
+        changed = (walks.history ^ table.visible_part(move, lanes.table, lanes.player)) * _HASH_FACTOR
+        changed ^= changed >> np.uint32(15)
+        stays = move == table.stay(lanes.table)
+        return walks._replace(history=jnp.where(stays, walks.history, changed))
+
+    def advise(self, store: Store, walks: Walks, lanes: Lanes, position: Array) -> tuple[Store, Walks, Array]:
+        """Look up or add the nodes of waiting lanes, and choose."""
+        num_lanes = len(position)
+        waiting = self.waits(walks, lanes, table.find_node(lanes.table, self.rules)) & (lanes.index != NO_ROLLOUT)
+        (at,) = jnp.nonzero(waiting, size=min(num_lanes, _ADVISED_AT_A_TIME), fill_value=num_lanes)
+        is_real = at < num_lanes
+        one = jnp.where(is_real, at, 0)
+        tables = _take(lanes.table, one)
+        node = table.find_node(tables, self.rules)
+
+        history = walks.history[one] | np.uint32(1)
+        slot = position[one] * self.num_nodes + (history % np.uint32(self.num_nodes)).astype(jnp.int32)
+        is_free = store.histories[slot] == 0
+        # Of several lanes that claim a place one gets it; the others see that when they look again.
+        claimed = jnp.where(is_real & is_free, slot, len(store.histories))
+        histories = store.histories.at[claimed].set(history, mode="drop")
+        found = is_real & (histories[slot] == history)
+
+        edges = slot[:, None] * MAX_OPTIONS + np.arange(MAX_OPTIONS)
+        visits, returns = store.visits[edges], store.returns[edges]
+        favoured = self.policy.narrow(view_of(tables, node, self.rules), node.legal)
+        choice = self._select(visits, returns, bits.count(node.legal), _rank_of_first(favoured, node.legal))
+        is_new = visits.sum(-1) == 0
+        edge = jnp.take_along_axis(edges, choice[:, None], axis=1)[:, 0]
+        word, place = bits.nth(node.legal, choice.astype(jnp.uint32))
+        action = word * np.uint32(cards.NUM_RANKS) + bits.rank_at(place)
+
+        depth = walks.depth[one]
+        drop = num_lanes
+        on_the_way = jnp.where(found, one, drop)
+        is_last = ~found | is_new | (depth + np.uint32(1) >= MAX_DEPTH)
+        walks = Walks(
+            history=walks.history,
+            inside=walks.inside.at[jnp.where(is_real & is_last, one, drop)].set(False, mode="drop"),
+            depth=walks.depth.at[on_the_way].add(np.uint32(1), mode="drop"),
+            edges=tuple(
+                row.at[jnp.where(found & (depth == level), one, drop)].set(edge, mode="drop")
+                for level, row in enumerate(walks.edges)
+            ),
+        )
+        store = Store(histories, store.visits.at[jnp.where(found, edge, len(store.visits))].add(1.0, mode="drop"), store.returns)
+        return store, walks, lanes.first.at[on_the_way].set(action, mode="drop")
+
+    def learn(self, store: Store, walks: Walks, ended: Array, returns: Array) -> Store:
+        """Back up."""
+        total = store.returns
+        for level, edge in enumerate(walks.edges):
+            counts = ended & (walks.depth > level)
+            total = total.at[jnp.where(counts, edge, len(total))].add(returns, mode="drop")
+        return store._replace(returns=total)
+
+    def _select(self, visits: Array, returns: Array, number: Array, favourite: Array) -> Array:
+        """int32[...]: the option of highest PUCT score among the first `number`."""
+        option = np.arange(MAX_OPTIONS, dtype=np.uint32)
+        all_visits = visits.sum(-1, keepdims=True)
+        # A play not tried is as good as the node so far.
+        mean = returns.sum(-1, keepdims=True) / jnp.maximum(all_visits, 1.0)
+        q = jnp.where(visits > 0, returns / jnp.maximum(visits, 1.0), mean)
+        prior = (1.0 - _PRIOR_OF_POLICY) / number[:, None] + jnp.where(option == favourite[:, None], _PRIOR_OF_POLICY, 0.0)
+        score = q + self.exploration * prior * jnp.sqrt(1.0 + all_visits) / (1.0 + visits)
+        return jnp.argmax(jnp.where(option < number[:, None], score, -jnp.inf), axis=-1).astype(jnp.int32)
+
+
+def _take(tables: table.Table, at: Array) -> table.Table:
+    return table.Table(bits.map_words(lambda w: w[at], tables.low), bits.map_words(lambda w: w[at], tables.high), tables.meta[at])
+
+
+def _rank_of_first(chosen: Words, options: Words) -> Array:
+    """uint32[...]: how many options lie before the first of the chosen ones."""
+    before = jnp.zeros_like(options[0])
+    is_past = jnp.zeros(options[0].shape, bool)
+    for mine, all_here in zip(chosen, options, strict=True):
+        below = (mine & (~mine + np.uint32(1))) - np.uint32(1)
+        here = jnp.where(mine != 0, lax.population_count(all_here & below), lax.population_count(all_here))
+        before += jnp.where(is_past, np.uint32(0), here)
+        is_past |= mine != 0
+    return before
