@@ -117,6 +117,7 @@ def test_title_size_and_file(tmp_path):
     path = tmp_path / "belief.svg"
     probs = np.zeros(54)
     probs[5], probs[53] = 0.9, 0.25
+    parse(belief_svg(probs, title="No \x00, \x0c, \ud800 or \ufffe in XML", path=path))
     picture = belief_svg(probs, title="What <b>&0</b> knows", width=1400, path=path)
     assert path.read_text(encoding="utf-8") == picture
     root = parse(picture)
@@ -134,7 +135,7 @@ def test_title_size_and_file(tmp_path):
         (PROBS, {"truth": np.zeros(108)}, r"truth must be a hand, bool\[108\] or int\[54\], got float64\[108\]"),
         (PROBS, {"truth": np.full(54, 2)}, "no more than the full deck"),
         (PROBS, {"theme": None}, "theme must be one of"),
-        (PROBS, {"width": -1}, "width must be positive"),
+        (PROBS, {"width": -1}, "width must be a positive number"),
     ],
 )
 def test_bad_arguments(belief, arguments, message):

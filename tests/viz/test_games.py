@@ -121,7 +121,8 @@ def test_the_page_holds_each_position_and_move():
     page = game_html(game, theme="dark", title="5 < 7 & </script>")
     reader = Reader(page)
     frames, _ = frames_of(page)
-    assert len(frames) == len(states) == sum("data-step" in a for a in reader.attributes)
+    assert len(frames) == len(states)
+    assert ["hidden" in a for a in reader.attributes if "data-step" in a] == [False] + [True] * (len(states) - 1)
     for state, frame in zip(states, frames, strict=True):
         for player in (0, 1):
             assert sorted(cards_in(part(frame, f"hand-{player}")).elements()) == sorted(format_cards(state.hands[player]).split())
@@ -205,10 +206,12 @@ BAD_CALLS = [
     (lambda t, s: game_html([s[0], "R5"]), "position must be an unojax State or Observation, got str"),
     (lambda t, s: game_svg(s, view=3), "view must be 0 or 1"),
     (lambda t, s: game_svg(s, theme="x"), "theme must be one of"),
-    (lambda t, s: game_svg(s, seconds=0), "seconds and width must be positive"),
-    (lambda t, s: game_svg(s, width=-1), "seconds and width must be positive"),
+    (lambda t, s: game_svg(s, seconds=0), "seconds must be a positive number, got 0"),
+    (lambda t, s: game_svg(s, seconds="1"), "seconds must be a positive number, got '1'"),
+    (lambda t, s: game_svg(s, width=-1), "width must be a positive number"),
     (lambda t, s: game_html(s[:2], entropy=[1.0]), "curves must have 2 values, one for each position, got 1"),
-    (lambda t, s: game_html(s[:2], beliefs=np.zeros((3, 54))), "beliefs must be 2, one for each position, got 3"),
+    (lambda t, s: game_html(s[:2], beliefs=np.zeros((3, 54))), "beliefs must be 2, one for each position"),
+    (lambda t, s: game_html(s[:2], beliefs=s[0]), "beliefs must be 2, one for each position"),
     (lambda t, s: game_html(s[:2], beliefs=np.zeros((2, 53))), r"belief must be float\[54\]"),
     (lambda t, s: game_html(s[:1], truths=s[0].hands[:1]), "pass beliefs too"),
     (lambda t, s: game_html(s[:1], beliefs=np.zeros((1, 54)), truths=s[0].hands), r"truths must be bool\[1, 108\]"),

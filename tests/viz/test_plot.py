@@ -82,7 +82,7 @@ def test_file(tmp_path):
         ({"win_probability": {}}, "one to 4 curves, got 0"),
         ({"win_probability": {str(i): [0.5] for i in range(5)}}, "one to 4 curves, got 5"),
         ({"win_probability": [0.5], "theme": "x"}, "theme must be one of"),
-        ({"win_probability": [0.5], "width": 0}, "width must be positive"),
+        ({"win_probability": [0.5], "width": 0}, "width must be a positive number"),
     ],
 )
 def test_bad_arguments(arguments, message):

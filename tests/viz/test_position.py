@@ -182,8 +182,9 @@ def test_size_and_file(tmp_path):
         ({"view": True}, "view must be 0 or 1"),
         ({"view": "both"}, "view must be 0 or 1"),
         ({"theme": "blue"}, "theme must be one of 'light', 'dark', got 'blue'"),
-        ({"width": 0}, "width must be positive"),
-        ({"width": float("nan")}, "width must be positive"),
+        ({"width": 0}, "width must be a positive number"),
+        ({"width": float("inf")}, "width must be a positive number, got inf"),
+        ({"width": float("nan")}, "width must be a positive number"),
         ({"legal": np.ones(60, bool)}, r"legal must be bool\[61\]"),
     ],
 )

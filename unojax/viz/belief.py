@@ -55,8 +55,6 @@ def belief_svg(
     paints = get_theme(theme)
     probs = read_probs(belief)
     counts = None if truth is None else _read_truth(truth)
-    if not width > 0:
-        raise ValueError(f"width must be positive, got {width!r}")
     content = heat_map(probs, counts, title, paints)
     name = f"{title}: " + _likeliest(probs)
     return finish(document(content, width=_WIDTH, height=MAP_HEIGHT, title=name, theme=paints, shown_width=width), path)

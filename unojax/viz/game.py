@@ -14,7 +14,7 @@ from unojax.record import Trajectory
 from unojax.viz.card import definitions
 from unojax.viz.position import PICTURE_WIDTH, Layout, table, used_types
 from unojax.viz.scene import Moment, View, read_game
-from unojax.viz.svg import Picture, at, document, element, finish, text, text_width
+from unojax.viz.svg import Picture, at, check_positive, document, element, finish, text, text_width
 from unojax.viz.theme import Theme, ThemeName, get_theme
 
 _CAPTION: Final = 44.0
@@ -49,8 +49,7 @@ def game_svg(
     """
     paints = get_theme(theme)
     moments = read_game(game, actions, view)
-    if not seconds > 0 or not width > 0:
-        raise ValueError(f"seconds and width must be positive, got {seconds!r} and {width!r}")
+    check_positive(seconds, "seconds")
     scenes = [moment.scene for moment in moments]
     layout = Layout.of(scenes)
     height = layout.height + _CAPTION

@@ -76,5 +76,5 @@
     else return;
     event.preventDefault();
   });
-  show(Number(location.hash.slice(1)) || 0);
+  show(Math.trunc(Number(location.hash.slice(1))) || 0);
 })();

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from html import escape
 from importlib import resources
 from typing import Final
 
@@ -20,7 +19,7 @@ from unojax.viz.card import definitions
 from unojax.viz.plot import Series, curves, plot_height, read_panels
 from unojax.viz.position import PICTURE_WIDTH, Layout, describe, table, used_types
 from unojax.viz.scene import Moment, View, read_game
-from unojax.viz.svg import Page, Picture, document, element, finish
+from unojax.viz.svg import Page, Picture, document, element, escape, finish
 from unojax.viz.theme import FONT, Theme, ThemeName, get_theme
 
 _SPEEDS: Final = {"slow": 2500, "normal": 1200, "fast": 500}
@@ -99,9 +98,9 @@ def _belief_maps(beliefs: ArrayLike | Sequence[object] | None, truths: ArrayLike
         if truths is not None:
             raise ValueError("truths are outlined in the beliefs: pass beliefs too")
         return [""] * num
-    each = list(beliefs) if isinstance(beliefs, Sequence) else list(np.asarray(beliefs))
+    each = beliefs if isinstance(beliefs, Sequence) else np.atleast_1d(np.asarray(beliefs))
     if len(each) != num:
-        raise ValueError(f"beliefs must be {num}, one for each position, got {len(each)}")
+        raise ValueError(f"beliefs must be {num}, one for each position, as a sequence or float[{num}, 54]; got {beliefs!r}")
     hands = None if truths is None else np.asarray(truths)
     if hands is not None and (hands.shape != (num, cards.NUM_CARDS) or hands.dtype != bool):
         raise ValueError(f"truths must be bool[{num}, {cards.NUM_CARDS}], got {hands.dtype}{list(hands.shape)}")
@@ -122,7 +121,8 @@ def _frame(index: int, moment: Moment, layout: Layout, theme: Theme, belief_map:
         title=describe(moment.scene),
         theme=theme,
     )
-    return element("div", picture, belief_map, data_step=index)
+    # Hidden at once, so that no long list of pictures flashes up before the script runs.
+    return element("div", picture, belief_map, data_step=index, hidden="" if index else None)
 
 
 def _move(index: int, moment: Moment) -> str:
@@ -155,6 +155,6 @@ def _page(title: str, body: str, theme: Theme) -> Page:
     head = (
         '<meta charset="utf-8"/><meta name="viewport" content="width=device-width, initial-scale=1"/>'
         f"<title>{escape(title)}</title><style>{variables}\n{style}</style>"
-        "<noscript><style>.controls,.said,.help{display:none}</style></noscript>"
+        "<noscript><style>.controls,.said,.help{display:none}.stage>[hidden]{display:block}</style></noscript>"
     )
     return Page(f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>{body}<script>\n{script}</script></body></html>\n')

@@ -53,8 +53,6 @@ def game_plot_svg(
     panels = read_panels(win_probability, entropy)
     if not panels:
         raise ValueError("nothing to plot: pass win_probability, entropy, or both")
-    if not width > 0:
-        raise ValueError(f"width must be positive, got {width!r}")
     height = plot_height(panels)
     title = " and ".join(panel.title for panel in panels) + " along the game"
     return finish(

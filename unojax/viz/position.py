@@ -46,7 +46,7 @@ def position_svg(
     """Draw a position as SVG.
 
     Each card is a group with its name in the card notation (`data-card="R5"`), in a group that says where it lies
-    (`data-place`: `hand-0`, `hand-1`, `pile`).
+    (`data-place`: `hand-0`, `hand-1`, `pile`, `deck`).
 
     Args:
         position: a single state or observation; an observation's own player sits at the bottom, the other's cards are hidden.
@@ -64,8 +64,6 @@ def position_svg(
     """
     paints = get_theme(theme)
     scene = read_scene(position, view)
-    if not width > 0:
-        raise ValueError(f"width must be positive, got {width!r}")
     # Every action of a finished game is legal.
     types = _legal_types(legal) if scene.result is None else frozenset()
     lifted = (types, frozenset()) if scene.player == 0 else (frozenset(), types)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import math
 import os
-from html import escape
+import re
+from numbers import Real
 from typing import Any, Final, TypeVar
 
 from unojax import cards
@@ -28,7 +30,7 @@ class Page(str):
 
     def _repr_html_(self) -> str:
         style = "width:100%;height:760px;border:0"
-        return f'<iframe srcdoc="{escape(self)}" style="{style}"></iframe>'
+        return f'<iframe srcdoc="{html.escape(self)}" style="{style}"></iframe>'
 
 
 _Text = TypeVar("_Text", bound=str)
@@ -39,6 +41,21 @@ def finish(text: _Text, path: str | os.PathLike[str] | None) -> _Text:
     if path is not None:
         write_whole(path, text)
     return text
+
+
+def check_positive(value: float, what: str) -> None:
+    """Raise `ValueError` unless it is a positive, finite number."""
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < value < math.inf:
+        raise ValueError(f"{what} must be a positive number, got {value!r}")
+
+
+def escape(content: str) -> str:
+    """Any text as part of XML or HTML. What neither can hold (control characters) becomes the replacement character."""
+    return html.escape(_NOT_IN_XML.sub("\ufffd", content))
+
+
+# https://www.w3.org/TR/xml/#charsets
+_NOT_IN_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def element(name: str, *children: str, **attributes: Any) -> str:
@@ -90,8 +107,12 @@ def document(*children: str, width: float, height: float, title: str, theme: The
         title: what it shows, in words, for screen readers.
         theme: colours of panel and text.
         shown_width: in pixels; None: one for one unit.
+
+    Raises:
+        ValueError: `shown_width` is not positive.
     """
     shown_width = width if shown_width is None else shown_width
+    check_positive(shown_width, "width")
     panel = element(
         "rect", x=0.5, y=0.5, width=width - 1, height=height - 1, rx=14, fill=theme.panel, stroke=theme.line, stroke_width=1
     )
