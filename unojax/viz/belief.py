@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any, Final, NamedTuple
 
@@ -171,8 +172,11 @@ def percent(prob: float) -> str:
 
 
 def scale_color(prob: float, theme: Theme) -> str:
-    """The scale's paint at a probability, interpolated: `#rrggbb`."""
-    place = prob * (len(theme.scale) - 1)
+    """The scale's paint at a probability, interpolated: `#rrggbb`.
+
+    Even in the square root of the probability: most cards are held with 1 to 20 per cent, where differences matter most.
+    """
+    place = math.sqrt(prob) * (len(theme.scale) - 1)
     low = min(int(place), len(theme.scale) - 2)
     a, b = (np.array(_channels(theme.scale[i])) for i in (low, low + 1))
     return "#" + "".join(f"{round(v):02x}" for v in a + (place - low) * (b - a))
@@ -200,6 +204,9 @@ def _channels(paint: str) -> tuple[int, int, int]:
     return int(paint[1:3], 16), int(paint[3:5], 16), int(paint[5:7], 16)
 
 
+_TICKS: Final = (0, 5, 20, 50, 100)
+
+
 def _legend(theme: Theme, *, shows_truth: bool) -> str:
     y, width, steps = _TOP + 4 * _CELL + 18, 260.0, 52
     bar = [
@@ -209,12 +216,12 @@ def _legend(theme: Theme, *, shows_truth: bool) -> str:
             y=y,
             width=width / steps + 0.5,
             height=12.0,
-            fill=scale_color((i + 0.5) / steps, theme),
+            fill=scale_color(((i + 0.5) / steps) ** 2, theme),
         )
         for i in range(steps)
     ]
     frame = element("rect", x=_LEFT, y=y, width=width, height=12.0, fill="none", stroke=theme.line)
-    ticks = [text(f"{p} %", _LEFT + width * p / 100, y + 27, 12, theme.dim, anchor="middle") for p in (0, 25, 50, 75, 100)]
+    ticks = [text(f"{p} %", _LEFT + width * math.sqrt(p / 100), y + 27, 12, theme.dim, anchor="middle") for p in _TICKS]
     parts = [*bar, frame, *ticks, text("– exactly 0", _LEFT + width + 32, y + 11, 13, theme.dim)]
     if shows_truth:
         x = _LEFT + width + 134
