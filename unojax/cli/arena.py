@@ -173,8 +173,8 @@ def _play(request: Arena, agents: Sequence[Agent], rules: Rules, file: ResultsFi
     num_pairs = request.games // 2
     parts: dict[tuple[int, int], list[Pairs]] = {match: [] for match in combinations(range(len(agents)), 2)}
     if file is not None:
-        for match in parts:
-            parts[match] += file.find(*(agents[i].name for i in match), num_pairs)
+        for (i, j), found in parts.items():
+            found += file.find(agents[i].name, agents[j].name, num_pairs)
     num_found = sum(2 * len(pairs) for found in parts.values() for pairs in found)
     missing = {m: np.setdiff1d(np.arange(num_pairs), arena.Pairs.join(found).index) for m, found in parts.items()}
 
@@ -215,7 +215,7 @@ def _play(request: Arena, agents: Sequence[Agent], rules: Rules, file: ResultsFi
                 key, work, rules=rules, batch_size=batch_size, workers=workers, on_games=count
             ):
                 if file is not None:
-                    file.append(*(agent.name for agent in batch.agents), pairs)
+                    file.append(batch.agents[0].name, batch.agents[1].name, pairs)
                 parts[match_of[id(batch)]].append(pairs)
         seconds = time.perf_counter() - began
     matches = {match: arena.Pairs.join(found) for match, found in parts.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -62,8 +62,14 @@ class MatchRow:
     def swapped(self) -> MatchRow:
         """The same match, seen by the second agent."""
         low, high = self.interval
-        other = {"first": self.second, "second": self.first, "wins": self.wins[::-1], "score": 1 - self.score}
-        return MatchRow(**vars(self) | other | {"interval": (1 - high, 1 - low)})
+        return replace(
+            self,
+            first=self.second,
+            second=self.first,
+            wins=(self.wins[1], self.wins[0]),
+            score=1 - self.score,
+            interval=(1 - high, 1 - low),
+        )
 
 
 @dataclass(frozen=True)

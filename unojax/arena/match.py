@@ -1,0 +1,238 @@
+"""The host's side: batches of games, one after the other and side by side."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from itertools import islice
+from typing import Any, Final, NamedTuple, TypeVar
+
+import jax
+import numpy as np
+from jax import Array
+
+from unojax import cards, game, static
+from unojax.agents import Agent, Memory
+from unojax.arena import lanes as device
+from unojax.arena.lanes import Lanes, Seats
+from unojax.arena.pairs import Pairs
+from unojax.rules import Rules, is_int
+from unojax.text import format_action
+
+MAX_PAIRS: Final = 2**30
+"""Pairs that one key numbers."""
+MOST_GAMES: Final = {"cpu": 1024, "gpu": 4096}
+"""Games in progress at a time, in a batch."""
+_CHUNKS: Final = {"cpu": 8, "gpu": 2}
+"""Into how many chunks a batch is divided: a chunk that is not full is computed whole."""
+
+Agents = tuple[Agent, Agent]
+_Tree = TypeVar("_Tree")
+
+
+class AgentError(ValueError):
+    """An agent raised, or answered what is no answer."""
+
+
+def play_match(
+    key: Array,
+    agents: Agents,
+    num_pairs: int,
+    *,
+    rules: Rules = Rules(),
+    batch_size: int | None = None,
+    workers: int | None = None,
+) -> Pairs:
+    """Play pairs 0 .. num_pairs - 1 of a match.
+
+    Args:
+        key: the source of everything random; the same key gives the same deals to any agents.
+        agents: A and B.
+        num_pairs: 1 .. 2^30.
+        rules: static.
+        batch_size: games in progress at a time in a batch, an even number; None: what suits the device. Changes no result.
+        workers: batches in progress at a time; None: one for each CPU core, or 1 with a GPU. Changes no result.
+
+    Raises:
+        ValueError: an argument is out of range.
+        AgentError: an agent raised, or chose an illegal action.
+    """
+    if not (is_int(num_pairs) and 1 <= num_pairs <= MAX_PAIRS):
+        raise ValueError(f"num_pairs must be an integer in [1, {MAX_PAIRS}], got {num_pairs!r}")
+    workers = default_workers() if workers is None else workers
+    if not (is_int(workers) and workers >= 1):
+        raise ValueError(f"workers must be None or an integer of at least 1, got {workers!r}")
+    batch_size = default_batch_size(2 * num_pairs, workers) if batch_size is None else batch_size
+    if not (is_int(batch_size) and batch_size >= 2 and batch_size % 2 == 0):
+        raise ValueError(f"batch_size must be None or an even number of games, since they come in pairs, got {batch_size!r}")
+    compile_match(agents, rules=rules, batch_size=batch_size)
+    batches = split_pairs(np.arange(num_pairs), batch_size)
+    played = play_batches(key, [Batch(agents, batch) for batch in batches], rules=rules, batch_size=batch_size, workers=workers)
+    return Pairs.join([pairs for _, pairs in played])
+
+
+def default_workers() -> int:
+    """Batches in progress at a time: XLA lets go of Python's lock, and one batch alone leaves a part of the cores idle."""
+    return (os.cpu_count() or 1) if jax.default_backend() == "cpu" else 1
+
+
+def default_batch_size(num_games: int, workers: int) -> int:
+    """Games in progress at a time in a batch, for so many games of a match.
+
+    A power of two, so that matches of similar size share their compiled programs; some work for every worker.
+    """
+    most = MOST_GAMES["cpu" if jax.default_backend() == "cpu" else "gpu"]
+    share = max(2, -(-num_games // workers))
+    return min(most, 1 << (share - 1).bit_length())
+
+
+def split_pairs(pairs: np.ndarray, batch_size: int) -> list[np.ndarray]:
+    """Numbers of pairs int64[P], divided into batches."""
+    size = batch_size // 2
+    return [pairs[start : start + size] for start in range(0, len(pairs), size)]
+
+
+class Batch(NamedTuple):
+    """Games that are played together: two agents, and int64[P] numbers of pairs, at most half the batch size."""
+
+    agents: Agents
+    pairs: np.ndarray
+
+
+def play_batches(
+    key: Array,
+    batches: Sequence[Batch],
+    *,
+    rules: Rules = Rules(),
+    batch_size: int,
+    workers: int,
+    on_games: Callable[[int], None] = lambda finished: None,
+) -> Iterator[tuple[Batch, Pairs]]:
+    """Play batches, `workers` at a time, and hand each out with its results when it is complete.
+
+    Whoever stops iterating (Ctrl-C included) stops the work.
+
+    Args:
+        key, rules, batch_size, workers: as in `play_match`.
+        batches: what to play, in this order; a program that is not compiled yet (see `compile_match`) is compiled on the way, and
+            the time for that counted.
+        on_games: called now and then, from any thread, with the number of games that have ended since the last call.
+    """
+    stop = threading.Event()
+    with ThreadPoolExecutor(workers, thread_name_prefix="unojax-arena") as pool:
+
+        def start(batch: Batch) -> Future[Pairs]:
+            return pool.submit(_play_batch, key, batch, rules, batch_size, stop, on_games)
+
+        try:
+            waiting = iter(batches)
+            running = {start(batch): batch for batch in islice(waiting, workers)}
+            while running:
+                done, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in sorted(done, key=lambda f: int(running[f].pairs[0])):
+                    batch = running.pop(future)
+                    pairs = future.result()
+                    running |= {start(batch): batch for batch in islice(waiting, 1)}
+                    yield batch, pairs
+        finally:
+            stop.set()
+
+
+def compile_match(agents: Agents, *, rules: Rules = Rules(), batch_size: int) -> None:
+    """Compile what a match needs, by playing no games. Programs are kept, an agent's for all its opponents."""
+    batch = Batch(agents, np.zeros(0, np.int64))
+    _play_batch(jax.random.key(0), batch, rules, batch_size, threading.Event(), lambda finished: None)
+
+
+def _play_batch(
+    key: Array, batch: Batch, rules: Rules, batch_size: int, stop: threading.Event, on_games: Callable[[int], None]
+) -> Pairs:
+    num_games = 2 * len(batch.pairs)
+    pair = np.zeros(batch_size, np.uint32)
+    pair[:num_games] = np.repeat(batch.pairs, 2)
+    which = np.arange(batch_size, dtype=np.int32) % 2
+    chunk = max(1, batch_size // _CHUNKS["cpu" if jax.default_backend() == "cpu" else "gpu"])
+    sides = [_Side(agent, index, rules, chunk) for index, agent in enumerate(batch.agents)]
+
+    seats, lanes = device.deal(key, pair, which, np.arange(batch_size) < num_games, rules=rules)
+    for side in sides:
+        side.begin(seats, lanes)
+    num_live = num_games
+    # Without games one round is still made, which compiles the programs.
+    while True:
+        actions = [side.decide(seats, lanes) for side in sides]
+        after, action, live, wrong = device.advance(seats, lanes, actions, rules=rules, chunk=chunk)
+        if wrong:
+            raise AgentError(_describe_illegal(batch, lanes, after, action))
+        for side in sides:
+            side.remember(seats, lanes, after, action)
+        lanes = after
+        if int(live) < num_live:
+            on_games(num_live - int(live))
+            num_live = int(live)
+        if num_live == 0 or stop.is_set():
+            break
+
+    winner = np.asarray(lanes.state.winner)[:num_games].reshape(-1, 2)
+    return Pairs(
+        index=np.asarray(batch.pairs, np.int64),
+        # In the second game A is player 1.
+        winner=np.where(winner < 0, winner, winner ^ np.arange(2)).astype(np.int8),
+        num_steps=np.asarray(lanes.state.step_count)[:num_games].reshape(-1, 2),
+        num_choices=np.asarray(lanes.num_choices)[:num_games].reshape(-1, 2, 2),
+        seconds=np.array([side.seconds for side in sides]),
+    )
+
+
+class _Side:
+    """One of the two agents in a batch: its memories, and the time it takes."""
+
+    def __init__(self, agent: Agent, index: int, rules: Rules, chunk: int):
+        self.agent = agent
+        self.seconds = 0.0
+        self._index = np.int32(index)
+        self._numbers, skeleton = static.split(agent)
+        self._static: dict[str, Any] = {"skeleton": skeleton, "rules": rules}
+        self._chunk = chunk
+        self._memory: Memory = ()
+
+    def begin(self, seats: Seats, lanes: Lanes) -> None:
+        self._memory = self._call(device.begin, seats, lanes)
+
+    def decide(self, seats: Seats, lanes: Lanes) -> Array:
+        return self._call(device.decide, self._memory, seats, lanes, chunk=self._chunk)
+
+    def remember(self, seats: Seats, before: Lanes, after: Lanes, action: Array) -> None:
+        # Most policies remember nothing.
+        if jax.tree.leaves(self._memory):
+            self._memory = self._call(device.remember, self._memory, seats, before, after, action, chunk=self._chunk)
+
+    def _call(self, program: Callable[..., _Tree], *args: Any, **static_args: Any) -> _Tree:
+        began = time.perf_counter()
+        try:
+            return jax.block_until_ready(program(self._numbers, self._index, *args, **self._static, **static_args))
+        except jax.errors.JaxRuntimeError:
+            # The device's: no memory, for example.
+            raise
+        except Exception as error:
+            raise AgentError(f"agent {self.agent.name} failed: {type(error).__name__}: {error}") from error
+        finally:
+            self.seconds += time.perf_counter() - began
+
+
+def _describe_illegal(batch: Batch, before: Lanes, after: Lanes, action: Array) -> str:
+    lane = int(np.flatnonzero(np.asarray(after.state.error))[0])
+    which = lane % 2
+    state = jax.tree.map(lambda leaf: leaf[lane], before.state)
+    agent = batch.agents[int(state.current_player) ^ which]
+    played = int(action[lane])
+    name = f" ({format_action(played)})" if 0 <= played < cards.NUM_ACTIONS else ""
+    mask = np.asarray(game.hand_legal_mask(state.hands[state.current_player], state.color, state.top_rank, state.penalty))
+    legal = ", ".join(f"{a} ({format_action(a)})" for a in np.flatnonzero(mask).tolist())
+    return (
+        f"agent {agent.name} chose the illegal action {played}{name} in step {int(state.step_count)} of game {which} of pair "
+        f"{int(batch.pairs[lane // 2])}; legal were {legal}"
+    )

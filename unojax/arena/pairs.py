@@ -1,0 +1,68 @@
+"""What a match leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Results of P pairs of games of agents A and B. A is player 0 in the first game of a pair, and player 1 in the second.
+
+    Attributes:
+        index: int64[P] the pairs' numbers.
+        winner: int8[P, 2] of each game, 0 for A and 1 for B; -1 for a drawn or truncated game.
+        num_steps: int32[P, 2] of each game, as in `unojax.Games`.
+        num_choices: int32[P, 2, 2] decisions, plays with more than one legal action, by game and agent.
+        seconds: float64[2] spent in the functions of A and of B: `init`, `update`, `act` and the observations for them. This is
+            wall-clock time of calls that serve many games at once: divided by the decisions it says how fast an agent plays when
+            many of its games run together, not how long it takes for one move. Workers that run together share the machine.
+    """
+
+    index: np.ndarray
+    winner: np.ndarray
+    num_steps: np.ndarray
+    num_choices: np.ndarray
+    seconds: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @property
+    def points(self) -> np.ndarray:
+        """float64[P, 2]: what A got in each game, 1 for a win and 1/2 for a drawn game."""
+        return np.select([self.winner == 0, self.winner == 1], [1.0, 0.0], 0.5)
+
+    def swapped(self) -> Pairs:
+        """The results of the match of B and A, which has the same games in the other order."""
+        return Pairs(
+            index=self.index,
+            winner=np.where(self.winner < 0, self.winner, 1 - self.winner)[:, ::-1],
+            num_steps=self.num_steps[:, ::-1],
+            num_choices=self.num_choices[:, ::-1, ::-1],
+            seconds=self.seconds[::-1],
+        )
+
+    @classmethod
+    def join(cls, parts: Sequence[Pairs]) -> Pairs:
+        """All pairs of some results, in the order of their numbers."""
+        empty = cls(
+            index=np.zeros(0, np.int64),
+            winner=np.zeros((0, 2), np.int8),
+            num_steps=np.zeros((0, 2), np.int32),
+            num_choices=np.zeros((0, 2, 2), np.int32),
+            seconds=np.zeros(2),
+        )
+        every = [empty, *parts]
+        index = np.concatenate([part.index for part in every])
+        order = np.argsort(index, kind="stable")
+        return cls(
+            index=index[order],
+            winner=np.concatenate([part.winner for part in every])[order],
+            num_steps=np.concatenate([part.num_steps for part in every])[order],
+            num_choices=np.concatenate([part.num_choices for part in every])[order],
+            seconds=np.sum([part.seconds for part in every], axis=0),
+        )
