@@ -11,6 +11,7 @@ import pytest
 
 from unojax.agents import PolicyAgent, parse_agent
 from unojax.policies import POLICIES
+from unojax.rules import Rules
 from unojax.specs import AGENTS, format_spec
 
 
@@ -25,6 +26,7 @@ class Example:
     label: str = ""
     limit: int | None = None
     weights: tuple[float, ...] = (1.0,)
+    rules: Rules = Rules()
 
     def __post_init__(self) -> None:
         if self.rollouts < 1:
@@ -100,6 +102,14 @@ def test_what_is_wrong_is_said_in_one_line(spec: str, says: str):
     with pytest.raises(ValueError, match=says) as caught:
         parse_agent(spec)
     assert "\n" not in str(caught.value)
+
+
+def test_an_agent_gets_the_rules_of_the_game():
+    rules = Rules(hand_size=5)
+    agent = parse_agent("example:rollouts=3", rules=rules)
+    assert agent == Example(rollouts=3, rules=rules)
+    assert agent.name == "example:rollouts=3"
+    assert parse_agent("uniform", rules=rules) == parse_agent("uniform")
 
 
 def test_every_entry_makes_an_agent_of_its_name():

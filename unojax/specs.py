@@ -2,7 +2,7 @@
 
 A name stands for a named policy (`unojax.policies.POLICIES`) or for an entry of `AGENTS`. An entry names, as `module:attribute`,
 a policy, or a frozen dataclass that is an agent: its fields are the keys, its `__post_init__` checks their values, and its
-`name` is `format_spec(entry, self)`.
+`name` is `format_spec(entry, self)`. A field `rules` gets the rules of the game.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Union, get_args, get_orig
 
 if TYPE_CHECKING:
     from unojax.agents import Agent
+    from unojax.rules import Rules
 
 AGENTS: Final[dict[str, str]] = {}
 """Names beside those of the named policies, and where they lead."""
@@ -22,12 +23,13 @@ _BOOLS: Final = {"true": True, "false": False}
 _NONE: Final = "none"
 
 
-def parse_agent(spec: str) -> Agent:
+def parse_agent(spec: str, *, rules: Rules | None = None) -> Agent:
     """The agent that a spec describes.
 
     Args:
         spec: `name` or `name:key=value,...`. Whole numbers may be written 1e4, flags are true or false, and where None is
             allowed it is none. What is left out has its default.
+        rules: of the games that the agent is to play; None: the default ones.
 
     Raises:
         ValueError: there is no such name, key or value; the message says which there are.
@@ -50,6 +52,8 @@ def parse_agent(spec: str) -> Agent:
     if colon and not rest:
         raise ValueError(f"agent {spec!r}: key=value must follow the colon, or leave it out")
     values = _parse_values(spec, found, rest)
+    if rules is not None and "rules" in (field.name for field in dataclasses.fields(found)):
+        values["rules"] = rules
     try:
         return found(**values)
     except ValueError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeVar
@@ -110,10 +110,10 @@ def play_batches(
     batch_size: int,
     workers: int,
     on_games: Callable[[int], None] = lambda finished: None,
-) -> Iterator[tuple[Batch, Pairs]]:
+) -> Generator[tuple[Batch, Pairs], None, None]:
     """Play batches, `workers` at a time, and hand each out with its results when it is complete.
 
-    Whoever stops iterating (Ctrl-C included) stops the work.
+    Closing the generator stops the work: what is in progress ends after its next step, and is lost.
 
     Args:
         key, rules, batch_size, workers: as in `play_match`.

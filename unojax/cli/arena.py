@@ -78,7 +78,7 @@ class Arena:
         from unojax.cli.arena_file import ResultsFile
         from unojax.cli.arena_summary import summarize
 
-        agents = [parse_agent(spec) for spec in self.agents]
+        agents = [parse_agent(spec, rules=rules) for spec in self.agents]
         names = [agent.name for agent in agents]
         if twice := [name for name in names if names.count(name) > 1]:
             raise ValueError(f"agent {twice[0]} is given twice")
@@ -173,8 +173,7 @@ def _play(request: Arena, agents: Sequence[Agent], rules: Rules, file: ResultsFi
     num_pairs = request.games // 2
     parts: dict[tuple[int, int], list[Pairs]] = {match: [] for match in combinations(range(len(agents)), 2)}
     if file is not None:
-        for (i, j), found in parts.items():
-            found += file.find(agents[i].name, agents[j].name, num_pairs)
+        parts = {(i, j): file.find(agents[i].name, agents[j].name, num_pairs) for i, j in parts}
     num_found = sum(2 * len(pairs) for found in parts.values() for pairs in found)
     missing = {m: np.setdiff1d(np.arange(num_pairs), arena.Pairs.join(found).index) for m, found in parts.items()}
 
@@ -211,12 +210,12 @@ def _play(request: Arena, agents: Sequence[Agent], rules: Rules, file: ResultsFi
         with contextlib.suppress(KeyboardInterrupt):
             key = jax.random.key(request.seed, impl="threefry2x32")
             work = [batch for _, _, batch in batches]
-            for batch, pairs in arena.play_batches(
-                key, work, rules=rules, batch_size=batch_size, workers=workers, on_games=count
-            ):
-                if file is not None:
-                    file.append(batch.agents[0].name, batch.agents[1].name, pairs)
-                parts[match_of[id(batch)]].append(pairs)
+            playing = arena.play_batches(key, work, rules=rules, batch_size=batch_size, workers=workers, on_games=count)
+            with contextlib.closing(playing):
+                for batch, pairs in playing:
+                    if file is not None:
+                        file.append(batch.agents[0].name, batch.agents[1].name, pairs)
+                    parts[match_of[id(batch)]].append(pairs)
         seconds = time.perf_counter() - began
     matches = {match: arena.Pairs.join(found) for match, found in parts.items()}
     return Played(

@@ -6,7 +6,7 @@ import importlib.util
 import io
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -97,8 +97,6 @@ def break_name(name: str) -> str:
 
 
 def _draw_scores(axes: Axes, standings: Standings, names: list[str]) -> None:
-    from matplotlib import colormaps
-
     num_agents = len(names)
     values = np.full((num_agents, num_agents), np.nan)
     for i, row in enumerate(standings.agents):
@@ -111,9 +109,8 @@ def _draw_scores(axes: Axes, standings: Standings, names: list[str]) -> None:
                 ink = "white" if abs(match.score - 0.5) > 0.3 else _INK
                 axes.text(j, i - 0.12, f"{100 * match.score:.1f}", ha="center", va="center", color=ink, fontsize=10)
                 axes.text(j, i + 0.24, f"± {100 * half:.1f}", ha="center", va="center", color=ink, fontsize=7)
-    colors: Any = colormaps["RdBu"].copy()
-    colors.set_bad(_EMPTY)
-    axes.imshow(np.ma.masked_invalid(values), cmap=colors, vmin=0, vmax=1, aspect="auto")
+    axes.set_facecolor(_EMPTY)
+    axes.imshow(np.ma.masked_invalid(values), cmap="RdBu", vmin=0, vmax=1, aspect="auto")
     axes.set_xticks(range(num_agents), [str(place) for place in range(1, num_agents + 1)])
     axes.set_yticks(range(num_agents), [f"{name}  {place}" for place, name in enumerate(names, 1)])
     axes.set_xticks(np.arange(num_agents - 1) + 0.5, minor=True)

@@ -1,0 +1,296 @@
+"""`unojax arena`: its figures are those of `play_match`; files that go on where they stopped; tables and pictures."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from rich.console import Console
+
+from unojax import arena
+from unojax.agents import parse_agent
+from unojax.arena import Pairs, play_match
+from unojax.cli import main
+from unojax.cli.arena import _duration, _match_table, _percent, _rate, _score_table, _tables
+from unojax.cli.arena_plot import break_name
+from unojax.cli.arena_summary import Standings, summarize
+from unojax.ratings import paired_score
+
+NAMES = ("uniform", "scarcest-color", "keep-wilds")
+NUM_PAIRS = 80
+BATCH_SIZE = 64
+ARGS = ["arena", *NAMES, "--games", str(2 * NUM_PAIRS), "--batch-size", str(BATCH_SIZE), "--workers", "2", "--seed", "1"]
+
+
+@pytest.fixture(scope="module")
+def matches() -> dict[tuple[int, int], Pairs]:
+    """The matches that the command must have played."""
+    agents = [parse_agent(name) for name in NAMES]
+    key = jax.random.key(1)
+    return {
+        (i, j): play_match(key, (agents[i], agents[j]), NUM_PAIRS, batch_size=BATCH_SIZE) for i, j in combinations(range(3), 2)
+    }
+
+
+def run_json(capsys: pytest.CaptureFixture[str], *args: str, status: int = 0) -> dict[str, Any]:
+    """The JSON on stdout, of which there must be nothing else."""
+    assert main([*args, "--json", "-"]) == status
+    return json.loads(capsys.readouterr().out)
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    """The lines of a results file in the order of the matches and pairs, times left out."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    return sorted(({**line, "seconds": None} for line in lines), key=lambda line: (line["agents"], line["pairs"]))
+
+
+def interrupted_after(num_batches: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C comes instead of the next batch after so many."""
+    play = arena.play_batches
+
+    def play_until(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        for count, played in enumerate(play(*args, **kwargs)):
+            if count == num_batches:
+                raise KeyboardInterrupt
+            yield played
+
+    monkeypatch.setattr(arena, "play_batches", play_until)
+
+
+def test_figures(capsys, matches: dict[tuple[int, int], Pairs]):
+    data = run_json(capsys, *ARGS)
+    assert data["complete"] is True
+    assert data["agents"] == list(NAMES)
+    rows = data["results"]["matches"]
+    assert [(row["first"], row["second"]) for row in rows] == [(NAMES[i], NAMES[j]) for i, j in matches]
+    for row, pairs in zip(rows, matches.values(), strict=True):
+        score = paired_score(pairs.points)
+        assert row["games"] == 2 * NUM_PAIRS == sum(row["wins"]) + row["drawn"]
+        assert row["wins"] == [(pairs.winner == 0).sum(), (pairs.winner == 1).sum()]
+        assert row["score"] == pytest.approx(score.value)
+        assert row["interval"] == pytest.approx(score.interval)
+        assert row["variance_reduction"] == pytest.approx(score.variance_reduction)
+    for row in data["results"]["agents"]:
+        i = NAMES.index(row["name"])
+        mine = [(pairs, match.index(i)) for match, pairs in matches.items() if i in match]
+        assert row["games"] == 4 * NUM_PAIRS
+        assert row["decisions"] == sum(pairs.num_choices[..., side].sum() for pairs, side in mine)
+        assert row["score"] == pytest.approx(np.mean([np.mean(p.points if side == 0 else 1 - p.points) for p, side in mine]))
+        assert 0 < row["seconds_per_decision"] < 1
+    ratings = [row["rating"] for row in data["results"]["agents"]]
+    assert ratings == sorted(ratings, reverse=True)
+    assert sum(ratings) == pytest.approx(0, abs=1e-6)
+    assert data["results"]["agents"][-1]["name"] == "uniform"
+
+
+def test_stopped_and_continued_is_as_if_never_stopped(capsys, monkeypatch, tmp_path):
+    whole, parts = tmp_path / "whole.jsonl", tmp_path / "parts.jsonl"
+    expected = run_json(capsys, *ARGS, "--results", str(whole))["results"]
+    assert len(lines_of(whole)) == 9
+    with monkeypatch.context() as patch:
+        interrupted_after(4, patch)
+        data = run_json(capsys, *ARGS, "--results", str(parts), status=130)
+    assert data["complete"] is False
+    assert sum(row["games"] for row in data["results"]["matches"]) == 4 * BATCH_SIZE
+    # A line cut off by a crash does no harm.
+    with parts.open("a") as file:
+        file.write('{"seed":1,"rules_v')
+    got = run_json(capsys, *ARGS, "--results", str(parts))["results"]
+    assert lines_of(parts) == lines_of(whole)
+    assert got["matches"] == expected["matches"]
+    for one, other in zip(got["agents"], expected["agents"], strict=True):
+        assert {**one, "seconds_per_decision": 0} == {**other, "seconds_per_decision": 0}
+
+
+def test_a_file_is_used_in_any_order_and_for_fewer_games(capsys, monkeypatch, tmp_path, matches):
+    path = tmp_path / "results.jsonl"
+    args = ["--games", "64", "--batch-size", str(BATCH_SIZE), "--seed", "1", "--results", str(path), "--quiet"]
+    assert main(["arena", "scarcest-color", "uniform", *args]) == 0
+    out = capsys.readouterr().out
+    assert "64 of each two agents" in out
+    assert "Found" not in out
+
+    def no_games(key: jax.Array, batches: list[arena.Batch], **options: Any) -> Iterator[Any]:
+        assert not batches, "these games are in the file"
+        yield from ()
+
+    monkeypatch.setattr(arena, "play_batches", no_games)
+    (row,) = run_json(capsys, "arena", "uniform", "scarcest-color", *args, "--games", "40")["results"]["matches"]
+    assert row["games"] == 40
+    assert row["wins"][0] == (matches[0, 1].winner[:20] == 0).sum()
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["uniform", "scarcest-color", "--seed", "2"], "line 1 of .* is of games with seed 1, not 2; give another file"),
+        (["uniform", "scarcest-color", "--seed", "1", "--hand-size", "5"], "line 1 of .* is of games with other rules"),
+        (["uniform", "guard", "--seed", "1"], "line 1 of .* is of agent scarcest-color, which is not asked for"),
+    ],
+)
+def test_a_file_of_other_games_is_refused(capsys, tmp_path, matches, args: list[str], says: str):
+    from unojax.cli.arena_file import ResultsFile
+    from unojax.rules import Rules
+
+    path = tmp_path / "results.jsonl"
+    ResultsFile(str(path), seed=1, rules=Rules(), names=NAMES).append("uniform", "scarcest-color", matches[0, 1])
+    content = path.read_bytes()
+    assert main(["arena", *args, "--results", str(path)]) == 2
+    err = capsys.readouterr().err
+    assert len(err.splitlines()) == 1
+    with pytest.raises(ValueError, match=says):
+        raise ValueError(err)
+    assert path.read_bytes() == content
+
+
+def test_a_file_of_something_else_is_refused(capsys, tmp_path):
+    path = tmp_path / "other.jsonl"
+    path.write_text('{"seed": 1}\n')
+    assert main([*ARGS, "--results", str(path)]) == 2
+    assert "is not a line of arena results" in capsys.readouterr().err
+    assert path.read_text() == '{"seed": 1}\n'
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["uniform"], "give two or more agents, got uniform"),
+        (["uniform", "uniform"], "agent uniform is given twice"),
+        (["uniform", "best"], "no agent is called 'best'; choose one of uniform, keep-wilds"),
+        (["uniform", "guard", "--games", "3"], "--games must be an even number"),
+        (["uniform", "guard", "--batch-size", "3"], "--batch-size must be an even number"),
+        (["uniform", "guard", "--plot", "scores.gif"], "--plot: a file must end in .svg or .png, got 'scores.gif'"),
+        (
+            ["uniform", "guard", "--plot", "missing/scores.svg"],
+            "--plot: can't write 'missing/scores.svg': there is no such folder",
+        ),
+        (["uniform", "guard", "--results", "missing/r.jsonl"], "--results: can't write 'missing/r.jsonl': No such file"),
+    ],
+)
+def test_errors_are_one_line(capsys, monkeypatch, tmp_path, args: list[str], says: str):
+    monkeypatch.chdir(tmp_path)
+    assert main(["arena", *args]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert len(captured.err.splitlines()) == 1
+    assert says in captured.err
+
+
+def test_missing_matplotlib_is_said_before_any_game(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert main([*ARGS, "--plot", str(tmp_path / "scores.svg")]) == 2
+    assert "pip install 'unojax[plot]'" in capsys.readouterr().err
+
+
+def test_interrupted_before_there_is_anything(capsys, monkeypatch):
+    interrupted_after(0, monkeypatch)
+    assert main(ARGS) == 130
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "no batch was complete" in captured.err
+
+
+@pytest.mark.parametrize("kind", ["svg", "png"])
+def test_output_and_picture(capsys, tmp_path, kind: str):
+    target = tmp_path / f"scores.{kind}"
+    assert main([*ARGS, "--plot", str(target)]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert all(len(line) <= 80 and line == line.rstrip() for line in captured.out.splitlines())
+    for words in ("Ratings in Elo points", "Score of row against column", "160 of each two agents", "2 workers", "games/s"):
+        assert words in " ".join(captured.out.split())
+    picture = target.read_bytes()
+    if kind == "svg":
+        text = picture.decode()
+        assert all(f"{name}  " in text for name in NAMES)
+        assert "Elo" in text
+    else:
+        assert picture.startswith(b"\x89PNG")
+
+
+def standings_of(matches: dict[tuple[int, int], Pairs], names: tuple[str, ...] = NAMES) -> Standings:
+    return summarize(names, matches)
+
+
+def text_of(part: Any, width: int) -> str:
+    console = Console(width=width)
+    with console.capture() as capture:
+        console.print(part)
+    return capture.get()
+
+
+@pytest.mark.parametrize("make", [_score_table, _match_table])
+def test_tables_show_both_sides_of_a_match(matches, make: Any):
+    standings = standings_of(matches)
+    text = text_of(make(standings), 80)
+    first, second = standings.agents[0].name, standings.agents[1].name
+    match = standings.match(first, second)
+    assert match is not None
+    assert _percent(match.score, match.interval) in text
+    other = standings.match(second, first)
+    assert other is not None
+    assert other.score == pytest.approx(1 - match.score)
+    assert other.wins == match.wins[::-1]
+    assert other.interval[0] == pytest.approx(1 - match.interval[1])
+    if make is _score_table:
+        assert _percent(other.score, other.interval) in text
+
+
+def test_long_names_and_many_agents_fit(monkeypatch, matches):
+    names = tuple(f"tree:simulations={n}000,belief=particles,exploration=1.41" for n in range(3))
+    monkeypatch.setenv("COLUMNS", "80")
+    standings = standings_of(matches, names)
+    parts = _tables(standings)
+    for part in parts:
+        text = text_of(part, 80)
+        assert "…" not in text
+        assert all(len(line) <= 80 for line in text.splitlines())
+    assert "first" in text_of(parts[2], 80)
+    monkeypatch.setenv("COLUMNS", "120")
+    assert "Score of row" in text_of(_tables(standings)[2], 120)
+
+
+def test_a_match_without_games_is_left_out(matches):
+    some = {match: pairs for match, pairs in matches.items() if 0 not in match}
+    standings = standings_of({**some, (0, 1): Pairs.join([])})
+    assert standings.match("uniform", "keep-wilds") is None
+    row = next(row for row in standings.agents if row.name == "uniform")
+    assert row.games == 0
+    assert row.score is None
+    assert row.seconds_per_decision is None
+    assert "-" in text_of(_score_table(standings), 80)
+    json.dumps(standings.to_json(), allow_nan=False)
+
+
+def test_numbers_in_words():
+    assert [_duration(s) for s in (2.5, 0.0123, 4.56e-6)] == ["2.5 s", "12.3 ms", "4.56 µs"]
+    assert [_rate(r) for r in (0.123, 3.0, 4321.0)] == ["0.12 games/s", "3 games/s", "4,321 games/s"]
+    assert _percent(0.5, (0.499, 0.501)) == "50.00 ± 0.10"
+    assert _percent(0.662, (0.65, 0.672)) == "66.2 ± 1.1"
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("uniform", ["uniform"]),
+        ("mc:rollouts=1000,belief=particles", ["mc:rollouts=1000,", "belief=particles"]),
+        ("x" * 30, ["x" * 28, "xx"]),
+    ],
+)
+def test_names_are_broken_into_lines(name: str, lines: list[str]):
+    assert break_name(name).split("\n") == lines
+
+
+def test_the_help_needs_no_jax():
+    code = "import sys; from unojax.cli import main; main(['arena', '--help']); assert 'jax' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    for word in ("AGENT", "scarcest-color", "--results", "--plot", "--workers", "--hand-size"):
+        assert word in done.stdout
