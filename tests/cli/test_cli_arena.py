@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,12 @@ def test_stopped_and_continued_is_as_if_never_stopped(capsys, monkeypatch, tmp_p
         data = run_json(capsys, *ARGS, "--results", str(parts), status=130)
     assert data["complete"] is False
     assert sum(row["games"] for row in data["results"]["matches"]) == 4 * BATCH_SIZE
+    with monkeypatch.context() as patch:
+        interrupted_after(0, patch)
+        assert main([*ARGS, "--results", str(parts)]) == 130
+    captured = capsys.readouterr()
+    assert "64 to 128 of 160 of each two agents" in captured.out
+    assert "stopped after" in captured.err
     # A line cut off by a crash does no harm.
     with parts.open("a") as file:
         file.write('{"seed":1,"rules_v')
@@ -227,7 +234,7 @@ def text_of(part: Any, width: int) -> str:
     return capture.get()
 
 
-@pytest.mark.parametrize("make", [_score_table, _match_table])
+@pytest.mark.parametrize("make", [_score_table, partial(_score_table, names=False), _match_table])
 def test_tables_show_both_sides_of_a_match(matches, make: Any):
     standings = standings_of(matches)
     text = text_of(make(standings), 80)
@@ -240,7 +247,7 @@ def test_tables_show_both_sides_of_a_match(matches, make: Any):
     assert other.score == pytest.approx(1 - match.score)
     assert other.wins == match.wins[::-1]
     assert other.interval[0] == pytest.approx(1 - match.interval[1])
-    if make is _score_table:
+    if make is not _match_table:
         assert _percent(other.score, other.interval) in text
 
 
@@ -253,9 +260,13 @@ def test_long_names_and_many_agents_fit(monkeypatch, matches):
         text = text_of(part, 80)
         assert "…" not in text
         assert all(len(line) <= 80 for line in text.splitlines())
-    assert "first" in text_of(parts[2], 80)
+    scores = text_of(parts[2], 80)
+    assert "Score of row" in scores
+    assert "simulations" not in scores, "the ratings have the names"
     monkeypatch.setenv("COLUMNS", "120")
-    assert "Score of row" in text_of(_tables(standings)[2], 120)
+    assert names[0] in text_of(_tables(standings)[2], 120)
+    monkeypatch.setenv("COLUMNS", "30")
+    assert "first" in text_of(_tables(standings)[2], 30)
 
 
 def test_a_match_without_games_is_left_out(matches):

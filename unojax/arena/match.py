@@ -28,6 +28,8 @@ MOST_GAMES: Final = {"cpu": 1024, "gpu": 4096}
 """Games in progress at a time, in a batch."""
 _CHUNKS: Final = {"cpu": 8, "gpu": 2}
 """Into how many chunks a batch is divided: a chunk that is not full is computed whole."""
+_SMALLEST_CHUNK: Final = 32
+"""Games; fewer at a time take hardly less time."""
 
 Agents = tuple[Agent, Agent]
 _Tree = TypeVar("_Tree")
@@ -154,7 +156,7 @@ def _play_batch(
     pair = np.zeros(batch_size, np.uint32)
     pair[:num_games] = np.repeat(batch.pairs, 2)
     which = np.arange(batch_size, dtype=np.int32) % 2
-    chunk = max(1, batch_size // _CHUNKS["cpu" if jax.default_backend() == "cpu" else "gpu"])
+    chunk = min(batch_size, max(_SMALLEST_CHUNK, batch_size // _CHUNKS["cpu" if jax.default_backend() == "cpu" else "gpu"]))
     sides = [_Side(agent, index, rules, chunk) for index, agent in enumerate(batch.agents)]
 
     seats, lanes = device.deal(key, pair, which, np.arange(batch_size) < num_games, rules=rules)

@@ -246,19 +246,18 @@ def _progress(*, quiet: bool) -> Progress:
     )
 
 
-_CELL_WIDTH = 11
-"""A column of the table of scores: `66.2 ± 1.1` and a blank."""
-
-
 def _tables(standings: Standings) -> list[Table | str]:
     import sys
 
     from rich.console import Console
 
     width = Console(file=sys.stdout).width
-    longest = max(len(row.name) for row in standings.agents)
-    scores = _score_table if longest + 4 + _CELL_WIDTH * len(standings.agents) <= width else _match_table
-    return [_rating_table(standings), "", scores(standings), ""]
+    # A console measures nothing as wider than itself.
+    measuring = Console(width=10_000)
+    # The names can be left out of the table of scores, since the ratings have them.
+    wide = (_score_table(standings), _score_table(standings, names=False))
+    fitting = [table for table in wide if measuring.measure(table).maximum <= width]
+    return [_rating_table(standings), "", fitting[0] if fitting else _match_table(standings), ""]
 
 
 def _rating_table(standings: Standings) -> Table:
@@ -282,13 +281,14 @@ def _rating_table(standings: Standings) -> Table:
     return table
 
 
-def _score_table(standings: Standings) -> Table:
-    """Every agent against every other one, the columns numbered as the rows."""
+def _score_table(standings: Standings, *, names: bool = True) -> Table:
+    """Every agent against every other one, the columns numbered as the rows are, which may have their names too."""
     from unojax.cli import output
 
     table = output.grid(title="Score of row against column, % (± 95 % interval)")
     table.add_column("", justify="right", no_wrap=True)
-    table.add_column("agent", no_wrap=True)
+    if names:
+        table.add_column("agent", no_wrap=True)
     for place, _ in enumerate(standings.agents, 1):
         table.add_column(str(place), justify="right", no_wrap=True)
     for place, row in enumerate(standings.agents, 1):
@@ -296,12 +296,12 @@ def _score_table(standings: Standings) -> Table:
         for other in standings.agents:
             match = standings.match(row.name, other.name)
             cells.append("" if row is other else "-" if match is None else _percent(match.score, match.interval))
-        table.add_row(str(place), row.name, *cells)
+        table.add_row(str(place), *([row.name] if names else []), *cells)
     return table
 
 
 def _match_table(standings: Standings) -> Table:
-    """The same one match a line, for many agents or long names."""
+    """The same one match a line, for many agents."""
     from unojax.cli import output
 
     table = output.grid(title="Score of the first against the second, % (± 95 % interval)")
@@ -336,9 +336,13 @@ def _facts(request: Arena, played: Played, standings: Standings, rules: Rules) -
 
     gains = sorted(match.variance_reduction for match in standings.matches)
     span = f"{gains[0]:.2f}" if len(gains) == 1 else f"{gains[0]:.2f} to {gains[-1]:.2f}"
+    asked = f"{request.games:,} of each two agents"
+    if not played.complete:
+        fewest, most = (2 * bound(map(len, played.matches.values())) for bound in (min, max))
+        asked = f"{fewest:,} to {most:,} of {asked}"
     facts = {
         "Rules": output.rules_text(rules),
-        "Games": f"{request.games:,} of each two agents, seed {request.seed}; with every deal two, the seats swapped",
+        "Games": f"{asked}, seed {request.seed}; with every deal two, the seats swapped",
         "Same deals": f"worth {span} times as many games with deals of their own",
         "Each decision": f"time of calls for many games at once; {output.count(played.workers, 'worker')} at a time",
     }

@@ -53,7 +53,8 @@ def write_plot(target: str, standings: Standings) -> None:
     # Text stays text, so that the picture is small and its words can be found; no date, so that equal results are equal files.
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "unojax", "font.size": 9, "text.color": _INK}):
         kind = Path(target).suffix[1:]
-        draw(standings).savefig(content, format=kind, dpi=160, metadata={"Date": None} if kind == "svg" else None)
+        about = {"Date": None} if kind == "svg" else None
+        draw(standings).savefig(content, format=kind, dpi=160, bbox_inches="tight", metadata=about)
     try:
         write_whole(target, content.getvalue())
     except OSError as error:
