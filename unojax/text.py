@@ -23,6 +23,11 @@ For example, two cards against three, and player 1 must draw two for the red +2:
 The deck is no more than its size because the rules and the other places tell what is in it; the size then shows rules that don't
 fit, and `*` is for lines written by hand. Every field of a `State` comes back from its line except `rewards` and `error`, which
 describe the transitions before and come back as 0.
+
+What one player sees of an unfinished game is written in the same way (`parse_observation`), the other hand as the number of its
+cards:
+
+    B7,W/3/R5,Y5/100 R+2 1 2 2 R+2 *
 """
 
 from __future__ import annotations
@@ -37,7 +42,7 @@ from jax.typing import ArrayLike
 
 from unojax import cards, game
 from unojax.game import State
-from unojax.observation import Observation
+from unojax.observation import Observation, observe
 from unojax.rules import Rules, is_int
 
 _TYPE_OF_NAME: Final = {name: t for t, name in enumerate(cards.TYPE_NAMES)}
@@ -48,10 +53,21 @@ _ACTION_HELP: Final = "an action is a card (R5, YS, BR, G+2), a wild with the de
 _POSITION_HELP: Final = (
     "'hand0/hand1/pile-under-the-top/deck top player penalty steps last result', as in 'B7,W/Y0,G4,W+4/R5,Y5/* R+2 1 2 2 R+2 *'"
 )
+_OBSERVATION_HELP: Final = (
+    "write a position with the number of the other player's cards in place of one hand, as in 'B7,W/3/R5,Y5/* R+2 1 2 2 R+2 *', "
+    "or the lines of format_observation"
+)
+_OBSERVATION_LINES: Final = re.compile(
+    r"player (?P<observer>[01]): player (?P<player>[01]) to move(?:, must draw (?P<penalty>\d+))? "
+    r"top (?P<top>\S+) \((?P<color>\w+)\) hand (?P<hand>.+) opponent (?P<other>\d+) cards deck (?P<deck>\d+) cards "
+    r"pile (?P<pile>.+) last (?P<last>\S+)"
+)
 _EMPTY: Final = "-"
 _UNFINISHED, _WON_BY_0, _WON_BY_1, _DRAWN, _TRUNCATED = _RESULTS = tuple("*01=T")
 _PENALTY_OF_RANK: Final = {cards.DRAW_TWO: 2, cards.WILD_DRAW_FOUR: 4}
 _MAX_STEP_COUNT: Final = 2**31 - 1
+
+_observe = jax.jit(observe, static_argnames="rules")
 
 
 def parse_cards(text: str) -> np.ndarray:
@@ -273,6 +289,68 @@ def format_observation(observation: Observation) -> str:
             f"  last      {_EMPTY if last == game.NO_ACTION else format_action(last)}",
         ]
     )
+
+
+def parse_observation(text: str, *, rules: Rules = Rules()) -> Observation:
+    """Read what one player sees of an unfinished game.
+
+    Args:
+        text: the lines of `format_observation`; or one line as of `format_position` with the number of the other player's cards
+            in place of one hand. The steps of such a line are not part of what comes back.
+        rules: what the game is played under.
+
+    Raises:
+        ValueError: it is of neither form, no game under these rules can stand like this, or the game is over.
+    """
+    words = " ".join(text.split())
+    try:
+        lines = _OBSERVATION_LINES.fullmatch(words)
+        places, fields, observer = _split_view(words.split(" ")) if lines is None else _split_lines(lines)
+        places[1 - observer] = _some_hand(places, observer, fields[0], rules)
+        state = _read_position(places, *fields, rules=rules)
+    except ValueError as error:
+        raise ValueError(f"observation {text!r}: {error}") from error
+    return _observe(state, np.int32(observer), rules=rules)
+
+
+def _split_view(fields: list[str]) -> tuple[list[str], list[str], int]:
+    """The four places, the other six fields, and the player who sees the one hand that is not a number."""
+    places = fields[0].split("/")
+    is_hidden = [place.isdigit() for place in places[:2]]
+    if len(fields) != 7 or len(places) != 4 or sum(is_hidden) != 1:
+        raise ValueError(_OBSERVATION_HELP)
+    if fields[-1] != _UNFINISHED:
+        raise ValueError(f"the game must be unfinished, *, got result {fields[-1]!r}")
+    return places, fields[1:], is_hidden.index(False)
+
+
+def _split_lines(lines: re.Match[str]) -> tuple[list[str], list[str], int]:
+    """The same of the lines for people, with the top card taken off the pile."""
+    top, color, observer = lines["top"], lines["color"], int(lines["observer"])
+    top_counts, under = _parse_counts(top, "top"), _parse_counts(lines["pile"], "pile")
+    if top_counts.sum() != 1 or (under < top_counts).any():
+        raise ValueError(f"the top must be a card of the pile, got {top!r}")
+    top_type = int(top_counts.argmax())
+    color = _top_color(top_type, color)
+    top_action = format_action(color * cards.NUM_RANKS + int(cards.RANK_OF_TYPE[top_type]))
+    hands = (lines["hand"].replace(" ", ","), lines["other"])
+    places = [*hands[:: 1 - 2 * observer], ",".join(_names(under - top_counts)) or _EMPTY, lines["deck"]]
+    return places, [top_action, lines["player"], lines["penalty"] or "0", "0", lines["last"], _UNFINISHED], observer
+
+
+def _some_hand(places: list[str], observer: int, top: str, rules: Rules) -> str:
+    """Cards that the other player may hold, as many as there are; which ones, an observation does not tell."""
+    hand, under = (
+        _parse_counts("" if place == _EMPTY else place, name)
+        for place, name in ((places[observer], f"hand of player {observer}"), (places[2], "pile"))
+    )
+    unseen = np.asarray(rules.deck) - hand - under
+    if (top_action := parse_action(top)) != cards.DRAW:
+        unseen[_type_of(*divmod(top_action, cards.NUM_RANKS))] -= 1
+    names, number = _names(np.maximum(unseen, 0)), _number(places[1 - observer], "the other player's cards")
+    if number > len(names):
+        raise ValueError(f"the other player can't hold {number} cards: {len(names)} are neither in the own hand nor in the pile")
+    return ",".join(names[:number]) or _EMPTY
 
 
 def _checked_state(
