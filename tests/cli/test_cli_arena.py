@@ -305,3 +305,4 @@ def test_the_help_needs_no_jax():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     for word in ("AGENT", "scarcest-color", "--results", "--plot", "--workers", "--hand-size"):
         assert word in done.stdout
+    assert all(len(line) <= 80 for line in done.stdout.splitlines())

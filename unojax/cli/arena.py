@@ -28,12 +28,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Arena:
-    """Let agents play each other, every two of them: who wins how often, and how strong each is."""
+    """Let agents play each other: who wins how often, and how strong each is."""
 
     agents: Annotated[
         tyro.conf.Positional[tuple[str, ...]],
         tyro.conf.arg(
             metavar="AGENT AGENT [AGENT ...]",
+            help_behavior_hint="",
             help=f"Two or more of: {', '.join((*POLICY_NAMES, *AGENTS))}. Parameters follow a colon: NAME:KEY=VALUE,KEY=VALUE.",
         ),
     ]
