@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from unojax.agents import Agent
     from unojax.rules import Rules
 
-AGENTS: Final[dict[str, str]] = {}
+AGENTS: Final[dict[str, str]] = {
+    "mc": "unojax.search.agents:MonteCarloAgent",
+    "tree": "unojax.search.agents:TreeAgent",
+}
 """Names beside those of the named policies, and where they lead."""
 
 _BOOLS: Final = {"true": True, "false": False}

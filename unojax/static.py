@@ -22,10 +22,12 @@ class Skeleton(NamedTuple):
 
     Attributes:
         treedef: the structure.
+        types: of its nodes. JAX takes two structures for equal whose nodes differ in class alone.
         leaves: the leaves that are not numbers, None in place of each that is.
     """
 
     treedef: Any
+    types: tuple[Hashable, ...]
     leaves: tuple[Hashable, ...]
 
 
@@ -38,9 +40,15 @@ def split(tree: Any) -> tuple[list[Array], Skeleton]:
     leaves, treedef = jax.tree.flatten(tree)
     is_number = [isinstance(leaf, _NUMBERS) for leaf in leaves]
     numbers = [jnp.asarray(leaf) for leaf, here in zip(leaves, is_number, strict=True) if here]
-    skeleton = Skeleton(treedef, tuple(None if here else leaf for leaf, here in zip(leaves, is_number, strict=True)))
+    rest = tuple(None if here else leaf for leaf, here in zip(leaves, is_number, strict=True))
+    skeleton = Skeleton(treedef, _types(treedef), rest)
     hash(skeleton)
     return numbers, skeleton
+
+
+def _types(treedef: Any) -> tuple[Hashable, ...]:
+    node = treedef.node_data()
+    return (None if node is None else node[0], *map(_types, treedef.children()))
 
 
 def join(numbers: list[Array], skeleton: Skeleton) -> Any:

@@ -275,4 +275,4 @@ LINEAR: Final = LinearPolicy(
         -0.244,  # wild: none held
     )
 )
-LOOKAHEAD: Final = LookaheadPolicy((0.2, -1.0, 0.3))
+LOOKAHEAD: Final = LookaheadPolicy((0.132, -0.272, 1.0))
