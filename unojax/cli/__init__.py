@@ -1,5 +1,5 @@
 """The command line `unojax`: many games, agents against each other, what a player can know in a game, the rules in words, a
-quick benchmark.
+quick benchmark, a game against a person.
 
 This module and the options import neither JAX nor the rest of the package, so that help and complaints about options come at
 once; a command imports what it needs when it runs.
@@ -86,10 +86,13 @@ def _parse(args: list[str]) -> Command:
     from unojax.cli.arena import Arena
     from unojax.cli.belief import ShowBelief
     from unojax.cli.bench import Bench
+    from unojax.cli.play import Play
     from unojax.cli.rules import ShowRules
+    from unojax.cli.show_replay import ShowReplay
     from unojax.cli.simulate import Simulate
 
     commands = {"simulate": Simulate, "arena": Arena, "belief": ShowBelief, "rules": ShowRules, "bench": Bench}
+    commands |= {"play": Play, "replay": ShowReplay}
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):

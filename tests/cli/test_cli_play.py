@@ -1,0 +1,470 @@
+"""`unojax play` and `unojax replay`: whole games with a scripted person, what may be typed, what is shown, what is saved."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from rich.console import Console
+
+from tests.helpers import assert_trees_equal
+from unojax import POLICIES, Rules, cards, parse_position
+from unojax.agents import parse_agent
+from unojax.cli import main, play_loop, play_view
+from unojax.cli.options import parse_deck
+from unojax.cli.play_input import Command, Options, Wild, quote, read_color
+from unojax.cli.play_loop import Conversation, Record
+from unojax.cli.play_match import Adviser, Match, draw_seat
+from unojax.gamefile import read_game
+from unojax.text import format_cards, parse_action
+
+DECK = "colors=2,ranks=0-3+S++2,copies=1,wilds=1"
+RULES = Rules(deck=parse_deck(DECK), hand_size=3)
+RULE_ARGS = ["--deck", DECK, "--hand-size", "3"]
+AGENT = parse_agent("uniform", rules=RULES)
+SEEDS = range(8)
+ROLLOUTS = 32
+
+# Player 0 to move can play R0, R2, W and W+4 on R3.
+MY_TURN = "R0,R2,Y1,W,W+4/Y0,Y2/-/* R3 0 0 0 - *"
+# The deck is empty, and so the other hand is known.
+KNOWN_HAND = "R0,R2/R1,W/Y0,Y1,Y2,Y3,YS,Y+2,RS,R+2,W+4/0 R3 0 0 0 - *"
+
+
+def end_of_input(prompt: str) -> str:
+    raise EOFError
+
+
+def interrupt(prompt: str) -> str:
+    raise KeyboardInterrupt
+
+
+def lines(*typed: str) -> Callable[[str], str]:
+    """A person who types these lines, and then ends the input."""
+    left = list(typed)
+    return lambda prompt: left.pop(0) if left else end_of_input(prompt)
+
+
+def someone(seed: int) -> Callable[[str], str]:
+    """A person who plays card 1 or 2, declares yellow, and mistypes now and then."""
+    random = np.random.default_rng(seed)
+
+    def read(prompt: str) -> str:
+        if random.random() < 0.2:
+            return str(random.choice(["h", "p", "R99", "draw now", "0", "W:", "\x1b[A"]))
+        if "colour" in prompt:
+            return "yellow"
+        return "" if "Enter" in prompt else str(random.integers(1, 3))
+
+    return read
+
+
+def talk(match: Match, read: Callable[[str], str], **options) -> tuple[int, str]:
+    """Hold a whole conversation: exit status and transcript."""
+    out = io.StringIO()
+    console = Console(file=out, markup=False, highlight=False, emoji=False, width=80)
+    return Conversation(match, "uniform", read=read, console=console, **options).run(), out.getvalue()
+
+
+def match_from(position: str, *, seat: int = 0) -> Match:
+    return Match(AGENT, seat=seat, seed=0, rules=RULES, start=parse_position(position, rules=RULES))
+
+
+@pytest.fixture(scope="module")
+def games(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Match, str, Path]]:
+    """Whole games with their transcripts and files; the person sits at seat 0 and 1 by turns."""
+    folder = tmp_path_factory.mktemp("games")
+    played = []
+    for seed in SEEDS:
+        match, path = Match(AGENT, seat=seed % 2, seed=seed, rules=RULES), folder / f"{seed}.json"
+        players = ("person", "uniform") if seed % 2 == 0 else ("uniform", "person")
+        status, text = talk(match, someone(seed), record=Record(path, players, seed))
+        assert status == 0
+        played.append((match, text, path))
+    return played
+
+
+def test_games_come_to_their_end(games):
+    winners = set()
+    for match, text, _ in games:
+        assert match.is_over
+        winner = match.winner
+        winners.add(winner == match.seat if winner >= 0 else None)
+        said = "The game is drawn" if winner < 0 else "You win" if winner == match.seat else "uniform wins"
+        assert f"{said} after {len(match.steps)} turn" in text
+        assert len(re.findall("^uniform (plays|draws|can't draw)", text, re.M)) == sum(s.mover != match.seat for s in match.steps)
+    assert winners >= {True, False}, "the games of these seeds are meant to be won by either side"
+
+
+def test_transcripts_fit_a_terminal(games):
+    for _, text, path in games:
+        rows = text.splitlines()
+        assert all(len(row) <= 80 or str(path) in row for row in rows)
+        assert all(row == row.rstrip() for row in rows)
+
+
+def test_records_replay_to_the_same_end(games):
+    for match, _, path in games:
+        saved = read_game(path)
+        assert saved.rules == RULES
+        again = saved.replay()
+        assert [step.action for step in again.steps] == [step.action for step in match.steps]
+        for mine, theirs in zip(match.replay().states, again.states, strict=True):
+            assert_trees_equal(jax.device_get(mine), jax.device_get(theirs))
+
+
+def test_all_that_happens_is_said(games):
+    """Plays of both by name; the cards that the person drew by name, and of the others how many."""
+    draws = {True: 0, False: 0}
+    for match, text, _ in games:
+        said = [row for row in text.splitlines() if re.match(r"(You|uniform) (play|draw|can't draw)", row)]
+        assert len(said) == len(match.steps)
+        for words, step in zip(said, match.steps, strict=True):
+            mine = step.mover == match.seat
+            assert words.startswith("You" if mine else "uniform")
+            if not step.is_draw:
+                card = cards.TYPE_NAMES[int(cards.type_of(*divmod(step.action, cards.NUM_RANKS)))]
+                assert re.match(rf"(You play|uniform plays) {re.escape(card)}\b|{re.escape(card)}[ .,]", words)
+            elif step.drawn:
+                draws[mine] += 1
+                number = len(step.drawn.split())
+                assert (step.drawn if mine else "a card" if number == 1 else f"{number} cards") in words
+    assert min(draws.values()) > 5
+
+
+def test_the_same_seed_and_moves_give_the_same_game(games):
+    _, text, path = games[0]
+    again = Match(AGENT, seat=0, seed=SEEDS[0], rules=RULES)
+    assert talk(again, someone(SEEDS[0]), record=Record(path, ("person", "uniform"), SEEDS[0])) == (0, text)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        # The opponent draws two for the +2, from another deck and with another hand; then it is the person's turn.
+        ("R0,R2/Y0,Y2,Y3/-/* R+2 1 2 1 R+2 *", "R0,R2/Y1,YS,W/-/* R+2 1 2 1 R+2 *"),
+        # The opponent can't play, and draws one.
+        ("R0,R2/Y0,Y2/-/* R3 1 0 1 R3 *", "R0,R2/Y1,YS/-/* R3 1 0 1 R3 *"),
+        (MY_TURN, MY_TURN.replace("Y0,Y2", "RS,Y3")),
+    ],
+)
+def test_what_is_hidden_changes_nothing_that_is_shown(one: str, other: str):
+    """The same words to the letter, advice included, whatever the opponent holds and draws."""
+    shown = []
+    for position in (one, other):
+        match = match_from(position)
+        shown.append(talk(match, lines("?", "p", "h"), adviser=Adviser(rollouts=ROLLOUTS, seed=0, rules=RULES))[1])
+        hidden = format_cards(match.replay().end.hands[1])
+    assert shown[0] == shown[1]
+    assert "Advice: " in shown[0] or "nothing to choose" in shown[0]
+    assert hidden
+
+
+def test_advice_knows_what_can_be_known():
+    match = match_from(KNOWN_HAND)
+    adviser = Adviser(rollouts=ROLLOUTS, seed=0, rules=RULES)
+    told = adviser.advise(match.view, match.seen)
+    legal = [parse_action("R0"), parse_action("R2")]
+    assert np.flatnonzero(told.tried).tolist() == legal
+    assert int(told.advised) in legal
+    held = np.flatnonzero(np.asarray(told.prob_holds) > 1e-6)
+    assert [cards.TYPE_NAMES[t] for t in held] == ["R1", "W"]
+    text = play_view.advice(told, match.view).plain
+    assert re.search(r"R1 +█+ +100", text)
+    assert "can't play on this top: 0" in text
+    assert "red 0, yellow 100" in text
+    win = {name: float(share) for name, share in re.findall(r"[* ](R[02]) +[█▏▎▍▌▋▊▉]* +([\d.]+) \(", text)}
+    for name, share in win.items():
+        assert share == pytest.approx(50 * (1 + float(told.estimate.value[parse_action(name)])), abs=0.06)
+    assert len(win) == 2
+    # It goes on from where it was.
+    match.play(legal[0])
+    assert int(adviser.advise(match.view, match.seen).tried.sum()) == 0
+
+
+@pytest.fixture(scope="module")
+def options() -> Options:
+    match = match_from(MY_TURN)
+    return Options.of(match.view, match.legal)
+
+
+@pytest.fixture(scope="module")
+def forced() -> Options:
+    match = match_from("Y0,Y2/R0,R2/-/* R+2 0 2 1 R+2 *")
+    return Options.of(match.view, match.legal)
+
+
+@pytest.mark.parametrize(
+    ("line", "means"),
+    [
+        ("1", parse_action("R0")),
+        (" 2 ", parse_action("R2")),
+        ("r2", parse_action("R2")),
+        ("3", Wild(cards.WILD)),
+        ("w", Wild(cards.WILD)),
+        ("W+4", Wild(cards.WILD_DRAW_FOUR)),
+        ("w:b", parse_action("W:B")),
+        ("W+4:G", parse_action("W+4:G")),
+        ("?", Command.ADVICE),
+        ("H", Command.HELP),
+        ("pile", Command.PILE),
+        ("q", Command.QUIT),
+    ],
+)
+def test_what_can_be_typed(options: Options, line: str, means: object):
+    assert options.read(line) == means
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("", "Type 1 to 4 or a card such as W+4 (h: help)."),
+        ("0", "There is no 0: type 1 to 4"),
+        ("5", "There is no 5:"),
+        ("9" * 30, "There is no 999999999999999...: type"),
+        ("Y1", "Y1 does not go on R3 (red):"),
+        ("R1", "You don't hold R1:"),
+        ("R0:B", "'R0:B' is not clear:"),
+        ("W:X", "'W:X' is not clear:"),
+        ("draw", "You can play, so you must:"),
+        ("-1", "'-1' is not clear:"),
+        ("1 2", "'1 2' is not clear:"),
+        ("٣", r"'\u0663' is not clear:"),
+        ("\x1b[31m", r"'\x1b[31m' is not clear:"),
+        ("[bold]", "'[bold]' is not clear:"),
+        ("\N{GRINNING FACE}" * 9, r"'\U0001f600\U000...' is not clear:"),
+    ],
+)
+def test_what_can_not_be_typed(options: Options, line: str, says: str):
+    with pytest.raises(ValueError, match=re.escape(says)) as complaint:
+        options.read(line)
+    assert len(str(complaint.value)) <= 80
+    assert "\n" not in str(complaint.value)
+
+
+def test_a_forced_draw_takes_enter_and_nothing_else(forced: Options):
+    for line in ("", "draw", "D"):
+        assert forced.read(line) == cards.DRAW
+    assert forced.read("?") is Command.ADVICE
+    for line in ("1", "Y0", "x"):
+        with pytest.raises(ValueError, match="You must draw 2: press Enter to draw"):
+            forced.read(line)
+
+
+def test_colors_and_quotes():
+    assert [read_color(word) for word in ("r", "YELLOW", " b ", "Green", "")] == [0, 1, 2, 3, None]
+    assert read_color("q") is Command.QUIT
+    with pytest.raises(ValueError, match="'x' is no colour: type R, Y, B or G, or press Enter"):
+        read_color("x")
+    assert quote("ä\n") == r"'\xe4\n'"
+
+
+def test_bad_input_is_answered_in_one_line_and_asked_again():
+    match = match_from(MY_TURN)
+    _, text = talk(match, lines("nonsense", "Y1", "W", "purple", "", "3", "h", "b"))
+    assert [step.action for step in match.steps][:1] == [parse_action("W:B")]
+    for says in ("'nonsense' is not clear", "Y1 does not go on R3", "'purple' is no colour", "W:B      play a wild card"):
+        assert text.count(says) == 1
+    assert "You play W and declare blue." in text
+
+
+@pytest.mark.parametrize(("read", "status"), [(end_of_input, 0), (lines("q"), 0), (interrupt, 130)])
+def test_leaving_saves_the_game(tmp_path: Path, read: Callable[[str], str], status: int):
+    typed = iter(["R0", None])
+
+    def read_once_before(prompt: str) -> str:
+        return next(typed) or "" if "play" in prompt and not match.steps else read(prompt)
+
+    match, path = match_from(MY_TURN), tmp_path / "game.json"
+    found, text = talk(match, read_once_before, record=Record(path, ("person", "uniform"), 0), auto_draw=False)
+    assert found == status
+    assert len(match.steps) > 0
+    assert f"Stopped: the game is unfinished after {len(match.steps)} turns." in text
+    saved = read_game(path)
+    assert (saved.result, len(saved.actions)) == ("*", len(match.steps))
+    assert_trees_equal(jax.device_get(saved.replay().end), jax.device_get(match.replay().end))
+
+
+def test_interrupted_while_the_opponent_thinks(monkeypatch, tmp_path: Path):
+    match = match_from(MY_TURN)
+    monkeypatch.setattr(match, "reply", lambda: interrupt(""))
+    status, _ = talk(match, lines("R0"), record=Record(tmp_path / "game.json", ("person", "uniform"), 0))
+    assert status == 130
+    assert read_game(tmp_path / "game.json").actions == ("R0",)
+
+
+def test_a_full_disk_does_not_end_the_game(monkeypatch, tmp_path: Path):
+    def fail(path: object, game: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    def read(prompt: str) -> str:
+        monkeypatch.setattr(play_loop, "write_game", fail)
+        return someone(0)(prompt) if not match.steps else end_of_input(prompt)
+
+    match = match_from(MY_TURN)
+    status, text = talk(match, read, record=Record(tmp_path / "game.json", ("person", "uniform"), 0))
+    assert status == 0
+    assert match.steps
+    assert "could not be saved" in text
+    assert " ".join(text.split()).endswith("No space left on device.")
+
+
+def test_forced_draws_need_no_enter_if_so_wished():
+    prompts = []
+
+    def read(prompt: str) -> str:
+        prompts.append(prompt)
+        return end_of_input(prompt)
+
+    for auto_draw in (False, True):
+        match = match_from("Y0,Y2/R0,R2/-/* R+2 0 2 1 R+2 *")
+        _, text = talk(match, read, auto_draw=auto_draw)
+        assert "You must draw 2 cards and lose the turn." in text
+        assert bool(match.steps) == auto_draw
+    assert prompts[0] == "Enter draws> "
+
+
+def test_a_long_hand_is_wrapped():
+    view = match_from("R0,R1,R2,RS,R+2,Y0,Y1,Y2,YS,Y+2,W,W+4/Y3/-/0 R3 0 0 0 - *").view
+    rows = [row.plain for row in play_view.hand_rows(view)]
+    assert len(rows) == 2
+    assert all(len(row) <= 80 for row in rows)
+    assert " ".join(rows).split()[2:] == format_cards(view.hand).split()
+
+
+def test_the_seat_is_drawn_from_the_seed():
+    seats = [draw_seat(seed) for seed in range(64)]
+    # Either seat alone: 2 in 2^64 choices of the seeds.
+    assert set(seats) == {0, 1}
+    assert seats == [draw_seat(seed) for seed in range(64)]
+
+
+def test_an_opponent_with_an_illegal_answer_is_named(monkeypatch):
+    match = match_from(MY_TURN.replace(" 0 0 0 ", " 1 0 1 ").replace("Y0,Y2", "R1,RS"))
+    monkeypatch.setattr("unojax.cli.play_match._choose", lambda *args: np.int32(5))
+    with pytest.raises(RuntimeError, match="the opponent chose action 5, which is not legal; it may only: R1, RS"):
+        match.reply()
+
+
+@pytest.fixture
+def stdin(monkeypatch) -> Callable[[str], None]:
+    return lambda text: monkeypatch.setattr("sys.stdin", io.StringIO(text))
+
+
+def test_the_command(capsys, stdin, monkeypatch, tmp_path: Path):
+    path = tmp_path / "game.json"
+    monkeypatch.setenv("NO_COLOR", "1")
+    stdin("\n1\nW:X\n" * 2)
+    args = ["play", *RULE_ARGS, "--opponent", "uniform", "--hints", "none", "--save", str(path), "--seat", "random"]
+    assert main([*args, "--seed", "3"]) == 0
+    out = capsys.readouterr().out
+    assert "The opponent is uniform; seed 3." in out
+    assert "\x1b" not in out
+    saved = read_game(path)
+    assert saved.seed == 3
+    assert saved.players[draw_seat(3)] == "person"
+    assert saved.players[1 - draw_seat(3)] == "uniform"
+    assert saved.rules == RULES
+    stdin("?\n")
+    assert main(args[:-4]) == 0
+    assert "There is no advice in this game" in capsys.readouterr().out
+
+
+def test_colors_are_beside_the_letters(games):
+    match = match_from(MY_TURN)
+    shown = {}
+    for no_color in (False, True):
+        console = Console(file=io.StringIO(), force_terminal=True, color_system="standard", no_color=no_color, width=80)
+        with console.capture() as capture:
+            console.print(play_view.position(match.view, "uniform", 1, Options.of(match.view, match.legal)))
+        shown[no_color] = capture.get()
+    plain = [re.sub(r"\x1b\[[\d;]*m", "", text) for text in shown.values()]
+    assert plain[0] == plain[1]
+    color = re.compile(r"\x1b\[(?:\d+;)*[34][0-7]\b")
+    assert color.search(shown[False])
+    assert not color.search(shown[True])
+    assert re.search(r"your hand +R0 +R2 +Y1 +W +W\+4\n +1 +2 +3 +4$", plain[0].strip())
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        ("play --opponent best", f"play: error: no agent is called 'best'; choose one of {next(iter(POLICIES))}"),
+        ("play --hints 1", "--hints must be at least 2 or none, got 1"),
+        ("play --seat 2", "--seat"),
+        ("play --seed x", "--seed"),
+        ("play --opponent uniform --save /no/such/folder/g.json", "--save: can't write '/no/such/folder/g.json': No such file"),
+        ("replay /no/such/game.json", "replay: error: can't read '/no/such/game.json': No such file or directory"),
+        ("replay", "FILE.json"),
+    ],
+)
+def test_errors_are_one_line(capsys, stdin, args: str, says: str):
+    stdin("")
+    words = args.split()
+    assert main([*words, *RULE_ARGS] if words[0] == "play" else words) == 2
+    captured = capsys.readouterr()
+    assert len(captured.err.splitlines()) == 1
+    assert says in captured.err
+
+
+def test_replay_shows_every_turn(capsys, games, tmp_path: Path):
+    match, _, path = games[1]
+    html, svg = tmp_path / "game.html", tmp_path / "game.svg"
+    assert main(["replay", str(path), "--html", str(html), "--svg", str(svg)]) == 0
+    out = capsys.readouterr().out
+    turns = re.findall(r"^turn (\d+) ", out, re.MULTILINE)
+    assert turns == [str(n) for n in range(len(match.steps) + 1)]
+    assert f"after turn {len(match.steps)}; replayed to the same end" in out
+    for state, block in zip(match.replay().states, re.split(r"^turn ", out, flags=re.MULTILINE)[1:], strict=True):
+        for player in (0, 1):
+            held = re.search(rf"^  player {player} +(.*)$", block, re.MULTILINE)
+            assert held is not None
+            assert held[1].split() == (format_cards(state.hands[player]).split() or ["-"])
+    assert html.read_text().startswith("<!DOCTYPE html>")
+    assert svg.read_text().startswith("<svg")
+
+
+@pytest.mark.parametrize("player", [0, 1])
+def test_replay_of_one_player_hides_the_other(capsys, games, tmp_path: Path, player: int):
+    match, _, path = next((m, t, p) for m, t, p in games if np.sum(m.replay().end.hands[1 - player]) > 1)
+    html = tmp_path / "game.html"
+    assert main(["replay", str(path), "--player", str(player), "--html", str(html)]) == 0
+    out = capsys.readouterr().out
+    states = match.replay().states
+    never_seen = set(range(cards.NUM_TYPES)) - {
+        t for state in states for t in cards.TYPE_OF_SLOT[state.hands[player] | state.pile].tolist()
+    }
+    hidden = {cards.TYPE_NAMES[t] for t in cards.TYPE_OF_SLOT[states[-1].hands[1 - player]].tolist() if t in never_seen}
+    assert hidden, "the game of this seed is meant to leave cards unseen"
+    words = set(re.findall(r"[RYBGW][\w+]*", out))
+    assert not hidden & words
+    assert cards.TYPE_NAMES[int(states[0].top_rank) + 13 * int(states[0].color)] in words
+    counts = re.findall(rf"^  player {1 - player} +(\d+) cards?$", out, re.MULTILINE)
+    assert counts == [str(int(np.sum(state.hands[1 - player]))) for state in states]
+    assert main(["replay", str(path), "--html", str(tmp_path / "all.html")]) == 0
+    assert len((tmp_path / "all.html").read_text()) > len(html.read_text())
+
+
+def test_replay_of_one_turn(capsys, games):
+    match, _, path = games[0]
+    assert main(["replay", str(path), "--turn", "2"]) == 0
+    assert re.findall(r"^turn (\d+)", capsys.readouterr().out, re.MULTILINE) == ["2"]
+    assert main(["replay", str(path), "--turn", "999"]) == 2
+    assert f"--turn must be in [1, {len(match.steps)}]" in capsys.readouterr().err
+
+
+def test_replay_complains_about_a_changed_game(capsys, games, tmp_path: Path):
+    _, _, path = games[0]
+    changed = tmp_path / "changed.json"
+    text = path.read_text()
+    action = read_game(path).actions[0]
+    changed.write_text(text.replace(f'"{action}"', '"W:R", "W:R"', 1))
+    assert main(["replay", str(changed)]) == 2
+    err = capsys.readouterr().err
+    assert len(err.splitlines()) == 1
+    assert str(changed) in err

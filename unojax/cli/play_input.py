@@ -1,0 +1,148 @@
+"""What a person types in a game: a number or a card, a draw, or a command. Every complaint is one line."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+import numpy as np
+
+from unojax import cards, text
+from unojax.observation import Observation
+
+_LONGEST_QUOTE = 20
+
+
+class Command(enum.Enum):
+    """What can be typed in place of a play."""
+
+    ADVICE = "?"
+    HELP = "h"
+    PILE = "p"
+    QUIT = "q"
+
+
+_COMMANDS = {
+    "?": Command.ADVICE,
+    "hint": Command.ADVICE,
+    "h": Command.HELP,
+    "help": Command.HELP,
+    "p": Command.PILE,
+    "pile": Command.PILE,
+    "q": Command.QUIT,
+    "quit": Command.QUIT,
+    "exit": Command.QUIT,
+}
+
+
+@dataclass(frozen=True)
+class Wild:
+    """A wild card whose colour is yet to be chosen. `rank` is 13 or 14."""
+
+    rank: int
+
+    def declare(self, color: int) -> int:
+        """The action that plays it."""
+        return color * cards.NUM_RANKS + self.rank
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a person who is to move can do.
+
+    Attributes:
+        view: what the person sees.
+        legal: bool[61].
+        types: the playable card types in order; number n on the screen is `types[n - 1]`. Empty if there is only a draw.
+    """
+
+    view: Observation
+    legal: np.ndarray
+    types: tuple[int, ...]
+
+    @classmethod
+    def of(cls, view: Observation, legal: np.ndarray) -> Options:
+        """Those of a position."""
+        return cls(view, legal, tuple(sorted({type_of_action(a) for a in np.flatnonzero(legal[: cards.DRAW]).tolist()})))
+
+    def read(self, line: str) -> int | Wild | Command:
+        """What a line means: an action that is legal, a wild card without its colour, or a command.
+
+        Raises:
+            ValueError: it is none of them, in words for the person.
+        """
+        word = line.strip()
+        if word.lower() in _COMMANDS:
+            return _COMMANDS[word.lower()]
+        if not self.types:
+            if word.lower() in ("", "d", "draw"):
+                return cards.DRAW
+            due = f"must draw {int(self.view.penalty)}" if self.view.penalty else "can't play"
+            raise ValueError(f"You {due}: press Enter to draw (h: help).")
+        if not word:
+            raise ValueError(f"Type {self._choices()}.")
+        if word.isascii() and word.isdigit():
+            if not 1 <= int(word[:9]) <= len(self.types):
+                raise ValueError(f"There is no {quote(word)[1:-1]}: type {self._choices()}.")
+            return self._play(self.types[int(word[:9]) - 1])
+        if word.upper() in cards.TYPE_NAMES:
+            return self._play(cards.TYPE_NAMES.index(word.upper()))
+        try:
+            action = text.parse_action(word)
+        except ValueError:
+            raise ValueError(f"{quote(word)} is not clear: type {self._choices()}.") from None
+        if action == cards.DRAW:
+            raise ValueError(f"You can play, so you must: type {self._choices()}.")
+        self._play(type_of_action(action))
+        return action
+
+    def _play(self, card_type: int) -> int | Wild:
+        """Raises ValueError if it is not playable."""
+        name = cards.TYPE_NAMES[card_type]
+        if card_type not in self.types:
+            if not np.asarray(self.view.hand)[cards.SLOTS_OF_TYPE[card_type][0]]:
+                raise ValueError(f"You don't hold {name}: type {self._choices()}.")
+            top = cards.TYPE_NAMES[top_type(self.view)]
+            color = cards.COLOR_NAMES[int(self.view.color)]
+            raise ValueError(f"{name} does not go on {top} ({color}): type {self._choices()}.")
+        color, rank = int(cards.COLOR_OF_TYPE[card_type]), int(cards.RANK_OF_TYPE[card_type])
+        return Wild(rank) if color < 0 else color * cards.NUM_RANKS + rank
+
+    def _choices(self) -> str:
+        last = len(self.types)
+        numbers = "1" if last == 1 else f"1 to {last}"
+        return f"{numbers} or a card such as {cards.TYPE_NAMES[self.types[-1]]} (h: help)"
+
+
+def read_color(line: str) -> int | Command | None:
+    """What the answer to the question for a colour means: 0..3, a command, or None to choose another card.
+
+    Raises:
+        ValueError: it is none of them, in words for the person.
+    """
+    word = line.strip().lower()
+    if not word:
+        return None
+    for color, name in enumerate(cards.COLOR_NAMES):
+        if word in (name, name[0]):
+            return color
+    if word in _COMMANDS:
+        return _COMMANDS[word]
+    raise ValueError(f"{quote(word)} is no colour: type R, Y, B or G, or press Enter to choose another card.")
+
+
+def quote(word: str) -> str:
+    """What was typed, safe to print and short."""
+    quoted = ascii(word)
+    return quoted if len(quoted) <= _LONGEST_QUOTE else quoted[: _LONGEST_QUOTE - 4] + "..." + quoted[-1]
+
+
+def type_of_action(action: int) -> int:
+    """Card type 0..53 of a play 0..59."""
+    color, rank = divmod(action, cards.NUM_RANKS)
+    return rank + 39 if rank >= cards.WILD else color * cards.NUM_COLORED_RANKS + rank
+
+
+def top_type(view: Observation) -> int:
+    """Card type of the top card."""
+    return type_of_action(int(view.color) * cards.NUM_RANKS + int(view.top_rank))
