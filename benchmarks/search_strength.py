@@ -1,0 +1,218 @@
+"""How well the searches play: matches of each against simple policies, with the time that a decision takes.
+
+    python -m benchmarks.search strength --games 4000 --json search_strength.json
+    python -m benchmarks.search strength --games 4000 --agents mc tree --equal-time --json search_equal_time.json
+
+All rows of a seed have the same deals. Each row is written when it is finished, and a run with the same `--json` goes on with the
+rows that are missing; Ctrl-C loses the row in progress. With `--equal-time` the tree searches get as many simulations as fit into
+the time that the first flat Monte Carlo takes for a decision, measured over recorded decisions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import jax
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import timing
+from benchmarks.search_speed import measure_batch, record_decisions
+from unojax import ratings
+from unojax.agents import Agent, parse_agent
+from unojax.arena import default_workers, play_match
+from unojax.search.agents import MonteCarloAgent, TreeAgent
+from unojax.search.monte_carlo import ROUNDS
+
+AGENTS: Final = (
+    "mc",
+    "mc:model=consistent",
+    "mc:belief=unseen",
+    "mc:belief=truth",
+    "tree",
+)
+OPPONENTS: Final = ("uniform", "scarcest-color", "linear")
+_OPPONENT: Final = "OPPONENT"
+"""In an agent's spec, stands for the name of the opponent, which so becomes known to it: mc:model=OPPONENT."""
+_TIMED_DECISIONS: Final = 64
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `strength`."""
+    parser.add_argument("--agents", nargs="+", default=AGENTS, metavar="SPEC", help=f"default: {' '.join(AGENTS)}")
+    parser.add_argument("--opponents", nargs="+", default=OPPONENTS, metavar="SPEC", help=f"default: {' '.join(OPPONENTS)}")
+    parser.add_argument("--games", type=int, default=4000, help="in each row, an even number")
+    parser.add_argument("--batch-size", type=int, help="games in progress at a time; changes no result")
+    parser.add_argument("--workers", type=int, help="batches in progress at a time; changes no result")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--equal-time", action="store_true", help="set the simulations of the trees by the time of the first mc")
+    parser.add_argument("--repeats", type=int, default=3, help="of the measurement for --equal-time")
+    parser.add_argument("--json", type=Path, help="also goes on with the rows of this file")
+
+
+def run(arguments: argparse.Namespace, parser: argparse.ArgumentParser) -> dict[str, Any]:
+    """Play the rows that are missing, print all, and return them."""
+    if arguments.games < 2 or arguments.games % 2:
+        parser.error("--games must be an even number of at least 2: games come in pairs")
+    if arguments.repeats < 1:
+        parser.error("--repeats must be at least 1")
+    try:
+        matches = _matches(arguments.agents, arguments.opponents)
+    except ValueError as error:
+        parser.error(str(error))
+    console = timing.console()
+    results = {
+        "benchmark": "search_strength",
+        "environment": timing.environment(),
+        "seed": arguments.seed,
+        "games": arguments.games,
+        "equal_time": None,
+        "rows": [],
+    }
+    if arguments.json is not None and arguments.json.exists():
+        before = json.loads(arguments.json.read_text(encoding="utf-8"))
+        same = ("benchmark", "seed", "games")
+        if any(before.get(name) != results[name] for name in same):
+            parser.error(f"{arguments.json} has other {', '.join(same)} than these; choose another file or remove it")
+        results |= {"rows": before["rows"], "equal_time": before["equal_time"]}
+
+    def save() -> None:
+        if arguments.json is not None:
+            timing.write_json(arguments.json, results)
+
+    if arguments.equal_time:
+        if results["equal_time"] is None:
+            try:
+                measured = equal_time([agent for agent, _ in matches], seed=arguments.seed, repeats=arguments.repeats)
+            except ValueError as error:
+                parser.error(str(error))
+            results["equal_time"] = measured
+            save()
+        _report_times(results["equal_time"], console)
+        matches = [(with_simulations(agent, results["equal_time"]), opponent) for agent, opponent in matches]
+    try:
+        for agent, opponent in matches:
+            if not any((row["agent"], row["opponent"]) == (agent.name, opponent.name) for row in results["rows"]):
+                results["rows"].append(play_row(agent, opponent, arguments))
+                save()
+    except KeyboardInterrupt:
+        console.print("stopped; the finished rows are kept")
+    report(results, console)
+    return results
+
+
+def play_row(agent: Agent, opponent: Agent, arguments: argparse.Namespace) -> dict[str, Any]:
+    """One match, in numbers."""
+    workers = default_workers() if arguments.workers is None else arguments.workers
+    began = time.perf_counter()
+    pairs = play_match(
+        jax.random.key(arguments.seed),
+        (agent, opponent),
+        arguments.games // 2,
+        batch_size=arguments.batch_size,
+        workers=workers,
+    )
+    wall_seconds = time.perf_counter() - began
+    score = ratings.paired_score(pairs.points)
+    decisions = pairs.num_choices.sum((0, 1))
+    return {
+        "agent": agent.name,
+        "opponent": opponent.name,
+        "games": arguments.games,
+        "score": score.value,
+        "standard_error": score.standard_error,
+        "interval_95": list(score.interval),
+        "variance_reduction": score.variance_reduction,
+        "drawn": int((pairs.winner < 0).sum()),
+        "steps": int(pairs.num_steps.sum()),
+        "decisions": int(decisions[0]),
+        "seconds": float(pairs.seconds[0]),
+        "seconds_per_decision": float(pairs.seconds[0] / max(decisions[0], 1)),
+        "opponent_decisions": int(decisions[1]),
+        "opponent_seconds": float(pairs.seconds[1]),
+        "wall_seconds_with_compilation": wall_seconds,
+        "workers": workers,
+        **{name: timing.environment()[name] for name in ("date", "commit", "load_average")},
+    }
+
+
+def equal_time(agents: Sequence[Agent], *, seed: int, repeats: int) -> dict[str, Any]:
+    """Seconds per decision of the first flat Monte Carlo and of each tree search, and the simulations that make them equal.
+
+    Raises:
+        ValueError: there is no flat Monte Carlo, or no tree search.
+    """
+    flat = next((agent for agent in agents if isinstance(agent, MonteCarloAgent)), None)
+    trees = {agent.name: agent for agent in agents if isinstance(agent, TreeAgent)}
+    if flat is None or not trees:
+        raise ValueError("equal time needs a flat Monte Carlo and a tree search among the agents")
+    decisions = record_decisions(num_decisions=_TIMED_DECISIONS, num_particles=flat.particles, max_steps=300, seed=seed)
+
+    def seconds(agent: MonteCarloAgent | TreeAgent) -> float:
+        measured = measure_batch(agent, decisions, 0.0, repeats=repeats)
+        return 1 / measured["decisions_per_second"]["median"]
+
+    target = seconds(flat)
+    measured = {}
+    for name, tree in trees.items():
+        at_first = seconds(tree)
+        # Time is not quite proportional to simulations, as plays that fall behind are given up: once more from there.
+        near = replace(tree, simulations=_round(tree.simulations * target / at_first))
+        then = seconds(near)
+        fitted = replace(tree, simulations=_round(near.simulations * target / then))
+        measured[name] = {
+            "seconds_per_decision": at_first,
+            "equal": {"simulations": fitted.simulations, "seconds_per_decision": seconds(fitted)},
+        }
+    return {"flat": flat.name, "seconds_per_decision": target, "batch": _TIMED_DECISIONS, "trees": measured}
+
+
+def with_simulations(agent: Agent, measured: dict[str, Any]) -> Agent:
+    """A tree search with the simulations that were found for it; any other agent as it is."""
+    if not isinstance(agent, TreeAgent) or agent.name not in measured["trees"]:
+        return agent
+    return replace(agent, simulations=measured["trees"][agent.name]["equal"]["simulations"])
+
+
+def report(results: dict[str, Any], console: Console) -> None:
+    """Print all rows."""
+    table = Table(title=f"{results['games']} games in each row, seats swapped")
+    for name in ("agent", "opponent", "score", "95 %", "decisions", "ms per decision"):
+        table.add_column(name, justify="left" if name in ("agent", "opponent") else "right")
+    for row in results["rows"]:
+        low, high = row["interval_95"]
+        table.add_row(
+            row["agent"],
+            row["opponent"],
+            f"{100 * row['score']:.1f} %",
+            f"{100 * low:.1f} - {100 * high:.1f}",
+            str(row["decisions"]),
+            f"{1e3 * row['seconds_per_decision']:.3g}",
+        )
+    console.print(table)
+
+
+def _report_times(measured: dict[str, Any], console: Console) -> None:
+    console.print(f"{measured['flat']}: {1e3 * measured['seconds_per_decision']:.3g} ms per decision")
+    for name, row in measured["trees"].items():
+        equal = row["equal"]
+        console.print(
+            f"{name}: {1e3 * row['seconds_per_decision']:.3g} ms per decision; "
+            f"with {equal['simulations']} simulations {1e3 * equal['seconds_per_decision']:.3g} ms"
+        )
+
+
+def _matches(agents: Sequence[str], opponents: Sequence[str]) -> list[tuple[Agent, Agent]]:
+    return [
+        (parse_agent(agent.replace(_OPPONENT, opponent)), parse_agent(opponent)) for opponent in opponents for agent in agents
+    ]
+
+
+def _round(simulations: float) -> int:
+    return max(1, round(simulations / ROUNDS)) * ROUNDS
