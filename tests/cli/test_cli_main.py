@@ -23,7 +23,7 @@ def test_version(capsys):
 def test_help_names_the_commands(capsys, args: list[str]):
     assert main(args) == 0
     out = capsys.readouterr().out
-    for command in ("simulate", "arena", "belief", "rules", "bench", "play", "replay"):
+    for command in ("simulate", "arena", "advise", "belief", "rules", "bench", "play", "replay"):
         assert command in out
 
 
@@ -53,7 +53,10 @@ def test_help_of_simulate_names_options_and_policies(capsys):
         ("simulate --polices uniform uniform", "perhaps you meant --policies"),
         ("rules --hand-size", "Missing value for argument '--hand-size'"),
         ("bench --batch-sizes 0", "--batch-sizes"),
-        ("shuffle", "Unrecognized options: shuffle. Available subcommands: simulate, arena, belief, rules, bench, play, replay ("),
+        (
+            "shuffle",
+            "Unrecognized options: shuffle. Available subcommands: simulate, arena, advise, belief, rules, bench, play, replay (",
+        ),
     ],
 )
 def test_errors_are_one_line(capsys, command: str, says: str):

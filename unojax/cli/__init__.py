@@ -1,5 +1,5 @@
-"""The command line `unojax`: many games, agents against each other, what a player can know in a game, the rules in words, a
-quick benchmark, a game against a person.
+"""The command line `unojax`: many games, agents against each other, what to play in a position, what a player can know in a
+game, the rules in words, a quick benchmark, a game against a person.
 
 This module and the options import neither JAX nor the rest of the package, so that help and complaints about options come at
 once; a command imports what it needs when it runs.
@@ -83,6 +83,7 @@ def main(args: Sequence[str] | None = None) -> int:
 def _parse(args: list[str]) -> Command:
     import tyro
 
+    from unojax.cli.advise import Advise
     from unojax.cli.arena import Arena
     from unojax.cli.belief import ShowBelief
     from unojax.cli.bench import Bench
@@ -91,7 +92,7 @@ def _parse(args: list[str]) -> Command:
     from unojax.cli.show_replay import ShowReplay
     from unojax.cli.simulate import Simulate
 
-    commands = {"simulate": Simulate, "arena": Arena, "belief": ShowBelief, "rules": ShowRules, "bench": Bench}
+    commands = {"simulate": Simulate, "arena": Arena, "advise": Advise, "belief": ShowBelief, "rules": ShowRules, "bench": Bench}
     commands |= {"play": Play, "replay": ShowReplay}
     said = io.StringIO()
     try:

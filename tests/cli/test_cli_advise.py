@@ -1,0 +1,333 @@
+"""`unojax advise`: the history it follows, what it says of each play, and that it never looks at the hidden hand."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import chex
+import jax
+import numpy as np
+import pytest
+
+from unojax import Rules, cards, get_policy
+from unojax.belief.exact import exact_init, exact_update
+from unojax.cli import advise_search, main, replay
+from unojax.cli.options import parse_deck
+from unojax.search.monte_carlo import Estimate
+from unojax.text import parse_action, parse_observation
+
+DECK = "colors=2,ranks=0-3+S++2,copies=1,wilds=1"
+RULES = Rules(deck=parse_deck(DECK), hand_size=3)
+SPEC = "mc:rollouts=64,particles=256"
+ARGS = ["advise", "--deck", DECK, "--hand-size", "3", "--agent", SPEC, "--rounds", "4"]
+# Player 0 wins at once with the skip, which forfeits the other's turn, and the card after it.
+WIN_IN_TWO = "RS,R1/3/Y0/* R0 0 0 0 - *"
+# Player 1 can't play on R2, and draws.
+OPPONENT_DRAWS = "R0,R1,Y1,Y2/2/-/* R2 1 0 0 - *"
+
+
+def run_json(capsys: pytest.CaptureFixture[str], *args: str) -> dict[str, Any]:
+    """The JSON on stdout, of which there must be nothing else, without the time it took."""
+    assert main([*ARGS, *args, "--json", "-"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data.pop("seconds") >= 0
+    return data
+
+
+def run_text(capsys: pytest.CaptureFixture[str], *args: str) -> str:
+    assert main([*ARGS, *args]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert all(len(line) <= 80 and line == line.rstrip() for line in captured.out.splitlines())
+    return captured.out
+
+
+def check_error(capsys: pytest.CaptureFixture[str], args: list[str], says: str) -> None:
+    assert main([*ARGS, *args]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert len(captured.err.splitlines()) == 1
+    assert captured.err.startswith("unojax advise: error: ")
+    assert says in captured.err
+
+
+def follow(position: str, history: str) -> advise_search.Path:
+    return advise_search.follow(parse_observation(position, rules=RULES), history, RULES)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("player", [0, 1])
+def test_a_real_game_is_seen_as_it_was(seed: int, player: int):
+    uniform = get_policy("uniform")
+    game = replay.play(jax.random.key(seed), (uniform, uniform), rules=RULES)
+    seen = game.observations(player, RULES)
+    history = " ".join(step.notation(with_cards=step.mover == player) for step in game.steps)
+    path = advise_search.follow(seen[0], history, RULES)
+    assert path.actions == tuple(step.action for step in game.steps)
+    assert path.notation == history
+    for mine, real in zip(path.observations, seen, strict=True):
+        chex.assert_trees_all_equal(mine, real)
+        chex.assert_trees_all_equal_dtypes(mine, real)
+
+
+def test_the_real_games_are_of_all_kinds():
+    uniform = get_policy("uniform")
+    steps = [step for seed in range(4) for step in replay.play(jax.random.key(seed), (uniform, uniform), rules=RULES).steps]
+    for player in range(2):
+        own = [step for step in steps if step.mover == player]
+        assert any(step.reshuffled for step in own)
+        assert any(step.is_draw and not step.before.penalty for step in own)
+        assert any(step.is_draw and step.before.penalty for step in own)
+        assert any(step.action == parse_action("W:Y") for step in own) or any(step.before.top_rank >= cards.WILD for step in own)
+
+
+def test_a_winning_play_is_found(capsys):
+    data = run_json(capsys, WIN_IN_TWO)
+    best, other = data["plays"]
+    assert data["recommended"] == best["action"] == "RS"
+    assert (best["win"], best["win_error"], best["behind"], best["behind_error"]) == (1.0, 0.0, 0.0, 0.0)
+    assert other["action"] == "R1"
+    assert 0 < other["win"] < 1
+    # What is behind a sure win is the chance not to win, with the same error.
+    assert other["behind"] == pytest.approx(1 - other["win"])
+    assert other["behind_error"] == pytest.approx(other["win_error"]) and other["win_error"] > 0
+    assert [play["rollouts"] for play in data["plays"]] == [4 * 64] * 2
+    assert not data["forced"]
+    out = run_text(capsys, WIN_IN_TWO)
+    assert re.search(r"^> +RS +100\.0 ± 0\.0 +256", out, re.MULTILINE)
+    assert re.search(rf"^ +R1 +{100 * other['win']:.1f} ± [\d.]+ +-{100 * other['behind']:.1f} ± [\d.]+ +256", out, re.MULTILINE)
+    assert "Play RS" in out
+
+
+def test_forced_moves(capsys):
+    only = run_json(capsys, "R1/3/Y0/* R0 0 0 0 - *")
+    assert only["forced"] and only["recommended"] == "R1"
+    assert [play["win"] for play in only["plays"]] == [1.0]
+    assert "Play R1: no other play is legal." in run_text(capsys, "R1/3/Y0/* R0 0 0 0 - *")
+    for position, says in (
+        ("Y1/3/Y0/* R0 0 0 0 - *", "Draw: no card in hand can be played."),
+        ("R1/3/Y0/* R+2 0 2 0 - *", "Draw 2: the penalty leaves no choice."),
+    ):
+        data = run_json(capsys, position)
+        assert data["forced"] and data["recommended"] == "draw" and data["plays"] == []
+        assert says in run_text(capsys, position)
+
+
+def test_the_hidden_hand_is_not_looked_at(capsys):
+    """Whatever it is, and if it is not given at all."""
+    views = [run_json(capsys, f"R1,R2,Y1/{hand}/Y0/* R0 0 0 0 - *") for hand in ("W,W+4", "Y2,Y3", "2")]
+    assert views[0] == views[1] == views[2]
+    assert len(views[0]["plays"]) == 2
+    texts = [run_text(capsys, f"R1,R2,Y1/{hand}/Y0/* R0 0 0 0 - *") for hand in ("W,W+4", "Y2,Y3")]
+    one, other = (re.sub(r"in [\d.]+ s", "", " ".join(out.split())) for out in texts)
+    assert one == other
+    assert "the hand of player 1 was given and not looked at" in one
+
+
+def test_the_record_can_be_read_back(capsys):
+    history = "draw R0 Y0 Y1 Y+2 draw(RS,W) draw"
+    data = run_json(capsys, "R0,Y1,Y2,Y3/2/-/* R2 1 0 0 - *", "--history", history)
+    assert data["history"] == history
+    assert "hand      RS Y2 Y3 W" in data["observation"]
+    assert [play["action"] for play in data["plays"]] != sorted(play["action"] for play in data["plays"])
+    assert run_json(capsys, data["start"], "--history", data["history"]) == data
+    assert Rules(**(data["rules"] | {"deck": tuple(data["rules"]["deck"])})) == RULES
+
+
+def test_belief_is_that_of_the_history(capsys):
+    """Each probability within 0.2, six standard deviations (at most 0.5 / 16) of a mean over 256 hands.
+
+    A sound filter fails on fewer than one seed in 10^6.
+    """
+    history = "draw R0 R3 R1 draw"
+    data = run_json(capsys, OPPONENT_DRAWS, "--history", history)
+    path = follow(OPPONENT_DRAWS, history)
+    exact = exact_init(path.observations[0], rules=RULES, prior="uniform")
+    for index, action in enumerate(path.actions):
+        exact, _ = exact_update(exact, path.observations[index], action, path.observations[index + 1], rules=RULES)
+    believed = [data["belief"]["prob_holds"].get(name, 0.0) for name in cards.TYPE_NAMES]
+    np.testing.assert_allclose(believed, exact.prob_holds, atol=0.2)
+    alone = run_json(capsys, data["observation"])["belief"]["prob_holds"]
+    assert max(abs(alone[name] - data["belief"]["prob_holds"][name]) for name in alone) > 0.25
+    out = run_text(capsys, OPPONENT_DRAWS, "--history", history)
+    assert "from 5 actions, player 1 taken for uniform" in " ".join(out.split())
+    assert "--history would sharpen it" in " ".join(run_text(capsys, data["observation"]).split())
+
+
+@pytest.mark.parametrize(
+    ("history", "player"),
+    [("", 0), ("R1", 1), ("RS", 0), ("RS R1 draw", 0), ("R1 draw", 0), ("R1 draw(W) Y1", 1), ("R1 draw Y1 Y3", 0)],
+)
+def test_who_is_advised(history: str, player: int):
+    """By default who moves at the end; whose draws are named, it is that player's view."""
+    path = advise_search.read_path("RS,R1,Y1,Y2/Y3,YS/-/* R0 0 0 0 - *", history, None, RULES)
+    assert path.end.player == path.end.current_player == player
+
+
+@pytest.mark.parametrize(
+    ("position", "history", "says"),
+    [
+        (
+            "R1,R2/3/-/* R0 0 0 0 - *",
+            "R1 R1",
+            "action 2: 'R1' can't be: player 1 has no such card, since player 0 sees all of them",
+        ),
+        ("R1,R2/3/-/* R0 0 0 0 - *", "R1 R2", "action 2: 'R2' can't be: player 1 has no such card"),
+        ("R1,R2/3/-/* R0 0 0 0 - *", "R1 Y2", "action 2: 'Y2' is not legal for player 1: it can't be played on R1"),
+        ("R1,R2/3/-/* R0 0 0 0 - *", "R1 draw(W)", "action 2: player 0 does not see what player 1 draws; write draw"),
+        ("R1,R2/3/-/* R0 0 0 0 - *", "R1 draw R3", "action 3: 'R3' is not legal for player 0, who may only: R2"),
+        ("R1,R2/3/-/* R0 0 0 0 - *", "R1 draw R2 draw", "action 4: 'draw' comes after the end of the game"),
+        ("R1,R2/3/-/* R0 0 0 0 - *", "R1 Y", "action 2: unknown action 'Y'"),
+        ("R1,R2/3/-/* R0 0 0 0 - *", "R1", "player 1 is to move at the end of --history, but the view is that of player 0"),
+        ("R1,R2/3/-/* R0 0 0 0 - *", "R1 draw R2", "the game is over at its end"),
+        ("R1,R2/1/-/* R0 0 0 0 - *", "R1 Y1", "the game is over at its end"),
+        (
+            "R1,R2/Y3,YS/-/* R0 0 0 0 - *",
+            "R1 draw(W)",
+            "player 0 is to move at the end of --history, but the view is that of player 1",
+        ),
+        ("R1,R2/3/-/* R0 1 0 0 - *", "", "player 1 is to move, but the view is that of player 0"),
+        ("R+2,R2/3/-/* R0 0 0 0 - *", "R+2 W:R", "action 2: 'W:R' is not legal for player 1, who must draw 2"),
+        ("Y1,Y2/3/-/* R0 0 0 0 - *", "draw", "action 1: name the cards that player 0 drew, as in draw(R5)"),
+        ("Y1,Y2/3/-/* R0 0 0 0 - *", "draw(Y1)", "action 1: 1 x Y1 can't be drawn: 0 x Y1 is not seen elsewhere"),
+        ("Y1,Y2/3/-/* R0 0 0 0 - *", "draw(R1,R2)", "action 1: a draw of 1 must name as many cards"),
+        # The deck is empty, so that the card is one of the pile.
+        (
+            "Y1,Y2/1/Y0,Y3,YS,Y+2,R1,R2,R3,RS,R+2,W/0 R0 0 0 0 - *",
+            "draw(W+4)",
+            "action 1: the deck holds 0 cards, and 1 of those drawn",
+        ),
+        # 11 unseen cards, 4 of which are neither red nor 0 nor wild.
+        (
+            "R1,R2,Y1,Y2,Y3/6/-/* R0 1 0 0 - *",
+            "draw",
+            "action 1: 'draw' is not legal for player 1, who holds 6 cards and so one that",
+        ),
+        ("R0,R1,Y1,Y2/2/-/* R2 1 0 0 - *", "draw R0 R3 R1 R+2", "action 5: no hand of player 1 explains this"),
+    ],
+)
+def test_impossible_histories(capsys, position: str, history: str, says: str):
+    check_error(capsys, [position, "--history", history], says)
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["x"], "position 'x' must have seven fields"),
+        (["R1/2/-/* R9 0 0 0 - *"], "but rules.deck has 0"),
+        (["R1/20/-/* R0 0 0 0 - *"], "the other player can't hold 20 cards"),
+        (["R1/Q/-/* R0 0 0 0 - *"], "unknown card 'Q' in hand of player 1"),
+        (["-/R1/-/* R0 0 0 1 - 0"], "the game is over; there is nothing to advise"),
+        (["player 0: the game is over"], "write a position with the number"),
+        ([WIN_IN_TWO, "--player", "1"], "--player 1: the position shows the hand of player 0"),
+        (["RS,R1/Y1/Y0/* R0 0 0 0 - *", "--player", "1"], "player 0 is to move, but the view is that of player 1"),
+        ([WIN_IN_TWO, "--agent", "uniform"], "agent 'uniform' has no estimates; choose a search, mc or tree"),
+        ([WIN_IN_TWO, "--agent", "best"], "no agent is called 'best'"),
+        ([WIN_IN_TWO, "--agent", "mc:belief=truth"], "belief=truth needs the hidden hand"),
+        ([WIN_IN_TWO, "--agent", "mc:discount=0.9"], "discounted returns are no win probabilities"),
+        ([WIN_IN_TWO, "--seconds", "1"], "give --rounds or --seconds, not both"),
+        ([WIN_IN_TWO, "--rounds", "2"], "--rounds must be at least 4"),
+        ([WIN_IN_TWO, "--rounds", "none", "--seconds", "0"], "--seconds must be a positive number, got 0.0"),
+        ([WIN_IN_TWO, "--top", "-1"], "--top must be in [0, 54], got -1"),
+        ([WIN_IN_TWO, "--json", "."], "--json: '.' is a folder"),
+    ],
+)
+def test_errors_are_one_line(capsys, args: list[str], says: str):
+    check_error(capsys, args, says)
+
+
+def test_of_two_views_that_fail_the_longer_one_tells_why(capsys):
+    """From seat 1, whose cards are not named, the history would fail at its first draw."""
+    args = ["Y1,Y2/Y3,YS/-/* R0 0 0 0 - *", "--history", "draw(W) draw Y2"]
+    check_error(capsys, args, "action 3: 'Y2' is not legal for player 0, who may only: W:R")
+
+
+def estimates(values: list[list[float]]) -> list[Estimate]:
+    """Rounds that estimate the first plays so, compared with play 1."""
+    rounds = []
+    for row in values:
+        value = np.zeros(cards.DRAW, np.float32)
+        value[: len(row)] = row
+        gain = np.where(np.arange(cards.DRAW) < len(row), value - value[1], 0).astype(np.float32)
+        tried = np.where(np.arange(cards.DRAW) < len(row), 100, 0).astype(np.int32)
+        rounds.append(Estimate(value, gain, 0 * value, 0 * value, tried, np.int32(1)))
+    return rounds
+
+
+@pytest.mark.parametrize(("keep", "recommended"), [(0.0, 2), (1.5, 2), (2.5, 1)])
+def test_rounds_are_pooled(keep: float, recommended: int):
+    """Play 2 is better than play 1 by -0.1, 0.1, 0.3, 0.5: 0.2, and its error sqrt(0.2 / 3 / 4) = 0.129 is 1/1.55 of that."""
+    values = [[-0.5, 0.2, 0.1], [-0.5, 0.1, 0.2], [-0.5, 0.0, 0.3], [-0.5, -0.1, 0.4]]
+    legal = np.arange(cards.DRAW) < 3
+    advice = advise_search.pool(estimates(values), legal, keep, 1.0)
+    assert [play.action for play in advice.plays] == [2, 1, 0]
+    assert (advice.own, advice.rounds, advice.recommended) == (1, 4, recommended)
+    best, own, worst = advice.plays
+    error = np.sqrt(0.2 / 3 / 4)
+    assert best.win == pytest.approx(0.625) and best.win_error == pytest.approx(error / 4)
+    assert (best.gain, best.gain_error) == pytest.approx((0.1, error / 2))
+    assert (best.behind, best.behind_error, own.gain, own.gain_error) == (0, 0, 0, 0)
+    assert (own.behind, own.behind_error) == pytest.approx((0.1, error / 2))
+    assert (worst.win, worst.win_error, worst.behind) == pytest.approx((0.25, 0, 0.375))
+    assert worst.behind_error == pytest.approx(error / 4)
+    assert {play.rollouts for play in advice.plays} == {400}
+
+
+def test_seconds_are_kept(capsys, monkeypatch):
+    """With a clock that goes on by 1 s at each look, a round takes 1 s; and there are never fewer rounds than errors need."""
+    rounds = {}
+    for seconds in ("1", "10.5"):
+        ticks = iter(range(1000))
+        monkeypatch.setattr(advise_search, "time", SimpleNamespace(perf_counter=lambda ticks=ticks: next(ticks)))
+        rounds[seconds] = run_json(capsys, WIN_IN_TWO, "--rounds", "none", "--seconds", seconds)["rounds"]
+    assert rounds == {"1": 4, "10.5": 10}
+
+
+def test_text_shows_what_the_record_has(capsys):
+    data = run_json(capsys, "R1,R2,Y1,W/4/Y0/* R0 0 0 0 - *", "--top", "5")
+    out = run_text(capsys, "R1,R2,Y1,W/4/Y0/* R0 0 0 0 - *", "--top", "5")
+    rows = re.findall(r"^([> ]) +(\S+) +([\d.]+) ± ([\d.]+) ", out, re.MULTILINE)
+    assert [row[1] for row in rows] == [play["action"] for play in data["plays"]]
+    assert [row[1] for row in rows if row[0] == ">"] == [data["recommended"]]
+    for row, play in zip(rows, data["plays"], strict=True):
+        assert float(row[2]) == pytest.approx(100 * play["win"], abs=0.051)
+        assert float(row[3]) == pytest.approx(100 * play["win_error"], abs=0.051)
+    likely = sorted(data["belief"]["prob_holds"].items(), key=lambda item: -item[1])[:5]
+    shown = re.findall(r"([RYW]\S*) +[█▏▎▍▌▋▊▉]+ +(\d+)", out)
+    assert dict(shown) == {name: f"{100 * probability:.0f}" for name, probability in likely}
+    assert re.search(rf"^ *[> ] +{re.escape(data['policy_play'])} .* linear alone$", out, re.MULTILINE)
+    assert "[" not in out
+    assert "█" not in run_text(capsys, "R1,R2,Y1,W/4/Y0/* R0 0 0 0 - *", "--top", "0")
+
+
+@pytest.mark.slow
+def test_a_tree_and_a_belief_without_memory(capsys):
+    """Other agents say the same of a position that is won."""
+    for spec in ("tree:simulations=64,particles=256,nodes=64", "mc:rollouts=64,particles=256,belief=unseen"):
+        data = run_json(capsys, WIN_IN_TWO, "--agent", spec)
+        assert data["agent"] == spec
+        assert data["recommended"] == "RS"
+        assert data["plays"][0]["win"] == 1.0
+
+
+def test_status_line_keeps_off_the_results(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert main([*ARGS, WIN_IN_TWO, "--json", "-"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["recommended"] == "RS"
+    assert "search: round 4 of 4" in captured.err
+    assert main([*ARGS, WIN_IN_TWO, "--json", "-", "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_ascii_terminal(monkeypatch):
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors="strict", write_through=True)
+    monkeypatch.setattr(sys, "stdout", out)
+    assert main([*ARGS, WIN_IN_TWO]) == 0
+    assert re.search(r"^> \|RS +\|100\.0 \+- 0\.0 ", out.buffer.getvalue().decode("ascii"), re.MULTILINE)
