@@ -170,8 +170,9 @@ def test_advice_knows_what_can_be_known():
     adviser = Adviser(rollouts=ROLLOUTS, seed=0, rules=RULES)
     told = adviser.advise(match.view, match.seen)
     legal = [parse_action("R0"), parse_action("R2")]
-    assert np.flatnonzero(told.tried).tolist() == legal
-    assert int(told.advised) in legal
+    assert told.thought is not None
+    assert np.flatnonzero(told.thought.tried).tolist() == legal
+    assert int(told.thought.advised) in legal
     held = np.flatnonzero(np.asarray(told.prob_holds) > 1e-6)
     assert [cards.TYPE_NAMES[t] for t in held] == ["R1", "W"]
     text = play_view.advice(told, match.view).plain
@@ -180,11 +181,13 @@ def test_advice_knows_what_can_be_known():
     assert "red 0, yellow 100" in text
     win = {name: float(share) for name, share in re.findall(r"[* ](R[02]) +[█▏▎▍▌▋▊▉]* +([\d.]+) \(", text)}
     for name, share in win.items():
-        assert share == pytest.approx(50 * (1 + float(told.estimate.value[parse_action(name)])), abs=0.06)
+        assert share == pytest.approx(50 * (1 + float(told.thought.estimate.value[parse_action(name)])), abs=0.06)
     assert len(win) == 2
     # It goes on from where it was.
     match.play(legal[0])
-    assert int(adviser.advise(match.view, match.seen).tried.sum()) == 0
+    later = adviser.advise(match.view, match.seen)
+    assert later.thought is None
+    assert np.flatnonzero(np.asarray(later.prob_holds) > 1e-6).tolist() == held.tolist()
 
 
 @pytest.fixture(scope="module")
@@ -335,6 +338,17 @@ def test_a_long_hand_is_wrapped():
     assert len(rows) == 2
     assert all(len(row) <= 80 for row in rows)
     assert " ".join(rows).split()[2:] == format_cards(view.hand).split()
+
+
+def test_compiling_beforehand_changes_nothing(games):
+    match, _, _ = games[0]
+    again = Match(AGENT, seat=0, seed=SEEDS[0], rules=RULES)
+    again.warm()
+    for step in match.steps:
+        if step.mover != again.seat:
+            assert again.reply() == step.action
+        again.play(step.action)
+    assert_trees_equal(again.replay().end, match.replay().end)
 
 
 def test_the_seat_is_drawn_from_the_seed():

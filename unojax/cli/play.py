@@ -60,9 +60,14 @@ class Play:
         seed = secrets.randbelow(2**32) if self.seed is None else self.seed
         console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
         animate = sys.stdout.isatty() and console.is_interactive
-        with console.status("getting ready") if animate else contextlib.nullcontext():
+        with (
+            console.status("getting ready; faster next time if JAX_COMPILATION_CACHE_DIR names a folder")
+            if animate
+            else contextlib.nullcontext()
+        ):
             seat = draw_seat(seed) if self.seat == "random" else int(self.seat)
             match = Match(agent, seat=seat, seed=seed, rules=rules)
+            match.warm()
             adviser = None if self.hints is None else Adviser(rollouts=self.hints, seed=seed, rules=rules)
         players = (PERSON, agent.name) if seat == 0 else (agent.name, PERSON)
         conversation = Conversation(

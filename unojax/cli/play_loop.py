@@ -114,8 +114,7 @@ class Conversation:
         else:
             with self._working(f"{self._opponent} is thinking"):
                 action = match.reply()
-        with self._working("playing"):
-            seen = match.play(action)
+        seen = match.play(action)
         self._save()
         return play_view.describe(seen, self._names)
 

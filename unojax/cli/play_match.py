@@ -16,7 +16,7 @@ from jax import Array
 
 from unojax import cards, game, static, text
 from unojax.agents import Agent, Memory
-from unojax.belief import summary
+from unojax.belief import Belief, summary
 from unojax.cli.replay import Replay, Step
 from unojax.game import State
 from unojax.observation import Observation, observe
@@ -102,6 +102,14 @@ class Match:
         self.seen: list[Seen] = []
         self._memory = _begin(*self._agent, self._key(_START), self._views[1 - seat])
 
+    def warm(self) -> None:
+        """Compile what the game needs, so that no move waits for it. Changes nothing."""
+        after, _ = _advance(self.start, np.int32(cards.DRAW), self._key_draw, rules=self.rules)
+        view = self._views[1 - self.seat]
+        memory = _remember(*self._agent, self._key(_UPDATE), self._memory, view, np.int32(cards.DRAW), view)
+        action = _choose(*self._agent, self._key(_ACT), self._memory, self.start, view)
+        jax.block_until_ready((after, memory, action, _legal(view)))
+
     @property
     def view(self) -> Observation:
         """What the person sees now."""
@@ -182,23 +190,33 @@ def draw_seat(seed: int) -> int:
     return int(jax.random.bernoulli(key))
 
 
+class Thought(NamedTuple):
+    """What flat Monte Carlo says of the plays. NumPy.
+
+    Attributes:
+        estimate: of each play.
+        tried: bool[60] the plays that it is of.
+        advised: int32[] action.
+    """
+
+    estimate: Estimate
+    tried: Array
+    advised: Array
+
+
 class Advice(NamedTuple):
     """What is to be said of a position from what the person saw. NumPy.
 
     Attributes:
         prob_holds: float32[54], prob_color: float32[4], prob_no_playable: float32[]: of the opponent, as in
             `unojax.belief.summary`.
-        estimate: of each play by flat Monte Carlo.
-        tried: bool[60] the plays that it is of; none if there is no choice.
-        advised: int32[] action; meaningless if there is no choice.
+        thought: about the plays; None if there is no choice.
     """
 
     prob_holds: Array
     prob_color: Array
     prob_no_playable: Array
-    estimate: Estimate
-    tried: Array
-    advised: Array
+    thought: Thought | None
 
 
 class Adviser:
@@ -234,8 +252,11 @@ class Adviser:
             self._memory = _remember(*agent, key_update, self._memory, step.before, np.int32(step.action), step.after)
         self._followed = len(seen)
         now = seen[-1].after if seen else start
-        key_act = jax.random.fold_in(jax.random.fold_in(key, _ACT), len(seen))
-        return jax.device_get(_advise(self._agent, key_act, self._memory, now))
+        thought = None
+        if int(now.current_player) == int(now.player) and not now.terminated and np.sum(_legal(now)) > 1:
+            key_act = jax.random.fold_in(jax.random.fold_in(key, _ACT), len(seen))
+            thought = _think(self._agent, key_act, self._memory, now)
+        return Advice(*jax.device_get((*_summarize(self._memory, now), thought)))
 
 
 def counts(onehot: np.ndarray | Array) -> np.ndarray:
@@ -301,14 +322,13 @@ def _choose(numbers: list[Array], skeleton: Skeleton, key: Array, memory: Memory
     return jnp.asarray(agent.act(key, memory, view, view.legal_mask), jnp.int32)
 
 
+@jax.jit
+def _summarize(memory: Belief, view: Observation) -> tuple[Array, Array, Array]:
+    no_playable = summary.prob_no_playable(memory, view.color, view.top_rank)
+    return summary.prob_holds(memory), summary.prob_color(memory), no_playable
+
+
 @partial(jax.jit, static_argnums=0)
-def _advise(agent: MonteCarloAgent, key: Array, memory: Memory, view: Observation) -> Advice:
+def _think(agent: MonteCarloAgent, key: Array, memory: Memory, view: Observation) -> Thought:
     estimate, tried = agent.think(key, memory, view, view.legal_mask)
-    return Advice(
-        prob_holds=summary.prob_holds(memory),
-        prob_color=summary.prob_color(memory),
-        prob_no_playable=summary.prob_no_playable(memory, view.color, view.top_rank),
-        estimate=estimate,
-        tried=tried,
-        advised=choose(estimate, tried, agent.keep),
-    )
+    return Thought(estimate, tried, choose(estimate, tried, agent.keep))

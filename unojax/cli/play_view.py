@@ -18,7 +18,7 @@ from unojax.cli.play_input import Options, top_type, type_of_action
 from unojax.observation import Observation
 
 if TYPE_CHECKING:
-    from unojax.cli.play_match import Advice, Seen
+    from unojax.cli.play_match import Advice, Seen, Thought
 
 WIDTH: Final = 80
 YOU: Final = "you"
@@ -171,12 +171,7 @@ def pile(view: Observation) -> Text:
 
 def advice(told: Advice, view: Observation) -> Text:
     """The advised play, how likely each play is to win, and what the opponent may hold."""
-    rows: list[Text] = []
-    plays = np.flatnonzero(told.tried).tolist()
-    if plays:
-        rows += _plays(told, plays)
-    else:
-        rows.append(Text("There is nothing to choose."))
+    rows = [Text("There is nothing to choose.")] if told.thought is None else _plays(told.thought)
     lacks = ", ".join(
         f"{cards.COLOR_NAMES[c]} {percent(1 - float(told.prob_color[c]))}"
         for c in range(cards.NUM_COLORS)
@@ -189,10 +184,10 @@ def advice(told: Advice, view: Observation) -> Text:
     return Text("\n").join([*rows, *_bars(told)])
 
 
-def _plays(told: Advice, plays: list[int]) -> list[Text]:
+def _plays(told: Thought) -> list[Text]:
     """The best first, in two columns: at most eight rows, since there are few more than a dozen plays."""
     value, error = np.asarray(told.estimate.value), np.asarray(told.estimate.value_error)
-    plays = sorted(plays, key=lambda action: -value[action])
+    plays = sorted(np.flatnonzero(told.tried).tolist(), key=lambda action: -value[action])
     number = int(told.estimate.num_samples[plays[0]])
     rows = [
         Text.assemble(
