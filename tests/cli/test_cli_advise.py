@@ -278,6 +278,26 @@ def test_rounds_are_pooled(keep: float, recommended: int):
     assert {play.rollouts for play in advice.plays} == {400}
 
 
+def test_a_play_given_up_where_it_looks_bad_is_not_underrated():
+    """The round of few games counts less, so that the win rate is that of all games together."""
+    rounds = estimates([[0.0, 0.0], [-1.0, 0.0], [-0.25, 0.0], [-0.25, 0.0]])
+    sizes = np.array([100, 50, 200, 200])
+    rounds = [
+        one._replace(num_samples=np.where(np.arange(cards.DRAW) == 0, size, one.num_samples).astype(np.int32))
+        for one, size in zip(rounds, sizes, strict=True)
+    ]
+    wins = np.array([0.5, 0.0, 0.375, 0.375])
+    advice = advise_search.pool(rounds, np.arange(cards.DRAW) < 2, 1.0, 1.0)
+    own, other = advice.plays
+    assert (own.win, own.win_error) == (0.5, 0)
+    assert other.rollouts == 550
+    assert other.win == pytest.approx((sizes * wins).sum() / 550) and other.win > wins.mean()
+    # The standard error of a ratio of sums over independent rounds.
+    residuals = sizes * wins - other.win * sizes
+    error = np.sqrt((residuals**2).sum() / (4 * 3)) / sizes.mean()
+    assert (other.win_error, other.behind_error) == pytest.approx((error, error))
+
+
 def test_seconds_are_kept(capsys, monkeypatch):
     """With a clock that goes on by 1 s at each look, a round takes 1 s; and there are never fewer rounds than errors need."""
     rounds = {}

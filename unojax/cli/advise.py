@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from unojax.search.agents import SearchAgent
 
 DEFAULT_ROUNDS: Final = 32
+MIN_ROUNDS: Final = 4
+"""Standard errors come from the differences between the rounds of a search."""
 
 _MAX_BARS: Final = 54
 _COMPILING: Final = "compiling; faster next time if JAX_COMPILATION_CACHE_DIR names a folder"
@@ -103,8 +105,6 @@ class Advise:
         return 0
 
     def _check(self) -> None:
-        from unojax.cli.advise_search import MIN_ROUNDS
-
         if self.rounds is not None and self.seconds is not None:
             raise ValueError("give --rounds or --seconds, not both")
         if self.rounds is not None and self.rounds < MIN_ROUNDS:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count, pairwise
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,7 @@ from unojax.agents import Memory, parse_agent
 from unojax.belief import Info, belief_init, belief_update, resample, summary
 from unojax.belief.history import Prior, playable_types
 from unojax.cli import replay
+from unojax.cli.advise import MIN_ROUNDS
 from unojax.cli.belief_turns import is_deal
 from unojax.cli.replay import Replay
 from unojax.game import State
@@ -32,9 +33,6 @@ from unojax.rules import Rules
 from unojax.search.agents import Hands, SearchAgent, _opponent_model
 from unojax.search.monte_carlo import Estimate, choose
 from unojax.search.rollouts import place_cards
-
-MIN_ROUNDS: Final = 4
-"""Standard errors come from the differences between the rounds of a search."""
 
 
 @dataclass(frozen=True)
@@ -274,9 +272,11 @@ def search(
 
 
 def pool(rounds: Sequence[Estimate], legal: np.ndarray, keep: float, seconds: float) -> Advice:
-    """The mean of independent estimates of one decision. Standard errors are those of a mean over the rounds.
+    """The mean of independent estimates of one decision over all their samples.
 
-    In a round all plays share samples, so that differences within it have less noise than their terms.
+    A search that gives plays up does so where they look bad, so that a mean of the rounds' means would be too low for them; the
+    ratio of sums over rounds is not, but for a bias of order 1 / rounds (Wald's identity). Standard errors are those of a ratio,
+    from the differences between the rounds, in which all plays share samples.
 
     Args:
         rounds: two or more, as NumPy.
@@ -284,24 +284,28 @@ def pool(rounds: Sequence[Estimate], legal: np.ndarray, keep: float, seconds: fl
         keep: see `choose`.
         seconds: that the search took.
     """
+    # Returns are in [-1, 1].
+    wins = np.stack([(1 + one.value) / 2 for one in rounds], dtype=np.float64)
+    samples = np.stack([one.num_samples for one in rounds])
+    weights = samples / np.maximum(samples.mean(0), 1)
+    win = (weights * wins).mean(0)
+    residuals = weights * (wins - win)
+
+    def error(residuals: np.ndarray) -> np.ndarray:
+        return np.sqrt((residuals**2).sum(0) / (len(rounds) * (len(rounds) - 1)))
+
     # A policy that is indifferent between plays may pick another one in each round.
     own = Counter(int(one.base) for one in rounds).most_common(1)[0][0]
-    # Returns are in [-1, 1]: two points to a win.
-    wins = np.stack([(1 + one.value) / 2 for one in rounds], dtype=np.float64)
-    gains = np.stack([(one.gain - one.gain[own]) / 2 for one in rounds], dtype=np.float64)
-    best = int(np.argmax(np.where(legal, gains.mean(0), -np.inf)))
-    rollouts = np.sum([one.num_samples for one in rounds], axis=0)
-    columns = (*_mean(wins), *_mean(gains[:, [best]] - gains), *_mean(gains), rollouts)
+    best = int(np.argmax(np.where(legal, win, -np.inf)))
+    win_error = error(residuals)
+    gain, gain_error = win - win[own], error(residuals - residuals[:, [own]])
+    behind, behind_error = win[best] - win, error(residuals - residuals[:, [best]])
+    columns = (win, win_error, behind, behind_error, gain, gain_error, samples.sum(0))
     plays = [Play(a, *(column[a].item() for column in columns)) for a in np.flatnonzero(legal).tolist()]
     plays.sort(key=lambda play: play.behind)
-    pooled = Estimate(*map(jnp.asarray, (wins.mean(0), gains.mean(0), _mean(wins)[1], _mean(gains)[1], rollouts, np.int32(own))))
+    pooled = Estimate(*map(jnp.asarray, (win, gain, win_error, gain_error, samples.sum(0), np.int32(own))))
     recommended = int(choose(pooled, jnp.asarray(legal), keep))
     return Advice(tuple(plays), recommended, own, len(rounds), seconds)
-
-
-def _mean(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean over the rows and its standard error."""
-    return rows.mean(0), rows.std(0, ddof=1) / np.sqrt(len(rows))
 
 
 def _check_end(path: Path) -> Path:
