@@ -4,12 +4,16 @@
 
 Positions are taken at random stages of recorded games between uniform players, each with the belief of a filter that followed its
 game so far. All programs and the port update the same beliefs by the same micro-steps.
+
+The batch is donated to the call, as in a loop that carries it from step to step. A CPU computes the games of a batch one after
+the other, so the games are also spread over devices, one for each core (`jax.shard_map` of the same call). The port runs on one
+core. Its runs take turns with those of the calls, so that a machine shared with others slows all alike.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,10 +21,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.sharding import NamedSharding, PartitionSpec
 from rich.console import Console
 
 from benchmarks import belief_methods, numpy_filter, timing
-from unojax.belief import Belief, belief_init, belief_update, infer_action
+from unojax.belief import Belief, Info, belief_init, belief_update, infer_action
 from unojax.game import State
 from unojax.observation import Observation, observe
 from unojax.policies import uniform
@@ -78,28 +83,76 @@ def _follow_to(states: State, stage: Array, key: Array, *, num_particles: int) -
     return Positions(lax.fori_loop(0, stage, one_update, start), before, infer_action(before, after), after)
 
 
-def measure_batch(positions: Positions, *, repeats: int) -> dict[str, Any]:
-    """All games in one vmapped call."""
-    num_games, num_particles = positions.beliefs.log_weights.shape
-    keys = jax.random.split(jax.random.key(7), num_games)
-    compile_seconds, program = timing.compile_timed(jax.jit(jax.vmap(belief_update)), *positions, keys)
-    jax.block_until_ready(program(*positions, keys))
-    times, (_, info) = timing.repeat(lambda: program(*positions, keys), repeats)
+class Call(NamedTuple):
+    """A compiled call that updates all games.
+
+    Attributes:
+        run: from the beliefs, which it overwrites, to the new ones and `Info`.
+        copy: gives it beliefs to overwrite.
+        compile_seconds: of `run`.
+        program_bytes: of `run`, on all devices together.
+    """
+
+    run: Callable[[Belief], tuple[Belief, Info]]
+    copy: Callable[[], Belief]
+    compile_seconds: float
+    program_bytes: int
+
+
+def compile_call(positions: Positions, *, num_devices: int) -> Call:
+    """One vmapped call for all games, or as many as devices, each for its share of the games."""
+    keys = jax.random.split(jax.random.key(7), positions.actions.shape[0])
+    update = jax.vmap(belief_update)
+    if num_devices > 1:
+        mesh = jax.make_mesh((num_devices,), ("games",), devices=jax.devices()[:num_devices])
+        games = PartitionSpec("games")
+        update = jax.shard_map(update, mesh=mesh, in_specs=games, out_specs=games, check_vma=False)
+        positions, keys = jax.device_put((positions, keys), NamedSharding(mesh, games))
+    seconds, program = timing.compile_timed(jax.jit(update, donate_argnums=0), *positions, keys)
     memory = program.memory_analysis()
+    program_bytes = memory.argument_size_in_bytes + memory.output_size_in_bytes + memory.temp_size_in_bytes
+    return Call(
+        run=lambda beliefs: program(beliefs, *positions[1:], keys),
+        copy=lambda: jax.block_until_ready(jax.tree.map(jnp.copy, positions.beliefs)),
+        compile_seconds=seconds,
+        program_bytes=num_devices * (program_bytes - memory.alias_size_in_bytes),
+    )
+
+
+def measure_calls(positions: Positions, calls: dict[str, Call], peer: Callable[[], None], *, repeats: int) -> dict[str, Any]:
+    """The calls and the port in turns: seconds of each, and what the calls computed."""
+    seconds: dict[str, list[float]] = {name: [] for name in (*calls, "numpy")}
+    infos: dict[str, Info] = {}
+    peer()
+    for repeat in range(repeats + 1):
+        for name, call in calls.items():
+            beliefs = call.copy()
+            elapsed, (beliefs, infos[name]) = timing.stopwatch(lambda call=call, beliefs=beliefs: call.run(beliefs))
+            del beliefs
+            # The first run of a call pages its memory in.
+            if repeat > 0:
+                seconds[name].append(elapsed)
+        if repeat > 0:
+            seconds["numpy"].append(timing.stopwatch(peer)[0])
+    num_games, num_particles = positions.beliefs.log_weights.shape
     on_device = jax.devices()[0].memory_stats()
-    return {
-        "games": num_games,
-        "particles": num_particles,
-        "compile_seconds": compile_seconds,
-        "seconds": list(times.seconds),
-        "updates_per_second": times.rate(num_games),
-        "particle_updates_per_second": times.rate(num_games * num_particles),
-        "program_bytes": memory.argument_size_in_bytes + memory.output_size_in_bytes + memory.temp_size_in_bytes,
-        "peak_bytes_in_use": None if on_device is None else on_device.get("peak_bytes_in_use"),
-        "depleted": int(info.depleted.sum()),
-        "mean_ess_share": float(info.ess.mean()) / num_particles,
-        "digest": timing.digest([np.asarray(info.log_evidence)]),
-    }
+    results: dict[str, Any] = {"numpy_seconds": seconds["numpy"]}
+    for name, call in calls.items():
+        times = timing.Timing(tuple(seconds[name]))
+        results[name] = {
+            "games": num_games,
+            "particles": num_particles,
+            "compile_seconds": call.compile_seconds,
+            "seconds": seconds[name],
+            "updates_per_second": times.rate(num_games),
+            "particle_updates_per_second": times.rate(num_games * num_particles),
+            "program_bytes": call.program_bytes,
+            "peak_bytes_in_use": None if on_device is None else on_device.get("peak_bytes_in_use"),
+            "depleted": int(infos[name].depleted.sum()),
+            "mean_ess_share": float(infos[name].ess.mean()) / num_particles,
+            "digest": timing.digest([np.asarray(infos[name].log_evidence)]),
+        }
+    return results
 
 
 def measure_single(positions: Positions, *, num_games: int, repeats: int) -> dict[str, Any]:
@@ -117,50 +170,48 @@ def measure_single(positions: Positions, *, num_games: int, repeats: int) -> dic
     }
 
 
-def measure_numpy(positions: Positions, *, num_games: int, repeats: int) -> dict[str, Any]:
-    """The NumPy port over the same positions, one after the other on one core."""
-    host = jax.device_get(positions)
-    singles = [jax.tree.map(lambda x, g=g: x[g], host) for g in range(num_games)]
+def numpy_peer(positions: Positions, *, num_games: int) -> tuple[Callable[[], None], Callable[[], float]]:
+    """The NumPy port over the first positions, one after the other on one core, and the mean share of its ESS in the last run."""
+    singles = [jax.tree.map(lambda x, g=g: np.asarray(x[g]), positions) for g in range(num_games)]
     beliefs = [numpy_filter.from_belief(p.beliefs) for p in singles]
     rng = np.random.default_rng(7)
-    share = 0.0
+    ess: list[float] = []
 
     def run() -> None:
-        nonlocal share
-        infos = [
-            numpy_filter.numpy_update(belief, p.before, int(p.actions), p.after, rng)[1]
-            for belief, p in zip(beliefs, singles, strict=True)
-        ]
-        share = float(np.mean([info.ess for info in infos])) / beliefs[0].log_weights.size
+        ess.clear()
+        for belief, p in zip(beliefs, singles, strict=True):
+            ess.append(numpy_filter.numpy_update(belief, p.before, int(p.actions), p.after, rng)[1].ess)
 
-    run()
-    times, _ = timing.repeat(run, repeats)
-    return {
-        "games": num_games,
-        "seconds": list(times.seconds),
-        "updates_per_second": times.rate(num_games),
-        "mean_ess_share": share,
-    }
+    return run, lambda: float(np.mean(ess)) / beliefs[0].log_weights.size
+
+
+def ratio(call: dict[str, Any], peer: dict[str, Any]) -> dict[str, float]:
+    """A call's rate over the port's in the same turn: the median over the turns, the least and the greatest."""
+    turns = [
+        peer_s / peer["games"] * call["games"] / call_s for call_s, peer_s in zip(call["seconds"], peer["seconds"], strict=True)
+    ]
+    return {"median": float(np.median(turns)), "min": min(turns), "max": max(turns)}
 
 
 def report(results: dict[str, Any], console: Console) -> None:
     """Print the results."""
-    batch, single, peer = results["batch"], results["single"], results["numpy"]
-    bytes_used = batch["peak_bytes_in_use"] or batch["program_bytes"]
-    console.print(
-        f"one call, {batch['games']} games x {batch['particles']} particles: "
-        f"{timing.si(batch['updates_per_second']['median'])} updates/s, "
-        f"{timing.si(batch['particle_updates_per_second']['median'])} particle updates/s, "
-        f"{bytes_used / 2**30:.2f} GiB, compiled in {batch['compile_seconds']:.1f} s"
-    )
+    single, peer = results["single"], results["numpy"]
+    for name in ("batch", "batch_on_all_cores"):
+        if name in results:
+            batch = results[name]
+            bytes_used = batch["peak_bytes_in_use"] or batch["program_bytes"]
+            console.print(
+                f"{name}, {batch['games']} games x {batch['particles']} particles: "
+                f"{timing.si(batch['updates_per_second']['median'])} updates/s, "
+                f"{timing.si(batch['particle_updates_per_second']['median'])} particle updates/s, "
+                f"{bytes_used / 2**30:.2f} GiB, compiled in {batch['compile_seconds']:.1f} s; "
+                f"{results['ratios'][name]['median']:.1f} times NumPy"
+            )
     console.print(
         f"one game: {single['milliseconds']['median']:.2f} ms (95 %: {single['milliseconds']['p95']:.2f} ms), "
         f"{timing.si(single['updates_per_second'])} updates/s"
     )
     console.print(f"NumPy: {timing.si(peer['updates_per_second']['median'])} updates/s on one core")
-    console.print(
-        f"ratios to NumPy: {results['ratios']['batch']:.1f} for the call, {results['ratios']['single']:.1f} for one game"
-    )
 
 
 def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
@@ -182,22 +233,32 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
     positions, mix = prepare(
         num_games=arguments.games, num_particles=arguments.particles, max_steps=arguments.max_steps, seed=arguments.seed
     )
-    peer = measure_numpy(positions, num_games=min(arguments.numpy_games, arguments.games), repeats=arguments.repeats)
+    calls = {"batch": compile_call(positions, num_devices=1)}
+    num_devices = jax.local_device_count()
+    if num_devices > 1 and arguments.games % num_devices == 0:
+        calls["batch_on_all_cores"] = compile_call(positions, num_devices=num_devices)
+    num_peer = min(arguments.numpy_games, arguments.games)
+    run_peer, peer_ess = numpy_peer(positions, num_games=num_peer)
+    measured = measure_calls(positions, calls, run_peer, repeats=arguments.repeats)
     single = measure_single(positions, num_games=min(arguments.single_games, arguments.games), repeats=arguments.repeats)
-    batch = measure_batch(positions, repeats=arguments.repeats)
+    peer_times = timing.Timing(tuple(measured.pop("numpy_seconds")))
+    peer = {
+        "games": num_peer,
+        "seconds": list(peer_times.seconds),
+        "updates_per_second": peer_times.rate(num_peer),
+        "mean_ess_share": peer_ess(),
+    }
     results = {
         "benchmark": "belief_speed",
         "environment": environment,
         "seed": arguments.seed,
         "repeats": arguments.repeats,
         "positions": mix,
-        "batch": batch,
+        **measured,
         "single": single,
         "numpy": peer,
-        "ratios": {
-            "batch": batch["updates_per_second"]["median"] / peer["updates_per_second"]["median"],
-            "single": single["updates_per_second"] / peer["updates_per_second"]["median"],
-        },
+        "ratios": {name: ratio(call, peer) for name, call in measured.items()}
+        | {"single": {"median": single["updates_per_second"] / peer["updates_per_second"]["median"]}},
     }
     report(results, timing.console())
     if arguments.json is not None:
@@ -206,4 +267,6 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    # Must come before anything is computed. Other devices than CPUs are as many as there are.
+    jax.config.update("jax_num_cpu_devices", timing.available_cores())
     main()

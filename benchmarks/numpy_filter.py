@@ -15,7 +15,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from unojax import bits, cards
-from unojax.belief.particles import Belief
+from unojax.belief.particles import MOST_ROUNDS, NUM_MOVES, Belief
 from unojax.observation import Observation
 from unojax.rules import Rules
 
@@ -93,7 +93,14 @@ def from_belief(belief: Belief) -> NumpyBelief:
 
 
 def numpy_update(
-    belief: NumpyBelief, before: Observation, action: int, after: Observation, rng: np.random.Generator, *, rules: Rules = Rules()
+    belief: NumpyBelief,
+    before: Observation,
+    action: int,
+    after: Observation,
+    rng: np.random.Generator,
+    *,
+    rules: Rules = Rules(),
+    num_moves: int = NUM_MOVES,
 ) -> tuple[NumpyBelief, NumpyInfo]:
     """`belief_update` with the uniform model. `before` and `after` hold NumPy arrays; `action` is one that took place.
 
@@ -133,7 +140,13 @@ def numpy_update(
     resampled = bool(ess < 0.5 * log_weights.size or np.isneginf(log_weights).any())
     now = replace(now, log_weights=log_weights, log_likelihood=log_lik)
     if resampled:
-        now = _refresh(_resample(now, rng), rng)
+        now = _resample(now, rng)
+        hand_count = int(_count(now.hand[:, :1])[0])
+        start = int(rng.integers(max(hand_count, 1)))
+        # The fewer ancestors, the more there is to renew.
+        rounds = round(num_moves * min(max(0.5 * log_weights.size / ess, 1.0), MOST_ROUNDS))
+        for index in range(rounds if hand_count else 0):
+            now = _refresh(now, (start + index) % hand_count, rng)
     return now, NumpyInfo(float(ess), float(log_sum + constant), resampled)
 
 
@@ -144,11 +157,11 @@ def _condition_on_play(
     number = _random_card((b.hand | b.deck) & _type_mask(color, rank), rng)
     card = _card_of(number)
     holds = _common(b.hand, card) != 0
-    share = 1.0 / np.maximum(np.bitwise_count(b.allowed).sum(1), 1).astype(np.float32)
-    weight = np.where((b.labels < _RELEASED) & _fits(b, number), share[:, None], np.float32(0))
+    share = 512 // np.maximum(np.bitwise_count(b.allowed).sum(1, dtype=np.int32), 1)
+    weight = np.where((b.labels < _RELEASED) & _fits(b, number) & _fits(b, b.labels), share[:, None], 0)
     reached = weight.cumsum(0)
     total = reached[-1]
-    threshold = rng.random(total.size, np.float32) * total
+    threshold = (rng.random(total.size) * total).astype(np.int32)
     lanes = np.arange(total.size)
     slot = np.where(holds, (b.labels == number).argmax(0), (threshold < reached).argmax(0))
     found = holds | (total > 0)
@@ -302,21 +315,26 @@ def _resample(b: NumpyBelief, rng: np.random.Generator) -> NumpyBelief:
     return replace(b, log_weights=np.full(n, -np.log(n), np.float32), **picked)
 
 
-def _refresh(b: NumpyBelief, rng: np.random.Generator) -> NumpyBelief:
-    """One Metropolis move: a card of the hand and another unseen one change places."""
-    out = _random_card(b.hand, rng)
+def _refresh(b: NumpyBelief, place: int, rng: np.random.Generator) -> NumpyBelief:
+    """One Metropolis move: the card in one live slot and another unseen one that the slot could hold change places."""
+    lanes = np.arange(b.labels.shape[1])
+    live = b.labels < _RELEASED
+    slot = (live.cumsum(0) > place).argmax(0)
+    out = b.labels[slot, lanes]
     out_card = _card_of(out)
-    others = (b.hand | b.deck) & ~out_card
+    insertable = b.allowed[slot].T & np.where(b.is_latest[slot], bits.ALL_SLOTS, ~b.recycled)
+    others = insertable & (b.hand | b.deck) & ~out_card
     new = _random_card(others, rng)
     new_card = _card_of(new)
     swaps = _common(b.hand, new_card) != 0
     is_out, is_new = b.labels == out, b.labels == new
-    fits = (~(is_out | is_new) | (_fits(b, out) & _fits(b, new))).all(0) & (_count(b.hand) > 0) & (_count(others) > 0)
+    fits = (~(is_out | is_new) | (_fits(b, out) & _fits(b, new))).all(0) & (_count(others) > 0)
     labels = np.where(is_out, new, np.where(is_new, out, b.labels))
     hand = np.where(swaps, b.hand, (b.hand & ~out_card) | new_card)
     deck = np.where(swaps, b.deck, (b.deck & ~new_card) | out_card)
     proposed = _log_likelihood(replace(b, labels=labels))
-    accepted = fits & (np.log1p(-rng.random(proposed.size)) < proposed - b.log_likelihood)
+    with np.errstate(over="ignore"):
+        accepted = fits & (rng.random(proposed.size) < np.exp(proposed - b.log_likelihood))
     return replace(
         b,
         hand=np.where(accepted, hand, b.hand),

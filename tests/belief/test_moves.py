@@ -17,8 +17,9 @@ from tests.belief.oracle import FORFEITING, play_games
 from tests.helpers import ERROR_PROBABILITY, assert_distributed, deck_of
 from unojax import bits, cards, observe
 from unojax.belief import belief_init, ledger, moves, uniform_opponent
+from unojax.belief.accounts import RELEASED, Cloud
 from unojax.belief.ledger import Ledger, as_words
-from unojax.belief.moves import Cloud
+from unojax.belief.likelihood import Exchange, log_likelihood
 from unojax.observation import Observation
 from unojax.rules import Rules
 from unojax.text import make_state
@@ -114,7 +115,7 @@ def history() -> Ledger:
     def on(color: int, rank: int) -> bits.Words:
         return ledger.cards_playable_on(jnp.uint32(color), jnp.uint32(rank))
 
-    book = ledger.add_slots(ledger.empty(max_slots=6, max_plays=3), jnp.int32(2))
+    book = ledger.add_slots(ledger.empty(max_slots=8, max_plays=4), jnp.int32(2))
     book = ledger.add_slots(ledger.forbid(book, on(0, 1)), jnp.int32(1))
     before = dataclasses.replace(seen(), color=jnp.int8(2), top_rank=jnp.int8(9))
     book = ledger.record_play(book, before, jnp.int32(2 * 15 + 2))
@@ -124,10 +125,10 @@ def history() -> Ledger:
 def cloud_of(chosen: np.ndarray) -> Cloud:
     """The cloud of some accounts, by index."""
     all_accounts = accounts()
-    labels = np.full((6, len(all_accounts)), moves.RELEASED, np.uint8)
+    labels = np.full((8, len(all_accounts)), RELEASED, np.uint8)
     for n, a in enumerate(all_accounts):
-        labels[:4, n] = [label | moves.RELEASED if label == a.played else label for label in a.labels]
-    played = np.zeros((3, len(all_accounts)), np.uint8)
+        labels[:4, n] = [label | RELEASED if label == a.played else label for label in a.labels]
+    played = np.zeros((4, len(all_accounts)), np.uint8)
     played[0] = [a.played for a in all_accounts]
     every = Cloud(
         hand=words_of([a.hand for a in all_accounts]),
@@ -145,8 +146,8 @@ def sample(seed: int) -> Cloud:
     return cloud_of(np.random.default_rng(seed).choice(len(accounts()), NUM, p=posterior()))
 
 
-def likelihood(cloud: Cloud, book: Ledger) -> jax.Array:
-    return moves.log_likelihood(cloud, book, uniform_opponent, seen())
+def likelihood(cloud: Cloud, book: Ledger, exchange: Exchange | None = None) -> jax.Array:
+    return log_likelihood(cloud, book, uniform_opponent, seen(), exchange)
 
 
 def test_log_likelihood_by_hand() -> None:
@@ -163,15 +164,17 @@ def test_refreshing_leaves_the_posterior_as_it_is() -> None:
     def refreshed(key, cloud, book):
         log_lik = likelihood(cloud, book)
         changed = jnp.zeros(NUM, bool)
-        for key_move in jax.random.split(key, 3):
-            cloud, log_lik, accepted = moves.refresh(key_move, cloud, book, log_lik, lambda c: likelihood(c, book))
+        for place, key_move in enumerate(jax.random.split(key, 3)):
+            cloud, log_lik, accepted = moves.refresh(
+                key_move, cloud, book, log_lik, lambda c, exchange: likelihood(c, book, exchange), jnp.int32(place)
+            )
             changed |= accepted
         return cloud, log_lik, changed
 
     cloud, log_lik, changed = refreshed(jax.random.key(1), sample(seed=1), history())
     assert 0.2 < float(changed.mean()) < 1.0
     index = {(*a.labels, a.played): i for i, a in enumerate(accounts())}
-    labels = np.asarray(cloud.labels[:4] & ~moves.RELEASED).T
+    labels = np.asarray(cloud.labels[:4] & ~RELEASED).T
     found = [index[(*row, played)] for row, played in zip(labels.tolist(), cloud.played[0].tolist(), strict=True)]
     assert_distributed(np.bincount(found, minlength=len(index)), posterior())
     np.testing.assert_allclose(np.exp(log_lik), np.array([a.likelihood for a in accounts()])[found], rtol=1e-5)

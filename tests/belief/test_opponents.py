@@ -11,7 +11,7 @@ import pytest
 
 from tests.belief.oracle import FORFEITING, play_games
 from unojax import bits, cards
-from unojax.belief import ledger, moves
+from unojax.belief import ledger, likelihood
 from unojax.belief.opponents import PolicyOpponent, consistent_opponent, uniform_opponent
 from unojax.game import hand_legal_mask
 from unojax.observation import Observation
@@ -45,13 +45,13 @@ def random_hands(seed: int, num: int) -> jax.Array:
 @pytest.mark.parametrize("model", MODELS, ids=NAMES)
 def test_packed_path_equals_the_protocol(model) -> None:
     """Hands of the full deck at recorded positions, some with the observer about to win and some not."""
-    hands = random_hands(seed=1, num=300)
+    hands = random_hands(seed=1, num=1200)
     packed = bits.pack(hands)
 
     def plain(observation, legal_mask):
         return model(observation, legal_mask)
 
-    compare = jax.jit(lambda play, like: tuple(moves.play_log_prob(packed, play, m, like) for m in (model, plain)))
+    compare = jax.jit(lambda play, like: tuple(likelihood.play_prob(packed, play, m, like) for m in (model, plain)))
     possible = 0
     for before, action in recorded_plays():
         for observer_count in (2, 9):
@@ -59,8 +59,8 @@ def test_packed_path_equals_the_protocol(model) -> None:
             play = jax.tree.map(lambda rows: rows[0], book.plays)._replace(observer_count=jnp.int8(observer_count))
             fast, slow = compare(play, before)
             np.testing.assert_allclose(fast, slow, rtol=1e-5, atol=1e-6)
-            possible += int(np.isfinite(fast).sum())
-    assert possible > 100
+            possible += int((np.asarray(fast) > 0).sum())
+    assert possible > 300
 
 
 @pytest.mark.parametrize("model", [m for m in MODELS if m is not consistent_opponent])

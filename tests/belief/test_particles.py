@@ -18,7 +18,7 @@ from tests.belief.oracle import FORFEITING, PASSING, THIN, Record, play_games
 from tests.belief.test_exact import choosy_opponent, events
 from tests.helpers import ERROR_PROBABILITY, assert_trees_equal
 from unojax import bits, cards, game
-from unojax.belief import Belief, Info, belief_init, belief_update, consistent_opponent, moves, uniform_opponent
+from unojax.belief import Belief, Info, accounts, belief_init, belief_update, consistent_opponent, likelihood, uniform_opponent
 from unojax.belief.exact import exact_init, exact_update
 from unojax.belief.history import Prior
 from unojax.belief.ledger import as_words
@@ -75,9 +75,9 @@ def invariants(belief: Belief, seen: Observation, opponent: OpponentModel, rules
     pile = bits.map_words(lambda a, o: a & ~o, everything, outside)
     filled = jnp.arange(cloud.labels.shape[0])[:, None] < book.num_slots
     # A label that was released, or not yet given, is card_of(RELEASED): no card.
-    live = moves.card_of(jnp.where(filled, cloud.labels, moves.RELEASED))
+    live = accounts.card_of(jnp.where(filled, cloud.labels, accounts.RELEASED))
     rebuilt = bits.map_words(lambda w: jnp.bitwise_or.reduce(w, axis=0), live)
-    replayed = moves.log_likelihood(cloud, book, opponent, seen)
+    replayed = likelihood.log_likelihood(cloud, book, opponent, seen)
     hands = bits.unpack(belief.packed)
     return {
         "no card in two places": (bits.count(outside) == sum(map(bits.count, (cloud.hand, cloud.deck, cloud.own)))).all(),
@@ -88,7 +88,7 @@ def invariants(belief: Belief, seen: Observation, opponent: OpponentModel, rules
         "hand count": (bits.count(cloud.hand) == seen.opponent_count).all(),
         "deck count": (bits.count(cloud.deck) == seen.deck_count).all(),
         "hand is what the slots hold": bits.any_of(bits.map_words(jnp.bitwise_xor, rebuilt, cloud.hand)).max() == 0,
-        "one live slot per card": (((cloud.labels < moves.RELEASED) & filled).sum(0) == bits.count(cloud.hand)).all(),
+        "one live slot per card": (((cloud.labels < accounts.RELEASED) & filled).sum(0) == bits.count(cloud.hand)).all(),
         "particles are canonical": (hands == bits.unpack(bits.canonical(bits.pack(hands)))).all(),
         "likelihood is that of the replay": (jnp.abs(replayed - belief.log_likelihood) <= 1e-4).all(),
         "weights are normalised": jnp.abs(logsumexp(belief.log_weights)) < 1e-4,

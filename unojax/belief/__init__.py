@@ -1,6 +1,7 @@
 """Beliefs over the opponent's hand.
 
-* `particles`: the particle filter, `belief_init` and `belief_update`; `moves` has its derivation.
+* `particles`: the particle filter, `belief_init` and `belief_update`; `moves` has its derivation, `accounts` says what a particle
+  is, `likelihood` how likely the opponent's plays are in it.
 * `exact`: the exact Bayes filter, by enumeration, for small decks.
 * `closed_form`: formulas for the uniform belief, and the closed-form belief that resets at each play.
 * `bootstrap`: the plain bootstrap particle filter, for comparison.

@@ -25,7 +25,7 @@ from jax import Array, lax
 from jax.scipy.special import gammaln
 
 from unojax import bits, cards
-from unojax.belief import history, ledger, moves, resample
+from unojax.belief import history, ledger, likelihood, resample
 from unojax.belief.history import Prior
 from unojax.belief.opponents import OpponentModel, uniform_opponent
 from unojax.belief.particles import Info
@@ -90,7 +90,7 @@ def bootstrap_init(
     if prior == "deal" and rules.start_card == "non_wild":
         num_colored = 1 + unseen[: cards.WILD_TYPE].sum(dtype=jnp.int32)
         book = dataclasses.replace(book, num_dealt=observation.opponent_count.astype(jnp.int32), num_colored=num_colored)
-    log_weights, _ = resample.normalize(moves.start_log_prob(hands, book))
+    log_weights, _ = resample.normalize(likelihood.start_log_prob(hands, book))
     return BootstrapBelief(log_weights=log_weights, packed=hands)
 
 
@@ -170,7 +170,7 @@ def _opponent_plays(now: _Weighted, before: Observation, action: Array, opponent
     color, rank = (action // cards.NUM_RANKS).astype(jnp.uint32), (action % cards.NUM_RANKS).astype(jnp.uint32)
     word, bit = bits.one_copy(now.hands, color, rank)
     holds = bit != 0
-    log_prob = moves.play_log_prob(now.hands, play, opponent, before)
+    log_prob = jnp.log(likelihood.play_prob(now.hands, play, opponent, before))
     w0, w1, w2, w3 = (jnp.where(word == c, w & ~bit, w) for c, w in enumerate(now.hands))
     return _Weighted(bits.canonical((w0, w1, w2, w3)), jnp.where(holds, log_prob, -jnp.inf))
 

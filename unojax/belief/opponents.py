@@ -41,8 +41,8 @@ class PackedOpponent(Protocol):
 
     def __call__(self, observation: Observation, legal_mask: Array, /) -> Array: ...
 
-    def log_likelihood(self, view: View, legal: Words, played: Picked, /) -> Array:
-        """float32[...]: log likelihood (nats) of a play, for packed hands with the legal options given."""
+    def likelihood(self, view: View, legal: Words, played: Picked, /) -> Array:
+        """float32[...]: likelihood of a play, for packed hands with the legal options given."""
         ...
 
 
@@ -71,12 +71,12 @@ class PolicyOpponent:
         by_chance = legal_mask.astype(jnp.float32) / legal_mask.sum(dtype=jnp.float32)
         return (1.0 - self.tremble) * by_policy + self.tremble * by_chance
 
-    def log_likelihood(self, view: View, legal: Words, played: Picked) -> Array:
-        """float32[...]: log probability (nats) of a play, for packed hands with the legal options given."""
+    def likelihood(self, view: View, legal: Words, played: Picked) -> Array:
+        """float32[...]: probability of a play, for packed hands with the legal options given."""
         by_policy = _share(self.policy.narrow(view, legal), played)
         if self.tremble == 0.0:
-            return jnp.log(by_policy)
-        return jnp.log((1.0 - self.tremble) * by_policy + self.tremble * _share(legal, played))
+            return by_policy
+        return (1.0 - self.tremble) * by_policy + self.tremble * _share(legal, played)
 
 
 @dataclass(frozen=True)
@@ -89,10 +89,10 @@ class ConsistentOpponent:
         del observation
         return legal_mask.astype(jnp.float32)
 
-    def log_likelihood(self, view: View, legal: Words, played: Picked) -> Array:
-        """float32[...]: 0 if the play was legal, else -inf."""
+    def likelihood(self, view: View, legal: Words, played: Picked) -> Array:
+        """float32[...]: 1 if the play was legal, else 0."""
         del view
-        return jnp.where(_contains(legal, played), 0.0, -jnp.inf)
+        return _contains(legal, played).astype(jnp.float32)
 
 
 uniform_opponent: Final = PolicyOpponent(uniform)
