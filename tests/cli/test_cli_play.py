@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from rich.console import Console
@@ -21,14 +23,16 @@ from unojax.cli.play_input import Command, Options, Wild, quote, read_color
 from unojax.cli.play_loop import Conversation, Record
 from unojax.cli.play_match import Adviser, Match, draw_seat
 from unojax.gamefile import read_game
-from unojax.text import format_cards, parse_action
+from unojax.search.agents import MonteCarloAgent
+from unojax.text import format_action, format_cards, parse_action
 
 DECK = "colors=2,ranks=0-3+S++2,copies=1,wilds=1"
 RULES = Rules(deck=parse_deck(DECK), hand_size=3)
 RULE_ARGS = ["--deck", DECK, "--hand-size", "3"]
 AGENT = parse_agent("uniform", rules=RULES)
 SEEDS = range(8)
-ROLLOUTS = 32
+# Without a particle filter, which takes long to compile; `test_advice_of_a_particle_filter` has it.
+SEARCH = MonteCarloAgent(rollouts=32, particles=64, belief="unseen", rules=RULES)
 
 # Player 0 to move can play R0, R2, W and W+4 on R3.
 MY_TURN = "R0,R2,Y1,W,W+4/Y0,Y2/-/* R3 0 0 0 - *"
@@ -158,16 +162,16 @@ def test_what_is_hidden_changes_nothing_that_is_shown(one: str, other: str):
     shown = []
     for position in (one, other):
         match = match_from(position)
-        shown.append(talk(match, lines("?", "p", "h"), adviser=Adviser(rollouts=ROLLOUTS, seed=0, rules=RULES))[1])
+        shown.append(talk(match, lines("?", "p", "h"), adviser=Adviser(SEARCH, seed=0))[1])
         hidden = format_cards(match.replay().end.hands[1])
     assert shown[0] == shown[1]
     assert "Advice: " in shown[0] or "nothing to choose" in shown[0]
     assert hidden
 
 
-def test_advice_knows_what_can_be_known():
+def test_advice_knows_what_can_be_known(monkeypatch):
     match = match_from(KNOWN_HAND)
-    adviser = Adviser(rollouts=ROLLOUTS, seed=0, rules=RULES)
+    adviser = Adviser(SEARCH, seed=0)
     told = adviser.advise(match.view, match.seen)
     legal = [parse_action("R0"), parse_action("R2")]
     assert told.thought is not None
@@ -177,17 +181,40 @@ def test_advice_knows_what_can_be_known():
     assert [cards.TYPE_NAMES[t] for t in held] == ["R1", "W"]
     text = play_view.advice(told, match.view).plain
     assert re.search(r"R1 +█+ +100", text)
-    assert "can't play on this top: 0" in text
+    assert "No card to play on this top: 0." in text
     assert "red 0, yellow 100" in text
     win = {name: float(share) for name, share in re.findall(r"[* ](R[02]) +[█▏▎▍▌▋▊▉]* +([\d.]+) \(", text)}
     for name, share in win.items():
         assert share == pytest.approx(50 * (1 + float(told.thought.estimate.value[parse_action(name)])), abs=0.06)
     assert len(win) == 2
+    assert f"Advice: {format_action(int(told.thought.advised))}. " in text
+    assert f"\n*{format_action(int(told.thought.advised))} " in text
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
+    assert play_view.advice(told, match.view).plain.isascii()
     # It goes on from where it was.
     match.play(legal[0])
     later = adviser.advise(match.view, match.seen)
     assert later.thought is None
     assert np.flatnonzero(np.asarray(later.prob_holds) > 1e-6).tolist() == held.tolist()
+
+
+@pytest.mark.slow
+def test_advice_of_a_particle_filter():
+    """The opponent could not play on Y3, so two of its cards are among R2, RS, R+2; the third is any of the seven others.
+
+    Tolerances are six standard deviations (at most 0.5 / 16) of a mean over 256 hands.
+    """
+    match = match_from("R0,R1,R3,Y3/R2,RS/-/* Y0 0 0 0 - *")
+    adviser = Adviser(MonteCarloAgent(rollouts=16, particles=256, rules=RULES), seed=0)
+    start = match.view
+    assert adviser.advise(start, match.seen).thought is not None
+    for action in ("Y3", "draw", "R3"):
+        match.play(parse_action(action))
+    told = adviser.advise(start, match.seen)
+    holds = np.asarray(told.prob_holds)
+    assert holds[13:26].sum() == pytest.approx(4 / 7, abs=0.2)
+    assert holds[52:].sum() == pytest.approx(2 / 7, abs=0.2)
+    assert holds[:13].sum() == pytest.approx(2 + 1 / 7, abs=0.2)
 
 
 @pytest.fixture(scope="module")
@@ -365,6 +392,32 @@ def test_an_opponent_with_an_illegal_answer_is_named(monkeypatch):
         match.reply()
 
 
+@dataclass(frozen=True)
+class Watcher:
+    """Plays what is legal and comes first, and remembers what it was told: steps, and how often by an observation not its own."""
+
+    player: int
+    name: str = "watcher"
+
+    def init(self, key, observation):
+        return jnp.zeros(2, jnp.int32).at[1].set(observation.player != self.player)
+
+    def update(self, key, memory, before, action, after):
+        alien = (before.player != self.player) | (after.player != self.player) | (after.last_action != action)
+        return memory + jnp.stack([jnp.int32(1), alien.astype(jnp.int32)])
+
+    def act(self, key, memory, observation, legal_mask):
+        return jnp.where(observation.player == self.player, jnp.argmax(legal_mask), -1)
+
+
+@pytest.mark.parametrize("seat", [0, 1])
+def test_an_agent_hears_of_every_step_from_its_own_seat(seat: int):
+    match = Match(Watcher(1 - seat), seat=seat, seed=1, rules=RULES)
+    assert talk(match, someone(1))[0] == 0
+    assert np.asarray(match._memory).tolist() == [len(match.steps), 0]
+    assert len(match.steps) > 4
+
+
 @pytest.fixture
 def stdin(monkeypatch) -> Callable[[str], None]:
     return lambda text: monkeypatch.setattr("sys.stdin", io.StringIO(text))
@@ -402,7 +455,7 @@ def test_colors_are_beside_the_letters(games):
     color = re.compile(r"\x1b\[(?:\d+;)*[34][0-7]\b")
     assert color.search(shown[False])
     assert not color.search(shown[True])
-    assert re.search(r"your hand +R0 +R2 +Y1 +W +W\+4\n +1 +2 +3 +4$", plain[0].strip())
+    assert re.search(r"your hand +R0 +R2 +Y1 +W +W\+4 *\n +1 +2 +3 +4$", plain[0].strip())
 
 
 @pytest.mark.parametrize(

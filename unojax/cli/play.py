@@ -55,6 +55,7 @@ class Play:
         from unojax.agents import parse_agent
         from unojax.cli.play_loop import PERSON, Conversation, Record
         from unojax.cli.play_match import Adviser, Match, draw_seat
+        from unojax.search.agents import MonteCarloAgent
 
         agent = parse_agent(self.opponent, rules=rules)
         seed = secrets.randbelow(2**32) if self.seed is None else self.seed
@@ -68,7 +69,7 @@ class Play:
             seat = draw_seat(seed) if self.seat == "random" else int(self.seat)
             match = Match(agent, seat=seat, seed=seed, rules=rules)
             match.warm()
-            adviser = None if self.hints is None else Adviser(rollouts=self.hints, seed=seed, rules=rules)
+            adviser = None if self.hints is None else Adviser(MonteCarloAgent(rollouts=self.hints, rules=rules), seed=seed)
         players = (PERSON, agent.name) if seat == 0 else (agent.name, PERSON)
         conversation = Conversation(
             match,

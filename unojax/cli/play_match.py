@@ -16,7 +16,7 @@ from jax import Array
 
 from unojax import cards, game, static, text
 from unojax.agents import Agent, Memory
-from unojax.belief import Belief, summary
+from unojax.belief import summary
 from unojax.cli.replay import Replay, Step
 from unojax.game import State
 from unojax.observation import Observation, observe
@@ -27,7 +27,7 @@ from unojax.static import Skeleton
 
 _DEAL, _DRAW, _AGENT, _ADVICE, _SEAT = range(5)
 """What the streams of random numbers are for. The agent's and the advice's don't change the draws."""
-_START, _UPDATE, _ACT = range(3)
+_START, _UPDATE, _ACT, _HANDS = range(4)
 
 
 @dataclass(frozen=True)
@@ -222,16 +222,12 @@ class Advice(NamedTuple):
 class Adviser:
     """Advice from what the person saw. It follows the game when it is asked, and costs nothing until then."""
 
-    def __init__(self, *, rollouts: int, seed: int, rules: Rules):
+    def __init__(self, search: MonteCarloAgent, *, seed: int):
         """Args:
-        rollouts: of each legal play.
+        search: for the same rules as the game.
         seed: of the game.
-        rules: of the game.
-
-        Raises:
-            ValueError: too few rollouts.
         """
-        self._agent = MonteCarloAgent(rollouts=rollouts, rules=rules)
+        self._search = search
         self._key = jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), _ADVICE)
         self._memory: Memory = None
         self._followed = 0
@@ -243,7 +239,7 @@ class Adviser:
             start: the person's first view.
             seen: all that has happened since, a longer part of the same game at each call.
         """
-        agent, key = static.split((self._agent,)), self._key
+        agent, key = static.split((self._search,)), self._key
         if self._memory is None:
             self._memory = _begin(*agent, jax.random.fold_in(key, _START), start)
         for number in range(self._followed, len(seen)):
@@ -252,11 +248,12 @@ class Adviser:
             self._memory = _remember(*agent, key_update, self._memory, step.before, np.int32(step.action), step.after)
         self._followed = len(seen)
         now = seen[-1].after if seen else start
+        key_hands, key_act = (jax.random.fold_in(jax.random.fold_in(key, use), len(seen)) for use in (_HANDS, _ACT))
+        told = _summarize(self._search, key_hands, self._memory, now)
         thought = None
         if int(now.current_player) == int(now.player) and not now.terminated and np.sum(_legal(now)) > 1:
-            key_act = jax.random.fold_in(jax.random.fold_in(key, _ACT), len(seen))
-            thought = _think(self._agent, key_act, self._memory, now)
-        return Advice(*jax.device_get((*_summarize(self._memory, now), thought)))
+            thought = _think(self._search, key_act, self._memory, now)
+        return Advice(*jax.device_get((*told, thought)))
 
 
 def counts(onehot: np.ndarray | Array) -> np.ndarray:
@@ -322,13 +319,14 @@ def _choose(numbers: list[Array], skeleton: Skeleton, key: Array, memory: Memory
     return jnp.asarray(agent.act(key, memory, view, view.legal_mask), jnp.int32)
 
 
-@jax.jit
-def _summarize(memory: Belief, view: Observation) -> tuple[Array, Array, Array]:
-    no_playable = summary.prob_no_playable(memory, view.color, view.top_rank)
-    return summary.prob_holds(memory), summary.prob_color(memory), no_playable
+@partial(jax.jit, static_argnums=0)
+def _summarize(search: MonteCarloAgent, key: Array, memory: Memory, view: Observation) -> tuple[Array, Array, Array]:
+    hands = search.hands(key, memory, view)
+    no_playable = summary.prob_no_playable(hands, view.color, view.top_rank)
+    return summary.prob_holds(hands), summary.prob_color(hands), no_playable
 
 
 @partial(jax.jit, static_argnums=0)
-def _think(agent: MonteCarloAgent, key: Array, memory: Memory, view: Observation) -> Thought:
-    estimate, tried = agent.think(key, memory, view, view.legal_mask)
-    return Thought(estimate, tried, choose(estimate, tried, agent.keep))
+def _think(search: MonteCarloAgent, key: Array, memory: Memory, view: Observation) -> Thought:
+    estimate, tried = search.think(key, memory, view, view.legal_mask)
+    return Thought(estimate, tried, choose(estimate, tried, search.keep))

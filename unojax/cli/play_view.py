@@ -24,7 +24,8 @@ WIDTH: Final = 80
 YOU: Final = "you"
 """The name of a player who is spoken to."""
 
-_CHIPS: Final = ("bold white on red", "bold black on yellow", "bold white on blue", "bold black on green", "bold reverse")
+# Black is not bold: many terminals make it grey then.
+_CHIPS: Final = ("bold white on red", "black on yellow", "bold white on blue", "black on green", "bold reverse")
 _STYLES: Final = (*cards.COLOR_NAMES, "bold")
 """Of red, yellow, blue, green and wild cards: as a card, and as text."""
 LABEL: Final = 12
@@ -40,8 +41,9 @@ R5       play that card. Colours: R red, Y yellow, B blue, G green. Ranks: 0-9,
 W:B      play a wild card and make blue the active colour. W alone asks for it.
 3        play the card with the number 3 under it.
 Enter    draw, where you can't play.
-?        advice: the advised play, how likely each play is to win, and what the
-         opponent may hold. It knows what you have seen, and nothing else.
+?        advice from what you have seen: how likely each play is to win, and what
+         the opponent may hold. Advised (*) is what a rule of thumb would play,
+         unless another play wins more often by a standard error.
 p        the cards on the pile.
 h        this help.
 q        stop. There is no way to take a move back.
@@ -70,11 +72,9 @@ def card_words(names: str) -> Text:
 def position(view: Observation, opponent: str, number: int, options: Options | None = None) -> Text:
     """The table and the person's hand, with a number under each card that can be played."""
     color = int(view.color)
-    head = Text(f"turn {number}".ljust(LABEL), style="bold")
-    head.append(
-        f"{opponent} holds {output.count(int(view.opponent_count), 'card')}, deck {int(view.deck_count)}, "
-        f"pile {int(np.sum(view.pile))}"
-    )
+    holds = f"{opponent} holds {output.count(int(view.opponent_count), 'card')}"
+    public = f"{holds}, deck {int(view.deck_count)}, pile {int(np.sum(view.pile))}"
+    head = Text.assemble((f"turn {number}".ljust(LABEL), "bold"), public)
     top = Text.assemble("top".ljust(LABEL), card(top_type(view)), "  ", (cards.COLOR_NAMES[color], _STYLES[color]))
     return Text("\n").join([head, top, *hand_rows(view, options)])
 
@@ -86,15 +86,12 @@ def hand_rows(view: Observation, options: Options | None = None, label: str = "y
         return [Text(f"{label.ljust(LABEL)} -")]
     rows = []
     for first in range(0, len(held), _PER_ROW):
-        part = held[first : first + _PER_ROW]
-        above, below = (Text(word.ljust(LABEL)) for word in (label if first == 0 else "", ""))
-        for card_type in part:
-            chip = card(card_type)
-            above.append_text(chip).append(" " * (_CELL - len(chip)))
-            number = str(options.types.index(card_type) + 1) if options and card_type in options.types else ""
-            below.append(f" {number}".ljust(_CELL), style="bold")
-        above.rstrip()
-        below.rstrip()
+        above, below = Text(label if first == 0 else ""), Text()
+        for column, card_type in enumerate(held[first : first + _PER_ROW]):
+            above.append(" " * (LABEL + column * _CELL - len(above))).append_text(card(card_type))
+            if options and card_type in options.types:
+                below.append(" " * (LABEL + column * _CELL + 1 - len(below)))
+                below.append(str(options.types.index(card_type) + 1), style="bold")
         rows.append(above)
         if below.plain:
             rows.append(below)
@@ -177,17 +174,16 @@ def advice(told: Advice, view: Observation) -> Text:
         for c in range(cards.NUM_COLORS)
         if any(view.composition[c * cards.NUM_COLORED_RANKS : (c + 1) * cards.NUM_COLORED_RANKS])
     )
-    rows.append(
-        Text(f"Probability in % that the opponent holds a card; can't play on this top: {percent(float(told.prob_no_playable))}")
-    )
-    rows.append(Text(f"Lacks a colour: {lacks}"))
+    no_playable = percent(float(told.prob_no_playable))
+    rows.append(Text(f"What the opponent may hold, probability in %. No card to play on this top: {no_playable}."))
+    rows.append(Text(f"No card at all of {lacks}."))
     return Text("\n").join([*rows, *_bars(told)])
 
 
 def _plays(told: Thought) -> list[Text]:
-    """The best first, in two columns: at most eight rows, since there are few more than a dozen plays."""
+    """The advised play, then the best first, in two columns: hardly more than ten rows, however full of wild cards the hand."""
     value, error = np.asarray(told.estimate.value), np.asarray(told.estimate.value_error)
-    plays = sorted(np.flatnonzero(told.tried).tolist(), key=lambda action: -value[action])
+    plays = sorted(np.flatnonzero(told.tried).tolist(), key=lambda action: (action != int(told.advised), -value[action]))
     number = int(told.estimate.num_samples[plays[0]])
     rows = [
         Text.assemble(
