@@ -16,7 +16,7 @@ import pytest
 
 from unojax import Rules, cards, get_policy
 from unojax.belief.exact import exact_init, exact_update
-from unojax.cli import advise_search, main, replay
+from unojax.cli import advise_history, advise_search, main, replay
 from unojax.cli.options import parse_deck
 from unojax.search.monte_carlo import Estimate
 from unojax.text import parse_action, parse_observation
@@ -56,8 +56,8 @@ def check_error(capsys: pytest.CaptureFixture[str], args: list[str], says: str) 
     assert says in captured.err
 
 
-def follow(position: str, history: str) -> advise_search.Path:
-    return advise_search.follow(parse_observation(position, rules=RULES), history, RULES)
+def follow(position: str, history: str) -> advise_history.Path:
+    return advise_history.follow(parse_observation(position, rules=RULES), history, RULES)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -67,7 +67,7 @@ def test_a_real_game_is_seen_as_it_was(seed: int, player: int):
     game = replay.play(jax.random.key(seed), (uniform, uniform), rules=RULES)
     seen = game.observations(player, RULES)
     history = " ".join(step.notation(with_cards=step.mover == player) for step in game.steps)
-    path = advise_search.follow(seen[0], history, RULES)
+    path = advise_history.follow(seen[0], history, RULES)
     assert path.actions == tuple(step.action for step in game.steps)
     assert path.notation == history
     for mine, real in zip(path.observations, seen, strict=True):
@@ -165,7 +165,7 @@ def test_belief_is_that_of_the_history(capsys):
 )
 def test_who_is_advised(history: str, player: int):
     """By default who moves at the end; whose draws are named, it is that player's view."""
-    path = advise_search.read_path("RS,R1,Y1,Y2/Y3,YS/-/* R0 0 0 0 - *", history, None, RULES)
+    path = advise_history.read_path("RS,R1,Y1,Y2/Y3,YS/-/* R0 0 0 0 - *", history, None, RULES)
     assert path.end.player == path.end.current_player == player
 
 

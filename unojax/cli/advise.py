@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.status import Status
 
-    from unojax.cli.advise_search import Advice, Belief, Path
+    from unojax.cli.advise_history import Path
+    from unojax.cli.advise_search import Advice, Belief
     from unojax.rules import Rules
     from unojax.search.agents import SearchAgent
 
@@ -80,12 +81,12 @@ class Advise:
         import jax
         from rich.status import Status
 
-        from unojax.cli import advise_search, output
+        from unojax.cli import advise_history, advise_search, output
 
         agent = advise_search.read_agent(self.agent, rules)
         output.check_json_target(self.json)
         about = output.machine()
-        path = advise_search.read_path(self.position, self.history, self.player, rules)
+        path = advise_history.read_path(self.position, self.history, self.player, rules)
         keys = jax.random.split(jax.random.key(self.seed, impl="threefry2x32"), 3)
         status = Status(_COMPILING, console=output.error_console())
         try:
@@ -150,7 +151,7 @@ class Advise:
         return [advise_view.position(path.end), advise_view.belief(belief, path.end, self.top), main, output.facts(facts)]
 
     def _facts(self, path: Path, belief: Belief, advice: Advice | None, agent: SearchAgent) -> dict[str, str]:
-        from unojax.cli import advise_search, output
+        from unojax.cli import advise_history, output
 
         other = 1 - int(path.end.player)
         if agent.belief != "particles":
@@ -160,7 +161,7 @@ class Advise:
         else:
             what = "from this position alone, any cards not seen; --history would sharpen it"
         facts = {"Belief": f"{what}; {belief.num_hands:,} hands, ESS {belief.ess:,.0f}"}
-        if not advise_search.has_hidden_hand(self.position):
+        if not advise_history.has_hidden_hand(self.position):
             facts["Hidden"] = f"the hand of player {other} was given and not looked at"
         if advice is not None:
             facts["Search"] = (
