@@ -194,7 +194,7 @@ def test_who_is_advised(history: str, player: int):
         ("R1,R2/3/-/* R0 1 0 0 - *", "", "player 1 is to move, but the view is that of player 0"),
         ("R+2,R2/3/-/* R0 0 0 0 - *", "R+2 W:R", "action 2: 'W:R' is not legal for player 1, who must draw 2"),
         ("Y1,Y2/3/-/* R0 0 0 0 - *", "draw", "action 1: name the cards that player 0 drew, as in draw(R5)"),
-        ("Y1,Y2/3/-/* R0 0 0 0 - *", "draw(Y1)", "action 1: 1 x Y1 can't be drawn: 0 x Y1 is not seen elsewhere"),
+        ("Y1,Y2/3/-/* R0 0 0 0 - *", "draw(Y1)", "action 1: 1 x Y1 can't be drawn: only 0 of them can be in the deck"),
         ("Y1,Y2/3/-/* R0 0 0 0 - *", "draw(R1,R2)", "action 1: a draw of 1 must name as many cards"),
         # The deck is empty, so that the card is one of the pile.
         (

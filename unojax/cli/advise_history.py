@@ -158,7 +158,7 @@ def _hand_besides(seen: Observation, named: np.ndarray) -> np.ndarray:
     kept = np.clip(named, 0, None)
     if (missing := np.flatnonzero(kept > unseen)).size:
         name = cards.TYPE_NAMES[missing[0]]
-        raise ValueError(f"{named[missing[0]]} x {name} can't be drawn: {unseen[missing[0]]} x {name} is not seen elsewhere")
+        raise ValueError(f"{named[missing[0]]} x {name} can't be drawn: only {unseen[missing[0]]} of them can be in the deck")
     if kept.sum() > seen.deck_count:
         raise ValueError(f"the deck holds {int(seen.deck_count)} cards, and {kept.sum()} of those drawn can't come from the pile")
     return some_cards(unseen - kept, int(seen.opponent_count))
