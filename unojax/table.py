@@ -366,6 +366,11 @@ def is_play(move: Array) -> Array:
     return (move & _PLAY.bit) != 0
 
 
+def is_card_drawn(move: Array) -> Array:
+    """bool[...]: the move was a card drawn, dealt or turned up."""
+    return ((move & _OWNER.mask) != 0) & ~is_play(move)
+
+
 def is_choice(move: Array) -> Array:
     """bool[...]: the move was a play with more than one legal action."""
     return (move & _CHOICE.bit) != 0

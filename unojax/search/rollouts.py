@@ -5,8 +5,9 @@ A rollout starts at a position with every card placed, takes a given first actio
 that a long game keeps one lane waiting and not all of them.
 
 Rollouts are numbered by (arm, sample). An *arm* is a first action at a position; sample s of every arm of a position starts from
-the same placed cards and uses the same random words node by node. These common random numbers cancel much of the noise from the
-difference of two arms (Glasserman, Yao 1992).
+the same placed cards, and the same random word decides each player's k-th card drawn and k-th play. These common random numbers
+cancel a part of the noise from the difference of two arms (Glasserman, Yao 1992), a larger one than words counted node by node
+would: one play more does not shift all later draws.
 """
 
 from __future__ import annotations
@@ -94,8 +95,8 @@ class Lanes(NamedTuple):
     Attributes:
         table: the games.
         index: number of the rollout, arm * R + sample; `NO_ROLLOUT` in an idle lane.
-        sample: of the rollout, counter of its random words together with `node`.
-        node: nodes passed.
+        sample: number of the random stream.
+        plays, draws: plays made and cards drawn so far, by who took the first action in the lower 16 bits, by the other above.
         num_steps: steps passed.
         first: the first action while it has not been taken, then `FREE`.
         player: who took it.
@@ -105,7 +106,8 @@ class Lanes(NamedTuple):
     table: Table
     index: Array
     sample: Array
-    node: Array
+    plays: Array
+    draws: Array
     num_steps: Array
     first: Array
     player: Array
@@ -182,11 +184,15 @@ def play_out(
     first_sample = jnp.asarray(first_sample, jnp.uint32)
 
     def decide(lanes: Lanes, walks: Any) -> Array:
-        word, _ = threefry(lanes.seed, (lanes.sample, lanes.node))
         node = table.find_node(lanes.table, rules)
+        is_other = node.meta.player != lanes.player
+        count = jnp.where(node.is_decision, lanes.plays, lanes.draws)
+        count = jnp.where(is_other, count >> np.uint32(16), count & np.uint32(0xFFFF))
+        kind = jnp.where(node.is_decision, np.uint32(2), np.uint32(0)) | is_other.astype(jnp.uint32)
+        word, _ = threefry(lanes.seed, (lanes.sample, count | kind << np.uint32(16)))
         view = view_of(lanes.table, node, rules)
         favoured = [policy.narrow(view, node.legal) for policy in both]
-        options = bits.where(node.meta.player == lanes.player, favoured[0], favoured[-1])
+        options = bits.where(is_other, favoured[-1], favoured[0])
         pick = Picked(*bits.choose(bits.where(node.is_decision, options, node.deck), word))
         given = _pick_of(lanes.first)
         is_free = lanes.first == FREE
@@ -195,9 +201,11 @@ def play_out(
         return move if guide is None else jnp.where(guide.waits(walks, lanes, node), table.stay(lanes.table), move)
 
     def carry_out(lanes: Lanes, move: Array) -> Lanes:
+        one = jnp.where(lanes.table.unpack_meta().player == lanes.player, np.uint32(1), np.uint32(1 << 16))
         return lanes._replace(
             table=table.commit(lanes.table, move),
-            node=lanes.node + (move != table.stay(lanes.table)),
+            plays=lanes.plays + jnp.where(table.is_play(move), one, np.uint32(0)),
+            draws=lanes.draws + jnp.where(table.is_card_drawn(move), one, np.uint32(0)),
             num_steps=lanes.num_steps + table.is_step(move),
             first=jnp.full_like(lanes.first, FREE),
         )
@@ -224,7 +232,8 @@ def play_out(
             table=start._replace(meta=jnp.where(has_next, start.meta, table.IDLE)),
             index=jnp.where(has_next, index, NO_ROLLOUT),
             sample=sample + first_sample,
-            node=zero,
+            plays=zero,
+            draws=zero,
             num_steps=zero,
             first=arms.action[arm].astype(jnp.uint32),
             player=start.unpack_meta().player,
@@ -260,7 +269,7 @@ def play_out(
         return lanes, walks, next_index, returns, store
 
     zero = jnp.zeros(num_lanes, jnp.uint32)
-    idle = Lanes(table.new_table(zero, rules), zero + NO_ROLLOUT, zero, zero, zero, zero, zero, (zero, zero))
+    idle = Lanes(table.new_table(zero, rules), zero + NO_ROLLOUT, zero, zero, zero, zero, zero, zero, (zero, zero))
     lanes, next_index = refill(idle, jnp.uint32(0), jnp.ones(num_lanes, bool))
     returns = jnp.zeros(arms.position.shape[0] * num_samples, jnp.float32)
     walks = None if guide is None else guide.start(num_lanes)

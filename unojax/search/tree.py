@@ -8,8 +8,8 @@ Veness 2010). At a node the player takes the option of highest
     Q(a) + c P(a) sqrt(1 + N) / (1 + N(a))
 
 (PUCT as in Silver et al. 2017), with N visits, Q the mean return and P a prior that favours the rollout policy's play. A
-simulation adds at most one node and goes on with the rollout policy. The opponent follows the policy everywhere: it is part of the
-environment, so returns are the player's at every node and no sign ever changes, whoever moves twice in a row.
+simulation adds at most one node and goes on with the rollout policy. The opponent follows the policy everywhere: it is part of
+the environment, so returns are the player's at every node and no sign ever changes, whoever moves twice in a row.
 
 The root is not in the tree: its plays share samples, round by round, and those that fall behind are given up, as in flat Monte
 Carlo with `stop`. That keeps the common random numbers, where a bandit rule at the root would spend a pull on one arm at a time.
