@@ -76,19 +76,23 @@ def compare(
     seat: int,
     seed: int,
     max_steps: int,
+    particles_only: bool = False,
 ) -> dict[str, Any]:
-    """All beliefs over the same games against one opponent."""
+    """All beliefs over the same games against one opponent, or only the particle filter that assumes uniform play."""
     rules = DECKS[deck]
     players = (uniform, get_policy(policy)) if seat == 0 else (get_policy(policy), uniform)
     games = belief_methods.record_games(seed, players, num_games=num_games, max_steps=max_steps, rules=rules)
     results: _Results = {}
-    for name, method in methods_for(policy, num_particles, other_sizes, rules).items():
+    methods = methods_for(policy, num_particles, other_sizes, rules)
+    if particles_only:
+        methods = dict(list(methods.items())[:1])
+    for name, method in methods.items():
         # The other numbers of particles are there for the trend; a quarter of the games shows it.
         some = games.first(-(-num_games // 4)) if method.num_particles not in (0, num_particles) else games
         results[name] = belief_methods.follow(
             method, some, seat=seat, seed=seed + 1, rules=rules, workers=timing.available_cores()
         )
-    if deck == "small":
+    if deck == "small" and not particles_only:
         results["exact"] = belief_methods.follow_exact(games, seat=seat, opponent=uniform_opponent, rules=rules)
     return {
         "deck": deck,
@@ -214,6 +218,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--decks", nargs="+", default=list(DECKS), choices=list(DECKS))
     parser.add_argument("--particles", type=int, default=1024)
     parser.add_argument("--other-sizes", nargs="*", type=int, default=[256, 4096], help="over a quarter of the games")
+    parser.add_argument("--particles-only", action="store_true", help="no other beliefs: calibration in little time")
     parser.add_argument("--seat", type=int, default=0, choices=(0, 1), help="of the observer")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--max-steps", type=int, default=400, help="longer games are cut off there")
@@ -237,6 +242,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
                 seat=arguments.seat,
                 seed=arguments.seed,
                 max_steps=arguments.max_steps,
+                particles_only=arguments.particles_only,
             )
             comparisons.append(comparison)
             report({"comparisons": [comparison]}, console)
