@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import jax
@@ -22,7 +22,8 @@ from unojax.cli.options import parse_deck
 from unojax.cli.play_input import Command, Options, Wild, quote, read_color
 from unojax.cli.play_loop import Conversation, Record
 from unojax.cli.play_match import Adviser, Match, draw_seat
-from unojax.gamefile import read_game
+from unojax.cli.replay import Replay
+from unojax.gamefile import GameFile, read_game, write_game
 from unojax.search.agents import MonteCarloAgent
 from unojax.text import format_action, format_cards, parse_action
 
@@ -315,6 +316,7 @@ def test_leaving_saves_the_game(tmp_path: Path, read: Callable[[str], str], stat
     assert found == status
     assert len(match.steps) > 0
     assert f"Stopped: the game is unfinished after {len(match.steps)} turns." in text
+    assert f"Saved in {path}: unojax play --resume goes on with it.\n" in text
     saved = read_game(path)
     assert (saved.result, len(saved.actions)) == ("*", len(match.steps))
     assert_trees_equal(jax.device_get(saved.replay().end), jax.device_get(match.replay().end))
@@ -340,8 +342,7 @@ def test_a_full_disk_does_not_end_the_game(monkeypatch, tmp_path: Path):
     status, text = talk(match, read, record=Record(tmp_path / "game.json", ("person", "uniform"), 0))
     assert status == 0
     assert match.steps
-    assert "could not be saved" in text
-    assert " ".join(text.split()).endswith("No space left on device.")
+    assert text.endswith(f"could not be saved in {tmp_path / 'game.json'}: No space left on device.\n")
 
 
 def test_forced_draws_need_no_enter_if_so_wished():
@@ -442,6 +443,43 @@ def test_the_command(capsys, stdin, monkeypatch, tmp_path: Path):
     assert "There is no advice in this game" in capsys.readouterr().out
 
 
+def test_an_interrupted_game_goes_on(capsys, stdin, tmp_path: Path):
+    """In two parts, the same game as in one."""
+    whole, parts = tmp_path / "whole.json", tmp_path / "parts.json"
+    args = ["play", "--hints", "none", "--auto-draw"]
+    stdin("1\nb\n" * 40)
+    assert main([*args, *RULE_ARGS, "--opponent", "uniform", "--seed", "6", "--seat", "1", "--save", str(whole)]) == 0
+    game = read_game(whole)
+    assert game.result in "01="
+    cut = game.replay()
+    cut = GameFile.of(Replay(cut.start, cut.steps[:3]), players=game.players, seed=game.seed, rules=game.rules)
+    write_game(parts, cut)
+    capsys.readouterr()
+    stdin("1\nb\n" * 40)
+    assert main([*args, "--resume", str(parts)]) == 0
+    out = capsys.readouterr().out
+    assert "You are player 1, against uniform." in out
+    assert "The game goes on." in out
+    assert f"Saved in {parts}: unojax replay shows it with all cards.\n" in out
+    assert read_game(parts) == game
+
+    for args, says in [
+        (["--resume", str(whole)], "is over; unojax replay shows it"),
+        (["--resume", str(parts), "--seat", "1"], "leave --seat out"),
+        (["--resume", str(parts), "--hand-size", "5"], "leave the options of the rules out"),
+    ]:
+        assert main(["play", *args]) == 2
+        assert says in capsys.readouterr().err
+    for changed, says in [
+        (replace(cut, players=("a", "b")), "is no game of a person"),
+        (replace(cut, seed=None), "is no game of a person"),
+        (replace(cut, seed=7), "are not those of its seed"),
+    ]:
+        write_game(parts, changed)
+        assert main(["play", "--resume", str(parts)]) == 2
+        assert says in capsys.readouterr().err
+
+
 def test_colors_are_beside_the_letters(games):
     match = match_from(MY_TURN)
     shown = {}
@@ -462,7 +500,7 @@ def test_colors_are_beside_the_letters(games):
     ("args", "says"),
     [
         ("play --opponent best", f"play: error: no agent is called 'best'; choose one of {next(iter(POLICIES))}"),
-        ("play --hints 1", "--hints must be at least 2 or none, got 1"),
+        ("play --hints 1", "--hints must be in [2, 100000] or none, got 1"),
         ("play --seat 2", "--seat"),
         ("play --seed x", "--seed"),
         ("play --opponent uniform --save /no/such/folder/g.json", "--save: can't write '/no/such/folder/g.json': No such file"),

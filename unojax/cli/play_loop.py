@@ -53,7 +53,7 @@ class Conversation:
         animate: bool = False,
     ):
         """Args:
-        match: the game, at its start.
+        match: the game, at its start or on the way.
         opponent: how the agent is called.
         read: shows a prompt and returns the line that follows; raises EOFError where there is none.
         console: for all else that the person sees.
@@ -65,7 +65,7 @@ class Conversation:
         self._match, self._opponent = match, opponent
         self._read, self._console, self._animate = read, console, animate
         self._adviser, self._record, self._auto_draw = adviser, record, auto_draw
-        self._first_view = match.view
+        self._first_view = match.seen[0].before if match.seen else match.view
         self._has_advised = False
         self._names = (play_view.YOU, opponent) if match.seat == 0 else (opponent, play_view.YOU)
 
@@ -94,14 +94,18 @@ class Conversation:
             self._say(Text(""), self._unfinished())
             status = EXIT_INTERRUPTED
         if self._record is not None and self._save():
-            self._say(Text(f"Saved in {self._record.path}: unojax replay shows it with all cards."))
+            how = "unojax replay shows it with all cards" if match.is_over else "unojax play --resume goes on with it"
+            self._console.print(Text(f"Saved in {self._record.path}: {how}."), soft_wrap=True)
         return status
 
     def _greet(self) -> None:
-        moves = "You move" if self._match.is_my_turn else f"{self._opponent} moves"
-        self._say(
-            Text(f"You are player {self._match.seat}, against {self._opponent}. {moves} first. h: help, ?: advice, q: stop.")
-        )
+        match = self._match
+        moves = "You move" if match.is_my_turn else f"{self._opponent} moves"
+        when = "next" if match.seen else "first"
+        self._say(Text(f"You are player {match.seat}, against {self._opponent}. {moves} {when}. h: help, ?: advice, q: stop."))
+        if match.seen:
+            self._say(Text("The game goes on. What happened last:"))
+            self._say(*(play_view.describe(seen, self._names) for seen in match.seen[-3:]))
 
     def _unfinished(self) -> Text:
         return Text(f"Stopped: the game is unfinished after {len(self._match.seen)} turns.")
@@ -187,7 +191,8 @@ class Conversation:
         try:
             self._write(self._record)
         except OSError as error:
-            self._say(Text(f"The game could not be saved in {self._record.path}: {error.strerror}."))
+            # A path is not broken into lines.
+            self._console.print(Text(f"The game could not be saved in {self._record.path}: {error.strerror}."), soft_wrap=True)
             return False
         return True
 
