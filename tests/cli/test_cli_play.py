@@ -496,6 +496,20 @@ def test_colors_are_beside_the_letters(games):
     assert re.search(r"your hand +R0 +R2 +Y1 +W +W\+4 *\n +1 +2 +3 +4$", plain[0].strip())
 
 
+def test_input_that_is_no_text(monkeypatch):
+    """Bytes that are none, and letters that the output has not: a complaint each, and the game goes on. It begins with a draw."""
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii", write_through=True)
+    monkeypatch.setattr("sys.stdout", out)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xff\n"), encoding="utf-8"))
+    assert main(["play", *RULE_ARGS, "--opponent", "uniform", "--hints", "none", "--seed", "3"]) == 0
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("\N{SNOWMAN}\n".encode()), encoding="utf-8"))
+    assert main(["play", *RULE_ARGS, "--opponent", "uniform", "--hints", "none", "--seed", "3"]) == 0
+    text = out.buffer.getvalue().decode("ascii")
+    assert "That is not text." in text
+    assert "> ?\nYou can't play: press Enter to draw" in text
+    assert text.count("Stopped: the game is unfinished after 0 turns.") == 2
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
     [

@@ -180,5 +180,6 @@ def _read_line(prompt: str) -> str:
         raise ValueError("That is not text.") from None
     if not sys.stdin.isatty():
         # Nothing has shown what came in: without this, the next words would follow the prompt.
-        print(line)
+        encoding = sys.stdout.encoding or "utf-8"
+        print(line.encode(encoding, "replace").decode(encoding))
     return line
