@@ -268,16 +268,15 @@ def test_bad_arguments(arguments: list[str]) -> None:
 @pytest.mark.slow  # compiles a dozen programs to run for a second
 def test_speed(tmp_path: Path) -> None:
     path = tmp_path / "speed.json"
-    sizes = ["--batch-sizes", "2,4", "--single", "2", "--numpy-decisions", "3", "--numpy-batch", "2"]
+    sizes = ["--batch-sizes", "3", "--single", "2", "--numpy-decisions", "3", "--numpy-batch", "2"]
     results = search.main(["speed", "--rollouts", "40", "--particles", "32", "--repeats", "2", *sizes, "--json", str(path)])
     assert json.loads(path.read_text()) == json.loads(json.dumps(results))
     assert results["ratios"]["batch"] > 0 and results["ratios"]["single"] > 0
     flat, whole, tree = results["agents"].values()
-    assert [batch["decisions"] for batch in flat["batches"]] == [2, 4]
+    assert [batch["decisions"] for batch in flat["batches"]] == [3]
     for row in (flat, whole):
         # Every play of every decision gets its 40 rollouts.
-        assert row["batches"][0]["rollouts_per_decision"] % 20 == 0
-        assert row["batches"][0]["rollouts_per_decision"] == flat["batches"][0]["rollouts_per_decision"]
+        assert row["batches"][0]["rollouts_per_decision"] == pytest.approx(results["numpy"]["rollouts_per_decision"])
     assert tree["batches"][0]["rollouts_per_decision"] <= whole["batches"][0]["rollouts_per_decision"]
     # A step is one node or more.
     steps = results["numpy"]["steps_per_second"]["median"] / results["numpy"]["rollouts_per_second"]["median"]
