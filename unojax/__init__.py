@@ -7,14 +7,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from unojax.agents import Agent, PolicyAgent
+    from unojax.arena import Pairs, play_match
     from unojax.belief import Belief, Info, belief_init, belief_update, infer_action
     from unojax.game import Error, State, init, legal_mask, step, step_checked
     from unojax.observation import Observation, observe
     from unojax.policies import POLICIES, PackedPolicy, Policy, RulePolicy, get_policy, uniform
     from unojax.pomdp import observation_log_prob, reward, transition_log_prob
+    from unojax.ratings import bradley_terry, paired_score
     from unojax.record import Trajectory, play_game
     from unojax.rules import RULES_VERSION, Rules, small_deck
     from unojax.simulation import Games, simulate
+    from unojax.specs import parse_agent
     from unojax.text import (
         format_action,
         format_cards,
@@ -23,20 +27,25 @@ if TYPE_CHECKING:
         make_state,
         parse_action,
         parse_cards,
+        parse_observation,
         parse_position,
     )
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "agents": ("Agent", "PolicyAgent"),
+    "arena": ("Pairs", "play_match"),
     "belief": ("Belief", "Info", "belief_init", "belief_update", "infer_action"),
     "game": ("Error", "State", "init", "legal_mask", "step", "step_checked"),
     "observation": ("Observation", "observe"),
     "policies": ("POLICIES", "PackedPolicy", "Policy", "RulePolicy", "get_policy", "uniform"),
     "pomdp": ("observation_log_prob", "reward", "transition_log_prob"),
+    "ratings": ("bradley_terry", "paired_score"),
     "record": ("Trajectory", "play_game"),
     "rules": ("RULES_VERSION", "Rules", "small_deck"),
     "simulation": ("Games", "simulate"),
+    "specs": ("parse_agent",),
     "text": (
         "format_action",
         "format_cards",
@@ -45,28 +54,33 @@ _HOMES = {
         "make_state",
         "parse_action",
         "parse_cards",
+        "parse_observation",
         "parse_position",
     ),
 }
-_SUBMODULES = (*_HOMES, "bits", "cards", "random_bits", "table")
+_SUBMODULES = (*_HOMES, "bits", "cards", "random_bits", "search", "static", "table", "viz")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "POLICIES",
     "RULES_VERSION",
+    "Agent",
     "Belief",
     "Error",
     "Games",
     "Info",
     "Observation",
     "PackedPolicy",
+    "Pairs",
     "Policy",
+    "PolicyAgent",
     "RulePolicy",
     "Rules",
     "State",
     "Trajectory",
     "belief_init",
     "belief_update",
+    "bradley_terry",
     "format_action",
     "format_cards",
     "format_observation",
@@ -78,10 +92,14 @@ __all__ = [
     "make_state",
     "observation_log_prob",
     "observe",
+    "paired_score",
     "parse_action",
+    "parse_agent",
     "parse_cards",
+    "parse_observation",
     "parse_position",
     "play_game",
+    "play_match",
     "reward",
     "simulate",
     "small_deck",

@@ -101,12 +101,12 @@ def follow(start: Observation, history: str, rules: Rules) -> Path:
         ImpossibleActionError: an action can't be read, or no hidden hand makes it possible.
     """
     observations, actions, notation = [jax.device_get(start)], [], []
-    for number, token in enumerate(replay._TOKEN.findall(history), 1):
+    for number, token in enumerate(replay.TOKEN.findall(history), 1):
         seen = observations[-1]
         try:
             state = imagine(seen, _hidden_hand(seen, token.strip()), rules)
             # Which cards the other player draws is not seen, so any key will do.
-            step = replay._follow(state, token.strip(), jax.random.key(0), rules)
+            step = replay.follow(state, token.strip(), jax.random.key(0), rules)
             if seen.is_my_turn and step.drawn and "(" not in token:
                 raise ValueError(f"name the cards that player {step.mover} drew, as in draw(R5)")
         except ValueError as error:
@@ -136,12 +136,12 @@ def _hidden_hand(seen: Observation, token: str) -> np.ndarray:
     Raises:
         ValueError: there is none.
     """
-    draw = replay._DRAW.fullmatch(token)
+    draw = replay.DRAW.fullmatch(token)
     action = cards.DRAW if draw else text.parse_action(token)
     if seen.terminated:
         raise ValueError(f"{token!r} comes after the end of the game")
     if seen.is_my_turn:
-        named = replay._counts(text.parse_cards(draw[1])) if draw else np.zeros(cards.NUM_TYPES, int)
+        named = replay.counts(text.parse_cards(draw[1])) if draw else np.zeros(cards.NUM_TYPES, int)
         return _hand_besides(seen, named)
     if draw:
         raise ValueError(f"player {int(seen.player)} does not see what player {int(seen.current_player)} draws; write draw")
@@ -153,7 +153,7 @@ def _hand_besides(seen: Observation, named: np.ndarray) -> np.ndarray:
     unseen = unseen_counts(seen)
     if seen.deck_count < max(seen.penalty, 1):
         # What is in the pile under its top can be drawn too.
-        named = named - replay._counts(seen.pile)
+        named = named - replay.counts(seen.pile)
         named[int(cards.type_of(seen.color, seen.top_rank))] += 1
     kept = np.clip(named, 0, None)
     if (missing := np.flatnonzero(kept > unseen)).size:
@@ -192,7 +192,7 @@ def _hand_for(seen: Observation, action: int) -> np.ndarray:
 
 def unseen_counts(seen: Observation) -> np.ndarray:
     """int[54]: on the host."""
-    return np.asarray(seen.composition) - replay._counts(seen.hand) - replay._counts(seen.pile)
+    return np.asarray(seen.composition) - replay.counts(seen.hand) - replay.counts(seen.pile)
 
 
 def some_cards(counts: np.ndarray, number: int) -> np.ndarray:
@@ -202,7 +202,7 @@ def some_cards(counts: np.ndarray, number: int) -> np.ndarray:
 
 def imagine(seen: Observation, hidden: np.ndarray, rules: Rules) -> State:
     """The whole position if the other player held these cards (int[54]), as NumPy."""
-    return jax.device_get(_place(seen, replay._onehot(hidden), rules=rules))
+    return jax.device_get(_place(seen, replay.onehot(hidden), rules=rules))
 
 
 @partial(jax.jit, static_argnames="rules")

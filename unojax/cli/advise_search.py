@@ -22,7 +22,7 @@ from unojax.cli.advise_history import ImpossibleActionError, Path, imagine, some
 from unojax.cli.belief_turns import is_deal
 from unojax.observation import Observation
 from unojax.rules import Rules
-from unojax.search.agents import Hands, SearchAgent, _opponent_model
+from unojax.search.agents import Hands, SearchAgent, opponent_model
 from unojax.search.monte_carlo import Estimate, choose
 
 
@@ -215,7 +215,7 @@ def _init(key: Array, seen: Observation, *, agent: SearchAgent, prior: Prior) ->
 def _update(
     key: Array, memory: Memory, before: Observation, action: Array, after: Observation, *, agent: SearchAgent
 ) -> tuple[Memory, Info]:
-    return belief_update(memory, before, action, after, key, opponent=_opponent_model(agent.model), rules=agent.rules)
+    return belief_update(memory, before, action, after, key, opponent=opponent_model(agent.model), rules=agent.rules)
 
 
 @partial(jax.jit, static_argnames="agent")

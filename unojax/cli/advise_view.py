@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import textwrap
 from typing import TYPE_CHECKING, Final
 
@@ -56,7 +55,7 @@ def belief(what: Belief, seen: Observation, num_bars: int) -> Group:
 
 def plays(advice: Advice, agent: SearchAgent) -> Group:
     """The table, and the advice in words."""
-    table = output.grid(title=f"Wins in % ({_plus_minus()} standard error)")
+    table = output.grid(title=f"Wins in % ({output.plus_minus()} standard error)")
     table.add_column("", no_wrap=True)
     table.add_column("play", no_wrap=True)
     for heading in ("wins", "to best", "rollouts"):
@@ -101,11 +100,7 @@ def _play(advice: Advice, action: int) -> Play:
 def _percents(value: float, error: float, *, sign: bool = False) -> str:
     """`63.2 ± 0.4`, with a second decimal where the error is below a tenth of a point."""
     decimals = 1 if error == 0 or error >= 0.001 else 2
-    return f"{100 * value:{'+' if sign else ''}z.{decimals}f} {_plus_minus()} {100 * error:.{decimals}f}"
-
-
-def _plus_minus() -> str:
-    return "±" if (sys.stdout.encoding or "").lower().startswith("utf") else "+-"
+    return f"{100 * value:{'+' if sign else ''}z.{decimals}f} {output.plus_minus()} {100 * error:.{decimals}f}"
 
 
 def _style(action: int) -> str:

@@ -264,7 +264,7 @@ def _tables(standings: Standings) -> list[Table | str]:
 def _rating_table(standings: Standings) -> Table:
     from unojax.cli import output
 
-    table = output.grid(title="Ratings in Elo points (± 95 % interval), mean 0")
+    table = output.grid(title=f"Ratings in Elo points ({output.plus_minus()} 95 % interval), mean 0")
     table.add_column("", justify="right", no_wrap=True)
     table.add_column("agent", overflow="fold")
     for heading in ("rating", "score, %", "games", "decisions", "each"):
@@ -273,7 +273,7 @@ def _rating_table(standings: Standings) -> Table:
         table.add_row(
             str(place),
             row.name,
-            f"{row.rating:+.0f} ± {row.rating_margin:.0f}",
+            f"{row.rating:+.0f} {output.plus_minus()} {row.rating_margin:.0f}",
             "-" if row.score is None else f"{100 * row.score:.1f}",
             f"{row.games:,}",
             f"{row.decisions:,}",
@@ -286,7 +286,7 @@ def _score_table(standings: Standings, *, names: bool = True) -> Table:
     """Every agent against every other one, the columns numbered as the rows are, which may have their names too."""
     from unojax.cli import output
 
-    table = output.grid(title="Score of row against column, % (± 95 % interval)")
+    table = output.grid(title=f"Score of row against column, % ({output.plus_minus()} 95 % interval)")
     table.add_column("", justify="right", no_wrap=True)
     if names:
         table.add_column("agent", no_wrap=True)
@@ -305,7 +305,7 @@ def _match_table(standings: Standings) -> Table:
     """The same one match a line, for many agents."""
     from unojax.cli import output
 
-    table = output.grid(title="Score of the first against the second, % (± 95 % interval)")
+    table = output.grid(title=f"Score of the first against the second, % ({output.plus_minus()} 95 % interval)")
     table.add_column("first", overflow="fold")
     table.add_column("second", overflow="fold")
     table.add_column("score", justify="right", no_wrap=True)
@@ -316,9 +316,11 @@ def _match_table(standings: Standings) -> Table:
 
 
 def _percent(value: float, interval: tuple[float, float]) -> str:
+    from unojax.cli import output
+
     half = 50 * (interval[1] - interval[0])
     decimals = 1 if half > 0.15 else 2
-    return f"{100 * value:.{decimals}f} ± {half:.{decimals}f}"
+    return f"{100 * value:.{decimals}f} {output.plus_minus()} {half:.{decimals}f}"
 
 
 def _duration(seconds: float) -> str:

@@ -60,6 +60,11 @@ def facts(rows: dict[str, str]) -> Table:
     return table
 
 
+def plus_minus() -> str:
+    """The sign before an error, where stdout can show it."""
+    return "±" if (sys.stdout.encoding or "").lower().startswith("utf") else "+-"
+
+
 def count(number: int, one: str, many: str | None = None) -> str:
     """`1 game`, `2,000 games`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -28,8 +28,8 @@ from unojax.rules import Rules
 MAX_STEPS: Final = 1000
 """A game of policies is followed so far, or as far as the caller asks if that is more."""
 
-_TOKEN: Final = re.compile(r"[^\s(]+\s*\([^()]*\)|\S+")
-_DRAW: Final = re.compile(r"draw\s*\(([^()]*)\)", re.IGNORECASE)
+TOKEN: Final = re.compile(r"[^\s(]+\s*\([^()]*\)|\S+")
+DRAW: Final = re.compile(r"draw\s*\(([^()]*)\)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class Step:
     @property
     def drawn(self) -> str:
         """The cards that the mover drew, in card notation: `R5 W`."""
-        hand_before, hand_after = (_counts(state.hands[self.mover]) for state in (self.before, self.after))
-        return text.format_cards(_onehot(np.maximum(hand_after - hand_before, 0)))
+        hand_before, hand_after = (counts(state.hands[self.mover]) for state in (self.before, self.after))
+        return text.format_cards(onehot(np.maximum(hand_after - hand_before, 0)))
 
     @property
     def reshuffled(self) -> bool:
@@ -136,9 +136,9 @@ def replay(start: State, actions: str, key: Array, *, rules: Rules, max_steps: i
     """
     state = jax.device_get(start)
     steps: list[Step] = []
-    for number, token in enumerate(_TOKEN.findall(actions)[:max_steps]):
+    for number, token in enumerate(TOKEN.findall(actions)[:max_steps]):
         try:
-            step = _follow(state, token.strip(), jax.random.fold_in(key, number), rules)
+            step = follow(state, token.strip(), jax.random.fold_in(key, number), rules)
         except ValueError as error:
             raise ValueError(f"action {number + 1}: {error}") from error
         steps.append(step)
@@ -146,8 +146,8 @@ def replay(start: State, actions: str, key: Array, *, rules: Rules, max_steps: i
     return Replay(jax.device_get(start), tuple(steps))
 
 
-def _follow(state: State, token: str, key: Array, rules: Rules) -> Step:
-    draw = _DRAW.fullmatch(token)
+def follow(state: State, token: str, key: Array, rules: Rules) -> Step:
+    draw = DRAW.fullmatch(token)
     action = cards.DRAW if draw else text.parse_action(token)
     if state.terminated or state.truncated:
         raise ValueError(f"{token!r} comes after the end of the game")
@@ -161,17 +161,17 @@ def _follow(state: State, token: str, key: Array, rules: Rules) -> Step:
 
 
 def _draw_given(state: State, names: str, rules: Rules) -> Step:
-    given = _counts(text.parse_cards(names))
+    given = counts(text.parse_cards(names))
     due = max(int(state.penalty), 1)
     if given.sum() != due:
         raise ValueError(f"a draw of {due} must name as many cards, got {names!r}; or write draw and leave them to chance")
-    deck = _counts(state.deck)
+    deck = counts(state.deck)
     if deck.sum() < due:
-        deck = deck + _counts(state.pile)
+        deck = deck + counts(state.pile)
         deck[int(cards.type_of(state.color, state.top_rank))] -= 1
     if (missing := np.flatnonzero(given > deck)).size:
         raise ValueError(f"draw({names}): the deck holds {deck[missing[0]]} x {cards.TYPE_NAMES[missing[0]]}")
-    after = _step_to_deck(state, np.int32(cards.DRAW), _onehot(deck - given), rules=rules)
+    after = _step_to_deck(state, np.int32(cards.DRAW), onehot(deck - given), rules=rules)
     return Step(cards.DRAW, state, jax.device_get(after))
 
 
@@ -197,10 +197,10 @@ def _unstack(batch: object, number: int) -> list:
     return [jax.tree.map(lambda rows, i=i: rows[i], batch) for i in range(number)]
 
 
-def _counts(onehot: ArrayLike) -> np.ndarray:
+def counts(onehot: ArrayLike) -> np.ndarray:
     """Copies of each type: bool[108] to int[54], on the host."""
     return np.bincount(cards.TYPE_OF_SLOT[np.asarray(onehot)], minlength=cards.NUM_TYPES)
 
 
-def _onehot(counts: Sequence[int] | np.ndarray) -> np.ndarray:
+def onehot(counts: Sequence[int] | np.ndarray) -> np.ndarray:
     return np.asarray(counts)[cards.TYPE_OF_SLOT] > cards.COPY_OF_SLOT

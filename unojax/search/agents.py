@@ -80,7 +80,7 @@ class SearchAgent(ABC):
         if not 0 < self.discount <= 1:
             raise ValueError(f"discount must be in (0, 1], got {self.discount!r}")
         get_policy(self.policy)
-        _opponent_model(self.model)
+        opponent_model(self.model)
 
     @abstractmethod
     def estimate(
@@ -106,7 +106,7 @@ class SearchAgent(ABC):
         """The belief after a micro-step."""
         if self.belief != "particles":
             return memory
-        return belief_update(memory, before, action, after, key, opponent=_opponent_model(self.model), rules=self.rules)[0]
+        return belief_update(memory, before, action, after, key, opponent=opponent_model(self.model), rules=self.rules)[0]
 
     def reveal(self, memory: Memory, state: State, player: Array) -> Memory:
         """Shows the opponent's hand to an agent with belief "truth", and nothing to any other."""
@@ -258,7 +258,7 @@ class TreeAgent(SearchAgent):
         )
 
 
-def _opponent_model(name: str) -> OpponentModel:
+def opponent_model(name: str) -> OpponentModel:
     """The opponent model of a name.
 
     Raises:
