@@ -47,7 +47,7 @@ def type_of(label: int) -> int:
     return int(cards.TYPE_OF_SLOT[label // 32 * 27 + label % 32])
 
 
-RED_1, YELLOW_1, YELLOW_2, BLUE_2, WILD = (cards.TYPE_NAMES.index(name) for name in ("R1", "Y1", "Y2", "B2", "W"))
+YELLOW_1, YELLOW_2, BLUE_2, GREEN_1, WILD = (cards.TYPE_NAMES.index(name) for name in ("Y1", "Y2", "B2", "G1", "W"))
 
 
 def is_playable(card_type: int, color: int, rank: int) -> bool:
@@ -201,9 +201,9 @@ def assert_repairs(log_weights: jax.Array, cloud: Cloud, outcomes: list[tuple[fl
     assert (held[alive].sum(-1) == len(outcomes[0][1])).all()
 
 
-@pytest.mark.parametrize("card_type", [BLUE_2, YELLOW_1, YELLOW_2])
+@pytest.mark.parametrize("card_type", [BLUE_2, YELLOW_1, YELLOW_2, GREEN_1])
 def test_repair_after_a_play(card_type: int) -> None:
-    """The opponent plays one more card, on a top card of the same type."""
+    """The opponent plays one more card, on a top card of the same type; the green 1 only the reshuffle brought into the deck."""
     color, rank = card_type // 13, card_type % 13
     before = dataclasses.replace(seen(), color=jnp.int8(color), top_rank=jnp.int8(rank))
 
@@ -244,7 +244,7 @@ def test_repair_when_the_opponent_cannot_play(color: int, rank: int) -> None:
     assert_repairs(log_weights, cloud, outcomes)
 
 
-@pytest.mark.parametrize("card_type", [BLUE_2, YELLOW_1, WILD, cards.TYPE_NAMES.index("G1")])
+@pytest.mark.parametrize("card_type", [BLUE_2, YELLOW_1, WILD, GREEN_1])
 def test_repair_when_the_observer_draws(card_type: int) -> None:
     color, rank = (card_type // 13, card_type % 13) if card_type < 52 else (0, card_type - 39)
 
