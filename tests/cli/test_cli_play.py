@@ -32,8 +32,8 @@ RULES = Rules(deck=parse_deck(DECK), hand_size=3)
 RULE_ARGS = ["--deck", DECK, "--hand-size", "3"]
 AGENT = parse_agent("uniform", rules=RULES)
 SEEDS = range(8)
-# Without a particle filter, which takes long to compile; `test_advice_of_a_particle_filter` has it.
-SEARCH = MonteCarloAgent(rollouts=32, particles=64, belief="unseen", rules=RULES)
+# Without the particle filter and the linear policy, which take long to compile; `test_advice_of_a_particle_filter` has them.
+SEARCH = MonteCarloAgent(rollouts=32, particles=64, belief="unseen", policy="uniform", rules=RULES)
 
 # Player 0 to move can play R0, R2, W and W+4 on R3.
 MY_TURN = "R0,R2,Y1,W,W+4/Y0,Y2/-/* R3 0 0 0 - *"

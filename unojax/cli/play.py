@@ -158,8 +158,10 @@ class Plan:
         match.warm()
         if self.past is not None:
             # With the same seed and the same actions the same cards are drawn, and the agent remembers the same.
-            for step in self.past.replay().steps:
-                match.play(step.action)
+            past = self.past.replay()
+            if format_position(match.start, rules=self.rules) == self.past.start:
+                for step in past.steps:
+                    match.play(step.action)
             if format_position(match.replay().end, rules=self.rules) != self.past.end:
                 raise ValueError(
                     "--resume: the deal and the draws of the saved game are not those of its seed, so it can't go on"

@@ -17,7 +17,7 @@ from jax import Array
 from unojax import cards, game, static, text
 from unojax.agents import Agent, Memory
 from unojax.belief import summary
-from unojax.cli.replay import Replay, Step
+from unojax.cli.replay import Replay, Step, replay
 from unojax.game import State
 from unojax.observation import Observation, observe
 from unojax.rules import Rules
@@ -104,11 +104,12 @@ class Match:
 
     def warm(self) -> None:
         """Compile what the game needs, so that no move waits for it. Changes nothing."""
-        after, _ = _advance(self.start, np.int32(cards.DRAW), self._key_draw, rules=self.rules)
         view = self._views[1 - self.seat]
+        some_action = text.format_action(int(np.argmax(_legal(self._views[int(self.start.current_player)]))))
+        replay(self.start, some_action, self._key_draw, rules=self.rules)
         memory = _remember(*self._agent, self._key(_UPDATE), self._memory, view, np.int32(cards.DRAW), view)
         action = _choose(*self._agent, self._key(_ACT), self._memory, self.start, view)
-        jax.block_until_ready((after, memory, action, _legal(view)))
+        jax.block_until_ready((memory, action))
 
     @property
     def view(self) -> Observation:
@@ -163,16 +164,17 @@ class Match:
     def play(self, action: int) -> Seen:
         """Whoever's turn it is does this.
 
-        Args:
-            action: legal.
+        Raises:
+            ValueError: the action is not legal.
         """
-        before = self._views
-        after, self._views = jax.device_get(_advance(self._state, np.int32(action), self._key_draw, rules=self.rules))
-        agent = 1 - self.seat
+        before, agent = self._views, 1 - self.seat
+        key = jax.random.fold_in(self._key_draw, len(self.steps))
+        (step,) = replay(self._state, text.format_action(action), key, rules=self.rules).steps
+        self._views = jax.device_get(_look(step.after, rules=self.rules))
         around = (before[agent], np.int32(action), self._views[agent])
         # The number of steps so far is the number of the key, so the update's is taken before the step is counted.
         self._memory = _remember(*self._agent, self._key(_UPDATE), self._memory, *around)
-        self.steps.append(Step(action, self._state, after))
+        self.steps.append(step)
         self.seen.append(Seen(before[self.seat], action, self.view))
         return self.seen[-1]
 
@@ -277,12 +279,6 @@ def _deal(key: Array, *, rules: Rules) -> State:
 @partial(jax.jit, static_argnames="rules")
 def _look(state: State, *, rules: Rules) -> _Views:
     return observe(state, 0, rules=rules), observe(state, 1, rules=rules)
-
-
-@partial(jax.jit, static_argnames="rules")
-def _advance(state: State, action: Array, key: Array, *, rules: Rules) -> tuple[State, _Views]:
-    after = game.step(state, action, jax.random.fold_in(key, state.step_count), rules=rules)
-    return after, (observe(after, 0, rules=rules), observe(after, 1, rules=rules))
 
 
 @jax.jit
