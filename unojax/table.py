@@ -342,8 +342,8 @@ def visible_part(move: Array, table: Table, player: Array) -> Array:
     position, word = _POSITION.get(move), _WORD.get(move)
     first = jnp.where((position >= cards.WILD) & (position < _WILD_POSITION), position - np.uint32(12), position)
     card = _POSITION.put(first) | _WORD.put(jnp.where(position >= _WILD_POSITION, np.uint32(0), word))
-    # A card played shows in the bookkeeping after it.
-    return (move & ~(_POSITION.mask | _WORD.mask)) | jnp.where(is_own_draw, card, np.uint32(0))
+    # A card played shows in the bookkeeping after it. Whether there was a choice does not show.
+    return (move & ~(_POSITION.mask | _WORD.mask | _CHOICE.mask)) | jnp.where(is_own_draw, card, np.uint32(0))
 
 
 def stay(table: Table) -> Array:

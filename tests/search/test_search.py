@@ -125,6 +125,7 @@ def test_tree_search_finds_the_best_reply_by_brute_force(endgames):
         policy="uniform",
         simulations=2000,
         stop=0.0,
+        exploration=1.0,
         keep=0.0,
         discount=DISCOUNT,
         rules=ENDGAME_RULES,

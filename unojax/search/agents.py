@@ -36,8 +36,12 @@ from unojax.specs import format_spec
 BeliefKind = Literal["particles", "unseen", "truth"]
 _TREMBLE = 0.1
 """Of a policy as opponent model: no policy is followed so strictly that a surprise should rule a hand out."""
-_LANES = 2048
-"""Rollouts in progress at a time: their tables stay in a core's second-level cache."""
+_MOST_LANES = {"cpu": 2048, "gpu": 2**16}
+_LANES_PER_DECISION = 256
+"""Rollouts in progress at a time: on CPU their tables stay in a core's second-level cache; few for few decisions, since the last
+rollouts leave most lanes idle."""
+_LEAST_PER_ROUND = 8
+"""Samples of a round, from which an error is estimated, if plays may be given up."""
 
 
 class Hands(NamedTuple):
@@ -84,7 +88,7 @@ class SearchAgent(ABC):
 
     @abstractmethod
     def estimate(
-        self, keys: Array, observations: Observation, hands: Hands, legal: Array, *, num_lanes: int = _LANES
+        self, keys: Array, observations: Observation, hands: Hands, legal: Array, *, num_lanes: int | None = None
     ) -> Estimate:
         """Search D decisions.
 
@@ -93,7 +97,7 @@ class SearchAgent(ABC):
             observations: [D] of the players to move.
             hands: [D, N] what the opponents may hold.
             legal: bool[D, 60]; a row without True is no decision and costs nothing.
-            num_lanes: games in progress at a time, static; changes no result.
+            num_lanes: games in progress at a time, static; None: what suits the device.
         """
 
     def init(self, key: Array, observation: Observation) -> Memory:
@@ -139,6 +143,12 @@ class SearchAgent(ABC):
         return _together(self.estimate)(key_search, observation, hands, legal), legal
 
 
+def default_num_lanes(num_decisions: int) -> int:
+    """Rollouts in progress at a time for so many decisions."""
+    most = _MOST_LANES["cpu" if jax.default_backend() == "cpu" else "gpu"]
+    return min(most, _LANES_PER_DECISION * num_decisions)
+
+
 def _together(search: Callable[..., Estimate]) -> Callable[..., Estimate]:
     """A search of many decisions as a function of one, which `vmap` turns into the search of many again."""
 
@@ -175,8 +185,8 @@ class MonteCarloAgent(SearchAgent):
             raise ValueError(f"rollouts must be at least 2, got {self.rollouts!r}")
         if not self.stop >= 0:
             raise ValueError(f"stop must be a number of standard errors, or 0 for never, got {self.stop!r}")
-        if self.stop > 0 and self.rollouts % ROUNDS:
-            raise ValueError(f"rollouts must be a multiple of {ROUNDS} with stop, got {self.rollouts}")
+        if self.stop > 0:
+            _check_rounds("rollouts", self.rollouts)
 
     @property
     def name(self) -> str:
@@ -184,7 +194,7 @@ class MonteCarloAgent(SearchAgent):
         return format_spec("mc", self)
 
     def estimate(
-        self, keys: Array, observations: Observation, hands: Hands, legal: Array, *, num_lanes: int = _LANES
+        self, keys: Array, observations: Observation, hands: Hands, legal: Array, *, num_lanes: int | None = None
     ) -> Estimate:
         """See `SearchAgent`."""
         pairs = jax.vmap(jax.random.split)(keys)
@@ -199,7 +209,7 @@ class MonteCarloAgent(SearchAgent):
             num_samples=self.rollouts,
             discount=self.discount,
             stop=self.stop,
-            num_lanes=num_lanes,
+            num_lanes=num_lanes or default_num_lanes(len(legal)),
         )
 
 
@@ -216,13 +226,12 @@ class TreeAgent(SearchAgent):
 
     simulations: int = 1000
     stop: float = 2.0
-    exploration: float = 1.0
+    exploration: float = 0.25
     nodes: int = 2048
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (is_int(self.simulations) and self.simulations >= ROUNDS and self.simulations % ROUNDS == 0):
-            raise ValueError(f"simulations must be a positive multiple of {ROUNDS}, got {self.simulations!r}")
+        _check_rounds("simulations", self.simulations)
         if not self.stop >= 0:
             raise ValueError(f"stop must be a number of standard errors, or 0 for never, got {self.stop!r}")
         if not self.exploration >= 0:
@@ -236,7 +245,7 @@ class TreeAgent(SearchAgent):
         return format_spec("tree", self)
 
     def estimate(
-        self, keys: Array, observations: Observation, hands: Hands, legal: Array, *, num_lanes: int = _LANES
+        self, keys: Array, observations: Observation, hands: Hands, legal: Array, *, num_lanes: int | None = None
     ) -> Estimate:
         """See `SearchAgent`."""
         pairs = jax.vmap(jax.random.split)(keys)
@@ -252,10 +261,16 @@ class TreeAgent(SearchAgent):
             num_samples=self.simulations,
             discount=self.discount,
             stop=self.stop,
-            num_lanes=num_lanes,
+            num_lanes=num_lanes or default_num_lanes(len(legal)),
             guide=TreeGuide(policy, self.rules, self.nodes, self.exploration),
             store=new_store(len(legal), self.nodes),
         )
+
+
+def _check_rounds(what: str, number: int) -> None:
+    least = ROUNDS * _LEAST_PER_ROUND
+    if not (is_int(number) and number >= least and number % ROUNDS == 0):
+        raise ValueError(f"{what} must be a multiple of {ROUNDS}, at least {least}, if plays may be given up, got {number!r}")
 
 
 def opponent_model(name: str) -> OpponentModel:

@@ -55,7 +55,9 @@ def choose(estimate: Estimate, legal: Array, keep: float) -> Array:
         legal: bool[60].
         keep: standard errors; 0 always takes the highest value.
     """
-    best = jnp.argmax(jnp.where(legal & (estimate.num_samples > 0), estimate.gain, -jnp.inf)).astype(jnp.int32)
+    # A play that was given up has lost, whatever its few samples say.
+    ran_to_the_end = legal & (estimate.num_samples == estimate.num_samples.max())
+    best = jnp.argmax(jnp.where(ran_to_the_end, estimate.gain, -jnp.inf)).astype(jnp.int32)
     is_better = estimate.gain[best] > keep * estimate.gain_error[best]
     return jnp.where(is_better, best, estimate.base)
 
@@ -114,7 +116,9 @@ def flat_monte_carlo(
     base = jax.vmap(policy)(key_pairs[:, 0], observations, jnp.pad(legal, ((0, 0), (0, 1))))
     seeds = jax.vmap(key_words)(key_pairs[:, 1])
     arms = list_arms(legal)
-    row_of = jnp.zeros(legal.shape, jnp.int32).at[arms.position, arms.action].max(jnp.arange(legal.size, dtype=jnp.int32))
+    row = jnp.arange(legal.size, dtype=jnp.int32)
+    # Rows that do not count name position 0 and action 0 too.
+    row_of = jnp.zeros(legal.shape, jnp.int32).at[arms.position, arms.action].max(jnp.where(row < arms.number, row, 0))
     base_row = row_of[jnp.arange(num_decisions), jnp.minimum(base, cards.DRAW - 1)]
 
     num_rounds = ROUNDS if stop > 0 or guide is not None else 1
@@ -122,7 +126,7 @@ def flat_monte_carlo(
 
     def one_round(index: Array, carry: tuple[Array, Array, Any]) -> tuple[Array, Array, Any]:
         returns, num_played, store = carry
-        alive = _alive(arms, returns, num_played, num_decisions, stop) if stop > 0 else jnp.arange(legal.size) < arms.number
+        alive = _alive(arms, returns, num_played, base_row, stop) if stop > 0 else row < arms.number
         order = jnp.argsort(~alive, stable=True)
         playing = Arms(arms.position[order], arms.action[order], alive.sum(dtype=jnp.int32))
         first = index * per_round
@@ -151,8 +155,7 @@ def flat_monte_carlo(
     returns, num_played, _ = lax.fori_loop(0, num_rounds, one_round, first)
 
     def spread(per_arm: Array) -> Array:
-        counts = jnp.arange(legal.size) < arms.number
-        return jnp.zeros(legal.shape, per_arm.dtype).at[arms.position, arms.action].add(jnp.where(counts, per_arm, 0))
+        return jnp.zeros(legal.shape, per_arm.dtype).at[arms.position, arms.action].add(jnp.where(row < arms.number, per_arm, 0))
 
     value, value_error = _mean_and_error(returns, num_played)
     gain, gain_error = _gain(returns, num_played, base_row[arms.position])
@@ -175,8 +178,10 @@ def _gain(returns: Array, num_played: Array, reference: Array) -> tuple[Array, A
     return _mean_and_error(jnp.where(is_in, returns - returns[reference], 0.0), num)
 
 
-def _alive(arms: Arms, returns: Array, num_played: Array, num_decisions: int, stop: float) -> Array:
-    """bool[A]: arms that may still be the best of their decision. A decision with one such arm has none: it is made."""
+def _alive(arms: Arms, returns: Array, num_played: Array, base_row: Array, stop: float) -> Array:
+    """bool[A]: arms to go on with: those that may still be the best of their decision, and its base arm (`base_row`, int32[D]),
+    which gains are measured against. None of a decision that only one arm can win: it is made."""
+    num_decisions = len(base_row)
     row = jnp.arange(num_played.shape[0])
     counts = row < arms.number
     never_played = num_played.max() == 0
@@ -189,4 +194,5 @@ def _alive(arms: Arms, returns: Array, num_played: Array, num_decisions: int, st
     gain, error = _gain(returns, num_played, best_row[arms.position])
     close = running & (gain + stop * error >= 0)
     num_close = jnp.zeros(num_decisions, jnp.int32).at[arms.position].add(close.astype(jnp.int32))
-    return jnp.where(never_played, counts, close & (num_close[arms.position] > 1))
+    is_base = running & (row == base_row[arms.position])
+    return jnp.where(never_played, counts, (close | is_base) & (num_close[arms.position] > 1))

@@ -124,8 +124,10 @@ class TreeGuide:
         tables = _take(lanes.table, one)
         node = table.find_node(tables, self.rules)
 
-        history = walks.history[one] | np.uint32(1)
+        history = walks.history[one]
         slot = position[one] * self.num_nodes + (history % np.uint32(self.num_nodes)).astype(jnp.int32)
+        # 0 stands for no node.
+        history = jnp.maximum(history, np.uint32(1))
         is_free = store.histories[slot] == 0
         # Of several lanes that claim a place one gets it; the others see that when they look again.
         claimed = jnp.where(is_real & is_free, slot, len(store.histories))
