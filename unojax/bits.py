@@ -27,6 +27,8 @@ from unojax import cards
 
 Words = tuple[Array, Array, Array, Array]
 """uint32[...] each: a set of cards, one word per colour."""
+StaticWords = tuple[np.uint32, np.uint32, np.uint32, np.uint32]
+"""A set of cards as constants."""
 
 FIRST_COPIES: Final = np.uint32(0x0000_1FFF)
 SECOND_COPIES: Final = np.uint32(0x01FF_E000)
@@ -73,13 +75,13 @@ def unpack(words: Words) -> Array:
     return ((w0 | w1) | (w2 | w3)) != 0
 
 
-def static_words(onehot: np.ndarray) -> tuple[np.uint32, np.uint32, np.uint32, np.uint32]:
+def static_words(onehot: np.ndarray) -> StaticWords:
     """`pack` on the host, for constants: `bool[108]` to four NumPy scalars."""
     words = np.where(onehot.reshape(cards.NUM_COLORS, -1), _SLOT_BITS, np.uint32(0)).sum(-1, dtype=np.uint32)
     return words[0], words[1], words[2], words[3]
 
 
-def all_cards(composition: Sequence[int]) -> tuple[np.uint32, np.uint32, np.uint32, np.uint32]:
+def all_cards(composition: Sequence[int]) -> StaticWords:
     """The packed set of all cards of a game with so many copies of the 54 types, constants."""
     return static_words(np.asarray(composition)[cards.TYPE_OF_SLOT] > cards.COPY_OF_SLOT)
 
@@ -106,7 +108,7 @@ def where(condition: Array, if_true: Words, if_false: Words) -> Words:
     return map_words(lambda x, y: jnp.where(condition, x, y), if_true, if_false)
 
 
-def map_words(fn, *sets: Words) -> Words:
+def map_words(fn, *sets: Words | StaticWords) -> Words:
     """Apply a function of words to each of the four in turn."""
     w0, w1, w2, w3 = (fn(*words) for words in zip(*sets, strict=True))
     return w0, w1, w2, w3

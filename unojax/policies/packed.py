@@ -18,7 +18,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from unojax import bits, cards, game, table
-from unojax.bits import Words
+from unojax.bits import StaticWords, Words
 from unojax.observation import Observation
 from unojax.rules import Rules
 from unojax.table import Node, Table
@@ -52,7 +52,7 @@ class View(NamedTuple):
     opponent_count: Array
     pile: Words
     color: Array
-    everything: tuple[np.uint32, np.uint32, np.uint32, np.uint32]
+    everything: StaticWords
 
     def count_unseen(self, word: int, mask: ArrayLike) -> Array:
         """int32[...]: cards of one word that the player has not seen, opponent's hand and deck together.
@@ -62,7 +62,7 @@ class View(NamedTuple):
             mask: uint32[...] bits of the word that count; with any copy of a type all copies in that word.
         """
         everything, hand, pile = (
-            lax.population_count(jnp.asarray(words[word] & mask)).astype(jnp.int32)
+            lax.population_count(jnp.asarray(words[word]) & jnp.asarray(mask)).astype(jnp.int32)
             for words in (self.everything, self.hand, self.pile)
         )
         return everything - hand - pile

@@ -19,6 +19,7 @@ from unojax.bits import Words
 from unojax.policies.packed import PackedPolicy, View
 
 _NUMBERS: Final = np.uint32((1 << cards.SKIP) - 1)
+_ACTION_CARDS: Final = bits.ACTION_RANKS | bits.ACTION_RANKS << np.uint32(12)
 
 
 class _Kind(NamedTuple):
@@ -137,7 +138,7 @@ class LinearPolicy(PackedPolicy):
         for color in range(cards.NUM_COLORS):
             num_held = lax.population_count(view.hand[color] & bits.COLORED)
             held = num_held.astype(jnp.float32)
-            action_cards = lax.population_count(view.hand[color] & bits.both_copies(bits.ACTION_RANKS)).astype(jnp.float32)
+            action_cards = lax.population_count(view.hand[color] & _ACTION_CARDS).astype(jnp.float32)
             expected = view.count_unseen(color, bits.COLORED).astype(jnp.float32) * share
             points = (
                 held_w * held

@@ -94,7 +94,7 @@ class Lanes(NamedTuple):
 
     Attributes:
         table: the games.
-        index: number of the rollout, arm * R + sample; `NO_ROLLOUT` in an idle lane.
+        rollout: its number, arm * R + sample; `NO_ROLLOUT` in an idle lane.
         sample: number of the random stream.
         plays, draws: plays made and cards drawn so far, by who took the first action in the lower 16 bits, by the other above.
         num_steps: steps passed.
@@ -104,7 +104,7 @@ class Lanes(NamedTuple):
     """
 
     table: Table
-    index: Array
+    rollout: Array
     sample: Array
     plays: Array
     draws: Array
@@ -230,7 +230,7 @@ def play_out(
         fresh = Lanes(
             # An idle lane stands still, like a game that is over.
             table=start._replace(meta=jnp.where(has_next, start.meta, table.IDLE)),
-            index=jnp.where(has_next, index, NO_ROLLOUT),
+            rollout=jnp.where(has_next, index, NO_ROLLOUT),
             sample=sample + first_sample,
             plays=zero,
             draws=zero,
@@ -243,12 +243,12 @@ def play_out(
         return lanes, next_index + jnp.minimum(rank[-1], left)
 
     def goes_on(carry: tuple[Lanes, Any, Array, Array, Any]) -> Array:
-        return (carry[0].index != NO_ROLLOUT).any()
+        return (carry[0].rollout != NO_ROLLOUT).any()
 
     def block(carry: tuple[Lanes, Any, Array, Array, Any]) -> tuple[Lanes, Any, Array, Array, Any]:
         lanes, walks, next_index, returns, store = carry
         if guide is not None:
-            position = arms.position[jnp.where(lanes.index == NO_ROLLOUT, 0, lanes.index // np.uint32(num_samples))]
+            position = arms.position[jnp.where(lanes.rollout == NO_ROLLOUT, 0, lanes.rollout // np.uint32(num_samples))]
             store, walks, first = guide.advise(store, walks, lanes, position)
             lanes = lanes._replace(first=first)
         first = (lanes, walks, decide(lanes, walks))
@@ -256,16 +256,16 @@ def play_out(
         walks = None if guide is None else guide.follow(walks, lanes, move)
         lanes = carry_out(lanes, move)
         phase = lanes.table.unpack_meta().phase
-        ended = (phase > table.PLAY) & (lanes.index != NO_ROLLOUT)
+        ended = (phase > table.PLAY) & (lanes.rollout != NO_ROLLOUT)
         won = (phase - np.uint32(table.OVER_WON_BY_0)) == lanes.player
         outcome = jnp.where(phase == table.OVER_DRAWN, 0.0, jnp.where(won, 1.0, -1.0))
         if discount != 1.0:
             outcome *= jnp.float32(discount) ** (lanes.num_steps.astype(jnp.float32) - 1.0)
-        returns = returns.at[jnp.where(ended, lanes.index, returns.size)].set(outcome, mode="drop")
+        returns = returns.at[jnp.where(ended, lanes.rollout, returns.size)].set(outcome, mode="drop")
         if guide is not None:
             store = guide.learn(store, walks, ended, outcome)
             walks = jax.tree.map(partial(jnp.where, ended), guide.start(num_lanes), walks)
-        lanes, next_index = refill(lanes, next_index, ended | (lanes.index == NO_ROLLOUT))
+        lanes, next_index = refill(lanes, next_index, ended | (lanes.rollout == NO_ROLLOUT))
         return lanes, walks, next_index, returns, store
 
     zero = jnp.zeros(num_lanes, jnp.uint32)

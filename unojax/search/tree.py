@@ -117,7 +117,7 @@ class TreeGuide:
     def advise(self, store: Store, walks: Walks, lanes: Lanes, position: Array) -> tuple[Store, Walks, Array]:
         """Look up or add the nodes of waiting lanes, and choose."""
         num_lanes = len(position)
-        waiting = self.waits(walks, lanes, table.find_node(lanes.table, self.rules)) & (lanes.index != NO_ROLLOUT)
+        waiting = self.waits(walks, lanes, table.find_node(lanes.table, self.rules)) & (lanes.rollout != NO_ROLLOUT)
         (at,) = jnp.nonzero(waiting, size=min(num_lanes, _ADVISED_AT_A_TIME), fill_value=num_lanes)
         is_real = at < num_lanes
         one = jnp.where(is_real, at, 0)
