@@ -191,13 +191,11 @@ def test_json_file(capsys, tmp_path):
 def test_json_file_is_whole_or_untouched(tmp_path, monkeypatch):
     target = tmp_path / "results.json"
     target.write_text("old")
-    write_text = Path.write_text
 
-    def full_disk(path: Path, text: str) -> int:
-        write_text(path, text[:3])
+    def full_disk(source: str, target: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full_disk)
+    monkeypatch.setattr(os, "replace", full_disk)
     with pytest.raises(ValueError, match="No space left on device"):
         output.write_json(str(target), {"games": 1})
     assert target.read_text() == "old"

@@ -27,7 +27,7 @@ from unojax.belief.opponents import OpponentModel, PolicyOpponent, consistent_op
 from unojax.bits import Words
 from unojax.game import State
 from unojax.observation import Observation
-from unojax.policies import get_policy
+from unojax.policies import PackedPolicy, get_policy
 from unojax.rules import Rules, is_int
 from unojax.search.monte_carlo import ROUNDS, Estimate, choose, flat_monte_carlo, sample_hands
 from unojax.search.tree import TreeGuide, new_store
@@ -60,8 +60,10 @@ class SearchAgent(ABC):
         model: how the opponent is taken to choose, for the particle filter: "uniform", "consistent" (anything legal, which tells
             nothing), or the name of a policy.
         particles: of the filter.
-        policy: followed by both players in the rollouts, the name of a packed policy.
-        keep: another play must be better than the policy's own by so many standard errors.
+        policy: followed by the searching player in the rollouts, the name of a packed policy.
+        opponent: followed by the other player in the rollouts, or none for the same policy.
+        keep: another play must be better than the policy's own by so many standard errors. (At 1000 rollouts, over 320 decisions,
+            0.25 gained as much over the policy as 0 and changed fewer plays; 1 gained 8 % less.)
         discount: of returns, per step.
         rules: of the game.
     """
@@ -70,7 +72,8 @@ class SearchAgent(ABC):
     model: str = "uniform"
     particles: int = 1024
     policy: str = "linear"
-    keep: float = 1.0
+    opponent: str | None = None
+    keep: float = 0.25
     discount: float = 1.0
     rules: Rules = Rules()
 
@@ -84,7 +87,20 @@ class SearchAgent(ABC):
         if not 0 < self.discount <= 1:
             raise ValueError(f"discount must be in (0, 1], got {self.discount!r}")
         get_policy(self.policy)
+        if self.opponent is not None:
+            get_policy(self.opponent)
         opponent_model(self.model)
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The shortest spec of this agent."""
+
+    @property
+    def policies(self) -> tuple[PackedPolicy, ...]:
+        """Of the searching player and of the other one, as one if they are the same."""
+        policy = get_policy(self.policy)
+        return (policy,) if self.opponent is None else (policy, get_policy(self.opponent))
 
     @abstractmethod
     def estimate(
@@ -204,7 +220,7 @@ class MonteCarloAgent(SearchAgent):
             observations,
             samples,
             legal,
-            policy=get_policy(self.policy),
+            policies=self.policies,
             rules=self.rules,
             num_samples=self.rollouts,
             discount=self.discount,
@@ -250,19 +266,18 @@ class TreeAgent(SearchAgent):
         """See `SearchAgent`."""
         pairs = jax.vmap(jax.random.split)(keys)
         samples = jax.vmap(partial(sample_hands, num=self.simulations))(pairs[:, 0], hands.packed, hands.log_weights)
-        policy = get_policy(self.policy)
         return flat_monte_carlo(
             pairs[:, 1],
             observations,
             samples,
             legal,
-            policy=policy,
+            policies=self.policies,
             rules=self.rules,
             num_samples=self.simulations,
             discount=self.discount,
             stop=self.stop,
             num_lanes=num_lanes or default_num_lanes(len(legal)),
-            guide=TreeGuide(policy, self.rules, self.nodes, self.exploration),
+            guide=TreeGuide(self.policies[0], self.rules, self.nodes, self.exploration),
             store=new_store(len(legal), self.nodes),
         )
 

@@ -83,7 +83,7 @@ def flat_monte_carlo(
     hands: Words,
     legal: Array,
     *,
-    policy: PackedPolicy,
+    policies: tuple[PackedPolicy, ...],
     rules: Rules,
     num_samples: int,
     discount: float,
@@ -99,7 +99,7 @@ def flat_monte_carlo(
         observations: [D] of the players to move.
         hands: uint32[D, R] each: hands of the opponents, drawn from the beliefs.
         legal: bool[D, 60]; a row without True is left out.
-        policy: followed by both players in the rollouts.
+        policies: one that both players follow in the rollouts, or two: of the player to move, and of the other one.
         rules: static.
         num_samples: R, static. With `stop`, a multiple of `ROUNDS`.
         discount: per step, static.
@@ -111,9 +111,9 @@ def flat_monte_carlo(
         [D] estimates.
     """
     num_decisions = legal.shape[0]
-    numbers, skeleton = static.split((policy,))
+    numbers, skeleton = static.split(policies)
     key_pairs = jax.vmap(jax.random.split)(keys)
-    base = jax.vmap(policy)(key_pairs[:, 0], observations, jnp.pad(legal, ((0, 0), (0, 1))))
+    base = jax.vmap(policies[0])(key_pairs[:, 0], observations, jnp.pad(legal, ((0, 0), (0, 1))))
     seeds = jax.vmap(key_words)(key_pairs[:, 1])
     arms = list_arms(legal)
     row = jnp.arange(legal.size, dtype=jnp.int32)
