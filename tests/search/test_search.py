@@ -254,6 +254,27 @@ def test_early_stop_saves_rollouts_and_keeps_the_contenders(endgames):
     assert first.any()
 
 
+def test_gains_are_measured_against_a_base_play_of_any_number():
+    # The base play of the first decision is action 0, the red 0.
+    state = make_state("R0 W", "B1 B2", "R7")
+    estimate, legal = think(MonteCarloAgent(belief="unseen", rollouts=100), stacked([state]))
+    assert estimate.base[0] == parse_action("R0") == 0
+    np.testing.assert_allclose(estimate.gain[0][legal[0]], (estimate.value[0] - estimate.value[0, 0])[legal[0]], atol=1e-6)
+    assert np.abs(estimate.gain[0]).max() > 0
+
+
+def test_plays_given_up_are_not_chosen():
+    estimate = Estimate(
+        value=jnp.zeros(60),
+        gain=jnp.zeros(60).at[7].set(0.3).at[9].set(0.2),
+        value_error=jnp.zeros(60),
+        gain_error=jnp.full(60, 0.01),
+        num_samples=jnp.zeros(60, jnp.int32).at[jnp.array([3, 9])].set(1000).at[7].set(250),
+        base=jnp.int32(3),
+    )
+    assert int(choose(estimate, jnp.zeros(60, bool).at[jnp.array([3, 7, 9])].set(True), 1.0)) == 9
+
+
 def test_the_base_play_is_kept_unless_another_is_clearly_better():
     def choice(gain: float, error: float, keep: float) -> int:
         zeros = jnp.zeros(60)

@@ -1,0 +1,95 @@
+"""What the tree tells apart and what it must not."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from unojax import Rules, bits, cards, game, make_state, parse_action, parse_cards, static, table
+from unojax.game import State
+from unojax.policies import uniform
+from unojax.search.rollouts import list_arms, play_out
+from unojax.search.tree import MAX_OPTIONS, TreeGuide, _rank_of_first, new_store
+from unojax.table import Picked
+
+RULES = Rules()
+
+
+@partial(jax.jit, static_argnames="player")
+def seen(state: State, word: int, position: int, player: int) -> jax.Array:
+    """What a player sees of the next move, with this card or option picked."""
+    tables = game.to_table(state)
+    node = table.find_node(tables, RULES)
+    move = table.resolve(tables, node, Picked(jnp.uint32(word), jnp.uint32(position)), jnp.uint32(0), RULES)
+    return table.visible_part(move, tables, jnp.uint32(player))
+
+
+def drawn(state: State, card: str, player: int, copy: int = 0) -> int:
+    """What a player sees of a card that the player to move draws."""
+    kind = int(cards.TYPE_OF_SLOT[np.flatnonzero(parse_cards(card))[0]])
+    slot = int(np.flatnonzero((cards.TYPE_OF_SLOT == kind) & (cards.COPY_OF_SLOT == copy))[0])
+    return int(seen(state, slot // 27, slot % 27, player))
+
+
+def played(state: State, action: str, player: int) -> int:
+    """What a player sees of a play."""
+    color, rank = divmod(parse_action(action), cards.NUM_RANKS)
+    return int(seen(state, color, int(np.log2(int(bits.rank_bit(np.uint32(rank))))), player))
+
+
+def test_own_draws_show_by_type_and_the_opponents_do_not():
+    state = make_state("B1 B2", "G1", "R7")
+    assert drawn(state, "Y5", 0) == drawn(state, "Y5", 0, copy=1) != drawn(state, "Y6", 0)
+    assert drawn(state, "W", 0) == drawn(state, "W", 0, copy=3) != drawn(state, "W+4", 0)
+    assert len({drawn(state, card, 1) for card in ("Y5", "Y6", "W", "W+4")}) == 1
+    assert drawn(state, "Y5", 1) != drawn(state, "Y5", 0)
+
+
+def test_a_play_shows_and_whether_there_was_a_choice_does_not():
+    alone, other = make_state("R5 B3", "G1", "R7"), make_state("R5 R8", "G1", "R7")
+    for player in (0, 1):
+        assert played(alone, "R5", player) == played(other, "R5", player)
+        assert played(other, "R5", player) != played(other, "R8", player)
+
+
+def test_rank_of_the_first_favourite():
+    options = tuple(jnp.uint32(w) for w in (0b1011, 0b100, 0, 0b11))
+    for chosen, expected in [((0b10, 0, 0, 0), 1), ((0, 0b100, 0, 0b1), 3), ((0, 0, 0, 0b10), 5)]:
+        favourites = tuple(jnp.uint32(w) for w in chosen)
+        assert int(_rank_of_first(favourites, options)) == expected
+        word, position = bits.nth(options, jnp.uint32(expected))
+        assert (chosen[int(word)] >> int(position)) & 1
+
+
+def test_simulations_meet_in_nodes_and_every_visit_is_backed_up():
+    """Counts and returns of the store add up to those of the simulations that passed."""
+    state = make_state("R1 R2 R3 Y1", "R5 Y5 Y6 B1", "R7")
+    num_samples = 400
+    tables = jax.tree.map(lambda x: jnp.repeat(x[None], num_samples, axis=0), game.to_table(state))
+    arms = list_arms(game.legal_mask(state)[None, : cards.DRAW])
+    numbers, skeleton = static.split((uniform,))
+    guide = TreeGuide(uniform, RULES, num_nodes=4096, exploration=1.0)
+    returns, store = play_out(
+        tables,
+        (jnp.zeros(1, jnp.uint32), jnp.ones(1, jnp.uint32)),
+        arms,
+        numbers,
+        policies=skeleton,
+        rules=RULES,
+        num_samples=num_samples,
+        num_lanes=64,
+        guide=guide,
+        store=new_store(1, 4096),
+    )
+    visits = np.asarray(store.visits).reshape(-1, MAX_OPTIONS)
+    totals = np.asarray(store.returns).reshape(-1, MAX_OPTIONS)
+    histories = np.asarray(store.histories)
+    assert set(np.unique(returns[: int(arms.number)]).tolist()) <= {-1.0, 0.0, 1.0}
+    assert (np.abs(totals) <= visits).all() and (visits[histories == 0] == 0).all()
+    # Every node has been visited, many more than once, and half of the slots are not shut out.
+    assert (visits[histories != 0].sum(1) >= 1).all() and visits.sum(1).max() >= 20
+    assert len(set((np.flatnonzero(histories) % 2).tolist())) == 2
+    # Whoever comes twice to a node with a choice tries more than one play there.
+    busy = visits.sum(1) >= 10
+    assert busy.any() and ((visits[busy] > 0).sum(1) > 1).all()
