@@ -30,7 +30,7 @@ from unojax.observation import Observation
 from unojax.policies import PackedPolicy, get_policy
 from unojax.rules import Rules, is_int
 from unojax.search.monte_carlo import ROUNDS, Estimate, choose, flat_monte_carlo, sample_hands
-from unojax.search.tree import TreeGuide, new_store
+from unojax.search.tree import Store, TreeGuide, new_store
 from unojax.specs import format_spec
 
 BeliefKind = Literal["particles", "unseen", "truth"]
@@ -115,6 +115,37 @@ class SearchAgent(ABC):
             legal: bool[D, 60]; a row without True is no decision and costs nothing.
             num_lanes: games in progress at a time, static; None: what suits the device.
         """
+
+    def _compare(
+        self,
+        keys: Array,
+        observations: Observation,
+        hands: Hands,
+        legal: Array,
+        *,
+        num_samples: int,
+        stop: float,
+        num_lanes: int | None,
+        guide: TreeGuide | None = None,
+        store: Store | None = None,
+    ) -> Estimate:
+        """`flat_monte_carlo` over hands drawn from the beliefs, with what all searches share filled in."""
+        pairs = jax.vmap(jax.random.split)(keys)
+        samples = jax.vmap(partial(sample_hands, num=num_samples))(pairs[:, 0], hands.packed, hands.log_weights)
+        return flat_monte_carlo(
+            pairs[:, 1],
+            observations,
+            samples,
+            legal,
+            policies=self.policies,
+            rules=self.rules,
+            num_samples=num_samples,
+            discount=self.discount,
+            stop=stop,
+            num_lanes=num_lanes or default_num_lanes(len(legal)),
+            guide=guide,
+            store=store,
+        )
 
     def init(self, key: Array, observation: Observation) -> Memory:
         """The belief at the start."""
@@ -213,20 +244,7 @@ class MonteCarloAgent(SearchAgent):
         self, keys: Array, observations: Observation, hands: Hands, legal: Array, *, num_lanes: int | None = None
     ) -> Estimate:
         """See `SearchAgent`."""
-        pairs = jax.vmap(jax.random.split)(keys)
-        samples = jax.vmap(partial(sample_hands, num=self.rollouts))(pairs[:, 0], hands.packed, hands.log_weights)
-        return flat_monte_carlo(
-            pairs[:, 1],
-            observations,
-            samples,
-            legal,
-            policies=self.policies,
-            rules=self.rules,
-            num_samples=self.rollouts,
-            discount=self.discount,
-            stop=self.stop,
-            num_lanes=num_lanes or default_num_lanes(len(legal)),
-        )
+        return self._compare(keys, observations, hands, legal, num_samples=self.rollouts, stop=self.stop, num_lanes=num_lanes)
 
 
 @dataclass(frozen=True)
@@ -264,19 +282,14 @@ class TreeAgent(SearchAgent):
         self, keys: Array, observations: Observation, hands: Hands, legal: Array, *, num_lanes: int | None = None
     ) -> Estimate:
         """See `SearchAgent`."""
-        pairs = jax.vmap(jax.random.split)(keys)
-        samples = jax.vmap(partial(sample_hands, num=self.simulations))(pairs[:, 0], hands.packed, hands.log_weights)
-        return flat_monte_carlo(
-            pairs[:, 1],
+        return self._compare(
+            keys,
             observations,
-            samples,
+            hands,
             legal,
-            policies=self.policies,
-            rules=self.rules,
             num_samples=self.simulations,
-            discount=self.discount,
             stop=self.stop,
-            num_lanes=num_lanes or default_num_lanes(len(legal)),
+            num_lanes=num_lanes,
             guide=TreeGuide(self.policies[0], self.rules, self.nodes, self.exploration),
             store=new_store(len(legal), self.nodes),
         )
