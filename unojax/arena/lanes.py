@@ -9,11 +9,12 @@ from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
 from jax.typing import ArrayLike
 
 from unojax import cards, game, static
 from unojax.agents import Agent, Memory
+from unojax.batching import for_chosen
 from unojax.game import State
 from unojax.observation import observe
 from unojax.rules import Rules
@@ -168,30 +169,13 @@ def remember(
 
 
 def _for_chosen(chosen: Array, chunk: int, one: Callable[..., _Tree], args: tuple[Any, ...], out: _Tree) -> _Tree:
-    """`out` with what `one` makes of each chosen game in its place, computed for the chosen games only, a chunk at a time.
+    """`for_chosen` with a function of one game; what fills up the last chunk are finished games."""
 
-    Args:
-        chosen: bool[G].
-        chunk: games at a time, static. The last chunk is filled up with finished games.
-        one: of one game's `args`.
-        args, out: pytrees with a leading axis G.
-    """
-    num_lanes = len(chosen)
-    order = jnp.argsort(~chosen, stable=True)
-    # A slice that would reach over the end is moved back, so there must be a whole number of chunks.
-    order = jnp.append(order, jnp.zeros(-num_lanes % chunk, order.dtype))
-    number = chosen.sum()
+    def work(is_real: Array, *picked: Any) -> _Tree:
+        finish = partial(_finish, ~is_real)
+        return jax.vmap(one)(*jax.tree.map(finish, picked, is_leaf=lambda a: isinstance(a, State)))
 
-    def one_chunk(i: Array, out: _Tree) -> _Tree:
-        at = lax.dynamic_slice(order, [i * chunk], [chunk])
-        is_real = i * chunk + jnp.arange(chunk) < number
-        picked = jax.tree.map(lambda a: a[at], args)
-        picked = jax.tree.map(partial(_finish, ~is_real), picked, is_leaf=lambda a: isinstance(a, State))
-        made = jax.vmap(one)(*picked)
-        target = jnp.where(is_real, at, num_lanes)
-        return jax.tree.map(lambda old, new: old.at[target].set(new, mode="drop"), out, made)
-
-    return lax.fori_loop(0, (number + chunk - 1) // chunk, one_chunk, out)
+    return for_chosen(chosen, chunk, work, args, out)
 
 
 def _finish(where: Array, leaf: Any) -> Any:
