@@ -10,8 +10,7 @@ import jax
 import pytest
 
 from tests.helpers import assert_trees_equal
-from unojax import Rules, parse_position
-from unojax.cli import replay
+from unojax import Rules, parse_position, replay
 from unojax.cli.options import parse_deck
 from unojax.gamefile import GameFile, parse_game, read_game, write_game
 

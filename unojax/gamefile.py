@@ -25,12 +25,14 @@ from typing import Any, Final
 
 import jax
 
-from unojax.cli.replay import Replay, replay
 from unojax.files import write_whole
+from unojax.replay import Replay, replay
 from unojax.rules import RULES_VERSION, Rules, is_int
 from unojax.text import format_position, parse_position
 
 FORMAT: Final = "unojax game 1"
+PERSON: Final = "person"
+"""A person among the players."""
 _FIELDS: Final = ("format", "rules_version", "rules", "players", "seed", "start", "actions", "end", "result")
 
 

@@ -14,9 +14,9 @@ import jax
 import numpy as np
 import pytest
 
-from unojax import Rules, cards, get_policy
+from unojax import Rules, cards, get_policy, replay
 from unojax.belief.exact import exact_init, exact_update
-from unojax.cli import advise_history, advise_search, main, replay
+from unojax.cli import advise_history, advise_search, main
 from unojax.cli.options import parse_deck
 from unojax.search.monte_carlo import Estimate
 from unojax.text import parse_action, parse_observation

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from unojax import Rules, format_position, get_policy, parse_position, play_game
+from unojax import Rules, format_position, get_policy, parse_position, play_game, replay
 from unojax.belief import PolicyOpponent, consistent_opponent, uniform_opponent
 from unojax.belief.exact import exact_init, exact_update
-from unojax.cli import belief_view, main, replay
+from unojax.cli import belief_view, main
 from unojax.cli.belief import DEFAULT_TREMBLE, read_model
 from unojax.cli.belief_turns import is_deal, parse_model
 from unojax.cli.options import POLICY_NAMES, parse_deck

@@ -21,9 +21,9 @@ from unojax.cli import main, play_loop, play_view
 from unojax.cli.options import parse_deck
 from unojax.cli.play_input import Command, Options, Wild, quote, read_color
 from unojax.cli.play_loop import Conversation, Record
-from unojax.cli.play_match import Adviser, Match, draw_seat
-from unojax.cli.replay import Replay
 from unojax.gamefile import GameFile, read_game, write_game
+from unojax.match import Adviser, Match, draw_seat
+from unojax.replay import Replay
 from unojax.search.agents import MonteCarloAgent
 from unojax.text import format_action, format_cards, parse_action
 
@@ -388,7 +388,7 @@ def test_the_seat_is_drawn_from_the_seed():
 
 def test_an_opponent_with_an_illegal_answer_is_named(monkeypatch):
     match = match_from(MY_TURN.replace(" 0 0 0 ", " 1 0 1 ").replace("Y0,Y2", "R1,RS"))
-    monkeypatch.setattr("unojax.cli.play_match._choose", lambda *args: np.int32(5))
+    monkeypatch.setattr("unojax.match._choose", lambda *args: np.int32(5))
     with pytest.raises(RuntimeError, match="the opponent chose action 5, which is not legal; it may only: R1, RS"):
         match.reply()
 

@@ -14,12 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from unojax import bits, cards, game, text
+from unojax import bits, cards, game, replay, text
 from unojax.belief.history import playable_types
-from unojax.cli import replay
-from unojax.cli.replay import Replay
 from unojax.game import State
 from unojax.observation import Observation
+from unojax.replay import Replay
 from unojax.rules import Rules
 from unojax.search.rollouts import place_cards
 

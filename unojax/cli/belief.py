@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.status import Status
 
     from unojax.cli.belief_turns import Summary, Turn
-    from unojax.cli.replay import Replay
+    from unojax.replay import Replay
     from unojax.rules import Rules
 
 DEFAULT_TREMBLE: Final = 0.05
@@ -153,7 +153,7 @@ class ShowBelief:
     def _game(self, key: Array, rules: Rules) -> Replay:
         import jax
 
-        from unojax.cli import replay
+        from unojax import replay
         from unojax.text import parse_position
 
         if self.start is None or self.actions is None:

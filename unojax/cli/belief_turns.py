@@ -16,10 +16,10 @@ from unojax import cards, game, text
 from unojax.belief import Belief, Info, belief_init, belief_update, closed_form, resample, summary
 from unojax.belief.history import Prior
 from unojax.belief.opponents import OpponentModel, PolicyOpponent, consistent_opponent
-from unojax.cli.replay import Replay, Step
 from unojax.game import State
 from unojax.observation import Observation
 from unojax.policies import get_policy
+from unojax.replay import Replay, Step
 from unojax.rules import Rules
 
 

@@ -15,7 +15,7 @@ from unojax.cli import output
 
 if TYPE_CHECKING:
     from unojax.cli.belief_turns import Turn
-    from unojax.cli.replay import Step
+    from unojax.replay import Step
 
 _WIDTH: Final = 80
 _NUM_BARS: Final = 12

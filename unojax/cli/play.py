@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import tyro
 
 from unojax.cli.options import POLICY_NAMES, CountOrNone, Flag, RuleOptions, Seed
-from unojax.specs import AGENTS
+from unojax.specs import AGENTS, DEFAULT_OPPONENT
 
 if TYPE_CHECKING:
     from unojax.agents import Agent
-    from unojax.cli.play_match import Match
     from unojax.gamefile import GameFile
+    from unojax.match import Match
     from unojax.rules import Rules
 
 _MAX_HINTS: Final = 100_000
@@ -33,7 +33,7 @@ class Play:
             metavar="AGENT",
             help=f"One of: {', '.join((*POLICY_NAMES, *AGENTS))}. Parameters follow a colon: mc:rollouts=1000.",
         ),
-    ] = "linear"
+    ] = DEFAULT_OPPONENT
     seat: Annotated[
         Literal["0", "1", "random"], tyro.conf.arg(help="Where you sit. Player 0 moves first, unless --first-player is random.")
     ] = "0"
@@ -71,7 +71,7 @@ class Play:
 
         from unojax.agents import parse_agent
         from unojax.cli.play_loop import Conversation, Record
-        from unojax.cli.play_match import Adviser
+        from unojax.match import Adviser
         from unojax.search.agents import MonteCarloAgent
 
         agent = parse_agent(plan.opponent, rules=plan.rules)
@@ -99,7 +99,7 @@ class Play:
 
     def _new(self) -> Plan:
         rules = self.rules.build()
-        from unojax.cli.play_match import draw_seat
+        from unojax.match import draw_seat
 
         seed = secrets.randbelow(2**32) if self.seed is None else self.seed
         return Plan(self.opponent, draw_seat(seed) if self.seat == "random" else int(self.seat), seed, rules)
@@ -109,8 +109,7 @@ class Play:
             if getattr(self, name) != getattr(_DEFAULT, name):
                 what = "the options of the rules" if name == "rules" else f"--{name}"
                 raise ValueError(f"--resume goes on with the opponent, seat, seed and rules of the saved game: leave {what} out")
-        from unojax.cli.play_loop import PERSON
-        from unojax.gamefile import read_game
+        from unojax.gamefile import PERSON, read_game
 
         game = read_game(path)
         if game.seed is None or game.players.count(PERSON) != 1:
@@ -141,7 +140,7 @@ class Plan:
 
     def players(self, opponent: str) -> tuple[str, str]:
         """Names for the record, given the opponent's."""
-        from unojax.cli.play_loop import PERSON
+        from unojax.gamefile import PERSON
 
         return (PERSON, opponent) if self.seat == 0 else (opponent, PERSON)
 
@@ -151,7 +150,7 @@ class Plan:
         Raises:
             ValueError: what has been played does not follow from the seed.
         """
-        from unojax.cli.play_match import Match
+        from unojax.match import Match
         from unojax.text import format_position
 
         match = Match(agent, seat=self.seat, seed=self.seed, rules=self.rules)

@@ -15,11 +15,9 @@ from rich.text import Text
 
 from unojax.cli import EXIT_INTERRUPTED, play_view
 from unojax.cli.play_input import Command, Options, Wild, read_color
-from unojax.cli.play_match import Adviser, Match
 from unojax.gamefile import GameFile, write_game
+from unojax.match import Adviser, Match
 
-PERSON = "person"
-"""A person among the players of a record."""
 _THINKING: Final = "thinking"
 _COMPILING: Final = "compiling; faster next time if JAX_COMPILATION_CACHE_DIR names a folder"
 

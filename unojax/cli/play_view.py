@@ -18,7 +18,7 @@ from unojax.cli.play_input import Options, top_type, type_of_action
 from unojax.observation import Observation
 
 if TYPE_CHECKING:
-    from unojax.cli.play_match import Advice, Seen, Thought
+    from unojax.match import Advice, Seen, Thought
 
 WIDTH: Final = 80
 YOU: Final = "you"

@@ -12,9 +12,9 @@ from unojax.cli.options import CountOrNone
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from unojax.cli.play_match import Seen
-    from unojax.cli.replay import Replay
     from unojax.gamefile import GameFile
+    from unojax.match import Seen
+    from unojax.replay import Replay
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class ShowReplay:
 
 def _turns(played: Replay, views: list[Any], player: int | None) -> list[Seen | None]:
     """Each action as `player` saw it, or if that is None, as whoever moved did; None before the first."""
-    from unojax.cli.play_match import Seen
+    from unojax.match import Seen
 
     turns: list[Seen | None] = [None]
     for number, step in enumerate(played.steps):

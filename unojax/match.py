@@ -17,17 +17,18 @@ from jax import Array
 from unojax import cards, game, static, text
 from unojax.agents import Agent, Memory
 from unojax.belief import summary
-from unojax.cli.replay import Replay, Step, replay
 from unojax.game import State
 from unojax.observation import Observation, observe
+from unojax.replay import Replay, Step, replay
 from unojax.rules import Rules
 from unojax.search.agents import MonteCarloAgent
 from unojax.search.monte_carlo import Estimate, choose
+from unojax.search.outlook import win_probability
 from unojax.static import Skeleton
 
 _DEAL, _DRAW, _AGENT, _ADVICE, _SEAT = range(5)
 """What the streams of random numbers are for. The agent's and the advice's don't change the draws."""
-_START, _UPDATE, _ACT, _HANDS = range(4)
+_START, _UPDATE, _ACT, _HANDS, _OUTLOOK = range(5)
 
 
 @dataclass(frozen=True)
@@ -221,6 +222,19 @@ class Advice(NamedTuple):
     thought: Thought | None
 
 
+class Outlook(NamedTuple):
+    """What a position looks like from what the person saw. NumPy.
+
+    Attributes:
+        prob_holds: float32[54], of the opponent, as in `unojax.belief.summary`.
+        win_probability, win_error: float32[], as `unojax.search.outlook` gives them.
+    """
+
+    prob_holds: Array
+    win_probability: Array
+    win_error: Array
+
+
 class Adviser:
     """Advice from what the person saw. It follows the game when it is asked, and costs nothing until then."""
 
@@ -241,6 +255,27 @@ class Adviser:
             start: the person's first view.
             seen: all that has happened since, a longer part of the same game at each call.
         """
+        key, now = self._key, self._follow(start, seen)
+        key_hands, key_act = (jax.random.fold_in(jax.random.fold_in(key, use), len(seen)) for use in (_HANDS, _ACT))
+        told = _summarize(self._search, key_hands, self._memory, now)
+        thought = None
+        if int(now.current_player) == int(now.player) and not now.terminated and np.sum(_legal(now)) > 1:
+            thought = _think(self._search, key_act, self._memory, now)
+        return Advice(*jax.device_get((*told, thought)))
+
+    def outlook(self, start: Observation, seen: list[Seen], *, num_games: int) -> Outlook:
+        """What to expect after all that was seen, in a game that is not over, at any player's turn.
+
+        Args:
+            start, seen: as for `advise`.
+            num_games: played out for the win probability.
+        """
+        now = self._follow(start, seen)
+        key = jax.random.fold_in(jax.random.fold_in(self._key, _OUTLOOK), len(seen))
+        return Outlook(*jax.device_get(_look_ahead(self._search, num_games, key, self._memory, now)))
+
+    def _follow(self, start: Observation, seen: list[Seen]) -> Observation:
+        """Take in what is new; returns the person's view now."""
         agent, key = static.split((self._search,)), self._key
         if self._memory is None:
             self._memory = _begin(*agent, jax.random.fold_in(key, _START), start)
@@ -249,13 +284,7 @@ class Adviser:
             step = seen[number]
             self._memory = _remember(*agent, key_update, self._memory, step.before, np.int32(step.action), step.after)
         self._followed = len(seen)
-        now = seen[-1].after if seen else start
-        key_hands, key_act = (jax.random.fold_in(jax.random.fold_in(key, use), len(seen)) for use in (_HANDS, _ACT))
-        told = _summarize(self._search, key_hands, self._memory, now)
-        thought = None
-        if int(now.current_player) == int(now.player) and not now.terminated and np.sum(_legal(now)) > 1:
-            thought = _think(self._search, key_act, self._memory, now)
-        return Advice(*jax.device_get((*told, thought)))
+        return seen[-1].after if seen else start
 
 
 def counts(onehot: np.ndarray | Array) -> np.ndarray:
@@ -326,3 +355,12 @@ def _summarize(search: MonteCarloAgent, key: Array, memory: Memory, view: Observ
 def _think(search: MonteCarloAgent, key: Array, memory: Memory, view: Observation) -> Thought:
     estimate, tried = search.think(key, memory, view, view.legal_mask)
     return Thought(estimate, tried, choose(estimate, tried, search.keep))
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _look_ahead(
+    search: MonteCarloAgent, num_games: int, key: Array, memory: Memory, view: Observation
+) -> tuple[Array, Array, Array]:
+    key_hands, key_games = jax.random.split(key)
+    holds = summary.prob_holds(search.hands(key_hands, memory, view))
+    return holds, *win_probability(key_games, search, memory, view, num_samples=num_games)

@@ -1,4 +1,4 @@
-"""Games with every position in between, for commands that look back at one: played by policies, or read from a notation.
+"""Games with every position in between, to look back at: played by policies, or read from a notation. Host only.
 
 A list of actions is written as `unojax.text.parse_action` reads them, separated by blanks: `R5 W:B draw`. Cards that were drawn
 can be named, `draw(R5,W)`; `draw` alone leaves them to chance.
