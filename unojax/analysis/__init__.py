@@ -1,0 +1,48 @@
+"""Finding things out about the game and about beliefs, on the host; for notebooks and studies.
+
+* `estimates`: means with their 95 % intervals.
+* `deals`: the hands that `unojax.simulate` dealt. `worth`: what each card in them was worth.
+* `declaring`: policies that differ in the colour they declare.
+* `following`: beliefs along recorded games. `calibration`: whether their probabilities are what happens.
+"""
+
+from unojax.analysis.calibration import Calibration, calibrate
+from unojax.analysis.deals import Deals, deal_hands
+from unojax.analysis.declaring import declare
+from unojax.analysis.estimates import Estimate, estimate_mean, estimate_ratio
+from unojax.analysis.following import (
+    Followed,
+    Method,
+    Recorded,
+    bootstrap,
+    closed_form,
+    follow,
+    follow_exact,
+    particles,
+    record,
+    unseen,
+)
+from unojax.analysis.worth import Worth, card_worth
+
+__all__ = [
+    "Calibration",
+    "Deals",
+    "Estimate",
+    "Followed",
+    "Method",
+    "Recorded",
+    "Worth",
+    "bootstrap",
+    "calibrate",
+    "card_worth",
+    "closed_form",
+    "deal_hands",
+    "declare",
+    "estimate_mean",
+    "estimate_ratio",
+    "follow",
+    "follow_exact",
+    "particles",
+    "record",
+    "unseen",
+]

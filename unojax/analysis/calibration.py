@@ -1,0 +1,69 @@
+"""Whether probabilities are what happens. NumPy on the host."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from unojax.analysis.estimates import Estimate, estimate_ratio
+
+
+class Calibration(NamedTuple):
+    """Predictions in bins of equal width, those bins alone that hold any.
+
+    Attributes:
+        number: int64[B] predictions in each bin.
+        predicted: float64[B] their mean.
+        observed: B estimates of the share that happened.
+        surplus: B estimates of predicted less observed. Its error is smaller than that of the observed share where predictions
+            within a bin differ, since outcomes follow them.
+    """
+
+    number: np.ndarray
+    predicted: np.ndarray
+    observed: tuple[Estimate, ...]
+    surplus: tuple[Estimate, ...]
+
+    @property
+    def mean_absolute_error(self) -> float:
+        """Distance of predicted and observed, averaged over all predictions; bins that are right still have some by chance."""
+        return float(np.average([abs(s.value) for s in self.surplus], weights=self.number))
+
+
+def calibrate(predicted: np.ndarray, happened: np.ndarray, counted: np.ndarray, *, num_bins: int = 10) -> Calibration:
+    """Compare predicted probabilities with what happened.
+
+    Args:
+        predicted: float[G, ...] probabilities. Rows are independent (a game each); what is in a row need not be.
+        happened: bool[G, ...].
+        counted: bool[G, ...] the predictions to look at; an empty bin of a row is none.
+        num_bins: of equal width.
+
+    Raises:
+        ValueError: shapes differ, fewer than two rows, nothing is counted, or a counted probability is not in [0, 1].
+    """
+    if not predicted.shape == happened.shape == counted.shape or len(predicted) < 2:
+        raise ValueError(
+            f"predicted, happened and counted must be of one shape [G, ...], G at least 2, got {predicted.shape}, "
+            f"{happened.shape} and {counted.shape}"
+        )
+    row = np.nonzero(counted)[0]
+    probs, happens = predicted[counted].astype(np.float64), happened[counted]
+    if not row.size:
+        raise ValueError("there is nothing to compare: no prediction is counted")
+    if not ((probs >= 0) & (probs <= 1)).all():
+        raise ValueError(f"predicted must be in [0, 1], got {probs.min()} to {probs.max()}")
+    which = np.minimum((probs * num_bins).astype(int), num_bins - 1) + row * num_bins
+
+    def total(values: np.ndarray | None) -> np.ndarray:
+        return np.bincount(which, values, len(predicted) * num_bins).reshape(-1, num_bins)
+
+    number, expected, held = total(None), total(probs), total(happens.astype(np.float64))
+    used = np.flatnonzero(number.sum(0))
+    return Calibration(
+        number=number.sum(0)[used],
+        predicted=expected.sum(0)[used] / number.sum(0)[used],
+        observed=tuple(estimate_ratio(held[:, b], number[:, b]) for b in used),
+        surplus=tuple(estimate_ratio(expected[:, b] - held[:, b], number[:, b]) for b in used),
+    )

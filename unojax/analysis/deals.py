@@ -1,0 +1,72 @@
+"""The deals of `unojax.simulate`: what its games began with.
+
+A game of `simulate` depends on the key and its index alone, so its deal can be had again without playing on.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from unojax import bits, cards, simulation, table
+from unojax.policies import uniform
+from unojax.random_bits import key_words
+from unojax.rules import Rules, is_int
+
+_GAMES_PER_CALL = 2**16
+
+
+class Deals(NamedTuple):
+    """The beginnings of G games.
+
+    Attributes:
+        hands: int8[G, 2, 54] copies of each type in the players' hands.
+        top: int8[G] type of the start card.
+    """
+
+    hands: np.ndarray
+    top: np.ndarray
+
+
+def deal_hands(key: Array, num_games: int, *, rules: Rules = Rules()) -> Deals:
+    """What games 0 .. num_games - 1 of `simulate(key, ..., rules=rules)` began with, whatever the policies.
+
+    Args:
+        key: the one given to `simulate`.
+        num_games: 1 .. 2^31.
+        rules: static.
+
+    Raises:
+        ValueError: `num_games` is out of range.
+    """
+    if not (is_int(num_games) and 1 <= num_games <= simulation.MAX_GAMES):
+        raise ValueError(f"num_games must be an integer in [1, {simulation.MAX_GAMES}], got {num_games!r}")
+    seed = key_words(key)
+    # Of one size, so that they share a program; the last part is cut.
+    size = min(_GAMES_PER_CALL, num_games)
+    parts = [jax.device_get(_deal(seed, jnp.uint32(start), size=size, rules=rules)) for start in range(0, num_games, size)]
+    hands, top = (np.concatenate(arrays)[:num_games] for arrays in zip(*parts, strict=True))
+    return Deals(hands, top)
+
+
+@partial(jax.jit, static_argnames=("size", "rules"))
+def _deal(seed: tuple[Array, Array], start: Array, *, size: int, rules: Rules) -> tuple[Array, Array]:
+    # No policy is asked before the deal is done, and no limit looked at.
+    limits = simulation.Limits(jnp.uint32(0xFFFF_FFFF), jnp.uint32(0))
+    policies = (uniform,)
+    lanes, _ = simulation.start_lanes(size, limits, policies, rules)
+    lanes = lanes._replace(game_index=lanes.game_index + start)
+
+    def one_node(_: Any, lanes: simulation.Lanes) -> simulation.Lanes:
+        move = simulation.choose_moves(lanes, seed, limits, policies, rules, truncates=False)
+        return simulation.carry_out(lanes, move)
+
+    dealt = lax.fori_loop(0, 2 * rules.hand_size + 1, one_node, lanes).table
+    meta = dealt.unpack_meta()
+    hands = [cards.counts(bits.unpack(bits.canonical(dealt.cards_of(owner, rules)))) for owner in (table.HAND_0, table.HAND_1)]
+    return jnp.stack(hands, 1), cards.type_of(meta.color, meta.rank).astype(jnp.int8)

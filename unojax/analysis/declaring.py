@@ -1,0 +1,43 @@
+"""Which colour to declare with a wild card: preferences for `unojax.policies.RulePolicy`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+
+import jax.numpy as jnp
+from jax import Array, lax
+
+from unojax import bits, cards
+from unojax.bits import Words
+from unojax.policies import Preference, View
+
+ColorScore = Callable[[View], Array]
+"""How good each colour is: numbers of shape [4, ...]."""
+
+
+def declare(score: ColorScore) -> Preference:
+    """With a Wild or Wild+4, declare a colour of the highest score. Leaves coloured plays alone."""
+
+    def preference(view: View, legal: Words) -> Words:
+        scores = score(view)
+        best = reduce(jnp.maximum, scores)
+        o0, o1, o2, o3 = (jnp.where(s == best, option, option & ~bits.WILDS) for s, option in zip(scores, legal, strict=True))
+        return o0, o1, o2, o3
+
+    return preference
+
+
+def held(view: View) -> Array:
+    """int32[4, ...]: coloured cards of each colour in the player's own hand."""
+    return jnp.stack([lax.population_count(word & bits.COLORED).astype(jnp.int32) for word in view.hand])
+
+
+def not_seen(view: View) -> Array:
+    """int32[4, ...]: coloured cards of each colour that the player has not seen, in the opponent's hand or the deck."""
+    return jnp.stack([view.count_unseen(color, bits.COLORED) for color in range(cards.NUM_COLORS)])
+
+
+def is_active(view: View) -> Array:
+    """int32[4, ...]: 1 for the active colour, else 0."""
+    return jnp.stack([(view.color == color).astype(jnp.int32) for color in range(cards.NUM_COLORS)])
