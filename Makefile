@@ -1,7 +1,7 @@
 # On a machine with git, make and CPython 3.11 or later, `make simulate` and `make test` do everything, installing included.
 #   PYTHON=python3.13   the interpreter that the environment is made from
 #   VENV=some/folder    where the environment is
-#   ARGS="..."          passed on to unojax simulate, or to pytest
+#   ARGS="..."          passed on to unojax simulate, to pytest, or names of notebooks
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -14,7 +14,7 @@ INSTALLED_DEV := $(VENV)/.installed-dev
 # Twice quiet: errors only.
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: simulate setup test lint format check clean
+.PHONY: simulate setup test notebooks lint format check clean
 .DEFAULT_GOAL := simulate
 
 simulate: setup
@@ -24,6 +24,10 @@ setup: $(INSTALLED)
 
 test: setup
 	@$(BIN)/python -m pytest $(ARGS)
+
+# Runs all notebooks at full size and writes docs/notebooks/; ARGS="01_tour" one of them. UNOJAX_NOTEBOOK_SCALE=0.05 makes it short.
+notebooks: setup
+	@$(BIN)/python -m notebooks.render $(ARGS)
 
 lint: $(INSTALLED_DEV)
 	$(BIN)/ruff check .

@@ -73,10 +73,10 @@ def test_worth_of_cards_that_decide_a_linear_game(hands: np.ndarray):
 
 
 def test_errors_of_worths_are_of_the_right_size(hands: np.ndarray):
-    # Results by the toss of a coin: 20 times 30 worths, all 0. Their squares in units of the error are chi-squared, about.
+    # Results by the toss of a coin: 8 times 10 worths, all 0. Their squares in units of the error are chi-squared, about.
     random = np.random.default_rng(3)
     squares = []
-    for _ in range(20):
+    for _ in range(8):
         worth = card_worth(hands, random.integers(0, 2, len(hands)).astype(float))
         numbers = np.r_[10:15, 25:30]
         values = np.concatenate([worth.own, worth.opponent])[numbers]

@@ -153,6 +153,10 @@ class Followed(NamedTuple):
     depleted: np.ndarray
 
 
+_Columns = dict[str, Array]
+"""The fields of `Followed` on the device."""
+
+
 def follow(key: Array, games: Recorded, method: Method, *, player: int = 0, rules: Rules = Rules()) -> Followed:
     """Let a belief follow games from one player's seat.
 
@@ -170,45 +174,45 @@ def follow(key: Array, games: Recorded, method: Method, *, player: int = 0, rule
     states, num_updates = jax.tree.map(lambda x: x[index], (games.states, games.num_updates))
     keys = jax.random.split(key, len(index))
 
-    def follow_part(start: int) -> Followed:
+    def follow_part(start: int) -> dict[str, np.ndarray]:
         here = slice(start, start + part)
         args = jax.tree.map(lambda x: x[here], states), num_updates[here], keys[here]
         return jax.device_get(_follow_games(*args, method=method, player=player, rules=rules))
 
     with ThreadPoolExecutor(workers) as pool:
         parts = list(pool.map(follow_part, range(0, len(index), part)))
-    return jax.tree.map(lambda *xs: np.concatenate(xs)[:num_games], *parts)
+    return Followed(**jax.tree.map(lambda *xs: np.concatenate(xs)[:num_games], *parts))
 
 
 @partial(jax.jit, static_argnames=("method", "player", "rules"))
-def _follow_games(states: State, num_updates: Array, keys: Array, *, method: Method, player: int, rules: Rules) -> Followed:
+def _follow_games(states: State, num_updates: Array, keys: Array, *, method: Method, player: int, rules: Rules) -> _Columns:
     # One game after the other on CPU: a batch would compute all branches of every update. An accelerator takes them at once.
     over_games = lax.map if jax.default_backend() == "cpu" else lambda f, xs: jax.vmap(f)(xs)
     return over_games(lambda game: _follow_game(*game, method=method, player=player, rules=rules), (states, num_updates, keys))
 
 
-def _follow_game(states: State, num_updates: Array, key: Array, *, method: Method, player: int, rules: Rules) -> Followed:
+def _follow_game(states: State, num_updates: Array, key: Array, *, method: Method, player: int, rules: Rules) -> _Columns:
     num_positions = states.terminated.shape[0]
 
     def view(t: Array) -> Observation:
         return observe(jax.tree.map(lambda x: x[t], states), player, rules=rules)
 
-    def note(out: Followed, t: Array, belief: Any, ess_share: Array, depleted: Array) -> Followed:
+    def note(out: _Columns, t: Array, belief: Any, ess_share: Array, depleted: Array) -> _Columns:
         seen = view(t)
         probs = method.count_probs(belief, seen)
         truth = cards.counts(states.hands[t, 1 - player])
-        row = Followed(
-            expected=probs @ jnp.arange(5.0),
-            prob_holds=jnp.clip(1.0 - probs[:, 0], 0.0, 1.0),
-            truth=truth,
-            is_unseen=seen.unseen > 0,
-            log_score=jnp.log(jnp.take_along_axis(probs, truth[:, None].astype(jnp.int32), 1)).sum(),
-            ess_share=ess_share,
-            depleted=depleted,
-        )
+        row = {
+            "expected": probs @ jnp.arange(5.0),
+            "prob_holds": jnp.clip(1.0 - probs[:, 0], 0.0, 1.0),
+            "truth": truth,
+            "is_unseen": seen.unseen > 0,
+            "log_score": jnp.log(jnp.take_along_axis(probs, truth[:, None].astype(jnp.int32), 1)).sum(),
+            "ess_share": ess_share,
+            "depleted": depleted,
+        }
         return jax.tree.map(lambda rows, value: rows.at[t].set(value), out, row)
 
-    def one_update(t: Array, carry: tuple[Any, Followed]) -> tuple[Any, Followed]:
+    def one_update(t: Array, carry: tuple[Any, _Columns]) -> tuple[Any, _Columns]:
         belief, out = carry
         before, after = view(t), view(t + 1)
         action = history.infer_action(before, after)
@@ -216,15 +220,15 @@ def _follow_game(states: State, num_updates: Array, key: Array, *, method: Metho
         return belief, note(out, t + 1, belief, ess_share, depleted)
 
     types, positions = (num_positions, cards.NUM_TYPES), (num_positions,)
-    nothing = Followed(
-        expected=jnp.zeros(types),
-        prob_holds=jnp.zeros(types),
-        truth=jnp.zeros(types, jnp.int8),
-        is_unseen=jnp.zeros(types, bool),
-        log_score=jnp.zeros(positions),
-        ess_share=jnp.zeros(positions),
-        depleted=jnp.zeros(positions, bool),
-    )
+    nothing = {
+        "expected": jnp.zeros(types),
+        "prob_holds": jnp.zeros(types),
+        "truth": jnp.zeros(types, jnp.int8),
+        "is_unseen": jnp.zeros(types, bool),
+        "log_score": jnp.zeros(positions),
+        "ess_share": jnp.zeros(positions),
+        "depleted": jnp.zeros(positions, bool),
+    }
     start = method.init(view(jnp.int32(0)), jax.random.fold_in(key, num_positions))
     first = note(nothing, jnp.int32(0), start, jnp.float32(1), jnp.bool_(False))
     return lax.fori_loop(0, num_updates, one_update, (start, first))[1]

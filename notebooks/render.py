@@ -1,0 +1,101 @@
+"""Runs the notebooks top to bottom and writes each, with what it printed and drew, as .ipynb.
+
+    python -m notebooks.render                    # all of them, at full size, into docs/notebooks/
+    python -m notebooks.render 01_tour --out DIR  # one of them, somewhere else
+
+`UNOJAX_NOTEBOOK_SCALE=0.05` runs them with a twentieth of the games. A cell that raises ends the run with a non-zero status.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import jupytext
+import nbformat
+from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
+from jupyter_client.manager import AsyncKernelManager
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+
+FOLDER: Final = Path(__file__).parent
+SOURCES: Final = {path.stem: path for path in sorted(FOLDER.glob("[0-9]*.py"))}
+PAGES: Final = FOLDER.parent / "docs" / "notebooks"
+MAX_BYTES: Final = 1_000_000
+"""Of a page: the repository keeps them."""
+_SECONDS_PER_CELL: Final = 600
+
+
+class ThisInterpreter(KernelSpecManager):
+    """The kernel is the Python that runs this, whatever kernels the user has installed."""
+
+    def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
+        """The same for every name."""
+        argv = [sys.executable, "-Xfrozen_modules=off", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        return KernelSpec(argv=argv, display_name="Python 3", language="python")
+
+
+def render(source: Path) -> str:
+    """Run one notebook in a process of its own, in the repository's folder, and return it as .ipynb.
+
+    Raises:
+        CellExecutionError: a cell raised.
+        ValueError: the page is larger than `MAX_BYTES`.
+    """
+    notebook = jupytext.read(source)
+    for number, cell in enumerate(notebook.cells):
+        # Equal runs give equal files.
+        cell["id"] = f"cell-{number}"
+    manager = AsyncKernelManager(kernel_spec_manager=ThisInterpreter())
+    client = NotebookClient(
+        notebook,
+        km=manager,
+        timeout=_SECONDS_PER_CELL,
+        record_timing=False,
+        store_widget_state=False,
+        resources={"metadata": {"path": str(FOLDER.parent)}},
+    )
+    client.execute()
+    notebook.metadata = {"kernelspec": notebook.metadata["kernelspec"], "language_info": {"name": "python"}}
+    page = nbformat.writes(notebook) + "\n"
+    if (size := len(page.encode())) > MAX_BYTES:
+        raise ValueError(f"{source.name} gives a page of {size:,} bytes, more than {MAX_BYTES:,}; draw less, or as PNG")
+    return page
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the notebooks named, or all."""
+    parser = argparse.ArgumentParser(prog="python -m notebooks.render", description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(SOURCES)} (default: all)")
+    parser.add_argument("--out", type=Path, default=PAGES, help="folder for the pages (default: docs/notebooks)")
+    arguments = parser.parse_args(argv)
+    if unknown := [name for name in arguments.names if name not in SOURCES]:
+        parser.error(f"no notebook is called {unknown[0]!r}; choose from {', '.join(SOURCES)}")
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    # The kernels import the package from the checkout, as an editable installation would.
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(FOLDER.parent), os.environ.get("PYTHONPATH")]))
+    for name in arguments.names or SOURCES:
+        began, worked = time.perf_counter(), _cpu_seconds()
+        try:
+            page = render(SOURCES[name])
+        except CellExecutionError as error:
+            sys.exit(f"{SOURCES[name]}: {error}")
+        (arguments.out / f"{name}.ipynb").write_text(page, encoding="utf-8")
+        wall, cpu = time.perf_counter() - began, _cpu_seconds() - worked
+        print(f"{name}: {len(page) / 1e3:.0f} kB in {wall:.0f} s ({cpu:.0f} s of processor time)", flush=True)
+
+
+def _cpu_seconds() -> float:
+    """Processor time of kernels that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+if __name__ == "__main__":
+    main()
