@@ -248,6 +248,16 @@ class Adviser:
         self._memory: Memory = None
         self._followed = 0
 
+    def warm(self, start: Observation) -> None:
+        """Compile what following the game needs. Changes nothing.
+
+        Args:
+            start: the person's first view.
+        """
+        agent, key = static.split((self._search,)), self._key
+        memory = _begin(*agent, key, start)
+        jax.block_until_ready(_remember(*agent, key, memory, start, np.int32(cards.DRAW), start))
+
     def advise(self, start: Observation, seen: list[Seen]) -> Advice:
         """What to say after all that was seen.
 

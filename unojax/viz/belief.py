@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import jax
@@ -18,12 +19,49 @@ from unojax.viz.card import card_words
 from unojax.viz.svg import Picture, at, document, element, finish, mark, text
 from unojax.viz.theme import COLOR_PAINTS, Theme, ThemeName, get_theme
 
-_WIDTH: Final = 700.0
-MAP_HEIGHT: Final = 300.0
-_CELL: Final = 43.0
-_LEFT: Final = 48.0
 _TOP: Final = 72.0
-_WILD_LEFT: Final = _LEFT + 13 * _CELL + 12
+_GAP: Final = 12.0
+"""Between the coloured cards and the wild ones."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Where the cells lie.
+
+    Attributes:
+        width, height: of the picture.
+        cell_width, cell_height: of a coloured card.
+        left: of the cells.
+        is_tall: ranks go down and colours across, the wild cards below; else ranks go across, the wild cards to the right.
+    """
+
+    width: float
+    height: float
+    cell_width: float
+    cell_height: float
+    left: float
+    is_tall: bool
+
+    def box(self, card_type: int) -> tuple[float, float, float, float]:
+        """Left, top, width and height of a cell. A wild card takes two places."""
+        width, height = self.cell_width, self.cell_height
+        if card_type >= cards.WILD_TYPE:
+            number = card_type - cards.WILD_TYPE
+            if self.is_tall:
+                return self.left + 2 * width * number, _TOP + 13 * height + _GAP, 2 * width, height
+            return self.left + 13 * width + _GAP, _TOP + 2 * height * number, width, 2 * height
+        color, rank = divmod(card_type, cards.NUM_COLORED_RANKS)
+        across, down = (color, rank) if self.is_tall else (rank, color)
+        return self.left + across * width, _TOP + down * height, width, height
+
+    @property
+    def legend_top(self) -> float:
+        """Under all cells."""
+        return _TOP + (14 * self.cell_height + _GAP if self.is_tall else 4 * self.cell_height) + 18
+
+
+WIDE: Final = Grid(width=700.0, height=300.0, cell_width=43.0, cell_height=43.0, left=48.0, is_tall=False)
+TALL: Final = Grid(width=340.0, height=504.0, cell_width=70.0, cell_height=26.0, left=48.0, is_tall=True)
 _TOLERANCE: Final = 1e-4
 """Rounding in a float32 sum of weights may carry a probability so far out of [0, 1]."""
 
@@ -32,9 +70,10 @@ def belief_svg(
     belief: Any,
     *,
     truth: ArrayLike | None = None,
-    title: str = "Probability that the opponent holds the card, in %",
+    title: str | None = None,
     theme: ThemeName = "light",
-    width: float = _WIDTH,
+    tall: bool = False,
+    width: float | None = None,
     path: str | os.PathLike[str] | None = None,
 ) -> Picture:
     """Draw how likely the opponent is to hold at least one card of each type.
@@ -44,9 +83,10 @@ def belief_svg(
     Args:
         belief: probabilities, float[54]; or a belief of `unojax.belief`, particle, exact or closed-form.
         truth: the opponent's hand, bool[108] canonical one-hot or int[54] counts: its cards are outlined. None: not shown.
-        title: above the map.
+        title: above the map; None: what it shows.
         theme: "light" or "dark".
-        width: in pixels.
+        tall: ranks from top to bottom and colours side by side, for a narrow place.
+        width: in pixels; None: 700, or 340 if tall.
         path: a file to write as well.
 
     Raises:
@@ -56,9 +96,12 @@ def belief_svg(
     paints = get_theme(theme)
     probs = read_probs(belief)
     counts = None if truth is None else _read_truth(truth)
-    content = heat_map(probs, counts, title, paints)
+    grid = TALL if tall else WIDE
+    if title is None:
+        title = "Held by the opponent, in %" if tall else "Probability that the opponent holds the card, in %"
+    content = heat_map(probs, counts, title, paints, grid)
     name = f"{title}: " + _likeliest(probs)
-    return finish(document(content, width=_WIDTH, height=MAP_HEIGHT, title=name, theme=paints, shown_width=width), path)
+    return finish(document(content, width=grid.width, height=grid.height, title=name, theme=paints, shown_width=width), path)
 
 
 class _Hands(NamedTuple):
@@ -108,56 +151,52 @@ def _read_truth(truth: ArrayLike) -> np.ndarray:
     return array
 
 
-def heat_map(probs: np.ndarray, truth: np.ndarray | None, title: str, theme: Theme) -> str:
+def heat_map(probs: np.ndarray, truth: np.ndarray | None, title: str, theme: Theme, grid: Grid = WIDE) -> str:
     """The map without the panel under it: probabilities float[54], copies int[54]."""
     parts = [text(title, 22.0, 30.0, 16, theme.text, bold=True)]
     for rank, name in enumerate(cards.RANK_NAMES[: cards.WILD]):
-        parts.append(text(name, _LEFT + (rank + 0.5) * _CELL, _TOP - 9, 14, theme.dim, bold=True, anchor="middle"))
+        x, y, width, height = grid.box(rank)
+        spot = (grid.left - 19, y + height / 2 + 5) if grid.is_tall else (x + width / 2, _TOP - 9)
+        parts.append(text(name, *spot, 14, theme.dim, bold=True, anchor="middle"))
     for color, paint in enumerate(COLOR_PAINTS):
-        parts.append(mark(color, _LEFT - 19, _TOP + (color + 0.5) * _CELL, 9.5, paint.body, letter=paint.ink))
+        x, y, width, height = grid.box(color * cards.NUM_COLORED_RANKS)
+        spot = (x + width / 2, _TOP - 16) if grid.is_tall else (grid.left - 19, y + height / 2)
+        parts.append(mark(color, *spot, 9.5, paint.body, letter=paint.ink))
     # Outlines stand over the neighbours' edges, so they come last.
     order = np.argsort(truth > 0, kind="stable") if truth is not None else np.arange(cards.NUM_TYPES)
-    parts += [_cell(int(t), float(probs[t]), 0 if truth is None else int(truth[t]), theme) for t in order]
-    parts.append(text("wild", _WILD_LEFT + _CELL / 2, _TOP - 9, 14, theme.dim, bold=True, anchor="middle"))
-    parts.append(_legend(theme, shows_truth=truth is not None))
+    parts += [_cell(int(t), float(probs[t]), 0 if truth is None else int(truth[t]), theme, grid) for t in order]
+    if not grid.is_tall:
+        x, _, width, _ = grid.box(cards.WILD_TYPE)
+        parts.append(text("wild", x + width / 2, _TOP - 9, 14, theme.dim, bold=True, anchor="middle"))
+    parts.append(_legend(theme, grid, shows_truth=truth is not None))
     return "".join(parts)
 
 
-def _cell(card_type: int, prob: float, copies: int, theme: Theme) -> str:
+def _cell(card_type: int, prob: float, copies: int, theme: Theme, grid: Grid) -> str:
     name = cards.TYPE_NAMES[card_type]
-    if card_type >= cards.WILD_TYPE:
-        x, y, height = _WILD_LEFT, _TOP + 2 * _CELL * (card_type - cards.WILD_TYPE), 2 * _CELL
-    else:
-        color, rank = divmod(card_type, cards.NUM_COLORED_RANKS)
-        x, y, height = _LEFT + rank * _CELL, _TOP + color * _CELL, _CELL
+    x, y, width, height = grid.box(card_type)
+    is_wild = card_type >= cards.WILD_TYPE
     fill = scale_color(prob, theme)
     ink = _ink_on(fill)
-    middle = height / 2 + (8 if card_type >= cards.WILD_TYPE else 0)
     words = f"{card_words(card_type)}: {100 * prob:.1f} %" + (f", holds {copies}" if copies else "")
     parts = [
         element("title", words),
-        element("rect", x=1.0, y=1.0, width=_CELL - 2, height=height - 2, rx=5.0, fill=fill, stroke=theme.line, stroke_width=0.6),
-        text(percent(prob), _CELL / 2, middle + 5.5, 15, ink, bold=prob >= 0.005, anchor="middle"),
+        element("rect", x=1.0, y=1.0, width=width - 2, height=height - 2, rx=5.0, fill=fill, stroke=theme.line, stroke_width=0.6),
     ]
-    if card_type >= cards.WILD_TYPE:
-        parts.append(text(name.removeprefix("W") or "W", _CELL / 2, 24.0, 15, ink, bold=True, anchor="middle"))
+    across, down = width / 2, height / 2
+    if is_wild:
+        # Which card it is stands beside the number in a wide cell, above it in a high one.
+        across, down = (0.68 * width, height / 2) if grid.is_tall else (width / 2, 51.0)
+        label = name if grid.is_tall else name.removeprefix("W") or "W"
+        spot = (0.3 * width, height / 2 + 5.5) if grid.is_tall else (width / 2, 24.0)
+        parts.append(text(label, *spot, 15, ink, bold=True, anchor="middle"))
+    parts.append(text(percent(prob), across, down + 5.5, 15, ink, bold=prob >= 0.005, anchor="middle"))
     if copies:
-        parts.append(
-            element(
-                "rect",
-                x=1.5,
-                y=1.5,
-                width=_CELL - 3,
-                height=height - 3,
-                rx=5.0,
-                fill="none",
-                stroke=theme.truth,
-                stroke_width=3.5,
-            )
-        )
+        outline = {"fill": "none", "stroke": theme.truth, "stroke_width": 3.5}
+        parts.append(element("rect", x=1.5, y=1.5, width=width - 3, height=height - 3, rx=5.0, **outline))
     if copies > 1:
-        badge = element("rect", x=_CELL - 21, y=-5.0, width=24.0, height=15.0, rx=7.5, fill=theme.truth)
-        parts.append(badge + text(f"×{copies}", _CELL - 9, 6.5, 11.5, theme.panel, bold=True, anchor="middle"))
+        badge = element("rect", x=width - 21, y=-5.0, width=24.0, height=15.0, rx=7.5, fill=theme.truth)
+        parts.append(badge + text(f"×{copies}", width - 9, 6.5, 11.5, theme.panel, bold=True, anchor="middle"))
     return at(x, y, *parts, data_card=name, data_prob=f"{prob:.4f}", data_held=copies or None)
 
 
@@ -207,12 +246,13 @@ def _channels(paint: str) -> tuple[int, int, int]:
 _TICKS: Final = (0, 5, 20, 50, 100)
 
 
-def _legend(theme: Theme, *, shows_truth: bool) -> str:
-    y, width, steps = _TOP + 4 * _CELL + 18, 260.0, 52
+def _legend(theme: Theme, grid: Grid, *, shows_truth: bool) -> str:
+    left, y, steps = grid.left, grid.legend_top, 52
+    width = 176.0 if grid.is_tall else 260.0
     bar = [
         element(
             "rect",
-            x=_LEFT + i * width / steps,
+            x=left + i * width / steps,
             y=y,
             width=width / steps + 0.5,
             height=12.0,
@@ -220,15 +260,19 @@ def _legend(theme: Theme, *, shows_truth: bool) -> str:
         )
         for i in range(steps)
     ]
-    frame = element("rect", x=_LEFT, y=y, width=width, height=12.0, fill="none", stroke=theme.line)
-    ticks = [text(f"{p} %", _LEFT + width * math.sqrt(p / 100), y + 27, 12, theme.dim, anchor="middle") for p in _TICKS]
-    parts = [*bar, frame, *ticks, text("– exactly 0", _LEFT + width + 32, y + 11, 13, theme.dim)]
+    frame = element("rect", x=left, y=y, width=width, height=12.0, fill="none", stroke=theme.line)
+    ticks = [text(f"{p} %", left + width * math.sqrt(p / 100), y + 27, 12, theme.dim, anchor="middle") for p in _TICKS]
+    # In a narrow picture the outline is explained in place of the dash, which says enough.
+    x = left + width + (24 if grid.is_tall else 32)
+    parts = [*bar, frame, *ticks]
+    if not (grid.is_tall and shows_truth):
+        parts.append(text("– exactly 0", x, y + 11, 13, theme.dim))
     if shows_truth:
-        x = _LEFT + width + 134
+        x += 0 if grid.is_tall else 102
         parts.append(
             element("rect", x=x, y=y - 2, width=16.0, height=16.0, rx=3.0, fill="none", stroke=theme.truth, stroke_width=3)
         )
-        parts.append(text("in the opponent's hand", x + 24, y + 11, 13, theme.dim))
+        parts.append(text("held" if grid.is_tall else "in the opponent's hand", x + 24, y + 11, 13, theme.dim))
     return "".join(parts)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from unojax import cards
 from unojax.viz.svg import at, element, mark, sector, text
-from unojax.viz.theme import COLOR_PAINTS, Paint
+from unojax.viz.theme import COLOR_PAINTS, FONT, Paint
 
 WIDTH: Final = 64.0
 HEIGHT: Final = 96.0
@@ -53,6 +53,13 @@ def definitions(card_types: Iterable[int]) -> str:
     """The drawings of these types (or `BACK`), each once."""
     distinct = sorted(set(card_types))
     return element("defs", *(element("g", _face(t), id=_id(t)) for t in distinct)) if distinct else ""
+
+
+def card_svg(card_type: int) -> str:
+    """A card (or `BACK`) as an SVG of its own, without name or size: for pages that say and set these themselves."""
+    margin = 1.0
+    box = f"{-WIDTH / 2 - margin:g} {-HEIGHT / 2 - margin:g} {WIDTH + 2 * margin:g} {HEIGHT + 2 * margin:g}"
+    return element("svg", _face(card_type), xmlns="http://www.w3.org/2000/svg", viewBox=box, font_family=FONT, aria_hidden="true")
 
 
 def _id(card_type: int) -> str:

@@ -14,7 +14,7 @@ from unojax import cards
 from unojax.game import State
 from unojax.observation import Observation
 from unojax.record import Trajectory
-from unojax.viz.belief import MAP_HEIGHT, heat_map, read_probs
+from unojax.viz.belief import WIDE, heat_map, read_probs
 from unojax.viz.card import definitions
 from unojax.viz.plot import Series, curves, plot_height, read_panels
 from unojax.viz.position import PICTURE_WIDTH, Layout, describe, table, used_types
@@ -109,7 +109,7 @@ def _belief_maps(beliefs: ArrayLike | Sequence[object] | None, truths: ArrayLike
     for index, belief in enumerate(each):
         held = None if hands is None else np.bincount(cards.TYPE_OF_SLOT[hands[index]], minlength=cards.NUM_TYPES)
         content = heat_map(read_probs(belief), held, title, theme)
-        maps.append(document(content, width=PICTURE_WIDTH, height=MAP_HEIGHT, title=title, theme=theme))
+        maps.append(document(content, width=WIDE.width, height=WIDE.height, title=title, theme=theme))
     return maps
 
 

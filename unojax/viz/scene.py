@@ -193,52 +193,86 @@ def _check_actions(actions: np.ndarray, scenes: list[Scene]) -> None:
             raise ValueError(f"actions[{step - 1}] is {action!r}, but position {step} says that {scene.last_action} led to it")
 
 
-def start_words(scene: Scene) -> str:
-    """The first position of a record."""
-    return f"{card_words(scene.top_type).capitalize()} is on top. " + turn_words(scene).capitalize() + "."
+PLAYERS: Final = ("player 0", "player 1")
+YOU: Final = "you"
+"""The name of a player who is spoken to."""
 
 
-def turn_words(scene: Scene) -> str:
-    """Whose turn it is, or how the game ended."""
+def start_words(scene: Scene, names: tuple[str, str] = PLAYERS) -> str:
+    """The first position of a record. `names` as for `move_words`."""
+    return f"{capitalized(card_words(scene.top_type))} is on top. {capitalized(turn_words(scene, names))}."
+
+
+def turn_words(scene: Scene, names: tuple[str, str] = PLAYERS) -> str:
+    """Whose turn it is, or how the game ended. `names` as for `move_words`."""
     if scene.result is not None:
-        return scene.result
+        return result_words(scene, names)
     due = f"must draw {scene.penalty}" if scene.penalty else "to move"
-    return f"player {scene.player} {due}"
+    return f"{names[scene.player]} {due}"
 
 
-def action_words(action: int) -> str:
-    """An action without who did it: `red 5`, `Wild, declares green`, `draw`."""
+def action_words(action: int, *, second_person: bool = False) -> str:
+    """An action without who did it: `red 5`, `Wild, declares green` (or `declare`), `draw`."""
     if action == NO_ACTION:
         return "none yet"
     if action == cards.DRAW:
         return "draw"
     color, rank = divmod(action, cards.NUM_RANKS)
     if rank >= cards.WILD:
-        return f"{card_words(rank + 39)}, declares {cards.COLOR_NAMES[color]}"
+        return f"{card_words(rank + 39)}, {'declare' if second_person else 'declares'} {cards.COLOR_NAMES[color]}"
     return card_words(color * cards.NUM_COLORED_RANKS + rank)
 
 
-def move_words(before: Scene, after: Scene) -> str:
-    """The move between two positions, and what it brought about. Drawn cards are named where they may be seen."""
+def move_words(before: Scene, after: Scene, names: tuple[str, str] = PLAYERS) -> str:
+    """The move between two positions, and what it brought about. Drawn cards are named where they may be seen.
+
+    Args:
+        before, after: the positions.
+        names: of player 0 and player 1; `YOU` is spoken to.
+    """
     mover, action = before.player, after.last_action
+    who = names[mover]
+
+    def verb(stem: str, ending: str = "s") -> str:
+        return stem if who == YOU else stem + ending
+
     said = []
     if action == cards.DRAW:
         drawn = after.hands[mover].count - before.hands[mover].count
-        names = ", ".join(card_words(t) for t in _drawn(before.hands[mover], after.hands[mover]))
-        what = "can't draw" if drawn == 0 else f"draws {drawn} card{'s' if drawn > 1 else ''}" + (f": {names}" if names else "")
-        said.append(f"Player {mover} {what}")
+        cards_drawn = ", ".join(card_words(t) for t in _drawn(before.hands[mover], after.hands[mover]))
+        what = f"{verb('draw')} {drawn} card{'s' if drawn > 1 else ''}" if drawn else "can't draw"
+        said.append(f"{who} {what}" + (f": {cards_drawn}" if cards_drawn else ""))
     else:
-        said.append(f"Player {mover} plays {action_words(action)}")
+        said.append(f"{who} {verb('play')} {action_words(action, second_person=who == YOU)}")
     if after.pile < before.pile:
         said.append("the pile goes back into the deck")
     if after.result is not None:
-        said.append(after.result)
+        said.append(result_words(after, names))
     elif action != cards.DRAW:
         if after.hands[mover].count == 1:
-            said.append(f"player {mover} has one card left")
+            said.append(f"{who} {'have' if who == YOU else 'has'} one card left")
         if after.player == mover:
-            said.append(f"player {mover} moves again")
-    return "; ".join(said) + "."
+            said.append(f"{who} {verb('move')} again")
+    return capitalized("; ".join(said)) + "."
+
+
+def result_words(scene: Scene, names: tuple[str, str] = PLAYERS) -> str:
+    """How the game ended. `names` as for `move_words`.
+
+    Raises:
+        ValueError: it goes on.
+    """
+    if scene.result is None:
+        raise ValueError("the game goes on")
+    if scene.winner == NO_WINNER:
+        return scene.result
+    winner = names[scene.winner]
+    return f"{winner} {'win' if winner == YOU else 'wins'}"
+
+
+def capitalized(words: str) -> str:
+    """The first letter large, the others as they are."""
+    return words[:1].upper() + words[1:]
 
 
 def _drawn(before: Hand, after: Hand) -> list[int]:

@@ -1,0 +1,144 @@
+"""A page with a live widget and without Jupyter: the widget's own script and style, its messages carried by HTTP.
+
+The widget's comm, the channel that a Jupyter kernel would open for it, is replaced by one that hands every message to the page as
+it is: the messages are those of the Jupyter widget protocol, so what a notebook's page would get, this one gets.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from unittest import mock
+
+from comm.base_comm import BaseComm
+from ipywidgets import Widget
+
+PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>unojax</title><link rel="icon" href="data:,">
+<link rel="stylesheet" href="/style.css"></head>
+<body style="margin:16px"><main id="cell"></main>
+<script type="module">
+import widget from "/widget.js";
+const state = await (await fetch("/state")).json(), listeners = {};
+const fire = (name, ...values) => (listeners[name] ?? []).slice().forEach((listener) => listener(...values));
+const post = (data) => fetch("/message", { method: "POST", body: JSON.stringify(data) });
+const model = {
+  get: (name) => state[name],
+  on: (name, listener) => (listeners[name] ??= []).push(listener),
+  off: (name, listener) => { listeners[name] = (listeners[name] ?? []).filter((one) => one !== listener); },
+  send: (content) => post({ method: "custom", content }),
+};
+new EventSource("/messages").onmessage = ({ data }) => {
+  const message = JSON.parse(data);
+  if (message.method === "custom") return fire("msg:custom", message.content);
+  Object.assign(state, message.state);
+  for (const name of Object.keys(message.state)) fire(`change:${name}`);
+};
+window.leave = widget.render({ model, el: document.getElementById("cell") });
+</script></body></html>
+"""
+
+
+class Comm(BaseComm):
+    """Keeps what the widget sends."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        self.sent: list[dict[str, Any]] = []
+        self.news = threading.Condition()
+        super().__init__(*args, **kwargs)
+
+    def publish_msg(self, msg_type: str, data: Any = None, metadata: Any = None, buffers: Any = None, **keys: Any) -> None:
+        """Called for every message; the first one opens the comm with the whole state."""
+        del msg_type, metadata, keys
+        assert not buffers, "all that a board says is JSON"
+        with self.news:
+            # Through JSON, as to a page: later changes to the objects don't count.
+            self.sent.append(json.loads(json.dumps(data)))
+            self.news.notify_all()
+
+    def receive(self, data: dict[str, Any]) -> None:
+        """A message from the page."""
+        self.handle_msg({"content": {"data": data}, "buffers": []})
+
+
+def make(new: Callable[[], Widget]) -> tuple[Widget, Comm]:
+    """A widget, and its comm with all messages since it was opened."""
+    with mock.patch("comm.create_comm", Comm):
+        widget = new()
+    assert isinstance(widget.comm, Comm)
+    return widget, widget.comm
+
+
+@contextmanager
+def serve(comm: Comm) -> Iterator[str]:
+    """Serve the page of a widget to one browser; gives its address."""
+    state = comm.sent[0]["state"]
+    for message in comm.sent[1:]:
+        state |= message.get("state", {})
+    first = len(comm.sent)
+    # One message at a time, as in a kernel.
+    kernel, closed = threading.Lock(), threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path == "/messages":
+                return self._stream()
+            files = {
+                "/": ("text/html", PAGE),
+                "/widget.js": ("text/javascript", state["_esm"]),
+                "/style.css": ("text/css", state["_css"]),
+                "/state": ("application/json", json.dumps(state)),
+            }
+            kind, body = files.get(self.path, ("text/plain", ""))
+            return self._answer(200 if self.path in files else 404, kind, body)
+
+        def do_POST(self) -> None:
+            data = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            with kernel:
+                comm.receive(data)
+            self._answer(200, "text/plain", "")
+
+        def _answer(self, status: int, kind: str, body: str) -> None:
+            content = body.encode()
+            self.send_response(status)
+            self.send_header("Content-Type", f"{kind}; charset=utf-8")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def _stream(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.end_headers()
+            number = first
+            while not closed.is_set():
+                with comm.news:
+                    comm.news.wait_for(lambda: number < len(comm.sent) or closed.is_set())
+                    new = comm.sent[number:]
+                number += len(new)
+                try:
+                    for message in new:
+                        self.wfile.write(f"data: {json.dumps(message)}\n\n".encode())
+                    self.wfile.flush()
+                except OSError:
+                    return
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """No lines in the tests' output."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+    finally:
+        closed.set()
+        with comm.news:
+            comm.news.notify_all()
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,273 @@
+// Draws what Python says (`model.get("state")`) and sends clicks back. Knows no rules.
+
+const COLORS = ["red", "yellow", "blue", "green"];
+const SVG = "http://www.w3.org/2000/svg";
+
+function make(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === "class") node.className = value;
+    else if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== false) node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.filter((child) => child !== null));
+  return node;
+}
+
+/** Whether the page around the board is dark: JupyterLab, VS Code, Colab, else what the system prefers. */
+function pageIsDark() {
+  const { body, documentElement: root } = document;
+  if (body.dataset.jpThemeLight) return body.dataset.jpThemeLight === "false";
+  if (body.dataset.vscodeThemeKind) return !body.dataset.vscodeThemeKind.includes("light");
+  if (root.getAttribute("theme")) return root.getAttribute("theme") === "dark";
+  return matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+const percent = (probability) => `${Math.round(100 * probability)} %`;
+const cardCount = (count) => `${count} card${count === 1 ? "" : "s"}`;
+
+/** The person's chances from the start of the game to now, as a line. */
+function chart(wins, turn) {
+  const width = 340, height = 64, last = Math.max(turn, 1);
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  svg.setAttribute("aria-hidden", "true");
+  const add = (tag, attributes) => {
+    const node = document.createElementNS(SVG, tag);
+    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+    svg.append(node);
+  };
+  const x = (at) => 6 + (width - 12) * at / last, y = (win) => 4 + (height - 8) * (1 - win);
+  add("line", { x1: 0, x2: width, y1: y(0.5), y2: y(0.5), class: "even" });
+  add("polyline", { points: wins.map(([at, win]) => `${x(at)},${y(win)}`).join(" "), class: "wins" });
+  const [at, win] = wins[wins.length - 1];
+  add("circle", { cx: x(at), cy: y(win), r: 4, class: "now" });
+  return svg;
+}
+
+function render({ model, el }) {
+  const faces = model.get("faces");
+  const face = (name) => { const node = make("span", { class: "face" }); node.innerHTML = faces[name]; return node; };
+  const part = (name, attributes = {}) => make("div", { class: name, ...attributes });
+
+  const far = part("far"), deck = make("button", { class: "deck", type: "button", onclick: () => act({ kind: "draw" }) });
+  const pile = part("pile"), color = part("color"), says = part("says", { role: "status", "aria-live": "polite" });
+  const notice = part("notice", { role: "alert" }), chooser = part("chooser", { role: "group", hidden: true });
+  const hand = part("hand", { role: "group", "aria-label": "your hand" }), count = part("count");
+  const win = part("win"), belief = part("belief"), moves = make("ol", { class: "moves", "aria-label": "moves", tabindex: "0" });
+  const hint = make("button", { class: "tool hint", type: "button", onclick: () => act({ kind: "hint" }) }, "Hint");
+  const fresh = make("button", { class: "tool new", type: "button", onclick: () => send({ kind: "new" }) }, "New game");
+  const save = make("button", { class: "tool save", type: "button", onclick: download }, "Save game");
+  const table = make("div", { class: "table" }, far,
+    make("div", { class: "middle" }, deck, pile, make("div", { class: "talk" }, says, color, notice, chooser)),
+    hand, make("div", { class: "foot" }, count, make("div", { class: "tools" }, hint, save, fresh)));
+  const side = make("aside", { class: "side" }, win, belief);
+  // JupyterLab leaves keys alone in here, or the space bar would scroll and Enter would edit the cell.
+  const root = make("section", { class: "unojax-board", "aria-label": "a game of UNO", "data-lm-suppress-shortcuts": "true" },
+    make("div", { class: "desk" }, table, side, make("div", { class: "history" }, make("h3", {}, "Moves"), moves)));
+
+  // `shown` is on the screen; `coming` waits its turn, so that each of the opponent's moves can be seen.
+  let shown = null, coming = [], timer = null, wild = null, keepsFocus = false;
+
+  const send = (content) => model.send(content);
+  function act(content) {
+    notice.textContent = "";
+    if (coming.length === 0) send({ ...content, game: shown.game, turn: shown.turn });
+  }
+
+  function clickCard(held) {
+    if (held.wild && held.playable) return choose(held);
+    choose(null);
+    act({ kind: "play", card: held.card });
+  }
+
+  /** Ask for the colour of a wild card, or stop asking. */
+  function choose(held) {
+    wild = held;
+    chooser.hidden = held === null;
+    for (const button of hand.children) button.classList.toggle("chosen", held !== null && button.dataset.card === held.card);
+    if (held === null) return chooser.replaceChildren();
+    notice.textContent = "";
+    const name = `${held.words}: which colour?`;
+    chooser.setAttribute("aria-label", name);
+    const answer = (colorName) => () => { act({ kind: "play", card: held.card, color: colorName }); choose(null); };
+    chooser.replaceChildren(make("span", { class: "question" }, name), ...COLORS.map((colorName) =>
+      make("button", { class: `pick ${colorName}`, type: "button", onclick: answer(colorName) }, face(colorName), colorName)),
+    make("button", { class: "tool cancel", type: "button", onclick: cancel }, "Cancel"));
+    chooser.querySelector("button").focus({ preventScroll: true });
+  }
+
+  function cancel() {
+    const name = wild.card;
+    choose(null);
+    hand.querySelector(`[data-card="${name}"]`)?.focus({ preventScroll: true });
+  }
+
+  function draw(state) {
+    const isNews = shown === null || shown.game !== state.game || shown.turn !== state.turn;
+    // Removing what has the focus would lose it.
+    keepsFocus ||= table.contains(document.activeElement) && document.activeElement !== fresh;
+    shown = state;
+    if (isNews) { choose(null); notice.textContent = ""; }
+    drawTable(state, isNews);
+    drawHand(state);
+    drawSide(state);
+    if (isNews && state.toMove === "you" && keepsFocus) {
+      (hand.querySelector(".playable") ?? deck).focus({ preventScroll: true });
+      keepsFocus = false;
+    } else if (state.toMove === null && keepsFocus) {
+      fresh.focus({ preventScroll: true });
+      keepsFocus = false;
+    }
+  }
+
+  function drawTable(state, isNews) {
+    const { opponent } = state;
+    root.dataset.tomove = state.toMove ?? "over";
+    const cards = opponent.hand ?? Array(opponent.count).fill("back");
+    const fan = make("div", { class: "fan", "aria-hidden": opponent.hand === null }, ...cards.map(face));
+    fan.style.setProperty("--cards", cards.length);
+    const label = make("div", { class: "label" }, make("b", {}, opponent.name), ` ${cardCount(opponent.count)}`);
+    if (opponent.count === 1 && state.toMove !== null) label.append(make("span", { class: "pill alarm" }, "one card left"));
+    if (state.toMove === "opponent") label.append(make("span", { class: "pill" }, "thinking"));
+    if (state.won === false) label.append(make("span", { class: "pill" }, "wins"));
+    far.replaceChildren(label, fan);
+
+    deck.replaceChildren(state.deck ? face("back") : make("span", { class: "face empty" }),
+      make("span", { class: "caption" }, `deck ${state.deck}`));
+    deck.disabled = !state.canDraw;
+    deck.classList.toggle("due", state.canDraw);
+    deck.setAttribute("aria-label", state.canDraw ? `draw ${state.penalty || 1}; ${state.deck} in the deck` : `deck, ${cardCount(state.deck)}`);
+    const top = face(state.top.card);
+    if (isNews && state.turn > 0 && state.moves.at(-1).card) top.classList.add(state.by === "you" ? "from-below" : "from-above");
+    pile.style.setProperty("--active", `var(--${state.color})`);
+    pile.setAttribute("role", "img");
+    pile.setAttribute("aria-label", `${state.top.words} on top, ${state.color} is the colour, ${cardCount(state.pile)} in the pile`);
+    pile.replaceChildren(make("span", { class: "frame" }, top), make("span", { class: "caption" }, `pile ${state.pile}`));
+    color.replaceChildren(face(state.color), state.color);
+    says.textContent = state.says;
+    says.className = `says${state.penalty && state.toMove === "you" ? " alarm" : ""}${state.won === null ? "" : " result"}`;
+  }
+
+  function drawHand(state) {
+    const { hint: advice } = state;
+    hand.replaceChildren(...state.hand.map((held) => {
+      const isAdvised = held.card === advice.card;
+      const chance = advice.wins?.[held.card];
+      const tells = [held.words, state.toMove === "you" ? (held.playable ? "" : "can't be played") : "",
+        chance === undefined ? "" : `win ${percent(chance)}`,
+        isAdvised ? `advised${advice.color ? `, declare ${advice.color}` : ""}` : ""].filter(Boolean);
+      const button = make("button", { class: "card", type: "button", "data-card": held.card, "aria-label": tells.join(", "),
+        title: tells.join(", "), "aria-disabled": !held.playable && "true", onclick: () => clickCard(held) }, face(held.card));
+      button.classList.toggle("playable", held.playable);
+      button.classList.toggle("new", held.isNew);
+      if (chance !== undefined) button.append(make("span", { class: "chance" }, percent(chance)));
+      if (isAdvised) {
+        button.classList.add("advised");
+        if (advice.color) button.append(make("span", { class: "declare" }, face(advice.color)));
+      }
+      return button;
+    }));
+    if (wild) choose(state.hand.find((held) => held.card === wild.card) ?? null);
+    const mine = make("span", {}, make("b", {}, "you"), ` ${cardCount(state.hand.length)}`);
+    count.replaceChildren(mine);
+    if (state.toMove === "you") count.append(make("span", { class: "pill" }, "your turn"));
+    if (state.won) count.append(make("span", { class: "pill" }, "win"));
+    hint.hidden = !state.showsWin;
+    hint.disabled = state.toMove !== "you" || state.canDraw;
+    save.disabled = state.record === null;
+    save.title = state.record === null ? "when the game is over" : "all moves and cards, for unojax replay";
+  }
+
+  function drawSide(state) {
+    side.hidden = !state.showsWin && !state.showsBelief;
+    win.hidden = !state.showsWin;
+    belief.hidden = !state.showsBelief;
+    if (state.win) {
+      const { now, error } = state.win;
+      const said = state.toMove === null ? "" : ` ± ${Math.max(1, Math.round(100 * error))}`;
+      const bar = make("div", { class: "bar", role: "img", "aria-label": `you win with ${percent(now)}` }, make("span"));
+      bar.firstChild.style.width = `${100 * now}%`;
+      win.replaceChildren(make("div", { class: "chances" }, make("b", {}, "You win"), make("span", {}, percent(now) + said)), bar,
+        chart(state.wins, state.turn));
+      win.title = "Share of games won if from here both play as the policy linear, over the cards that the opponent may hold";
+    } else if (!win.hasChildNodes()) win.replaceChildren(make("p", { class: "wait" }, "Working out the chances …"));
+    if (state.belief) {
+      belief.innerHTML = state.belief[root.dataset.theme];
+      belief.firstChild.removeAttribute("width");
+      belief.firstChild.removeAttribute("height");
+    } else if (!belief.hasChildNodes()) belief.replaceChildren(make("p", { class: "wait" }, "Working out what the opponent may hold …"));
+    moves.replaceChildren(...state.moves.map((move, number) =>
+      make("li", { class: move.by, value: String(number) }, make("span", { class: "number" }, String(number || "")), move.words)));
+    moves.scrollTop = moves.scrollHeight;
+  }
+
+  function download() {
+    const url = URL.createObjectURL(new Blob([shown.record], { type: "application/json" }));
+    make("a", { href: url, download: "game.json" }).click();
+    URL.revokeObjectURL(url);
+  }
+
+  function take() {
+    const state = model.get("state");
+    const newest = coming.at(-1) ?? shown;
+    if (newest && newest.game === state.game && newest.turn === state.turn) {
+      // The same position again, with more to say about it.
+      if (coming.length) coming[coming.length - 1] = state; else draw(state);
+      return;
+    }
+    if (newest && newest.game !== state.game) coming = [];
+    coming.push(state);
+    if (timer === null) next();
+  }
+
+  function next() {
+    timer = null;
+    if (coming.length === 0) return;
+    const wait = coming[0].by === "opponent" ? 1000 * model.get("pace") : 0;
+    const go = () => { draw(coming.shift()); next(); };
+    if (wait > 0) timer = setTimeout(go, wait); else go();
+  }
+
+  function hear(content) {
+    if (content.kind === "notice") notice.textContent = content.text;
+  }
+
+  function dress() {
+    const theme = model.get("theme");
+    root.dataset.theme = theme === "auto" ? (pageIsDark() ? "dark" : "light") : theme;
+    if (shown) drawSide(shown);
+  }
+
+  root.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && wild) cancel();
+    const row = event.target.closest(".hand, .chooser");
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!row || !step) return;
+    const buttons = [...row.querySelectorAll("button")];
+    buttons[(buttons.indexOf(event.target.closest("button")) + step + buttons.length) % buttons.length].focus();
+    event.preventDefault();
+  });
+
+  const preference = matchMedia("(prefers-color-scheme: dark)"), watcher = new MutationObserver(dress);
+  preference.addEventListener("change", dress);
+  watcher.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light", "data-vscode-theme-kind"] });
+  watcher.observe(document.documentElement, { attributes: true, attributeFilter: ["theme"] });
+  model.on("change:state", take);
+  model.on("change:theme", dress);
+  model.on("msg:custom", hear);
+  dress();
+  draw(model.get("state"));
+  el.append(root);
+  send({ kind: "shown" });
+  return () => {
+    clearTimeout(timer);
+    watcher.disconnect();
+    preference.removeEventListener("change", dress);
+    model.off("change:state", take);
+    model.off("change:theme", dress);
+    model.off("msg:custom", hear);
+  };
+}
+
+export default { render };

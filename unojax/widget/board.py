@@ -1,0 +1,256 @@
+"""The board itself: a widget around `unojax.match.Match`. All rules and all thinking stay in Python; the page draws and clicks."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import anywidget
+import numpy as np
+import traitlets
+
+from unojax import cards, text
+from unojax.agents import parse_agent
+from unojax.game import State
+from unojax.gamefile import PERSON, GameFile, write_game
+from unojax.match import Adviser, Match, Outlook
+from unojax.observation import Observation
+from unojax.rules import Rules, is_int
+from unojax.search.agents import MonteCarloAgent
+from unojax.specs import DEFAULT_OPPONENT
+from unojax.viz import position_svg
+from unojax.widget import page
+
+_GAMES: Final = 1000
+"""Played out for a win probability: a standard error of at most 0.016, in some milliseconds."""
+_HINT_GAMES: Final = 500
+"""Played out for each play by a hint."""
+
+
+class Board(anywidget.AnyWidget):
+    """A game of UNO against an agent, to be played by clicks in a notebook.
+
+    Beside the table: how likely the person is to win, and what the opponent may hold, both from what the person saw. The page
+    never gets a hidden card before the game is over.
+
+        board = Board(opponent="mc:rollouts=200", seed=3)
+        board                      # the last value of a cell: shows itself
+        board.save("game.json")    # for `unojax replay`
+    """
+
+    _esm = Path(__file__).with_name("board.js")
+    _css = page.style()
+
+    state = traitlets.Dict().tag(sync=True)
+    """What the page draws; see `unojax.widget.page`."""
+    faces = traitlets.Dict().tag(sync=True)
+    """The drawings of cards and colours."""
+    theme = traitlets.Enum(("auto", "light", "dark"), "auto").tag(sync=True)
+    """Of the page; "auto" follows the notebook."""
+    pace = traitlets.Float(0.8, min=0.0, max=10.0).tag(sync=True)
+    """Seconds before each of the opponent's moves is shown."""
+
+    def __init__(
+        self,
+        opponent: str = DEFAULT_OPPONENT,
+        *,
+        seat: Literal[0, 1] = 0,
+        seed: int | None = None,
+        rules: Rules = Rules(),
+        start: State | None = None,
+        show_belief: bool = True,
+        show_win_probability: bool = True,
+        theme: Literal["auto", "light", "dark"] = "auto",
+        pace: float = 0.8,
+    ):
+        """Deal a game.
+
+        Args:
+            opponent: the spec of an agent, see `unojax.specs`.
+            seat: the person's; player 0 moves first, unless the rules draw lots.
+            seed: the same seed and moves give the same game; None: another one each time.
+            rules: of the game.
+            start: begin with this position instead of a deal; only the first game does.
+            show_belief: draw how likely the opponent is to hold each card.
+            show_win_probability: show how likely the person is to win; hints too.
+            theme: of the page; "auto" follows the notebook.
+            pace: seconds before each of the opponent's moves is shown.
+
+        Raises:
+            ValueError: an argument is out of its range.
+        """
+        if not (is_int(seat) and seat in (0, 1)):
+            raise ValueError(f"seat must be 0 or 1, got {seat!r}")
+        if theme not in ("auto", "light", "dark"):
+            raise ValueError(f"theme must be 'auto', 'light' or 'dark', got {theme!r}")
+        if not 0 <= pace <= 10:
+            raise ValueError(f"pace must be in [0, 10] seconds, got {pace!r}")
+        self._rules, self._seat = rules, int(seat)
+        self._shows_belief, self._shows_win_probability = show_belief, show_win_probability
+        self._agent = parse_agent(opponent, rules=rules)
+        self._search = MonteCarloAgent(rollouts=_HINT_GAMES, rules=rules)
+        self._number = 0
+        super().__init__(faces=page.faces(), theme=theme, pace=pace)
+        self.on_msg(self._on_message)
+        self._deal(seed, start)
+        # The first look takes a while to compile: it waits until there is someone to see it.
+        self._advance(look=False)
+
+    def new_game(self, seed: int | None = None) -> None:
+        """Deal again; what was played is lost unless it was saved.
+
+        Args:
+            seed: None: another game each time.
+        """
+        self._deal(seed, None)
+        self._advance()
+
+    def play(self, action: str | int) -> None:
+        """Do for the person what a click would do; the opponent answers.
+
+        Args:
+            action: as `unojax.parse_action` reads it ("R5", "W:B", "draw"), or its number 0..60.
+
+        Raises:
+            ValueError: it is not the person's turn, or the action is not legal.
+        """
+        number = text.parse_action(action) if isinstance(action, str) else action
+        if not (is_int(number) and 0 <= number < cards.NUM_ACTIONS):
+            raise ValueError(f"action must be in [0, {cards.NUM_ACTIONS - 1}] or its text, got {action!r}")
+        match = self._match
+        if match.is_over or not match.is_my_turn or not match.legal[number]:
+            raise ValueError(page.refusal(match, number))
+        match.play(int(number))
+        self._advance()
+
+    def show_hint(self) -> None:
+        """Mark the play that a search advises, and say how likely each card is to win."""
+        match = self._match
+        if match.is_over or not match.is_my_turn:
+            raise ValueError(page.refusal(match, cards.DRAW))
+        self._hint = page.hint(self._adviser.advise(self._first_view, match.seen))
+        self._show()
+
+    @property
+    def observation(self) -> Observation:
+        """What the person sees now, as NumPy."""
+        return self._match.view
+
+    @property
+    def legal_mask(self) -> np.ndarray:
+        """bool[61]: what the person may do; nothing while it is not the person's turn."""
+        match = self._match
+        return match.legal if match.is_my_turn and not match.is_over else np.zeros(cards.NUM_ACTIONS, bool)
+
+    @property
+    def is_over(self) -> bool:
+        """Won, drawn or cut off."""
+        return self._match.is_over
+
+    @property
+    def outlook(self) -> Outlook | None:
+        """What the page shows beside the table; None before it was asked for the first time."""
+        return self._outlook
+
+    @property
+    def record(self) -> GameFile:
+        """The game so far with all its cards, the opponent's too."""
+        players = (PERSON, self._agent.name) if self._seat == 0 else (self._agent.name, PERSON)
+        return GameFile.of(self._match.replay(), players=players, seed=self._seed, rules=self._rules)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write `record` to a file, for `unojax replay`; an unfinished game too.
+
+        Raises:
+            OSError: it can't be written.
+        """
+        write_game(path, self.record)
+
+    def look(self) -> Outlook | None:
+        """Bring win probability and belief up to date, as the page does when it appears; None if neither is shown."""
+        if not (self._shows_belief or self._shows_win_probability):
+            return None
+        match = self._match
+        told = self._adviser.outlook(self._first_view, match.seen, num_games=_GAMES)
+        if match.is_over:
+            won = 0.5 if match.winner < 0 else float(match.winner == self._seat)
+            told = told._replace(win_probability=np.float32(won), win_error=np.float32(0))
+        self._outlook = told
+        if not self._wins or self._wins[-1][0] < len(match.seen):
+            self._wins.append((len(match.seen), round(float(told.win_probability), 4)))
+        self._show()
+        return told
+
+    def _deal(self, seed: int | None, start: State | None) -> None:
+        self._seed = secrets.randbelow(2**32) if seed is None else seed
+        if not (is_int(self._seed) and 0 <= self._seed < 2**32):
+            raise ValueError(f"seed must be in [0, {2**32 - 1}] or None, got {seed!r}")
+        self._match = Match(self._agent, seat=self._seat, seed=self._seed, rules=self._rules, start=start)
+        self._match.warm()
+        self._first_view = self._match.view
+        self._adviser = Adviser(self._search, seed=self._seed)
+        self._outlook: Outlook | None = None
+        self._wins: list[tuple[int, float]] = []
+        self._hint: dict[str, Any] = {}
+        self._number += 1
+
+    def _advance(self, *, look: bool = True) -> None:
+        """Show the position, and let the opponent move until it is the person's turn."""
+        match = self._match
+        while True:
+            self._hint, self._outlook = {}, None
+            self._show()
+            if look:
+                self.look()
+            if match.is_over or match.is_my_turn:
+                break
+            match.play(match.reply())
+
+    def _show(self) -> None:
+        """Send the page what it is to draw."""
+        match = self._match
+        told = page.outlook(self._outlook, match)
+        self.state = page.table(match, self._agent.name) | {
+            "game": self._number,
+            "belief": told["belief"] if told and self._shows_belief else None,
+            "win": {"now": told["win"], "error": told["error"]} if told and self._shows_win_probability else None,
+            "wins": self._wins if self._shows_win_probability else [],
+            "showsBelief": self._shows_belief,
+            "showsWin": self._shows_win_probability,
+            "hint": self._hint,
+            "record": self.record.to_json() if match.is_over else None,
+        }
+
+    def _on_message(self, _: Any, content: Any, buffers: Any) -> None:
+        """A page has appeared, or something in it was clicked."""
+        del buffers
+        kind = content.get("kind") if isinstance(content, dict) else None
+        if kind == "shown":
+            if self._outlook is None and self.look() is not None:
+                self._adviser.warm(self._first_view)
+        elif kind == "new":
+            self.new_game()
+        # A click that comes late, or twice, is about a position that is no more.
+        elif kind in ("play", "draw", "hint") and (content.get("game"), content.get("turn")) == self._place:
+            try:
+                if kind == "hint":
+                    self.show_hint()
+                else:
+                    self.play(page.read_click(content))
+            except ValueError as error:
+                self.send({"kind": "notice", "text": str(error)})
+
+    @property
+    def _place(self) -> tuple[int, int]:
+        """Which position it is: the game on this board, and the turn in it."""
+        return self._number, len(self._match.seen)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        """The widget; and where none can be shown, such as in a notebook that was saved, the position as a picture."""
+        bundle = super()._repr_mimebundle_(**kwargs)
+        if bundle is None:
+            return None
+        data, metadata = bundle
+        return data | {"image/svg+xml": str(position_svg(self._match.view))}, metadata
