@@ -117,7 +117,8 @@ def serve(comm: Comm) -> Iterator[str]:
             number = first
             while not closed.is_set():
                 with comm.news:
-                    comm.news.wait_for(lambda: number < len(comm.sent) or closed.is_set())
+                    while number == len(comm.sent) and not closed.is_set():
+                        comm.news.wait()
                     new = comm.sent[number:]
                 number += len(new)
                 try:

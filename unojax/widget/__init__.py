@@ -10,11 +10,10 @@ Needs the extra `notebook`: `pip install 'unojax[notebook]'`.
 from __future__ import annotations
 
 try:
-    import anywidget as _anywidget
-except ImportError as error:
-    raise ImportError("unojax.widget needs anywidget: pip install 'unojax[notebook]'") from error
-del _anywidget
-
-from unojax.widget.board import Board
+    from unojax.widget.board import Board
+except ModuleNotFoundError as error:
+    if error.name != "anywidget":
+        raise
+    raise ModuleNotFoundError("unojax.widget needs anywidget: pip install 'unojax[notebook]'", name=error.name) from error
 
 __all__ = ["Board"]

@@ -55,7 +55,7 @@ function render({ model, el }) {
   const notice = part("notice", { role: "alert" }), chooser = part("chooser", { role: "group", hidden: true });
   const hand = part("hand", { role: "group", "aria-label": "your hand" }), count = part("count");
   const win = part("win"), belief = part("belief"), moves = make("ol", { class: "moves", "aria-label": "moves", tabindex: "0" });
-  const hint = make("button", { class: "tool hint", type: "button", onclick: () => act({ kind: "hint" }) }, "Hint");
+  const hint = make("button", { class: "tool hint", type: "button", onclick: askForHint }, "Hint");
   const fresh = make("button", { class: "tool new", type: "button", onclick: () => send({ kind: "new" }) }, "New game");
   const save = make("button", { class: "tool save", type: "button", onclick: download }, "Save game");
   const table = make("div", { class: "table" }, far,
@@ -75,6 +75,11 @@ function render({ model, el }) {
     if (coming.length === 0) send({ ...content, game: shown.game, turn: shown.turn });
   }
 
+  function askForHint() {
+    act({ kind: "hint" });
+    notice.textContent = "Thinking …";
+  }
+
   function clickCard(held) {
     if (held.wild && held.playable) return choose(held);
     choose(null);
@@ -85,6 +90,8 @@ function render({ model, el }) {
   function choose(held) {
     wild = held;
     chooser.hidden = held === null;
+    // In place of what stands there else, so that nothing moves.
+    for (const other of [says, color, notice]) other.hidden = held !== null;
     for (const button of hand.children) button.classList.toggle("chosen", held !== null && button.dataset.card === held.card);
     if (held === null) return chooser.replaceChildren();
     notice.textContent = "";
@@ -93,7 +100,7 @@ function render({ model, el }) {
     const answer = (colorName) => () => { act({ kind: "play", card: held.card, color: colorName }); choose(null); };
     chooser.replaceChildren(make("span", { class: "question" }, name), ...COLORS.map((colorName) =>
       make("button", { class: `pick ${colorName}`, type: "button", onclick: answer(colorName) }, face(colorName), colorName)),
-    make("button", { class: "tool cancel", type: "button", onclick: cancel }, "Cancel"));
+    make("button", { class: "cancel", type: "button", onclick: cancel }, "another card"));
     chooser.querySelector("button").focus({ preventScroll: true });
   }
 
@@ -108,7 +115,8 @@ function render({ model, el }) {
     // Removing what has the focus would lose it.
     keepsFocus ||= table.contains(document.activeElement) && document.activeElement !== fresh;
     shown = state;
-    if (isNews) { choose(null); notice.textContent = ""; }
+    if (isNews) choose(null);
+    notice.textContent = "";
     drawTable(state, isNews);
     drawHand(state);
     drawSide(state);
@@ -127,7 +135,7 @@ function render({ model, el }) {
     const cards = opponent.hand ?? Array(opponent.count).fill("back");
     const fan = make("div", { class: "fan", "aria-hidden": opponent.hand === null }, ...cards.map(face));
     fan.style.setProperty("--cards", cards.length);
-    const label = make("div", { class: "label" }, make("b", {}, opponent.name), ` ${cardCount(opponent.count)}`);
+    const label = make("div", { class: "label" }, make("b", {}, "opponent"), `${opponent.name}, ${cardCount(opponent.count)}`);
     if (opponent.count === 1 && state.toMove !== null) label.append(make("span", { class: "pill alarm" }, "one card left"));
     if (state.toMove === "opponent") label.append(make("span", { class: "pill" }, "thinking"));
     if (state.won === false) label.append(make("span", { class: "pill" }, "wins"));
@@ -169,8 +177,7 @@ function render({ model, el }) {
       return button;
     }));
     if (wild) choose(state.hand.find((held) => held.card === wild.card) ?? null);
-    const mine = make("span", {}, make("b", {}, "you"), ` ${cardCount(state.hand.length)}`);
-    count.replaceChildren(mine);
+    count.replaceChildren(make("b", {}, "you"), cardCount(state.hand.length));
     if (state.toMove === "you") count.append(make("span", { class: "pill" }, "your turn"));
     if (state.won) count.append(make("span", { class: "pill" }, "win"));
     hint.hidden = !state.showsWin;
@@ -188,9 +195,9 @@ function render({ model, el }) {
       const said = state.toMove === null ? "" : ` ± ${Math.max(1, Math.round(100 * error))}`;
       const bar = make("div", { class: "bar", role: "img", "aria-label": `you win with ${percent(now)}` }, make("span"));
       bar.firstChild.style.width = `${100 * now}%`;
-      win.replaceChildren(make("div", { class: "chances" }, make("b", {}, "You win"), make("span", {}, percent(now) + said)), bar,
+      win.replaceChildren(make("div", { class: "chances" }, make("b", {}, "Your win probability"), make("span", {}, percent(now) + said)), bar,
         chart(state.wins, state.turn));
-      win.title = "Share of games won if from here both play as the policy linear, over the cards that the opponent may hold";
+      win.title = state.winNote;
     } else if (!win.hasChildNodes()) win.replaceChildren(make("p", { class: "wait" }, "Working out the chances …"));
     if (state.belief) {
       belief.innerHTML = state.belief[root.dataset.theme];

@@ -1,4 +1,4 @@
-"""The board itself: a widget around `unojax.match.Match`. All rules and all thinking stay in Python; the page draws and clicks."""
+"""The board itself: a widget around `unojax.match.Match`. Rules and thinking stay in Python; the page draws and clicks."""
 
 from __future__ import annotations
 
@@ -27,6 +27,10 @@ _GAMES: Final = 1000
 """Played out for a win probability: a standard error of at most 0.016, in some milliseconds."""
 _HINT_GAMES: Final = 500
 """Played out for each play by a hint."""
+
+_WIN_NOTE: Final = (
+    "Share of {games:,} games won if from here both play as the policy {policy}; what the opponent holds is drawn from the belief"
+)
 
 
 class Board(anywidget.AnyWidget):
@@ -130,7 +134,7 @@ class Board(anywidget.AnyWidget):
         match = self._match
         if match.is_over or not match.is_my_turn:
             raise ValueError(page.refusal(match, cards.DRAW))
-        self._hint = page.hint(self._adviser.advise(self._first_view, match.seen))
+        self._hint = page.hint(self._adviser.advise(self._first_view, match.seen), match)
         self._show()
 
     @property
@@ -219,6 +223,7 @@ class Board(anywidget.AnyWidget):
             "wins": self._wins if self._shows_win_probability else [],
             "showsBelief": self._shows_belief,
             "showsWin": self._shows_win_probability,
+            "winNote": _WIN_NOTE.format(games=_GAMES, policy=self._search.policy),
             "hint": self._hint,
             "record": self.record.to_json() if match.is_over else None,
         }

@@ -17,6 +17,7 @@ from unojax.viz.svg import element, mark
 from unojax.viz.theme import COLOR_PAINTS, DARK, FONT, LIGHT, Theme
 
 _BACK_NAME: Final = "back"
+_OPPONENT: Final = "the opponent"
 _MARK_SIZE: Final = 24.0
 
 
@@ -70,15 +71,15 @@ def table(match: Match, opponent: str) -> dict[str, Any]:
         "top": {"card": cards.TYPE_NAMES[scene.top_type], "words": card_words(scene.top_type)},
         "color": cards.COLOR_NAMES[scene.color],
         "penalty": scene.penalty,
-        "says": _says(match, opponent, can_play=bool(legal)),
+        "says": _says(match, can_play=bool(legal)),
         "won": None if not match.is_over or match.winner < 0 else match.winner == me,
-        "moves": moves(match, opponent),
+        "moves": moves(match),
     }
 
 
-def moves(match: Match, opponent: str) -> list[dict[str, Any]]:
+def moves(match: Match) -> list[dict[str, Any]]:
     """The start and each move, as the person saw it: who made it, whether a card was played, and in words."""
-    names = (YOU, opponent) if match.seat == 0 else (opponent, YOU)
+    names = _player_names(match)
     first = read_scene(match.seen[0].before if match.seen else match.view)
     said = [{"by": "", "card": False, "words": start_words(first, names)}]
     for seen in match.seen:
@@ -96,15 +97,22 @@ def outlook(told: Outlook | None, match: Match) -> dict[str, Any]:
     return {"win": round(float(told.win_probability), 4), "error": round(float(told.win_error), 4), "belief": drawn}
 
 
-def hint(told: Advice) -> dict[str, Any]:
-    """What a search says of each card: the win probability of playing it (of a wild one, in the best colour), and its advice."""
-    if told.thought is None:
-        return {}
+def hint(told: Advice, match: Match) -> dict[str, Any]:
+    """What a search says of each card: the win probability of playing it (of a wild one, in the best colour), and its advice.
+
+    Where there is one play only, that is advised, and nothing said of it. Nothing at all where there is only a draw.
+    """
     wins: dict[str, float] = {}
-    for action in np.flatnonzero(told.thought.tried).tolist():
-        name, _ = card_and_color(action)
-        wins[name] = max(wins.get(name, 0.0), round((1 + float(told.thought.estimate.value[action])) / 2, 4))
-    card, color = card_and_color(int(told.thought.advised))
+    if told.thought is None:
+        advised = int(match.legal.argmax())
+    else:
+        advised = int(told.thought.advised)
+        for action in np.flatnonzero(told.thought.tried).tolist():
+            name, _ = card_and_color(action)
+            wins[name] = max(wins.get(name, 0.0), round((1 + float(told.thought.estimate.value[action])) / 2, 4))
+    if advised == cards.DRAW:
+        return {}
+    card, color = card_and_color(advised)
     return {"card": card, "color": color, "wins": wins}
 
 
@@ -156,16 +164,19 @@ def refusal(match: Match, action: int) -> str:
     return f"{words} does not go on {on}." + ("" if _legal_types(match.legal) else " Click the deck to draw.")
 
 
-def _says(match: Match, opponent: str, *, can_play: bool) -> str:
+def _player_names(match: Match) -> tuple[str, str]:
+    return (YOU, _OPPONENT) if match.seat == 0 else (_OPPONENT, YOU)
+
+
+def _says(match: Match, *, can_play: bool) -> str:
     view = match.view
     if match.is_over:
         after = f"after {len(match.seen)} turns"
         if match.was_cut_off:
             return f"The game is cut off {after}."
-        names = (YOU, opponent) if match.seat == 0 else (opponent, YOU)
-        return f"{capitalized(result_words(read_scene(view), names))} {after}."
+        return f"{capitalized(result_words(read_scene(view), _player_names(match)))} {after}."
     if not match.is_my_turn:
-        return f"{capitalized(opponent)} is to move."
+        return "The opponent is to move."
     if view.penalty:
         return f"You must draw {int(view.penalty)} and lose the turn: click the deck."
     return "Your turn: play a card." if can_play else "You can't play: click the deck to draw."
