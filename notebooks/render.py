@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import sys
 import time
 from collections.abc import Sequence
@@ -37,8 +36,17 @@ class ThisInterpreter(KernelSpecManager):
 
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
         """The same for every name."""
-        argv = [sys.executable, "-Xfrozen_modules=off", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        argv = [sys.executable, "-Xfrozen_modules=off", "-m", "ipykernel_launcher", "-f", "{connection_file}", "--log-level=40"]
         return KernelSpec(argv=argv, display_name="Python 3", language="python")
+
+
+def read_source(source: Path) -> nbformat.NotebookNode:
+    """A notebook that has not run."""
+    notebook = jupytext.read(source)
+    for number, cell in enumerate(notebook.cells):
+        # Equal runs give equal files.
+        cell["id"] = f"cell-{number}"
+    return notebook
 
 
 def render(source: Path) -> str:
@@ -48,10 +56,7 @@ def render(source: Path) -> str:
         CellExecutionError: a cell raised.
         ValueError: the page is larger than `MAX_BYTES`.
     """
-    notebook = jupytext.read(source)
-    for number, cell in enumerate(notebook.cells):
-        # Equal runs give equal files.
-        cell["id"] = f"cell-{number}"
+    notebook = read_source(source)
     manager = AsyncKernelManager(kernel_spec_manager=ThisInterpreter())
     client = NotebookClient(
         notebook,
@@ -62,7 +67,11 @@ def render(source: Path) -> str:
         resources={"metadata": {"path": str(FOLDER.parent)}},
     )
     client.execute()
-    notebook.metadata = {"kernelspec": notebook.metadata["kernelspec"], "language_info": {"name": "python"}}
+    for output in (output for cell in notebook.cells for output in cell.get("outputs", ())):
+        # A page has no kernel that a widget could talk to.
+        output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    notebook.metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
     page = nbformat.writes(notebook) + "\n"
     if (size := len(page.encode())) > MAX_BYTES:
         raise ValueError(f"{source.name} gives a page of {size:,} bytes, more than {MAX_BYTES:,}; draw less, or as PNG")
@@ -72,29 +81,23 @@ def render(source: Path) -> str:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the notebooks named, or all."""
     parser = argparse.ArgumentParser(prog="python -m notebooks.render", description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(SOURCES)} (default: all)")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(SOURCES)}, or a file (default: all)")
     parser.add_argument("--out", type=Path, default=PAGES, help="folder for the pages (default: docs/notebooks)")
     arguments = parser.parse_args(argv)
-    if unknown := [name for name in arguments.names if name not in SOURCES]:
-        parser.error(f"no notebook is called {unknown[0]!r}; choose from {', '.join(SOURCES)}")
+    sources = {Path(name).stem: SOURCES.get(name, Path(name)) for name in arguments.names or SOURCES}
+    if missing := [path for path in sources.values() if path.suffix != ".py" or not path.is_file()]:
+        parser.error(f"no notebook is called {str(missing[0])!r}; choose from {', '.join(SOURCES)}, or name a .py file")
     arguments.out.mkdir(parents=True, exist_ok=True)
     # The kernels import the package from the checkout, as an editable installation would.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(FOLDER.parent), os.environ.get("PYTHONPATH")]))
-    for name in arguments.names or SOURCES:
-        began, worked = time.perf_counter(), _cpu_seconds()
+    for name, source in sources.items():
+        began = time.perf_counter()
         try:
-            page = render(SOURCES[name])
+            page = render(source)
         except CellExecutionError as error:
-            sys.exit(f"{SOURCES[name]}: {error}")
+            sys.exit(f"{source}: {error}")
         (arguments.out / f"{name}.ipynb").write_text(page, encoding="utf-8")
-        wall, cpu = time.perf_counter() - began, _cpu_seconds() - worked
-        print(f"{name}: {len(page) / 1e3:.0f} kB in {wall:.0f} s ({cpu:.0f} s of processor time)", flush=True)
-
-
-def _cpu_seconds() -> float:
-    """Processor time of kernels that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+        print(f"{name}: {len(page.encode()) / 1e3:.0f} kB in {time.perf_counter() - began:.0f} s", flush=True)
 
 
 if __name__ == "__main__":

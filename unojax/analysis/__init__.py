@@ -1,6 +1,6 @@
 """Finding things out about the game and about beliefs, on the host; for notebooks and studies.
 
-* `estimates`: means with their 95 % intervals.
+* `estimates`: means with their 95 % intervals. `tables`: how notebooks show them.
 * `deals`: the hands that `unojax.simulate` dealt. `worth`: what each card in them was worth.
 * `declaring`: policies that differ in the colour they declare.
 * `following`: beliefs along recorded games. `calibration`: whether their probabilities are what happens.
@@ -22,6 +22,7 @@ from unojax.analysis.following import (
     record,
     unseen,
 )
+from unojax.analysis.tables import Table
 from unojax.analysis.worth import Worth, card_worth
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "Followed",
     "Method",
     "Recorded",
+    "Table",
     "Worth",
     "bootstrap",
     "calibrate",

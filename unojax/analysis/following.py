@@ -174,13 +174,15 @@ def follow(key: Array, games: Recorded, method: Method, *, player: int = 0, rule
     states, num_updates = jax.tree.map(lambda x: x[index], (games.states, games.num_updates))
     keys = jax.random.split(key, len(index))
 
-    def follow_part(start: int) -> dict[str, np.ndarray]:
+    def follow_part(start: int, num_updates: np.ndarray) -> dict[str, np.ndarray]:
         here = slice(start, start + part)
         args = jax.tree.map(lambda x: x[here], states), num_updates[here], keys[here]
         return jax.device_get(_follow_games(*args, method=method, player=player, rules=rules))
 
+    # Compiled by following no steps, since workers that begin at the same time would each compile.
+    follow_part(0, np.zeros_like(num_updates))
     with ThreadPoolExecutor(workers) as pool:
-        parts = list(pool.map(follow_part, range(0, len(index), part)))
+        parts = list(pool.map(lambda start: follow_part(start, num_updates), range(0, len(index), part)))
     return Followed(**jax.tree.map(lambda *xs: np.concatenate(xs)[:num_games], *parts))
 
 

@@ -1,0 +1,23 @@
+"""Tables as text and as Markdown."""
+
+from __future__ import annotations
+
+import pytest
+
+from unojax.analysis import Table
+
+TABLE = Table(["policy", "wins"], [["uniform", "50 %"], ["a|b", 7]])
+
+
+def test_text():
+    assert repr(TABLE) == "policy   wins\nuniform  50 %\na|b         7"
+
+
+def test_markdown():
+    expected = ["| policy | wins |", "| --- | ---: |", "| uniform | 50 % |", "| a\\|b | 7 |"]
+    assert TABLE._repr_markdown_().split("\n") == expected
+
+
+def test_row_of_another_length():
+    with pytest.raises(ValueError, match=r"must have 2 entries .* got \('x',\)"):
+        Table(["a", "b"], [["x"]])
