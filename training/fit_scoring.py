@@ -5,13 +5,9 @@
 
 Each iteration lets the present policy play against itself, picks decisions from its games, and plays every legal action there to
 the end with that policy (`unojax.search.rollouts`), from the true position: over many positions what is hidden averages out. The
-new weights are the least-squares fit of the points to the returns, both less their mean over the actions of the position, since
-only differences within a position matter. The next policy takes the play with the most points (Lagoudakis and Parr 2003, on
-rollouts as in Tesauro and Galperin 1996).
-
-The last weights are then polished for what counts, the win rate, by the cross-entropy method (Rubinstein 1999): candidates from a
-normal distribution play the same deals against uniform play, the best simple rule, and the weights before the polish; the
-distribution moves towards the best quarter.
+new weights begin as the least-squares fit of points to returns (Lagoudakis and Parr 2003), which spends itself on decisions
+that are clear. From there gradients of a softmax of the points, which grows colder, lead to weights whose choices return more
+(Lazaric, Ghavamzadeh, Munos 2010).
 """
 
 from __future__ import annotations
@@ -29,6 +25,7 @@ import numpy as np
 import tyro
 from jax import Array
 from rich.console import Console
+from scipy.optimize import minimize
 
 from unojax import game, static
 from unojax.files import write_whole
@@ -44,8 +41,10 @@ from unojax.static import Skeleton
 
 _RULES: Final = Rules()
 _LANES: Final = 2048
-_POLISH_STEP: Final = 0.03
-"""Of a weight, as a standard deviation in returns."""
+_BATCH: Final = 4096
+"""Games played and positions looked at in one call."""
+_TEMPERATURES: Final = (0.06, 0.03, 0.015)
+"""Of the softmax of the points, in returns: two good plays differ by some 0.05."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +54,7 @@ class Config:
     Attributes:
         policy: which scoring policy.
         iterations: of the policy.
-        generations: of the polish.
-        candidates: in each generation.
-        candidate_games: per candidate, opponent and seat.
+        positions: at which plays are compared in each iteration, at most.
         games: played in each iteration.
         decisions: picked from each game, at most.
         samples: rollouts of each action.
@@ -68,12 +65,10 @@ class Config:
 
     policy: Annotated[Literal["linear", "lookahead"], tyro.conf.Positional]
     iterations: int = 4
-    generations: int = 60
-    candidates: int = 56
-    candidate_games: int = 3000
-    games: int = 16384
+    positions: int = 65_536
+    games: int = 32_768
     decisions: int = 4
-    samples: int = 16
+    samples: int = 48
     max_steps: int = 160
     seed: int = 0
     json: Path | None = None
@@ -116,96 +111,112 @@ def pick_decisions(rng: np.random.Generator, states: State, legal: np.ndarray, m
     return jax.tree.map(lambda x: np.asarray(x)[games, steps], states), legal[games, steps][:, :-1]
 
 
+class Comparisons(NamedTuple):
+    """A legal plays of P decisions, those of a decision side by side.
+
+    Attributes:
+        position: int[A] the decision.
+        features: float32[A, F], less their mean over the plays of the decision: what the weights multiply.
+        returns: float32[A], less their mean over the plays of the decision.
+    """
+
+    position: np.ndarray
+    features: np.ndarray
+    returns: np.ndarray
+
+
 @partial(jax.jit, static_argnames=("policy", "num_samples"))
-def regression(
+def compare_plays(
     numbers: list[Array], states: State, legal: Array, seeds: tuple[Array, Array], *, policy: Skeleton, num_samples: int
-) -> tuple[Array, Array, Array]:
-    """Normal equations of the fit, float32[F, F] and float32[F], and what the policy's plays return beyond the mean play."""
+) -> tuple[Array, Array]:
+    """Features float32[B, 60, F] and returns float32[B, 60] of all plays at B positions; meaningless for illegal ones."""
     player = static.join(numbers, policy)
     tables = jax.tree.map(lambda x: jnp.repeat(x, num_samples, axis=0), jax.vmap(game.to_table)(states))
     arms = list_arms(legal)
     returns, _ = play_out(tables, seeds, arms, numbers, policies=policy, rules=_RULES, num_samples=num_samples, num_lanes=_LANES)
-    returns = returns.mean(1)
     counts = jnp.arange(legal.size) < arms.number
-    grid = jnp.zeros(legal.shape, jnp.float32).at[arms.position, arms.action].add(jnp.where(counts, returns, 0.0))
-
-    def centered(x: Array) -> Array:
-        return jnp.where(legal, x - jnp.where(legal, x, 0.0).sum(-1, keepdims=True) / legal.sum(-1, keepdims=True), 0.0)
+    grid = jnp.zeros(legal.shape, jnp.float32).at[arms.position, arms.action].add(jnp.where(counts, returns.mean(1), 0.0))
 
     def scores(weights: Array, state: State) -> Array:
         scorer = replace(player[0], weights=tuple(weights))
         return scorer.score_plays(player[0].view(observe(state, state.current_player, rules=_RULES)))
 
     # Points are linear in the weights: the features are the points under unit weights.
-    one_position = jax.vmap(scores, in_axes=(0, None))
-    features = jax.vmap(one_position, in_axes=(None, 0))(jnp.eye(len(player[0].weights)), states)
-    features = jax.vmap(centered, in_axes=1, out_axes=1)(features)
-    target = centered(grid)
-    best = jax.vmap(lambda state: scores(jnp.stack(player[0].weights), state))(states)
-    chosen = jnp.argmax(jnp.where(legal, best, -jnp.inf), axis=-1)
-    gain = jnp.take_along_axis(target, chosen[:, None], axis=1).mean()
-    return jnp.einsum("pfa,pga->fg", features, features), jnp.einsum("pfa,pa->f", features, target), gain
+    one_position = jax.vmap(scores, in_axes=(0, None), out_axes=-1)
+    return jax.vmap(one_position, in_axes=(None, 0))(jnp.eye(len(player[0].weights)), states), grid
 
 
-class Fit(NamedTuple):
-    """Weights, the standard deviation that each feature's weight may vary by for the same change in points, and the course."""
-
-    weights: np.ndarray
-    sensitivity: np.ndarray
-    history: list[dict[str, float]]
-
-
-def iterate_policy(config: Config, rng: np.random.Generator, console: Console) -> Fit:
-    """Approximate policy iteration."""
-    weights = np.zeros(len(_NAMES[config.policy]))
-    # A round number of positions, so that every iteration runs the same program.
-    most = config.games * config.decisions // 2
-    history, square = [], np.eye(len(weights))
-    for iteration in range(config.iterations):
-        policy = make_policy(config.policy, weights)
-        numbers, skeleton = static.split((policy,))
-        keys = jax.random.split(jax.random.key(rng.integers(2**31)), config.games)
-        states, legal = play(numbers, keys, policy=static.split(policy)[1], max_steps=config.max_steps)
+def gather(config: Config, rng: np.random.Generator, policy: LinearPolicy | LookaheadPolicy) -> Comparisons:
+    """Compare plays at decisions of games of a policy against itself."""
+    parts, found = [], 0
+    numbers, skeleton = static.split((policy,))
+    for _ in range(0, config.games, _BATCH):
+        keys = jax.random.split(jax.random.key(rng.integers(2**31)), _BATCH)
+        states, legal = play(*static.split(policy)[:1], keys, policy=static.split(policy)[1], max_steps=config.max_steps)
         states, legal = pick_decisions(rng, states, np.asarray(legal), config.decisions)
-        states, legal = jax.tree.map(lambda x: x[:most], (states, legal))
-        seeds = jax.random.bits(jax.random.key(rng.integers(2**31)), (2, most), jnp.uint32)
-        square, vector, gain = regression(
-            numbers, states, legal, (seeds[0], seeds[1]), policy=skeleton, num_samples=config.samples
-        )
-        square, vector = np.asarray(square, np.float64), np.asarray(vector, np.float64)
-        weights = np.linalg.lstsq(square + 1e-6 * np.trace(square) * np.eye(len(square)), vector, rcond=None)[0]
-        policy = make_policy(config.policy, weights)
-        history.append({**_rates(policy, config.seed, 20_000), "gain of the policy before": float(gain)})
+        for start in range(0, min(len(legal), config.positions - found) - _BATCH + 1, _BATCH):
+            here, mask = jax.tree.map(lambda x, at=slice(start, start + _BATCH): x[at], (states, legal))
+            seeds = jax.random.bits(jax.random.key(rng.integers(2**31)), (2, _BATCH), jnp.uint32)
+            features, returns = compare_plays(
+                numbers, here, mask, (seeds[0], seeds[1]), policy=skeleton, num_samples=config.samples
+            )
+            parts.append((np.nonzero(mask)[0] + found, np.asarray(features)[mask], np.asarray(returns)[mask]))
+            found += _BATCH
+    position, features, returns = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return Comparisons(position, _center(features, position), _center(returns[:, None], position)[:, 0])
+
+
+def _center(x: np.ndarray, position: np.ndarray) -> np.ndarray:
+    starts = np.flatnonzero(np.diff(position, prepend=-1))
+    mean = np.add.reduceat(x, starts, axis=0) / np.diff(starts, append=len(x))[:, None]
+    return x - mean[position]
+
+
+@jax.jit
+def _least_squares(features: Array, returns: Array) -> Array:
+    square = features.T @ features
+    ridge = 1e-6 * jnp.trace(square) * jnp.eye(len(square))
+    return jnp.linalg.solve(square + ridge, features.T @ returns)
+
+
+def best_choices(compared: Comparisons) -> np.ndarray:
+    """The weights whose choices return most, from those of least squares on."""
+    scale = compared.features.std(0) + 1e-6
+    features, returns = jnp.asarray(compared.features / scale), jnp.asarray(compared.returns)
+    position, num = jnp.asarray(compared.position), int(compared.position[-1]) + 1
+
+    @jax.jit
+    @jax.value_and_grad
+    def loss(w: Array, temperature: Array, features: Array) -> Array:
+        points = features @ w / temperature
+        points -= jax.ops.segment_max(points, position, num)[position]
+        odds = jnp.exp(points)
+        total = jax.ops.segment_sum(odds, position, num)
+        return -(odds * returns / total[position]).sum() / num
+
+    def numbers(w: np.ndarray, temperature: float) -> tuple[float, np.ndarray]:
+        value, gradient = loss(jnp.asarray(w, jnp.float32), jnp.float32(temperature), features)
+        return float(value), np.asarray(gradient, np.float64)
+
+    w = np.asarray(_least_squares(features, returns), np.float64)
+    for temperature in _TEMPERATURES:
+        w = minimize(numbers, w, (temperature,), "L-BFGS-B", jac=True, options={"maxiter": 60}).x
+    return w / scale
+
+
+def iterate_policy(
+    config: Config, rng: np.random.Generator, console: Console
+) -> tuple[LinearPolicy | LookaheadPolicy, list[dict[str, float]]]:
+    """Approximate policy iteration: the last policy, and what each of them won."""
+    policy = make_policy(config.policy, np.zeros(len(_NAMES[config.policy])))
+    history = []
+    for iteration in range(config.iterations):
+        weights = best_choices(gather(config, rng, policy))
+        # The scale is free; three digits are more than the fit knows.
+        policy = make_policy(config.policy, np.round(weights / np.abs(weights).max(), 3))
+        history.append(_rates(policy, config.seed, 20_000))
         console.print(f"iteration {iteration + 1}: {history[-1]}", soft_wrap=True)
-    return Fit(weights, 1.0 / np.sqrt(np.diag(square) / most + 1e-5), history)
-
-
-def polish(config: Config, rng: np.random.Generator, console: Console, fitted: Fit) -> Fit:
-    """The cross-entropy method, from a fit on."""
-    mean, std = fitted.weights, _POLISH_STEP * fitted.sensitivity
-    pool = [POLICIES["uniform"], POLICIES["scarcest-color"], make_policy(config.policy, mean)]
-    history = list(fitted.history)
-    for generation in range(config.generations):
-        weights = mean + std * rng.standard_normal((config.candidates, len(mean)))
-        seeds = rng.integers(2**31, size=len(pool)).tolist()
-        rates = np.array(
-            [
-                np.mean(
-                    [
-                        win_rate(seed, make_policy(config.policy, w), other, config.candidate_games)
-                        for seed, other in zip(seeds, pool, strict=True)
-                    ]
-                )
-                for w in weights
-            ]
-        )
-        elite = weights[np.argsort(-rates)[: config.candidates // 4]]
-        # Half a step: the choice of the elite is noisy.
-        mean, std = 0.5 * mean + 0.5 * elite.mean(0), 0.7 * std + 0.3 * elite.std(0)
-        if generation % 10 == 9:
-            history.append(_rates(make_policy(config.policy, mean), config.seed, 20_000))
-            console.print(f"generation {generation + 1}: {history[-1]}", soft_wrap=True)
-    return Fit(mean, fitted.sensitivity, history)
+    return policy, history
 
 
 def _rates(policy: Policy, seed: int, games: int) -> dict[str, float]:
@@ -217,17 +228,14 @@ def main() -> int:
     config = tyro.cli(Config, description=__doc__)
     console = Console()
     rng = np.random.default_rng(config.seed)
-    weights, _, history = polish(config, rng, console, iterate_policy(config, rng, console))
-    # The scale is free; three digits are more than the fit knows.
-    weights = np.round(weights / np.abs(weights).max(), 3)
-    policy = make_policy(config.policy, weights)
+    policy, history = iterate_policy(config, rng, console)
     # Deals that chose nothing.
     final = {name: win_rate(config.seed + 1, policy, other, 100_000) for name, other in POLICIES.items()}
-    for name, weight in zip(_NAMES[config.policy], weights, strict=True):
+    for name, weight in zip(_NAMES[config.policy], policy.weights, strict=True):
         console.print(f"{weight:7.3f}  {name}", highlight=False)
     console.print(f"win rates over 200,000 games: {final}", soft_wrap=True)
     if config.json is not None:
-        named = dict(zip(_NAMES[config.policy], weights.tolist(), strict=True))
+        named = dict(zip(_NAMES[config.policy], policy.weights, strict=True))
         record = {"weights": named, "win_rate": final, "history": history}
         write_whole(config.json, json.dumps(record, indent=1) + "\n")
     return 0

@@ -1,4 +1,4 @@
-"""Work on a part of a batch: gather what is chosen, a chunk at a time, and put the results back."""
+"""Work on batches: on a chosen part of one, and on all of it at once from within `vmap`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
+from jax.custom_batching import custom_vmap
 
 _Tree = TypeVar("_Tree")
 
@@ -35,3 +36,31 @@ def for_chosen(chosen: Array, chunk: int, work: Callable[..., _Tree], args: tupl
         return jax.tree.map(lambda old, new: old.at[target].set(new, mode="drop"), out, made)
 
     return lax.fori_loop(0, (number + chunk - 1) // chunk, one_chunk, out)
+
+
+def together(work: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of a batch as a function of one element, which `vmap` turns into the function of the batch again.
+
+    Args:
+        work: `work(shared, *args)` with a leading axis on all of `args` and on the result. `shared` is what has none; it must not
+            be mapped over.
+
+    Returns:
+        `of_one(shared, *args)`.
+    """
+
+    @custom_vmap
+    def of_one(shared: Any, *args: Any) -> Any:
+        return jax.tree.map(lambda x: x[0], work(shared, *jax.tree.map(lambda x: jnp.asarray(x)[None], args)))
+
+    @of_one.def_vmap
+    def of_many(axis_size: int, in_batched: Any, shared: Any, *args: Any) -> tuple[Any, Any]:
+        def spread(x: Array, is_batched: bool) -> Array:
+            return x if is_batched else jnp.broadcast_to(x, (axis_size, *jnp.shape(x)))
+
+        if any(jax.tree.leaves(in_batched[0])):
+            raise ValueError("what all elements share can't be mapped over")
+        result = work(shared, *jax.tree.map(spread, args, tuple(in_batched[1:])))
+        return result, jax.tree.map(lambda _: True, result)
+
+    return of_one

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 AGENTS: Final[dict[str, str]] = {
     "mc": "unojax.search.agents:MonteCarloAgent",
     "tree": "unojax.search.agents:TreeAgent",
+    "value": "unojax.value.agent:ValueAgent",
 }
 """Names beside those of the named policies, and where they lead."""
 

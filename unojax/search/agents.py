@@ -30,8 +30,13 @@ from unojax.observation import Observation
 from unojax.policies import PackedPolicy, get_policy
 from unojax.rules import Rules, is_int
 from unojax.search.monte_carlo import ROUNDS, Estimate, choose, flat_monte_carlo, sample_hands
+from unojax.search.rollouts import Leaf
 from unojax.search.tree import Store, TreeGuide, new_store
 from unojax.specs import format_spec
+from unojax.table import Table
+from unojax.value.features import features, outlook_of_hand, position_of_table
+from unojax.value.network import Network
+from unojax.value.pretrained import load_network
 
 BeliefKind = Literal["particles", "unseen", "truth"]
 _TREMBLE = 0.1
@@ -65,6 +70,8 @@ class SearchAgent(ABC):
         keep: another play must be better than the policy's own by so many standard errors. (At 1000 rollouts, over 320 decisions,
             0.25 gained as much over the policy as 0 and changed fewer plays; 1 gained 8 % less.)
         discount: of returns, per step.
+        leaf: "pretrained" or the file of a network: rollouts are cut off and valued by it. None: they are played to the end.
+        depth: steps after which they are cut off.
         rules: of the game.
     """
 
@@ -75,6 +82,8 @@ class SearchAgent(ABC):
     opponent: str | None = None
     keep: float = 0.25
     discount: float = 1.0
+    leaf: str | None = None
+    depth: int = 8
     rules: Rules = Rules()
 
     def __post_init__(self) -> None:
@@ -86,6 +95,10 @@ class SearchAgent(ABC):
             raise ValueError(f"keep must be a number of standard errors, at least 0, got {self.keep!r}")
         if not 0 < self.discount <= 1:
             raise ValueError(f"discount must be in (0, 1], got {self.discount!r}")
+        if not (is_int(self.depth) and self.depth >= 1):
+            raise ValueError(f"depth must be at least 1, got {self.depth!r}")
+        if self.leaf is not None:
+            load_network(self.leaf)
         get_policy(self.policy)
         if self.opponent is not None:
             get_policy(self.opponent)
@@ -145,7 +158,12 @@ class SearchAgent(ABC):
             num_lanes=num_lanes or default_num_lanes(len(legal)),
             guide=guide,
             store=store,
+            leaf=self._leaf(),
         )
+
+    def _leaf(self) -> Leaf | None:
+        """Where rollouts are cut off and the network takes over."""
+        return None if self.leaf is None else Leaf(self.depth, partial(_value_at, load_network(self.leaf), self.rules))
 
     def init(self, key: Array, observation: Observation) -> Memory:
         """The belief at the start."""
@@ -188,6 +206,13 @@ class SearchAgent(ABC):
         legal = legal_mask[: cards.DRAW] & is_mine & (legal_mask.sum() > 1)
         hands = self.hands(key_hands, memory, observation)
         return _together(self.estimate)(key_search, observation, hands, legal), legal
+
+
+def _value_at(network: Network, rules: Rules, tables: Table, player: Array) -> Array:
+    """float32[C]: what the network says of tables with all cards known, to the given players."""
+    position = position_of_table(tables, player, rules)
+    hand = position_of_table(tables, 1 - player, rules).own
+    return network(features(position, outlook_of_hand(position, hand))).value
 
 
 def default_num_lanes(num_decisions: int) -> int:

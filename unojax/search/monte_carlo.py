@@ -19,7 +19,7 @@ from unojax.observation import Observation
 from unojax.policies import PackedPolicy
 from unojax.random_bits import key_words
 from unojax.rules import Rules
-from unojax.search.rollouts import Arms, Guide, list_arms, place_cards, play_out
+from unojax.search.rollouts import Arms, Guide, Leaf, list_arms, place_cards, play_out
 
 ROUNDS: Final = 4
 """Looks at the estimates on the way, if a search may stop early."""
@@ -91,6 +91,7 @@ def flat_monte_carlo(
     num_lanes: int,
     guide: Guide | None = None,
     store: Any = None,
+    leaf: Leaf | None = None,
 ) -> Estimate:
     """Estimate every legal play of D decisions.
 
@@ -106,6 +107,7 @@ def flat_monte_carlo(
         stop: a play is given up once it is so many standard errors below the best one; 0: never. Static.
         num_lanes: rollouts at a time, static.
         guide, store: as in `rollouts.play_out`; what a guide learns in one round it knows in the next.
+        leaf: as in `rollouts.play_out`.
 
     Returns:
         [D] estimates.
@@ -146,6 +148,7 @@ def flat_monte_carlo(
             first_sample=first,
             guide=guide,
             store=store,
+            leaf=leaf,
         )
         new = jnp.zeros_like(new).at[order].set(new)
         returns = lax.dynamic_update_slice_in_dim(returns, new, first, axis=1)

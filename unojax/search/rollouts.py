@@ -12,6 +12,7 @@ would: one play more does not shift all later draws.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -21,6 +22,7 @@ import numpy as np
 from jax import Array, lax
 
 from unojax import bits, cards, static, table
+from unojax.batching import for_chosen
 from unojax.bits import Words
 from unojax.observation import Observation
 from unojax.policies import view_of
@@ -114,6 +116,23 @@ class Lanes(NamedTuple):
     seed: tuple[Array, Array]
 
 
+class Leaf(NamedTuple):
+    """Where rollouts are cut off, and what stands in for their end.
+
+    Attributes:
+        depth: a rollout ends with the first turn that begins after so many steps, or within a few nodes more; at least 1.
+        value: `value(tables, player)`, the expected returns of the players uint32[C], float32[C], at C tables at the beginning of
+            a turn.
+    """
+
+    depth: int
+    value: Callable[[Table, Array], Array]
+
+
+_LEAVES: Final = 256
+"""Tables valued at a time."""
+
+
 class Guide(Protocol):
     """Chooses for the player who took the first action at some of the decisions after it, in place of the policy.
 
@@ -159,6 +178,7 @@ def play_out(
     first_sample: Array | int = 0,
     guide: Guide | None = None,
     store: Any = None,
+    leaf: Leaf | None = None,
 ) -> tuple[Array, Any]:
     """Play every sample of every arm to its end.
 
@@ -174,6 +194,7 @@ def play_out(
         num_lanes: rollouts in progress at a time, static; changes no result.
         first_sample: added to the sample's number in the random words.
         guide, store: who chooses in place of the policy, if anyone, and what it knows.
+        leaf: where and how rollouts are cut off, if at all.
 
     Returns:
         float32[A, R] returns of the player who takes the first action: discount^(steps after the first) times 1 for a win, -1 for
@@ -182,6 +203,7 @@ def play_out(
     both = static.join(numbers, policies)
     num_rollouts = arms.number.astype(jnp.uint32) * np.uint32(num_samples)
     first_sample = jnp.asarray(first_sample, jnp.uint32)
+    nodes_per_block = NODES_PER_BLOCK if leaf is None else min(NODES_PER_BLOCK, leaf.depth)
 
     def decide(lanes: Lanes, walks: Any) -> Array:
         node = table.find_node(lanes.table, rules)
@@ -252,13 +274,19 @@ def play_out(
             store, walks, first = guide.advise(store, walks, lanes, position)
             lanes = lanes._replace(first=first)
         first = (lanes, walks, decide(lanes, walks))
-        lanes, walks, move = lax.fori_loop(1, NODES_PER_BLOCK, one_node, first)
+        lanes, walks, move = lax.fori_loop(1, nodes_per_block, one_node, first)
         walks = None if guide is None else guide.follow(walks, lanes, move)
         lanes = carry_out(lanes, move)
-        phase = lanes.table.unpack_meta().phase
-        ended = (phase > table.PLAY) & (lanes.rollout != NO_ROLLOUT)
-        won = (phase - np.uint32(table.OVER_WON_BY_0)) == lanes.player
-        outcome = jnp.where(phase == table.OVER_DRAWN, 0.0, jnp.where(won, 1.0, -1.0))
+        meta = lanes.table.unpack_meta()
+        is_active = lanes.rollout != NO_ROLLOUT
+        ended = (meta.phase > table.PLAY) & is_active
+        won = (meta.phase - np.uint32(table.OVER_WON_BY_0)) == lanes.player
+        outcome = jnp.where(meta.phase == table.OVER_DRAWN, 0.0, jnp.where(won, 1.0, -1.0))
+        if leaf is not None:
+            is_cut = is_active & ~ended & (meta.to_draw == 0) & (lanes.num_steps >= leaf.depth)
+            value = partial(_value_chunk, leaf.value)
+            outcome = for_chosen(is_cut, min(num_lanes, _LEAVES), value, (lanes.table, lanes.player), outcome)
+            ended |= is_cut
         if discount != 1.0:
             outcome *= jnp.float32(discount) ** (lanes.num_steps.astype(jnp.float32) - 1.0)
         returns = returns.at[jnp.where(ended, lanes.rollout, returns.size)].set(outcome, mode="drop")
@@ -275,6 +303,11 @@ def play_out(
     walks = None if guide is None else guide.start(num_lanes)
     *_, returns, store = lax.while_loop(goes_on, block, (lanes, walks, next_index, returns, store))
     return returns.reshape(-1, num_samples), store
+
+
+def _value_chunk(value: Callable[[Table, Array], Array], is_real: Array, tables: Table, player: Array) -> Array:
+    del is_real
+    return value(tables, player)
 
 
 def _pick_of(action: Array) -> Picked:

@@ -1,0 +1,103 @@
+"""Checkpoints of a run, written by Orbax whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import orbax.checkpoint as ocp
+
+from training.config import Config, from_dict, to_dict
+from training.trainer import TrainState, start
+from unojax import __version__
+
+RULES_VERSION: Final = 1
+"""Raised when the same seed no longer gives the same training, because the rules, the features or the order of random numbers
+changed."""
+_KEPT: Final = 2
+
+
+class Resumed(NamedTuple):
+    """A checkpoint that was read: the state, on the host, and the best score so far."""
+
+    state: TrainState
+    best: float
+
+
+class Checkpoints:
+    """The checkpoints in a run's folder. In a run of several processes the first one writes, and all read."""
+
+    def __init__(self, run: Path):
+        me = jax.process_index()
+        alone = ocp.options.MultiprocessingOptions(primary_host=me, active_processes={me}, barrier_sync_key_prefix=f"process{me}")
+        options = ocp.CheckpointManagerOptions(
+            max_to_keep=_KEPT,
+            # Several processes can't create one folder; the first one has before the others get here.
+            create=False,
+            multiprocessing_options=alone,
+            enable_async_checkpointing=False,
+        )
+        self._manager = ocp.CheckpointManager((run / "checkpoints").resolve(), options=options)
+
+    def save(self, state: TrainState, config: Config, best: float) -> None:
+        """Write the state (on the host) under its iteration."""
+        about = {
+            "config": to_dict(config),
+            "best": best,
+            "rules_version": RULES_VERSION,
+            "unojax": __version__,
+            "jax": jax.__version__,
+        }
+        items = ocp.args.Composite(state=ocp.args.StandardSave(_plain(state)), about=ocp.args.JsonSave(about))
+        self._manager.save(int(state.iteration), args=items)
+
+    def newest(self) -> int | None:
+        """Iteration of the newest checkpoint."""
+        return self._manager.latest_step()
+
+    def load(self, config: Config) -> Resumed:
+        """The newest checkpoint.
+
+        Raises:
+            ValueError: there is none, or it is of a run with another configuration or under another version of the rules.
+        """
+        step = self.newest()
+        if step is None:
+            raise ValueError(f"there is no checkpoint to resume from in {self._manager.directory}; start without --resume")
+        about: Any = self._manager.restore(step, args=ocp.args.Composite(about=ocp.args.JsonRestore()))["about"]
+        if about["rules_version"] != RULES_VERSION:
+            raise ValueError(
+                f"the run was made under version {about['rules_version']} of the rules and features, this is version "
+                f"{RULES_VERSION}: it can't be continued exactly. Begin a new one, with --init and its network if you like"
+            )
+        _check_same(config, from_dict(Config, about["config"], "checkpoint"))
+        target = jax.eval_shape(lambda: _plain(start(config.seed, config.plan())))
+        target = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), target)
+        restored: Any = self._manager.restore(step, args=ocp.args.Composite(state=ocp.args.StandardRestore(target)))["state"]
+        return Resumed(_state(restored), about["best"])
+
+    def close(self) -> None:
+        """Wait for what is being written."""
+        self._manager.close()
+
+
+def _plain(state: TrainState) -> TrainState:
+    """The state with its key as numbers."""
+    return state._replace(key=jax.random.key_data(state.key))
+
+
+def _state(plain: TrainState) -> TrainState:
+    state = jax.tree.map(jnp.asarray, plain)
+    return state._replace(key=jax.random.wrap_key_data(state.key))
+
+
+def _check_same(config: Config, saved: Config) -> None:
+    # Where a run lies is no part of it.
+    new, old = (to_dict(c) | {"run": ""} for c in (config, saved))
+    if new != old:
+        names = sorted(name for name in new.keys() | old.keys() if new.get(name) != old.get(name))
+        changes = "; ".join(f"{name} was {old.get(name)}, now {new.get(name)}" for name in names)
+        raise ValueError(f"a resumed run must have the options that it began with, but {changes}")

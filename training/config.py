@@ -1,0 +1,242 @@
+"""What a training run can be told, from a file and from the command line."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, get_type_hints
+
+import tyro
+
+from training.learning import Loss
+from training.selfplay import SELF, Play
+from training.trainer import Optimizer, Plan
+from unojax.policies import POLICIES, get_policy
+from unojax.rules import Rules
+from unojax.value.network import NetworkConfig
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class SelfPlay:
+    """How games are played.
+
+    Attributes:
+        opponents: of the network, in turn: "self" or names of policies.
+        belief: "particles", or "unseen": any unseen card is as likely as another.
+        particles: of each belief.
+        temperature: plays are drawn from softmax(values / temperature); 0: the best one.
+        explore: probability of a uniformly random play instead.
+        max_steps: games are learned from up to here.
+    """
+
+    opponents: tuple[str, ...] = (SELF, SELF, "uniform", "scarcest-color")
+    belief: Literal["particles", "unseen"] = "particles"
+    particles: int = 64
+    temperature: float = 0.0
+    explore: float = 0.03
+    max_steps: int = 192
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How the network is judged, in the arena and without search.
+
+    Attributes:
+        every: iterations between two evaluations.
+        games: against each opponent, on the same deals every time.
+        final_games: after the last iteration.
+        opponents: specs of agents. The best network is the one with the highest mean win rate.
+        particles: of the network's beliefs.
+    """
+
+    every: int = 20
+    games: int = 1000
+    final_games: int = 4000
+    opponents: tuple[str, ...] = ("uniform", "scarcest-color", "linear")
+    particles: int = 64
+
+
+@dataclass(frozen=True)
+class Config:
+    """A training run.
+
+    Attributes:
+        run: folder of the run: checkpoints, metrics.jsonl, TensorBoard's files, the networks.
+        seed: of everything random.
+        init: start from this network's file, or "pretrained"; none: from random parameters.
+        iterations: each plays games and learns from them.
+        games: of an iteration.
+        updates: of the parameters in one pass through an iteration's games, each from an equal share of them.
+        epochs: passes through the games of an iteration.
+        checkpoint_every: iterations between two checkpoints.
+        network, play, loss, optimizer, evaluation: see there.
+    """
+
+    run: Path = Path("runs/value")
+    seed: int = 0
+    init: str | None = None
+    iterations: int = 160
+    games: int = 1024
+    updates: int = 16
+    epochs: int = 2
+    checkpoint_every: int = 10
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    play: SelfPlay = field(default_factory=SelfPlay)
+    loss: Loss = field(default_factory=Loss)
+    optimizer: Optimizer = field(default_factory=Optimizer)
+    evaluation: Evaluation = field(default_factory=Evaluation)
+
+    def __post_init__(self) -> None:
+        for name in ("iterations", "games", "updates", "epochs", "checkpoint_every"):
+            if (value := getattr(self, name)) < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+        if not 0 <= self.loss.trace <= 1:
+            raise ValueError(f"loss.trace must be in [0, 1], got {self.loss.trace}")
+        if not 0 <= self.loss.shown <= 1:
+            raise ValueError(f"loss.shown must be in [0, 1], got {self.loss.shown}")
+        if not 0 <= self.play.explore <= 1:
+            raise ValueError(f"play.explore must be in [0, 1], got {self.play.explore}")
+        for name in self.play.opponents:
+            if name != SELF and name not in POLICIES:
+                raise ValueError(f"play.opponents must be {SELF!r} or one of {', '.join(POLICIES)}, got {name!r}")
+        if SELF not in self.play.opponents and not self.play.opponents:
+            raise ValueError("play.opponents must name at least one")
+        self.plan()
+
+    def plan(self) -> Plan:
+        """What the device program needs to know."""
+        opponents = tuple(SELF if name == SELF else get_policy(name) for name in self.play.opponents)
+        play = Play(**{**vars(self.play), "opponents": opponents}, rules=Rules())
+        return Plan(self.network, play, self.loss, self.optimizer, self.games, self.updates, self.epochs, self.iterations)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How this process runs, which is no part of the result.
+
+    Attributes:
+        resume: go on with the run in the folder, from its newest checkpoint, as if it had never stopped.
+        devices: CPU devices to divide the games among; 0: one for each core. Ignored where there is a GPU.
+        distributed: this is one of several processes: HOST:PORT of the first one, how many there are, and the number of this one
+            from 0, for example "node1:4321,2,0"; or "auto" where JAX finds out by itself (Slurm, Kubernetes, TPU pods).
+        quiet: no progress bar.
+    """
+
+    resume: bool = False
+    devices: int = 0
+    distributed: str | None = None
+    quiet: bool = False
+
+    def __post_init__(self) -> None:
+        if self.devices < 0:
+            raise ValueError(f"devices must be 0 or a number of devices, got {self.devices}")
+
+    @property
+    def num_cpu_devices(self) -> int:
+        """One for each core, unless said otherwise."""
+        return self.devices or len(os.sched_getaffinity(0))
+
+    def process(self) -> dict[str, Any]:
+        """Arguments of `jax.distributed.initialize`.
+
+        Raises:
+            ValueError: the text is not of the form that is asked for.
+        """
+        if self.distributed == "auto":
+            return {}
+        parts = (self.distributed or "").split(",")
+        if len(parts) != 3 or not (parts[1].isdigit() and parts[2].isdigit() and int(parts[2]) < int(parts[1])):
+            raise ValueError(
+                f'distributed must be "auto" or "HOST:PORT,PROCESSES,NUMBER", for example node1:4321,2,0; '
+                f"got {self.distributed!r}"
+            )
+        return {"coordinator_address": parts[0], "num_processes": int(parts[1]), "process_id": int(parts[2])}
+
+
+@dataclass(frozen=True)
+class _Options:
+    """Train the value network by self-play. Continue an interrupted run with --resume.
+
+    Attributes:
+        config: TOML file with any of the options below, in tables like their names; what the command line says goes first.
+    """
+
+    settings: Annotated[Config, tyro.conf.arg(name="")]
+    launch: Annotated[Launch, tyro.conf.arg(name="")]
+    config: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+
+
+def parse(args: Sequence[str] | None = None, default: Config | None = None) -> tuple[Config, Launch]:
+    """The options of a command line; of `sys.argv` if `args` is None.
+
+    Raises:
+        ValueError: a value is out of range, or the file has unknown keys.
+    """
+    first = tyro.cli(_Options, args=args, default=_Options(default or Config(), Launch()), prog="python -m training.train_value")
+    if first.config is not None:
+        settings = from_dict(Config, read_file(first.config), first.config.name)
+        first = tyro.cli(_Options, args=args, default=_Options(settings, Launch()), prog="python -m training.train_value")
+    return first.settings, first.launch
+
+
+def read_file(path: Path) -> dict[str, Any]:
+    """A TOML file as nested dicts.
+
+    Raises:
+        ValueError: it can't be read.
+    """
+    try:
+        return tomllib.loads(path.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ValueError(f"can't read the configuration {path}: {error}") from None
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+    """A configuration as nested dicts of what JSON can hold; None is left out."""
+    plain = {}
+    for name, value in ((f.name, getattr(config, f.name)) for f in dataclasses.fields(config)):
+        if dataclasses.is_dataclass(value):
+            plain[name] = to_dict(value)
+        elif value is not None:
+            plain[name] = list(value) if isinstance(value, tuple) else str(value) if isinstance(value, Path) else value
+    return plain
+
+
+def from_dict(cls: type[_T], values: dict[str, Any], where: str) -> _T:
+    """The configuration that nested dicts describe; what is left out has its default.
+
+    Raises:
+        ValueError: there is an unknown key, or a value of the wrong type.
+    """
+    hints = get_type_hints(cls)
+    unknown = set(values) - set(hints)
+    if unknown:
+        raise ValueError(f"{where}: unknown key {', '.join(sorted(unknown))}; there are {', '.join(hints)}")
+    made: dict[str, Any] = {}
+    for name, value in values.items():
+        kind = hints[name]
+        if dataclasses.is_dataclass(kind):
+            if not isinstance(value, dict):
+                raise ValueError(f"{where}: {name} must be a table, got {value!r}")
+            made[name] = from_dict(kind, value, f"{where}, {name}")  # type: ignore[arg-type]  # a class, not an instance
+        elif kind is Path:
+            made[name] = Path(value)
+        elif isinstance(value, list):
+            made[name] = tuple(value)
+        else:
+            if kind in (int, float, bool, str) and not _fits(value, kind):
+                raise ValueError(f"{where}: {name} must be of type {kind.__name__}, got {value!r}")
+            made[name] = float(value) if kind is float else value
+    return cls(**made)
+
+
+def _fits(value: Any, kind: type) -> bool:
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return type(value) is kind

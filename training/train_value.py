@@ -1,0 +1,187 @@
+"""Train the value network by self-play.
+
+    python -m training.train_value                                   the small default, about ten minutes on two CPU cores
+    python -m training.train_value --config big.toml --seed 1        options from a file, and some that go first
+    python -m training.train_value --resume                          go on where the run stopped, or was killed
+
+Every iteration plays games on all devices with the running average of the parameters, greedy up to some exploration, and learns
+from them (`training.trainer`). The run's folder gets checkpoints, metrics, and two networks: best.safetensors by the evaluations
+on the way, and last.safetensors. A run that is killed and resumed ends with the same parameters as one that is not.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from training.checkpoints import Checkpoints
+from training.config import Config, Launch, parse, to_dict
+from training.evaluation import Score, evaluate, mean_score, table_of
+from training.metrics import MetricsLog, summarize
+from training.trainer import TrainState, make_iteration, make_mesh, start
+from unojax.files import write_whole
+from unojax.value.network import Network
+from unojax.value.pretrained import load_network, save_network
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C: 128 and the number of the signal."""
+
+
+class _Stop:
+    """Notes a Ctrl-C; a second one gets its usual effect at once."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._old: Any = None
+
+    def __enter__(self) -> _Stop:
+        self._old = signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, self._old)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.asked = True
+        signal.signal(signal.SIGINT, self._old)
+
+
+def train(config: Config, launch: Launch, console: Console) -> int:
+    """Run to the end, or to a Ctrl-C; the exit status.
+
+    Raises:
+        ValueError: the options do not fit each other, the devices, or the run that is in the folder.
+    """
+    plan, mesh = config.plan(), make_mesh()
+    iterate = make_iteration(plan, mesh)
+    is_first = jax.process_index() == 0
+    # Every process goes through this, so that none reads a folder before it is there.
+    (config.run / "checkpoints").mkdir(parents=True, exist_ok=True)
+    checkpoints = Checkpoints(config.run)
+    state, best = _begin(config, launch, checkpoints)
+    done = int(state.iteration)
+    state = jax.device_put(state, NamedSharding(mesh, P()))
+    network = Network(_on_host(state.average), plan.network)
+    if is_first:
+        write_whole(config.run / "config.json", json.dumps(to_dict(config), indent=2) + "\n")
+        console.print(
+            f"{mesh.size} device{'s' * (mesh.size > 1)} ({jax.devices()[0].device_kind}), {network.num_params:,} parameters, "
+            f"iteration {done} of {config.iterations}, run in {config.run}. The first iteration compiles."
+        )
+
+    log = MetricsLog(config.run, done) if is_first else None
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rates]}"))
+    progress = Progress(*columns, TimeRemainingColumn(), console=console, disable=launch.quiet or not is_first)
+    with _Stop() as stop, progress:
+        bar = progress.add_task("training", total=config.iterations, completed=done, rates="")
+        while done < config.iterations and not stop.asked:
+            began = time.perf_counter()
+            state, metrics = iterate(state)
+            metrics = jax.device_get(jax.block_until_ready(metrics))
+            values = summarize(metrics, config.games, time.perf_counter() - began)
+            done += 1
+            is_last = done == config.iterations
+            network = Network(_on_host(state.average), plan.network)
+            if is_first and not is_last and done % config.evaluation.every == 0:
+                scores = evaluate(network, config, config.evaluation.games)
+                values |= {f"win rate/{score.opponent}": score.mean for score in scores}
+                best = _keep_best(config, network, scores, best, done)
+            if is_first and log is not None:
+                log.write(done - 1, values)
+                if done % config.checkpoint_every == 0 or is_last or stop.asked:
+                    checkpoints.save(_host_state(state), config, best)
+            rates = f"loss {values['loss/win']:.4f}  {values['games per second']:,.0f} games/s"
+            rates += f"  {values['states per second']:,.0f} states/s"
+            progress.update(bar, completed=done, rates=rates)
+    if log is not None:
+        log.__exit__(None, None, None)
+    checkpoints.close()
+    if done < config.iterations:
+        console.print(f"Stopped after iteration {done}; everything is saved. Go on with --resume.")
+        return INTERRUPTED
+    if is_first:
+        _finish(config, network, best, console)
+    return 0
+
+
+def _begin(config: Config, launch: Launch, checkpoints: Checkpoints) -> tuple[TrainState, float]:
+    """The state to go on from, and the best score so far."""
+    if launch.resume:
+        return tuple(checkpoints.load(config))
+    if checkpoints.newest() is not None:
+        raise ValueError(
+            f"there is a run in {config.run} already; go on with it with --resume, or name another folder with --run"
+        )
+    state = start(config.seed, config.plan())
+    if config.init is not None:
+        network = load_network(config.init)
+        if network.config != config.network:
+            raise ValueError(f"init: {config.init} is a network of shape {network.config}, asked for is {config.network}")
+        state = state._replace(params=network.params, average=network.params)
+    return state, -1.0
+
+
+def _keep_best(config: Config, network: Network, scores: list[Score], best: float, iteration: int) -> float:
+    """Write the network if it is the best so far; the best score."""
+    score = mean_score(scores)
+    if score <= best:
+        return best
+    save_network(config.run / "best.safetensors", network, **_about(config, scores, iteration))
+    return score
+
+
+def _finish(config: Config, network: Network, best: float, console: Console) -> None:
+    scores = evaluate(network, config, config.evaluation.final_games)
+    save_network(config.run / "last.safetensors", network, **_about(config, scores, config.iterations))
+    _keep_best(config, network, scores, best, config.iterations)
+    result = {"scores": [score._asdict() for score in scores], "config": to_dict(config)}
+    write_whole(config.run / "result.json", json.dumps(result, indent=2) + "\n")
+    console.print(table_of(scores, f"{config.run / 'last.safetensors'} after {config.iterations} iterations"))
+
+
+def _about(config: Config, scores: list[Score], iteration: int) -> dict[str, str]:
+    return {
+        "training": json.dumps(to_dict(config)),
+        "iteration": str(iteration),
+        "scores": json.dumps([score._asdict() for score in scores]),
+    }
+
+
+def _on_host(tree: Any) -> Any:
+    """Arrays that every device has, as this process's own."""
+    return jax.tree.map(lambda x: np.asarray(x.addressable_data(0)), tree)
+
+
+def _host_state(state: TrainState) -> TrainState:
+    key = jax.random.wrap_key_data(np.asarray(jax.random.key_data(state.key).addressable_data(0)))
+    return TrainState(*(_on_host(part) for part in state[:3]), key, _on_host(state.iteration))
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """The command."""
+    console = Console(stderr=True)
+    try:
+        config, launch = parse(args)
+        jax.config.update("jax_num_cpu_devices", launch.num_cpu_devices)
+        if launch.distributed is not None:
+            jax.distributed.initialize(**launch.process())
+        return train(config, launch, console)
+    except ValueError as error:
+        console.print(f"train_value: {error}", style="bold red", highlight=False, markup=False)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

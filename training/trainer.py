@@ -1,0 +1,207 @@
+"""One iteration of training: play games with the present network, then learn from them, on all devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array, lax
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from training.learning import Loss, Sums, loss_and_gradient, targets_of
+from training.selfplay import Games, Play, play_games
+from unojax.value.network import Network, NetworkConfig, Params, init_network
+
+_GAMES, _SHOWN = range(2)
+_AXIS: Final = "games"
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """How the network follows the gradient: AdamW with a warm-up and a cosine decay of the learning rate.
+
+    Attributes:
+        learning_rate: the highest.
+        warmup: share of all updates in which it rises.
+        final: share of the highest that is left at the end.
+        weight_decay: of AdamW (Loshchilov and Hutter 2019).
+        clip: the gradient's norm is at most this.
+        average: decay, per update, of the running average of the parameters that is played with and shipped.
+    """
+
+    learning_rate: float = 2e-3
+    warmup: float = 0.02
+    final: float = 0.02
+    weight_decay: float = 1e-4
+    clip: float = 1.0
+    average: float = 0.99
+
+    def make(self, num_updates: int) -> optax.GradientTransformation:
+        """The transformation of gradients, for so many updates in all."""
+        schedule = optax.warmup_cosine_decay_schedule(
+            0.0,
+            self.learning_rate,
+            warmup_steps=max(1, round(self.warmup * num_updates)),
+            decay_steps=num_updates,
+            end_value=self.final * self.learning_rate,
+        )
+        return optax.chain(optax.clip_by_global_norm(self.clip), optax.adamw(schedule, weight_decay=self.weight_decay))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that an iteration depends on besides the numbers; static.
+
+    Attributes:
+        network: its shape.
+        play, loss, optimizer: see there.
+        games: of an iteration.
+        updates: of an iteration, each from an equal share of the games.
+        epochs: how often an iteration goes through its games.
+        iterations: in all; the learning rate follows from it.
+    """
+
+    network: NetworkConfig
+    play: Play
+    loss: Loss
+    optimizer: Optimizer
+    games: int
+    updates: int
+    epochs: int
+    iterations: int
+
+    def __post_init__(self) -> None:
+        if self.games % self.updates:
+            raise ValueError(f"games ({self.games}) must be a multiple of updates ({self.updates})")
+
+    def make_optimizer(self) -> optax.GradientTransformation:
+        """For all updates of all iterations."""
+        return self.optimizer.make(self.iterations * self.epochs * self.updates)
+
+
+class TrainState(NamedTuple):
+    """What training carries on, and all that a checkpoint needs to hold.
+
+    Attributes:
+        params: of the network.
+        average: their running average.
+        optimizer: state of the optimizer.
+        key: of everything random; iteration i uses `fold_in(key, i)`.
+        iteration: int32[] iterations done.
+    """
+
+    params: Params
+    average: Params
+    optimizer: Any
+    key: Array
+    iteration: Array
+
+
+class Metrics(NamedTuple):
+    """Of one iteration: sums of the losses, float32[] norm of the last gradient, int32[] steps played and games cut off."""
+
+    sums: Sums
+    gradient_norm: Array
+    steps: Array
+    cut_off: Array
+
+
+def start(seed: int, plan: Plan) -> TrainState:
+    """The state before training."""
+    key_init, key = jax.random.split(jax.random.key(seed))
+    params = init_network(key_init, plan.network).params
+    return TrainState(params, params, plan.make_optimizer().init(params), key, jnp.int32(0))
+
+
+def make_mesh() -> Mesh:
+    """All devices of all processes in a row."""
+    return jax.make_mesh((jax.device_count(),), (_AXIS,))
+
+
+def check_mesh(plan: Plan, mesh: Mesh) -> None:
+    """Check that the games of an update can be divided equally.
+
+    Raises:
+        ValueError: they can't.
+    """
+    share, kinds = plan.games // plan.updates, len(plan.play.opponents)
+    if share % mesh.size:
+        raise ValueError(
+            f"each update learns from games / updates = {share} games, which {mesh.size} devices can't share equally; "
+            f"make games a multiple of {plan.updates * mesh.size}"
+        )
+    if share % (2 * kinds):
+        raise ValueError(
+            f"each update learns from games / updates = {share} games, a number that must be a multiple of {2 * kinds}, "
+            f"so that every opponent is met as often in either seat"
+        )
+
+
+def make_iteration(plan: Plan, mesh: Mesh) -> Callable[[TrainState], tuple[TrainState, Metrics]]:
+    """The device program of one iteration. The state is on every device, the games are divided among them.
+
+    The same games are played, and shared out to the same updates, on any number of devices; only the order of sums differs.
+    """
+    check_mesh(plan, mesh)
+    optimizer = plan.make_optimizer()
+    share = plan.games // plan.updates
+
+    def iteration(state: TrainState, number: Array) -> tuple[TrainState, Metrics]:
+        key = jax.random.fold_in(state.key, state.iteration)
+        number = number.reshape(-1)
+        keys = jax.vmap(partial(jax.random.fold_in, jax.random.fold_in(key, _GAMES)))(number)
+        games = play_games(keys, number, Network(state.average, plan.network), plan.play)
+        shown_keys = jax.vmap(partial(jax.random.fold_in, jax.random.fold_in(key, _SHOWN)))(number)
+        shown = jax.vmap(lambda key: jax.random.bernoulli(key, plan.loss.shown, (2,)))(shown_keys)
+        rules = plan.play.rules
+        targets = targets_of(games, shown, Network(state.average, plan.network), plan.loss.trace, rules)
+        local = share // mesh.size
+
+        def part_of(update: Array, x: Array, axis: int) -> Array:
+            return lax.dynamic_slice_in_dim(x, update * local, local, axis)
+
+        def one_update(carry: tuple[Params, Params, Any], update: Array) -> tuple[tuple[Params, Params, Any], tuple[Sums, Array]]:
+            params, average, opt_state = carry
+            part = _slice_games(games, partial(part_of, update))
+            network = Network(params, plan.network)
+            result = loss_and_gradient(network, part, part_of(update, shown, 0), part_of(update, targets, 1), plan.loss, rules)
+            sums, gradient = lax.psum(result, _AXIS)
+            gradient = jax.tree.map(lambda g: g / sums.states, gradient)
+            change, opt_state = optimizer.update(gradient, opt_state, params)
+            params = optax.apply_updates(params, change)
+            average = optax.incremental_update(params, average, 1.0 - plan.optimizer.average)
+            return (params, average, opt_state), (sums, optax.global_norm(gradient))
+
+        carry, (sums, norms) = lax.scan(
+            one_update, (state.params, state.average, state.optimizer), jnp.tile(jnp.arange(plan.updates), plan.epochs)
+        )
+        metrics = Metrics(
+            sums=jax.tree.map(lambda s: s.sum(0), sums),
+            gradient_norm=norms[-1],
+            steps=lax.psum(games.num_steps.sum(), _AXIS),
+            cut_off=lax.psum((~games.is_over).sum(), _AXIS),
+        )
+        return TrainState(*carry, state.key, state.iteration + 1), metrics
+
+    number = jnp.arange(plan.games, dtype=jnp.int32).reshape(plan.updates, share)
+    number = jax.device_put(number, NamedSharding(mesh, P(None, _AXIS)))
+    mapped = jax.shard_map(iteration, mesh=mesh, in_specs=(P(), P(None, _AXIS)), out_specs=P(), check_vma=False)
+    program = jax.jit(mapped)
+    return lambda state: program(state, number)
+
+
+def _slice_games(games: Games, part_of: Callable[[Array, int], Array]) -> Games:
+    """Some of the games; their axis is the second where steps come first."""
+    by_step = {"table", "outlook", "action", "is_choice"}
+    return Games(
+        **{
+            name: jax.tree.map(lambda x, axis=int(name in by_step): part_of(x, axis), field)
+            for name, field in games._asdict().items()
+        }
+    )

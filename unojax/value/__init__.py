@@ -1,0 +1,45 @@
+"""The value of information states, by a trained network.
+
+* `features`: what the network sees. `network`: its layers and outputs, and the sign of values.
+* `plays`: the value of every legal play. `agent`: the network as a player.
+* `pretrained`: networks in files, and the one that comes with the package.
+"""
+
+from unojax.value.features import (
+    COLOR_COLUMNS,
+    SHARED_COLUMNS,
+    Features,
+    Outlook,
+    Position,
+    after_plays,
+    features,
+    outlook_of_hand,
+    outlook_of_hands,
+    outlook_of_unseen,
+    position_of,
+)
+from unojax.value.network import Network, NetworkConfig, Outputs, init_network
+from unojax.value.plays import value_plays
+from unojax.value.pretrained import load_network, load_pretrained, save_network
+
+__all__ = [
+    "COLOR_COLUMNS",
+    "SHARED_COLUMNS",
+    "Features",
+    "Network",
+    "NetworkConfig",
+    "Outlook",
+    "Outputs",
+    "Position",
+    "after_plays",
+    "features",
+    "init_network",
+    "load_network",
+    "load_pretrained",
+    "outlook_of_hand",
+    "outlook_of_hands",
+    "outlook_of_unseen",
+    "position_of",
+    "save_network",
+    "value_plays",
+]

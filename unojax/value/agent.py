@@ -1,0 +1,103 @@
+"""The network as a player: greedy on the values of its plays, without search.
+
+value                              the shipped network
+value:belief=unseen                the same, without a belief
+value:network=my-run/best.safetensors
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal, get_args
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from unojax import bits, cards
+from unojax.agents import Memory
+from unojax.batching import together
+from unojax.belief import belief_init, belief_update
+from unojax.bits import Words
+from unojax.observation import Observation
+from unojax.rules import Rules, is_int
+from unojax.specs import format_spec
+from unojax.value.features import Position, outlook_of_hands, outlook_of_unseen, position_of
+from unojax.value.network import Network
+from unojax.value.plays import value_plays
+from unojax.value.pretrained import PRETRAINED, load_network
+
+NetworkBelief = Literal["particles", "unseen"]
+
+
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["loaded"],
+    meta_fields=["network", "belief", "particles", "rules"],
+)
+@dataclass(frozen=True)
+class ValueAgent:
+    """Takes the play after which the network sees the best chances.
+
+    Attributes:
+        network: "pretrained", or the path of a network's file.
+        belief: "particles", the particle filter with the uniform opponent model; "unseen", any of the cards not seen.
+        particles: of the filter.
+        rules: of the game.
+        loaded: the network itself, in place of one to be loaded.
+    """
+
+    network: str = PRETRAINED
+    belief: NetworkBelief = "particles"
+    particles: int = 128
+    rules: Rules = Rules()
+    loaded: Network | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.belief not in get_args(NetworkBelief):
+            raise ValueError(f"belief must be one of {', '.join(get_args(NetworkBelief))}, got {self.belief!r}")
+        if not (is_int(self.particles) and self.particles >= 1):
+            raise ValueError(f"particles must be at least 1, got {self.particles!r}")
+        if self.loaded is None:
+            object.__setattr__(self, "loaded", load_network(self.network))
+
+    @property
+    def name(self) -> str:
+        """The shortest spec of this agent."""
+        return format_spec("value", self)
+
+    def init(self, key: Array, observation: Observation) -> Memory:
+        """The belief at the start."""
+        if self.belief == "unseen":
+            return ()
+        return belief_init(observation, key, num_particles=self.particles, rules=self.rules, prior="deal")
+
+    def update(self, key: Array, memory: Memory, before: Observation, action: Array, after: Observation) -> Memory:
+        """The belief after a micro-step."""
+        if self.belief == "unseen":
+            return memory
+        return belief_update(memory, before, action, after, key, rules=self.rules)[0]
+
+    def act(self, key: Array, memory: Memory, observation: Observation, legal_mask: Array) -> Array:
+        """The play with the highest value."""
+        del key
+        is_mine = ~observation.terminated & (observation.current_player == observation.player)
+        values = self.values(memory, observation, legal_mask[: cards.DRAW] & is_mine & (legal_mask.sum() > 1))
+        only = jnp.argmax(legal_mask)
+        return jnp.where(values.max() > -jnp.inf, jnp.argmax(values), only).astype(jnp.int32)
+
+    def values(self, memory: Memory, observation: Observation, legal: Array) -> Array:
+        """float32[60] in [-1, 1]: the value after each of the plays `legal` (bool[60]), -inf for the others.
+
+        Under `vmap` the plays of all decisions go through the network together.
+        """
+        hands = None if self.belief == "unseen" else (memory.packed, jnp.exp(memory.log_weights))
+        # `everything` is made of constants, the same for all.
+        position = position_of(observation)._replace(everything=())
+        return together(self._values)(self.loaded, position, hands, legal)
+
+    def _values(self, network: Network, position: Position, hands: tuple[Words, Array] | None, legal: Array) -> Array:
+        position = position._replace(everything=bits.all_cards(self.rules.deck))
+        outlook = outlook_of_unseen(position) if hands is None else outlook_of_hands(position, *hands)
+        return value_plays(network, position, outlook, hands, legal, rules=self.rules)

@@ -1,0 +1,317 @@
+"""What the value network sees: numbers that describe an information state, in the eyes of one player.
+
+An information state is what the player sees (`Position`) and what it believes about the opponent's hand (`Outlook`); nothing else
+comes in. Both can stand for the moment after a play that is only being considered (an afterstate): `after_plays`.
+
+The four colours of UNO are interchangeable, so the numbers come in two parts, `Features`: one row for each colour, the same
+columns in all of them (`COLOR_COLUMNS`), and what belongs to no colour (`SHARED_COLUMNS`). Permuting the colours of the game
+permutes the rows and changes nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.scipy.special import gammaln
+
+from unojax import bits, cards, table
+from unojax.bits import StaticWords, Words
+from unojax.observation import Observation
+from unojax.rules import Rules
+from unojax.table import Table
+
+_RANKS: Final = cards.RANK_NAMES[: cards.NUM_COLORED_RANKS]
+_COUNT_STEPS: Final = (1, 2, 3, 4, 5, 6, 7, 8, 10, 13)
+_COLORED_SLOTS: Final = 25
+_TYPES_OF_COLORS: Final = cards.NUM_COLORS * cards.NUM_COLORED_RANKS
+
+COLOR_COLUMNS: Final = (
+    *(f"own {rank}, first copy" for rank in _RANKS),
+    *(f"own {rank}, second copy" for rank in _RANKS[1:]),
+    *(f"unseen {rank} / 2" for rank in _RANKS),
+    *(f"opponent's expected {rank}" for rank in _RANKS),
+    "active colour",
+    "own cards / 4",
+    "opponent's expected cards / 4",
+    "probability that the opponent has none",
+    "own cards of the top rank",
+    "opponent's expected cards of the top rank",
+)
+"""Columns of `Features.color`. Copies are canonical: the second one is set if two are held."""
+SHARED_COLUMNS: Final = (
+    *(f"own wilds, at least {n}" for n in range(1, 5)),
+    *(f"own wild draw fours, at least {n}" for n in range(1, 5)),
+    "unseen wilds / 4",
+    "unseen wild draw fours / 4",
+    "opponent's expected wilds",
+    "opponent's expected wild draw fours",
+    *(f"own cards, at least {n}" for n in _COUNT_STEPS),
+    "own cards / 10",
+    *(f"opponent's cards, at least {n}" for n in _COUNT_STEPS),
+    "opponent's cards / 10",
+    "deck / 100",
+    *(f"top rank {rank}" for rank in cards.RANK_NAMES),
+    "penalty 2",
+    "penalty 4",
+    "own turn",
+    "own playable cards / 4",
+    "no own card playable",
+    "opponent's expected playable cards / 4",
+    "probability that the opponent can play nothing",
+    "spread of the belief",
+)
+"""Columns of `Features.shared`. The spread is the sum of the variances of the counts that the opponent holds, over twice the size
+of the hand: 0 if the hand is known."""
+
+
+class Position(NamedTuple):
+    """What one player sees, packed. Arrays of any one shape.
+
+    Attributes:
+        own, pile: sets of cards; which copies they are means nothing.
+        opponent_count: uint32[...] cards in the opponent's hand.
+        rank, color: uint32[...] of the top card; the active colour.
+        penalty: uint32[...] cards that the player to move must draw: 0, 2 or 4.
+        is_own_turn: bool[...]
+        everything: all cards of the game, constants.
+    """
+
+    own: Words
+    pile: Words
+    opponent_count: Array
+    rank: Array
+    color: Array
+    penalty: Array
+    is_own_turn: Array
+    everything: StaticWords
+
+    def unseen(self) -> Array:
+        """int32[..., 54]: cards of each type in the opponent's hand or the deck."""
+        seen = _counts(self.own) + _counts(self.pile)
+        w0, w1, w2, w3 = (jnp.asarray(word) for word in self.everything)
+        return _counts((w0, w1, w2, w3)) - seen
+
+    def unseen_playable(self) -> Array:
+        """bool[..., 54]: types playable on the top card."""
+        types = np.arange(cards.NUM_TYPES)
+        same_color = (types < _TYPES_OF_COLORS) & (types // cards.NUM_COLORED_RANKS == self.color[..., None])
+        same_rank = jnp.asarray(cards.RANK_OF_TYPE) == self.rank[..., None]
+        return same_color | same_rank | (types >= _TYPES_OF_COLORS)
+
+
+class Outlook(NamedTuple):
+    """What a player believes about the opponent's hand, as far as the network looks at it.
+
+    Attributes:
+        expected: float32[..., 54] expected cards of each type.
+        none_of_color: float32[..., 4] probability that the opponent holds no card of each colour (wild cards have none).
+        none_playable: float32[...] probability that it holds no card playable on the top card.
+        spread: float32[...] see `SHARED_COLUMNS`.
+    """
+
+    expected: Array
+    none_of_color: Array
+    none_playable: Array
+    spread: Array
+
+
+class Features(NamedTuple):
+    """The network's input: float32[..., 4, len(COLOR_COLUMNS)] and float32[..., len(SHARED_COLUMNS)]."""
+
+    color: Array
+    shared: Array
+
+
+def position_of(observation: Observation) -> Position:
+    """The position that an observation shows. Batched by `vmap` or by leading axes."""
+    return Position(
+        own=bits.pack(observation.hand),
+        pile=bits.pack(observation.pile),
+        opponent_count=observation.opponent_count.astype(jnp.uint32),
+        rank=observation.top_rank.astype(jnp.uint32),
+        color=observation.color.astype(jnp.uint32),
+        penalty=observation.penalty.astype(jnp.uint32),
+        is_own_turn=observation.is_my_turn,
+        everything=bits.all_cards(observation.composition),
+    )
+
+
+def position_of_table(tables: Table, player: Array, rules: Rules) -> Position:
+    """What a player (uint32[...]) sees of each table."""
+    meta = tables.unpack_meta()
+    hands = tables.cards_of(table.HAND_0, rules), tables.cards_of(table.HAND_1, rules)
+    is_first = player == 0
+    return Position(
+        own=bits.where(is_first, *hands),
+        pile=tables.cards_of(table.PILE, rules),
+        opponent_count=bits.count(bits.where(is_first, hands[1], hands[0])),
+        rank=meta.rank,
+        color=meta.color,
+        penalty=meta.penalty,
+        is_own_turn=meta.player == player,
+        everything=bits.all_cards(rules.deck),
+    )
+
+
+def after_plays(position: Position, action: Array, rules: Rules) -> tuple[Position, Array]:
+    """The positions after plays by the player whose position it is, and bool[...]: the play ends and wins the game.
+
+    Args:
+        position: of any shape, at a decision of that player.
+        action: int32[...] a legal play 0..59.
+        rules: static.
+    """
+    # The rules look at the player's own cards; where the others are, is nothing to a play.
+    own = bits.canonical(position.own)
+    in_sight = bits.merge(own, bits.canonical(position.pile))
+    zero = jnp.zeros_like(position.color)
+    before = Table(
+        low=in_sight,
+        high=bits.map_words(lambda a, b: a & ~b, in_sight, own),
+        meta=table.Meta(position.rank, position.color, zero, zero, zero, zero + np.uint32(table.PLAY)).pack(),
+    )
+    action = action.astype(jnp.uint32)
+    rank_bit = bits.rank_bit(action % np.uint32(cards.NUM_RANKS))
+    pick = table.Picked(action // np.uint32(cards.NUM_RANKS), lax.population_count(rank_bit - np.uint32(1)))
+    move = table.resolve(before, table.find_node(before, rules), pick, zero, rules)
+    tables = table.commit(before, move)
+    after = position_of_table(tables, zero, rules)._replace(opponent_count=position.opponent_count)
+    return after, tables.unpack_meta().phase == table.OVER_WON_BY_0
+
+
+def outlook_of_hands(position: Position, hands: Words, weights: Array) -> Outlook:
+    """What a belief in weighted hands says.
+
+    Args:
+        position: of any shape.
+        hands: what the opponent may hold, uint32[..., N] each.
+        weights: float32[..., N] probabilities, of sum 1.
+    """
+
+    def probability(is_so: Array) -> Array:
+        return jnp.where(is_so, weights, 0.0).sum(-1)
+
+    counts = _counts(hands).astype(jnp.float32)
+    expected = (counts * weights[..., None]).sum(-2)
+    square = (counts**2 * weights[..., None]).sum(-2)
+    options = bits.playable(hands, position.color[..., None], position.rank[..., None])
+    return Outlook(
+        expected=expected,
+        none_of_color=jnp.stack([probability((word & bits.COLORED) == 0) for word in hands], -1),
+        none_playable=probability(bits.any_of(options) == 0),
+        spread=_spread(position, square - expected**2),
+    )
+
+
+def outlook_of_hand(position: Position, hand: Words) -> Outlook:
+    """What is known if the opponent's hand is seen: of any shape, that of the position."""
+    counts = _counts(hand).astype(jnp.float32)
+    options = bits.playable(hand, position.color, position.rank)
+    return Outlook(
+        expected=counts,
+        none_of_color=jnp.stack([(word & bits.COLORED) == 0 for word in hand], -1).astype(jnp.float32),
+        none_playable=(bits.any_of(options) == 0).astype(jnp.float32),
+        spread=jnp.zeros(counts.shape[:-1], jnp.float32),
+    )
+
+
+def outlook_of_unseen(position: Position) -> Outlook:
+    """What the position alone says, if any of the unseen cards is as likely as another to be in the opponent's hand.
+
+    With n cards in that hand and U unseen, of which u are of a kind: E = n u / U, P(none) = C(U - u, n) / C(U, n), and the
+    hypergeometric variance.
+    """
+    unseen = position.unseen().astype(jnp.float32)
+    total = unseen.sum(-1)
+    n = position.opponent_count.astype(jnp.float32)
+    share = unseen / jnp.maximum(total, 1.0)[..., None]
+    variance = n[..., None] * share * (1.0 - share) * ((total - n) / jnp.maximum(total - 1.0, 1.0))[..., None]
+    of_color = unseen[..., :_TYPES_OF_COLORS].reshape(*unseen.shape[:-1], cards.NUM_COLORS, -1).sum(-1)
+    playable = jnp.where(position.unseen_playable(), unseen, 0.0).sum(-1)
+    return Outlook(
+        expected=n[..., None] * share,
+        none_of_color=_prob_none(total[..., None], of_color, n[..., None]),
+        none_playable=_prob_none(total, playable, n),
+        spread=_spread(position, variance),
+    )
+
+
+def features(position: Position, outlook: Outlook) -> Features:
+    """The network's input for information states of any shape."""
+    own, unseen = _counts(position.own), position.unseen()
+    shape = position.color.shape
+    canonical = bits.unpack(bits.canonical(position.own)).reshape(*shape, cards.NUM_COLORS, cards.SLOTS_PER_COLOR)
+
+    def by_color(of_type: Array) -> Array:
+        return of_type[..., :_TYPES_OF_COLORS].reshape(*shape, cards.NUM_COLORS, cards.NUM_COLORED_RANKS).astype(jnp.float32)
+
+    is_top_rank = (np.arange(cards.NUM_COLORED_RANKS) == position.rank[..., None])[..., None, :]
+    own_by_color, expected_by_color = by_color(own), by_color(outlook.expected)
+    columns = [
+        canonical[..., :_COLORED_SLOTS].astype(jnp.float32),
+        by_color(unseen) / 2,
+        expected_by_color,
+        (np.arange(cards.NUM_COLORS) == position.color[..., None])[..., None].astype(jnp.float32),
+        own_by_color.sum(-1, keepdims=True) / 4,
+        expected_by_color.sum(-1, keepdims=True) / 4,
+        outlook.none_of_color[..., None],
+        jnp.where(is_top_rank, own_by_color, 0.0).sum(-1, keepdims=True),
+        jnp.where(is_top_rank, expected_by_color, 0.0).sum(-1, keepdims=True),
+    ]
+
+    playable = position.unseen_playable()
+    own_playable = jnp.where(playable, own, 0).sum(-1)
+    shared = [
+        own[..., cards.WILD_TYPE, None] >= np.arange(1, 5),
+        own[..., cards.WILD_DRAW_FOUR_TYPE, None] >= np.arange(1, 5),
+        unseen[..., _TYPES_OF_COLORS:] / 4,
+        outlook.expected[..., _TYPES_OF_COLORS:],
+        *_count_columns(own.sum(-1)),
+        *_count_columns(position.opponent_count.astype(jnp.int32)),
+        ((unseen.sum(-1) - position.opponent_count.astype(jnp.int32)) / 100)[..., None],
+        position.rank[..., None] == np.arange(cards.NUM_RANKS),
+        position.penalty[..., None] == np.array([2, 4]),
+        position.is_own_turn[..., None],
+        own_playable[..., None] / 4,
+        own_playable[..., None] == 0,
+        jnp.where(playable, outlook.expected, 0.0).sum(-1, keepdims=True) / 4,
+        outlook.none_playable[..., None],
+        outlook.spread[..., None],
+    ]
+    return Features(jnp.concatenate(columns, -1), jnp.concatenate([jnp.asarray(c, jnp.float32) for c in shared], -1))
+
+
+def _count_columns(count: Array) -> tuple[Array, Array]:
+    return count[..., None] >= np.array(_COUNT_STEPS), count[..., None] / 10
+
+
+def _counts(words: Words) -> Array:
+    """int32[..., 54]: cards of each type in a labelled set."""
+    ranks = np.arange(cards.NUM_COLORED_RANKS, dtype=np.uint32)
+    # A rank 0 has no second copy; its bit belongs to the wilds' neighbour and is masked out.
+    second = np.where(ranks > 0, np.uint32(1) << (ranks + np.uint32(12)), np.uint32(0))
+    of_colors = [
+        ((word[..., None] & (np.uint32(1) << ranks)) != 0).astype(jnp.int32) + ((word[..., None] & second) != 0) for word in words
+    ]
+    wilds = [
+        jnp.stack([(word & bit) != 0 for word in words], -1).sum(-1, dtype=jnp.int32)
+        for bit in (bits.WILD_BIT, bits.WILD_DRAW_FOUR_BIT)
+    ]
+    return jnp.concatenate([*of_colors, jnp.stack(wilds, -1)], -1)
+
+
+def _spread(position: Position, variance: Array) -> Array:
+    n = jnp.maximum(position.opponent_count.astype(jnp.float32), 1.0)
+    return jnp.maximum(variance.sum(-1), 0.0) / (2.0 * n)
+
+
+def _prob_none(total: Array, kind: Array, n: Array) -> Array:
+    """C(total - kind, n) / C(total, n), 0 if fewer than n are left."""
+    left = total - kind
+    enough = left >= n
+    left = jnp.where(enough, left, n)
+    log_p = gammaln(left + 1) - gammaln(left - n + 1) - gammaln(total + 1) + gammaln(total - n + 1)
+    return jnp.where(enough, jnp.exp(log_p), 0.0)

@@ -1,0 +1,154 @@
+"""The value network: how likely an information state is to be won, and optional heads for a policy and a belief.
+
+One encoder reads each colour's row of the features together with what the colours share; the mean over the colours and the row of
+the active colour go on to a trunk of dense layers (Zaheer et al. 2017, "Deep Sets"). The value is therefore the same under every
+permutation of the colours, and the heads that speak of colours permute along with them.
+
+**Sign**: every value is that of the player whose information state it is, never of the player to move: +1 is a win for it, -1 a
+loss. There is no flip between turns; whose turn it is, is a feature.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jax import Array
+
+from unojax import cards
+from unojax.rules import is_int
+from unojax.value.features import COLOR_COLUMNS, SHARED_COLUMNS, Features
+
+Params = dict[str, Any]
+"""Nested dicts of float32 arrays."""
+_COLORED_SLOTS = 25
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """The shape of a network.
+
+    Attributes:
+        width: of every hidden layer.
+        color_layers: of the encoder of a colour, at least 1.
+        trunk_layers: after it, at least 1.
+        policy_head: logits of the 60 plays.
+        belief_head: logits of the opponent's canonical slots.
+    """
+
+    width: int = 64
+    color_layers: int = 2
+    trunk_layers: int = 2
+    policy_head: bool = False
+    belief_head: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("width", "color_layers", "trunk_layers"):
+            if not (is_int(value := getattr(self, name)) and value >= 1):
+                raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+
+
+class Outputs(NamedTuple):
+    """What a network says of information states of any shape.
+
+    Attributes:
+        win_logit: float32[...] log odds of winning.
+        policy_logits: float32[..., 60] of the plays, legal or not; None without the head.
+        slot_logits: float32[..., 108] log odds that each canonical slot of the opponent's hand is set; None without the head.
+    """
+
+    win_logit: Array
+    policy_logits: Array | None = None
+    slot_logits: Array | None = None
+
+    @property
+    def value(self) -> Array:
+        """float32[...] expected outcome in [-1, 1]: 2 P(win) - 1, with half a win for a drawn game."""
+        return jnp.tanh(self.win_logit / 2)
+
+    @property
+    def win_prob(self) -> Array:
+        """float32[...] in [0, 1]."""
+        return jax.nn.sigmoid(self.win_logit)
+
+
+class ValueNetwork(nnx.Module):
+    """The layers. Used functionally through `Network`."""
+
+    def __init__(self, config: NetworkConfig, *, rngs: nnx.Rngs):
+        width = config.width
+        self.color_in = nnx.Linear(len(COLOR_COLUMNS), width, rngs=rngs)
+        self.shared_in = nnx.Linear(len(SHARED_COLUMNS), width, use_bias=False, rngs=rngs)
+        self.color_hidden = nnx.List([nnx.Linear(width, width, rngs=rngs) for _ in range(config.color_layers - 1)])
+        self.pooled = nnx.Linear(2 * width, width, rngs=rngs)
+        self.shared_trunk = nnx.Linear(len(SHARED_COLUMNS), width, use_bias=False, rngs=rngs)
+        self.trunk_hidden = nnx.List([nnx.Linear(width, width, rngs=rngs) for _ in range(config.trunk_layers - 1)])
+        # Zero weights: an untrained network gives even odds and prefers nothing.
+        last = partial(nnx.Linear, kernel_init=nnx.initializers.zeros_init(), rngs=rngs)
+        self.win = last(width, 1)
+        self.policy = last(2 * width, cards.NUM_RANKS) if config.policy_head else None
+        self.slots = last(2 * width, _COLORED_SLOTS) if config.belief_head else None
+        self.wild_slots = last(width, 2 * cards.NUM_COLORS) if config.belief_head else None
+
+    def __call__(self, features: Features) -> Outputs:
+        """Of any leading axes."""
+        of_color = nnx.relu(self.color_in(features.color) + self.shared_in(features.shared)[..., None, :])
+        for layer in self.color_hidden:
+            of_color = nnx.relu(layer(of_color))
+        is_active = features.color[..., COLOR_COLUMNS.index("active colour"), None]
+        pooled = jnp.concatenate([of_color.mean(-2), (of_color * is_active).sum(-2)], -1)
+        trunk = nnx.relu(self.pooled(pooled) + self.shared_trunk(features.shared))
+        for layer in self.trunk_hidden:
+            trunk = nnx.relu(layer(trunk))
+
+        both = jnp.concatenate([of_color, jnp.broadcast_to(trunk[..., None, :], of_color.shape)], -1)
+        policy_logits = slot_logits = None
+        if self.policy is not None:
+            policy_logits = self.policy(both).reshape(*trunk.shape[:-1], cards.DRAW)
+        if self.slots is not None and self.wild_slots is not None:
+            # A word of slots ends with one copy of each wild.
+            wilds = self.wild_slots(trunk).reshape(*trunk.shape[:-1], cards.NUM_COLORS, 2)
+            slot_logits = jnp.concatenate([self.slots(both), wilds], -1).reshape(*trunk.shape[:-1], cards.NUM_CARDS)
+        return Outputs(self.win(trunk)[..., 0], policy_logits, slot_logits)
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["params"], meta_fields=["config"])
+@dataclass(frozen=True)
+class Network:
+    """A network as a pytree: its parameters, and what they are parameters of. Call it on `Features`."""
+
+    params: Params
+    config: NetworkConfig = NetworkConfig()
+
+    def __call__(self, features: Features) -> Outputs:
+        """What the network says of information states of any shape. Pure."""
+        graphdef, state = _structure(self.config)
+        return nnx.merge(graphdef, _fill(state, self.params))(features)
+
+    @property
+    def num_params(self) -> int:
+        """How many numbers the parameters are."""
+        return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(self.params))
+
+
+def init_network(key: Array, config: NetworkConfig = NetworkConfig()) -> Network:
+    """A network with random parameters that gives even odds to everything. Consumes `key`."""
+    state = nnx.state(ValueNetwork(config, rngs=nnx.Rngs(key)))
+    return Network(nnx.to_pure_dict(state), config)
+
+
+@cache
+def _structure(config: NetworkConfig) -> tuple[Any, Any]:
+    """The layers without their numbers: graph definition and abstract state."""
+    return nnx.split(nnx.eval_shape(lambda: ValueNetwork(config, rngs=nnx.Rngs(0))))
+
+
+def _fill(state: Any, params: Params) -> Any:
+    filled = jax.tree.map(lambda leaf: leaf, state)
+    nnx.replace_by_pure_dict(filled, params)
+    return filled

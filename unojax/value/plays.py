@@ -1,0 +1,68 @@
+"""The value of every legal play: that of the information state after it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from unojax import bits, cards
+from unojax.bits import Words
+from unojax.rules import Rules
+from unojax.value.features import Outlook, Position, after_plays, features, outlook_of_unseen
+from unojax.value.network import Network
+
+CHUNK: Final = 512
+"""Afterstates that go through the network at a time."""
+
+
+def value_plays(
+    network: Network,
+    position: Position,
+    outlook: Outlook,
+    hands: tuple[Words, Array] | None,
+    legal: Array,
+    *,
+    rules: Rules,
+    chunk: int = CHUNK,
+) -> Array:
+    """What every legal play is worth to the player who makes it.
+
+    A play shows the player nothing new, so the belief after it is the one before. Only the legal plays of all decisions together
+    go through the network, so a batch costs what its plays cost.
+
+    Args:
+        network: values it.
+        position: [D] of the players to move.
+        outlook: [D] their beliefs.
+        hands: the beliefs themselves: what the opponents may hold (uint32[D, N] each) and float32[D, N] weights of sum 1. None if
+            any unseen card is as likely as another.
+        legal: bool[D, 60].
+        rules: static.
+        chunk: static; changes no result.
+
+    Returns:
+        float32[D, 60]: 1 for a play that wins at once, -inf for one that is not legal.
+    """
+    num_plays = legal.sum(dtype=jnp.int32)
+    size = -(-legal.size // chunk) * chunk
+    of_decision, play = jnp.nonzero(legal, size=size, fill_value=len(legal))
+
+    def one_chunk(i: Array, values: Array) -> Array:
+        at, action = (lax.dynamic_slice(x, [i * chunk], [chunk]) for x in (of_decision, play))
+        before, seen = jax.tree.map(lambda x: x[at], (position._replace(everything=()), outlook))
+        before = before._replace(everything=position.everything)
+        after, is_won = after_plays(before, action, rules)
+        if hands is None:
+            seen = outlook_of_unseen(after)
+        else:
+            held, weights = jax.tree.map(lambda x: x[at], hands)
+            options = bits.playable(held, after.color[:, None], after.rank[:, None])
+            seen = seen._replace(none_playable=jnp.where(bits.any_of(options) == 0, weights, 0.0).sum(-1))
+        value = jnp.where(is_won, 1.0, network(features(after, seen)).value)
+        return values.at[at, action].set(value, mode="drop")
+
+    nothing = jnp.full((len(legal), cards.DRAW), -jnp.inf, jnp.float32)
+    return lax.fori_loop(0, (num_plays + chunk - 1) // chunk, one_chunk, nothing)

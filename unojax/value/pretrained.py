@@ -1,0 +1,93 @@
+"""Networks in files: safetensors with the shape of the network beside the numbers, and the one that the package brings."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from unojax.files import write_whole
+from unojax.value.features import COLOR_COLUMNS, SHARED_COLUMNS
+from unojax.value.network import Network, NetworkConfig, Params, init_network
+
+PRETRAINED: Final = "pretrained"
+"""Name of the network that the package brings."""
+_FILE: Final = "value.safetensors"
+_FORMAT: Final = "unojax value network 1"
+
+
+def load_pretrained() -> Network:
+    """The trained network that the package brings; MODEL_CARD.md beside it says how it was made and what it can do."""
+    return load_network(PRETRAINED)
+
+
+def load_network(path: str | Path) -> Network:
+    """A network from a file written by `save_network`, or the shipped one ("pretrained").
+
+    Raises:
+        ValueError: there is no such file, it holds no network, or one that was trained on other features.
+    """
+    if path == PRETRAINED:
+        with resources.as_file(resources.files("unojax.value") / _FILE) as file:
+            return _load(file)
+    return _load(Path(path))
+
+
+def save_network(path: str | Path, network: Network, **about: str) -> None:
+    """Write a network to a file, whole or not at all.
+
+    Args:
+        path: of the file; by custom it ends in .safetensors.
+        network: what to write.
+        about: notes that go along, such as how it was trained.
+    """
+    config = json.dumps(dataclasses.asdict(network.config))
+    metadata = {**about, "format": _FORMAT, "config": config, "features": _features()}
+    write_whole(Path(path), save(_flatten(network.params), metadata))
+
+
+def _load(path: Path) -> Network:
+    if not path.is_file():
+        raise ValueError(f"there is no network in {path}: no such file; write {PRETRAINED!r} for the one in the package")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # the file is no mapping
+    except SafetensorError as error:
+        raise ValueError(f"{path} is not a safetensors file: {error}") from None
+    if metadata.get("format") != _FORMAT:
+        raise ValueError(f"{path} is of format {metadata.get('format')!r}, expected {_FORMAT!r}")
+    if metadata["features"] != _features():
+        raise ValueError(f"{path} was trained on other features than this version of unojax computes; train it anew")
+    config = NetworkConfig(**json.loads(metadata["config"]))
+    params = jax.eval_shape(lambda: init_network(jax.random.key(0), config)).params
+    expected = {name: array.shape for name, array in _flatten(params).items()}
+    if expected != (found := {name: array.shape for name, array in arrays.items()}):
+        raise ValueError(f"{path} holds arrays {found}, expected {expected}")
+    return Network(_unflatten(params, arrays), config)
+
+
+def _features() -> str:
+    """What the inputs mean, as text."""
+    return json.dumps([COLOR_COLUMNS, SHARED_COLUMNS])
+
+
+def _flatten(params: Params) -> dict[str, Any]:
+    leaves, _ = jax.tree.flatten_with_path(params)
+    return {_name(path): np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf for path, leaf in leaves}
+
+
+def _unflatten(params: Params, arrays: dict[str, np.ndarray]) -> Params:
+    return jax.tree.map_with_path(lambda path, _: jnp.asarray(arrays[_name(path)]), params)
+
+
+def _name(path: Any) -> str:
+    return ".".join(str(part.key) for part in path)
