@@ -1,21 +1,19 @@
 """A page with a live widget and without Jupyter: the widget's own script and style, its messages carried by HTTP.
 
-The widget's comm, the channel that a Jupyter kernel would open for it, is replaced by one that hands every message to the page as
-it is: the messages are those of the Jupyter widget protocol, so what a notebook's page would get, this one gets.
+Every message of the widget's channel is handed to the page as it is. They are those of the Jupyter widget protocol, so what a
+notebook's page would get, this one gets.
 """
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from unittest import mock
 
-from comm.base_comm import BaseComm
-from ipywidgets import Widget
+from tests.widget.pages import Comm
 
 PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>unojax</title><link rel="icon" href="data:,">
@@ -43,38 +41,22 @@ window.leave = widget.render({ model, el: document.getElementById("cell") });
 """
 
 
-class Comm(BaseComm):
-    """Keeps what the widget sends."""
+class StreamedComm(Comm):
+    """Tells those who wait that something was sent."""
 
     def __init__(self, *args: Any, **kwargs: Any):
-        self.sent: list[dict[str, Any]] = []
         self.news = threading.Condition()
         super().__init__(*args, **kwargs)
 
-    def publish_msg(self, msg_type: str, data: Any = None, metadata: Any = None, buffers: Any = None, **keys: Any) -> None:
-        """Called for every message; the first one opens the comm with the whole state."""
-        del msg_type, metadata, keys
-        assert not buffers, "all that a board says is JSON"
+    def publish_msg(self, *args: Any, **kwargs: Any) -> None:
+        """Called by the widget for every message."""
         with self.news:
-            # Through JSON, as to a page: later changes to the objects don't count.
-            self.sent.append(json.loads(json.dumps(data)))
+            super().publish_msg(*args, **kwargs)
             self.news.notify_all()
-
-    def receive(self, data: dict[str, Any]) -> None:
-        """A message from the page."""
-        self.handle_msg({"content": {"data": data}, "buffers": []})
-
-
-def make(new: Callable[[], Widget]) -> tuple[Widget, Comm]:
-    """A widget, and its comm with all messages since it was opened."""
-    with mock.patch("comm.create_comm", Comm):
-        widget = new()
-    assert isinstance(widget.comm, Comm)
-    return widget, widget.comm
 
 
 @contextmanager
-def serve(comm: Comm) -> Iterator[str]:
+def serve(comm: StreamedComm) -> Iterator[str]:
     """Serve the page of a widget to one browser; gives its address."""
     state = comm.sent[0]["state"]
     for message in comm.sent[1:]:

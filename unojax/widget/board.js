@@ -72,6 +72,7 @@ function render({ model, el }) {
   const send = (content) => model.send(content);
   function act(content) {
     notice.textContent = "";
+    keepsFocus = content.kind !== "hint";
     if (coming.length === 0) send({ ...content, game: shown.game, turn: shown.turn });
   }
 
@@ -113,15 +114,16 @@ function render({ model, el }) {
   function draw(state) {
     const isNews = shown === null || shown.game !== state.game || shown.turn !== state.turn;
     // Removing what has the focus would lose it.
-    keepsFocus ||= table.contains(document.activeElement) && document.activeElement !== fresh;
+    const place = isNews ? -1 : [...hand.children].indexOf(document.activeElement);
+    keepsFocus ||= hand.contains(document.activeElement) || deck === document.activeElement;
     shown = state;
     if (isNews) choose(null);
     notice.textContent = "";
     drawTable(state, isNews);
     drawHand(state);
     drawSide(state);
-    if (isNews && state.toMove === "you" && keepsFocus) {
-      (hand.querySelector(".playable") ?? deck).focus({ preventScroll: true });
+    if (state.toMove === "you" && keepsFocus) {
+      if (!wild) (hand.children[place] ?? hand.querySelector(".playable") ?? deck).focus({ preventScroll: true });
       keepsFocus = false;
     } else if (state.toMove === null && keepsFocus) {
       fresh.focus({ preventScroll: true });
@@ -131,7 +133,7 @@ function render({ model, el }) {
 
   function drawTable(state, isNews) {
     const { opponent } = state;
-    root.dataset.tomove = state.toMove ?? "over";
+    Object.assign(root.dataset, { tomove: state.toMove ?? "over", game: state.game, turn: state.turn });
     const cards = opponent.hand ?? Array(opponent.count).fill("back");
     const fan = make("div", { class: "fan", "aria-hidden": opponent.hand === null }, ...cards.map(face));
     fan.style.setProperty("--cards", cards.length);

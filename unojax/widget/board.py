@@ -25,8 +25,6 @@ from unojax.widget import page
 
 _GAMES: Final = 1000
 """Played out for a win probability: a standard error of at most 0.016, in some milliseconds."""
-_HINT_GAMES: Final = 500
-"""Played out for each play by a hint."""
 
 _WIN_NOTE: Final = (
     "Share of {games:,} games won if from here both play as the policy {policy}; what the opponent holds is drawn from the belief"
@@ -64,6 +62,7 @@ class Board(anywidget.AnyWidget):
         seed: int | None = None,
         rules: Rules = Rules(),
         start: State | None = None,
+        adviser: str = "mc:rollouts=500",
         show_belief: bool = True,
         show_win_probability: bool = True,
         theme: Literal["auto", "light", "dark"] = "auto",
@@ -77,6 +76,8 @@ class Board(anywidget.AnyWidget):
             seed: the same seed and moves give the same game; None: another one each time.
             rules: of the game.
             start: begin with this position instead of a deal; only the first game does.
+            adviser: the flat Monte Carlo search that knows what the person saw, as the spec of an agent: its belief is drawn, its
+                rollout policies play for the win probability, and it gives the hints.
             show_belief: draw how likely the opponent is to hold each card.
             show_win_probability: show how likely the person is to win; hints too.
             theme: of the page; "auto" follows the notebook.
@@ -94,7 +95,10 @@ class Board(anywidget.AnyWidget):
         self._rules, self._seat = rules, int(seat)
         self._shows_belief, self._shows_win_probability = show_belief, show_win_probability
         self._agent = parse_agent(opponent, rules=rules)
-        self._search = MonteCarloAgent(rollouts=_HINT_GAMES, rules=rules)
+        search = parse_agent(adviser, rules=rules)
+        if not isinstance(search, MonteCarloAgent) or search.belief == "truth":
+            raise ValueError(f"adviser must be a flat Monte Carlo search, mc, that does not know the truth; got {adviser!r}")
+        self._search = search
         self._number = 0
         super().__init__(faces=page.faces(), theme=theme, pace=pace)
         self.on_msg(self._on_message)

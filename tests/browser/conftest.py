@@ -1,0 +1,47 @@
+"""A headless Chromium for the tests of pages."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """The browser, started once."""
+    api = pytest.importorskip("playwright.sync_api", reason="no Playwright: pip install 'unojax[test]'")
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None:
+        pytest.skip(f"no Chromium found (looked for {', '.join(NAMES)}): apt-get install chromium")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(chromium: Any) -> Any:
+    """Opens an address in a window of its own; fails at the end if the page complained or asked for what is not its own."""
+
+    @contextmanager
+    def opened(address: str, **options: Any) -> Iterator[Any]:
+        context = chromium.new_context(**options)
+        page = context.new_page()
+        complaints: list[str] = []
+        home = address.partition("#")[0]
+        page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda asked: None if asked.url.startswith((home, "data:", "blob:")) else complaints.append(asked.url))
+        page.set_default_timeout(60_000)
+        page.goto(address)
+        yield page
+        assert not complaints
+        context.close()
+
+    return opened

@@ -1,0 +1,58 @@
+"""Boards without a page: what they would send to one, and clicks as a page would send them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+from comm.base_comm import BaseComm
+
+from unojax.widget import Board
+
+
+class Comm(BaseComm):
+    """The channel that a Jupyter kernel would open for a widget; keeps what the widget sends.
+
+    All of it is JSON of the Jupyter widget protocol, what a notebook's page would get: the first message has the whole state, the
+    later ones what has changed.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        self.sent: list[dict[str, Any]] = []
+        super().__init__(*args, **kwargs)
+
+    def publish_msg(self, msg_type: str, data: Any = None, metadata: Any = None, buffers: Any = None, **keys: Any) -> None:
+        """Called by the widget for every message."""
+        del msg_type, metadata, keys
+        assert not buffers, "all that a board says is JSON"
+        # Through JSON, as to a page: what happens later to the objects is not to be seen.
+        self.sent.append(json.loads(json.dumps(data)))
+
+    def receive(self, data: dict[str, Any]) -> None:
+        """A message from the page."""
+        self.handle_msg({"content": {"data": data}, "buffers": []})
+
+    def click(self, **content: Any) -> None:
+        """A custom message from the page, about the position that was sent last unless it says otherwise."""
+        place = {name: self.states[-1][name] for name in ("game", "turn")}
+        self.receive({"method": "custom", "content": place | content})
+
+    @property
+    def states(self) -> list[dict[str, Any]]:
+        """What the page was told to draw, in order."""
+        return [state for data in self.sent if (state := data.get("state", {}).get("state"))]
+
+    @property
+    def notices(self) -> list[str]:
+        """What the page was told to say."""
+        return [data["content"]["text"] for data in self.sent if data.get("method") == "custom"]
+
+
+def make(new: Callable[[], Board], channel: type[Comm] = Comm) -> tuple[Board, Any]:
+    """A board, and its channel."""
+    with mock.patch("comm.create_comm", channel):
+        board = new()
+    assert isinstance(board.comm, channel)
+    return board, board.comm

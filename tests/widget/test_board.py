@@ -1,0 +1,350 @@
+"""The board without a browser: what it tells a page, what clicks do, and that it tells no secrets."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+
+import jax
+import numpy as np
+import pytest
+
+from tests.helpers import assert_trees_equal
+from tests.viz.games import with_other_hand
+from tests.widget.pages import Comm, make
+from unojax import Rules, cards, make_state, parse_cards, parse_position
+from unojax.cli.options import parse_deck
+from unojax.gamefile import parse_game, read_game
+from unojax.text import format_action, format_cards
+from unojax.widget import Board, page
+
+RULES = Rules(deck=parse_deck("colors=2,ranks=0-3+S++2,copies=1,wilds=1"), hand_size=3)
+QUIET = {"opponent": "uniform", "rules": RULES, "show_belief": False, "show_win_probability": False}
+"""A game without what takes long to compile."""
+# Without the particle filter and the linear policy, which take long to compile.
+ADVISER = "mc:rollouts=32,belief=unseen,policy=uniform"
+SEEDS = range(6)
+
+# Player 0 can play R0, R2, W and W+4 on R3.
+MY_TURN = "R0,R2,Y1,W,W+4/Y0,Y2/-/* R3 0 0 0 - *"
+PENALTY = "R0,R2/Y0,Y2/Y1/* R+2 0 2 1 R+2 *"
+
+
+def board_at(position: str, **options) -> tuple[Board, Comm]:
+    return make(lambda: Board(**(QUIET | {"seed": 0, "start": parse_position(position, rules=RULES)} | options)))
+
+
+def click_somewhere(comm: Comm, random: np.random.Generator) -> None:
+    state = comm.states[-1]
+    playable = [held for held in state["hand"] if held["playable"]]
+    if not playable:
+        comm.click(kind="draw")
+        return
+    held = playable[random.integers(len(playable))]
+    color = cards.COLOR_NAMES[random.integers(2)] if held["wild"] else None
+    comm.click(kind="play", card=held["card"], color=color)
+
+
+@pytest.fixture(scope="module")
+def games() -> list[tuple[Board, Comm]]:
+    """Whole games by clicks; the person sits at seat 0 and 1 by turns."""
+    played = []
+    for seed in SEEDS:
+        board, comm = make(lambda seed=seed: Board(**QUIET, seat=seed % 2, seed=seed))
+        random = np.random.default_rng(seed)
+        for _ in range(500):
+            if not board.is_over:
+                click_somewhere(comm, random)
+        played.append((board, comm))
+    return played
+
+
+def test_games_by_clicks_come_to_their_end(games):
+    won = set()
+    for seed, (board, comm) in zip(SEEDS, games, strict=True):
+        assert board.is_over and not comm.notices
+        last, end = comm.states[-1], board.record.replay().end
+        won.add(last["won"])
+        winner = int(end.winner)
+        assert last["won"] == (None if winner < 0 else winner == seed % 2) and last["toMove"] is None
+        words = "drawn" if winner < 0 else "You win" if last["won"] else "The opponent wins"
+        assert words in last["says"]
+        assert [state["turn"] for state in comm.states if state["turn"]][-1] == len(board.record.actions)
+        assert len(last["moves"]) == len(board.record.actions) + 1
+    assert won >= {True, False}, "the games of these seeds are meant to be won by either side"
+
+
+def test_states_say_what_the_person_sees(games):
+    """Every position of every game, against the positions of its record."""
+    kinds = Counter()
+    for seed, (board, comm) in zip(SEEDS, games, strict=True):
+        me, replay = seed % 2, board.record.replay()
+        seen = replay.observations(me, RULES)
+        by_turn = {state["turn"]: state for state in comm.states}
+        assert sorted(by_turn) == list(range(len(seen)))
+        for turn, view in enumerate(seen):
+            state = by_turn[turn]
+            assert " ".join(held["card"] for held in state["hand"]) == format_cards(view.hand)
+            assert state["top"]["card"] == cards.TYPE_NAMES[int(view.top_type)]
+            assert state["color"] == cards.COLOR_NAMES[int(view.color)]
+            counts = state["deck"], state["pile"], state["opponent"]["count"], state["penalty"]
+            assert counts == (int(view.deck_count), int(view.pile.sum()), int(view.opponent_count), int(view.penalty))
+            is_over, is_mine = turn == len(seen) - 1, int(view.current_player) == me
+            assert state["toMove"] == (None if is_over else "you" if is_mine else "opponent")
+            legal = {format_action(a).partition(":")[0] for a in np.flatnonzero(view.legal_mask)} if is_mine else set()
+            legal = set() if is_over else legal
+            assert {held["card"] for held in state["hand"] if held["playable"]} == legal - {"draw"}
+            assert state["canDraw"] == ("draw" in legal)
+            kinds[state["toMove"], state["canDraw"]] += 1
+    assert min(kinds[key] for key in [("you", True), ("you", False), ("opponent", False), (None, False)]) > 3
+
+
+def test_drawn_cards_are_new_in_the_hand(games):
+    number = 0
+    for seed, (board, comm) in zip(SEEDS, games, strict=True):
+        by_turn = {state["turn"]: state for state in comm.states}
+        for turn, step in enumerate(board.record.replay().steps, start=1):
+            new = {held["card"] for held in by_turn[turn]["hand"] if held["isNew"]}
+            assert new == (set(step.drawn.split()) if step.is_draw and step.mover == seed % 2 else set())
+            number += len(new)
+    assert number > 5
+
+
+def test_the_record_replays_and_is_saved(games, tmp_path):
+    for seed, (board, comm) in zip(SEEDS, games, strict=True):
+        players = ("person", "uniform") if seed % 2 == 0 else ("uniform", "person")
+        assert (board.record.players, board.record.seed) == (players, seed)
+        board.save(tmp_path / "game.json")
+        saved = read_game(tmp_path / "game.json")
+        assert saved == board.record == parse_game(comm.states[-1]["record"])
+        hand = saved.replay().end.hands[1 - seed % 2]
+        assert " ".join(comm.states[-1]["opponent"]["hand"]) == format_cards(hand)
+
+
+def test_nothing_is_laid_open_before_the_end(games):
+    for _, comm in games:
+        before, last = comm.states[:-1], comm.states[-1]
+        assert last["opponent"]["hand"] is not None and last["record"]
+        for state in before:
+            assert state["opponent"]["hand"] is None and state["record"] is None and state["toMove"] is not None
+
+
+def test_no_message_depends_on_the_hidden_hand():
+    """Two games that are the same to the person: all that is sent is the same, until the opponent moves and tells something."""
+    start = make_state("R0 R5 Y1 W", "Y0 G3 B7", "R3", pile="B1 B2 G9")
+    other = with_other_hand(jax.device_get(start), 1)
+    assert format_cards(start.hands[1]) != format_cards(other.hands[1])
+    told = []
+    for state in (start, other):
+        board, comm = make(lambda state=state: Board("uniform", adviser=ADVISER, seed=5, start=state))
+        comm.click(kind="shown")
+        comm.click(kind="hint")
+        comm.click(kind="play", card="R0")
+        assert comm.states[-1]["turn"] >= 2 and len(board.record.actions) >= 2
+        opened = comm.sent[0]["state"] | {"layout": None}
+        states = [state for state in comm.states if state["turn"] <= 1]
+        assert {state["turn"] for state in states} == {0, 1}
+        assert states[-1]["belief"] and states[-1]["win"] and any(state["hint"] for state in states)
+        told.append(json.dumps([opened, *states], sort_keys=True))
+        # It would tell everything.
+        assert '"seed"' not in told[-1]
+    assert told[0] == told[1]
+
+
+def test_belief_and_win_probability():
+    board, comm = make(lambda: Board("uniform", adviser=ADVISER, seed=1, start=make_state("R0 R5", "Y0 G3", "R3")))
+    assert board.outlook is None and comm.states[-1]["belief"] is None and comm.states[-1]["win"] is None
+    comm.click(kind="shown")
+    state = comm.states[-1]
+    assert 0.5 < state["win"]["now"] < 1 and 0 < state["win"]["error"] < 0.02
+    assert state["wins"] == [[0, state["win"]["now"]]]
+    assert set(state["belief"]) == {"light", "dark"} and all("<svg" in svg for svg in state["belief"].values())
+    assert board.outlook.prob_holds.shape == (54,)
+    sent = len(comm.sent)
+    comm.click(kind="shown")
+    assert len(comm.sent) == sent, "a second page needs no second look"
+    # Whoever plays from a hand of two wins with the second card, if not the other one does before.
+    while not board.is_over:
+        board.play(int(np.flatnonzero(board.legal_mask)[0]))
+    end = comm.states[-1]
+    assert end["win"] == {"now": float(end["won"]), "error": 0.0} and end["wins"][-1] == [end["turn"], float(end["won"])]
+    turns = [turn for turn, _ in end["wins"]]
+    assert turns == list(range(end["turn"] + 1))
+    held = set(end["opponent"]["hand"])
+    assert all(f'data-card="{name}"' in end["belief"]["light"] for name in held)
+    assert end["belief"]["light"].count("data-held") == len(held)
+
+
+def test_either_can_be_left_out():
+    start = make_state("R0 R5", "Y0 G3", "R3")
+    for belief, win in ((True, False), (False, True)):
+        board, comm = make(
+            lambda b=belief, w=win: Board("uniform", adviser=ADVISER, seed=1, start=start, show_belief=b, show_win_probability=w)
+        )
+        comm.click(kind="shown")
+        state = comm.states[-1]
+        assert (state["belief"] is not None, state["win"] is not None, bool(state["wins"])) == (belief, win, win)
+        assert (state["showsBelief"], state["showsWin"]) == (belief, win) and board.outlook is not None
+    board, comm = board_at(MY_TURN)
+    comm.click(kind="shown")
+    assert board.look() is None and board.outlook is None and len(comm.states) == 1
+
+
+def test_hints():
+    board, comm = make(lambda: Board("uniform", adviser=ADVISER, seed=1, start=make_state("R0 R5 W Y1", "Y0 G3 B5", "R3")))
+    comm.click(kind="hint")
+    hint = comm.states[-1]["hint"]
+    assert set(hint["wins"]) == {"R0", "R5", "W"} and all(0 < win < 1 for win in hint["wins"].values())
+    assert hint["card"] in hint["wins"] and (hint["color"] is None) == (hint["card"] != "W")
+    board.play("R0")
+    assert all(state["hint"] == {} for state in comm.states if state["turn"] > 0)
+    board, comm = make(lambda: Board("uniform", adviser=ADVISER, seed=1, start=make_state("R0 Y1", "Y0 G3 B5", "R3")))
+    board.show_hint()
+    assert comm.states[-1]["hint"] == {"card": "R0", "color": None, "wins": {}}
+    board, comm = make(lambda: Board("uniform", adviser=ADVISER, seed=1, start=make_state("Y1", "Y0 G3 B5", "R3")))
+    board.show_hint()
+    assert comm.states[-1]["hint"] == {}
+
+
+def test_clicks_that_can_be_no_play_are_answered():
+    board, comm = board_at(MY_TURN)
+    before = len(comm.states)
+    for content, words in {
+        ("play", "Y1", None): "Yellow 1 does not go on red 3.",
+        ("play", "Y3", None): "You don't hold yellow 3.",
+        ("play", "W", None): "color must be one of red, yellow, blue, green for a wild card, got None",
+        ("play", "W", "pink"): "color must be one of red, yellow, blue, green for a wild card, got 'pink'",
+        ("play", "<b>", None): "card must be the name of a card, got '<b>'",
+        ("play", None, None): "card must be the name of a card, got None",
+        ("draw", None, None): "You can play, so you must.",
+    }.items():
+        kind, card, color = content
+        comm.click(kind=kind, card=card, color=color)
+        assert comm.notices[-1] == words
+    assert len(comm.states) == before and not board.record.actions
+    board, comm = board_at(PENALTY)
+    comm.click(kind="play", card="R0")
+    assert comm.notices == ["You must draw 2 cards: click the deck."]
+    board, comm = board_at("Y0,Y2/R0,R2/Y1/* R+2 0 0 1 R+2 *")
+    comm.click(kind="play", card="Y0")
+    assert comm.notices == ["Yellow 0 does not go on red +2. Click the deck to draw."]
+
+
+def test_late_clicks_and_nonsense_do_nothing():
+    board, comm = board_at(MY_TURN)
+    sent = len(comm.sent)
+    for content in ({"kind": "play", "card": "R0", "turn": 1}, {"kind": "draw", "game": 0}, {"kind": "hint", "turn": None}, {}):
+        comm.click(**content)
+    for content in (None, "play", [], {"kind": ["play"]}, {"card": "R0"}):
+        comm.receive({"method": "custom", "content": content})
+    assert len(comm.sent) == sent and not board.record.actions
+    comm.click(kind="play", card="R0")
+    number = len(board.record.actions)
+    comm.click(kind="play", card="R2", turn=0)
+    assert number >= 1 and len(board.record.actions) == number
+
+
+def test_play_in_python():
+    board, comm = board_at(MY_TURN)
+    board.play("W:Y")
+    assert board.record.actions[0] == "W:Y" and comm.states[1]["color"] == "yellow"
+    for action, words in {
+        "R3": "R3|red 3",
+        61: r"action must be in \[0, 60\] or its text, got 61",
+        -1: r"action must be in \[0, 60\]",
+        True: r"action must be in \[0, 60\]",
+        "five": "five",
+    }.items():
+        with pytest.raises(ValueError, match=words):
+            board.play(action)
+    while not board.is_over:
+        board.play(int(np.flatnonzero(board.legal_mask)[0]))
+    assert not board.legal_mask.any()
+    with pytest.raises(ValueError, match="The game is over"):
+        board.play("draw")
+    with pytest.raises(ValueError, match="The game is over"):
+        board.show_hint()
+
+
+def test_new_games():
+    board, comm = board_at(MY_TURN)
+    comm.click(kind="new")
+    assert board.record.start.split()[4] == "0" and comm.states[-1]["game"] == 2 and comm.states[-1]["turn"] in (0, 1)
+    starts = []
+    for seed in (7, 7, 8):
+        board.new_game(seed)
+        starts.append(board.record.start)
+        assert board.record.seed == seed
+    assert starts[0] == starts[1] != starts[2]
+    first, second = (make(lambda: Board(**QUIET))[0].record.seed for _ in range(2))
+    assert first != second, "fails with a probability of 2^-32"
+
+
+def test_the_same_seed_gives_the_same_game(games):
+    board, comm = make(lambda: Board(**QUIET, seat=1, seed=1))
+    random = np.random.default_rng(1)
+    while not board.is_over:
+        click_somewhere(comm, random)
+    assert board.record == games[1][0].record and comm.states == games[1][1].states
+    assert_trees_equal(board.observation, games[1][0].observation)
+
+
+def test_every_card_has_a_face():
+    drawn = page.faces()
+    assert set(drawn) == {*cards.TYPE_NAMES, *cards.COLOR_NAMES, "back"} and len(set(drawn.values())) == 59
+    _, comm = board_at(MY_TURN)
+    assert comm.sent[0]["state"]["faces"] == drawn
+
+
+def test_clicks_name_every_action():
+    for action in range(cards.DRAW):
+        card, color = page.card_and_color(action)
+        assert page.read_click({"kind": "play", "card": card, "color": color}) == action
+    assert page.read_click({"kind": "draw"}) == cards.DRAW
+
+
+def test_documents_that_can_show_no_widget_show_a_picture():
+    board, _ = board_at(MY_TURN)
+    data, _ = board._repr_mimebundle_()
+    assert "application/vnd.jupyter.widget-view+json" in data
+    picture = data["image/svg+xml"]
+    assert all(f'data-card="{name}"' in picture for name in "R0 R2 Y1 W W+4 R3".split())
+    assert not any(f'data-card="{name}"' in picture for name in "Y0 Y2".split())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"seat": 2}, "seat must be 0 or 1, got 2"),
+        ({"seat": True}, "seat must be 0 or 1, got True"),
+        ({"seed": -1}, r"seed must be in \[0, 4294967295\] or None, got -1"),
+        ({"seed": 1.5}, "seed must be in"),
+        ({"opponent": "nobody"}, "no agent is called 'nobody'"),
+        ({"adviser": "linear"}, "adviser must be a flat Monte Carlo search, mc, .* got 'linear'"),
+        ({"adviser": "mc:belief=truth"}, "that does not know the truth"),
+        ({"theme": "blue"}, "theme must be 'auto', 'light' or 'dark', got 'blue'"),
+        ({"pace": -0.1}, r"pace must be in \[0, 10\] seconds, got -0.1"),
+    ],
+)
+def test_bad_arguments(options, words):
+    with pytest.raises(ValueError, match=words):
+        Board(**(QUIET | options))
+
+
+def test_without_anywidget_it_says_what_to_install(monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("unojax.widget")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "anywidget", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'unojax\[notebook\]'"):
+        import unojax.widget  # noqa: F401 the import is the test
+
+
+def test_cards_of_a_hand_are_not_among_the_hidden(games):
+    """The words of the moves name no card that the opponent drew."""
+    for seed, (board, comm) in zip(SEEDS, games, strict=True):
+        for step, move in zip(board.record.replay().steps, comm.states[-1]["moves"][1:], strict=True):
+            if step.is_draw and step.mover != seed % 2:
+                assert ":" not in move["words"] and "draw" in move["words"]
+            if step.is_draw and step.mover == seed % 2 and step.drawn:
+                assert move["words"].count(",") == int(parse_cards(step.drawn).sum()) - 1
