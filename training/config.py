@@ -33,6 +33,9 @@ class SelfPlay:
         temperature: plays are drawn from softmax(values / temperature); 0: the best one.
         explore: probability of a uniformly random play instead.
         max_steps: games are learned from up to here.
+        teacher: sampled hands for each play of a search that chooses in the network's place, with the network at its leaves;
+            0: no search.
+        teacher_depth: steps that its rollouts follow the linear policy before the network values them; 1: only the play itself.
     """
 
     opponents: tuple[str, ...] = (SELF, SELF, "uniform", "scarcest-color")
@@ -41,6 +44,8 @@ class SelfPlay:
     temperature: float = 0.0
     explore: float = 0.03
     max_steps: int = 192
+    teacher: int = 0
+    teacher_depth: int = 1
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,7 @@ class Config:
     Attributes:
         run: folder of the run: checkpoints, metrics.jsonl, TensorBoard's files, the networks.
         seed: of everything random.
-        init: start from this network's file, or "pretrained"; none: from random parameters.
+        init: start from this network's file, or "pretrained"; heads may differ. none: from random parameters.
         iterations: each plays games and learns from them.
         games: of an iteration.
         updates: of the parameters in one pass through an iteration's games, each from an equal share of them.
@@ -105,8 +110,19 @@ class Config:
         for name in self.play.opponents:
             if name != SELF and name not in POLICIES:
                 raise ValueError(f"play.opponents must be {SELF!r} or one of {', '.join(POLICIES)}, got {name!r}")
-        if SELF not in self.play.opponents and not self.play.opponents:
+        if not self.play.opponents:
             raise ValueError("play.opponents must name at least one")
+        if self.play.teacher < 0 or self.play.teacher == 1 or self.play.teacher_depth < 1:
+            raise ValueError(
+                "play.teacher must be 0 or at least 2 and play.teacher_depth at least 1, "
+                f"got {self.play.teacher} and {self.play.teacher_depth}"
+            )
+        if self.play.teacher and self.play.belief != "particles":
+            raise ValueError(f"play.teacher searches over particles, got play.belief {self.play.belief!r}")
+        if self.loss.policy_weight and not self.network.policy_head:
+            raise ValueError("loss.policy_weight needs a network with a policy head: --network.policy-head")
+        if self.loss.belief_weight and not self.network.belief_head:
+            raise ValueError("loss.belief_weight needs a network with a belief head: --network.belief-head")
         self.plan()
 
     def plan(self) -> Plan:

@@ -14,14 +14,18 @@ from jax import Array, lax
 from unojax import cards, game
 from unojax.batching import for_chosen
 from unojax.belief import Belief, belief_init, belief_update
+from unojax.bits import Words
 from unojax.game import State
-from unojax.observation import observe
-from unojax.policies import PackedPolicy
+from unojax.observation import Observation, observe
+from unojax.policies import LINEAR, PackedPolicy
 from unojax.rules import Rules
+from unojax.search.agents import default_num_lanes
+from unojax.search.monte_carlo import flat_monte_carlo, sample_hands
+from unojax.search.rollouts import Leaf
 from unojax.table import Table
 from unojax.value.features import Outlook, outlook_of_hands, outlook_of_unseen, position_of
 from unojax.value.network import Network
-from unojax.value.plays import value_plays
+from unojax.value.plays import value_known, value_plays
 
 SELF: Final = "self"
 """As an opponent: the network itself."""
@@ -29,7 +33,7 @@ _MAX_SLOTS: Final = 128
 _MAX_PLAYS: Final = 48
 """Of the beliefs; a game that outgrows them begins its belief anew, which happens to one game in some thousand."""
 _CHUNK: Final = {"cpu": 512, "gpu": 4096}
-_ACT, _DRAW, _BELIEF = range(3)
+_ACT, _DRAW, _BELIEF, _SEARCH = range(4)
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,9 @@ class Play:
         temperature: the network's plays are drawn from softmax(values / temperature); 0: the best one.
         explore: probability of a uniformly random play instead.
         max_steps: games are learned from up to here.
+        teacher: sampled hands for each play of a search that chooses in the network's place, with the network at its leaves;
+            0: no search. Needs particles.
+        teacher_depth: steps that its rollouts follow the linear policy before the network values them; 1: only the play itself.
         rules: of the game.
     """
 
@@ -52,6 +59,8 @@ class Play:
     temperature: float = 0.0
     explore: float = 0.0
     max_steps: int = 192
+    teacher: int = 0
+    teacher_depth: int = 1
     rules: Rules = Rules()
 
 
@@ -168,7 +177,7 @@ def _first_belief(key: Array, state: State, play: Play, player: Array) -> Belief
 def _one_step(is_real: Array, lanes: _Lanes, network: Network, play: Play) -> tuple[_Lanes, _Row]:
     """One step of C games, and the row of what was before it."""
     rules, state, num = play.rules, lanes.state, len(is_real)
-    keys = jax.vmap(lambda key, step: jax.random.split(jax.random.fold_in(key, 2 + step), 3))(lanes.key, state.step_count)
+    keys = jax.vmap(lambda key, step: jax.random.split(jax.random.fold_in(key, 2 + step), 4))(lanes.key, state.step_count)
     both = jax.vmap(lambda state: jax.vmap(partial(observe, state, rules=rules))(jnp.arange(2)))
     observation = both(state)
     position = position_of(observation)
@@ -185,13 +194,12 @@ def _one_step(is_real: Array, lanes: _Lanes, network: Network, play: Play) -> tu
     by_network = is_real & of_mover(lanes.learns)
     has_choice = legal.sum(-1) > 1
     seen = jax.tree.map(of_mover, (position._replace(everything=()), outlook, hands))
-    values = value_plays(
-        network,
-        seen[0]._replace(everything=position.everything),
-        *seen[1:],
-        plays & (by_network & has_choice)[:, None],
-        rules=rules,
-    )
+    chooses = plays & (by_network & has_choice)[:, None]
+    if play.teacher and hands is not None:
+        values = _search(keys[:, _SEARCH], network, jax.tree.map(of_mover, observation), seen[2], chooses, play)
+    else:
+        mine = seen[0]._replace(everything=position.everything)
+        values = value_plays(network, mine, *seen[1:], chooses, rules=rules)
     explores, action = jax.vmap(partial(_choose, play=play))(keys[:, _ACT], values, legal)
     mine = jax.tree.map(of_mover, observation)
     for number, opponent in enumerate(play.opponents):
@@ -222,6 +230,28 @@ def _one_step(is_real: Array, lanes: _Lanes, network: Network, play: Play) -> tu
         is_choice=by_network & has_choice & ~explores,
     )
     return lanes._replace(state=after, belief=belief), row
+
+
+def _search(
+    keys: Array, network: Network, observation: Observation, hands: tuple[Words, Array], legal: Array, play: Play
+) -> Array:
+    """float32[C, 60]: what the teacher says of each legal play, -inf for the others."""
+    pairs = jax.vmap(jax.random.split)(keys)
+    samples = jax.vmap(partial(sample_hands, num=play.teacher))(pairs[:, 0], hands[0], jnp.log(hands[1]))
+    estimate = flat_monte_carlo(
+        pairs[:, 1],
+        observation,
+        samples,
+        legal,
+        policies=(LINEAR,),
+        rules=play.rules,
+        num_samples=play.teacher,
+        discount=1.0,
+        stop=0.0,
+        num_lanes=default_num_lanes(len(legal)),
+        leaf=Leaf(play.teacher_depth, partial(value_known, network, play.rules)),
+    )
+    return jnp.where(legal, estimate.value, -jnp.inf)
 
 
 def _choose(key: Array, values: Array, legal: Array, *, play: Play) -> tuple[Array, Array]:

@@ -16,6 +16,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -127,9 +128,12 @@ def _begin(config: Config, launch: Launch, checkpoints: Checkpoints) -> tuple[Tr
     state = start(config.seed, config.plan())
     if config.init is not None:
         network = load_network(config.init)
-        if network.config != config.network:
+        bare = [replace(shape, policy_head=False, belief_head=False) for shape in (network.config, config.network)]
+        if bare[0] != bare[1]:
             raise ValueError(f"init: {config.init} is a network of shape {network.config}, asked for is {config.network}")
-        state = state._replace(params=network.params, average=network.params)
+        # Heads that it lacks begin as any head does; heads that are not asked for are left out.
+        params = {name: network.params.get(name, fresh) for name, fresh in state.params.items()}
+        state = state._replace(params=params, average=params)
     return state, -1.0
 
 
@@ -169,11 +173,11 @@ def _host_state(state: TrainState) -> TrainState:
     return TrainState(*(_on_host(part) for part in state[:3]), key, _on_host(state.iteration))
 
 
-def main(args: Sequence[str] | None = None) -> int:
-    """The command."""
+def main(args: Sequence[str] | None = None, default: Config | None = None) -> int:
+    """The command, with other defaults if given."""
     console = Console(stderr=True)
     try:
-        config, launch = parse(args)
+        config, launch = parse(args, default)
         jax.config.update("jax_num_cpu_devices", launch.num_cpu_devices)
         if launch.distributed is not None:
             jax.distributed.initialize(**launch.process())

@@ -33,9 +33,7 @@ from unojax.search.monte_carlo import ROUNDS, Estimate, choose, flat_monte_carlo
 from unojax.search.rollouts import Leaf
 from unojax.search.tree import Store, TreeGuide, new_store
 from unojax.specs import format_spec
-from unojax.table import Table
-from unojax.value.features import features, outlook_of_hand, position_of_table
-from unojax.value.network import Network
+from unojax.value.plays import value_known
 from unojax.value.pretrained import load_network
 
 BeliefKind = Literal["particles", "unseen", "truth"]
@@ -163,7 +161,7 @@ class SearchAgent(ABC):
 
     def _leaf(self) -> Leaf | None:
         """Where rollouts are cut off and the network takes over."""
-        return None if self.leaf is None else Leaf(self.depth, partial(_value_at, load_network(self.leaf), self.rules))
+        return None if self.leaf is None else Leaf(self.depth, partial(value_known, load_network(self.leaf), self.rules))
 
     def init(self, key: Array, observation: Observation) -> Memory:
         """The belief at the start."""
@@ -206,13 +204,6 @@ class SearchAgent(ABC):
         legal = legal_mask[: cards.DRAW] & is_mine & (legal_mask.sum() > 1)
         hands = self.hands(key_hands, memory, observation)
         return _together(self.estimate)(key_search, observation, hands, legal), legal
-
-
-def _value_at(network: Network, rules: Rules, tables: Table, player: Array) -> Array:
-    """float32[C]: what the network says of tables with all cards known, to the given players."""
-    position = position_of_table(tables, player, rules)
-    hand = position_of_table(tables, 1 - player, rules).own
-    return network(features(position, outlook_of_hand(position, hand))).value
 
 
 def default_num_lanes(num_decisions: int) -> int:

@@ -23,7 +23,7 @@ from unojax.bits import Words
 from unojax.observation import Observation
 from unojax.rules import Rules, is_int
 from unojax.specs import format_spec
-from unojax.value.features import Position, outlook_of_hands, outlook_of_unseen, position_of
+from unojax.value.features import Position, features, outlook_of_hands, outlook_of_unseen, position_of
 from unojax.value.network import Network
 from unojax.value.plays import value_plays
 from unojax.value.pretrained import PRETRAINED, load_network
@@ -34,7 +34,7 @@ NetworkBelief = Literal["particles", "unseen"]
 @partial(
     jax.tree_util.register_dataclass,
     data_fields=["loaded"],
-    meta_fields=["network", "belief", "particles", "rules"],
+    meta_fields=["network", "belief", "particles", "head", "rules"],
 )
 @dataclass(frozen=True)
 class ValueAgent:
@@ -44,6 +44,7 @@ class ValueAgent:
         network: "pretrained", or the path of a network's file.
         belief: "particles", the particle filter with the uniform opponent model; "unseen", any of the cards not seen.
         particles: of the filter.
+        head: "value", the play after which the value is highest; "policy", the play with the highest logit.
         rules: of the game.
         loaded: the network itself, in place of one to be loaded.
     """
@@ -51,6 +52,7 @@ class ValueAgent:
     network: str = PRETRAINED
     belief: NetworkBelief = "particles"
     particles: int = 128
+    head: Literal["value", "policy"] = "value"
     rules: Rules = Rules()
     loaded: Network | None = field(default=None, compare=False, repr=False)
 
@@ -59,8 +61,12 @@ class ValueAgent:
             raise ValueError(f"belief must be one of {', '.join(get_args(NetworkBelief))}, got {self.belief!r}")
         if not (is_int(self.particles) and self.particles >= 1):
             raise ValueError(f"particles must be at least 1, got {self.particles!r}")
+        if self.head not in ("value", "policy"):
+            raise ValueError(f"head must be value or policy, got {self.head!r}")
         if self.loaded is None:
             object.__setattr__(self, "loaded", load_network(self.network))
+        if self.head == "policy" and not self._network.config.policy_head:
+            raise ValueError(f"network {self.network} has no policy head; use head=value")
 
     @property
     def name(self) -> str:
@@ -80,24 +86,33 @@ class ValueAgent:
         return belief_update(memory, before, action, after, key, rules=self.rules)[0]
 
     def act(self, key: Array, memory: Memory, observation: Observation, legal_mask: Array) -> Array:
-        """The play with the highest value."""
+        """The play with the highest score."""
         del key
         is_mine = ~observation.terminated & (observation.current_player == observation.player)
-        values = self.values(memory, observation, legal_mask[: cards.DRAW] & is_mine & (legal_mask.sum() > 1))
+        scores = self.scores(memory, observation, legal_mask[: cards.DRAW] & is_mine & (legal_mask.sum() > 1))
         only = jnp.argmax(legal_mask)
-        return jnp.where(values.max() > -jnp.inf, jnp.argmax(values), only).astype(jnp.int32)
+        return jnp.where(scores.max() > -jnp.inf, jnp.argmax(scores), only).astype(jnp.int32)
 
-    def values(self, memory: Memory, observation: Observation, legal: Array) -> Array:
-        """float32[60] in [-1, 1]: the value after each of the plays `legal` (bool[60]), -inf for the others.
+    def scores(self, memory: Memory, observation: Observation, legal: Array) -> Array:
+        """float32[60]: the value, in [-1, 1], after each of the plays `legal` (bool[60]), or its logit; -inf for the others.
 
         Under `vmap` the plays of all decisions go through the network together.
         """
         hands = None if self.belief == "unseen" else (memory.packed, jnp.exp(memory.log_weights))
         # `everything` is made of constants, the same for all.
         position = position_of(observation)._replace(everything=())
-        return together(self._values)(self.loaded, position, hands, legal)
+        return together(self._scores)(self._network, position, hands, legal)
 
-    def _values(self, network: Network, position: Position, hands: tuple[Words, Array] | None, legal: Array) -> Array:
+    @property
+    def _network(self) -> Network:
+        assert self.loaded is not None
+        return self.loaded
+
+    def _scores(self, network: Network, position: Position, hands: tuple[Words, Array] | None, legal: Array) -> Array:
         position = position._replace(everything=bits.all_cards(self.rules.deck))
         outlook = outlook_of_unseen(position) if hands is None else outlook_of_hands(position, *hands)
+        if self.head == "policy":
+            logits = network(features(position, outlook)).policy_logits
+            assert logits is not None
+            return jnp.where(legal, logits, -jnp.inf)
         return value_plays(network, position, outlook, hands, legal, rules=self.rules)

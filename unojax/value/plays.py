@@ -1,4 +1,4 @@
-"""The value of every legal play: that of the information state after it."""
+"""The value of every legal play: that of the information state after it. And of tables with all cards known."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ from jax import Array, lax
 from unojax import bits, cards
 from unojax.bits import Words
 from unojax.rules import Rules
-from unojax.value.features import Outlook, Position, after_plays, features, outlook_of_unseen
+from unojax.table import Table
+from unojax.value.features import (
+    Outlook,
+    Position,
+    after_plays,
+    features,
+    outlook_of_hand,
+    outlook_of_unseen,
+    position_of_table,
+)
 from unojax.value.network import Network
 
 CHUNK: Final = 512
@@ -66,3 +75,13 @@ def value_plays(
 
     nothing = jnp.full((len(legal), cards.DRAW), -jnp.inf, jnp.float32)
     return lax.fori_loop(0, (num_plays + chunk - 1) // chunk, one_chunk, nothing)
+
+
+def value_known(network: Network, rules: Rules, tables: Table, player: Array) -> Array:
+    """What tables with all cards known are worth to one player each: float32[C], for tables [C] and uint32[C].
+
+    A rollout knows the hand that it was dealt, so a search can value its leaves so.
+    """
+    position = position_of_table(tables, player, rules)
+    hand = position_of_table(tables, 1 - player, rules).own
+    return network(features(position, outlook_of_hand(position, hand))).value
