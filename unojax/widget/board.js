@@ -268,6 +268,8 @@ function render({ model, el }) {
   dress();
   draw(model.get("state"));
   el.append(root);
+  // Nothing scrolls before it is in the page.
+  requestAnimationFrame(() => { moves.scrollTop = moves.scrollHeight; });
   send({ kind: "shown" });
   return () => {
     clearTimeout(timer);
