@@ -33,9 +33,10 @@ class SelfPlay:
         temperature: plays are drawn from softmax(values / temperature); 0: the best one.
         explore: probability of a uniformly random play instead.
         max_steps: games are learned from up to here.
-        teacher: sampled hands for each play of a search that chooses in the network's place, with the network at its leaves;
-            0: no search.
-        teacher_depth: steps that its rollouts follow the linear policy before the network values them; 1: only the play itself.
+        search: rollouts of each legal play at the network's choices; the network learns from the differences between plays that
+            they show. 0: none.
+        search_depth: steps that rollouts follow the linear policy before the network values them; 0: to the end of the game.
+        follow_search: play the search's best play, and not the network's.
     """
 
     opponents: tuple[str, ...] = (SELF, SELF, "uniform", "scarcest-color")
@@ -44,8 +45,9 @@ class SelfPlay:
     temperature: float = 0.0
     explore: float = 0.03
     max_steps: int = 192
-    teacher: int = 0
-    teacher_depth: int = 1
+    search: int = 8
+    search_depth: int = 0
+    follow_search: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ class Config:
     checkpoint_every: int = 10
     network: NetworkConfig = field(default_factory=NetworkConfig)
     play: SelfPlay = field(default_factory=SelfPlay)
-    loss: Loss = field(default_factory=Loss)
+    loss: Loss = field(default_factory=lambda: Loss(advantage_weight=4.0))
     optimizer: Optimizer = field(default_factory=Optimizer)
     evaluation: Evaluation = field(default_factory=Evaluation)
 
@@ -112,13 +114,12 @@ class Config:
                 raise ValueError(f"play.opponents must be {SELF!r} or one of {', '.join(POLICIES)}, got {name!r}")
         if not self.play.opponents:
             raise ValueError("play.opponents must name at least one")
-        if self.play.teacher < 0 or self.play.teacher == 1 or self.play.teacher_depth < 1:
+        if self.play.search < 0 or self.play.search_depth < 0:
             raise ValueError(
-                "play.teacher must be 0 or at least 2 and play.teacher_depth at least 1, "
-                f"got {self.play.teacher} and {self.play.teacher_depth}"
+                f"play.search and play.search_depth can't be negative, got {self.play.search}, {self.play.search_depth}"
             )
-        if self.play.teacher and self.play.belief != "particles":
-            raise ValueError(f"play.teacher searches over particles, got play.belief {self.play.belief!r}")
+        if not self.play.search and (self.loss.advantage_weight or self.play.follow_search):
+            raise ValueError("loss.advantage_weight and play.follow_search need a search: --play.search 8, for example")
         if self.loss.policy_weight and not self.network.policy_head:
             raise ValueError("loss.policy_weight needs a network with a policy head: --network.policy-head")
         if self.loss.belief_weight and not self.network.belief_head:

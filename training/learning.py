@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -16,10 +17,13 @@ from unojax import bits
 from unojax.game import options_to_mask
 from unojax.rules import Rules
 from unojax.table import Table
-from unojax.value.features import Features, Outlook, Position, features, outlook_of_hand, position_of_table
-from unojax.value.network import Network, Outputs
+from unojax.value.features import Features, Outlook, Position, after_plays, features, outlook_of_hand, position_of_table
+from unojax.value.network import Network, Outputs, Params
 
-_CHUNK = 1024
+_CHUNK: Final = 1024
+"""Information states that go through the network at a time."""
+_PLAYS: Final = 8
+_Tree = TypeVar("_Tree")
 
 
 @dataclass(frozen=True)
@@ -30,32 +34,39 @@ class Loss:
         trace: lambda of TD(lambda), in [0, 1]: 1 learns from the outcomes of games, 0 from the next values.
         shown: share of the players that learn from the opponent's true hand instead of a belief, so that the network can also
             value positions with all cards known, as a search does.
+        advantage_weight: of the squared errors of the differences between the plays of one decision, in returns, against those
+            that a search found.
         policy_weight: of the cross-entropy between the policy head and the plays chosen.
         belief_weight: of the cross-entropy between the belief head and the opponent's true cards.
     """
 
     trace: float = 1.0
     shown: float = 0.25
+    advantage_weight: float = 0.0
     policy_weight: float = 0.0
     belief_weight: float = 0.0
 
 
 class Sums(NamedTuple):
-    """Sums over information states, float32[]; divided by `states` (`choices` for the policy) they are means.
+    """Sums over information states, float32[]; divided by their numbers they are means.
 
     Attributes:
-        states, choices, hidden: how many: information states, the network's own choices, states with the opponent's hand hidden.
+        states, choices, hidden, decisions: how many: information states, the network's own choices, states with the opponent's
+            hand hidden, decisions that were searched.
         win, policy, belief: cross-entropies in nats; of the belief, the mean over the 108 slots.
         hidden_win: that of `win` where the opponent's hand is hidden.
+        advantage: squared errors of differences, of a decision the sum over its plays.
     """
 
     states: Array
     choices: Array
     hidden: Array
+    decisions: Array
     win: Array
     policy: Array
     belief: Array
     hidden_win: Array
+    advantage: Array
 
 
 def lambda_returns(rewards: Array, discounts: Array, values: Array, trace: float) -> Array:
@@ -100,7 +111,7 @@ def states_of(games: Games, index: Array, shown: Array, rules: Rules) -> States:
     position = position_of_table(tables, player, rules)
     hand = position_of_table(tables, 1 - player, rules).own
     believed: Outlook = jax.tree.map(lambda x: x[step, game, player].astype(jnp.float32), games.outlook)
-    known = outlook_of_hand(position, hand)
+    known = outlook_of_hand(hand)
     is_shown = shown[game, player]
     outlook = jax.tree.map(lambda a, b: jnp.where(is_shown.reshape(-1, *[1] * (a.ndim - 1)), a, b), known, believed)
     return States(features(position, outlook), position, hand)
@@ -140,14 +151,26 @@ def _values(games: Games, is_needed: Array, shown: Array, network: Network, rule
     return values.reshape(is_needed.shape)
 
 
-def loss_and_gradient(network: Network, games: Games, shown: Array, targets: Array, loss: Loss, rules: Rules) -> tuple[Sums, Any]:
-    """Sums of the losses over all information states of some games, and the gradient of their weighted sum."""
+def loss_and_gradient(
+    key: Array, network: Network, games: Games, shown: Array, targets: Array, loss: Loss, rules: Rules
+) -> tuple[Sums, Params, Params]:
+    """Sums of the losses over some games, and two gradients: of the weighted sum over information states, and over decisions.
+
+    Each is to be divided by its number, summed over all devices.
+    """
+    sums, gradient = _learn_states(network, games, shown, targets, loss, rules)
+    if games.search is None or not loss.advantage_weight:
+        return sums, gradient, jax.tree.map(jnp.zeros_like, gradient)
+    advantage, decisions, of_decisions = _learn_decisions(key, network, games, games.search, shown, rules)
+    of_decisions = jax.tree.map(lambda g: loss.advantage_weight * g, of_decisions)
+    return sums._replace(advantage=advantage, decisions=decisions), gradient, of_decisions
+
+
+def _learn_states(network: Network, games: Games, shown: Array, targets: Array, loss: Loss, rules: Rules) -> tuple[Sums, Params]:
     is_row = (games.is_row()[..., None] & games.learns).reshape(-1)
-    (index,) = jnp.nonzero(is_row, size=_padded(is_row.size), fill_value=is_row.size)
-    number = is_row.sum()
     num_games = games.action.shape[1]
 
-    def chunk_loss(params: Any, at: Array, is_real: Array) -> tuple[Array, Sums]:
+    def chunk_loss(params: Params, at: Array, is_real: Array) -> tuple[Array, Sums]:
         states = states_of(games, at, shown, rules)
         outputs = Network(params, network.config)(states.features)
         game, step, player = at // 2 % num_games, at // 2 // num_games, at % 2
@@ -156,14 +179,76 @@ def loss_and_gradient(network: Network, games: Games, shown: Array, targets: Arr
         sums = _sums(outputs, targets.reshape(-1)[at], states, action, chooses, ~shown[game, player], is_real)
         return sums.win + loss.policy_weight * sums.policy + loss.belief_weight * sums.belief, sums
 
-    def one_chunk(i: Array, carry: tuple[Sums, Any]) -> tuple[Sums, Any]:
-        at = lax.dynamic_slice(index, [i * _CHUNK], [_CHUNK])
-        is_real = i * _CHUNK + jnp.arange(_CHUNK) < number
-        (_, sums), gradient = jax.value_and_grad(chunk_loss, has_aux=True)(network.params, at, is_real)
-        return jax.tree.map(jnp.add, carry, (sums, gradient))
+    zero = Sums(*(jnp.zeros(()) for _ in Sums._fields))
+    return _sum_chunks(chunk_loss, network.params, is_row, _CHUNK, zero)
 
-    nothing = Sums(*(jnp.zeros(()) for _ in Sums._fields)), jax.tree.map(jnp.zeros_like, network.params)
-    return lax.fori_loop(0, (number + _CHUNK - 1) // _CHUNK, one_chunk, nothing)
+
+def _learn_decisions(
+    key: Array, network: Network, games: Games, search: Array, shown: Array, rules: Rules
+) -> tuple[Array, Array, Params]:
+    """Sum and gradient of the squared errors of differences, and the number of decisions.
+
+    With values v and estimates q of the plays of a decision, the loss is sum_a ((v_a - mean v) - (q_a - mean q))^2: what is
+    common to all plays, the luck of the deal above all, is noise that the choice does not depend on. At most `_PLAYS` plays of a
+    decision, drawn at random, take part.
+    """
+    tables = games.table.unpack_meta()
+    num_games = games.action.shape[1]
+    mover = tables.player.astype(jnp.int32)
+    # A player who learns with the hand shown has no part in what a search found that did not know it.
+    is_hidden = ~jnp.take_along_axis(jnp.broadcast_to(shown, (*mover.shape, 2)), mover[..., None], -1)[..., 0]
+    is_searched = games.is_row() & is_hidden & ~jnp.isnan(search).all(-1)
+
+    def chunk_loss(params: Params, at: Array, is_real: Array) -> tuple[Array, tuple[Array, Array]]:
+        step, game = at // num_games, at % num_games
+        player = mover[step, game]
+        estimates = search[step, game].astype(jnp.float32)
+        keys = jax.vmap(lambda game, step: jax.random.fold_in(jax.random.fold_in(key, game), step))(games.number[game], step)
+        noise = jax.vmap(lambda key: jax.random.uniform(key, estimates.shape[1:]))(keys)
+        priority, play = lax.top_k(jnp.where(jnp.isnan(estimates), -1.0, noise), _PLAYS)
+        counts = (priority >= 0) & is_real[:, None]
+        position = position_of_table(jax.tree.map(lambda x: x[step, game], games.table), player, rules)
+        believed = jax.tree.map(lambda x: x[step, game, player].astype(jnp.float32), games.outlook)
+        everything = position.everything
+        position, believed = jax.tree.map(
+            lambda x: jnp.broadcast_to(x[:, None], (len(x), _PLAYS, *x.shape[1:])), (position._replace(everything=()), believed)
+        )
+        after, is_won = after_plays(position._replace(everything=everything), play, rules)
+        value = jnp.where(is_won, 1.0, Network(params, network.config)(features(after, believed)).value)
+        target = jnp.take_along_axis(estimates, play, -1)
+        error = _centre(value, counts) - _centre(target, counts)
+        total = jnp.where(counts, error**2, 0.0).sum()
+        return total, (total, is_real.sum(dtype=jnp.float32))
+
+    zero = (jnp.zeros(()), jnp.zeros(()))
+    (total, number), gradient = _sum_chunks(chunk_loss, network.params, is_searched.reshape(-1), _CHUNK // _PLAYS, zero)
+    return total, number, gradient
+
+
+def _centre(values: Array, counts: Array) -> Array:
+    """Values less their mean over those of their row that count."""
+    values = jnp.where(counts, values, 0.0)
+    return values - values.sum(-1, keepdims=True) / jnp.maximum(counts.sum(-1, keepdims=True), 1)
+
+
+def _sum_chunks(
+    chunk_loss: Callable[[Params, Array, Array], tuple[Array, _Tree]], params: Params, chosen: Array, chunk: int, zero: _Tree
+) -> tuple[_Tree, Params]:
+    """Sums over the chosen elements (bool[S]) of what `chunk_loss` reports, and of its gradient.
+
+    `chunk_loss(params, index, is_real)` gets int32[chunk] and bool[chunk], and returns the loss and the report.
+    """
+    (index,) = jnp.nonzero(chosen, size=-(-chosen.size // chunk) * chunk, fill_value=chosen.size)
+    number = chosen.sum()
+
+    def one_chunk(i: Array, carry: tuple[_Tree, Params]) -> tuple[_Tree, Params]:
+        at = lax.dynamic_slice(index, [i * chunk], [chunk])
+        is_real = i * chunk + jnp.arange(chunk) < number
+        (_, report), gradient = jax.value_and_grad(chunk_loss, has_aux=True)(params, at, is_real)
+        return jax.tree.map(jnp.add, carry, (report, gradient))
+
+    start = zero, jax.tree.map(jnp.zeros_like, params)
+    return lax.fori_loop(0, (number + chunk - 1) // chunk, one_chunk, start)
 
 
 def _sums(
@@ -194,6 +279,8 @@ def _sums(
         policy=total(policy, chooses),
         belief=total(belief, is_hidden),
         hidden_win=total(win, is_hidden),
+        decisions=jnp.zeros(()),
+        advantage=jnp.zeros(()),
     )
 
 

@@ -48,6 +48,7 @@ def summarize(metrics: Metrics, num_games: int, seconds: float) -> dict[str, flo
         "loss/win": float(sums.win) / states,
         "loss/win, hand hidden": float(sums.hidden_win) / hidden,
         "loss/policy": float(sums.policy) / choices,
+        "loss/advantage": float(sums.advantage) / max(float(sums.decisions), 1.0),
         "loss/belief": float(sums.belief) / hidden,
         "gradient norm": float(metrics.gradient_norm),
         "steps per game": float(metrics.steps) / num_games,

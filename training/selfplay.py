@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from unojax import cards, game
+from unojax import bits, cards, game
 from unojax.batching import for_chosen
 from unojax.belief import Belief, belief_init, belief_update
 from unojax.bits import Words
@@ -47,9 +47,10 @@ class Play:
         temperature: the network's plays are drawn from softmax(values / temperature); 0: the best one.
         explore: probability of a uniformly random play instead.
         max_steps: games are learned from up to here.
-        teacher: sampled hands for each play of a search that chooses in the network's place, with the network at its leaves;
-            0: no search. Needs particles.
-        teacher_depth: steps that its rollouts follow the linear policy before the network values them; 1: only the play itself.
+        search: rollouts of each legal play at the network's choices, whose returns the network learns the differences between
+            plays from; 0: none. Hands are drawn from the belief; with "unseen" it is the true one, which averages out over games.
+        search_depth: steps that rollouts follow the linear policy before the network values them; 0: to the end of the game.
+        follow_search: the search's best play is played, and not the network's.
         rules: of the game.
     """
 
@@ -59,8 +60,9 @@ class Play:
     temperature: float = 0.0
     explore: float = 0.0
     max_steps: int = 192
-    teacher: int = 0
-    teacher_depth: int = 1
+    search: int = 0
+    search_depth: int = 0
+    follow_search: bool = False
     rules: Rules = Rules()
 
 
@@ -71,21 +73,25 @@ class Games(NamedTuple):
         table: [T, G] the positions.
         outlook: float16[T, G, 2, ...] what each player believes.
         action: int8[T, G] taken.
-        is_choice: bool[T, G] the network chose, among several plays and not at random.
+        is_choice: bool[T, G] the network, or the search in its place, chose among several plays and not at random.
+        search: float16[T, G, 60] the search's estimates of the legal plays, NaN for others and where it did not search; or None.
         num_steps: int32[G] steps, at most T.
         outcome: float32[G] of player 0: 1, -1, or 0 for a drawn game.
         is_over: bool[G] the game ended within T steps.
         learns: bool[G, 2] the network is that player.
+        number: int32[G] of the game.
     """
 
     table: Table
     outlook: Outlook
     action: Array
     is_choice: Array
+    search: Array | None
     num_steps: Array
     outcome: Array
     is_over: Array
     learns: Array
+    number: Array
 
     def is_row(self) -> Array:
         """bool[T, G]: the row counts."""
@@ -107,6 +113,7 @@ class _Row(NamedTuple):
     outlook: Outlook
     action: Array
     is_choice: Array
+    search: Array | None
 
 
 def play_games(keys: Array, number: Array, network: Network, play: Play) -> Games:
@@ -153,10 +160,12 @@ def play_games(keys: Array, number: Array, network: Network, play: Play) -> Game
         outlook=rows.outlook,
         action=rows.action,
         is_choice=rows.is_choice,
+        search=rows.search,
         num_steps=lanes.state.step_count,
         outcome=jnp.where(winner == game.NO_WINNER, 0.0, jnp.where(winner == 0, 1.0, -1.0)),
         is_over=lanes.state.is_over,
         learns=learns,
+        number=number,
     )
 
 
@@ -193,15 +202,21 @@ def _one_step(is_real: Array, lanes: _Lanes, network: Network, play: Play) -> tu
     plays = legal[:, : cards.DRAW]
     by_network = is_real & of_mover(lanes.learns)
     has_choice = legal.sum(-1) > 1
-    seen = jax.tree.map(of_mover, (position._replace(everything=()), outlook, hands))
     chooses = plays & (by_network & has_choice)[:, None]
-    if play.teacher and hands is not None:
-        values = _search(keys[:, _SEARCH], network, jax.tree.map(of_mover, observation), seen[2], chooses, play)
-    else:
-        mine = seen[0]._replace(everything=position.everything)
-        values = value_plays(network, mine, *seen[1:], chooses, rules=rules)
-    explores, action = jax.vmap(partial(_choose, play=play))(keys[:, _ACT], values, legal)
     mine = jax.tree.map(of_mover, observation)
+    searched = None
+    if play.search:
+        if hands is None:
+            hidden = jax.vmap(lambda state: state.hands[1 - state.current_player])(state)
+            believed = bits.map_words(lambda word: word[:, None], bits.pack(hidden)), jnp.ones((num, 1))
+        else:
+            believed = jax.tree.map(of_mover, hands)
+        searched = _search(keys[:, _SEARCH], network, mine, believed, chooses, play)
+    if searched is not None and play.follow_search:
+        values = searched
+    else:
+        values = value_plays(network, position_of(mine), jax.tree.map(of_mover, outlook), chooses, rules=rules)
+    explores, action = jax.vmap(partial(_choose, play=play))(keys[:, _ACT], values, legal)
     for number, opponent in enumerate(play.opponents):
         if opponent != SELF:
             theirs = jax.vmap(opponent)(keys[:, _ACT], mine, legal)
@@ -228,6 +243,7 @@ def _one_step(is_real: Array, lanes: _Lanes, network: Network, play: Play) -> tu
         outlook=jax.tree.map(lambda x: x.astype(jnp.float16), outlook),
         action=action.astype(jnp.int8),
         is_choice=by_network & has_choice & ~explores,
+        search=None if searched is None else jnp.where(chooses, searched, jnp.nan).astype(jnp.float16),
     )
     return lanes._replace(state=after, belief=belief), row
 
@@ -235,9 +251,9 @@ def _one_step(is_real: Array, lanes: _Lanes, network: Network, play: Play) -> tu
 def _search(
     keys: Array, network: Network, observation: Observation, hands: tuple[Words, Array], legal: Array, play: Play
 ) -> Array:
-    """float32[C, 60]: what the teacher says of each legal play, -inf for the others."""
+    """float32[C, 60]: the mean return of each legal play, -inf for the others."""
     pairs = jax.vmap(jax.random.split)(keys)
-    samples = jax.vmap(partial(sample_hands, num=play.teacher))(pairs[:, 0], hands[0], jnp.log(hands[1]))
+    samples = jax.vmap(partial(sample_hands, num=play.search))(pairs[:, 0], hands[0], jnp.log(hands[1]))
     estimate = flat_monte_carlo(
         pairs[:, 1],
         observation,
@@ -245,11 +261,11 @@ def _search(
         legal,
         policies=(LINEAR,),
         rules=play.rules,
-        num_samples=play.teacher,
+        num_samples=play.search,
         discount=1.0,
         stop=0.0,
         num_lanes=default_num_lanes(len(legal)),
-        leaf=Leaf(play.teacher_depth, partial(value_known, network, play.rules)),
+        leaf=Leaf(play.search_depth, partial(value_known, network, play.rules)) if play.search_depth else None,
     )
     return jnp.where(legal, estimate.value, -jnp.inf)
 

@@ -18,7 +18,7 @@ from training.learning import Loss, Sums, loss_and_gradient, targets_of
 from training.selfplay import Games, Play, play_games
 from unojax.value.network import Network, NetworkConfig, Params, init_network
 
-_GAMES, _SHOWN = range(2)
+_GAMES, _SHOWN, _PICKS = range(3)
 _AXIS: Final = "games"
 
 
@@ -166,20 +166,25 @@ def make_iteration(plan: Plan, mesh: Mesh) -> Callable[[TrainState], tuple[Train
         def part_of(update: Array, x: Array, axis: int) -> Array:
             return lax.dynamic_slice_in_dim(x, update * local, local, axis)
 
-        def one_update(carry: tuple[Params, Params, Any], update: Array) -> tuple[tuple[Params, Params, Any], tuple[Sums, Array]]:
+        def one_update(carry: tuple[Params, Params, Any], count: Array) -> tuple[tuple[Params, Params, Any], tuple[Sums, Array]]:
             params, average, opt_state = carry
+            update = count % plan.updates
             part = _slice_games(games, partial(part_of, update))
             network = Network(params, plan.network)
-            result = loss_and_gradient(network, part, part_of(update, shown, 0), part_of(update, targets, 1), plan.loss, rules)
-            sums, gradient = lax.psum(result, _AXIS)
-            gradient = jax.tree.map(lambda g: g / sums.states, gradient)
+            picks = jax.random.fold_in(jax.random.fold_in(key, _PICKS), count)
+            result = loss_and_gradient(
+                picks, network, part, part_of(update, shown, 0), part_of(update, targets, 1), plan.loss, rules
+            )
+            sums, of_states, of_decisions = lax.psum(result, _AXIS)
+            num_decisions = jnp.maximum(sums.decisions, 1.0)
+            gradient = jax.tree.map(lambda s, d: s / sums.states + d / num_decisions, of_states, of_decisions)
             change, opt_state = optimizer.update(gradient, opt_state, params)
             params = optax.apply_updates(params, change)
             average = optax.incremental_update(params, average, 1.0 - plan.optimizer.average)
             return (params, average, opt_state), (sums, optax.global_norm(gradient))
 
         carry, (sums, norms) = lax.scan(
-            one_update, (state.params, state.average, state.optimizer), jnp.tile(jnp.arange(plan.updates), plan.epochs)
+            one_update, (state.params, state.average, state.optimizer), jnp.arange(plan.epochs * plan.updates)
         )
         metrics = Metrics(
             sums=jax.tree.map(lambda s: s.sum(0), sums),
@@ -198,7 +203,7 @@ def make_iteration(plan: Plan, mesh: Mesh) -> Callable[[TrainState], tuple[Train
 
 def _slice_games(games: Games, part_of: Callable[[Array, int], Array]) -> Games:
     """Some of the games; their axis is the second where steps come first."""
-    by_step = {"table", "outlook", "action", "is_choice"}
+    by_step = {"table", "outlook", "action", "is_choice", "search"}
     return Games(
         **{
             name: jax.tree.map(lambda x, axis=int(name in by_step): part_of(x, axis), field)

@@ -115,4 +115,4 @@ class ValueAgent:
             logits = network(features(position, outlook)).policy_logits
             assert logits is not None
             return jnp.where(legal, logits, -jnp.inf)
-        return value_plays(network, position, outlook, hands, legal, rules=self.rules)
+        return value_plays(network, position, outlook, legal, rules=self.rules)

@@ -10,12 +10,12 @@ permutes the rows and changes nothing else.
 
 from __future__ import annotations
 
+import math
 from typing import Final, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from jax.scipy.special import gammaln
 
 from unojax import bits, cards, table
 from unojax.bits import StaticWords, Words
@@ -27,6 +27,7 @@ _RANKS: Final = cards.RANK_NAMES[: cards.NUM_COLORED_RANKS]
 _COUNT_STEPS: Final = (1, 2, 3, 4, 5, 6, 7, 8, 10, 13)
 _COLORED_SLOTS: Final = 25
 _TYPES_OF_COLORS: Final = cards.NUM_COLORS * cards.NUM_COLORED_RANKS
+_LOG_FACTORIAL: Final = np.array([math.lgamma(n + 1) for n in range(cards.NUM_CARDS + 1)], np.float32)
 
 COLOR_COLUMNS: Final = (
     *(f"own {rank}, first copy" for rank in _RANKS),
@@ -108,7 +109,8 @@ class Outlook(NamedTuple):
     Attributes:
         expected: float32[..., 54] expected cards of each type.
         none_of_color: float32[..., 4] probability that the opponent holds no card of each colour (wild cards have none).
-        none_playable: float32[...] probability that it holds no card playable on the top card.
+        none_playable: float32[..., 4, 15] probability that it holds no card playable on a top card, by the active colour and the
+            rank of that card: whatever the player may lay on top.
         spread: float32[...] see `SHARED_COLUMNS`.
     """
 
@@ -190,30 +192,26 @@ def outlook_of_hands(position: Position, hands: Words, weights: Array) -> Outloo
         hands: what the opponent may hold, uint32[..., N] each.
         weights: float32[..., N] probabilities, of sum 1.
     """
-
-    def probability(is_so: Array) -> Array:
-        return jnp.where(is_so, weights, 0.0).sum(-1)
-
     counts = _counts(hands).astype(jnp.float32)
     expected = (counts * weights[..., None]).sum(-2)
     square = (counts**2 * weights[..., None]).sum(-2)
-    options = bits.playable(hands, position.color[..., None], position.rank[..., None])
+    lacks = _lacks(hands)
     return Outlook(
         expected=expected,
-        none_of_color=jnp.stack([probability((word & bits.COLORED) == 0) for word in hands], -1),
-        none_playable=probability(bits.any_of(options) == 0),
+        none_of_color=jnp.einsum("...nc,...n->...c", lacks.color, weights),
+        none_playable=jnp.einsum("...nc,...nr,...n->...cr", lacks.color, lacks.rank, lacks.wild * weights),
         spread=_spread(position, square - expected**2),
     )
 
 
-def outlook_of_hand(position: Position, hand: Words) -> Outlook:
-    """What is known if the opponent's hand is seen: of any shape, that of the position."""
+def outlook_of_hand(hand: Words) -> Outlook:
+    """What is known if the opponent's hand is seen: uint32[...] each, of any shape."""
     counts = _counts(hand).astype(jnp.float32)
-    options = bits.playable(hand, position.color, position.rank)
+    lacks = _lacks(hand)
     return Outlook(
         expected=counts,
-        none_of_color=jnp.stack([(word & bits.COLORED) == 0 for word in hand], -1).astype(jnp.float32),
-        none_playable=(bits.any_of(options) == 0).astype(jnp.float32),
+        none_of_color=lacks.color,
+        none_playable=lacks.color[..., :, None] * (lacks.rank * lacks.wild[..., None])[..., None, :],
         spread=jnp.zeros(counts.shape[:-1], jnp.float32),
     )
 
@@ -224,17 +222,22 @@ def outlook_of_unseen(position: Position) -> Outlook:
     With n cards in that hand and U unseen, of which u are of a kind: E = n u / U, P(none) = C(U - u, n) / C(U, n), and the
     hypergeometric variance.
     """
-    unseen = position.unseen().astype(jnp.float32)
-    total = unseen.sum(-1)
-    n = position.opponent_count.astype(jnp.float32)
+    num_unseen = position.unseen()
+    unseen, total = num_unseen.astype(jnp.float32), num_unseen.sum(-1)
+    of_hand = position.opponent_count.astype(jnp.int32)
+    n = of_hand.astype(jnp.float32)
     share = unseen / jnp.maximum(total, 1.0)[..., None]
-    variance = n[..., None] * share * (1.0 - share) * ((total - n) / jnp.maximum(total - 1.0, 1.0))[..., None]
-    of_color = unseen[..., :_TYPES_OF_COLORS].reshape(*unseen.shape[:-1], cards.NUM_COLORS, -1).sum(-1)
-    playable = jnp.where(position.unseen_playable(), unseen, 0.0).sum(-1)
+    left = (total - of_hand) / jnp.maximum(total - 1, 1)
+    variance = n[..., None] * share * (1.0 - share) * left[..., None]
+    by_rank = num_unseen[..., :_TYPES_OF_COLORS].reshape(*total.shape, cards.NUM_COLORS, cards.NUM_COLORED_RANKS)
+    of_color = by_rank.sum(-1)
+    # Colour or rank matches; a wild on top has no rank to match.
+    others = jnp.pad(by_rank.sum(-2, keepdims=True) - by_rank, [(0, 0)] * (by_rank.ndim - 1) + [(0, 2)])
+    playable = of_color[..., None] + others + num_unseen[..., _TYPES_OF_COLORS:].sum(-1)[..., None, None]
     return Outlook(
         expected=n[..., None] * share,
-        none_of_color=_prob_none(total[..., None], of_color, n[..., None]),
-        none_playable=_prob_none(total, playable, n),
+        none_of_color=_prob_none(total[..., None], of_color, of_hand[..., None]),
+        none_playable=_prob_none(total[..., None, None], playable, of_hand[..., None, None]),
         spread=_spread(position, variance),
     )
 
@@ -278,10 +281,35 @@ def features(position: Position, outlook: Outlook) -> Features:
         own_playable[..., None] / 4,
         own_playable[..., None] == 0,
         jnp.where(playable, outlook.expected, 0.0).sum(-1, keepdims=True) / 4,
-        outlook.none_playable[..., None],
+        _at_top(outlook.none_playable, position),
         outlook.spread[..., None],
     ]
     return Features(jnp.concatenate(columns, -1), jnp.concatenate([jnp.asarray(c, jnp.float32) for c in shared], -1))
+
+
+def _at_top(none_playable: Array, position: Position) -> Array:
+    """float32[..., 1]: the entry for the top card."""
+    at = (position.color * np.uint32(cards.NUM_RANKS) + position.rank).astype(jnp.int32)[..., None]
+    return jnp.take_along_axis(none_playable.reshape(*at.shape[:-1], -1), at, -1)
+
+
+class _Lacks(NamedTuple):
+    """What a hand has none of, 1 or 0: float32[..., 4] colours, [..., 15] ranks (the wild ones count as lacking), [...] wilds."""
+
+    color: Array
+    rank: Array
+    wild: Array
+
+
+def _lacks(hands: Words) -> _Lacks:
+    held = bits.any_of(bits.types(hands))
+    ranks = np.arange(cards.NUM_RANKS, dtype=np.uint32)
+    of_rank = np.where(ranks < cards.WILD, np.uint32(1) << ranks, np.uint32(0))
+    return _Lacks(
+        color=jnp.stack([(word & bits.COLORED) == 0 for word in hands], -1).astype(jnp.float32),
+        rank=((held[..., None] & of_rank) == 0).astype(jnp.float32),
+        wild=((held & bits.WILDS) == 0).astype(jnp.float32),
+    )
 
 
 def _count_columns(count: Array) -> tuple[Array, Array]:
@@ -309,9 +337,10 @@ def _spread(position: Position, variance: Array) -> Array:
 
 
 def _prob_none(total: Array, kind: Array, n: Array) -> Array:
-    """C(total - kind, n) / C(total, n), 0 if fewer than n are left."""
+    """C(total - kind, n) / C(total, n) for integers, 0 if fewer than n are left."""
     left = total - kind
     enough = left >= n
     left = jnp.where(enough, left, n)
-    log_p = gammaln(left + 1) - gammaln(left - n + 1) - gammaln(total + 1) + gammaln(total - n + 1)
+    table = jnp.asarray(_LOG_FACTORIAL)
+    log_p = table[left] - table[left - n] - table[total] + table[total - n]
     return jnp.where(enough, jnp.exp(log_p), 0.0)

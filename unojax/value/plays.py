@@ -8,8 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from unojax import bits, cards
-from unojax.bits import Words
+from unojax import cards
 from unojax.rules import Rules
 from unojax.table import Table
 from unojax.value.features import (
@@ -18,7 +17,6 @@ from unojax.value.features import (
     after_plays,
     features,
     outlook_of_hand,
-    outlook_of_unseen,
     position_of_table,
 )
 from unojax.value.network import Network
@@ -31,7 +29,6 @@ def value_plays(
     network: Network,
     position: Position,
     outlook: Outlook,
-    hands: tuple[Words, Array] | None,
     legal: Array,
     *,
     rules: Rules,
@@ -46,8 +43,6 @@ def value_plays(
         network: values it.
         position: [D] of the players to move.
         outlook: [D] their beliefs.
-        hands: the beliefs themselves: what the opponents may hold (uint32[D, N] each) and float32[D, N] weights of sum 1. None if
-            any unseen card is as likely as another.
         legal: bool[D, 60].
         rules: static.
         chunk: static; changes no result.
@@ -64,12 +59,6 @@ def value_plays(
         before, seen = jax.tree.map(lambda x: x[at], (position._replace(everything=()), outlook))
         before = before._replace(everything=position.everything)
         after, is_won = after_plays(before, action, rules)
-        if hands is None:
-            seen = outlook_of_unseen(after)
-        else:
-            held, weights = jax.tree.map(lambda x: x[at], hands)
-            options = bits.playable(held, after.color[:, None], after.rank[:, None])
-            seen = seen._replace(none_playable=jnp.where(bits.any_of(options) == 0, weights, 0.0).sum(-1))
         value = jnp.where(is_won, 1.0, network(features(after, seen)).value)
         return values.at[at, action].set(value, mode="drop")
 
@@ -84,4 +73,4 @@ def value_known(network: Network, rules: Rules, tables: Table, player: Array) ->
     """
     position = position_of_table(tables, player, rules)
     hand = position_of_table(tables, 1 - player, rules).own
-    return network(features(position, outlook_of_hand(position, hand))).value
+    return network(features(position, outlook_of_hand(hand))).value

@@ -1,0 +1,29 @@
+"""Expert iteration: the network learns from the plays of a search that has the network at its leaves.
+
+    python -m training.train_expert                       from the shipped network's values
+    python -m training.train_expert --play.search 64      a better teacher, for longer
+
+`training.train_value` with other defaults. The search over the belief chooses every play (Anthony, Tian and Barber 2017): the
+values learn from games that it plays, the policy head from its choices, and with both the next search is better.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from training.config import Config, SelfPlay
+from training.learning import Loss
+from training.train_value import main
+from unojax.value.network import NetworkConfig
+
+DEFAULT = Config(
+    run=Path("runs/expert"),
+    iterations=60,
+    network=NetworkConfig(policy_head=True),
+    play=SelfPlay(search=32, search_depth=1, follow_search=True),
+    loss=Loss(shown=0.5, advantage_weight=4.0, policy_weight=0.5),
+)
+
+if __name__ == "__main__":
+    sys.exit(main(default=DEFAULT))
