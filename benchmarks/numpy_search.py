@@ -15,19 +15,16 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from benchmarks.numpy_linear import linear_narrow
 from unojax import bits, cards
 from unojax.observation import Observation
-from unojax.policies import LINEAR
-from unojax.policies.scoring import WEIGHT_NAMES
 from unojax.rules import Rules
 
 _ONE: Final = np.uint32(1)
 _COPY_SHIFT: Final = np.uint32(12)
 _HAS_SECOND_COPY: Final = np.uint32(0x1FFE)
-_NUMBERS: Final = np.uint32((1 << cards.SKIP) - 1)
 _MOVES_AGAIN: Final = np.uint32(0b11 << cards.SKIP)
 _DRAW_TWO: Final = np.uint32(1 << cards.DRAW_TWO)
-_ACTION_CARDS: Final = bits.ACTION_RANKS | bits.ACTION_RANKS << _COPY_SHIFT
 _EVERYTHING: Final = np.array(bits.all_cards(Rules().deck), np.uint32)[:, None]
 _SLOTS: Final = np.arange(cards.NUM_CARDS)
 _WORD_OF_LABEL: Final = (_SLOTS // cards.SLOTS_PER_COLOR).astype(np.intp)
@@ -136,50 +133,6 @@ def choose(estimates: Estimates, observation: Observation, keep: float, rng: np.
     error = np.hypot(estimates.value_error[best], estimates.value_error[base])
     is_better = estimates.value[best] - estimates.value[base] > keep * error
     return int(estimates.actions[best if is_better else base])
-
-
-def linear_narrow(
-    hand: np.ndarray, pile: np.ndarray, color: np.ndarray, opponent_count: np.ndarray, num_unseen: np.ndarray, options: np.ndarray
-) -> np.ndarray:
-    """The options with the most points of `unojax.policies.LINEAR`: uint32[4, N].
-
-    Args:
-        hand, pile: uint32[4, N] own cards, and those played.
-        color: [N] the active one.
-        opponent_count: int[N] cards of the opponent's.
-        num_unseen: int[N] cards in the opponent's hand and in the deck.
-        options: uint32[4, N] legal plays, not empty.
-    """
-    held = np.bitwise_count(hand & bits.COLORED)
-    unseen = np.uint8(25) - held - np.bitwise_count(pile & bits.COLORED)
-    expected = unseen * (opponent_count / np.maximum(num_unseen, 1)).astype(np.float32)
-    actions = np.bitwise_count(hand & _ACTION_CARDS)
-    points = _HELD[held] + _ACTIONS_HELD[actions]
-    points += _W["opponent's expected cards"] * expected
-    points += _W["opponent holds none"] * np.exp(-expected)
-    points += np.where(color == _COLORS, _W["active colour"], np.float32(0))
-    again = points + _AGAIN_HELD[held] + _AGAIN_ACTIONS_HELD[actions] + _W["moving again: opponent's expected cards"] * expected
-    wild = _WILD_HELD[held]
-
-    base = _OF_KIND[np.minimum(opponent_count, 5)].T[:, None]
-    twice = _ranks_held_twice(hand)
-    kinds = (
-        (options & _NUMBERS & ~twice, base[0] + points),
-        (options & _NUMBERS & twice, base[1] + points),
-        (options & _MOVES_AGAIN, base[2] + again),
-        (options & _DRAW_TWO, base[3] + again),
-        (options & bits.WILD_BIT, base[4] + points + wild),
-        (options & bits.WILD_DRAW_FOUR_BIT, base[5] + again + wild),
-    )
-    scores = [np.where(option != 0, score, np.float32(-np.inf)) for option, score in kinds]
-    best = scores[0]
-    for score in scores[1:]:
-        best = np.maximum(best, score)
-    best = np.maximum(np.maximum(best[0], best[1]), np.maximum(best[2], best[3]))
-    favoured = np.zeros_like(options)
-    for (option, _), score in zip(kinds, scores, strict=True):
-        favoured |= np.where(score == best, option, np.uint32(0))
-    return favoured
 
 
 def _play_out(games: _Games, options: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, int]:
@@ -374,15 +327,6 @@ def _options(actions: np.ndarray) -> np.ndarray:
     return np.where(color == _COLORS, bit, np.uint32(0))
 
 
-def _ranks_held_twice(hand: np.ndarray) -> np.ndarray:
-    """uint32[N]: first-copy bits of the coloured ranks of which two or more cards are held."""
-    once, twice = np.zeros_like(hand[0]), np.zeros_like(hand[0])
-    for copies in (*(hand & bits.FIRST_COPIES), *((hand & bits.SECOND_COPIES) >> _COPY_SHIFT)):
-        twice |= once & copies
-        once |= copies
-    return twice
-
-
 def _count(words: np.ndarray) -> np.ndarray:
     n0, n1, n2, n3 = np.bitwise_count(words)
     return ((n0 + n1) + (n2 + n3)).astype(np.int32)
@@ -401,20 +345,3 @@ def _words(onehot: np.ndarray) -> np.ndarray:
     """uint32[4, N] of bool[N, 108]."""
     slots = onehot.reshape(-1, cards.NUM_COLORS, cards.SLOTS_PER_COLOR)
     return np.where(slots, _BIT_OF_LABEL[: cards.SLOTS_PER_COLOR], np.uint32(0)).sum(-1, dtype=np.uint32).T.copy()
-
-
-# The weights by name, and summed up for each number of cards that they depend on.
-_W: Final = {name: np.float32(weight) for name, weight in zip(WEIGHT_NAMES, LINEAR.weights, strict=True)}
-_N: Final = np.arange(26, dtype=np.float32)
-_HELD: Final = (
-    _W["cards held"] * _N + np.where(_N == 1, _W["one card held"], 0) + np.where(_N == 2, _W["two cards held"], 0)
-).astype(np.float32)
-_ACTIONS_HELD: Final = _W["action cards held"] * _N
-_AGAIN_HELD: Final = (_W["moving again: cards held"] * _N + np.where(_N == 1, _W["moving again: one card held"], 0)).astype(
-    np.float32
-)
-_AGAIN_ACTIONS_HELD: Final = _W["moving again: action cards held"] * _N
-_WILD_HELD: Final = (_W["wild: cards held"] * _N + np.where(_N == 0, _W["wild: none held"], 0)).astype(np.float32)
-_ALWAYS, _AT_1, _AT_2, _AT_3_4 = np.array(LINEAR.weights[:24], np.float32).reshape(4, 6)
-_OF_KIND: Final = _ALWAYS + np.stack([0 * _ALWAYS, _AT_1, _AT_2, _AT_3_4, _AT_3_4, 0 * _ALWAYS])
-"""float32[6, 6]: points of each kind of card with 0, 1, 2, 3, 4 and more cards in the opponent's hand."""

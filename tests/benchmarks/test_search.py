@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from benchmarks import numpy_search, search, search_speed, search_strength
+from benchmarks import numpy_linear, numpy_search, search, search_speed, search_strength
 from benchmarks.search_speed import Decisions
 from unojax import bits, cards, game
 from unojax.agents import parse_agent
@@ -53,7 +53,7 @@ def test_numpy_plays_like_the_linear_policy() -> None:
     legal, favoured = np.stack(legal), np.stack(favoured)
     at = np.flatnonzero((legal != 0).any(0))
     num_unseen = cards.NUM_CARDS - np.bitwise_count(hands | piles).sum(0)
-    ours = numpy_search.linear_narrow(hands[:, at], piles[:, at], color[at], count[at], num_unseen[at], legal[:, at])
+    ours = numpy_linear.linear_narrow(hands[:, at], piles[:, at], color[at], count[at], num_unseen[at], legal[:, at])
 
     is_same = (ours == favoured[:, at]).all(0)
     assert len(at) > 1500

@@ -18,7 +18,6 @@ from unojax import bits, cards
 from unojax.bits import Words
 from unojax.policies.packed import PackedPolicy, View
 
-_NUMBERS: Final = np.uint32((1 << cards.SKIP) - 1)
 _ACTION_CARDS: Final = bits.ACTION_RANKS | bits.ACTION_RANKS << np.uint32(12)
 
 
@@ -27,20 +26,17 @@ class _Kind(NamedTuple):
 
     Attributes:
         options: the option bits of its ranks.
-        paired: True or False: only ranks of which two or more cards are held, or only others; None: all.
         moves_again: the same player moves next (under the default rules).
         is_wild: declares a colour.
     """
 
     options: np.uint32
-    paired: bool | None = None
     moves_again: bool = False
     is_wild: bool = False
 
 
 _KINDS: Final = {
-    "lone number": _Kind(_NUMBERS, paired=False),
-    "number of a rank held twice": _Kind(_NUMBERS, paired=True),
+    "number": _Kind(np.uint32((1 << cards.SKIP) - 1)),
     "skip or reverse": _Kind(np.uint32(1 << cards.SKIP | 1 << cards.REVERSE), moves_again=True),
     "draw two": _Kind(np.uint32(1 << cards.DRAW_TWO), moves_again=True),
     "wild": _Kind(bits.WILD_BIT, is_wild=True),
@@ -49,24 +45,29 @@ _KINDS: Final = {
 _WHEN: Final = ("always", "opponent has 1 card", "opponent has 2 cards", "opponent has 3 or 4 cards")
 _OF_COLOR: Final = (
     "cards held",
-    "one card held",
-    "two cards held",
     "action cards held",
     "active colour",
     "opponent's expected cards",
     "opponent holds none",
     "moving again: cards held",
-    "moving again: one card held",
     "moving again: action cards held",
     "moving again: opponent's expected cards",
     "wild: cards held",
     "wild: none held",
 )
-WEIGHT_NAMES: Final = tuple(f"{kind}, {when}" for when in _WHEN for kind in _KINDS) + _OF_COLOR
+_OF_NEXT: Final = (
+    "number of a rank held in other colours",
+    "moving again: rank held in other colours",
+    "moving again: wild cards left",
+    "nothing left that fits",
+    "moving again: nothing left that fits",
+)
+WEIGHT_NAMES: Final = tuple(f"{kind}, {when}" for when in _WHEN for kind in _KINDS) + _OF_COLOR + _OF_NEXT
 """What each weight of a linear policy multiplies. First the kind of card played: always, and in addition when the opponent has
-few cards. Then the colour declared: cards of it in hand before the play (number, exactly one, exactly two, action cards alone),
-whether it is the active colour already, how many the opponent would hold on average if all unseen cards were alike, and
-exp(-that), about the probability of none. Some count once more for plays after which one moves again, or for wild cards."""
+few cards. Then the colour declared: cards of it in hand before the play (all, and action cards alone), whether it is the active
+colour already, how many the opponent would hold on average if all unseen cards were alike, and exp(-that), about the probability
+of none. Last the cards left in hand that could be played on the new top card, by rank, as wild cards, or by whatever. Some count
+once more for plays after which one moves again, or for wild cards."""
 
 
 class _Group(NamedTuple):
@@ -81,7 +82,7 @@ class _Group(NamedTuple):
 class LinearPolicy(PackedPolicy):
     """The play with the most points, a sum of weighted features of the card played and the colour declared.
 
-    Points belong to a kind of card and a colour, so 24 sums serve all 60 plays.
+    Points belong to a kind of card and a colour, and to whether its rank is held in other colours: 32 sums serve all 60 plays.
 
     Attributes:
         weights: one for each of `WEIGHT_NAMES`.
@@ -123,8 +124,10 @@ class LinearPolicy(PackedPolicy):
         """For each colour declared, the kinds of plays and their points."""
         num_kinds = len(_KINDS)
         always, at_1, at_2, at_3_4 = (self.weights[i * num_kinds : (i + 1) * num_kinds] for i in range(len(_WHEN)))
-        held_w, one_w, two_w, action_w, active_w, expected_w, none_w, *extra = self.weights[len(_WHEN) * num_kinds :]
-        again_held_w, again_one_w, again_action_w, again_expected_w, wild_held_w, wild_none_w = extra
+        of_color, of_next = self.weights[len(_WHEN) * num_kinds : -len(_OF_NEXT)], self.weights[-len(_OF_NEXT) :]
+        held_w, action_w, active_w, expected_w, none_w, *more = of_color
+        again_held_w, again_action_w, again_expected_w, wild_held_w, wild_none_w = more
+        number_linked_w, again_linked_w, again_wilds_w, stuck_w, again_stuck_w = of_next
 
         n = view.opponent_count
         of_kind = [
@@ -133,7 +136,8 @@ class LinearPolicy(PackedPolicy):
         ]
         unseen = [view.count_unseen(c, bits.ALL_SLOTS) for c in range(cards.NUM_COLORS)]
         share = n.astype(jnp.float32) / jnp.maximum((unseen[0] + unseen[1]) + (unseen[2] + unseen[3]), 1)
-        paired = _ranks_held_twice(view.hand)
+        num_wilds = bits.count(bits.map_words(lambda w: w & bits.WILDS, view.hand))
+        ranks = [(word | (word & bits.SECOND_COPIES) >> np.uint32(12)) & bits.FIRST_COPIES for word in view.hand]
         groups = []
         for color in range(cards.NUM_COLORS):
             num_held = lax.population_count(view.hand[color] & bits.COLORED)
@@ -142,43 +146,33 @@ class LinearPolicy(PackedPolicy):
             expected = view.count_unseen(color, bits.COLORED).astype(jnp.float32) * share
             points = (
                 held_w * held
-                + jnp.where(num_held == 1, one_w, jnp.where(num_held == 2, two_w, 0.0))
                 + action_w * action_cards
                 + jnp.where(view.color == color, active_w, 0.0)
                 + expected_w * expected
                 + none_w * jnp.exp(-expected)
             )
-            again = (
-                again_held_w * held
-                + jnp.where(num_held == 1, again_one_w, 0.0)
-                + again_action_w * action_cards
-                + again_expected_w * expected
-            )
+            again = again_held_w * held + again_action_w * action_cards + again_expected_w * expected
             wild = wild_held_w * held + jnp.where(num_held == 0, wild_none_w, 0.0)
+            a, b, c = (ranks[other] for other in range(cards.NUM_COLORS) if other != color)
+            elsewhere = a | b | c
             of_color = []
             for kind, base in zip(_KINDS.values(), of_kind, strict=True):
-                options = jnp.full_like(paired, kind.options)
-                if kind.paired is not None:
-                    options &= paired if kind.paired else ~paired
                 score = base + points
+                # The cards that fit the next top card by colour, and the wild cards, without the card that is played.
+                fits, wilds = (num_held, num_wilds - 1) if kind.is_wild else (num_held - 1, num_wilds)
+                stuck = stuck_w
                 if kind.moves_again:
-                    score = score + again
+                    score = score + again + again_wilds_w * wilds.astype(jnp.float32)
+                    stuck = stuck + again_stuck_w
                 if kind.is_wild:
                     score = score + wild
-                of_color.append(_Group(options, score))
+                else:
+                    linked = score + (again_linked_w if kind.moves_again else number_linked_w)
+                    of_color.append(_Group(kind.options & elsewhere, linked))
+                unlinked = jnp.full_like(elsewhere, kind.options) if kind.is_wild else kind.options & ~elsewhere
+                of_color.append(_Group(unlinked, score + jnp.where(fits + wilds == 0, stuck, 0.0)))
             groups.append(of_color)
         return groups
-
-
-def _ranks_held_twice(hand: Words) -> Array:
-    """uint32[...]: first-copy bits of the coloured ranks of which a hand holds two or more cards."""
-    once = jnp.zeros_like(hand[0])
-    twice = once
-    for word in hand:
-        for copies in (word & bits.FIRST_COPIES, (word & bits.SECOND_COPIES) >> np.uint32(12)):
-            twice |= once & copies
-            once |= copies
-    return twice
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["weights"], meta_fields=["name", "summary"])
@@ -237,43 +231,41 @@ class LookaheadPolicy(PackedPolicy):
 # Both fitted by `python -m training.fit_scoring`.
 LINEAR: Final = LinearPolicy(
     (
-        0.109,  # lone number, always
-        0.084,  # number of a rank held twice, always
-        0.111,  # skip or reverse, always
-        0.09,  # draw two, always
-        -0.157,  # wild, always
-        -0.284,  # wild draw four, always
-        -0.272,  # lone number, opponent has 1 card
-        -0.439,  # number of a rank held twice, opponent has 1 card
-        -0.068,  # skip or reverse, opponent has 1 card
-        0.715,  # draw two, opponent has 1 card
-        0.176,  # wild, opponent has 1 card
-        0.643,  # wild draw four, opponent has 1 card
-        0.006,  # lone number, opponent has 2 cards
-        -0.014,  # number of a rank held twice, opponent has 2 cards
-        0.029,  # skip or reverse, opponent has 2 cards
-        0.158,  # draw two, opponent has 2 cards
-        0.011,  # wild, opponent has 2 cards
-        -0.0,  # wild draw four, opponent has 2 cards
-        -0.011,  # lone number, opponent has 3 or 4 cards
-        -0.022,  # number of a rank held twice, opponent has 3 or 4 cards
-        -0.009,  # skip or reverse, opponent has 3 or 4 cards
-        0.026,  # draw two, opponent has 3 or 4 cards
-        -0.09,  # wild, opponent has 3 or 4 cards
-        -0.099,  # wild draw four, opponent has 3 or 4 cards
-        0.005,  # cards held
-        0.047,  # one card held
-        0.027,  # two cards held
-        -0.085,  # action cards held
-        -0.017,  # active colour
-        0.033,  # opponent's expected cards
+        0.073,  # number, always
+        0.131,  # skip or reverse, always
+        0.116,  # draw two, always
+        -0.141,  # wild, always
+        -0.136,  # wild draw four, always
+        -0.111,  # number, opponent has 1 card
+        -0.109,  # skip or reverse, opponent has 1 card
+        0.317,  # draw two, opponent has 1 card
+        0.106,  # wild, opponent has 1 card
+        0.176,  # wild draw four, opponent has 1 card
+        0.001,  # number, opponent has 2 cards
+        0.07,  # skip or reverse, opponent has 2 cards
+        0.082,  # draw two, opponent has 2 cards
+        -0.16,  # wild, opponent has 2 cards
+        0.063,  # wild draw four, opponent has 2 cards
+        0.038,  # number, opponent has 3 or 4 cards
+        0.023,  # skip or reverse, opponent has 3 or 4 cards
+        0.067,  # draw two, opponent has 3 or 4 cards
+        -0.035,  # wild, opponent has 3 or 4 cards
+        -0.088,  # wild draw four, opponent has 3 or 4 cards
+        -0.014,  # cards held
+        -0.071,  # action cards held
+        -0.007,  # active colour
+        0.036,  # opponent's expected cards
         1.0,  # opponent holds none
-        0.002,  # moving again: cards held
-        0.013,  # moving again: one card held
-        0.037,  # moving again: action cards held
-        0.003,  # moving again: opponent's expected cards
-        0.008,  # wild: cards held
-        -0.244,  # wild: none held
+        -0.02,  # moving again: cards held
+        0.025,  # moving again: action cards held
+        -0.01,  # moving again: opponent's expected cards
+        0.021,  # wild: cards held
+        -0.183,  # wild: none held
+        -0.02,  # number of a rank held in other colours
+        -0.109,  # moving again: rank held in other colours
+        0.01,  # moving again: wild cards left
+        -0.04,  # nothing left that fits
+        -0.033,  # moving again: nothing left that fits
     )
 )
 LOOKAHEAD: Final = LookaheadPolicy((0.132, -0.272, 1.0))
