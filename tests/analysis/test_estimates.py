@@ -9,7 +9,7 @@ import pytest
 import scipy.stats
 
 from tests.helpers import ERROR_PROBABILITY
-from unojax.analysis import Estimate, estimate_mean, estimate_ratio
+from unojax.analysis import Estimate, estimate_mean, estimate_ratio, share_interval
 
 
 def test_mean_by_hand():
@@ -65,3 +65,15 @@ def test_bad_clusters(totals: list[float], sizes: list[float], message: str):
 def test_mean_of_one_value_has_no_error():
     with pytest.raises(ValueError, match="at least two values, got 1"):
         estimate_mean([1.0])
+
+
+@pytest.mark.parametrize(("number", "total"), [(0, 7), (7, 7), (1, 1), (3, 40), (500, 1000)])
+def test_share_interval_is_that_of_wilson(number: int, total: int):
+    wilson = scipy.stats.binomtest(number, total).proportion_ci(method="wilson")
+    assert share_interval(number, total) == pytest.approx((wilson.low, wilson.high))
+
+
+@pytest.mark.parametrize(("number", "total"), [(-1, 5), (6, 5), (0, 0)])
+def test_bad_share(number: int, total: int):
+    with pytest.raises(ValueError, match=f"got {number} of {total}"):
+        share_interval(number, total)

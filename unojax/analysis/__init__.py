@@ -9,7 +9,7 @@
 from unojax.analysis.calibration import Calibration, calibrate
 from unojax.analysis.deals import Deals, deal_hands
 from unojax.analysis.declaring import declare
-from unojax.analysis.estimates import Estimate, estimate_mean, estimate_ratio
+from unojax.analysis.estimates import Estimate, estimate_mean, estimate_ratio, share_interval
 from unojax.analysis.following import (
     Followed,
     Method,
@@ -46,5 +46,6 @@ __all__ = [
     "follow_exact",
     "particles",
     "record",
+    "share_interval",
     "unseen",
 ]

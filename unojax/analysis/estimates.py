@@ -86,3 +86,20 @@ def estimate_ratio(totals: ArrayLike, sizes: ArrayLike) -> Estimate:
     mean = totals.sum() / number
     spread = ((totals - mean * sizes) ** 2).sum() * len(totals) / (len(totals) - 1)
     return Estimate(float(mean), float(math.sqrt(spread) / number))
+
+
+def share_interval(number: int, total: int) -> tuple[float, float]:
+    """The 95 % interval of a share that was seen `number` times in `total` independent trials; right at 0 and at all, too.
+
+    The score interval of Wilson (1927).
+
+    Raises:
+        ValueError: not 0 <= number <= total, or total is not positive.
+    """
+    if not 0 <= number <= total or total < 1:
+        raise ValueError(f"number must be in [0, total] and total at least 1, got {number} of {total}")
+    share, z2 = number / total, Z_95**2
+    center = (share + z2 / (2 * total)) / (1 + z2 / total)
+    half = Z_95 / (1 + z2 / total) * math.sqrt(share * (1 - share) / total + z2 / (4 * total * total))
+    # At 0 and 1 one end is exactly that, which rounding must not push past it.
+    return max(0.0, center - half) if number else 0.0, min(1.0, center + half) if number < total else 1.0
