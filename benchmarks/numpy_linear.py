@@ -1,4 +1,4 @@
-"""The linear policy in plain NumPy, for `benchmarks.numpy_search`. Sets of cards are uint32[4, N] as laid out by `unojax.bits`."""
+"""The linear policy in plain NumPy, for `benchmarks.numpy_search`. Sets of cards are uint32[4, N] as in `unojax.bits`."""
 
 from __future__ import annotations
 
