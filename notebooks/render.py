@@ -21,7 +21,7 @@ import nbformat
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
+from nbclient.exceptions import CellExecutionError, CellTimeoutError
 
 FOLDER: Final = Path(__file__).parent
 SOURCES: Final = {path.stem: path for path in sorted(FOLDER.glob("[0-9]*.py"))}
@@ -54,6 +54,7 @@ def render(source: Path) -> str:
 
     Raises:
         CellExecutionError: a cell raised.
+        CellTimeoutError: a cell took longer than ten minutes.
         ValueError: the page is larger than `MAX_BYTES`.
     """
     notebook = read_source(source)
@@ -94,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         began = time.perf_counter()
         try:
             page = render(source)
-        except CellExecutionError as error:
+        except (CellExecutionError, CellTimeoutError) as error:
             sys.exit(f"{source}: {error}")
         (arguments.out / f"{name}.ipynb").write_text(page, encoding="utf-8")
         print(f"{name}: {len(page.encode()) / 1e3:.0f} kB in {time.perf_counter() - began:.0f} s", flush=True)
