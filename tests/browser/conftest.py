@@ -31,7 +31,7 @@ def open_page(chromium: Any) -> Any:
 
     @contextmanager
     def opened(address: str, **options: Any) -> Iterator[Any]:
-        context = chromium.new_context(**options)
+        context = chromium.new_context(reduced_motion="reduce", **options)
         page = context.new_page()
         complaints: list[str] = []
         home = address.partition("#")[0]

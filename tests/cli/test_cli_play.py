@@ -5,11 +5,10 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from rich.console import Console
@@ -199,25 +198,6 @@ def test_advice_knows_what_can_be_known(monkeypatch):
     assert np.flatnonzero(np.asarray(later.prob_holds) > 1e-6).tolist() == held.tolist()
 
 
-@pytest.mark.slow
-def test_advice_of_a_particle_filter():
-    """The opponent could not play on Y3, so two of its cards are among R2, RS, R+2; the third is any of the seven others.
-
-    Tolerances are six standard deviations (at most 0.5 / 16) of a mean over 256 hands.
-    """
-    match = match_from("R0,R1,R3,Y3/R2,RS/-/* Y0 0 0 0 - *")
-    adviser = Adviser(MonteCarloAgent(rollouts=16, particles=256, rules=RULES), seed=0)
-    start = match.view
-    assert adviser.advise(start, match.seen).thought is not None
-    for action in ("Y3", "draw", "R3"):
-        match.play(parse_action(action))
-    told = adviser.advise(start, match.seen)
-    holds = np.asarray(told.prob_holds)
-    assert holds[13:26].sum() == pytest.approx(4 / 7, abs=0.2)
-    assert holds[52:].sum() == pytest.approx(2 / 7, abs=0.2)
-    assert holds[:13].sum() == pytest.approx(2 + 1 / 7, abs=0.2)
-
-
 @pytest.fixture(scope="module")
 def options() -> Options:
     match = match_from(MY_TURN)
@@ -366,57 +346,6 @@ def test_a_long_hand_is_wrapped():
     assert len(rows) == 2
     assert all(len(row) <= 80 for row in rows)
     assert " ".join(rows).split()[2:] == format_cards(view.hand).split()
-
-
-def test_compiling_beforehand_changes_nothing(games):
-    match, _, _ = games[0]
-    again = Match(AGENT, seat=0, seed=SEEDS[0], rules=RULES)
-    again.warm()
-    for step in match.steps:
-        if step.mover != again.seat:
-            assert again.reply() == step.action
-        again.play(step.action)
-    assert_trees_equal(again.replay().end, match.replay().end)
-
-
-def test_the_seat_is_drawn_from_the_seed():
-    seats = [draw_seat(seed) for seed in range(64)]
-    # Either seat alone: 2 in 2^64 choices of the seeds.
-    assert set(seats) == {0, 1}
-    assert seats == [draw_seat(seed) for seed in range(64)]
-
-
-def test_an_opponent_with_an_illegal_answer_is_named(monkeypatch):
-    match = match_from(MY_TURN.replace(" 0 0 0 ", " 1 0 1 ").replace("Y0,Y2", "R1,RS"))
-    monkeypatch.setattr("unojax.match._choose", lambda *args: np.int32(5))
-    with pytest.raises(RuntimeError, match="the opponent chose action 5, which is not legal; it may only: R1, RS"):
-        match.reply()
-
-
-@dataclass(frozen=True)
-class Watcher:
-    """Plays what is legal and comes first, and remembers what it was told: steps, and how often by an observation not its own."""
-
-    player: int
-    name: str = "watcher"
-
-    def init(self, key, observation):
-        return jnp.zeros(2, jnp.int32).at[1].set(observation.player != self.player)
-
-    def update(self, key, memory, before, action, after):
-        alien = (before.player != self.player) | (after.player != self.player) | (after.last_action != action)
-        return memory + jnp.stack([jnp.int32(1), alien.astype(jnp.int32)])
-
-    def act(self, key, memory, observation, legal_mask):
-        return jnp.where(observation.player == self.player, jnp.argmax(legal_mask), -1)
-
-
-@pytest.mark.parametrize("seat", [0, 1])
-def test_an_agent_hears_of_every_step_from_its_own_seat(seat: int):
-    match = Match(Watcher(1 - seat), seat=seat, seed=1, rules=RULES)
-    assert talk(match, someone(1))[0] == 0
-    assert np.asarray(match._memory).tolist() == [len(match.steps), 0]
-    assert len(match.steps) > 4
 
 
 @pytest.fixture

@@ -47,18 +47,28 @@ def test_each_cell_shows_its_probability(theme):
     assert [text.text for text in found["R3"].iter(f"{SVG}text")] == ["–"]
 
 
-def test_cells_are_a_grid():
-    found = cells(belief_svg(PROBS))
+@pytest.mark.parametrize("tall", [False, True])
+def test_cells_are_a_grid(tall):
+    picture = belief_svg(PROBS, tall=tall)
+    wide, high = (float(parse(picture).get(side)) for side in ("width", "height"))
     spots = {}
-    for name, cell in found.items():
+    for name, cell in cells(picture).items():
         x, y = map(float, cell.get("transform").removeprefix("translate(").removesuffix(")").split())
         width, height = (float(cell.find(f"{SVG}rect").get(side)) for side in ("width", "height"))
-        assert 0 < x and x + width < 700 and 0 < y and y + height < 300
+        assert 0 < x and x + width < wide and 0 < y and y + height < high
         spots[name] = (x, y, x + width, y + height)
     boxes = list(spots.values())
     for i, a in enumerate(boxes):
         assert all(a[2] < b[0] or b[2] < a[0] or a[3] < b[1] or b[3] < a[1] for b in boxes[:i])
-    assert spots["R5"][0] == spots["G5"][0] and spots["R5"][1] == spots["R+2"][1] < spots["Y5"][1]
+    across, down = (1, 0) if tall else (0, 1)
+    assert (wide < high) == tall
+    assert spots["R5"][across] == spots["G5"][across] and spots["R5"][down] == spots["R+2"][down] < spots["Y5"][down]
+
+
+def test_a_title_fits_a_tall_map():
+    titles = [next(e.text for e in parse(belief_svg(PROBS, tall=tall)).iter(f"{SVG}text")) for tall in (False, True)]
+    assert titles == ["Probability that the opponent holds the card, in %", "Held by the opponent, in %"]
+    assert next(e.text for e in parse(belief_svg(PROBS, title="Mine")).iter(f"{SVG}text")) == "Mine"
 
 
 def test_the_truth_is_outlined():

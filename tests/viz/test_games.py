@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import jax
@@ -18,7 +19,7 @@ from unojax.observation import observe
 from unojax.rules import Rules
 from unojax.text import format_cards, make_state, parse_position
 from unojax.viz import Page, game_html, game_svg
-from unojax.viz.scene import action_words, read_game, read_scene
+from unojax.viz.scene import action_words, move_words, read_game, read_scene, result_words, start_words
 
 
 def words(states, view=None):
@@ -69,6 +70,31 @@ def test_moves_in_words():
     assert words(states, view=1) == words([observe(state, 1, rules=rules) for state in states]) == expected
     drawn = [moment.drawn for moment in read_game(states, None, 1)]
     assert drawn == [(frozenset(), frozenset())] * 7 + [(frozenset(), frozenset([cards.WILD_TYPE]))]
+
+
+def test_a_player_is_spoken_to():
+    rules = Rules(deck=deck_of("R1 R2 RS Y1 Y2 W G+2 B4 B5"), hand_size=3)
+    states = read(
+        "R1,RS,W,B4/Y1,Y2,G+2/-/* R2 0 0 0 - *",
+        "R1,W,B4/Y1,Y2,G+2/R2/* RS 0 0 1 RS *",
+        "R1,B4/Y1,Y2,G+2/R2,RS/* W:G 1 0 2 W:G *",
+        "R1,B4/Y1,Y2,G+2,B5/R2,RS/* W:G 0 0 3 draw *",
+        "R1,B4/Y1,Y2,G+2,B5/R2,RS/* W:G 1 0 4 draw *",
+        rules=rules,
+    )
+    scenes = [read_scene(state, 0) for state in states]
+    for names, who in ((("you", "the opponent"), "You play"), (("the opponent", "you"), "The opponent plays")):
+        said = [move_words(before, after, names) for before, after in pairwise(scenes)]
+        assert said[0].startswith(f"{who} red skip; {names[0]} move{'' if who.startswith('You') else 's'} again.")
+        assert said[1] == f"{who} Wild, declare{'' if who.startswith('You') else 's'} green."
+        assert said[2] == ("The opponent draws 1 card." if who.startswith("You") else "You draw 1 card.")
+        assert said[3].endswith("can't draw.") and said[3].startswith(who.rpartition(" ")[0])
+        assert start_words(scenes[0], names) == f"Red 2 is on top. {who.rpartition(' ')[0]} to move."
+    won = [read_scene(state) for state in read("R1/Y1,Y2/-/* R2 0 0 4 - *", "-/Y1,Y2/R2/* R1 0 0 5 R1 0")]
+    assert move_words(*won, ("you", "the opponent")) == "You play red 1; you win."
+    assert move_words(*won, ("the opponent", "you")) == "The opponent plays red 1; the opponent wins."
+    with pytest.raises(ValueError, match="the game goes on"):
+        result_words(won[0])
 
 
 def test_the_end_in_words():

@@ -245,6 +245,17 @@ def test_late_clicks_and_nonsense_do_nothing():
     assert number >= 1 and len(board.record.actions) == number
 
 
+def test_what_goes_wrong_is_told_and_raised(monkeypatch):
+    board, comm = board_at(MY_TURN)
+    start = board.record.start
+    with pytest.raises(ValueError, match="seed must be in"):
+        board.new_game(-1)
+    assert board.record.start == start and board.record.seed == 0
+    monkeypatch.setattr(Board, "show_hint", lambda self: 1 / 0)
+    comm.click(kind="hint")
+    assert comm.notices == ["This went wrong in Python: division by zero"]
+
+
 def test_play_in_python():
     board, comm = board_at(MY_TURN)
     board.play("W:Y")

@@ -100,11 +100,12 @@ class Board(anywidget.AnyWidget):
             raise ValueError(f"adviser must be a flat Monte Carlo search, mc, that does not know the truth; got {adviser!r}")
         self._search = search
         self._number = 0
+        # A look takes a while to compile at first: it waits until there is someone to see it.
+        self._is_watched = False
         super().__init__(faces=page.faces(), theme=theme, pace=pace)
         self.on_msg(self._on_message)
         self._deal(seed, start)
-        # The first look takes a while to compile: it waits until there is someone to see it.
-        self._advance(look=False)
+        self._advance()
 
     def new_game(self, seed: int | None = None) -> None:
         """Deal again; what was played is lost unless it was saved.
@@ -159,7 +160,7 @@ class Board(anywidget.AnyWidget):
 
     @property
     def outlook(self) -> Outlook | None:
-        """What the page shows beside the table; None before it was asked for the first time."""
+        """What the page shows beside the table; None before there is a page, or a `look`."""
         return self._outlook
 
     @property
@@ -177,7 +178,12 @@ class Board(anywidget.AnyWidget):
         write_game(path, self.record)
 
     def look(self) -> Outlook | None:
-        """Bring win probability and belief up to date, as the page does when it appears; None if neither is shown."""
+        """Bring win probability and belief up to date, now and from now on, as the page does when it appears.
+
+        Returns:
+            None if neither is shown.
+        """
+        self._is_watched = True
         if not (self._shows_belief or self._shows_win_probability):
             return None
         match = self._match
@@ -192,10 +198,10 @@ class Board(anywidget.AnyWidget):
         return told
 
     def _deal(self, seed: int | None, start: State | None) -> None:
-        self._seed = secrets.randbelow(2**32) if seed is None else seed
-        if not (is_int(self._seed) and 0 <= self._seed < 2**32):
+        number = secrets.randbelow(2**32) if seed is None else seed
+        if not (is_int(number) and 0 <= number < 2**32):
             raise ValueError(f"seed must be in [0, {2**32 - 1}] or None, got {seed!r}")
-        self._match = Match(self._agent, seat=self._seat, seed=self._seed, rules=self._rules, start=start)
+        self._match, self._seed = Match(self._agent, seat=self._seat, seed=number, rules=self._rules, start=start), number
         self._match.warm()
         self._first_view = self._match.view
         self._adviser = Adviser(self._search, seed=self._seed)
@@ -204,13 +210,13 @@ class Board(anywidget.AnyWidget):
         self._hint: dict[str, Any] = {}
         self._number += 1
 
-    def _advance(self, *, look: bool = True) -> None:
+    def _advance(self) -> None:
         """Show the position, and let the opponent move until it is the person's turn."""
         match = self._match
         while True:
             self._hint, self._outlook = {}, None
             self._show()
-            if look:
+            if self._is_watched:
                 self.look()
             if match.is_over or match.is_my_turn:
                 break
@@ -236,20 +242,36 @@ class Board(anywidget.AnyWidget):
         """A page has appeared, or something in it was clicked."""
         del buffers
         kind = content.get("kind") if isinstance(content, dict) else None
-        if kind == "shown":
-            if self._outlook is None and self.look() is not None:
-                self._adviser.warm(self._first_view)
-        elif kind == "new":
-            self.new_game()
-        # A click that comes late, or twice, is about a position that is no more.
-        elif kind in ("play", "draw", "hint") and (content.get("game"), content.get("turn")) == self._place:
-            try:
+        try:
+            if kind == "shown":
+                if self._outlook is None and self.look() is not None:
+                    self._adviser.warm(self._first_view)
+            elif kind == "new":
+                self.new_game()
+            # A click that comes late, or twice, is about a position that is no more.
+            elif kind in ("play", "draw", "hint") and (content.get("game"), content.get("turn")) == self._place:
                 if kind == "hint":
                     self.show_hint()
                 else:
-                    self.play(page.read_click(content))
-            except ValueError as error:
-                self.send({"kind": "notice", "text": str(error)})
+                    self._click(content)
+        except Exception as error:
+            # Jupyter only logs what is raised here.
+            self._tell(f"This went wrong in Python: {error}")
+            raise
+
+    def _click(self, content: Any) -> None:
+        """Play what was clicked, or say why not."""
+        match = self._match
+        try:
+            action = page.read_click(content)
+        except ValueError as error:
+            return self._tell(str(error))
+        if match.is_over or not match.is_my_turn or not match.legal[action]:
+            return self._tell(page.refusal(match, action))
+        return self.play(action)
+
+    def _tell(self, words: str) -> None:
+        self.send({"kind": "notice", "text": words})
 
     @property
     def _place(self) -> tuple[int, int]:
