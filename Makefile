@@ -1,4 +1,5 @@
-# On a machine with git, make and CPython 3.11 or later, `make simulate` and `make test` do everything, installing included.
+# On a machine with git, make and CPython 3.11 or later, `make simulate`, `make train` and `make test` do everything, installing
+# included.
 #   PYTHON=python3.13   the interpreter that the environment is made from
 #   VENV=some/folder    where the environment is
 #   ARGS="..."          passed on to unojax simulate, to pytest, or names of notebooks
@@ -14,11 +15,14 @@ INSTALLED_DEV := $(VENV)/.installed-dev
 # Twice quiet: errors only.
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: simulate setup test notebooks lint format check clean
+.PHONY: simulate train setup test notebooks lint format check clean
 .DEFAULT_GOAL := simulate
 
 simulate: setup
 	@$(BIN)/unojax simulate $(ARGS)
+
+train: setup
+	@$(BIN)/python -m training.train_value $(ARGS)
 
 setup: $(INSTALLED)
 

@@ -13,10 +13,8 @@ import orbax.checkpoint as ocp
 from training.config import Config, from_dict, to_dict
 from training.trainer import TrainState, start
 from unojax import __version__
+from unojax.rules import RULES_VERSION
 
-RULES_VERSION: Final = 1
-"""Raised when the same seed no longer gives the same training, because the rules, the features or the order of random numbers
-changed."""
 _KEPT: Final = 2
 
 
@@ -70,8 +68,8 @@ class Checkpoints:
         about: Any = self._manager.restore(step, args=ocp.args.Composite(about=ocp.args.JsonRestore()))["about"]
         if about["rules_version"] != RULES_VERSION:
             raise ValueError(
-                f"the run was made under version {about['rules_version']} of the rules and features, this is version "
-                f"{RULES_VERSION}: it can't be continued exactly. Begin a new one, with --init and its network if you like"
+                f"the run was made under version {about['rules_version']} of the rules, this is version {RULES_VERSION}: "
+                "it can't be continued exactly. Begin a new one, with --init and its network if you like"
             )
         _check_same(config, from_dict(Config, about["config"], "checkpoint"))
         target = jax.eval_shape(lambda: _plain(start(config.seed, config.plan())))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import os
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import tyro
 
@@ -195,11 +196,15 @@ def parse(args: Sequence[str] | None = None, default: Config | None = None) -> t
     Raises:
         ValueError: a value is out of range, or the file has unknown keys.
     """
-    first = tyro.cli(_Options, args=args, default=_Options(default or Config(), Launch()), prog="python -m training.train_value")
-    if first.config is not None:
-        settings = from_dict(Config, read_file(first.config), first.config.name)
-        first = tyro.cli(_Options, args=args, default=_Options(settings, Launch()), prog="python -m training.train_value")
-    return first.settings, first.launch
+    settings = default or Config()
+    # The file is read first of all: an option may make sense only together with what it says.
+    finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    finder.add_argument("--config", type=Path)
+    file = finder.parse_known_args(args)[0].config
+    if file is not None:
+        settings = from_dict(Config, read_file(file), file.name, settings)
+    options = tyro.cli(_Options, args=args, default=_Options(settings, Launch()), prog="python -m training.train_value")
+    return options.settings, options.launch
 
 
 def read_file(path: Path) -> dict[str, Any]:
@@ -225,12 +230,13 @@ def to_dict(config: Any) -> dict[str, Any]:
     return plain
 
 
-def from_dict(cls: type[_T], values: dict[str, Any], where: str) -> _T:
-    """The configuration that nested dicts describe; what is left out has its default.
+def from_dict(cls: type[_T], values: dict[str, Any], where: str, base: _T | None = None) -> _T:
+    """The configuration that nested dicts describe; what is left out is as in `base`, or has its default.
 
     Raises:
         ValueError: there is an unknown key, or a value of the wrong type.
     """
+    base = cls() if base is None else base
     hints = get_type_hints(cls)
     unknown = set(values) - set(hints)
     if unknown:
@@ -238,22 +244,35 @@ def from_dict(cls: type[_T], values: dict[str, Any], where: str) -> _T:
     made: dict[str, Any] = {}
     for name, value in values.items():
         kind = hints[name]
-        if dataclasses.is_dataclass(kind):
-            if not isinstance(value, dict):
-                raise ValueError(f"{where}: {name} must be a table, got {value!r}")
-            made[name] = from_dict(kind, value, f"{where}, {name}")  # type: ignore[arg-type]  # a class, not an instance
-        elif kind is Path:
-            made[name] = Path(value)
-        elif isinstance(value, list):
-            made[name] = tuple(value)
+        if not dataclasses.is_dataclass(kind):
+            made[name] = _read(value, kind, f"{where}: {name}")
+        elif isinstance(value, dict):
+            made[name] = from_dict(kind, value, f"{where}, {name}", getattr(base, name))  # type: ignore[arg-type]  # a class
         else:
-            if kind in (int, float, bool, str) and not _fits(value, kind):
-                raise ValueError(f"{where}: {name} must be of type {kind.__name__}, got {value!r}")
-            made[name] = float(value) if kind is float else value
-    return cls(**made)
+            raise ValueError(f"{where}: {name} must be a table, got {value!r}")
+    return dataclasses.replace(base, **made)  # type: ignore[type-var]  # a dataclass
 
 
-def _fits(value: Any, kind: type) -> bool:
-    if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    return type(value) is kind
+def _read(value: Any, kind: Any, where: str) -> Any:
+    """A value as a field of this type has it."""
+    options = get_args(kind)
+    if get_origin(kind) is tuple:
+        if isinstance(value, list):
+            return tuple(_read(element, options[0], where) for element in value)
+        wanted = "a list"
+    elif get_origin(kind) is Literal:
+        if value in options:
+            return value
+        wanted = f"one of {', '.join(options)}"
+    elif type(None) in options:
+        # A file has no word for None: what is left out is None.
+        return _read(value, options[0], where)
+    elif kind is Path and isinstance(value, str):
+        return Path(value)
+    elif kind is float and type(value) is int:
+        return float(value)
+    elif type(value) is kind:
+        return value
+    else:
+        wanted = f"of type {kind.__name__}"
+    raise ValueError(f"{where} must be {wanted}, got {value!r}")

@@ -33,6 +33,9 @@ _MAX_SLOTS: Final = 128
 _MAX_PLAYS: Final = 48
 """Of the beliefs; a game that outgrows them begins its belief anew, which happens to one game in some thousand."""
 _CHUNK: Final = {"cpu": 512, "gpu": 4096}
+"""Games that move at a time."""
+_BELIEF_CHUNK: Final = {"cpu": 32, "gpu": 4096}
+"""Beliefs updated at a time: on CPU so few that they stay in the cache."""
 _ACT, _DRAW, _BELIEF, _SEARCH = range(4)
 
 
@@ -99,11 +102,10 @@ class Games(NamedTuple):
 
 
 class _Lanes(NamedTuple):
-    """G games in progress: keys, `State`, [G, 2] beliefs (none with "unseen"), who learns, and the opponent's number."""
+    """G games in progress: keys, `State`, who learns, and the opponent's number."""
 
     key: Array
     state: State
-    belief: Belief | None
     learns: Array
     opponent: Array
 
@@ -128,32 +130,48 @@ def play_games(keys: Array, number: Array, network: Network, play: Play) -> Game
         play: static.
     """
     rules, num_games = play.rules, len(keys)
-    chunk = min(num_games, _CHUNK["cpu" if jax.default_backend() == "cpu" else "gpu"])
+    platform = "cpu" if jax.default_backend() == "cpu" else "gpu"
+    chunk, belief_chunk = min(num_games, _CHUNK[platform]), min(2 * num_games, _BELIEF_CHUNK[platform])
     kind = number % len(play.opponents)
     is_self = jnp.asarray(np.array([opponent == SELF for opponent in play.opponents]))[kind]
     seat = (number // len(play.opponents)) % 2
     learns = is_self[:, None] | (seat[:, None] == np.arange(2))
 
-    def start(key: Array) -> tuple[State, Belief | None]:
-        state = game.init(jax.random.fold_in(key, 0), rules=rules)
-        return state, None if play.belief == "unseen" else jax.vmap(partial(_first_belief, key, state, play))(jnp.arange(2))
+    lanes = _Lanes(keys, jax.vmap(lambda key: game.init(jax.random.fold_in(key, 0), rules=rules))(keys), learns, kind)
+    # View v is player v % 2 of game v // 2.
+    game_of, player_of = jnp.arange(2 * num_games) // 2, jnp.arange(2 * num_games) % 2
+    beliefs = None
+    if play.belief == "particles":
+        first = partial(_first_belief, play=play)
+        beliefs = jax.vmap(first)(*jax.tree.map(lambda x: x[game_of], (lanes.key, lanes.state)), player_of)
 
-    lanes = _Lanes(keys, *jax.vmap(start)(keys), learns, kind)
-    row = jax.eval_shape(lambda lanes: _one_step(jnp.ones(num_games, bool), lanes, network, play)[1], lanes)
+    def clouds(beliefs: Belief | None) -> tuple[Words, Array] | None:
+        """What an outlook needs of beliefs, [G, 2, N]."""
+        if beliefs is None:
+            return None
+        return jax.tree.map(lambda x: x.reshape(num_games, 2, -1), (beliefs.cloud.hand, beliefs.log_weights))
+
+    row = jax.eval_shape(
+        lambda lanes, clouds: _one_step(jnp.ones(num_games, bool), lanes, clouds, network, play)[1], lanes, clouds(beliefs)
+    )
     rows = jax.tree.map(lambda r: jnp.zeros((play.max_steps, *r.shape), r.dtype), row)
 
-    def goes_on(carry: tuple[Array, _Lanes, _Row]) -> Array:
-        step, lanes, _ = carry
+    def goes_on(carry: tuple[Array, _Lanes, Belief | None, _Row]) -> Array:
+        step, lanes, _, _ = carry
         return (step < play.max_steps) & ~lanes.state.is_over.all()
 
-    def one_step(carry: tuple[Array, _Lanes, _Row]) -> tuple[Array, _Lanes, _Row]:
-        step, lanes, rows = carry
+    def one_step(carry: tuple[Array, _Lanes, Belief | None, _Row]) -> tuple[Array, _Lanes, Belief | None, _Row]:
+        step, before, beliefs, rows = carry
         now = jax.tree.map(lambda r: r[step], rows)
         work = partial(_one_step, network=network, play=play)
-        lanes, now = for_chosen(~lanes.state.is_over, chunk, work, (lanes,), (lanes, now))
-        return step + 1, lanes, jax.tree.map(lambda r, n: r.at[step].set(n), rows, now)
+        after, now = for_chosen(~before.state.is_over, chunk, work, (before, clouds(beliefs)), (before, now))
+        if beliefs is not None:
+            needed = (learns & ~after.state.is_over[:, None]).reshape(-1)
+            update = partial(_update_beliefs, before=before, after=after.state, action=now.action, play=play)
+            beliefs = for_chosen(needed, belief_chunk, update, (beliefs, game_of, player_of), beliefs)
+        return step + 1, after, beliefs, jax.tree.map(lambda r, n: r.at[step].set(n), rows, now)
 
-    _, lanes, rows = lax.while_loop(goes_on, one_step, (jnp.int32(0), lanes, rows))
+    _, lanes, _, rows = lax.while_loop(goes_on, one_step, (jnp.int32(0), lanes, beliefs, rows))
     winner = lanes.state.winner
     return Games(
         table=rows.table,
@@ -169,7 +187,7 @@ def play_games(keys: Array, number: Array, network: Network, play: Play) -> Game
     )
 
 
-def _first_belief(key: Array, state: State, play: Play, player: Array) -> Belief:
+def _first_belief(key: Array, state: State, player: Array, *, play: Play) -> Belief:
     key = jax.random.fold_in(jax.random.fold_in(key, 1), player)
     observation = observe(state, player, rules=play.rules)
     return belief_init(
@@ -183,17 +201,40 @@ def _first_belief(key: Array, state: State, play: Play, player: Array) -> Belief
     )
 
 
-def _one_step(is_real: Array, lanes: _Lanes, network: Network, play: Play) -> tuple[_Lanes, _Row]:
+def _keys(key: Array, step: Array) -> Array:
+    """Keys of a game for one step, by purpose."""
+    return jax.random.split(jax.random.fold_in(key, 2 + step), 4)
+
+
+def _update_beliefs(
+    is_real: Array, beliefs: Belief, game_of: Array, player: Array, *, before: _Lanes, after: State, action: Array, play: Play
+) -> Belief:
+    """C beliefs after a step of the games that they are about."""
+    rules = play.rules
+    key, earlier, later, taken = jax.tree.map(lambda x: x[game_of], (before.key, before.state, after, action))
+    # No action: nothing is believed and nothing changes.
+    taken = jnp.where(is_real, taken.astype(jnp.int32), game.NO_ACTION)
+    keys = jax.vmap(lambda key, step, player: jax.random.fold_in(_keys(key, step)[_BELIEF], player))(
+        key, earlier.step_count, player
+    )
+    seen = [jax.vmap(partial(observe, rules=rules))(states, player) for states in (earlier, later)]
+    update = jax.vmap(lambda *args: belief_update(*args, rules=rules)[0])
+    return update(beliefs, seen[0], taken, seen[1], keys)
+
+
+def _one_step(
+    is_real: Array, lanes: _Lanes, clouds: tuple[Words, Array] | None, network: Network, play: Play
+) -> tuple[_Lanes, _Row]:
     """One step of C games, and the row of what was before it."""
     rules, state, num = play.rules, lanes.state, len(is_real)
-    keys = jax.vmap(lambda key, step: jax.random.split(jax.random.fold_in(key, 2 + step), 4))(lanes.key, state.step_count)
+    keys = jax.vmap(_keys)(lanes.key, state.step_count)
     both = jax.vmap(lambda state: jax.vmap(partial(observe, state, rules=rules))(jnp.arange(2)))
     observation = both(state)
     position = position_of(observation)
-    if lanes.belief is None:
+    if clouds is None:
         hands, outlook = None, outlook_of_unseen(position)
     else:
-        hands = jax.vmap(jax.vmap(lambda belief: belief.packed))(lanes.belief), jnp.exp(lanes.belief.log_weights)
+        hands = bits.canonical(clouds[0]), jnp.exp(clouds[1])
         outlook = outlook_of_hands(position, *hands)
 
     mover = state.current_player.astype(jnp.int32)
@@ -224,19 +265,6 @@ def _one_step(is_real: Array, lanes: _Lanes, network: Network, play: Play) -> tu
     action = jnp.where(has_choice, action, jnp.argmax(legal, -1)).astype(jnp.int32)
 
     after = jax.vmap(partial(game.step, rules=rules))(state, action, keys[:, _DRAW])
-    belief = lanes.belief
-    if belief is not None:
-
-        def update(belief: Belief, before: State, after: State, player: Array, action: Array, key: Array) -> Belief:
-            seen = [observe(s, player, rules=rules) for s in (before, after)]
-            return belief_update(belief, seen[0], action, seen[1], jax.random.fold_in(key, player), rules=rules)[0]
-
-        # No action: nothing is believed and nothing changes.
-        learned = jnp.where(lanes.learns & (is_real & ~after.is_over)[:, None], action[:, None], game.NO_ACTION)
-        flat = jax.tree.map(lambda x: x.reshape(2 * num, *x.shape[2:]), (belief, learned))
-        twice = jax.tree.map(lambda x: jnp.repeat(x, 2, axis=0), (state, after, keys[:, _BELIEF]))
-        updated = jax.vmap(update)(flat[0], twice[0], twice[1], jnp.arange(2 * num) % 2, flat[1], twice[2])
-        belief = jax.tree.map(lambda x: x.reshape(num, 2, *x.shape[1:]), updated)
 
     row = _Row(
         table=jax.vmap(game.to_table)(state),
@@ -245,7 +273,7 @@ def _one_step(is_real: Array, lanes: _Lanes, network: Network, play: Play) -> tu
         is_choice=by_network & has_choice & ~explores,
         search=None if searched is None else jnp.where(chooses, searched, jnp.nan).astype(jnp.float16),
     )
-    return lanes._replace(state=after, belief=belief), row
+    return lanes._replace(state=after), row
 
 
 def _search(

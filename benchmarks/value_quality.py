@@ -1,0 +1,183 @@
+"""How good the value network's win probabilities are, on games that it was not trained on.
+
+    python -m benchmarks.value_quality --json FILE
+
+Games of the network against itself, greedy and with its belief. At its decisions, before the play, three predictions of whether
+the mover wins: the network's; a logistic regression on the two hand sizes, fitted on other games; and flat Monte Carlo over the
+same belief, the mean result of rollouts of the play that was made. A drawn game counts as half a win.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tyro
+from rich.table import Table
+from scipy.optimize import minimize
+
+from benchmarks.timing import console, environment, write_json
+from training.learning import states_of
+from training.selfplay import Games, Play, play_games
+from unojax.analysis.calibration import calibrate
+from unojax.analysis.estimates import Estimate, estimate_ratio
+from unojax.rules import Rules
+from unojax.value.network import Network
+from unojax.value.pretrained import PRETRAINED, load_network
+
+_RULES: Final = Rules()
+_BATCH: Final = 512
+
+
+@dataclass(frozen=True)
+class Config:
+    """What to measure.
+
+    Attributes:
+        network: "pretrained" or a file.
+        games: to judge by; as many more to fit the regression.
+        rollouts: of the Monte Carlo prediction.
+        particles: of the beliefs.
+        seed: of everything random.
+        json: write the result here.
+    """
+
+    network: str = PRETRAINED
+    games: int = 1024
+    rollouts: int = 200
+    particles: int = 256
+    seed: int = 1
+    json: Path | None = None
+
+
+class Decisions(NamedTuple):
+    """Of G games: float[G, S] each.
+
+    Attributes:
+        counted: bool, the entry is a decision.
+        sizes: [G, S, 2] cards of the mover and of the other player.
+        result: 1 for a win of the mover, 0 for a loss.
+        network, rollouts: predictions of it.
+    """
+
+    counted: np.ndarray
+    sizes: np.ndarray
+    result: np.ndarray
+    network: np.ndarray
+    rollouts: np.ndarray
+
+
+def play(config: Config, network: Network, seed: int, rollouts: int) -> Decisions:
+    """Games, and the predictions at their decisions."""
+    how = Play(belief="particles", particles=config.particles, search=rollouts)
+    program = jax.jit(lambda keys, number, network: _look(play_games(keys, number, network, how), network))
+    parts = []
+    for first in range(0, config.games, _BATCH):
+        number = np.arange(first, first + _BATCH, dtype=np.int32)
+        keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(seed), i))(jnp.asarray(number))
+        parts.append(jax.device_get(program(keys, number, network)))
+    return Decisions(*(np.concatenate(field) for field in zip(*parts, strict=True)))
+
+
+def _look(games: Games, network: Network) -> Decisions:
+    num_steps, num_games = games.action.shape
+    meta = games.table.unpack_meta()
+    mover = meta.player.astype(jnp.int32)
+    number = (jnp.arange(num_steps)[:, None] * num_games + jnp.arange(num_games)) * 2 + mover
+    hidden = jnp.zeros((num_games, 2), bool)
+
+    def one_step(index: jax.Array) -> tuple[jax.Array, jax.Array]:
+        states = states_of(games, index, hidden, _RULES)
+        return network(states.features).win_prob, jnp.stack([_count(states.position.own), states.position.opponent_count], -1)
+
+    win_prob, sizes = jax.lax.map(one_step, number)
+    rollouts = jnp.zeros_like(win_prob)
+    if games.search is not None:
+        taken = jnp.maximum(games.action.astype(jnp.int32), 0)[..., None]
+        rollouts = (1 + jnp.take_along_axis(games.search, jnp.minimum(taken, 59), -1)[..., 0].astype(jnp.float32)) / 2
+    outcome = jnp.where(mover == 0, games.outcome, -games.outcome)
+    of_games = (games.is_choice & games.is_row() & games.is_over, sizes, (1 + outcome) / 2, win_prob, rollouts)
+    return Decisions(*(jnp.swapaxes(x, 0, 1) for x in of_games))
+
+
+def _count(words: tuple[jax.Array, ...]) -> jax.Array:
+    return sum((jax.lax.population_count(word) for word in words), jnp.uint32(0))
+
+
+def fit_sizes(decisions: Decisions) -> np.ndarray:
+    """Weights of the logistic regression on the hand sizes."""
+    x, y = _size_terms(decisions.sizes)[decisions.counted], decisions.result[decisions.counted]
+
+    def loss(weights: np.ndarray) -> tuple[float, np.ndarray]:
+        logits = x @ weights
+        return float((np.logaddexp(0, logits) - y * logits).mean()), x.T @ (1 / (1 + np.exp(-logits)) - y) / len(y)
+
+    return minimize(loss, np.zeros(x.shape[1]), jac=True, method="BFGS").x
+
+
+def _size_terms(sizes: np.ndarray) -> np.ndarray:
+    own, other = sizes[..., 0].astype(np.float64), sizes[..., 1].astype(np.float64)
+    return np.stack([np.ones_like(own), own, other, 1 / np.maximum(own, 1), 1 / np.maximum(other, 1)], -1)
+
+
+def log_loss(predicted: np.ndarray, decisions: Decisions) -> Estimate:
+    """Mean cross-entropy in nats over decisions, games being independent."""
+    y = decisions.result
+    loss = -(y * np.log(predicted) + (1 - y) * np.log1p(-predicted))
+    return estimate_ratio(np.where(decisions.counted, loss, 0.0).sum(-1), decisions.counted.sum(-1))
+
+
+def main() -> int:
+    """The command."""
+    config = tyro.cli(Config)
+    network = load_network(config.network)
+    fitted = fit_sizes(play(config, network, 2 * config.seed, 0))
+    test = play(config, network, 2 * config.seed + 1, config.rollouts)
+    smoothed = (test.rollouts * config.rollouts + 1) / (config.rollouts + 2)
+    predictions = {
+        "network": np.clip(test.network.astype(np.float64), 1e-6, 1 - 1e-6),
+        "hand sizes, logistic regression": 1 / (1 + np.exp(-_size_terms(test.sizes) @ fitted)),
+        f"flat Monte Carlo, {config.rollouts} rollouts": np.where(test.counted, smoothed, 0.5),
+    }
+    rows = []
+    table = Table(title=f"{int(test.counted.sum()):,} decisions of {config.games:,} games")
+    for heading in ("prediction", "log loss, nats", "less the network's", "calibration error"):
+        table.add_column(heading)
+    best = log_loss(predictions["network"], test)
+    for name, predicted in predictions.items():
+        loss = log_loss(predicted, test)
+        difference = _difference(predicted, predictions["network"], test)
+        bins = calibrate(predicted, test.result > 0.5, test.counted)
+        observed = np.array([estimate.value for estimate in bins.observed])
+        error = float((bins.number * abs(observed - bins.predicted)).sum() / bins.number.sum())
+        table.add_row(name, f"{loss:.4f}", "" if loss == best else f"{difference:.4f}", f"{error:.4f}")
+        rows.append(
+            {
+                "prediction": name,
+                "log_loss": loss.value,
+                "standard_error": loss.standard_error,
+                "more_than_network": difference.value,
+                "more_than_network_error": difference.standard_error,
+                "calibration_error": error,
+                "bins": {"number": bins.number.tolist(), "predicted": bins.predicted.tolist(), "observed": observed.tolist()},
+            }
+        )
+    console().print(table)
+    if config.json is not None:
+        write_json(config.json, {"environment": environment(), "games": config.games, "seed": config.seed, "rows": rows})
+    return 0
+
+
+def _difference(predicted: np.ndarray, reference: np.ndarray, decisions: Decisions) -> Estimate:
+    y = decisions.result
+    a, b = (-(y * np.log(p) + (1 - y) * np.log1p(-p)) for p in (predicted, reference))
+    return estimate_ratio(np.where(decisions.counted, a - b, 0.0).sum(-1), decisions.counted.sum(-1))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
