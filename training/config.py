@@ -63,8 +63,8 @@ class Evaluation:
         particles: of the network's beliefs.
     """
 
-    every: int = 20
-    games: int = 1000
+    every: int = 25
+    games: int = 500
     final_games: int = 4000
     opponents: tuple[str, ...] = ("uniform", "scarcest-color", "linear")
     particles: int = 64
@@ -89,7 +89,7 @@ class Config:
     run: Path = Path("runs/value")
     seed: int = 0
     init: str | None = None
-    iterations: int = 160
+    iterations: int = 100
     games: int = 1024
     updates: int = 16
     epochs: int = 2
