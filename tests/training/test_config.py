@@ -1,0 +1,195 @@
+"""Options of a training run: from the command line, from a file, and wrong ones."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from training import train_expert
+from training.config import Config, Launch, SelfPlay, from_dict, parse, read_file, to_dict
+from training.learning import Loss
+from training.selfplay import SELF
+from unojax.policies import POLICIES
+from unojax.value import NetworkConfig
+
+
+def write(folder: Path, text: str) -> str:
+    (folder / "some.toml").write_text(text)
+    return str(folder / "some.toml")
+
+
+def test_defaults():
+    assert parse([]) == (Config(), Launch())
+
+
+def test_the_command_line():
+    config, launch = parse(
+        "--games 512 --run some/where --network.width 16 --network.policy-head --play.opponents self linear --loss.trace 0.9"
+        " --init pretrained --resume --devices 3 --evaluation.opponents uniform".split()
+    )
+    assert (config.games, config.run, config.init) == (512, Path("some/where"), "pretrained")
+    assert config.network == NetworkConfig(width=16, policy_head=True)
+    assert config.play == SelfPlay(opponents=("self", "linear"))
+    assert config.loss == dataclasses.replace(Config().loss, trace=0.9)
+    assert config.evaluation.opponents == ("uniform",)
+    assert launch == Launch(resume=True, devices=3)
+
+
+FILE = """
+seed = 7
+run = "runs/from-file"
+init = "pretrained"
+[network]
+width = 24
+[play]
+opponents = ["self", "uniform"]
+belief = "unseen"
+[optimizer]
+learning_rate = 1
+"""
+
+
+def test_a_file_and_what_goes_before_it(tmp_path: Path):
+    path = write(tmp_path, FILE)
+    config, _ = parse(["--config", path])
+    assert (config.seed, config.run, config.init) == (7, Path("runs/from-file"), "pretrained")
+    assert config.network == NetworkConfig(width=24)
+    assert config.play == SelfPlay(opponents=("self", "uniform"), belief="unseen")
+    assert config.optimizer.learning_rate == 1.0 and isinstance(config.optimizer.learning_rate, float)
+    assert config.evaluation == Config().evaluation
+
+    for args in (["--config", path, "--seed", "8"], ["--seed", "8", f"--config={path}"]):
+        other, _ = parse(args)
+        assert other == dataclasses.replace(config, seed=8)
+    other, _ = parse(["--config", path, "--network.width", "12", "--play.opponents", "self"])
+    assert other.network.width == 12 and other.play.opponents == ("self",) and other.play.belief == "unseen"
+
+
+def test_a_table_of_a_file_changes_only_what_it_names(tmp_path: Path):
+    assert Config().loss != Loss(), "a default of its own"
+    config, _ = parse(["--config", write(tmp_path, "[loss]\ntrace = 0.5")])
+    assert config.loss == dataclasses.replace(Config().loss, trace=0.5)
+
+
+def test_a_file_changes_the_defaults_of_the_script(tmp_path: Path):
+    default = train_expert.DEFAULT
+    config, _ = parse(["--config", write(tmp_path, "seed = 3\n[play]\nexplore = 0.2")], default)
+    assert config == dataclasses.replace(default, seed=3, play=dataclasses.replace(default.play, explore=0.2))
+    assert parse([], default)[0] == default
+
+
+def test_an_option_that_makes_sense_only_with_the_file(tmp_path: Path):
+    config, _ = parse(["--config", write(tmp_path, "[network]\npolicy_head = true"), "--loss.policy-weight", "0.5"])
+    assert config.loss.policy_weight == 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("sede = 3", r"some.toml: unknown key sede; there are run, seed"),
+        ("[play]\nopponent = 'self'", r"some.toml, play: unknown key opponent; there are opponents"),
+        ("[plays]\nexplore = 0.1", "unknown key plays"),
+        ("play = 3", "some.toml: play must be a table, got 3"),
+        ("seed = 'x'", "some.toml: seed must be of type int, got 'x'"),
+        ("seed = 1.5", "some.toml: seed must be of type int, got 1.5"),
+        ("seed = true", "some.toml: seed must be of type int, got True"),
+        ("run = 3", "some.toml: run must be of type Path, got 3"),
+        ("init = 3", "some.toml: init must be of type str, got 3"),
+        ("[network]\npolicy_head = 1", "network: policy_head must be of type bool, got 1"),
+        ("[loss]\ntrace = 'one'", "loss: trace must be of type float, got 'one'"),
+        ("[play]\nopponents = 'self'", "play: opponents must be a list, got 'self'"),
+        ("[play]\nopponents = [1]", "play: opponents must be of type str, got 1"),
+        ("[play]\nbelief = 'exact'", "play: belief must be one of particles, unseen, got 'exact'"),
+        ("[loss]\ntrace = 1.5", r"loss.trace must be in \[0, 1\], got 1.5"),
+        ("seed = ", "can't read the configuration .*some.toml"),
+    ],
+)
+def test_a_file_with_something_wrong_is_a_value_error(tmp_path: Path, text: str, message: str):
+    with pytest.raises(ValueError, match=message):
+        parse(["--config", write(tmp_path, text)])
+
+
+def test_no_file_is_a_value_error(tmp_path: Path):
+    with pytest.raises(ValueError, match="can't read the configuration"):
+        read_file(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(
+    "args", [["--sede", "3"], ["--play.opponent", "self"], ["--seed", "x"], ["--play.belief", "exact"]], ids=str
+)
+def test_an_unknown_option_ends_the_program(args: list[str], capsys: pytest.CaptureFixture):
+    with pytest.raises(SystemExit) as stop:
+        parse(args)
+    assert stop.value.code == 2
+    assert args[0].lstrip("-") in capsys.readouterr().err.replace("_", "-")
+
+
+def changed(**parts) -> dict:
+    """Keyword arguments with some fields of nested configurations changed: play={"explore": 2}."""
+    default = Config()
+    return {
+        name: dataclasses.replace(getattr(default, name), **value) if isinstance(value, dict) else value
+        for name, value in parts.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"iterations": 0}, "iterations must be at least 1, got 0"),
+        ({"games": 0}, "games must be at least 1"),
+        ({"updates": 0}, "updates must be at least 1"),
+        ({"epochs": 0}, "epochs must be at least 1"),
+        ({"checkpoint_every": 0}, "checkpoint_every must be at least 1"),
+        ({"games": 1000}, r"games \(1000\) must be a multiple of updates \(16\)"),
+        ({"loss": {"trace": -0.1}}, r"loss.trace must be in \[0, 1\], got -0.1"),
+        ({"loss": {"shown": 2}}, r"loss.shown must be in \[0, 1\], got 2"),
+        ({"play": {"explore": 1.5}}, r"play.explore must be in \[0, 1\], got 1.5"),
+        ({"play": {"opponents": ()}}, "play.opponents must name at least one"),
+        ({"play": {"opponents": ("self", "nobody")}}, "play.opponents must be 'self' or one of .*uniform.*, got 'nobody'"),
+        ({"play": {"search": -1}}, "can't be negative, got -1"),
+        ({"play": {"search_depth": -1}}, "can't be negative"),
+        ({"play": {"search": 0}}, "need a search"),
+        ({"loss": {"policy_weight": 1.0}}, "needs a network with a policy head: --network.policy-head"),
+        ({"loss": {"belief_weight": 1.0}}, "needs a network with a belief head: --network.belief-head"),
+    ],
+    ids=str,
+)
+def test_a_configuration_that_makes_no_sense_is_a_value_error(wrong: dict, message: str):
+    with pytest.raises(ValueError, match=message):
+        Config(**changed(**wrong))
+
+
+def test_a_configuration_goes_through_json_and_back():
+    config = Config(seed=3, init="pretrained", network=NetworkConfig(width=7), play=SelfPlay(opponents=("linear",)))
+    assert from_dict(Config, json.loads(json.dumps(to_dict(config))), "text") == config
+    assert "init" not in to_dict(Config()), "nothing stands for None"
+    assert from_dict(Config, to_dict(Config()), "text") == Config()
+
+
+def test_the_plan_has_the_policies_themselves():
+    plan = Config(**changed(play={"opponents": ("self", "linear")})).plan()
+    assert plan.play.opponents == (SELF, POLICIES["linear"])
+    assert (plan.games, plan.updates, plan.epochs, plan.iterations) == (1024, 16, 2, 160)
+    assert (plan.play.explore, plan.play.particles) == (Config().play.explore, Config().play.particles)
+
+
+def test_processes():
+    launch = Launch(distributed="node1:4321,2,1")
+    assert launch.process() == {"coordinator_address": "node1:4321", "num_processes": 2, "process_id": 1}
+    assert Launch(distributed="auto").process() == {}
+
+
+@pytest.mark.parametrize("text", ["", "node1:4321", "node1:4321,2", "node1:4321,2,2", "node1:4321,two,0", "a,b,c,d"])
+def test_processes_that_are_none_are_a_value_error(text: str):
+    with pytest.raises(ValueError, match=r"distributed must be \"auto\" or \"HOST:PORT,PROCESSES,NUMBER\""):
+        Launch(distributed=text).process()
+
+
+def test_devices():
+    with pytest.raises(ValueError, match="devices must be 0 or a number of devices, got -1"):
+        Launch(devices=-1)
+    assert Launch(devices=3).num_cpu_devices == 3 and Launch().num_cpu_devices >= 1
