@@ -228,7 +228,7 @@ class LookaheadPolicy(PackedPolicy):
         return jnp.concatenate(scores, axis=-1)
 
 
-# Both fitted by `python -m training.fit_scoring`.
+# Fitted by `python -m training.fit_scoring linear`.
 LINEAR: Final = LinearPolicy(
     (
         0.073,  # number, always
@@ -268,4 +268,5 @@ LINEAR: Final = LinearPolicy(
         -0.033,  # moving again: nothing left that fits
     )
 )
+# From an earlier form of that script: least squares, then a cross-entropy search of the win rate.
 LOOKAHEAD: Final = LookaheadPolicy((0.132, -0.272, 1.0))
