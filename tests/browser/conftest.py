@@ -38,7 +38,8 @@ def open_page(chromium: Any) -> Any:
         page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda asked: None if asked.url.startswith((home, "data:", "blob:")) else complaints.append(asked.url))
-        page.set_default_timeout(60_000)
+        # Milliseconds: on a busy machine the first look at a game compiles for minutes.
+        page.set_default_timeout(240_000)
         page.goto(address)
         yield page
         assert not complaints

@@ -13,7 +13,7 @@ import pytest
 from tests.browser.bridge import StreamedComm, serve
 from tests.viz.games import positions, trajectories
 from tests.widget.pages import make
-from unojax import Rules, make_state
+from unojax import make_state
 from unojax.gamefile import parse_game
 from unojax.viz import game_html
 from unojax.widget import Board
@@ -153,7 +153,7 @@ def test_the_keyboard_is_enough(open_page):
 
 
 def test_a_whole_game_by_clicks(open_page):
-    with board_page(open_page, seed=6, rules=Rules(hand_size=4)) as (page, board):
+    with board_page(open_page, seed=4, start=make_state("R2 Y1 G4 W", "Y0 G3 B7 B8", "B3")) as (page, board):
         turn, wilds, draws = 0, 0, 0
         while page.get_attribute(".unojax-board", "data-tomove") == "you":
             playable = page.locator(".hand .playable")
@@ -175,7 +175,7 @@ def test_a_whole_game_by_clicks(open_page):
         assert saved == board.record and len(saved.replay().steps) == turn
         page.click(".new")
         page.wait_for_selector('[data-game="2"][data-turn="0"]')
-        assert page.locator(".hand button").count() == 4
+        assert page.locator(".hand button").count() == 7
 
 
 def test_light_and_dark(open_page):

@@ -137,7 +137,7 @@ function render({ model, el }) {
     const cards = opponent.hand ?? Array(opponent.count).fill("back");
     const fan = make("div", { class: "fan", "aria-hidden": opponent.hand === null }, ...cards.map(face));
     fan.style.setProperty("--cards", cards.length);
-    const label = make("div", { class: "label" }, make("b", {}, "opponent"), `${opponent.name}, ${cardCount(opponent.count)}`);
+    const label = make("div", { class: "who" }, make("b", {}, "opponent"), `${opponent.name}, ${cardCount(opponent.count)}`);
     if (opponent.count === 1 && state.toMove !== null) label.append(make("span", { class: "pill alarm" }, "one card left"));
     if (state.toMove === "opponent") label.append(make("span", { class: "pill" }, "thinking"));
     if (state.won === false) label.append(make("span", { class: "pill" }, "wins"));
