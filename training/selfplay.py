@@ -36,6 +36,8 @@ _CHUNK: Final = {"cpu": 512, "gpu": 4096}
 """Games that move at a time."""
 _BELIEF_CHUNK: Final = {"cpu": 32, "gpu": 4096}
 """Beliefs updated at a time: on CPU so few that they stay in the cache."""
+_SEARCHED: Final = 1024
+"""Decisions searched at a time."""
 _ACT, _DRAW, _BELIEF, _SEARCH = range(4)
 
 
@@ -115,7 +117,19 @@ class _Row(NamedTuple):
     outlook: Outlook
     action: Array
     is_choice: Array
-    search: Array | None
+    search: _Search | None
+
+
+class _Search(NamedTuple):
+    """What is to be searched: bool[...] whether, and R hands that the opponent may hold, uint32[..., R] each; or what was found.
+
+    A search that is followed is done at once. One that is only learned from waits until all games are over: searched together, a
+    thousand decisions at a time, they cost a fraction.
+    """
+
+    is_due: Array
+    hands: Words
+    estimates: Array | None
 
 
 def play_games(keys: Array, number: Array, network: Network, play: Play) -> Games:
@@ -172,13 +186,16 @@ def play_games(keys: Array, number: Array, network: Network, play: Play) -> Game
         return step + 1, after, beliefs, jax.tree.map(lambda r, n: r.at[step].set(n), rows, now)
 
     _, lanes, _, rows = lax.while_loop(goes_on, one_step, (jnp.int32(0), lanes, beliefs, rows))
+    search = None
+    if rows.search is not None:
+        search = _search_all(keys, rows, network, play) if rows.search.estimates is None else rows.search.estimates
     winner = lanes.state.winner
     return Games(
         table=rows.table,
         outlook=rows.outlook,
         action=rows.action,
         is_choice=rows.is_choice,
-        search=rows.search,
+        search=search,
         num_steps=lanes.state.step_count,
         outcome=jnp.where(winner == game.NO_WINNER, 0.0, jnp.where(winner == 0, 1.0, -1.0)),
         is_over=lanes.state.is_over,
@@ -252,9 +269,12 @@ def _one_step(
             believed = bits.map_words(lambda word: word[:, None], bits.pack(hidden)), jnp.ones((num, 1))
         else:
             believed = jax.tree.map(of_mover, hands)
-        searched = _search(keys[:, _SEARCH], network, mine, believed, chooses, play)
+        key_hands, key_search = jnp.swapaxes(jax.vmap(jax.random.split)(keys[:, _SEARCH]), 0, 1)
+        samples = jax.vmap(partial(sample_hands, num=play.search))(key_hands, believed[0], jnp.log(believed[1]))
+        searched = _Search(chooses.any(-1), samples, None)
     if searched is not None and play.follow_search:
-        values = searched
+        values = _search(key_search, network, mine, samples, chooses, play)
+        searched = searched._replace(estimates=jnp.where(chooses, values, jnp.nan).astype(jnp.float16))
     else:
         values = value_plays(network, position_of(mine), jax.tree.map(of_mover, outlook), chooses, rules=rules)
     explores, action = jax.vmap(partial(_choose, play=play))(keys[:, _ACT], values, legal)
@@ -271,21 +291,17 @@ def _one_step(
         outlook=jax.tree.map(lambda x: x.astype(jnp.float16), outlook),
         action=action.astype(jnp.int8),
         is_choice=by_network & has_choice & ~explores,
-        search=None if searched is None else jnp.where(chooses, searched, jnp.nan).astype(jnp.float16),
+        search=searched,
     )
     return lanes._replace(state=after), row
 
 
-def _search(
-    keys: Array, network: Network, observation: Observation, hands: tuple[Words, Array], legal: Array, play: Play
-) -> Array:
+def _search(keys: Array, network: Network, observation: Observation, hands: Words, legal: Array, play: Play) -> Array:
     """float32[C, 60]: the mean return of each legal play, -inf for the others."""
-    pairs = jax.vmap(jax.random.split)(keys)
-    samples = jax.vmap(partial(sample_hands, num=play.search))(pairs[:, 0], hands[0], jnp.log(hands[1]))
     estimate = flat_monte_carlo(
-        pairs[:, 1],
+        keys,
         observation,
-        samples,
+        hands,
         legal,
         policies=(LINEAR,),
         rules=play.rules,
@@ -296,6 +312,46 @@ def _search(
         leaf=Leaf(play.search_depth, partial(value_known, network, play.rules)) if play.search_depth else None,
     )
     return jnp.where(legal, estimate.value, -jnp.inf)
+
+
+def _search_all(keys: Array, rows: _Row, network: Network, play: Play) -> Array:
+    """float16[T, G, 60]: what searches of all decisions that are due found; see `Games.search`."""
+    assert rows.search is not None
+    is_due = rows.search.is_due
+    num_games = is_due.shape[1]
+    size = -(-is_due.size // _SEARCHED) * _SEARCHED
+    (index,) = jnp.nonzero(is_due.reshape(-1), size=size, fill_value=is_due.size)
+    number = is_due.sum()
+
+    def one_chunk(i: Array, found: Array) -> Array:
+        at = lax.dynamic_slice(index, [i * _SEARCHED], [_SEARCHED])
+        step, which = at // num_games, at % num_games
+        tables, hands = jax.tree.map(lambda x: x[step, which], (rows.table, rows.search.hands))
+        observation = jax.vmap(partial(_observation_of_mover, rules=play.rules))(tables)
+        legal = jax.vmap(lambda seen: seen.legal_mask[: cards.DRAW])(observation)
+        legal &= (i * _SEARCHED + jnp.arange(_SEARCHED) < number)[:, None]
+        of_step = jax.vmap(_keys)(keys[which], step)[:, _SEARCH]
+        key_search = jax.vmap(jax.random.split)(of_step)[:, 1]
+        values = _search(key_search, network, observation, hands, legal, play)
+        return found.at[at].set(jnp.where(legal, values, jnp.nan).astype(jnp.float16), mode="drop")
+
+    nothing = jnp.full((is_due.size, cards.DRAW), jnp.nan, jnp.float16)
+    found = lax.fori_loop(0, (number + _SEARCHED - 1) // _SEARCHED, one_chunk, nothing)
+    return found.reshape(*is_due.shape, cards.DRAW)
+
+
+def _observation_of_mover(tables: Table, *, rules: Rules) -> Observation:
+    """What the player to move sees of a table."""
+    state = game.from_table(
+        tables,
+        rewards=jnp.zeros(2, jnp.float32),
+        truncated=jnp.bool_(False),
+        step_count=jnp.int32(0),
+        error=jnp.uint8(0),
+        last_action=jnp.int8(game.NO_ACTION),
+        rules=rules,
+    )
+    return observe(state, state.current_player, rules=rules)
 
 
 def _choose(key: Array, values: Array, legal: Array, *, play: Play) -> tuple[Array, Array]:
