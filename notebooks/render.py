@@ -91,6 +91,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.out.mkdir(parents=True, exist_ok=True)
     # The kernels import the package from the checkout, as an editable installation would.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(FOLDER.parent), os.environ.get("PYTHONPATH")]))
+    # XLA's remarks about slow compiling would stand in the pages.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     for name, source in sources.items():
         began = time.perf_counter()
         try:
