@@ -23,7 +23,7 @@ AGENTS: Final[dict[str, str]] = {
 }
 """Names beside those of the named policies, and where they lead."""
 
-DEFAULT_OPPONENT: Final = "linear"
+DEFAULT_OPPONENT: Final = "value"
 """Whom a person plays against unless another agent is asked for."""
 
 _BOOLS: Final = {"true": True, "false": False}

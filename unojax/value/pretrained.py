@@ -65,9 +65,12 @@ def _load(path: Path) -> Network:
         raise ValueError(f"{path} is not a safetensors file: {error}") from None
     if metadata.get("format") != _FORMAT:
         raise ValueError(f"{path} is of format {metadata.get('format')!r}, expected {_FORMAT!r}")
-    if metadata["features"] != _features():
+    if metadata.get("features") != _features():
         raise ValueError(f"{path} was trained on other features than this version of unojax computes; train it anew")
-    config = NetworkConfig(**json.loads(metadata["config"]))
+    try:
+        config = NetworkConfig(**json.loads(metadata.get("config", "")))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path} says nothing sensible about the shape of its network: {error}") from None
     params = jax.eval_shape(lambda: init_network(jax.random.key(0), config)).params
     expected = {name: array.shape for name, array in _flatten(params).items()}
     if expected != (found := {name: array.shape for name, array in arrays.items()}):
