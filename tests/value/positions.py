@@ -1,0 +1,78 @@
+"""What the tests of the value network share: positions, weighted hands, a network with something to say."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tests.helpers import play
+from unojax import bits, cards, game
+from unojax.game import State
+from unojax.observation import Observation, observe
+from unojax.rules import Rules
+from unojax.value import Features, Network, NetworkConfig, Outputs, init_network
+
+RULES = Rules()
+SMALL = NetworkConfig(width=8, policy_head=True, belief_head=True)
+
+
+def random_states(seed: int, number: int, *, deciding: bool = False, rules: Rules = RULES) -> State:
+    """Positions of unfinished random games, [number], NumPy; with `deciding` the player to move has a choice."""
+    played = play(seed, num_games=16, num_steps=120, rules=rules)
+    states = jax.tree.map(lambda leaf: leaf[:, :-1].reshape(-1, *leaf.shape[2:]), played.states)
+    wanted = ~states.terminated
+    if deciding:
+        wanted &= played.masks[:, :-1].reshape(-1, cards.NUM_ACTIONS).sum(-1) > 1
+    chosen = np.random.default_rng(seed).choice(np.flatnonzero(wanted), number, replace=False)
+    return jax.tree.map(lambda leaf: leaf[chosen], states)
+
+
+@partial(jax.jit, static_argnames="rules")
+def observe_all(states: State, players: jax.Array, *, rules: Rules = RULES) -> Observation:
+    """What player p sees, [N] each."""
+    return jax.vmap(partial(observe, rules=rules))(states, players)
+
+
+@partial(jax.jit, static_argnames="rules")
+def step_all(states: State, actions: jax.Array, *, rules: Rules = RULES) -> State:
+    """One step each, [N]."""
+    keys = jax.random.split(jax.random.key(0), len(actions))
+    return jax.vmap(partial(game.step, rules=rules))(states, actions, keys)
+
+
+legal_all = jax.jit(jax.vmap(partial(game.legal_mask, rules=RULES)))
+
+
+def random_hands(seed: int, seen: Observation, number: int) -> tuple[bits.Words, np.ndarray]:
+    """Weighted hands that the opponent of each observer (of [D]) may hold: uint32[D, number] each, float32[D, number]."""
+    rng = np.random.default_rng(seed)
+    unseen = np.asarray(seen.unseen)
+    hands = np.zeros((len(unseen), number, cards.NUM_TYPES), int)
+    for d, (counts, size) in enumerate(zip(unseen, np.asarray(seen.opponent_count), strict=True)):
+        for n in range(number):
+            np.add.at(hands[d, n], rng.permutation(np.repeat(np.arange(cards.NUM_TYPES), counts))[:size], 1)
+    weights = rng.dirichlet(np.ones(number), len(unseen)).astype(np.float32)
+    return bits.pack(cards.onehot(hands)), weights
+
+
+def random_network(seed: int = 0, config: NetworkConfig = SMALL) -> Network:
+    """A network all of whose numbers are drawn, so that it says something else of everything."""
+    network = init_network(jax.random.key(seed), config)
+    leaves, structure = jax.tree.flatten(network)
+    keys = jax.random.split(jax.random.key(seed + 1), len(leaves))
+    drawn = [jax.random.normal(key, leaf.shape) * 0.3 for key, leaf in zip(keys, leaves, strict=True)]
+    return jax.tree.unflatten(structure, drawn)
+
+
+@jax.jit
+def says(network: Network, made: Features) -> Outputs:
+    """What a network says of features."""
+    return network(made)
+
+
+def repeated(tree, times: int):
+    """Each row `times` times, [N * times]."""
+    return jax.tree.map(lambda leaf: jnp.repeat(jnp.asarray(leaf), times, axis=0), tree)

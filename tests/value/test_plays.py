@@ -1,0 +1,131 @@
+"""`unojax.value.plays` against positions valued one by one, after real steps of the game."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.helpers import seated
+from tests.value.positions import (
+    RULES,
+    legal_all,
+    observe_all,
+    random_hands,
+    random_network,
+    random_states,
+    step_all,
+)
+from unojax import bits, cards, game
+from unojax.game import State
+from unojax.observation import Observation
+from unojax.value import Outlook, features, outlook_of_hand, outlook_of_hands, outlook_of_unseen, position_of, value_plays
+from unojax.value.plays import value_known
+
+NUM = 14
+BELIEFS = ("unseen", "hands", "known")
+
+
+@pytest.fixture(scope="module")
+def states() -> State:
+    """12 decisions, and two with a last card to play, by either player."""
+    last = [seated(seat, "R7", "B3 B4", "R2") for seat in (0, 1)]
+    found = random_states(21, NUM - 2, deciding=True)
+    return jax.tree.map(lambda leaf, *ends: np.concatenate([leaf, np.stack(ends)]), found, *last)
+
+
+@pytest.fixture(scope="module")
+def seen(states: State) -> Observation:
+    return observe_all(states, jnp.asarray(states.current_player, jnp.int32))
+
+
+@partial(jax.jit, static_argnames="belief")
+def outlook(seen: Observation, hands, weights, true_hands, *, belief: str) -> Outlook:
+    position = position_of(seen)
+    if belief == "unseen":
+        return outlook_of_unseen(position)
+    return outlook_of_hands(position, hands, weights) if belief == "hands" else outlook_of_hand(true_hands)
+
+
+@pytest.fixture(scope="module")
+def believed(states: State, seen: Observation) -> dict[str, Outlook]:
+    """By kind of belief, what each mover believes: [14]."""
+    return {belief: outlook(seen, *beliefs(states, seen), belief=belief) for belief in BELIEFS}
+
+
+def beliefs(states: State, seen: Observation):
+    theirs = np.asarray(states.hands)[np.arange(NUM), 1 - states.current_player]
+    return *random_hands(22, seen, 6), bits.pack(theirs)
+
+
+@partial(jax.jit, static_argnames="chunk")
+def values_of(seen: Observation, outlook: Outlook, legal: jax.Array, *, chunk: int = 16) -> jax.Array:
+    return value_plays(random_network(), position_of(seen), outlook, legal, rules=RULES, chunk=chunk)
+
+
+@jax.jit
+def value_seen(seen: Observation, outlook: Outlook) -> jax.Array:
+    return random_network()(features(position_of(seen), outlook)).value
+
+
+@pytest.mark.parametrize("belief", BELIEFS)
+def test_plays_are_worth_what_the_positions_after_them_are(states, seen, believed, belief: str):
+    legal = np.asarray(legal_all(states))[:, : cards.DRAW]
+    values = np.asarray(values_of(seen, believed[belief], legal))
+    assert (values[~legal] == -np.inf).all()
+    mover = jnp.asarray(states.current_player, jnp.int32)
+    num_compared = 0
+    for round_ in range(legal.sum(1).max()):
+        # The next legal play of each decision, the last one again where there are no more.
+        action = np.array([np.flatnonzero(row)[min(round_, row.sum() - 1)] for row in legal])
+        after = step_all(states, jnp.asarray(action, jnp.int32))
+        assert not np.asarray(after.error ^ states.error).any()
+        seen_after = observe_all(after, mover)
+        # The opponent's hand is what it was, so it can be believed of the position after the play, too.
+        afresh = outlook(seen_after, *beliefs(states, seen), belief=belief)
+        truth = np.where(after.terminated, 1.0, value_seen(seen_after, afresh))
+        np.testing.assert_allclose(values[np.arange(NUM), action], truth, atol=2e-5)
+        num_compared += len(set(action.tolist()))
+    assert num_compared > 30
+    assert np.ptp(values[legal]) > 0.05, "plays differ"
+
+
+def test_a_play_that_wins_at_once_is_worth_1(seen, believed):
+    legal = np.zeros((NUM, cards.DRAW), bool)
+    legal[-2:, 7] = True
+    values = np.asarray(values_of(seen, believed["unseen"], legal))
+    assert (values[-2:, 7] == 1.0).all()
+    assert (values[~legal] == -np.inf).all()
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 512])
+def test_the_chunk_changes_no_result(states, seen, believed, chunk: int):
+    legal = np.asarray(legal_all(states))[:, : cards.DRAW]
+    assert legal.sum() > 30 and legal.sum() % 16
+    one, other = (values_of(seen, believed["hands"], legal, chunk=size) for size in (16, chunk))
+    np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_a_decision_is_worth_the_same_among_any_others(states, seen, believed):
+    legal = np.asarray(legal_all(states))[:, : cards.DRAW]
+    whole = np.asarray(values_of(seen, believed["unseen"], legal))
+    some = legal.copy()
+    some[::2] = False
+    part = np.asarray(values_of(seen, believed["unseen"], some))
+    np.testing.assert_allclose(part[1::2], whole[1::2], atol=1e-5)
+    assert (part[::2] == -np.inf).all()
+    assert (np.asarray(values_of(seen, believed["unseen"], np.zeros_like(legal))) == -np.inf).all()
+
+
+@pytest.mark.parametrize("player", [0, 1])
+def test_known_tables_are_worth_what_an_observer_of_both_hands_says(states: State, player: int):
+    tables = jax.jit(jax.vmap(game.to_table))(states)
+    found = jax.jit(value_known, static_argnums=1)(random_network(), RULES, tables, jnp.full(NUM, player, jnp.uint32))
+    seen = observe_all(states, jnp.full(NUM, player))
+    hands = bits.pack(np.asarray(states.hands)[:, 1 - player])
+    known = outlook(seen, *random_hands(22, seen, 6), hands, belief="known")
+    np.testing.assert_allclose(found, value_seen(seen, known), atol=1e-5)
+    assert np.ptp(found) > 0.01
