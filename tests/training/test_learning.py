@@ -1,0 +1,368 @@
+"""`training.learning`: returns, targets, losses and gradients against numbers by hand, plain Python and a dense loss."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.value.positions import RULES, legal_all, observe_all, random_network, random_states, says
+from training import learning
+from training.learning import Loss, Sums, lambda_returns, loss_and_gradient, targets_of
+from training.selfplay import Games
+from unojax import bits, cards, game
+from unojax.observation import Observation
+from unojax.value import Features, Network, after_plays, features, outlook_of_hand, outlook_of_unseen, position_of
+
+STEPS, GAMES = 4, 4
+NUM_STEPS = [4, 3, 4, 2]
+IS_OVER = [True, False, True, True]
+OUTCOME = [1.0, 0.0, -1.0, 0.0]
+LEARNS = [[True, True], [True, True], [True, False], [False, True]]
+SHOWN = np.array([[False, True], [False, False], [False, False], [True, False]])
+KEY = jax.random.key(5)
+
+
+# A game that ends with -1, and what its transitions lead to: 0.2, 0.4, -0.6, the end.
+ENDS = ([0, 0, 0, -1], [1, 1, 1, 0], [0.2, 0.4, -0.6, 0.9])
+# A game that goes on after the last transition, with a reward of 1 and a discount of 1/2.
+GOES_ON = ([0, 1, 0], [0.5, 0.5, 0.5], [0.4, -0.8, 0.6])
+
+
+@pytest.mark.parametrize(
+    ("transitions", "trace", "returns"),
+    [
+        # TD(0): reward + discount * value.
+        (ENDS, 0.0, [0.2, 0.4, -0.6, -1.0]),
+        (GOES_ON, 0.0, [0.5 * 0.4, 1 + 0.5 * -0.8, 0.5 * 0.6]),
+        # Monte Carlo: the outcome; or the rewards, discounted, and the last value where the game goes on.
+        (ENDS, 1.0, [-1.0, -1.0, -1.0, -1.0]),
+        (GOES_ON, 1.0, [0.5 * 1 + 0.125 * 0.6, 1 + 0.25 * 0.6, 0.5 * 0.6]),
+        # From the last one backwards: -1; (-0.6 - 1) / 2; (0.4 - 0.8) / 2; (0.2 - 0.2) / 2.
+        (ENDS, 0.5, [0.0, -0.2, -0.8, -1.0]),
+        # 0.5 * 0.6; 1 + 0.5 * (-0.8 + 0.3) / 2; 0.5 * (0.4 + 0.875) / 2.
+        (GOES_ON, 0.5, [0.31875, 0.875, 0.3]),
+        # With a quarter: -1; 0.75 * -0.6 - 0.25 = -0.7; 0.75 * 0.4 - 0.175 = 0.125; 0.75 * 0.2 + 0.03125.
+        (ENDS, 0.25, [0.18125, 0.125, -0.7, -1.0]),
+    ],
+)
+def test_lambda_returns_by_hand(transitions, trace: float, returns: list[float]):
+    rewards, discounts, values = (jnp.asarray(column, jnp.float32)[:, None] for column in transitions)
+    np.testing.assert_allclose(lambda_returns(rewards, discounts, values, trace)[:, 0], returns, atol=1e-6)
+
+
+def test_lambda_returns_of_many_games_at_once():
+    one = jnp.asarray([[0, 1], [0, 0], [0, 0]], jnp.float32), jnp.asarray([[1, 0], [1, 1], [0.5, 0]], jnp.float32)
+    values = jnp.asarray([[0.1, 0.5], [0.3, 0.5], [0.7, 0.5]], jnp.float32)
+    both = lambda_returns(*one, values, 0.3)
+    for column in range(2):
+        alone = lambda_returns(*(x[:, column] for x in (*one, values)), 0.3)
+        np.testing.assert_allclose(both[:, column], alone, atol=1e-7)
+
+
+@pytest.fixture(scope="module")
+def games() -> Games:
+    """Four made-up games, of positions that have nothing to do with each other: what is learned depends on each alone."""
+    states = random_states(41, STEPS * GAMES, deciding=True)
+    legal = np.asarray(legal_all(states))
+    rng = np.random.default_rng(0)
+    action = np.array([rng.choice(np.flatnonzero(row)) for row in legal])
+    # The network chooses for the players who learn, and explores now and then.
+    is_choice = np.tile(LEARNS, (STEPS, 1))[np.arange(STEPS * GAMES), states.current_player]
+    is_choice[[1, 6]] = False
+    search = np.where(legal[:, : cards.DRAW], rng.uniform(-1, 1, (STEPS * GAMES, cards.DRAW)), np.nan)
+    search[~is_choice] = np.nan
+    # Not more than take part in the loss.
+    for row in search:
+        row[np.flatnonzero(~np.isnan(row))[8:]] = np.nan
+    outlook = jax.tree.map(lambda leaf: leaf.astype(jnp.float16), outlooks(both_sides(states)))
+
+    def by_step(leaf):
+        return jnp.asarray(leaf).reshape(STEPS, GAMES, *leaf.shape[1:])
+
+    return Games(
+        table=jax.tree.map(by_step, jax.jit(jax.vmap(game.to_table))(states)),
+        outlook=jax.tree.map(lambda leaf: leaf.reshape(STEPS, GAMES, 2, *leaf.shape[1:]), outlook),
+        action=by_step(action.astype(np.int8)),
+        is_choice=by_step(is_choice),
+        search=by_step(search.astype(np.float16)),
+        num_steps=jnp.asarray(NUM_STEPS),
+        outcome=jnp.asarray(OUTCOME),
+        is_over=jnp.asarray(IS_OVER),
+        learns=jnp.asarray(LEARNS),
+        number=jnp.arange(GAMES),
+    )
+
+
+def both_sides(states) -> Observation:
+    """What both players see, [2 N]: player 0 and player 1 of each position in turn."""
+    twice = jax.tree.map(lambda leaf: np.repeat(leaf, 2, axis=0), states)
+    return observe_all(twice, jnp.arange(2 * len(states.color)) % 2)
+
+
+@jax.jit
+def outlooks(seen: Observation):
+    return outlook_of_unseen(position_of(seen))
+
+
+class Row:
+    """An information state that is learned from."""
+
+    def __init__(self, step: int, game: int, player: int):
+        self.step, self.game, self.player = step, game, player
+        self.index = (step * GAMES + game) * 2 + player
+
+
+ROWS = [
+    Row(step, game, player)
+    for game in range(GAMES)
+    for player in range(2)
+    for step in range(NUM_STEPS[game])
+    if LEARNS[game][player]
+]
+
+
+@pytest.fixture(scope="module")
+def states():
+    return random_states(41, STEPS * GAMES, deciding=True)
+
+
+@pytest.fixture(scope="module")
+def inputs(games: Games, states) -> Features:
+    """What the network sees of each of the 32 information states, by the way of observations."""
+    seen = both_sides(states)
+    theirs = np.asarray(states.hands)[:, ::-1].reshape(-1, 108)
+    believed = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[3:]).astype(jnp.float32), games.outlook)
+    is_shown = np.tile(SHOWN.reshape(-1), STEPS)
+
+    @jax.jit
+    def look(seen, believed, hands):
+        known = outlook_of_hand(bits.pack(hands))
+        outlook = jax.tree.map(lambda a, b: jnp.where(is_shown.reshape(-1, *[1] * (a.ndim - 1)), a, b), known, believed)
+        return features(position_of(seen), outlook)
+
+    return look(seen, believed, theirs)
+
+
+@pytest.mark.parametrize("trace", [0.0, 0.5, 1.0])
+def test_targets(games: Games, inputs: Features, trace: float):
+    network = random_network()
+    values = np.asarray(says(network, inputs).value)
+    made = np.asarray(jax.jit(partial(targets_of, trace=trace, rules=RULES))(games, SHOWN, network))
+    assert made.shape == (STEPS, GAMES, 2)
+    for row in ROWS:
+        last = NUM_STEPS[row.game] - 1
+        at_step = [values[(step * GAMES + row.game) * 2 + row.player] for step in range(last + 1)]
+        # A game cut off is worth what its last state is worth.
+        target = OUTCOME[row.game] * (1, -1)[row.player] if IS_OVER[row.game] else at_step[last]
+        for step in range(last - 1, row.step - 1, -1):
+            target = (1 - trace) * at_step[step + 1] + trace * target
+        assert made[row.step, row.game, row.player] == pytest.approx(target, abs=2e-6), (row.step, row.game, row.player)
+
+
+def test_targets_of_finished_games_ask_no_network_for_monte_carlo(games: Games):
+    """A network that has gone wrong shows nowhere in the outcomes."""
+    broken = jax.tree.map(lambda leaf: jnp.full_like(leaf, jnp.nan), random_network())
+    made = np.asarray(jax.jit(partial(targets_of, trace=1.0, rules=RULES))(games, SHOWN, broken))
+    for row in ROWS:
+        assert np.isnan(made[row.step, row.game, row.player]) == (not IS_OVER[row.game])
+
+
+TARGETS = np.random.default_rng(1).uniform(-1, 1, (STEPS, GAMES, 2)).astype(np.float32)
+LOSS = Loss(advantage_weight=2.0, policy_weight=0.5, belief_weight=3.0)
+
+
+def learn(network: Network, games: Games, loss: Loss = LOSS):
+    shown, targets = jnp.asarray(SHOWN), jnp.asarray(TARGETS)
+    # A function of its own, so that it is traced anew.
+    return jax.jit(lambda network, games: loss_and_gradient(KEY, network, games, shown, targets, loss, RULES))(network, games)
+
+
+def test_losses_by_hand(games: Games, states):
+    """A network that says the same of everything: P(win) 3/4, rank 5 twice as likely as others, every slot with 3/4."""
+    network = jax.tree.map(jnp.zeros_like, random_network())
+    log3 = math.log(3)
+    network.params["win"]["bias"] = jnp.full(1, log3)
+    network.params["policy"]["bias"] = jnp.zeros(15).at[5].set(math.log(2))
+    network.params["slots"]["bias"], network.params["wild_slots"]["bias"] = jnp.full(25, log3), jnp.full(8, log3)
+    sums: Sums = learn(network, games)[0]
+
+    rest, quarter = -math.log(3 / 4), -math.log(1 / 4)
+    legal = np.asarray(legal_all(states))
+    action, is_choice = np.asarray(games.action).reshape(-1), np.asarray(games.is_choice).reshape(-1)
+    win = hidden_win = policy = belief = 0.0
+    choices = hidden = 0
+    for row in ROWS:
+        target = float(TARGETS[row.step, row.game, row.player])
+        of_state = (1 + target) / 2 * rest + (1 - target) / 2 * quarter
+        win += of_state
+        if not SHOWN[row.game, row.player]:
+            hidden += 1
+            hidden_win += of_state
+            held = int(states.hands[row.index // 2, 1 - row.player].sum())
+            belief += (held * rest + (108 - held) * quarter) / 108
+        if is_choice[row.index // 2] and states.current_player[row.index // 2] == row.player:
+            choices += 1
+            weights = {a: 2 if a % 15 == 5 else 1 for a in np.flatnonzero(legal[row.index // 2])}
+            policy += -math.log(weights[action[row.index // 2]] / sum(weights.values()))
+    assert choices > 2 and hidden > 4
+    assert (sums.states, sums.choices, sums.hidden) == (len(ROWS), choices, hidden)
+    found = [float(x) for x in (sums.win, sums.hidden_win, sums.policy, sums.belief)]
+    np.testing.assert_allclose(found, [win, hidden_win, policy, belief], rtol=1e-5)
+
+
+def decisions(games: Games, states) -> list[tuple[int, np.ndarray, np.ndarray]]:
+    """Number, plays and estimates of the decisions that are compared: searched, and by a player who learns without a look."""
+    found = []
+    search = np.asarray(games.search, np.float32).reshape(-1, cards.DRAW)
+    for step, number in np.ndindex(STEPS, GAMES):
+        at = step * GAMES + number
+        plays = np.flatnonzero(~np.isnan(search[at]))
+        if step < NUM_STEPS[number] and len(plays) and not SHOWN[number, states.current_player[at]]:
+            found.append((at, plays, search[at, plays]))
+    return found
+
+
+def test_the_advantage_loss_by_hand(games: Games, states):
+    """Values that are all alike: what is left are the squared distances of the estimates from their mean."""
+    network = jax.tree.map(jnp.zeros_like, random_network())
+    sums = learn(network, games)[0]
+    found = decisions(games, states)
+    assert len(found) >= 3
+    assert sums.decisions == len(found)
+    assert float(sums.advantage) == pytest.approx(sum(((q - q.mean()) ** 2).sum() for _, _, q in found), rel=1e-5)
+
+
+def test_no_search_and_no_weight_learn_no_differences(games: Games):
+    for sums, _, of_decisions in (
+        learn(random_network(), games._replace(search=None)),
+        learn(random_network(), games, Loss(advantage_weight=0.0)),
+    ):
+        assert float(sums.decisions) == float(sums.advantage) == 0
+        assert not any(np.asarray(leaf).any() for leaf in jax.tree.leaves(of_decisions))
+
+
+@pytest.fixture(scope="module")
+def dense(games: Games, states, inputs: Features):
+    """Sums and gradients of the losses over all states and decisions in one piece, without chunks, and by `jax.grad`."""
+    index = np.array([row.index for row in ROWS])
+    made = jax.tree.map(lambda leaf: leaf[index], inputs)
+    target = TARGETS.reshape(-1)[index]
+    hidden = ~np.tile(SHOWN.reshape(-1), STEPS)[index]
+    at = index // 2
+    chooses = np.asarray(games.is_choice).reshape(-1)[at] & (states.current_player[at] == index % 2)
+    legal = np.asarray(legal_all(states))[at, : cards.DRAW]
+    action = np.where(chooses, np.asarray(games.action).reshape(-1)[at], 0)
+    slots = np.asarray(states.hands)[at, 1 - index % 2]
+
+    found = decisions(games, states)
+    of_play = np.concatenate([[number] * len(plays) for number, (_, plays, _) in enumerate(found)])
+    play, estimate = (np.concatenate([row[part] for row in found]) for part in (1, 2))
+    where = np.array([row[0] for row in found])[of_play]
+    mover = np.asarray(states.current_player)[where]
+    seen = jax.tree.map(lambda leaf: leaf[where * 2 + mover], both_sides(states))
+    believed = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[3:])[where * 2 + mover].astype(jnp.float32), games.outlook)
+    mean = np.eye(len(found))[of_play] / np.bincount(of_play)
+    same = np.eye(len(found))[of_play]
+
+    def of_states(network: Network):
+        outputs = network(made)
+        prob = outputs.win_prob
+        win = -((1 + target) / 2 * jnp.log(prob) + (1 - target) / 2 * jnp.log1p(-prob))
+        log_policy = jax.nn.log_softmax(jnp.where(legal, outputs.policy_logits, -1e9), -1)
+        policy = -jnp.where(chooses, log_policy[np.arange(len(index)), action], 0)
+        logits = outputs.slot_logits
+        belief = jnp.where(hidden, -jnp.where(slots, jax.nn.log_sigmoid(logits), jax.nn.log_sigmoid(-logits)).mean(-1), 0)
+        sums = win.sum(), policy.sum(), belief.sum()
+        return sums[0] + LOSS.policy_weight * sums[1] + LOSS.belief_weight * sums[2], sums
+
+    def of_decisions(network: Network):
+        after, is_won = after_plays(position_of(seen), jnp.asarray(play), RULES)
+        difference = jnp.where(is_won, 1.0, network(features(after, believed)).value) - estimate
+        error = difference - same @ (mean.T @ difference)
+        return LOSS.advantage_weight * (error**2).sum(), (error**2).sum()
+
+    @jax.jit
+    def both(network: Network):
+        return jax.value_and_grad(of_states, has_aux=True)(network), jax.value_and_grad(of_decisions, has_aux=True)(network)
+
+    return jax.device_get(both(random_network()))
+
+
+@pytest.mark.parametrize("chunk", [1024, 16])
+def test_gradients_are_those_of_a_dense_loss(games: Games, dense, monkeypatch: pytest.MonkeyPatch, chunk: int):
+    monkeypatch.setattr(learning, "_CHUNK", chunk)
+    sums, of_states, of_decisions = jax.device_get(learn(random_network(), games))
+    ((_, truth), gradient), ((_, advantage), gradient_of_decisions) = dense
+    np.testing.assert_allclose([sums.win, sums.policy, sums.belief, sums.advantage], [*truth, advantage], rtol=2e-5)
+    for found, wanted in ((of_states, gradient.params), (of_decisions, gradient_of_decisions.params)):
+        largest = max(np.abs(leaf).max() for leaf in jax.tree.leaves(wanted))
+        assert largest > 0.01
+        jax.tree.map(lambda a, b, size=largest: np.testing.assert_allclose(a, b, atol=1e-5 * size), found, wanted)
+
+
+def test_of_many_plays_eight_take_part():
+    """Ten plays, one estimate of 1 among zeros: if it is drawn, (1 - 1/8)^2 + 7 (1/8)^2 = 7/8, else 0."""
+    made = one_decision(random_states(43, 1, deciding=True), 10)
+    network = jax.tree.map(jnp.zeros_like, random_network())
+
+    @jax.jit
+    @jax.vmap
+    def draw(key: jax.Array) -> Sums:
+        loss = Loss(advantage_weight=1.0)
+        return loss_and_gradient(key, network, made, jnp.zeros((1, 2), bool), jnp.zeros((1, 1, 2)), loss, RULES)[0]
+
+    sums = draw(jax.random.split(jax.random.key(0), 80))
+    is_drawn = np.isclose(sums.advantage, 0.875)
+    assert (is_drawn | (np.asarray(sums.advantage) == 0)).all() and (np.asarray(sums.decisions) == 1).all()
+    # It is with probability 8/10; neither never nor always in 80 draws, but for a probability of 2e-8.
+    assert 0 < is_drawn.sum() < 80
+
+
+def test_parts_of_the_games_add_up_to_the_whole():
+    """As they must, to be divided among devices: the draw of plays depends on the game and not on its place among others."""
+    two = [
+        one_decision(random_states(43 + number, 1, deciding=True), 12)._replace(number=jnp.array([number])) for number in (0, 1)
+    ]
+    both = Games(
+        **{
+            name: jax.tree.map(lambda *leaves, axis=int(name in BY_STEP): jnp.concatenate(leaves, axis), *parts)
+            for name, parts in zip(Games._fields, zip(*two, strict=True), strict=True)
+        }
+    )
+
+    @jax.jit
+    def learn_from(games: Games):
+        size = games.num_steps.size
+        loss = Loss(advantage_weight=1.0, policy_weight=1.0, belief_weight=1.0)
+        return loss_and_gradient(KEY, random_network(), games, jnp.zeros((size, 2), bool), jnp.ones((1, size, 2)), loss, RULES)
+
+    summed = jax.tree.map(jnp.add, learn_from(two[0]), learn_from(two[1]))
+    for one, other in zip(jax.tree.leaves(learn_from(both)), jax.tree.leaves(summed), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+BY_STEP = ("table", "outlook", "action", "is_choice", "search")
+
+
+def one_decision(states, num_plays: int) -> Games:
+    seen = both_sides(states)
+    search = np.full((1, 1, cards.DRAW), np.nan, np.float16)
+    search[..., :num_plays] = 0
+    search[..., 0] = 1
+    return Games(
+        table=jax.tree.map(lambda leaf: leaf[None], jax.jit(jax.vmap(game.to_table))(states)),
+        outlook=jax.tree.map(lambda leaf: leaf[None, None].astype(jnp.float16), outlooks(seen)),
+        action=jnp.zeros((1, 1), jnp.int8),
+        is_choice=jnp.zeros((1, 1), bool),
+        search=jnp.asarray(search),
+        num_steps=jnp.ones(1, jnp.int32),
+        outcome=jnp.ones(1),
+        is_over=jnp.ones(1, bool),
+        learns=jnp.ones((1, 2), bool),
+        number=jnp.zeros(1, jnp.int32),
+    )
