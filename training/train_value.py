@@ -22,7 +22,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import NamedSharding
+from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -73,7 +73,7 @@ def train(config: Config, launch: Launch, console: Console) -> int:
     checkpoints = Checkpoints(config.run)
     state, best = _begin(config, launch, checkpoints)
     done = int(state.iteration)
-    state = jax.device_put(state, NamedSharding(mesh, P()))
+    state = _on_mesh(state, mesh)
     network = Network(_on_host(state.average), plan.network)
     if is_first:
         write_whole(config.run / "config.json", json.dumps(to_dict(config), indent=2) + "\n")
@@ -161,6 +161,14 @@ def _about(config: Config, scores: list[Score], iteration: int) -> dict[str, str
         "iteration": str(iteration),
         "scores": json.dumps([score._asdict() for score in scores]),
     }
+
+
+def _on_mesh(state: TrainState, mesh: Mesh) -> TrainState:
+    """The state on every device of every process."""
+    # Keys can't be put on other processes' devices, the numbers in them can.
+    plain = state._replace(key=jax.random.key_data(state.key))
+    plain = jax.device_put(plain, NamedSharding(mesh, P()))
+    return plain._replace(key=jax.random.wrap_key_data(plain.key))
 
 
 def _on_host(tree: Any) -> Any:

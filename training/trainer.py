@@ -181,7 +181,7 @@ def make_iteration(plan: Plan, mesh: Mesh) -> Callable[[TrainState], tuple[Train
             change, opt_state = optimizer.update(gradient, opt_state, params)
             params = optax.apply_updates(params, change)
             average = optax.incremental_update(params, average, 1.0 - plan.optimizer.average)
-            return (params, average, opt_state), (sums, optax.global_norm(gradient))
+            return (params, average, opt_state), (sums, optax.tree.norm(gradient))
 
         carry, (sums, norms) = lax.scan(
             one_update, (state.params, state.average, state.optimizer), jnp.arange(plan.epochs * plan.updates)

@@ -173,7 +173,13 @@ def test_a_configuration_goes_through_json_and_back():
 def test_the_plan_has_the_policies_themselves():
     plan = Config(**changed(play={"opponents": ("self", "linear")})).plan()
     assert plan.play.opponents == (SELF, POLICIES["linear"])
-    assert (plan.games, plan.updates, plan.epochs, plan.iterations) == (1024, 16, 2, 160)
+    config = Config()
+    assert (plan.games, plan.updates, plan.epochs, plan.iterations) == (
+        config.games,
+        config.updates,
+        config.epochs,
+        config.iterations,
+    )
     assert (plan.play.explore, plan.play.particles) == (Config().play.explore, Config().play.particles)
 
 
