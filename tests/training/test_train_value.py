@@ -1,0 +1,325 @@
+"""Whole runs of `training.train_value`: killed and resumed, on many devices, in two processes; and that training works."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+import scipy.stats
+from rich.console import Console
+from safetensors.numpy import load_file
+
+from tests.helpers import ERROR_PROBABILITY, assert_trees_equal
+from training import evaluation, train_value
+from training.checkpoints import Checkpoints
+from training.config import Config, Launch, SelfPlay, parse, to_dict
+from training.evaluation import Score, evaluate
+from training.learning import Loss
+from training.metrics import MetricsLog
+from training.trainer import Optimizer, check_mesh, make_iteration, make_mesh, start
+from unojax.value import Network, NetworkConfig, load_network
+
+# Minutes of whole runs, most of them compiling.
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[2]
+ITERATIONS = 5
+# One shape for all runs, so that they share their compiled programs. The noise of the temperature breaks ties between plays,
+# which rounding would break in another way on another number of devices.
+TINY = """
+iterations = 5
+games = 32
+updates = 2
+checkpoint_every = 2
+[network]
+width = 8
+[play]
+opponents = ["self", "uniform"]
+belief = "unseen"
+search = 0
+temperature = 0.1
+max_steps = 100
+[loss]
+trace = 0.9
+advantage_weight = 0.0
+[evaluation]
+every = 2
+games = 8
+final_games = 8
+opponents = ["uniform"]
+"""
+# A run that comes to an end as iteration `at` is reported: by SIGKILL, with the line half written, or by Ctrl-C.
+STOPPED = """
+import os, signal, sys
+from training import metrics, train_value
+
+how, at = sys.argv[1], int(sys.argv[2])
+write = metrics.MetricsLog.write
+
+def stop(log, iteration, values):
+    if iteration == at and how == "kill":
+        log._file.write('{"iteration": 2, "loss/w')
+        log._file.flush()
+        os.kill(os.getpid(), signal.SIGKILL)
+    write(log, iteration, values)
+    if iteration == at and how == "interrupt":
+        os.kill(os.getpid(), signal.SIGINT)
+
+metrics.MetricsLog.write = stop
+sys.exit(train_value.main(sys.argv[3:]))
+"""
+TIMEOUT = 900
+"""Seconds; far more than any of the runs takes."""
+
+
+class Runs:
+    """Runs with the tiny configuration, each in a folder and a process of its own."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        (folder / "tiny.toml").write_text(TINY)
+
+    def arguments(self, name: str, *args: str) -> list[str]:
+        return ["--config", str(self.folder / "tiny.toml"), "--run", str(self.folder / name), "--quiet", *args]
+
+    def begin(self, name: str, *args: str, stopped: tuple[str, int] | None = None) -> subprocess.Popen:
+        program = ["-m", "training.train_value"] if stopped is None else ["-c", STOPPED, stopped[0], str(stopped[1])]
+        environment = {key: value for key, value in os.environ.items() if key != "XLA_FLAGS"} | {"PYTHONPATH": str(ROOT)}
+        command = [sys.executable, *program, *self.arguments(name, *args)]
+        return subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
+
+    def run(self, name: str, *args: str, status: int = 0, stopped: tuple[str, int] | None = None) -> str:
+        """What a run writes to the terminal."""
+        return finish(self.begin(name, *args, stopped=stopped), status)
+
+    def config(self, name: str) -> Config:
+        return parse(self.arguments(name))[0]
+
+    def metrics(self, name: str) -> list[dict]:
+        return [json.loads(line) for line in (self.folder / name / "metrics.jsonl").read_text().splitlines()]
+
+
+def finish(process: subprocess.Popen, status: int = 0) -> str:
+    try:
+        _, errors = process.communicate(timeout=TIMEOUT)
+    finally:
+        process.kill()
+    assert process.returncode == status, errors
+    return errors
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    return Runs(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="module")
+def whole(runs: Runs) -> str:
+    """A run from beginning to end on one device: its output. Its name is "whole"."""
+    return runs.run("whole", "--devices", "1")
+
+
+def test_a_run_leaves_everything_behind(runs: Runs, whole: str):
+    folder = runs.folder / "whole"
+    assert "1 device (" in whole and "iteration 0 of 5" in whole
+    assert "uniform" in whole and "8" in whole and "win rate" in whole, "a table at the end"
+    rows = runs.metrics("whole")
+    assert [row["iteration"] for row in rows] == list(range(ITERATIONS))
+    assert [("win rate/uniform" in row) for row in rows] == [False, True, False, True, False]
+    # An untrained network gives even odds, so the first loss is about ln 2, and all of them are losses.
+    assert abs(rows[0]["loss/win"] - np.log(2)) < 0.05 and all(0.1 < row["loss/win"] < 1.5 for row in rows)
+    assert all(row["games cut off"] < 32 and row["states per second"] > 0 and row["gradient norm"] > 0 for row in rows)
+    assert json.loads((folder / "config.json").read_text()) == to_dict(runs.config("whole"))
+    result = json.loads((folder / "result.json").read_text())
+    assert [score["opponent"] for score in result["scores"]] == ["uniform"] and result["scores"][0]["games"] == 8
+    assert list((folder / "tensorboard").glob("events.*"))
+    assert load_network(folder / "last.safetensors").config == NetworkConfig(width=8)
+    assert load_network(folder / "best.safetensors").config == NetworkConfig(width=8)
+
+
+def test_the_network_that_is_left_is_the_running_average(runs: Runs, whole: str):
+    state, best = Checkpoints(runs.folder / "whole").load(runs.config("whole"))
+    assert int(state.iteration) == ITERATIONS
+    assert_trees_equal(load_network(runs.folder / "whole" / "last.safetensors").params, state.average)
+    assert not jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), state.params, state.average))
+    assert 0 <= best <= 1
+
+
+def test_a_run_killed_and_one_interrupted_end_as_one_that_was_not(runs: Runs, whole: str):
+    assert "Stopped" not in whole
+    runs.run("parts", "--devices", "1", stopped=("kill", 2), status=-9)
+    assert len((runs.folder / "parts" / "metrics.jsonl").read_text().splitlines()) == 3, "the last one is half a line"
+    told = runs.run("parts", "--devices", "1", "--resume", stopped=("interrupt", 2), status=train_value.INTERRUPTED)
+    # The checkpoint is the one after two iterations; the third is computed again, and saved on the way out.
+    assert "iteration 2 of 5" in told and "Stopped after iteration 3; everything is saved. Go on with --resume." in told
+    assert "iteration 3 of 5" in runs.run("parts", "--devices", "1", "--resume")
+
+    for name in ("last.safetensors", "best.safetensors"):
+        one, other = (load_file(runs.folder / run / name) for run in ("whole", "parts"))
+        assert one.keys() == other.keys()
+        for key in one:
+            np.testing.assert_array_equal(one[key].view(np.uint32), other[key].view(np.uint32), err_msg=key)
+    (state, best), (other, best_of_parts) = (Checkpoints(runs.folder / run).load(runs.config(run)) for run in ("whole", "parts"))
+    assert_trees_equal(jax.random.key_data(state.key), jax.random.key_data(other.key))
+    assert_trees_equal(state._replace(key=None), other._replace(key=None))
+    assert best == best_of_parts
+    timed = {"seconds", "states per second", "games per second"}
+    found = [[{k: v for k, v in row.items() if k not in timed} for row in runs.metrics(run)] for run in ("whole", "parts")]
+    assert found[0] == found[1]
+
+
+def assert_same_training(runs: Runs, name: str, other: str) -> None:
+    """The same games and, but for rounding, the same losses and parameters."""
+    rows = zip(runs.metrics(name), runs.metrics(other), strict=True)
+    for one, two in rows:
+        for key in ("states", "steps per game", "games cut off"):
+            assert one[key] == two[key], (key, one["iteration"])
+        for key in ("loss/win", "loss/win, hand hidden"):
+            assert one[key] == pytest.approx(two[key], rel=1e-4), (key, one["iteration"])
+    one, two = (load_file(runs.folder / run / "last.safetensors") for run in (name, other))
+    # Adam divides by the size of the gradient, which for some parameters is of the size of its rounding error.
+    difference = np.concatenate([np.abs(one[key] - two[key]).reshape(-1) for key in one])
+    assert np.quantile(difference, 0.95) < 1e-4 and difference.max() < 2e-2
+
+
+def test_eight_devices_train_as_one_does(runs: Runs, whole: str):
+    assert "1 device (" in whole
+    assert "8 devices (" in runs.run("eight", "--devices", "8")
+    assert_same_training(runs, "eight", "whole")
+
+
+def test_two_processes_train_as_one_does(runs: Runs, whole: str):
+    assert "1 device (" in whole
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    both = [runs.begin("two", "--devices", "1", "--distributed", f"localhost:{port},2,{number}") for number in range(2)]
+    try:
+        told = [finish(process) for process in both]
+    finally:
+        for process in both:
+            process.kill()
+    assert "2 devices (" in told[0] and "devices" not in told[1], "the first one reports"
+    assert_same_training(runs, "two", "whole")
+
+
+def refused(config: Config, **launch) -> str:
+    with pytest.raises(ValueError) as error:  # noqa: PT011  # the caller looks at the text
+        train_value.train(config, Launch(quiet=True, **launch), Console(file=io.StringIO()))
+    return str(error.value)
+
+
+def test_what_is_refused(runs: Runs, whole: str, tmp_path: Path):
+    assert "1 device (" in whole
+    config = runs.config("whole")
+    files = {path: path.stat().st_mtime_ns for path in (runs.folder / "whole").rglob("*") if path.is_file()}
+    assert "there is a run in" in refused(config) and "go on with it with --resume" in refused(config)
+    other = dataclasses.replace(config, seed=1, play=dataclasses.replace(config.play, explore=0.5))
+    message = refused(other, resume=True)
+    assert "must have the options that it began with" in message
+    assert "seed was 0, now 1" in message and "explore" in message
+    assert files == {path: path.stat().st_mtime_ns for path in (runs.folder / "whole").rglob("*") if path.is_file()}
+
+    new = dataclasses.replace(config, run=tmp_path / "new")
+    assert "there is no checkpoint to resume from" in refused(new, resume=True)
+    assert "init" in refused(
+        dataclasses.replace(new, init=str(runs.folder / "whole" / "last.safetensors"), network=NetworkConfig())
+    )
+    assert "no such file" in refused(dataclasses.replace(new, init="nowhere"))
+    few = dataclasses.replace(new, games=6, updates=2)
+    assert "must be a multiple of 4, so that every opponent is met as often in either seat" in refused(few)
+
+
+def test_other_rules_are_refused(runs: Runs, whole: str, monkeypatch: pytest.MonkeyPatch):
+    assert "1 device (" in whole
+    monkeypatch.setattr("training.checkpoints.RULES_VERSION", 99)
+    message = refused(runs.config("whole"), resume=True)
+    assert "under version 1 of the rules, this is version 99" in message
+
+
+def test_games_that_devices_cannot_share_are_a_value_error(runs: Runs):
+    class Mesh:
+        size = 3
+
+    with pytest.raises(ValueError, match=r"games / updates = 16 games, which 3 devices .* make games a multiple of 6"):
+        check_mesh(runs.config("any").plan(), Mesh())  # type: ignore[arg-type]  # its size is all that is looked at
+
+
+def test_a_finished_run_is_resumed_to_the_same_end(runs: Runs, whole: str, monkeypatch: pytest.MonkeyPatch):
+    """In another place, which is no part of it. Nothing is left to do but to judge it again."""
+    assert "1 device (" in whole
+    shutil.copytree(runs.folder / "whole", runs.folder / "moved")
+    monkeypatch.setattr(train_value, "evaluate", lambda *_: [Score("uniform", 0.5, 0.1, 8)])
+    assert train_value.train(runs.config("moved"), Launch(resume=True, quiet=True), Console(file=io.StringIO())) == 0
+    before, after = (load_file(runs.folder / run / "last.safetensors") for run in ("whole", "moved"))
+    assert all((before[key] == after[key]).all() for key in before)
+    assert runs.metrics("moved") == runs.metrics("whole")
+
+
+def test_metrics_of_iterations_that_are_computed_again_are_replaced(tmp_path: Path):
+    with MetricsLog(tmp_path, 0) as log:
+        for iteration in range(3):
+            log.write(iteration, {"loss": 1.0})
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"iteration": 3, "lo')
+    with MetricsLog(tmp_path, 2) as log:
+        log.write(2, {"loss": 2.0})
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert rows == [{"iteration": i, "loss": loss} for i, loss in ((0, 1.0), (1, 1.0), (2, 2.0))]
+
+
+def test_scores_and_their_intervals(monkeypatch: pytest.MonkeyPatch):
+    """Four pairs: both won, one each, a drawn game and a lost one, both lost."""
+
+    class Played:
+        winner = np.array([[0, 0], [0, 1], [-1, 1], [1, 1]])
+
+    monkeypatch.setattr(evaluation, "play_match", lambda *_: Played)
+    config = Config(evaluation=dataclasses.replace(Config().evaluation, opponents=("uniform",)))
+    (score,) = evaluate(load_network("pretrained"), config, 8)
+    # Means of the pairs: 1, 1/2, 1/4, 0.
+    assert score.mean == pytest.approx(1.75 / 4) and score.games == 8 and score.opponent == "uniform"
+    assert score.margin == pytest.approx(1.96 * np.std([1, 0.5, 0.25, 0], ddof=1) / 2)
+
+
+LEARNING = Config(
+    iterations=24,
+    games=256,
+    updates=8,
+    network=NetworkConfig(width=32),
+    play=SelfPlay(opponents=("self", "uniform"), belief="unseen", search=0, explore=0.05),
+    loss=Loss(shown=0.0),
+    optimizer=Optimizer(learning_rate=5e-3, average=0.95),
+    evaluation=dataclasses.replace(Config().evaluation, opponents=("uniform",)),
+)
+
+
+@pytest.mark.parametrize(
+    ("iterations", "games"), [(24, 2000), pytest.param(120, 8000, marks=pytest.mark.slow)], ids=["short", "long"]
+)
+def test_training_makes_a_better_player(iterations: int, games: int):
+    """The loss falls, and the win rate against uniform play rises above that of the untrained network; error probability 1e-6."""
+    config = dataclasses.replace(LEARNING, iterations=iterations)
+    plan = config.plan()
+    iterate, state = make_iteration(plan, make_mesh()), start(0, plan)
+    untrained = Network(state.average, plan.network)
+    losses = []
+    for _ in range(iterations):
+        state, metrics = iterate(state)
+        losses.append(float(metrics.sums.win / metrics.sums.states))
+    trained = Network(state.average, plan.network)
+    assert losses[0] == pytest.approx(np.log(2), abs=0.03)
+    assert np.mean(losses[-4:]) < losses[0] - 0.03 and np.mean(losses[-4:]) < np.mean(losses[:4])
+    (before,), (after,) = (evaluate(network, config, games) for network in (untrained, trained))
+    # The games of a pair share their deals, and so the intervals are of pairs; half of one is 1.96 standard errors.
+    error = np.hypot(before.margin, after.margin) / 1.96
+    assert scipy.stats.norm.sf((after.mean - before.mean) / error) < ERROR_PROBABILITY, (before, after)
