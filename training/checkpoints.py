@@ -49,7 +49,9 @@ class Checkpoints:
             "unojax": __version__,
             "jax": jax.__version__,
         }
-        items = ocp.args.Composite(state=ocp.args.StandardSave(_plain(state)), about=ocp.args.JsonSave(about))
+        # NumPy arrays: with several processes Orbax takes an array on one device for a part of a larger one.
+        plain = jax.tree.map(np.asarray, _plain(state))
+        items = ocp.args.Composite(state=ocp.args.StandardSave(plain), about=ocp.args.JsonSave(about))
         self._manager.save(int(state.iteration), args=items)
 
     def newest(self) -> int | None:
