@@ -29,8 +29,6 @@ from training.metrics import MetricsLog
 from training.trainer import Optimizer, check_mesh, make_iteration, make_mesh, start
 from unojax.value import Network, NetworkConfig, load_network
 
-# Minutes of whole runs, most of them compiling.
-pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 ITERATIONS = 5
 # One shape for all runs, so that they share their compiled programs. The noise of the temperature breaks ties between plays,
