@@ -4,8 +4,8 @@
     python -m benchmarks.search strength --games 4000 --agents mc tree --equal-time --json search_equal_time.json
 
 All rows of a seed have the same deals. Each row is written when it is finished, and a run with the same `--json` goes on with the
-rows that are missing; Ctrl-C loses the row in progress. With `--equal-time` the tree searches get as many simulations as fit into
-the time that the first flat Monte Carlo takes for a decision, measured over recorded decisions.
+rows that are missing; Ctrl-C loses the row in progress. With `--equal-time` every search, of the opponents too, gets as many
+rollouts as fit into the time that the first agent takes for a decision, measured over recorded decisions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import argparse
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,7 +26,7 @@ from benchmarks.search_speed import measure_batch, record_decisions
 from unojax import ratings
 from unojax.agents import Agent, parse_agent
 from unojax.arena import default_workers, play_match
-from unojax.search.agents import MonteCarloAgent, TreeAgent
+from unojax.search.agents import SearchAgent
 from unojax.search.monte_carlo import ROUNDS
 
 AGENTS: Final = (
@@ -51,7 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch-size", type=int, help="games in progress at a time; changes no result")
     parser.add_argument("--workers", type=int, help="batches in progress at a time; changes no result")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--equal-time", action="store_true", help="set the simulations of the trees by the time of the first mc")
+    parser.add_argument(
+        "--equal-time", action="store_true", help="give every search as many rollouts as the first agent has time for"
+    )
     parser.add_argument("--repeats", type=int, default=3, help="of the measurement for --equal-time")
     parser.add_argument("--json", type=Path, help="also goes on with the rows of this file")
 
@@ -89,13 +90,15 @@ def run(arguments: argparse.Namespace, parser: argparse.ArgumentParser) -> dict[
     if arguments.equal_time:
         if results["equal_time"] is None:
             try:
-                measured = equal_time([agent for agent, _ in matches], seed=arguments.seed, repeats=arguments.repeats)
+                every = [agent for pair in zip(*matches, strict=True) for agent in pair]
+                measured = equal_time(every, seed=arguments.seed, repeats=arguments.repeats)
             except ValueError as error:
                 parser.error(str(error))
             results["equal_time"] = measured
             save()
         _report_times(results["equal_time"], console)
-        matches = [(with_simulations(agent, results["equal_time"]), opponent) for agent, opponent in matches]
+        agents, opponents = ([in_time(a, results["equal_time"]) for a in side] for side in zip(*matches, strict=True))
+        matches = list(zip(agents, opponents, strict=True))
     try:
         for agent, opponent in matches:
             if not any((row["agent"], row["opponent"]) == (agent.name, opponent.name) for row in results["rows"]):
@@ -143,41 +146,41 @@ def play_row(agent: Agent, opponent: Agent, arguments: argparse.Namespace) -> di
 
 
 def equal_time(agents: Sequence[Agent], *, seed: int, repeats: int) -> dict[str, Any]:
-    """Seconds per decision of the first flat Monte Carlo and of each tree search, and the simulations that make them equal.
+    """Seconds per decision of the first agent and of every other search, and the rollouts that make them equal.
+
+    The belief is not timed: compare searches with equal `particles`.
 
     Raises:
-        ValueError: there is no flat Monte Carlo, or no tree search.
+        ValueError: the first agent is no search, or there is no other.
     """
-    flat = next((agent for agent in agents if isinstance(agent, MonteCarloAgent)), None)
-    trees = {agent.name: agent for agent in agents if isinstance(agent, TreeAgent)}
-    if flat is None or not trees:
-        raise ValueError("equal time needs a flat Monte Carlo and a tree search among the agents")
-    decisions = record_decisions(num_decisions=_TIMED_DECISIONS, num_particles=flat.particles, max_steps=300, seed=seed)
+    first, *others = dict.fromkeys(agent for agent in agents if isinstance(agent, SearchAgent)) or [None]
+    if first is None or first != agents[0] or not others:
+        raise ValueError("equal time needs a search as the first agent, and another search among the agents and opponents")
+    decisions = record_decisions(num_decisions=_TIMED_DECISIONS, num_particles=first.particles, max_steps=300, seed=seed)
 
-    def seconds(agent: MonteCarloAgent | TreeAgent) -> float:
+    def seconds(agent: SearchAgent) -> float:
         measured = measure_batch(agent, decisions, 0.0, repeats=repeats)
         return 1 / measured["decisions_per_second"]["median"]
 
-    target = seconds(flat)
+    target = seconds(first)
     measured = {}
-    for name, tree in trees.items():
-        at_first = seconds(tree)
-        # Time is not quite proportional to simulations, as plays that fall behind are given up: once more from there.
-        near = replace(tree, simulations=_round(tree.simulations * target / at_first))
-        then = seconds(near)
-        fitted = replace(tree, simulations=_round(near.simulations * target / then))
-        measured[name] = {
+    for agent in others:
+        at_first = seconds(agent)
+        # Time is not quite proportional to rollouts, as plays that fall behind may be given up: once more from there.
+        near = agent.with_budget(_round(agent.budget * target / at_first))
+        fitted = agent.with_budget(_round(near.budget * target / seconds(near)))
+        measured[agent.name] = {
             "seconds_per_decision": at_first,
-            "equal": {"simulations": fitted.simulations, "seconds_per_decision": seconds(fitted)},
+            "equal": {"rollouts": fitted.budget, "seconds_per_decision": seconds(fitted)},
         }
-    return {"flat": flat.name, "seconds_per_decision": target, "batch": _TIMED_DECISIONS, "trees": measured}
+    return {"first": first.name, "seconds_per_decision": target, "batch": _TIMED_DECISIONS, "others": measured}
 
 
-def with_simulations(agent: Agent, measured: dict[str, Any]) -> Agent:
-    """A tree search with the simulations that were found for it; any other agent as it is."""
-    if not isinstance(agent, TreeAgent) or agent.name not in measured["trees"]:
+def in_time(agent: Agent, measured: dict[str, Any]) -> Agent:
+    """A search with the rollouts that were found for it; any other agent as it is."""
+    if not isinstance(agent, SearchAgent) or agent.name not in measured["others"]:
         return agent
-    return replace(agent, simulations=measured["trees"][agent.name]["equal"]["simulations"])
+    return agent.with_budget(measured["others"][agent.name]["equal"]["rollouts"])
 
 
 def report(results: dict[str, Any], console: Console) -> None:
@@ -199,12 +202,12 @@ def report(results: dict[str, Any], console: Console) -> None:
 
 
 def _report_times(measured: dict[str, Any], console: Console) -> None:
-    console.print(f"{measured['flat']}: {1e3 * measured['seconds_per_decision']:.3g} ms per decision")
-    for name, row in measured["trees"].items():
+    console.print(f"{measured['first']}: {1e3 * measured['seconds_per_decision']:.3g} ms per decision")
+    for name, row in measured["others"].items():
         equal = row["equal"]
         console.print(
             f"{name}: {1e3 * row['seconds_per_decision']:.3g} ms per decision; "
-            f"with {equal['simulations']} simulations {1e3 * equal['seconds_per_decision']:.3g} ms"
+            f"with {equal['rollouts']} rollouts {1e3 * equal['seconds_per_decision']:.3g} ms"
         )
 
 
@@ -214,5 +217,5 @@ def _matches(agents: Sequence[str], opponents: Sequence[str]) -> list[tuple[Agen
     ]
 
 
-def _round(simulations: float) -> int:
-    return max(1, round(simulations / ROUNDS)) * ROUNDS
+def _round(rollouts: float) -> int:
+    return max(1, round(rollouts / ROUNDS)) * ROUNDS

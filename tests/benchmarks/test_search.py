@@ -19,7 +19,7 @@ from unojax.agents import parse_agent
 from unojax.arena import Pairs
 from unojax.policies import LINEAR, View
 from unojax.rules import Rules
-from unojax.search.agents import Hands, MonteCarloAgent, TreeAgent
+from unojax.search.agents import Hands, MonteCarloAgent, SearchAgent, TreeAgent
 from unojax.search.monte_carlo import Estimate
 
 _ROLLOUTS = 1000
@@ -227,24 +227,28 @@ def test_strength_keeps_finished_rows_and_goes_on(tmp_path: Path, played: list[t
 def test_equal_time(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def measure(agent: MonteCarloAgent | TreeAgent, *args: Any, **options: Any) -> dict[str, Any]:
-        # A tree search that takes 10 ms, and 20 us for each simulation; the other 40 ms.
-        seconds = 0.01 + 2e-5 * agent.simulations if isinstance(agent, TreeAgent) else 0.04
+    def measure(agent: SearchAgent, *args: Any, **options: Any) -> dict[str, Any]:
+        # A tree search takes 10 ms, and 20 us for each simulation; any other 80 us for each rollout.
+        seconds = 0.01 + 2e-5 * agent.budget if isinstance(agent, TreeAgent) else 8e-5 * agent.budget
         asked.append(agent.name)
         return {"decisions_per_second": {"median": 1 / seconds}}
 
     monkeypatch.setattr(search_strength, "measure_batch", measure)
     monkeypatch.setattr(search_strength, "record_decisions", lambda **options: None)
-    agents = [parse_agent(spec) for spec in ("tree:simulations=4000", "mc:rollouts=500", "mc", "linear", "tree:simulations=4000")]
+    specs = ("mc:rollouts=500", "tree:simulations=4000", "linear", "mc:rollouts=100,particles=64", "tree:simulations=4000")
+    agents = [parse_agent(spec) for spec in specs]
     measured = search_strength.equal_time(agents, seed=0, repeats=1)
-    assert measured["flat"] == asked[0] == "mc:rollouts=500"
-    found = search_strength.with_simulations(agents[0], measured)
-    assert isinstance(found, TreeAgent)
-    assert found.simulations == pytest.approx(1500, rel=0.05)
-    assert search_strength.with_simulations(agents[1], measured) == agents[1]
-    assert len(asked) == 4
-    with pytest.raises(ValueError, match="needs a flat"):
-        search_strength.equal_time(agents[1:4], seed=0, repeats=1)
+    assert measured["first"] == asked[0] == "mc:rollouts=500"
+    tree, flat = (search_strength.in_time(agents[at], measured) for at in (1, 3))
+    assert isinstance(tree, TreeAgent) and isinstance(flat, MonteCarloAgent)
+    assert tree.simulations == pytest.approx(1500, rel=0.05)
+    assert (flat.rollouts, flat.particles) == (500, 64)
+    for at in (0, 2):
+        assert search_strength.in_time(agents[at], measured) == agents[at]
+    assert len(asked) == 1 + 2 * 3
+    for few in (agents[:1], agents[2:]):
+        with pytest.raises(ValueError, match="needs a search as the first agent, and another"):
+            search_strength.equal_time(few, seed=0, repeats=1)
 
 
 @pytest.mark.parametrize(

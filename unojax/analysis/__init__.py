@@ -4,10 +4,12 @@
 * `deals`: the hands that `unojax.simulate` dealt. `worth`: what each card in them was worth.
 * `declaring`: policies that differ in the colour they declare.
 * `following`: beliefs along recorded games. `calibration`: whether their probabilities are what happens.
+* `decisions`: one player's decisions in recorded games. `forecasts`: how good forecasts of results are.
 """
 
 from unojax.analysis.calibration import Calibration, calibrate
 from unojax.analysis.deals import Deals, deal_hands
+from unojax.analysis.decisions import Decisions, decisions_of
 from unojax.analysis.declaring import declare
 from unojax.analysis.estimates import Estimate, estimate_mean, estimate_ratio, share_interval
 from unojax.analysis.following import (
@@ -22,12 +24,14 @@ from unojax.analysis.following import (
     record,
     unseen,
 )
+from unojax.analysis.forecasts import fit_logistic, log_loss, sigmoid
 from unojax.analysis.tables import Table
 from unojax.analysis.worth import Worth, card_worth
 
 __all__ = [
     "Calibration",
     "Deals",
+    "Decisions",
     "Estimate",
     "Followed",
     "Method",
@@ -39,13 +43,17 @@ __all__ = [
     "card_worth",
     "closed_form",
     "deal_hands",
+    "decisions_of",
     "declare",
     "estimate_mean",
     "estimate_ratio",
+    "fit_logistic",
     "follow",
     "follow_exact",
+    "log_loss",
     "particles",
     "record",
     "share_interval",
+    "sigmoid",
     "unseen",
 ]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +28,8 @@ from unojax.observation import Observation, observe
 from unojax.policies import Policy, uniform
 from unojax.record import play_game
 from unojax.rules import Rules
+
+_Tree = TypeVar("_Tree")
 
 
 class Recorded(NamedTuple):
@@ -167,6 +169,20 @@ def follow(key: Array, games: Recorded, method: Method, *, player: int = 0, rule
         player: the observer, 0 or 1.
         rules: of the games.
     """
+    return Followed(**in_parts(key, games, partial(_follow_games, method=method, player=player, rules=rules)))
+
+
+def in_parts(key: Array, games: Recorded, program: Callable[[State, Array, Array], _Tree]) -> _Tree:
+    """What a program makes of recorded games, which are dealt out to the cores.
+
+    Args:
+        key: consumed.
+        games: G of them.
+        program: `program(states, num_updates, keys)` of a part of the games, a key for each: arrays with a leading axis of games.
+
+    Returns:
+        The same of all games, NumPy.
+    """
     num_games = len(games.num_updates)
     workers = min(arena.default_workers(), num_games)
     part = -(-num_games // workers)
@@ -174,16 +190,16 @@ def follow(key: Array, games: Recorded, method: Method, *, player: int = 0, rule
     states, num_updates = jax.tree.map(lambda x: x[index], (games.states, games.num_updates))
     keys = jax.random.split(key, len(index))
 
-    def follow_part(start: int, num_updates: np.ndarray) -> dict[str, np.ndarray]:
+    def run_part(start: int, num_updates: np.ndarray) -> _Tree:
         here = slice(start, start + part)
         args = jax.tree.map(lambda x: x[here], states), num_updates[here], keys[here]
-        return jax.device_get(_follow_games(*args, method=method, player=player, rules=rules))
+        return jax.device_get(program(*args))
 
     # Compiled by following no steps, since workers that begin at the same time would each compile.
-    follow_part(0, np.zeros_like(num_updates))
+    run_part(0, np.zeros_like(num_updates))
     with ThreadPoolExecutor(workers) as pool:
-        parts = list(pool.map(lambda start: follow_part(start, num_updates), range(0, len(index), part)))
-    return Followed(**jax.tree.map(lambda *xs: np.concatenate(xs)[:num_games], *parts))
+        parts = list(pool.map(lambda start: run_part(start, num_updates), range(0, len(index), part)))
+    return jax.tree.map(lambda *xs: np.concatenate(xs)[:num_games], *parts)
 
 
 @partial(jax.jit, static_argnames=("method", "player", "rules"))

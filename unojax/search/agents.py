@@ -1,6 +1,9 @@
 """Searches as agents: a belief that goes through the game, and a search over it at each decision with a choice.
 
     mc:rollouts=1000,belief=particles        flat Monte Carlo (`unojax.search.monte_carlo`)
+    mc:rollouts=100,leaf=pretrained          the same, with the network's values of the plays
+    mc:leaf=pretrained,depth=8               rollouts are cut off and valued by the network
+    tree:simulations=1000                    tree search (`unojax.search.tree`)
 
 What an agent knows of the opponent's hand is its `belief`: "particles", the particle filter; "unseen", any of the cards not seen;
 "truth", the hand itself, which only `unojax.arena` shows, to see what knowing it would be worth. The `model` of how the opponent
@@ -10,18 +13,17 @@ chooses is the particle filter's.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, Self, get_args
 
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.custom_batching import custom_vmap
 
 from unojax import bits, cards
 from unojax.agents import Memory
+from unojax.batching import together
 from unojax.belief import belief_init, belief_update
 from unojax.belief.opponents import OpponentModel, PolicyOpponent, consistent_opponent, uniform_opponent
 from unojax.bits import Words
@@ -29,11 +31,12 @@ from unojax.game import State
 from unojax.observation import Observation
 from unojax.policies import PackedPolicy, get_policy
 from unojax.rules import Rules, is_int
-from unojax.search.monte_carlo import ROUNDS, Estimate, choose, flat_monte_carlo, sample_hands
+from unojax.search.monte_carlo import ROUNDS, Estimate, average, choose, flat_monte_carlo, sample_hands
 from unojax.search.rollouts import Leaf
 from unojax.search.tree import Store, TreeGuide, new_store
 from unojax.specs import format_spec
-from unojax.value.plays import value_known
+from unojax.value.features import outlook_of_hands, position_of
+from unojax.value.plays import value_known, value_plays
 from unojax.value.pretrained import load_network
 
 BeliefKind = Literal["particles", "unseen", "truth"]
@@ -68,8 +71,10 @@ class SearchAgent(ABC):
         keep: another play must be better than the policy's own by so many standard errors. (At 1000 rollouts, over 320 decisions,
             0.25 gained as much over the policy as 0 and changed fewer plays; 1 gained 8 % less.)
         discount: of returns, per step.
-        leaf: "pretrained" or the file of a network: rollouts are cut off and valued by it. None: they are played to the end.
-        depth: steps after which they are cut off.
+        leaf: "pretrained" or the file of a network that values the leaves of the search. None: only the results of games count.
+        depth: rollouts are cut off after so many steps, and the network values where they got to. 0: they are played to the end,
+            and the network's value of each play, from the belief, is averaged with their results.
+        weight: that value counts as so many rollouts. (At 100 rollouts 100 was better than 300 and 1000.)
         rules: of the game.
     """
 
@@ -81,7 +86,8 @@ class SearchAgent(ABC):
     keep: float = 0.25
     discount: float = 1.0
     leaf: str | None = None
-    depth: int = 8
+    depth: int = 0
+    weight: float = 100.0
     rules: Rules = Rules()
 
     def __post_init__(self) -> None:
@@ -93,8 +99,10 @@ class SearchAgent(ABC):
             raise ValueError(f"keep must be a number of standard errors, at least 0, got {self.keep!r}")
         if not 0 < self.discount <= 1:
             raise ValueError(f"discount must be in (0, 1], got {self.discount!r}")
-        if not (is_int(self.depth) and self.depth >= 1):
-            raise ValueError(f"depth must be at least 1, got {self.depth!r}")
+        if not (is_int(self.depth) and self.depth >= 0):
+            raise ValueError(f"depth must be a number of steps, or 0 for whole games, got {self.depth!r}")
+        if not self.weight >= 0:
+            raise ValueError(f"weight must be a number of rollouts, at least 0, got {self.weight!r}")
         if self.leaf is not None:
             load_network(self.leaf)
         get_policy(self.policy)
@@ -106,6 +114,15 @@ class SearchAgent(ABC):
     @abstractmethod
     def name(self) -> str:
         """The shortest spec of this agent."""
+
+    @property
+    @abstractmethod
+    def budget(self) -> int:
+        """Rollouts of each legal play, or simulations."""
+
+    @abstractmethod
+    def with_budget(self, budget: int) -> Self:
+        """The same search with another budget."""
 
     @property
     def policies(self) -> tuple[PackedPolicy, ...]:
@@ -143,7 +160,7 @@ class SearchAgent(ABC):
         """`flat_monte_carlo` over hands drawn from the beliefs, with what all searches share filled in."""
         pairs = jax.vmap(jax.random.split)(keys)
         samples = jax.vmap(partial(sample_hands, num=num_samples))(pairs[:, 0], hands.packed, hands.log_weights)
-        return flat_monte_carlo(
+        estimate = flat_monte_carlo(
             pairs[:, 1],
             observations,
             samples,
@@ -158,10 +175,22 @@ class SearchAgent(ABC):
             store=store,
             leaf=self._leaf(),
         )
+        if self.leaf is None or self.depth > 0:
+            return estimate
+        return average(estimate, self._values(observations, hands, legal), legal, self.weight)
 
     def _leaf(self) -> Leaf | None:
         """Where rollouts are cut off and the network takes over."""
-        return None if self.leaf is None else Leaf(self.depth, partial(value_known, load_network(self.leaf), self.rules))
+        if self.leaf is None or self.depth == 0:
+            return None
+        return Leaf(self.depth, partial(value_known, load_network(self.leaf), self.rules))
+
+    def _values(self, observations: Observation, hands: Hands, legal: Array) -> Array:
+        """float32[D, 60]: the network's value of each legal play, from the beliefs."""
+        assert self.leaf is not None
+        position = position_of(observations)._replace(everything=bits.all_cards(self.rules.deck))
+        outlook = outlook_of_hands(position, hands.packed, jnp.exp(hands.log_weights))
+        return value_plays(load_network(self.leaf), position, outlook, legal, rules=self.rules)
 
     def init(self, key: Array, observation: Observation) -> Memory:
         """The belief at the start."""
@@ -203,31 +232,14 @@ class SearchAgent(ABC):
         is_mine = ~observation.terminated & (observation.current_player == observation.player)
         legal = legal_mask[: cards.DRAW] & is_mine & (legal_mask.sum() > 1)
         hands = self.hands(key_hands, memory, observation)
-        return _together(self.estimate)(key_search, observation, hands, legal), legal
+        search = together(lambda _, *decisions: self.estimate(*decisions))
+        return search((), key_search, observation, hands, legal), legal
 
 
 def default_num_lanes(num_decisions: int) -> int:
     """Rollouts in progress at a time for so many decisions."""
     most = _MOST_LANES["cpu" if jax.default_backend() == "cpu" else "gpu"]
     return min(most, _LANES_PER_DECISION * num_decisions)
-
-
-def _together(search: Callable[..., Estimate]) -> Callable[..., Estimate]:
-    """A search of many decisions as a function of one, which `vmap` turns into the search of many again."""
-
-    @custom_vmap
-    def of_one(*args: Any) -> Estimate:
-        return jax.tree.map(lambda x: x[0], search(*jax.tree.map(lambda x: jnp.asarray(x)[None], args)))
-
-    @of_one.def_vmap
-    def of_many(axis_size: int, in_batched: Any, *args: Any) -> tuple[Estimate, Any]:
-        def spread(x: Array, is_batched: bool) -> Array:
-            return x if is_batched else jnp.broadcast_to(x, (axis_size, *jnp.shape(x)))
-
-        result = search(*jax.tree.map(spread, args, tuple(in_batched)))
-        return result, jax.tree.map(lambda _: True, result)
-
-    return of_one
 
 
 @dataclass(frozen=True)
@@ -255,6 +267,15 @@ class MonteCarloAgent(SearchAgent):
     def name(self) -> str:
         """The shortest spec of this agent."""
         return format_spec("mc", self)
+
+    @property
+    def budget(self) -> int:
+        """`rollouts`."""
+        return self.rollouts
+
+    def with_budget(self, budget: int) -> Self:
+        """Other `rollouts`."""
+        return replace(self, rollouts=budget)
 
     def estimate(
         self, keys: Array, observations: Observation, hands: Hands, legal: Array, *, num_lanes: int | None = None
@@ -293,6 +314,15 @@ class TreeAgent(SearchAgent):
     def name(self) -> str:
         """The shortest spec of this agent."""
         return format_spec("tree", self)
+
+    @property
+    def budget(self) -> int:
+        """`simulations`."""
+        return self.simulations
+
+    def with_budget(self, budget: int) -> Self:
+        """Other `simulations`."""
+        return replace(self, simulations=budget)
 
     def estimate(
         self, keys: Array, observations: Observation, hands: Hands, legal: Array, *, num_lanes: int | None = None

@@ -62,6 +62,32 @@ def choose(estimate: Estimate, legal: Array, keep: float) -> Array:
     return jnp.where(is_better, best, estimate.base)
 
 
+def average(estimate: Estimate, values: Array, legal: Array, weight: float) -> Estimate:
+    """Estimates averaged with a value function's: each of its values counts as `weight` rollouts.
+
+    Knowledge of other origin as a number of imagined results is the prior of Gelly and Silver (2007, section 6). Standard errors
+    remain those of the rollouts, in the average; the error of the value function is not known here.
+
+    Args:
+        estimate: [D].
+        values: float32[D, 60] in [-1, 1], of the legal plays.
+        legal: bool[D, 60].
+        weight: rollouts.
+    """
+    at_base = jnp.take_along_axis(values, jnp.minimum(estimate.base, cards.DRAW - 1)[:, None], axis=1)
+    share = estimate.num_samples / jnp.maximum(estimate.num_samples + jnp.float32(weight), 1.0)
+
+    def mixed(of_rollouts: Array, of_function: Array) -> Array:
+        return jnp.where(legal, share * of_rollouts + (1 - share) * of_function, 0.0)
+
+    return estimate._replace(
+        value=mixed(estimate.value, values),
+        gain=mixed(estimate.gain, values - at_base),
+        value_error=share * estimate.value_error,
+        gain_error=share * estimate.gain_error,
+    )
+
+
 def sample_hands(key: Array, hands: Words, log_weights: Array, num: int) -> Words:
     """`num` hands drawn systematically from a weighted cloud, in random order: uint32[num] each.
 

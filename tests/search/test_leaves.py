@@ -1,0 +1,143 @@
+"""A value function at the leaves of a search: averaged with whole games, or in place of their ends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.helpers import assert_trees_equal
+from tests.value.positions import RULES, legal_all, observe_all, random_states
+from unojax import bits, cards, game, static
+from unojax.belief import belief_init
+from unojax.policies import uniform
+from unojax.random_bits import key_words
+from unojax.search.agents import Hands, MonteCarloAgent
+from unojax.search.monte_carlo import Estimate, average
+from unojax.search.rollouts import Leaf, list_arms, play_out
+from unojax.table import Table
+from unojax.value import load_pretrained
+from unojax.value.agent import ValueAgent
+from unojax.value.plays import value_known
+
+NUM = 24
+PLAIN = MonteCarloAgent(rollouts=16, particles=32, keep=0.0)
+AVERAGED = replace(PLAIN, leaf="pretrained")
+
+
+def row(values: dict[int, float]) -> jax.Array:
+    return jnp.zeros((1, cards.DRAW)).at[0, jnp.array(list(values))].set(jnp.array(list(values.values())))
+
+
+def test_the_average_by_hand():
+    estimate = Estimate(
+        value=row({3: 0.5, 7: 0.1}),
+        gain=row({7: -0.4}),
+        value_error=row({3: 0.2, 7: 0.2}),
+        gain_error=row({7: 0.1}),
+        num_samples=jnp.zeros((1, cards.DRAW), jnp.int32).at[0, 3].set(300).at[0, 7].set(100),
+        base=jnp.array([3], jnp.int32),
+    )
+    values = jnp.full((1, cards.DRAW), -jnp.inf).at[0, 3].set(-0.3).at[0, 7].set(0.3)
+    legal = values > -jnp.inf
+    found = average(estimate, values, legal, 100.0)
+    # Three quarters of the first play's value are its rollouts', half of the second one's.
+    np.testing.assert_allclose(found.value, row({3: 0.75 * 0.5 - 0.25 * 0.3, 7: 0.5 * 0.1 + 0.5 * 0.3}), atol=1e-6)
+    np.testing.assert_allclose(found.gain, row({7: 0.5 * -0.4 + 0.5 * 0.6}), atol=1e-6)
+    np.testing.assert_allclose(found.value_error, row({3: 0.15, 7: 0.1}), atol=1e-6)
+    np.testing.assert_allclose(found.gain_error, row({7: 0.05}), atol=1e-6)
+    np.testing.assert_array_equal(found.num_samples, estimate.num_samples)
+
+
+@pytest.fixture(scope="module")
+def decisions():
+    """Observations, legal masks and beliefs of positions of random games, [NUM]."""
+    states = random_states(0, NUM, deciding=True)
+    seen, legal = observe_all(states, states.current_player), legal_all(states)
+    keys = jax.random.split(jax.random.key(5), NUM)
+    beliefs = jax.vmap(partial(belief_init, num_particles=PLAIN.particles, rules=RULES))(seen, keys)
+    return seen, legal, beliefs
+
+
+@pytest.fixture(scope="module")
+def think(decisions):
+    seen, legal, beliefs = decisions
+    keys = jax.random.split(jax.random.key(6), NUM)
+
+    def think(agent: MonteCarloAgent) -> tuple[Estimate, np.ndarray]:
+        estimate, searched = jax.jit(jax.vmap(agent.think))(keys, beliefs, seen, legal)
+        return estimate, np.asarray(searched)
+
+    return think
+
+
+def test_no_weight_is_no_network(think):
+    (plain, legal), (averaged, _) = think(PLAIN), think(replace(AVERAGED, weight=0.0))
+    assert legal.any(1).all()
+    jax.tree.map(partial(np.testing.assert_allclose, atol=1e-6), averaged, plain)
+
+
+def test_all_weight_is_the_network_alone(decisions, think):
+    seen, _, beliefs = decisions
+    estimate, searched = think(replace(AVERAGED, weight=1e9))
+    of_network = jax.jit(jax.vmap(ValueAgent(particles=PLAIN.particles).scores))(beliefs, seen, jnp.asarray(searched))
+    np.testing.assert_allclose(np.asarray(estimate.value)[searched], np.asarray(of_network)[searched], atol=1e-5)
+    np.testing.assert_array_equal(np.where(searched, estimate.gain, -np.inf).argmax(1), np.asarray(of_network).argmax(1))
+
+
+@partial(jax.jit, static_argnames=("leaf", "num_samples"))
+def cut_off(states, leaf: Leaf | None, num_samples: int = 8) -> jax.Array:
+    tables = jax.tree.map(lambda x: jnp.repeat(x, num_samples, axis=0), jax.vmap(game.to_table)(states))
+    seeds = jax.vmap(key_words)(jax.random.split(jax.random.key(1), NUM))
+    numbers, skeleton = static.split((uniform,))
+    arms = list_arms(legal_all(states)[:, : cards.DRAW])
+    options = {"policies": skeleton, "rules": RULES, "num_samples": num_samples, "num_lanes": 64, "leaf": leaf}
+    returns, _ = play_out(tables, seeds, arms, numbers, **options)
+    return jnp.where(jnp.arange(len(returns))[:, None] < arms.number, returns, jnp.nan)
+
+
+def cards_ahead(tables: Table, player: jax.Array) -> jax.Array:
+    """How many cards more the opponent holds, and 1000 so that no result of a game is like it."""
+    first = bits.count(bits.map_words(lambda low, high: low & ~high, tables.low, tables.high))
+    second = bits.count(bits.map_words(lambda low, high: high & ~low, tables.low, tables.high))
+    ahead = second.astype(jnp.float32) - first.astype(jnp.float32)
+    return 1000.0 + jnp.where(player == 0, ahead, -ahead)
+
+
+def test_rollouts_end_at_the_leaf_or_with_the_game():
+    states = random_states(1, NUM)
+    whole = np.asarray(cut_off(states, None))
+    never = np.asarray(cut_off(states, Leaf(100_000, cards_ahead)))
+    np.testing.assert_array_equal(whole, never)
+    early, late = (np.asarray(cut_off(states, Leaf(depth, cards_ahead))) for depth in (1, 40))
+    real = ~np.isnan(whole)
+    cut = {name: real & (returns > 100) for name, returns in (("early", early), ("late", late))}
+    # Games that end within some nodes of the beginning keep their result, and so does nearly every second one within 40 steps.
+    for name, returns in (("early", early), ("late", late)):
+        np.testing.assert_array_equal(returns[real & ~cut[name]], whole[real & ~cut[name]])
+        assert (returns[cut[name]] % 1 == 0).all()
+    assert 0.7 < cut["early"].sum() / real.sum()
+    assert 0.1 < cut["late"].sum() / cut["early"].sum() < 0.9
+
+
+def test_the_network_sees_the_players_side_of_a_leaf():
+    """A position valued for each of its players: nearly zero-sum, as the network learned it from both sides."""
+    states = random_states(2, 64)
+    tables = jax.vmap(game.to_table)(states)
+    value = jax.jit(partial(value_known, load_pretrained(), RULES))
+    mine, theirs = (np.asarray(value(tables, jnp.full(64, player, jnp.uint32))) for player in (0, 1))
+    assert np.corrcoef(mine, theirs)[0, 1] < -0.8
+    assert np.abs(mine + theirs).mean() < 0.3 < np.abs(mine - theirs).mean()
+
+
+def test_hands_are_enough_of_a_memory(decisions):
+    """A search looks at the hands of a belief and at nothing else."""
+    seen, legal, beliefs = decisions
+    keys = jax.random.split(jax.random.key(6), NUM)
+    think = jax.jit(jax.vmap(AVERAGED.think))
+    hands = Hands(beliefs.packed, beliefs.log_weights)
+    assert_trees_equal(think(keys, beliefs, seen, legal), think(keys, hands, seen, legal))

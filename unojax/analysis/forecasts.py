@@ -1,0 +1,51 @@
+"""How good forecasts of results are. NumPy on the host."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def log_loss(probability: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """float64[...] nats: the cross-entropy of each forecast, lower is better; ln 2 for even odds.
+
+    Args:
+        probability: float[...] of a win, in (0, 1).
+        points: float[...] 1, 1/2 for a drawn game, or 0.
+
+    Raises:
+        ValueError: a probability is not in (0, 1): one that is exactly 0 or 1 may have an infinite loss.
+    """
+    probs = np.asarray(probability, np.float64)
+    if not ((probs > 0) & (probs < 1)).all():
+        raise ValueError(f"probabilities must be in (0, 1), got {probs.min()} to {probs.max()}; smooth or clip them")
+    return -(points * np.log(probs) + (1 - points) * np.log1p(-probs))
+
+
+def fit_logistic(terms: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """float64[K]: weights of the logistic regression that forecasts points by sigmoid(terms @ weights), found by Newton's method.
+
+    Args:
+        terms: float[D, K], linearly independent columns; one of ones gives a constant.
+        points: float[D] in [0, 1].
+
+    Raises:
+        ValueError: shapes don't fit.
+    """
+    terms, points = np.asarray(terms, np.float64), np.asarray(points, np.float64)
+    if terms.ndim != 2 or points.shape != terms.shape[:1]:
+        raise ValueError(f"terms must be float[D, K] and points float[D], got {terms.shape} and {points.shape}")
+    weights = np.zeros(terms.shape[1])
+    for _ in range(30):
+        probs = sigmoid(terms @ weights)
+        # A trace of a ridge, so that columns which separate wins from losses don't run away.
+        curvature = terms.T @ (terms * (probs * (1 - probs))[:, None]) + 1e-6 * np.eye(len(weights))
+        step = np.linalg.solve(curvature, terms.T @ (points - probs) - 1e-6 * weights)
+        weights = weights + step
+        if np.abs(step).max() < 1e-9:
+            break
+    return weights
+
+
+def sigmoid(logits: np.ndarray) -> np.ndarray:
+    """float64[...]: 1 / (1 + exp(-x)), in (0, 1) for logits of sensible size."""
+    return 1 / (1 + np.exp(-np.asarray(logits, np.float64)))
