@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -66,10 +68,9 @@ def test_hands_are_possible_and_the_truth_is_true(games: Recorded, decisions: De
     assert np.allclose(np.exp(decisions.log_weights).sum(1), 1, atol=1e-4)
 
 
-def test_the_cloud_is_the_belief_that_follow_has(games: Recorded, decisions: Decisions):
-    # The same games and opponent model; both filters have errors of some 1 / sqrt(512) or less each.
-    method = analysis.particles(NUM_PARTICLES, rules=SMALL)
-    followed = analysis.follow(jax.random.key(3), games, method, player=PLAYER, rules=SMALL)
+def test_the_cloud_is_the_belief_of_the_exact_filter(games: Recorded, decisions: Decisions):
+    # The filter's error is some 1 / sqrt(512) of a copy, or less; a belief of another position would be far off.
+    followed = analysis.follow_exact(games, player=PLAYER, rules=SMALL)
     expected = np.stack([followed.expected[g, t] for g, t in by_hand(games)])
     counts = np.asarray(cards.counts(bits.unpack(decisions.hands)))
     believed = np.einsum("dnt,dn->dt", counts, np.exp(decisions.log_weights))
@@ -77,6 +78,6 @@ def test_the_cloud_is_the_belief_that_follow_has(games: Recorded, decisions: Dec
 
 
 def test_no_decision_at_all(games: Recorded):
-    endless = games._replace(states=games.states.replace(terminated=np.zeros_like(games.states.terminated)))
+    endless = games._replace(states=dataclasses.replace(games.states, terminated=np.zeros_like(games.states.terminated)))
     with pytest.raises(ValueError, match="there is no decision"):
         analysis.decisions_of(jax.random.key(4), endless, player=PLAYER, num_particles=NUM_PARTICLES, rules=SMALL)

@@ -172,7 +172,7 @@ def follow(key: Array, games: Recorded, method: Method, *, player: int = 0, rule
     return Followed(**in_parts(key, games, partial(_follow_games, method=method, player=player, rules=rules)))
 
 
-def in_parts(key: Array, games: Recorded, program: Callable[[State, Array, Array], _Tree]) -> _Tree:
+def in_parts(key: Array, games: Recorded, program: Callable[..., _Tree]) -> _Tree:
     """What a program makes of recorded games, which are dealt out to the cores.
 
     Args:
