@@ -38,6 +38,7 @@ class SelfPlay:
             they show. 0: none.
         search_depth: steps that rollouts follow the linear policy before the network values them; 0: to the end of the game.
         follow_search: play the search's best play, and not the network's.
+        search_weight: a search that is followed is averaged with the network's own values, which count as so many rollouts.
     """
 
     opponents: tuple[str, ...] = (SELF, SELF, "uniform", "scarcest-color")
@@ -49,6 +50,7 @@ class SelfPlay:
     search: int = 8
     search_depth: int = 0
     follow_search: bool = False
+    search_weight: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class Evaluation:
         particles: of the network's beliefs.
     """
 
-    every: int = 25
+    every: int = 16
     games: int = 500
     final_games: int = 4000
     opponents: tuple[str, ...] = ("uniform", "scarcest-color", "linear")
@@ -89,7 +91,7 @@ class Config:
     run: Path = Path("runs/value")
     seed: int = 0
     init: str | None = None
-    iterations: int = 100
+    iterations: int = 64
     games: int = 1024
     updates: int = 16
     epochs: int = 2
@@ -115,10 +117,9 @@ class Config:
                 raise ValueError(f"play.opponents must be {SELF!r} or one of {', '.join(POLICIES)}, got {name!r}")
         if not self.play.opponents:
             raise ValueError("play.opponents must name at least one")
-        if self.play.search < 0 or self.play.search_depth < 0:
-            raise ValueError(
-                f"play.search and play.search_depth can't be negative, got {self.play.search}, {self.play.search_depth}"
-            )
+        for name in ("search", "search_depth", "search_weight"):
+            if (value := getattr(self.play, name)) < 0:
+                raise ValueError(f"play.{name} can't be negative, got {value}")
         if not self.play.search and (self.loss.advantage_weight or self.play.follow_search):
             raise ValueError("loss.advantage_weight and play.follow_search need a search: --play.search 8, for example")
         if self.loss.policy_weight and not self.network.policy_head:

@@ -56,6 +56,7 @@ class Play:
             plays from; 0: none. Hands are drawn from the belief; with "unseen" it is the true one, which averages out over games.
         search_depth: steps that rollouts follow the linear policy before the network values them; 0: to the end of the game.
         follow_search: the search's best play is played, and not the network's.
+        search_weight: a search that is followed is averaged with the network's own values, which count as so many rollouts.
         rules: of the game.
     """
 
@@ -68,6 +69,7 @@ class Play:
     search: int = 0
     search_depth: int = 0
     follow_search: bool = False
+    search_weight: float = 0.0
     rules: Rules = Rules()
 
 
@@ -272,11 +274,12 @@ def _one_step(
         key_hands, key_search = jnp.swapaxes(jax.vmap(jax.random.split)(keys[:, _SEARCH]), 0, 1)
         samples = jax.vmap(partial(sample_hands, num=play.search))(key_hands, believed[0], jnp.log(believed[1]))
         searched = _Search(chooses.any(-1), samples, None)
+    values = value_plays(network, position_of(mine), jax.tree.map(of_mover, outlook), chooses, rules=rules)
     if searched is not None and play.follow_search:
-        values = _search(key_search, network, mine, samples, chooses, play)
-        searched = searched._replace(estimates=jnp.where(chooses, values, jnp.nan).astype(jnp.float16))
-    else:
-        values = value_plays(network, position_of(mine), jax.tree.map(of_mover, outlook), chooses, rules=rules)
+        found = _search(key_search, network, mine, samples, chooses, play)
+        searched = searched._replace(estimates=jnp.where(chooses, found, jnp.nan).astype(jnp.float16))
+        share = play.search / (play.search + play.search_weight)
+        values = share * found + (1 - share) * jnp.where(chooses, values, 0.0)
     explores, action = jax.vmap(partial(_choose, play=play))(keys[:, _ACT], values, legal)
     for number, opponent in enumerate(play.opponents):
         if opponent != SELF:

@@ -19,9 +19,9 @@ from unojax.value.network import NetworkConfig
 
 DEFAULT = Config(
     run=Path("runs/expert"),
-    iterations=60,
+    init="pretrained",
     network=NetworkConfig(policy_head=True),
-    play=SelfPlay(search=32, search_depth=1, follow_search=True),
+    play=SelfPlay(search=32, search_weight=100.0, follow_search=True),
     loss=Loss(shown=0.5, advantage_weight=4.0, policy_weight=0.5),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -239,3 +240,12 @@ def test_following_the_search():
     ]
     assert len(estimates) > 20
     np.testing.assert_array_equal(estimates[np.arange(len(estimates)), rows.action[rows.is_choice]], estimates.max(-1))
+
+
+def test_a_search_of_little_weight_is_overruled_by_the_network():
+    play = Play(opponents=(SELF,), belief="unseen", max_steps=12, search=2, follow_search=True, search_weight=1e6)
+    followed, alone = played(play, KEYS[:8]), played(replace(play, search=0, follow_search=False, search_weight=0.0), KEYS[:8])
+    np.testing.assert_array_equal(followed.action, alone.action)
+    # What is learned from is the search's own word.
+    estimates = followed.search.astype(np.float32)
+    assert set(np.unique(estimates[~np.isnan(estimates)])) == {-1.0, 0.0, 1.0}
