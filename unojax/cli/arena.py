@@ -16,7 +16,6 @@ from unojax.cli.options import POLICY_NAMES, Count, CountOrNone, Flag, JsonTarge
 from unojax.specs import AGENTS
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
     from rich.table import Table
 
     from unojax.agents import Agent
@@ -170,6 +169,7 @@ def _play(request: Arena, agents: Sequence[Agent], rules: Rules, file: ResultsFi
     import numpy as np
 
     from unojax import arena
+    from unojax.cli import output
 
     num_pairs = request.games // 2
     parts: dict[tuple[int, int], list[Pairs]] = {match: [] for match in combinations(range(len(agents)), 2)}
@@ -191,7 +191,7 @@ def _play(request: Arena, agents: Sequence[Agent], rules: Rules, file: ResultsFi
     match_of = {id(batch): match for _, match, batch in batches}
 
     done = 0
-    with _progress(quiet=request.quiet) as progress:
+    with output.progress(quiet=request.quiet) as progress:
         task = progress.add_task("compiling", total=None, done="")
         compile_began = time.perf_counter()
         for match in dict.fromkeys(match for _, match, _ in batches):
@@ -228,22 +228,6 @@ def _play(request: Arena, agents: Sequence[Agent], rules: Rules, file: ResultsFi
         seconds=seconds,
         num_finished=done,
         num_found=num_found,
-    )
-
-
-def _progress(*, quiet: bool) -> Progress:
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    from unojax.cli import output
-
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[done]}"),
-        TimeRemainingColumn(),
-        console=output.error_console(),
-        transient=True,
-        disable=not output.shows_progress(quiet=quiet),
     )
 
 

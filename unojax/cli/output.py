@@ -15,6 +15,7 @@ import jax
 import jaxlib
 from rich import box
 from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 import unojax
@@ -41,6 +42,12 @@ def error_console() -> Console:
 def shows_progress(*, quiet: bool) -> bool:
     """Whether someone is looking. FORCE_COLOR makes rich take any file for a terminal, so the file is asked."""
     return not quiet and sys.stderr.isatty()
+
+
+def progress(*, quiet: bool) -> Progress:
+    """A bar on the error stream that is gone when it is done. Its tasks have a field `done`: what is said behind the bar."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[done]}"), TimeRemainingColumn())
+    return Progress(*columns, console=error_console(), transient=True, disable=not shows_progress(quiet=quiet))
 
 
 def grid(title: str) -> Table:

@@ -168,23 +168,12 @@ class Played:
 
 
 def _play_all(seatings: list[Seating], batch_size: int, *, quiet: bool) -> Played:
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
     from unojax.cli import output
     from unojax.cli.summary import Tally
 
-    progress = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[done]}"),
-        TimeRemainingColumn(),
-        console=output.error_console(),
-        transient=True,
-        disable=not output.shows_progress(quiet=quiet),
-    )
     num_games = sum(s.num_games for s in seatings)
     num_steps = 0
-    with progress:
+    with output.progress(quiet=quiet) as progress:
         task = progress.add_task("compiling", total=None, done="")
         compile_began = time.perf_counter()
         for seating in seatings:
