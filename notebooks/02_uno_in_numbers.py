@@ -80,9 +80,9 @@ plt.show()
 
 # %% [markdown]
 # The distribution is skewed: half of the games between random players are over within 54 steps, but one in twenty takes 176 or
-# more. Two players who play sensibly need little more than half as long, and hardly ever go through the whole deck. Play is
-# forced in most steps: a game has some 16 to 24 decisions, of both players together. The shortest games take seven steps, the
-# plays of a player whose Skips and Reverses leave the other one no turn at all.
+# more. Two players who play sensibly need about half as long, and hardly ever go through the whole deck. Play is forced in most
+# steps: a game has some 14 to 24 decisions, of both players together. The shortest games take seven steps, the plays of a player
+# whose Skips and Reverses leave the other one no turn at all.
 
 # %% [markdown]
 # ## Is it good to move first?
@@ -159,11 +159,12 @@ assert worth["linear"].own[cards.WILD_DRAW_FOUR] > worth["linear"].own[cards.WIL
 assert rise.value > 0
 
 # %% [markdown]
-# * A Wild+4 is the best card by far: to a good player it is worth 19 points of win probability, half as much again as a Wild.
-# * Most of what a wild card is worth is a matter of play. `uniform` throws it away at the first chance and declares any colour,
-#   and then a Wild is worth about one point. `linear` keeps it for when it is stuck, and then it is worth 13.
-# * +2 is worth 5 to 6 points, Skip and Reverse (the same with two players) 2 to 3, whoever plays.
-# * Numbers are all alike to within a few tenths of a point. The 0 is the least of them: there is only one in each colour, so
+# * A Wild+4 is the best card by far: to a good player it is worth 20 points of win probability, six more than a Wild.
+# * Most of what a wild card is worth is a matter of play. `uniform` plays it as readily as any other card and declares any
+#   colour, and then a Wild is worth about one point. To `linear`, which chooses both with care, it is worth 14.
+# * The other action cards are worth more in better hands, too: a +2 five points to `uniform` and more than seven to `linear`, a
+#   Skip or Reverse (the same with two players) two and five.
+# * Numbers are all alike to within half a point or so. The 0 is the least of them: there is only one in each colour, so
 #   presumably it is a little harder to get rid of.
 # * What a card is worth to its holder it costs the opponent, to within about a point.
 
@@ -222,11 +223,11 @@ print(f"breaking ties by what is not seen scores {declared['most in hand, then f
 assert loss.interval[0] > 0
 
 # %% [markdown]
-# The colour of which one holds most: any other rule but its refinement costs between 7 and 15 points of win probability, more
-# than any card but a wild is worth. To keep the active colour is as bad as to declare the one held least, for here a wild card
-# is played only when there is no card of the active colour in the hand. To declare the colour of which fewest cards are unseen,
-# which the opponent is least likely to hold, is no better than to declare any. As a tie-break between colours held equally
-# often it helps by a fraction of a point, just enough to be seen in a million games.
+# The colour of which one holds most: any other rule but its refinement costs between 7 and 15 points of win probability, as much
+# as a +2 or a Wild in the first hand is worth to a good player. To keep the active colour is as bad as to declare the one held
+# least, for here a wild card is played only when there is no card of the active colour in the hand. To declare the colour of
+# which fewest cards are unseen, which the opponent is least likely to hold, is no better than to declare any. As a tie-break
+# between colours held equally often it helps by a fraction of a point, just enough to be seen in a million games.
 
 # %% [markdown]
 # ## What if Skip does not skip?
@@ -272,7 +273,7 @@ assert (variant_worth.estimate(cards.SKIP) - worth["linear"].estimate(cards.SKIP
 assert (edge - variant_edge).interval[0] > 0
 
 # %% [markdown]
-# Games become a little longer, and Skip and Reverse lose all their worth. In fact they are now worth *less* than a number to
-# `linear`, whose weights were fitted under the default rules: it still values them as if they gave another turn. The same
-# policy gets about a point and a half less against `uniform`; one fitted under the variant might win some of that back. The
-# advantage of the first move changes by a few tenths of a point at most.
+# Games become some four steps longer, and Skip and Reverse lose all their worth. In fact they are now worth a little *less* than
+# a number to `linear`, whose weights were fitted under the default rules: it still values them as if they gave another turn. The
+# same policy gets two and a half points less against `uniform`; one fitted under the variant might win some of that back. The
+# advantage of the first move shrinks by a few tenths of a point.
