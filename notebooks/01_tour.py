@@ -27,7 +27,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import unojax
-from unojax import analysis, cards, viz
+from unojax import analysis, cards, value, viz
 from unojax.belief import summary
 from unojax.search.monte_carlo import choose
 from unojax.viz.charts import chart_style
@@ -113,13 +113,17 @@ plt.show()
 # %% [markdown]
 # ## What the other player may hold
 #
-# `play_game` records a game with every position. An agent has a memory: `init` at the start, `update` after each public action,
-# `act` to choose. That of the search `mc` is a belief, a cloud of hands that the opponent may hold, each with a weight.
+# `play_game` records a game with every position; we look at one some way into it in which there is something to choose. An agent
+# has a memory: `init` at the start, `update` after each public action, `act` to choose. That of the search `mc` is a belief, a
+# cloud of hands that the opponent may hold, each with a weight.
 
 # %%
 linear = unojax.get_policy("linear")
-num_steps = 15
-game = unojax.play_game(jax.random.key(12), (linear, linear), num_steps=num_steps)
+game = unojax.play_game(jax.random.key(12), (linear, linear), num_steps=40)
+num_plays = jax.vmap(unojax.legal_mask)(game.states).sum(1) * ~game.states.is_over
+num_steps = int(np.argmax((num_plays >= 4) & (np.arange(41) >= 12)))
+assert num_steps > 0
+game = jax.tree.map(lambda leaf: leaf[: num_steps + (len(leaf) == 41)], game)
 now = jax.tree.map(lambda leaf: leaf[-1], game.states)
 player = int(now.current_player)
 views = jax.vmap(partial(unojax.observe, player=player))(game.states)
@@ -171,6 +175,18 @@ analysis.Table(
 )
 
 # %% [markdown]
+# ## What a network says
+#
+# The package brings a small network that was trained by self-play: from what a player sees and believes it says how likely the
+# player is to win, without any rollouts.
+
+# %%
+network = value.load_pretrained()
+position = value.position_of(view_at(-1))
+outlook = value.outlook_of_hands(position, belief.packed, jnp.exp(belief.log_weights))
+print(f"player {player} wins {network(value.features(position, outlook)).win_prob:.0%}, says the network")
+
+# %% [markdown]
 # ## Against each other
 #
 # A match is played in pairs: the same deal twice, with the seats swapped, so that a part of the luck cancels.
@@ -184,16 +200,26 @@ print("linear against uniform: {:.1%}, 95 % interval {:.1%} to {:.1%}".format(sc
 assert score.interval[0] > 0.5
 
 # %% [markdown]
-# ## Your turn
-#
-# In a running notebook this is a board to click on: play a card, ask for a hint, see what the opponent may hold.
+# The agent `value` looks at the network's opinion of each of its plays and takes the best.
 
 # %%
+pairs = unojax.play_match(
+    jax.random.key(8), (unojax.parse_agent("value"), unojax.parse_agent("uniform")), max(50, int(300 * SCALE))
+)
+score = unojax.paired_score(pairs.points)
+print("value against uniform: {:.1%}, 95 % interval {:.1%} to {:.1%}".format(score.value, *score.interval))
+assert score.interval[0] > 0.5
 
+# %% [markdown]
+# ## Your turn
+#
+# In a running notebook this is a board to click on: play a card, ask for a hint, see what the opponent may hold. The opponent is
+# the network. A page without a kernel shows the position.
 
-board = Board(opponent="linear", seed=3)
+# %%
+board = Board(opponent="value", seed=3)
 board
 
 # %% [markdown]
 # Where next: `02_uno_in_numbers` on the game itself, `03_beliefs` on what can be inferred, `04_policies_compared` on who plays
-# best.
+# best, `05_value_network` on what the network learned and where it errs.
