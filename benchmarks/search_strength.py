@@ -31,7 +31,7 @@ from unojax.search.monte_carlo import ROUNDS
 
 AGENTS: Final = (
     "mc",
-    "mc:model=consistent",
+    "mc:model=uniform",
     "mc:belief=unseen",
     "mc:belief=truth",
     "tree",

@@ -12,7 +12,7 @@ import pytest
 from tests.belief.oracle import FORFEITING, play_games
 from unojax import bits, cards
 from unojax.belief import ledger, likelihood
-from unojax.belief.opponents import PolicyOpponent, consistent_opponent, uniform_opponent
+from unojax.belief.opponents import PolicyOpponent, consistent_opponent, parse_opponent, uniform_opponent
 from unojax.game import hand_legal_mask
 from unojax.observation import Observation
 from unojax.policies import POLICIES, LinearPolicy
@@ -98,3 +98,32 @@ def test_trembling_mixes_with_uniform_play() -> None:
 def test_tremble_is_a_probability(tremble: float) -> None:
     with pytest.raises(ValueError, match="tremble must be a probability"):
         PolicyOpponent(POLICIES["uniform"], tremble)
+
+
+@pytest.mark.parametrize(
+    ("text", "model"),
+    [
+        ("uniform", uniform_opponent),
+        ("consistent", consistent_opponent),
+        ("guard", PolicyOpponent(POLICIES["guard"], 0.05)),
+        ("linear+0.5", PolicyOpponent(POLICIES["linear"], 0.5)),
+        ("guard+0", PolicyOpponent(POLICIES["guard"])),
+    ],
+)
+def test_models_by_name(text: str, model) -> None:
+    assert parse_opponent(text) == model
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("clever", "no policy is called 'clever'"),
+        ("uniform+0.1", "uniform has no tremble"),
+        ("guard+", r"must be a probability in \[0, 1\], got ''"),
+        ("guard+often", r"must be a probability in \[0, 1\], got 'often'"),
+        ("guard+1.5", r"must be a probability in \[0, 1\], got 1.5"),
+    ],
+)
+def test_names_of_no_model(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_opponent(text)

@@ -17,9 +17,10 @@ from rich.console import Console
 from unojax import Rules, format_position, get_policy, parse_position, play_game, replay
 from unojax.belief import PolicyOpponent, consistent_opponent, uniform_opponent
 from unojax.belief.exact import exact_init, exact_update
+from unojax.belief.opponents import TREMBLE, parse_opponent
 from unojax.cli import belief_view, main
 from unojax.cli.belief import DEFAULT_TREMBLE, read_model
-from unojax.cli.belief_turns import is_deal, parse_model
+from unojax.cli.belief_turns import is_deal
 from unojax.cli.options import POLICY_NAMES, parse_deck
 
 DECK = "colors=2,ranks=0-3+S++2,copies=1,wilds=1"
@@ -309,11 +310,12 @@ def check_error(capsys: pytest.CaptureFixture[str], args: list[str], says: str) 
 
 
 def test_every_policy_is_a_model():
+    assert DEFAULT_TREMBLE == TREMBLE
     for name in POLICY_NAMES[1:]:
         assert read_model(name) == f"{name}+{DEFAULT_TREMBLE}"
-        assert parse_model(read_model(f"{name}+.25")) == PolicyOpponent(get_policy(name), tremble=0.25)
-    assert parse_model(read_model("uniform")) == uniform_opponent
-    assert parse_model(read_model("consistent")) == consistent_opponent
+        assert parse_opponent(read_model(f"{name}+.25")) == PolicyOpponent(get_policy(name), tremble=0.25)
+    assert parse_opponent(read_model("uniform")) == uniform_opponent
+    assert parse_opponent(read_model("consistent")) == consistent_opponent
 
 
 @pytest.mark.parametrize(

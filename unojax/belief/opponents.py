@@ -6,6 +6,7 @@ one. The two classes here also answer for packed hands, a whole cloud of particl
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
 
@@ -16,7 +17,7 @@ from jax import Array, lax
 from unojax import bits
 from unojax.bits import Words
 from unojax.observation import Observation
-from unojax.policies import PackedPolicy, View, uniform
+from unojax.policies import PackedPolicy, View, get_policy, uniform
 from unojax.table import Picked
 
 
@@ -95,10 +96,32 @@ class ConsistentOpponent:
         return _contains(legal, played).astype(jnp.float32)
 
 
+TREMBLE: Final = 0.05
+"""Of a policy named without one."""
+
 uniform_opponent: Final = PolicyOpponent(uniform)
 """Plays every legal action with equal probability: the default model."""
 consistent_opponent: Final = ConsistentOpponent()
 """Consistency only."""
+
+
+def parse_opponent(text: str) -> OpponentModel:
+    """The model that a text names: uniform, consistent, or a policy, as in linear, or linear+0.5 for a tremble of 0.5.
+
+    Raises:
+        ValueError: there is no such policy, or the tremble is no probability.
+    """
+    name, plus, tremble = text.partition("+")
+    if name in ("uniform", "consistent"):
+        if plus:
+            raise ValueError(f"opponent model {text!r}: {name} has no tremble; write {name}")
+        return uniform_opponent if name == "uniform" else consistent_opponent
+    policy = get_policy(name)
+    if not plus:
+        return PolicyOpponent(policy, TREMBLE)
+    if not re.fullmatch(r"[0-9]*\.?[0-9]+", tremble):
+        raise ValueError(f"opponent model {text!r}: the tremble must be a probability in [0, 1], got {tremble!r}")
+    return PolicyOpponent(policy, float(tremble))
 
 
 def _contains(options: Words, played: Picked) -> Array:

@@ -17,12 +17,13 @@ from jax import Array
 from unojax.agents import Memory, parse_agent
 from unojax.belief import Info, belief_init, belief_update, resample, summary
 from unojax.belief.history import Prior
+from unojax.belief.opponents import parse_opponent
 from unojax.cli.advise import MIN_ROUNDS
 from unojax.cli.advise_history import ImpossibleActionError, Path, imagine, some_cards, unseen_counts
 from unojax.cli.belief_turns import is_deal
 from unojax.observation import Observation
 from unojax.rules import Rules
-from unojax.search.agents import Hands, SearchAgent, opponent_model
+from unojax.search.agents import Hands, SearchAgent
 from unojax.search.monte_carlo import Estimate, choose
 
 
@@ -215,7 +216,7 @@ def _init(key: Array, seen: Observation, *, agent: SearchAgent, prior: Prior) ->
 def _update(
     key: Array, memory: Memory, before: Observation, action: Array, after: Observation, *, agent: SearchAgent
 ) -> tuple[Memory, Info]:
-    return belief_update(memory, before, action, after, key, opponent=opponent_model(agent.model), rules=agent.rules)
+    return belief_update(memory, before, action, after, key, opponent=parse_opponent(agent.model), rules=agent.rules)
 
 
 @partial(jax.jit, static_argnames="agent")

@@ -121,15 +121,16 @@ class ShowBelief:
 
     def _follow(self, game: Replay, model_name: str, key: Array, rules: Rules, status: Status) -> list[Turn]:
         """The turns up to the one asked for, shown as they come."""
+        from unojax.belief.opponents import parse_opponent
         from unojax.cli import belief_view, output
-        from unojax.cli.belief_turns import follow, parse_model
+        from unojax.cli.belief_turns import follow
 
         with_truth, last = not self.hide_truth, int(game.end.step_count)
         shows_all = self.json != output.STDOUT and self.turn is None
         # Where another program shows what comes, a status line would write across it.
         shows_status = output.shows_progress(quiet=self.quiet) and (sys.stdout.isatty() or not shows_all)
         turns: list[Turn] = []
-        model = parse_model(model_name)
+        model = parse_opponent(model_name)
         status.update("compiling; faster next time if JAX_COMPILATION_CACHE_DIR names a folder")
         for turn in follow(game, self.player, key, num_particles=self.particles, opponent=model, rules=rules):
             # While a status line runs, rich sends what is printed to where the line is.
@@ -209,7 +210,7 @@ class ShowBelief:
 
 
 def read_model(text: str) -> str:
-    """The value of `--opponent-model` in the form that `belief_turns.parse_model` takes, with the tremble always named.
+    """The value of `--opponent-model` in the form that `parse_opponent` takes, with the tremble always named.
 
     Raises:
         ValueError: it is no model.

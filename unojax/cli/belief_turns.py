@@ -15,10 +15,9 @@ from jax import Array
 from unojax import cards, game, text
 from unojax.belief import Belief, Info, belief_init, belief_update, closed_form, resample, summary
 from unojax.belief.history import Prior
-from unojax.belief.opponents import OpponentModel, PolicyOpponent, consistent_opponent
+from unojax.belief.opponents import OpponentModel
 from unojax.game import State
 from unojax.observation import Observation
-from unojax.policies import get_policy
 from unojax.replay import Replay, Step
 from unojax.rules import Rules
 
@@ -147,18 +146,6 @@ class Summary(NamedTuple):
     smallest_ess_turn: int
     log_evidence: float | None
     begun_anew: list[int]
-
-
-def parse_model(name: str) -> OpponentModel:
-    """The opponent model of a name: `uniform`, `consistent`, or a policy's name with the probability of a random action.
-
-    Raises:
-        ValueError: there is no such policy, or the probability is not in [0, 1].
-    """
-    if name == "consistent":
-        return consistent_opponent
-    policy, plus, tremble = name.partition("+")
-    return PolicyOpponent(get_policy(policy), float(tremble) if plus else 0.0)
 
 
 def follow(

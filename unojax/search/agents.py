@@ -25,7 +25,7 @@ from unojax import bits, cards
 from unojax.agents import Memory
 from unojax.batching import together
 from unojax.belief import belief_init, belief_update
-from unojax.belief.opponents import OpponentModel, PolicyOpponent, consistent_opponent, uniform_opponent
+from unojax.belief.opponents import parse_opponent
 from unojax.bits import Words
 from unojax.game import State
 from unojax.observation import Observation
@@ -40,8 +40,6 @@ from unojax.value.plays import value_known, value_plays
 from unojax.value.pretrained import load_network
 
 BeliefKind = Literal["particles", "unseen", "truth"]
-_TREMBLE = 0.1
-"""Of a policy as opponent model: no policy is followed so strictly that a surprise should rule a hand out."""
 _MOST_LANES = {"cpu": 2048, "gpu": 2**16}
 _LANES_PER_DECISION = 256
 """Rollouts in progress at a time: on CPU their tables stay in a core's second-level cache; few for few decisions, since the last
@@ -64,7 +62,7 @@ class SearchAgent(ABC):
     Attributes:
         belief: what the agent knows of the opponent's hand, see the module.
         model: how the opponent is taken to choose, for the particle filter: "uniform", "consistent" (anything legal, which tells
-            nothing), or the name of a policy.
+            nothing), or a policy with the probability that it plays uniformly instead.
         particles: of the filter.
         policy: followed by the searching player in the rollouts, the name of a packed policy.
         opponent: followed by the other player in the rollouts, or none for the same policy.
@@ -79,7 +77,7 @@ class SearchAgent(ABC):
     """
 
     belief: BeliefKind = "particles"
-    model: str = "uniform"
+    model: str = "linear+0.5"
     particles: int = 1024
     policy: str = "linear"
     opponent: str | None = None
@@ -108,7 +106,7 @@ class SearchAgent(ABC):
         get_policy(self.policy)
         if self.opponent is not None:
             get_policy(self.opponent)
-        opponent_model(self.model)
+        parse_opponent(self.model)
 
     @property
     @abstractmethod
@@ -202,7 +200,7 @@ class SearchAgent(ABC):
         """The belief after a micro-step."""
         if self.belief != "particles":
             return memory
-        return belief_update(memory, before, action, after, key, opponent=opponent_model(self.model), rules=self.rules)[0]
+        return belief_update(memory, before, action, after, key, opponent=parse_opponent(self.model), rules=self.rules)[0]
 
     def reveal(self, memory: Memory, state: State, player: Array) -> Memory:
         """Shows the opponent's hand to an agent with belief "truth", and nothing to any other."""
@@ -345,16 +343,3 @@ def _check_rounds(what: str, number: int) -> None:
     least = ROUNDS * _LEAST_PER_ROUND
     if not (is_int(number) and number >= least and number % ROUNDS == 0):
         raise ValueError(f"{what} must be a multiple of {ROUNDS}, at least {least}, if plays may be given up, got {number!r}")
-
-
-def opponent_model(name: str) -> OpponentModel:
-    """The opponent model of a name.
-
-    Raises:
-        ValueError: there is no such model.
-    """
-    if name == "uniform":
-        return uniform_opponent
-    if name == "consistent":
-        return consistent_opponent
-    return PolicyOpponent(get_policy(name), _TREMBLE)
