@@ -28,7 +28,7 @@ SOURCES: Final = {path.stem: path for path in sorted(FOLDER.glob("[0-9]*.py"))}
 PAGES: Final = FOLDER.parent / "docs" / "notebooks"
 MAX_BYTES: Final = 1_000_000
 """Of a page: the repository keeps them."""
-_SECONDS_PER_CELL: Final = 600
+_SECONDS_PER_CELL: Final = 1800
 
 
 class ThisInterpreter(KernelSpecManager):
@@ -54,7 +54,7 @@ def render(source: Path) -> str:
 
     Raises:
         CellExecutionError: a cell raised.
-        CellTimeoutError: a cell took longer than ten minutes.
+        CellTimeoutError: a cell took longer than half an hour.
         ValueError: the page is larger than `MAX_BYTES`.
     """
     notebook = read_source(source)
