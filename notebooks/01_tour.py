@@ -121,7 +121,7 @@ plt.show()
 linear = unojax.get_policy("linear")
 game = unojax.play_game(jax.random.key(12), (linear, linear), num_steps=40)
 num_plays = jax.vmap(unojax.legal_mask)(game.states).sum(1) * ~game.states.is_over
-num_steps = int(np.argmax((num_plays >= 4) & (np.arange(41) >= 12)))
+num_steps = int(np.argmax((num_plays >= 3) & (np.arange(41) >= 12)))
 assert num_steps > 0
 game = jax.tree.map(lambda leaf: leaf[: num_steps + (len(leaf) == 41)], game)
 now = jax.tree.map(lambda leaf: leaf[-1], game.states)
