@@ -303,5 +303,5 @@ assert full["particles 1024"].log_score[is_followed].mean() > full["closed form"
 # * Following the history is worth 1.5 nats a step over looking at the unseen cards; the closed form gets a good quarter of
 #   that. A bootstrap filter that has collapsed is far worse than knowing nothing: of the cards that it is sure of, the opponent
 #   holds a quarter.
-# * What the particle filter says can be taken at its word, from 4 % to 96 %: the differences of predicted and held are of the
-#   size of their errors.
+# * What the particle filter says can be taken at its word: the differences of predicted and held are of the size of their errors.
+#   Only of what it holds for all but certain, some five hundred of nearly two million predictions, is it not quite sure enough.
