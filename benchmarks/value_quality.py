@@ -2,9 +2,10 @@
 
     python -m benchmarks.value_quality --json FILE
 
-Games of the network against itself, greedy and with its belief. At its decisions, before the play, three predictions of whether
-the mover wins: the network's; a logistic regression on the two hand sizes, fitted on other games; and flat Monte Carlo over the
-same belief, the mean result of rollouts of the play that was made. A drawn game counts as half a win.
+Games of the network against itself, greedy and with its belief. At its decisions, before the play, four predictions of whether
+the mover wins: the network's; that of a network without the belief; a logistic regression on the two hand sizes, fitted on other
+games; and flat Monte Carlo over the same belief, the mean result of rollouts of the play that was made. A drawn game counts as half
+a win.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from training.selfplay import Games, Play, play_games
 from unojax.analysis.calibration import calibrate
 from unojax.analysis.estimates import Estimate, estimate_ratio
 from unojax.rules import Rules
+from unojax.value.features import features, outlook_of_unseen
 from unojax.value.network import Network
 from unojax.value.pretrained import PRETRAINED, load_network
 
@@ -40,6 +42,7 @@ class Config:
 
     Attributes:
         network: "pretrained" or a file.
+        unaware: the network that is told of no belief: any unseen card is as likely as another.
         games: to judge by; as many more to fit the regression.
         rollouts: of the Monte Carlo prediction.
         particles: of the beliefs.
@@ -48,6 +51,7 @@ class Config:
     """
 
     network: str = PRETRAINED
+    unaware: str = PRETRAINED
     games: int = 1024
     rollouts: int = 200
     particles: int = 256
@@ -62,20 +66,21 @@ class Decisions(NamedTuple):
         counted: bool, the entry is a decision.
         sizes: [G, S, 2] cards of the mover and of the other player.
         result: 1 for a win of the mover, 0 for a loss.
-        network, rollouts: predictions of it.
+        network, unaware, rollouts: predictions of it.
     """
 
     counted: np.ndarray
     sizes: np.ndarray
     result: np.ndarray
     network: np.ndarray
+    unaware: np.ndarray
     rollouts: np.ndarray
 
 
-def play(config: Config, network: Network, seed: int, rollouts: int) -> Decisions:
+def play(config: Config, network: Network, unaware: Network, seed: int, rollouts: int) -> Decisions:
     """Games, and the predictions at their decisions."""
     how = Play(belief="particles", particles=config.particles, search=rollouts)
-    program = jax.jit(lambda keys, number, network: _look(play_games(keys, number, network, how), network))
+    program = jax.jit(lambda keys, number, network: _look(play_games(keys, number, network, how), network, unaware))
     parts = []
     for first in range(0, config.games, _BATCH):
         number = np.arange(first, first + _BATCH, dtype=np.int32)
@@ -84,24 +89,26 @@ def play(config: Config, network: Network, seed: int, rollouts: int) -> Decision
     return Decisions(*(np.concatenate(field) for field in zip(*parts, strict=True)))
 
 
-def _look(games: Games, network: Network) -> Decisions:
+def _look(games: Games, network: Network, unaware: Network) -> Decisions:
     num_steps, num_games = games.action.shape
     meta = games.table.unpack_meta()
     mover = meta.player.astype(jnp.int32)
     number = (jnp.arange(num_steps)[:, None] * num_games + jnp.arange(num_games)) * 2 + mover
     hidden = jnp.zeros((num_games, 2), bool)
 
-    def one_step(index: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def one_step(index: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         states = states_of(games, index, hidden, _RULES)
-        return network(states.features).win_prob, jnp.stack([_count(states.position.own), states.position.opponent_count], -1)
+        without = unaware(features(states.position, outlook_of_unseen(states.position)))
+        sizes = jnp.stack([_count(states.position.own), states.position.opponent_count], -1)
+        return network(states.features).win_prob, without.win_prob, sizes
 
-    win_prob, sizes = jax.lax.map(one_step, number)
-    rollouts = jnp.zeros_like(win_prob)
+    with_belief, without, sizes = jax.lax.map(one_step, number)
+    rollouts = jnp.zeros_like(with_belief)
     if games.search is not None:
         taken = jnp.maximum(games.action.astype(jnp.int32), 0)[..., None]
         rollouts = (1 + jnp.take_along_axis(games.search, jnp.minimum(taken, 59), -1)[..., 0].astype(jnp.float32)) / 2
     outcome = jnp.where(mover == 0, games.outcome, -games.outcome)
-    of_games = (games.is_choice & games.is_row() & games.is_over, sizes, (1 + outcome) / 2, win_prob, rollouts)
+    of_games = (games.is_choice & games.is_row() & games.is_over, sizes, (1 + outcome) / 2, with_belief, without, rollouts)
     return Decisions(*(jnp.swapaxes(x, 0, 1) for x in of_games))
 
 
@@ -135,12 +142,13 @@ def log_loss(predicted: np.ndarray, decisions: Decisions) -> Estimate:
 def main() -> int:
     """The command."""
     config = tyro.cli(Config)
-    network = load_network(config.network)
-    fitted = fit_sizes(play(config, network, 2 * config.seed, 0))
-    test = play(config, network, 2 * config.seed + 1, config.rollouts)
+    networks = load_network(config.network), load_network(config.unaware)
+    fitted = fit_sizes(play(config, *networks, 2 * config.seed, 0))
+    test = play(config, *networks, 2 * config.seed + 1, config.rollouts)
     smoothed = (test.rollouts * config.rollouts + 1) / (config.rollouts + 2)
     predictions = {
         "network": np.clip(test.network.astype(np.float64), 1e-6, 1 - 1e-6),
+        "network without a belief": np.clip(test.unaware.astype(np.float64), 1e-6, 1 - 1e-6),
         "hand sizes, logistic regression": 1 / (1 + np.exp(-_size_terms(test.sizes) @ fitted)),
         f"flat Monte Carlo, {config.rollouts} rollouts": np.where(test.counted, smoothed, 0.5),
     }
