@@ -4,7 +4,7 @@
 
 Games of the network against itself, greedy and with its belief. At its decisions, before the play, four predictions of whether
 the mover wins: the network's; that of a network without the belief; a logistic regression on the two hand sizes, fitted on other
-games; and flat Monte Carlo over the same belief, the mean result of rollouts of the play that was made. A drawn game counts as half
+games; and flat Monte Carlo over the same belief, the mean result of rollouts of the play that was made. A drawn game is half
 a win.
 """
 
