@@ -20,13 +20,13 @@ import jax.numpy as jnp
 import numpy as np
 import tyro
 from rich.table import Table
-from scipy.optimize import minimize
 
 from benchmarks.timing import console, environment, write_json
 from training.learning import states_of
 from training.selfplay import Games, Play, play_games
 from unojax.analysis.calibration import calibrate
 from unojax.analysis.estimates import Estimate, estimate_ratio
+from unojax.analysis.forecasts import fit_logistic, log_loss, sigmoid
 from unojax.rules import Rules
 from unojax.value.features import features, outlook_of_unseen
 from unojax.value.network import Network
@@ -118,13 +118,7 @@ def _count(words: tuple[jax.Array, ...]) -> jax.Array:
 
 def fit_sizes(decisions: Decisions) -> np.ndarray:
     """Weights of the logistic regression on the hand sizes."""
-    x, y = _size_terms(decisions.sizes)[decisions.counted], decisions.result[decisions.counted]
-
-    def loss(weights: np.ndarray) -> tuple[float, np.ndarray]:
-        logits = x @ weights
-        return float((np.logaddexp(0, logits) - y * logits).mean()), x.T @ (1 / (1 + np.exp(-logits)) - y) / len(y)
-
-    return minimize(loss, np.zeros(x.shape[1]), jac=True, method="BFGS").x
+    return fit_logistic(_size_terms(decisions.sizes)[decisions.counted], decisions.result[decisions.counted])
 
 
 def _size_terms(sizes: np.ndarray) -> np.ndarray:
@@ -132,11 +126,9 @@ def _size_terms(sizes: np.ndarray) -> np.ndarray:
     return np.stack([np.ones_like(own), own, other, 1 / np.maximum(own, 1), 1 / np.maximum(other, 1)], -1)
 
 
-def log_loss(predicted: np.ndarray, decisions: Decisions) -> Estimate:
-    """Mean cross-entropy in nats over decisions, games being independent."""
-    y = decisions.result
-    loss = -(y * np.log(predicted) + (1 - y) * np.log1p(-predicted))
-    return estimate_ratio(np.where(decisions.counted, loss, 0.0).sum(-1), decisions.counted.sum(-1))
+def mean_loss(losses: np.ndarray, decisions: Decisions) -> Estimate:
+    """The mean over decisions, games being independent."""
+    return estimate_ratio(np.where(decisions.counted, losses, 0.0).sum(-1), decisions.counted.sum(-1))
 
 
 def main() -> int:
@@ -149,21 +141,21 @@ def main() -> int:
     predictions = {
         "network": np.clip(test.network.astype(np.float64), 1e-6, 1 - 1e-6),
         "network without a belief": np.clip(test.unaware.astype(np.float64), 1e-6, 1 - 1e-6),
-        "hand sizes, logistic regression": 1 / (1 + np.exp(-_size_terms(test.sizes) @ fitted)),
+        "hand sizes, logistic regression": sigmoid(_size_terms(test.sizes) @ fitted),
         f"flat Monte Carlo, {config.rollouts} rollouts": np.where(test.counted, smoothed, 0.5),
     }
     rows = []
     table = Table(title=f"{int(test.counted.sum()):,} decisions of {config.games:,} games")
     for heading in ("prediction", "log loss, nats", "less the network's", "calibration error"):
         table.add_column(heading)
-    best = log_loss(predictions["network"], test)
+    losses = {name: log_loss(predicted, test.result) for name, predicted in predictions.items()}
     for name, predicted in predictions.items():
-        loss = log_loss(predicted, test)
-        difference = _difference(predicted, predictions["network"], test)
+        loss = mean_loss(losses[name], test)
+        difference = mean_loss(losses[name] - losses["network"], test)
         bins = calibrate(predicted, test.result > 0.5, test.counted)
         observed = np.array([estimate.value for estimate in bins.observed])
         error = float((bins.number * abs(observed - bins.predicted)).sum() / bins.number.sum())
-        table.add_row(name, f"{loss:.4f}", "" if loss == best else f"{difference:.4f}", f"{error:.4f}")
+        table.add_row(name, f"{loss:.4f}", "" if name == "network" else f"{difference:.4f}", f"{error:.4f}")
         rows.append(
             {
                 "prediction": name,
@@ -179,12 +171,6 @@ def main() -> int:
     if config.json is not None:
         write_json(config.json, {"environment": environment(), "games": config.games, "seed": config.seed, "rows": rows})
     return 0
-
-
-def _difference(predicted: np.ndarray, reference: np.ndarray, decisions: Decisions) -> Estimate:
-    y = decisions.result
-    a, b = (-(y * np.log(p) + (1 - y) * np.log1p(-p)) for p in (predicted, reference))
-    return estimate_ratio(np.where(decisions.counted, a - b, 0.0).sum(-1), decisions.counted.sum(-1))
 
 
 if __name__ == "__main__":

@@ -41,9 +41,9 @@ R5       play that card. Colours: R red, Y yellow, B blue, G green. Ranks: 0-9,
 W:B      play a wild card and make blue the active colour. W alone asks for it.
 3        play the card with the number 3 under it.
 Enter    draw, where you can't play.
-?        advice from what you have seen: how likely each play is to win, and what
-         the opponent may hold. Advised (*) is what a rule of thumb would play,
-         unless another play wins more often by a standard error.
+?        advice from what you have seen: how likely each play is to win, and
+         what the opponent may hold. Advised (*) is what a rule of thumb would
+         play, unless another play wins more often by a standard error.
 p        the cards on the pile.
 h        this help.
 q        stop. There is no way to take a move back.
