@@ -34,6 +34,7 @@ from rich.table import Table
 from benchmarks import belief_methods, timing
 from benchmarks.belief_methods import Cost, Followed, Games, Method
 from unojax.belief.opponents import PolicyOpponent, consistent_opponent, uniform_opponent
+from unojax.machine import available_cores
 from unojax.policies import get_policy, uniform
 from unojax.rules import Rules, small_deck
 
@@ -89,9 +90,7 @@ def compare(
     for name, method in methods.items():
         # The other numbers of particles are there for the trend; a quarter of the games shows it.
         some = games.first(-(-num_games // 4)) if method.num_particles not in (0, num_particles) else games
-        results[name] = belief_methods.follow(
-            method, some, seat=seat, seed=seed + 1, rules=rules, workers=timing.available_cores()
-        )
+        results[name] = belief_methods.follow(method, some, seat=seat, seed=seed + 1, rules=rules, workers=available_cores())
     if deck == "small" and not particles_only:
         results["exact"] = belief_methods.follow_exact(games, seat=seat, opponent=uniform_opponent, rules=rules)
     return {
@@ -252,7 +251,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
         "seat": arguments.seat,
         "seed": arguments.seed,
         "tremble": _TREMBLE,
-        "workers": timing.available_cores() if jax.default_backend() == "cpu" else 1,
+        "workers": available_cores() if jax.default_backend() == "cpu" else 1,
         "comparisons": comparisons,
     }
     if arguments.json is not None:

@@ -37,6 +37,7 @@ from unojax import cards, game, observe, play_game
 from unojax.belief import Belief, belief_init, belief_update, consistent_opponent, history, uniform_opponent
 from unojax.belief.exact import exact_init, exact_update
 from unojax.belief.opponents import OpponentModel
+from unojax.machine import available_cores
 from unojax.observation import Observation
 from unojax.rules import Rules
 
@@ -404,7 +405,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--opponent", choices=OPPONENTS, default="uniform", help="model of the opponent (%(default)s)")
     parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=list(SETTINGS), help="rules (all)")
     parser.add_argument("--seed", type=int, default=0, help="of games and particles (%(default)s)")
-    parser.add_argument("--workers", type=int, default=timing.available_cores(), help="threads (%(default)s)")
+    parser.add_argument("--workers", type=int, default=available_cores(), help="threads (%(default)s)")
     arguments = parser.parse_args(argv)
     try:
         num_particles = timing.parse_batch_sizes(arguments.num_particles)

@@ -27,6 +27,7 @@ from rich.console import Console
 from benchmarks import belief_methods, numpy_filter, timing
 from unojax.belief import Belief, Info, belief_init, belief_update, infer_action
 from unojax.game import State
+from unojax.machine import available_cores
 from unojax.observation import Observation, observe
 from unojax.policies import uniform
 from unojax.rules import Rules
@@ -268,5 +269,5 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
 
 if __name__ == "__main__":
     # Must come before anything is computed. Other devices than CPUs are as many as there are.
-    jax.config.update("jax_num_cpu_devices", timing.available_cores())
+    jax.config.update("jax_num_cpu_devices", available_cores())
     main()

@@ -96,6 +96,9 @@ def run(arguments: argparse.Namespace, parser: argparse.ArgumentParser) -> dict[
                 parser.error(str(error))
             results["equal_time"] = measured
             save()
+        searches = {a.name for pair in matches for a in pair if isinstance(a, SearchAgent)}
+        if searches != {results["equal_time"]["first"], *results["equal_time"]["others"]}:
+            parser.error(f"{arguments.json} has the times of other searches than these; choose another file or remove it")
         _report_times(results["equal_time"], console)
         agents, opponents = ([in_time(a, results["equal_time"]) for a in side] for side in zip(*matches, strict=True))
         matches = list(zip(agents, opponents, strict=True))

@@ -21,6 +21,7 @@ import numpy as np
 from rich.console import Console
 
 from unojax.files import write_whole
+from unojax.machine import available_cores
 from unojax.rules import RULES_VERSION
 
 REPOSITORY: Final = Path(__file__).resolve().parent.parent
@@ -101,11 +102,6 @@ def environment() -> dict[str, Any]:
         "versions": {name: metadata.version(name) for name in ("jax", "jaxlib", "numpy")},
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
     }
-
-
-def available_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def write_json(path: str | os.PathLike[str], content: Any) -> None:

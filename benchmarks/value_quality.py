@@ -24,6 +24,7 @@ from rich.table import Table
 from benchmarks.timing import console, environment, write_json
 from training.learning import states_of
 from training.selfplay import Games, Play, play_games
+from unojax import bits
 from unojax.analysis.calibration import calibrate
 from unojax.analysis.estimates import Estimate, estimate_ratio
 from unojax.analysis.forecasts import fit_logistic, log_loss, sigmoid
@@ -58,6 +59,11 @@ class Config:
     seed: int = 1
     json: Path | None = None
 
+    def __post_init__(self) -> None:
+        for name, least in (("games", 2), ("rollouts", 1), ("particles", 1)):
+            if (value := getattr(self, name)) < least:
+                raise ValueError(f"{name} must be at least {least}, got {value}")
+
 
 class Decisions(NamedTuple):
     """Of G games: float[G, S] each.
@@ -86,7 +92,7 @@ def play(config: Config, network: Network, unaware: Network, seed: int, rollouts
         number = np.arange(first, first + _BATCH, dtype=np.int32)
         keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(seed), i))(jnp.asarray(number))
         parts.append(jax.device_get(program(keys, number, network)))
-    return Decisions(*(np.concatenate(field) for field in zip(*parts, strict=True)))
+    return Decisions(*(np.concatenate(field)[: config.games] for field in zip(*parts, strict=True)))
 
 
 def _look(games: Games, network: Network, unaware: Network) -> Decisions:
@@ -99,7 +105,7 @@ def _look(games: Games, network: Network, unaware: Network) -> Decisions:
     def one_step(index: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         states = states_of(games, index, hidden, _RULES)
         without = unaware(features(states.position, outlook_of_unseen(states.position)))
-        sizes = jnp.stack([_count(states.position.own), states.position.opponent_count], -1)
+        sizes = jnp.stack([bits.count(states.position.own), states.position.opponent_count], -1)
         return network(states.features).win_prob, without.win_prob, sizes
 
     with_belief, without, sizes = jax.lax.map(one_step, number)
@@ -110,10 +116,6 @@ def _look(games: Games, network: Network, unaware: Network) -> Decisions:
     outcome = jnp.where(mover == 0, games.outcome, -games.outcome)
     of_games = (games.is_choice & games.is_row() & games.is_over, sizes, (1 + outcome) / 2, with_belief, without, rollouts)
     return Decisions(*(jnp.swapaxes(x, 0, 1) for x in of_games))
-
-
-def _count(words: tuple[jax.Array, ...]) -> jax.Array:
-    return sum((jax.lax.population_count(word) for word in words), jnp.uint32(0))
 
 
 def fit_sizes(decisions: Decisions) -> np.ndarray:
@@ -152,9 +154,9 @@ def main() -> int:
     for name, predicted in predictions.items():
         loss = mean_loss(losses[name], test)
         difference = mean_loss(losses[name] - losses["network"], test)
-        bins = calibrate(predicted, test.result > 0.5, test.counted)
-        observed = np.array([estimate.value for estimate in bins.observed])
-        error = float((bins.number * abs(observed - bins.predicted)).sum() / bins.number.sum())
+        bins = calibrate(predicted, test.result, test.counted)
+        observed = [estimate.value for estimate in bins.observed]
+        error = bins.mean_absolute_error
         table.add_row(name, f"{loss:.4f}", "" if name == "network" else f"{difference:.4f}", f"{error:.4f}")
         rows.append(
             {
@@ -164,7 +166,7 @@ def main() -> int:
                 "more_than_network": difference.value,
                 "more_than_network_error": difference.standard_error,
                 "calibration_error": error,
-                "bins": {"number": bins.number.tolist(), "predicted": bins.predicted.tolist(), "observed": observed.tolist()},
+                "bins": {"number": bins.number.tolist(), "predicted": bins.predicted.tolist(), "observed": observed},
             }
         )
     console().print(table)

@@ -95,8 +95,9 @@ def _state(plain: TrainState) -> TrainState:
 
 
 def _check_same(config: Config, saved: Config) -> None:
-    # Where a run lies is no part of it.
-    new, old = (to_dict(c) | {"run": ""} for c in (config, saved))
+    # Where a run lies, and when it is looked at, is no part of it.
+    free = {"run": "", "evaluation": {}, "checkpoint_every": 0}
+    new, old = (to_dict(c) | free for c in (config, saved))
     if new != old:
         names = sorted(name for name in new.keys() | old.keys() if new.get(name) != old.get(name))
         changes = "; ".join(f"{name} was {old.get(name)}, now {new.get(name)}" for name in names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import os
+import json
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,6 +16,8 @@ import tyro
 from training.learning import Loss
 from training.selfplay import SELF, Play
 from training.trainer import Optimizer, Plan
+from unojax.agents import parse_agent
+from unojax.machine import available_cores
 from unojax.policies import POLICIES, get_policy
 from unojax.rules import Rules
 from unojax.value.network import NetworkConfig
@@ -71,6 +73,15 @@ class Evaluation:
     opponents: tuple[str, ...] = ("uniform", "scarcest-color", "linear")
     particles: int = 64
 
+    def __post_init__(self) -> None:
+        for name in ("every", "games", "final_games", "particles"):
+            if (value := getattr(self, name)) < 1:
+                raise ValueError(f"evaluation.{name} must be at least 1, got {value}")
+        if not self.opponents:
+            raise ValueError("evaluation.opponents must name at least one")
+        for spec in self.opponents:
+            parse_agent(spec)
+
 
 @dataclass(frozen=True)
 class Config:
@@ -112,6 +123,16 @@ class Config:
             raise ValueError(f"loss.shown must be in [0, 1], got {self.loss.shown}")
         if not 0 <= self.play.explore <= 1:
             raise ValueError(f"play.explore must be in [0, 1], got {self.play.explore}")
+        if not self.play.temperature >= 0:
+            raise ValueError(f"play.temperature can't be negative, got {self.play.temperature}")
+        for name in ("particles", "max_steps"):
+            if (value := getattr(self.play, name)) < 1:
+                raise ValueError(f"play.{name} must be at least 1, got {value}")
+        if not 0 <= self.optimizer.average < 1:
+            raise ValueError(f"optimizer.average must be in [0, 1), got {self.optimizer.average}")
+        for name in ("advantage_weight", "policy_weight", "belief_weight"):
+            if not (value := getattr(self.loss, name)) >= 0:
+                raise ValueError(f"loss.{name} can't be negative, got {value}")
         for name in self.play.opponents:
             if name != SELF and name not in POLICIES:
                 raise ValueError(f"play.opponents must be {SELF!r} or one of {', '.join(POLICIES)}, got {name!r}")
@@ -126,6 +147,11 @@ class Config:
             raise ValueError("loss.policy_weight needs a network with a policy head: --network.policy-head")
         if self.loss.belief_weight and not self.network.belief_head:
             raise ValueError("loss.belief_weight needs a network with a belief head: --network.belief-head")
+        if self.play.search_weight and not self.play.follow_search:
+            raise ValueError("play.search_weight needs a search that is followed: --play.follow-search")
+        if self.play.follow_search and self.play.belief == "unseen":
+            # Its searches know the opponent's hand, which averages out of what is learned but not of what is played.
+            raise ValueError("play.follow_search needs beliefs: --play.belief particles")
         self.plan()
 
     def plan(self) -> Plan:
@@ -141,7 +167,8 @@ class Launch:
 
     Attributes:
         resume: go on with the run in the folder, from its newest checkpoint, as if it had never stopped.
-        devices: CPU devices to divide the games among; 0: one for each core. Ignored where there is a GPU.
+        devices: CPU devices to divide the games among; 0: as many as there are cores for and as can share the games of an
+            update equally. Ignored where there is a GPU.
         distributed: this is one of several processes: HOST:PORT of the first one, how many there are, and the number of this one
             from 0, for example "node1:4321,2,0"; or "auto" where JAX finds out by itself (Slurm, Kubernetes, TPU pods).
         quiet: no progress bar.
@@ -156,10 +183,10 @@ class Launch:
         if self.devices < 0:
             raise ValueError(f"devices must be 0 or a number of devices, got {self.devices}")
 
-    @property
-    def num_cpu_devices(self) -> int:
-        """One for each core, unless said otherwise."""
-        return self.devices or len(os.sched_getaffinity(0))
+    def num_cpu_devices(self, plan: Plan) -> int:
+        """As told, or the largest number for which there are cores and that divides the games of an update."""
+        share = plan.games // plan.updates
+        return self.devices or next(n for n in range(available_cores(), 0, -1) if share % n == 0)
 
     def process(self) -> dict[str, Any]:
         """Arguments of `jax.distributed.initialize`.
@@ -192,7 +219,7 @@ class _Options:
 
 
 def parse(args: Sequence[str] | None = None, default: Config | None = None) -> tuple[Config, Launch]:
-    """The options of a command line; of `sys.argv` if `args` is None.
+    """The options of a command line; of `sys.argv` if `args` is None. A run that is resumed has those it began with.
 
     Raises:
         ValueError: a value is out of range, or the file has unknown keys.
@@ -201,9 +228,14 @@ def parse(args: Sequence[str] | None = None, default: Config | None = None) -> t
     # The file is read first of all: an option may make sense only together with what it says.
     finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     finder.add_argument("--config", type=Path)
-    file = finder.parse_known_args(args)[0].config
-    if file is not None:
-        settings = from_dict(Config, read_file(file), file.name, settings)
+    finder.add_argument("--run", type=Path, default=settings.run)
+    finder.add_argument("--resume", action="store_true")
+    found = finder.parse_known_args(args)[0]
+    began_with = found.run / "config.json"
+    if found.config is not None:
+        settings = from_dict(Config, read_file(found.config), found.config.name, settings)
+    elif found.resume and began_with.exists():
+        settings = dataclasses.replace(from_dict(Config, json.loads(began_with.read_text()), str(began_with)), run=found.run)
     options = tyro.cli(_Options, args=args, default=_Options(settings, Launch()), prog="python -m training.train_value")
     return options.settings, options.launch
 

@@ -51,8 +51,8 @@ class Sums(NamedTuple):
     """Sums over information states, float32[]; divided by their numbers they are means.
 
     Attributes:
-        states, choices, hidden, decisions: how many: information states, the network's own choices, states with the opponent's
-            hand hidden, decisions that were searched.
+        states, choices, hidden, decisions: how many: information states; the network's own choices, and all states, with the
+            opponent's hand hidden; decisions that were searched.
         win, policy, belief: cross-entropies in nats; of the belief, the mean over the 108 slots.
         hidden_win: that of `win` where the opponent's hand is hidden.
         advantage: squared errors of differences, of a decision the sum over its plays.
@@ -273,10 +273,11 @@ def _sums(
     one = jnp.ones_like(win)
     return Sums(
         states=total(one),
-        choices=total(one, chooses),
+        choices=total(one, chooses & is_hidden),
         hidden=total(one, is_hidden),
         win=total(win),
-        policy=total(policy, chooses),
+        # A play was chosen without knowledge of the hand that some learn with.
+        policy=total(policy, chooses & is_hidden),
         belief=total(belief, is_hidden),
         hidden_win=total(win, is_hidden),
         decisions=jnp.zeros(()),

@@ -40,8 +40,11 @@ class MetricsLog:
             self._board.add_scalar(name, value, iteration)
 
 
-def summarize(metrics: Metrics, num_games: int, seconds: float) -> dict[str, float]:
-    """The figures of an iteration: losses in nats per information state or choice, rates per second."""
+def summarize(metrics: Metrics, num_games: int, epochs: int, seconds: float) -> dict[str, float]:
+    """The figures of an iteration: losses in nats per information state or choice, rates per second.
+
+    Each information state counts once in the number of states, however often it was learned from.
+    """
     sums = metrics.sums
     states, choices, hidden = (max(float(n), 1.0) for n in (sums.states, sums.choices, sums.hidden))
     return {
@@ -53,8 +56,8 @@ def summarize(metrics: Metrics, num_games: int, seconds: float) -> dict[str, flo
         "gradient norm": float(metrics.gradient_norm),
         "steps per game": float(metrics.steps) / num_games,
         "games cut off": int(metrics.cut_off),
-        "states": int(sums.states),
-        "states per second": float(sums.states) / seconds,
+        "states": round(states / epochs),
+        "states per second": states / epochs / seconds,
         "games per second": num_games / seconds,
         "seconds": seconds,
     }

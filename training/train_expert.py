@@ -1,10 +1,11 @@
-"""Expert iteration: the network learns from the plays of a search that has the network at its leaves.
+"""Expert iteration: the network learns from the plays of a search over the belief, averaged with the network's own values.
 
     python -m training.train_expert                       from the shipped network's values
     python -m training.train_expert --play.search 64      a better teacher, for longer
 
-`training.train_value` with other defaults. The search over the belief chooses every play (Anthony, Tian and Barber 2017): the
-values learn from games that it plays, the policy head from its choices, and with both the next search is better.
+`training.train_value` with other defaults. The search chooses the network's plays, but for some at random (Anthony, Tian and
+Barber 2017): the values learn from games that it plays, the policy head from its choices, and with both the next search is
+better.
 """
 
 from __future__ import annotations

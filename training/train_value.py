@@ -2,7 +2,7 @@
 
     python -m training.train_value                                   the small default, about ten minutes on two CPU cores
     python -m training.train_value --config big.toml --seed 1        options from a file, and some that go first
-    python -m training.train_value --resume                          go on where the run stopped, or was killed
+    python -m training.train_value --resume                          go on where the run stopped, or was killed, with its options
 
 Every iteration plays games on all devices with the running average of the parameters, greedy up to some exploration, and learns
 from them (`training.trainer`). The run's folder gets checkpoints, metrics, and two networks: best.safetensors by the evaluations
@@ -16,12 +16,14 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from types import FrameType
 from typing import Any
 
 import jax
 import numpy as np
+from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from rich.console import Console
@@ -82,39 +84,44 @@ def train(config: Config, launch: Launch, console: Console) -> int:
             f"iteration {done} of {config.iterations}, run in {config.run}. The first iteration compiles."
         )
 
-    log = MetricsLog(config.run, done) if is_first else None
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rates]}"))
     progress = Progress(*columns, TimeRemainingColumn(), console=console, disable=launch.quiet or not is_first)
-    with _Stop() as stop, progress:
+    with _Stop() as stop, closing(checkpoints), MetricsLog(config.run, done) if is_first else nullcontext() as log, progress:
         bar = progress.add_task("training", total=config.iterations, completed=done, rates="")
-        while done < config.iterations and not stop.asked:
+        is_last = done == config.iterations
+        while not is_last:
             began = time.perf_counter()
             state, metrics = iterate(state)
             metrics = jax.device_get(jax.block_until_ready(metrics))
-            values = summarize(metrics, config.games, time.perf_counter() - began)
+            values = summarize(metrics, config.games, config.epochs, time.perf_counter() - began)
             done += 1
-            is_last = done == config.iterations
+            is_done = done == config.iterations
             network = Network(_on_host(state.average), plan.network)
-            if is_first and not is_last and done % config.evaluation.every == 0:
+            if is_first and not is_done and done % config.evaluation.every == 0:
                 scores = evaluate(network, config, config.evaluation.games)
                 values |= {f"win rate/{score.opponent}": score.mean for score in scores}
                 best = _keep_best(config, network, scores, best, done)
-            if is_first and log is not None:
+            if log is not None:
                 log.write(done - 1, values)
-                if done % config.checkpoint_every == 0 or is_last or stop.asked:
-                    checkpoints.save(_host_state(state), config, best)
+            is_last = is_done or _agreed(stop.asked)
+            if is_first and (done % config.checkpoint_every == 0 or is_last):
+                checkpoints.save(_host_state(state), config, best)
             rates = f"loss {values['loss/win']:.4f}  {values['games per second']:,.0f} games/s"
             rates += f"  {values['states per second']:,.0f} states/s"
             progress.update(bar, completed=done, rates=rates)
-    if log is not None:
-        log.__exit__(None, None, None)
-    checkpoints.close()
     if done < config.iterations:
         console.print(f"Stopped after iteration {done}; everything is saved. Go on with --resume.")
         return INTERRUPTED
     if is_first:
         _finish(config, network, best, console)
     return 0
+
+
+def _agreed(asked: bool) -> bool:
+    """Whether any process was asked to stop, the same answer in all of them: they leave after the same iteration."""
+    if jax.process_count() == 1:
+        return asked
+    return bool(multihost_utils.process_allgather(np.array(asked)).any())
 
 
 def _begin(config: Config, launch: Launch, checkpoints: Checkpoints) -> tuple[TrainState, float]:
@@ -147,6 +154,8 @@ def _keep_best(config: Config, network: Network, scores: list[Score], best: floa
 
 
 def _finish(config: Config, network: Network, best: float, console: Console) -> None:
+    # Kept at once, as judging it takes a while.
+    save_network(config.run / "last.safetensors", network, **_about(config, [], config.iterations))
     scores = evaluate(network, config, config.evaluation.final_games)
     save_network(config.run / "last.safetensors", network, **_about(config, scores, config.iterations))
     _keep_best(config, network, scores, best, config.iterations)
@@ -186,7 +195,7 @@ def main(args: Sequence[str] | None = None, default: Config | None = None) -> in
     console = Console(stderr=True)
     try:
         config, launch = parse(args, default)
-        jax.config.update("jax_num_cpu_devices", launch.num_cpu_devices)
+        jax.config.update("jax_num_cpu_devices", launch.num_cpu_devices(config.plan()))
         if launch.distributed is not None:
             jax.distributed.initialize(**launch.process())
         return train(config, launch, console)

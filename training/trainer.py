@@ -134,7 +134,7 @@ def check_mesh(plan: Plan, mesh: Mesh) -> None:
     if share % mesh.size:
         raise ValueError(
             f"each update learns from games / updates = {share} games, which {mesh.size} devices can't share equally; "
-            f"make games a multiple of {plan.updates * mesh.size}"
+            f"make games a multiple of {plan.updates * mesh.size}, or choose the number of --devices"
         )
     if share % (2 * kinds):
         raise ValueError(

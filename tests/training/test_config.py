@@ -153,6 +153,16 @@ def changed(**parts) -> dict:
         ({"play": {"search": -1}}, "can't be negative, got -1"),
         ({"play": {"search_depth": -1}}, "can't be negative"),
         ({"play": {"search": 0}}, "need a search"),
+        ({"play": {"search_weight": 1.0}}, "search_weight needs a search that is followed"),
+        ({"play": {"follow_search": True, "belief": "unseen"}}, "follow_search needs beliefs"),
+        ({"play": {"temperature": -0.5}}, "temperature can't be negative, got -0.5"),
+        ({"play": {"max_steps": 0}}, "max_steps must be at least 1"),
+        ({"optimizer": {"average": 1.0}}, r"average must be in \[0, 1\), got 1.0"),
+        ({"loss": {"advantage_weight": -1.0}}, "advantage_weight can't be negative"),
+        ({"evaluation": {"every": 0}}, "evaluation.every must be at least 1, got 0"),
+        ({"evaluation": {"final_games": 0}}, "evaluation.final_games must be at least 1"),
+        ({"evaluation": {"opponents": ()}}, "evaluation.opponents must name at least one"),
+        ({"evaluation": {"opponents": ("nobody",)}}, "no agent is called 'nobody'"),
         ({"loss": {"policy_weight": 1.0}}, "needs a network with a policy head: --network.policy-head"),
         ({"loss": {"belief_weight": 1.0}}, "needs a network with a belief head: --network.belief-head"),
     ],
@@ -195,7 +205,23 @@ def test_processes_that_are_none_are_a_value_error(text: str):
         Launch(distributed=text).process()
 
 
-def test_devices():
+def test_devices(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(ValueError, match="devices must be 0 or a number of devices, got -1"):
         Launch(devices=-1)
-    assert Launch(devices=3).num_cpu_devices == 3 and Launch().num_cpu_devices >= 1
+    plan = Config(games=96, updates=2, play=SelfPlay(opponents=("self",))).plan()
+    assert Launch(devices=3).num_cpu_devices(plan) == 3
+    # The 48 games of an update: 5 or 7 devices could not share them.
+    for cores, devices in ((1, 1), (4, 4), (5, 4), (7, 6), (100, 48)):
+        monkeypatch.setattr("training.config.available_cores", lambda cores=cores: cores)
+        assert Launch().num_cpu_devices(plan) == devices
+
+
+def test_a_resumed_run_has_the_options_that_it_began_with(tmp_path: Path):
+    began = Config(run=Path("elsewhere"), seed=3, network=NetworkConfig(width=12), init="pretrained")
+    (tmp_path / "config.json").write_text(json.dumps(to_dict(began)))
+    config, launch = parse(["--run", str(tmp_path), "--resume"])
+    assert launch.resume and config == dataclasses.replace(began, run=tmp_path)
+    # Also if the script has other defaults. What is asked for in so many words still goes first, and is refused later on.
+    config, _ = parse(["--resume", f"--run={tmp_path}", "--seed", "4"], train_expert.DEFAULT)
+    assert config == dataclasses.replace(began, run=tmp_path, seed=4)
+    assert parse(["--run", str(tmp_path)])[0] == Config(run=tmp_path)

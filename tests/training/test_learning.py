@@ -205,7 +205,8 @@ def test_losses_by_hand(games: Games, states):
             hidden_win += of_state
             held = int(states.hands[row.index // 2, 1 - row.player].sum())
             belief += (held * rest + (108 - held) * quarter) / 108
-        if is_choice[row.index // 2] and states.current_player[row.index // 2] == row.player:
+        is_own = is_choice[row.index // 2] and states.current_player[row.index // 2] == row.player
+        if is_own and not SHOWN[row.game, row.player]:
             choices += 1
             weights = {a: 2 if a % 15 == 5 else 1 for a in np.flatnonzero(legal[row.index // 2])}
             policy += -math.log(weights[action[row.index // 2]] / sum(weights.values()))
@@ -274,7 +275,7 @@ def dense(games: Games, states, inputs: Features):
         prob = outputs.win_prob
         win = -((1 + target) / 2 * jnp.log(prob) + (1 - target) / 2 * jnp.log1p(-prob))
         log_policy = jax.nn.log_softmax(jnp.where(legal, outputs.policy_logits, -1e9), -1)
-        policy = -jnp.where(chooses, log_policy[np.arange(len(index)), action], 0)
+        policy = -jnp.where(chooses & hidden, log_policy[np.arange(len(index)), action], 0)
         logits = outputs.slot_logits
         belief = jnp.where(hidden, -jnp.where(slots, jax.nn.log_sigmoid(logits), jax.nn.log_sigmoid(-logits)).mean(-1), 0)
         sums = win.sum(), policy.sum(), belief.sum()

@@ -36,7 +36,7 @@ def calibrate(predicted: np.ndarray, happened: np.ndarray, counted: np.ndarray, 
 
     Args:
         predicted: float[G, ...] probabilities. Rows are independent (a game each); what is in a row need not be.
-        happened: bool[G, ...].
+        happened: bool[G, ...], or float[G, ...] where something may half happen: a drawn game is half a win.
         counted: bool[G, ...] the predictions to look at; an empty bin of a row is none.
         num_bins: of equal width.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -19,6 +18,7 @@ from unojax.agents import Agent, Memory
 from unojax.arena import lanes as device
 from unojax.arena.lanes import Lanes, Seats
 from unojax.arena.pairs import Pairs
+from unojax.machine import available_cores
 from unojax.rules import Rules, is_int
 from unojax.text import format_action
 
@@ -78,7 +78,7 @@ def play_match(
 
 def default_workers() -> int:
     """Batches in progress at a time: XLA lets go of Python's lock, and one batch alone leaves a part of the cores idle."""
-    return (os.cpu_count() or 1) if jax.default_backend() == "cpu" else 1
+    return available_cores() if jax.default_backend() == "cpu" else 1
 
 
 def default_batch_size(num_games: int, workers: int) -> int:

@@ -191,7 +191,7 @@ def play_out(
         rules: static.
         num_samples: R, static.
         discount: per step, static.
-        num_lanes: rollouts in progress at a time, static; changes no result.
+        num_lanes: rollouts in progress at a time, static; without a guide it changes no result.
         first_sample: added to the sample's number in the random words.
         guide, store: who chooses in place of the policy, if anyone, and what it knows.
         leaf: where and how rollouts are cut off, if at all.

@@ -20,7 +20,7 @@ from unojax.agents import Memory
 from unojax.batching import together
 from unojax.belief import belief_init, belief_update
 from unojax.bits import Words
-from unojax.observation import Observation
+from unojax.observation import Observation, check_rules
 from unojax.rules import Rules, is_int
 from unojax.specs import format_spec
 from unojax.value.features import Position, features, outlook_of_hands, outlook_of_unseen, position_of
@@ -98,6 +98,7 @@ class ValueAgent:
 
         Under `vmap` the plays of all decisions go through the network together.
         """
+        check_rules(observation, self.rules)
         hands = None if self.belief == "unseen" else (memory.packed, jnp.exp(memory.log_weights))
         # `everything` is made of constants, the same for all.
         position = position_of(observation)._replace(everything=())
