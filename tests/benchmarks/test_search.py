@@ -213,15 +213,25 @@ def test_strength_keeps_finished_rows_and_goes_on(tmp_path: Path, played: list[t
 
     played.clear()
     results = run_strength(path, "--opponents", "linear", "uniform")
-    # Against uniform play the default model is the opponent's.
-    assert played == [("mc", "uniform")]
-    assert len(json.loads(path.read_text())["rows"]) == 3
+    assert played == [("mc", "uniform"), ("mc:model=uniform", "uniform")]
+    assert len(json.loads(path.read_text())["rows"]) == 4
     row = results["rows"][-1]
     assert (row["score"], row["decisions"], row["seconds_per_decision"], row["drawn"]) == (0.75, 10, 0.5, 0)
     assert row["interval_95"][0] < 0.75 < row["interval_95"][1]
 
     with pytest.raises(SystemExit):
         run_strength(path, "--seed", "1")
+
+
+def test_times_of_other_searches_are_not_taken(tmp_path: Path, played: list[tuple[str, str]]) -> None:
+    path = tmp_path / "strength.json"
+    run_strength(path, "--opponents", "linear")
+    results = json.loads(path.read_text())
+    results["equal_time"] = {"first": "mc", "seconds_per_decision": 0.1, "batch": 64, "others": {}}
+    path.write_text(json.dumps(results))
+    with pytest.raises(SystemExit):
+        run_strength(path, "--opponents", "linear", "--equal-time")
+    assert len(played) == 2
 
 
 def test_equal_time(monkeypatch: pytest.MonkeyPatch) -> None:
