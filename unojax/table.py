@@ -169,6 +169,12 @@ class Picked(NamedTuple):
     position: Array
 
 
+def pick_of(action: Array) -> Picked:
+    """A play, uint32[...] 0..59, among the packed options."""
+    bit = bits.rank_bit(action % np.uint32(cards.NUM_RANKS))
+    return Picked(action // np.uint32(cards.NUM_RANKS), lax.population_count(bit - np.uint32(1)))
+
+
 def new_table(like: Array, rules: Rules) -> Table:
     """Tables before the deal, all cards in the deck, with the shape of `like`."""
     zero = jnp.zeros_like(like, jnp.uint32)

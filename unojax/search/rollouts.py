@@ -216,7 +216,7 @@ def play_out(
         favoured = [policy.narrow(view, node.legal) for policy in both]
         options = bits.where(is_other, favoured[-1], favoured[0])
         pick = Picked(*bits.choose(bits.where(node.is_decision, options, node.deck), word))
-        given = _pick_of(lanes.first)
+        given = table.pick_of(lanes.first)
         is_free = lanes.first == FREE
         pick = Picked(*(jnp.where(is_free, p, g) for p, g in zip(pick, given, strict=True)))
         move = table.resolve(lanes.table, node, pick, jnp.uint32(0), rules)
@@ -308,9 +308,3 @@ def play_out(
 def _value_chunk(value: Callable[[Table, Array], Array], is_real: Array, tables: Table, player: Array) -> Array:
     del is_real
     return value(tables, player)
-
-
-def _pick_of(action: Array) -> Picked:
-    """Where a play lies among the packed options."""
-    bit = bits.rank_bit(action % np.uint32(cards.NUM_RANKS))
-    return Picked(action // np.uint32(cards.NUM_RANKS), lax.population_count(bit - np.uint32(1)))

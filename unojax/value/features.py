@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 
 from unojax import bits, cards, table
 from unojax.bits import StaticWords, Words
@@ -25,7 +25,7 @@ from unojax.table import Table
 
 _RANKS: Final = cards.RANK_NAMES[: cards.NUM_COLORED_RANKS]
 _COUNT_STEPS: Final = (1, 2, 3, 4, 5, 6, 7, 8, 10, 13)
-_COLORED_SLOTS: Final = 25
+COLORED_SLOTS: Final = 25
 _TYPES_OF_COLORS: Final = cards.NUM_COLORS * cards.NUM_COLORED_RANKS
 _LOG_FACTORIAL: Final = np.array([math.lgamma(n + 1) for n in range(cards.NUM_CARDS + 1)], np.float32)
 
@@ -95,7 +95,7 @@ class Position(NamedTuple):
         w0, w1, w2, w3 = (jnp.asarray(word) for word in self.everything)
         return _counts((w0, w1, w2, w3)) - seen
 
-    def unseen_playable(self) -> Array:
+    def playable_types(self) -> Array:
         """bool[..., 54]: types playable on the top card."""
         types = np.arange(cards.NUM_TYPES)
         same_color = (types < _TYPES_OF_COLORS) & (types // cards.NUM_COLORED_RANKS == self.color[..., None])
@@ -175,10 +175,7 @@ def after_plays(position: Position, action: Array, rules: Rules) -> tuple[Positi
         high=bits.map_words(lambda a, b: a & ~b, in_sight, own),
         meta=table.Meta(position.rank, position.color, zero, zero, zero, zero + np.uint32(table.PLAY)).pack(),
     )
-    action = action.astype(jnp.uint32)
-    rank_bit = bits.rank_bit(action % np.uint32(cards.NUM_RANKS))
-    pick = table.Picked(action // np.uint32(cards.NUM_RANKS), lax.population_count(rank_bit - np.uint32(1)))
-    move = table.resolve(before, table.find_node(before, rules), pick, zero, rules)
+    move = table.resolve(before, table.find_node(before, rules), table.pick_of(action.astype(jnp.uint32)), zero, rules)
     tables = table.commit(before, move)
     after = position_of_table(tables, zero, rules)._replace(opponent_count=position.opponent_count)
     return after, tables.unpack_meta().phase == table.OVER_WON_BY_0
@@ -254,7 +251,7 @@ def features(position: Position, outlook: Outlook) -> Features:
     is_top_rank = (np.arange(cards.NUM_COLORED_RANKS) == position.rank[..., None])[..., None, :]
     own_by_color, expected_by_color = by_color(own), by_color(outlook.expected)
     columns = [
-        canonical[..., :_COLORED_SLOTS].astype(jnp.float32),
+        canonical[..., :COLORED_SLOTS].astype(jnp.float32),
         by_color(unseen) / 2,
         expected_by_color,
         (np.arange(cards.NUM_COLORS) == position.color[..., None])[..., None].astype(jnp.float32),
@@ -265,7 +262,7 @@ def features(position: Position, outlook: Outlook) -> Features:
         jnp.where(is_top_rank, expected_by_color, 0.0).sum(-1, keepdims=True),
     ]
 
-    playable = position.unseen_playable()
+    playable = position.playable_types()
     own_playable = jnp.where(playable, own, 0).sum(-1)
     shared = [
         own[..., cards.WILD_TYPE, None] >= np.arange(1, 5),
@@ -319,7 +316,7 @@ def _count_columns(count: Array) -> tuple[Array, Array]:
 def _counts(words: Words) -> Array:
     """int32[..., 54]: cards of each type in a labelled set."""
     ranks = np.arange(cards.NUM_COLORED_RANKS, dtype=np.uint32)
-    # A rank 0 has no second copy; its bit belongs to the wilds' neighbour and is masked out.
+    # Rank 0 has no second copy; the bit where it would be is another card's.
     second = np.where(ranks > 0, np.uint32(1) << (ranks + np.uint32(12)), np.uint32(0))
     of_colors = [
         ((word[..., None] & (np.uint32(1) << ranks)) != 0).astype(jnp.int32) + ((word[..., None] & second) != 0) for word in words

@@ -22,11 +22,10 @@ from jax import Array
 
 from unojax import cards
 from unojax.rules import is_int
-from unojax.value.features import COLOR_COLUMNS, SHARED_COLUMNS, Features
+from unojax.value.features import COLOR_COLUMNS, COLORED_SLOTS, SHARED_COLUMNS, Features
 
 Params = dict[str, Any]
 """Nested dicts of float32 arrays."""
-_COLORED_SLOTS = 25
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,7 @@ class ValueNetwork(nnx.Module):
         last = partial(nnx.Linear, kernel_init=nnx.initializers.zeros_init(), rngs=rngs)
         self.win = last(width, 1)
         self.policy = last(2 * width, cards.NUM_RANKS) if config.policy_head else None
-        self.slots = last(2 * width, _COLORED_SLOTS) if config.belief_head else None
+        self.slots = last(2 * width, COLORED_SLOTS) if config.belief_head else None
         self.wild_slots = last(width, 2 * cards.NUM_COLORS) if config.belief_head else None
 
     def __call__(self, features: Features) -> Outputs:
