@@ -45,7 +45,7 @@ analysis.Table(["policy", "what it does"], [[policy.name, policy.summary] for po
 # plays fewer pairs.
 
 # %%
-names = [*unojax.POLICIES, "value"]
+names = [*unojax.POLICIES, "value"] if SCALE > 0.1 else ["uniform", "scarcest-color", "linear", "value"]
 agents = {name: unojax.parse_agent(name) for name in names}
 num_pairs, num_slow_pairs = max(40, int(300 * SCALE)), max(20, int(100 * SCALE))
 batch_size = 128  # of all matches, so that they share their compiled programs

@@ -18,7 +18,9 @@ SCALE = "0.01"
 
 def run_notebook(name: str | Path, out: Path) -> subprocess.CompletedProcess[str]:
     """The command that users run, in a process of its own, without pytest's settings."""
-    environment = os.environ | {"UNOJAX_NOTEBOOK_SCALE": SCALE}
+    # With so few games most of the time goes into compiling, which is quicker without optimising.
+    fast = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    environment = os.environ | {"UNOJAX_NOTEBOOK_SCALE": SCALE, "XLA_FLAGS": fast}
     command = [sys.executable, "-m", "notebooks.render", str(name), "--out", str(out)]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 

@@ -145,7 +145,9 @@ def test_belief_is_that_of_the_history(capsys):
     A sound filter fails on fewer than one seed in 10^6.
     """
     history = "draw R0 R3 R1 draw"
-    data = run_json(capsys, OPPONENT_DRAWS, "--history", history)
+    # The model of the exact filter.
+    uniform = ("--agent", "mc:particles=256,rollouts=8,model=uniform")
+    data = run_json(capsys, OPPONENT_DRAWS, "--history", history, *uniform)
     path = follow(OPPONENT_DRAWS, history)
     exact = exact_init(path.observations[0], rules=RULES, prior="uniform")
     for index, action in enumerate(path.actions):
@@ -154,7 +156,7 @@ def test_belief_is_that_of_the_history(capsys):
     np.testing.assert_allclose(believed, exact.prob_holds, atol=0.2)
     alone = run_json(capsys, data["observation"])["belief"]["prob_holds"]
     assert max(abs(alone[name] - data["belief"]["prob_holds"][name]) for name in alone) > 0.25
-    out = run_text(capsys, OPPONENT_DRAWS, "--history", history)
+    out = run_text(capsys, OPPONENT_DRAWS, "--history", history, *uniform)
     assert "from 5 actions, player 1 taken for uniform" in " ".join(out.split())
     assert "--history would sharpen it" in " ".join(run_text(capsys, data["observation"]).split())
 

@@ -10,13 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.helpers import assert_trees_equal
 from tests.value.positions import RULES, legal_all, observe_all, random_states
 from unojax import bits, cards, game, static
 from unojax.belief import belief_init
 from unojax.policies import uniform
 from unojax.random_bits import key_words
-from unojax.search.agents import Hands, MonteCarloAgent
+from unojax.search.agents import MonteCarloAgent
 from unojax.search.monte_carlo import Estimate, average
 from unojax.search.rollouts import Leaf, list_arms, play_out
 from unojax.table import Table
@@ -132,12 +131,3 @@ def test_the_network_sees_the_players_side_of_a_leaf():
     mine, theirs = (np.asarray(value(tables, jnp.full(64, player, jnp.uint32))) for player in (0, 1))
     assert np.corrcoef(mine, theirs)[0, 1] < -0.8
     assert np.abs(mine + theirs).mean() < 0.3 < np.abs(mine - theirs).mean()
-
-
-def test_hands_are_enough_of_a_memory(decisions):
-    """A search looks at the hands of a belief and at nothing else."""
-    seen, legal, beliefs = decisions
-    keys = jax.random.split(jax.random.key(6), NUM)
-    think = jax.jit(jax.vmap(AVERAGED.think))
-    hands = Hands(beliefs.packed, beliefs.log_weights)
-    assert_trees_equal(think(keys, beliefs, seen, legal), think(keys, hands, seen, legal))
