@@ -232,7 +232,7 @@ plt.show()
 
 # %%
 assert not filters["particles 1024"].depleted.any()
-assert np.median(survived["bootstrap 8192"]) < 0.25
+assert np.median(survived["bootstrap 8192"]) < (0.1 if SCALE >= 1 else 0.25)  # a median of few games says less
 
 # %% [markdown]
 # The bootstrap filter fails in nearly every game, after four or five plays of the opponent. Eight times as many particles put
