@@ -34,7 +34,7 @@ from rich.table import Table
 from benchmarks import belief_methods, timing
 from benchmarks.belief_methods import Cost, Followed, Games, Method
 from unojax.belief.opponents import PolicyOpponent, consistent_opponent, uniform_opponent
-from unojax.machine import available_cores
+from unojax.device.platform import available_cores
 from unojax.policies import get_policy, uniform
 from unojax.rules import Rules, small_deck
 

@@ -37,7 +37,7 @@ from unojax import cards, game, observe, play_game
 from unojax.belief import Belief, belief_init, belief_update, consistent_opponent, history, uniform_opponent
 from unojax.belief.exact import exact_init, exact_update
 from unojax.belief.opponents import OpponentModel
-from unojax.machine import available_cores
+from unojax.device.platform import available_cores
 from unojax.observation import Observation
 from unojax.rules import Rules
 

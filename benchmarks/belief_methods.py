@@ -24,7 +24,7 @@ from unojax.belief.resample import effective_sample_size
 from unojax.game import State
 from unojax.observation import Observation, observe
 from unojax.policies import Policy
-from unojax.record import play_game
+from unojax.games.record import play_game
 from unojax.rules import Rules
 
 NUM_BINS: Final = 10

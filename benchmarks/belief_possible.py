@@ -65,7 +65,7 @@ def read_history(views: Observation) -> History:
     """The history from views 0..T of one player, NumPy arrays with a leading axis T + 1, of a game without a break."""
     # One-hot slots to counts of types.
     types = np.eye(cards.NUM_TYPES, dtype=int)[cards.TYPE_OF_SLOT]
-    unseen = np.array(views.composition) - views.hand @ types - views.pile @ types
+    unseen = np.array(views.rules.deck) - views.hand @ types - views.pile @ types
     num_views = len(unseen)
     held, mine = views.opponent_count.astype(int), views.current_player == views.player
     # Types that it could have played at a view and did not hold.

@@ -27,7 +27,7 @@ from rich.console import Console
 from benchmarks import belief_methods, numpy_filter, timing
 from unojax.belief import Belief, Info, belief_init, belief_update, infer_action
 from unojax.game import State
-from unojax.machine import available_cores
+from unojax.device.platform import available_cores
 from unojax.observation import Observation, observe
 from unojax.policies import uniform
 from unojax.rules import Rules

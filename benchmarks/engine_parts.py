@@ -24,9 +24,10 @@ from rich.console import Console
 from rich.table import Table as TextTable
 
 from benchmarks import timing
-from unojax import bits, static, table
+from unojax import bits, table
+from unojax.device import static
 from unojax.policies import uniform
-from unojax.random_bits import key_words, threefry
+from unojax.device.random_bits import key_words, threefry
 from unojax.rules import Rules
 from unojax.simulation import (
     BLOCKS_PER_CALL,

@@ -1,6 +1,6 @@
 """The particle filter of `unojax.belief.particles` in plain NumPy, for the uniform opponent model: a peer for its speed.
 
-The same algorithm step by step (`unojax.belief.moves` derives it), vectorised over particles and, where slots do not depend on
+The same algorithm step by step (`unojax.belief.particles.moves` derives it), vectorised over particles and, where slots do not depend on
 each other, over slots. Sets of cards are uint32[4, N] in the layout of `unojax.bits`. One game at a time, on the host.
 """
 

@@ -287,7 +287,7 @@ def _systematic(log_weights: np.ndarray, num: int, rng: np.random.Generator) -> 
 def _place(observation: Observation, hands: np.ndarray) -> _Games:
     """The games as the player to move would see them if the opponent held the hands, uint32[4, R]; the deck gets the rest."""
     num = hands.shape[1]
-    total = np.asarray(observation.composition)
+    total = np.asarray(observation.rules.deck)
     own = np.bincount(cards.TYPE_OF_SLOT[np.asarray(observation.hand)], minlength=cards.NUM_TYPES)
     pile = np.bincount(cards.TYPE_OF_SLOT[np.asarray(observation.pile)], minlength=cards.NUM_TYPES)
     theirs = (_bools(hands).astype(np.float32) @ _TYPE_OF_SLOT).astype(np.int32)

@@ -23,13 +23,14 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from benchmarks import belief_methods, numpy_search, timing
-from unojax import cards, game, static, table
+from unojax import cards, game, table
+from unojax.device import static
 from unojax.belief import belief_init
 from unojax.bits import Words
 from unojax.game import State
 from unojax.observation import Observation, observe
 from unojax.policies import LINEAR, get_policy
-from unojax.random_bits import key_words
+from unojax.device.random_bits import key_words
 from unojax.rules import Rules
 from unojax.search.agents import Hands, MonteCarloAgent, SearchAgent, TreeAgent
 from unojax.search.monte_carlo import ROUNDS, Estimate, sample_hands

@@ -23,7 +23,7 @@ from rich.table import Table
 
 from benchmarks import timing
 from benchmarks.search_speed import measure_batch, record_decisions
-from unojax import ratings
+from unojax.arena import ratings
 from unojax.agents import Agent, parse_agent
 from unojax.arena import default_workers, play_match
 from unojax.search.agents import SearchAgent

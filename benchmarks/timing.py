@@ -21,7 +21,7 @@ import numpy as np
 from rich.console import Console
 
 from unojax.files import write_whole
-from unojax.machine import available_cores
+from unojax.device.platform import available_cores
 from unojax.rules import RULES_VERSION
 
 REPOSITORY: Final = Path(__file__).resolve().parent.parent

@@ -15,7 +15,7 @@ import numpy as np
 from unojax import Rules, belief_init, belief_update, get_policy, viz
 from unojax.belief import summary
 from unojax.belief.opponents import PolicyOpponent
-from unojax.replay import Replay, play
+from unojax.games.replay import Replay, play
 from unojax.viz.svg import Picture, element
 from unojax.viz.theme import ThemeName
 

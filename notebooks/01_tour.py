@@ -182,7 +182,7 @@ analysis.Table(
 
 # %%
 network = value.load_pretrained()
-position = value.position_of(view_at(-1))
+position = view_of(view_at(-1))
 outlook = value.outlook_of_hands(position, belief.packed, jnp.exp(belief.log_weights))
 print(f"player {player} wins {network(value.features(position, outlook)).win_prob:.0%}, says the network")
 

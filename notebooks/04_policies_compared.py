@@ -28,7 +28,7 @@ from matplotlib.colors import LinearSegmentedColormap
 
 import unojax
 from unojax import analysis
-from unojax.ratings import Match
+from unojax.arena.ratings import Match
 from unojax.viz.charts import chart_style
 from unojax.viz.theme import get_theme
 

@@ -17,7 +17,7 @@ from training.learning import Loss
 from training.selfplay import SELF, Play
 from training.trainer import Optimizer, Plan
 from unojax.agents import parse_agent
-from unojax.machine import available_cores
+from unojax.device.platform import available_cores
 from unojax.policies import POLICIES, get_policy
 from unojax.rules import Rules
 from unojax.value.network import NetworkConfig

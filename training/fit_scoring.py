@@ -27,17 +27,18 @@ from jax import Array
 from rich.console import Console
 from scipy.optimize import minimize
 
-from unojax import game, static
+from unojax import game
+from unojax.device import static
+from unojax.device.static import Skeleton
 from unojax.files import write_whole
 from unojax.game import State
+from unojax.games.record import play_game
 from unojax.observation import observe
 from unojax.policies import POLICIES, Policy
 from unojax.policies.scoring import WEIGHT_NAMES, LinearPolicy, LookaheadPolicy
-from unojax.record import play_game
 from unojax.rules import Rules
 from unojax.search.rollouts import list_arms, play_out
 from unojax.simulation import simulate
-from unojax.static import Skeleton
 
 _RULES: Final = Rules()
 _LANES: Final = 2048

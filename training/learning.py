@@ -17,8 +17,9 @@ from unojax import bits
 from unojax.game import options_to_mask
 from unojax.rules import Rules
 from unojax.table import Table
-from unojax.value.features import Features, Outlook, Position, after_plays, features, outlook_of_hand, position_of_table
+from unojax.value.features import Features, Outlook, after_plays, features, outlook_of_hand
 from unojax.value.network import Network, Outputs, Params
+from unojax.view import View, view_of_table
 
 _CHUNK: Final = 1024
 """Information states that go through the network at a time."""
@@ -95,7 +96,7 @@ class States(NamedTuple):
     """Information states, [S]: what the network gets, what the player sees, and the opponent's true hand."""
 
     features: Features
-    position: Position
+    view: View
     hand: bits.Words
 
 
@@ -108,13 +109,13 @@ def states_of(games: Games, index: Array, shown: Array, rules: Rules) -> States:
     player, at = index % 2, index // 2
     game, step = at % num_games, at // num_games
     tables: Table = jax.tree.map(lambda x: x[step, game], games.table)
-    position = position_of_table(tables, player, rules)
-    hand = position_of_table(tables, 1 - player, rules).own
+    view = view_of_table(tables, player, rules)
+    hand = view_of_table(tables, 1 - player, rules).hand
     believed: Outlook = jax.tree.map(lambda x: x[step, game, player].astype(jnp.float32), games.outlook)
     known = outlook_of_hand(hand)
     is_shown = shown[game, player]
     outlook = jax.tree.map(lambda a, b: jnp.where(is_shown.reshape(-1, *[1] * (a.ndim - 1)), a, b), known, believed)
-    return States(features(position, outlook), position, hand)
+    return States(features(view, outlook), view, hand)
 
 
 def targets_of(games: Games, shown: Array, network: Network, trace: float, rules: Rules) -> Array:
@@ -207,13 +208,10 @@ def _learn_decisions(
         noise = jax.vmap(lambda key: jax.random.uniform(key, estimates.shape[1:]))(keys)
         priority, play = lax.top_k(jnp.where(jnp.isnan(estimates), -1.0, noise), _PLAYS)
         counts = (priority >= 0) & is_real[:, None]
-        position = position_of_table(jax.tree.map(lambda x: x[step, game], games.table), player, rules)
+        view = view_of_table(jax.tree.map(lambda x: x[step, game], games.table), player, rules)
         believed = jax.tree.map(lambda x: x[step, game, player].astype(jnp.float32), games.outlook)
-        everything = position.everything
-        position, believed = jax.tree.map(
-            lambda x: jnp.broadcast_to(x[:, None], (len(x), _PLAYS, *x.shape[1:])), (position._replace(everything=()), believed)
-        )
-        after, is_won = after_plays(position._replace(everything=everything), play, rules)
+        view, believed = jax.tree.map(lambda x: jnp.broadcast_to(x[:, None], (len(x), _PLAYS, *x.shape[1:])), (view, believed))
+        after, is_won = after_plays(view, play)
         value = jnp.where(is_won, 1.0, Network(params, network.config)(features(after, believed)).value)
         target = jnp.take_along_axis(estimates, play, -1)
         error = _centre(value, counts) - _centre(target, counts)

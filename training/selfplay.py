@@ -12,9 +12,9 @@ import numpy as np
 from jax import Array, lax
 
 from unojax import bits, cards, game
-from unojax.batching import for_chosen
 from unojax.belief import Belief, belief_init, belief_update
 from unojax.bits import Words
+from unojax.device.batching import for_chosen
 from unojax.game import State
 from unojax.observation import Observation, observe
 from unojax.policies import LINEAR, PackedPolicy
@@ -23,9 +23,10 @@ from unojax.search.agents import default_num_lanes
 from unojax.search.monte_carlo import flat_monte_carlo, sample_hands
 from unojax.search.rollouts import Leaf
 from unojax.table import Table
-from unojax.value.features import Outlook, outlook_of_hands, outlook_of_unseen, position_of
+from unojax.value.features import Outlook, outlook_of_hands, outlook_of_unseen
 from unojax.value.network import Network
 from unojax.value.plays import value_known, value_plays
+from unojax.view import view_of
 
 SELF: Final = "self"
 """As an opponent: the network itself."""
@@ -249,7 +250,7 @@ def _one_step(
     keys = jax.vmap(_keys)(lanes.key, state.step_count)
     both = jax.vmap(lambda state: jax.vmap(partial(observe, state, rules=rules))(jnp.arange(2)))
     observation = both(state)
-    position = position_of(observation)
+    position = view_of(observation)
     if clouds is None:
         hands, outlook = None, outlook_of_unseen(position)
     else:
@@ -274,7 +275,7 @@ def _one_step(
         key_hands, key_search = jnp.swapaxes(jax.vmap(jax.random.split)(keys[:, _SEARCH]), 0, 1)
         samples = jax.vmap(partial(sample_hands, num=play.search))(key_hands, believed[0], jnp.log(believed[1]))
         searched = _Search(chooses.any(-1), samples, None)
-    values = value_plays(network, position_of(mine), jax.tree.map(of_mover, outlook), chooses, rules=rules)
+    values = value_plays(network, view_of(mine), jax.tree.map(of_mover, outlook), chooses)
     if searched is not None and play.follow_search:
         found = _search(key_search, network, mine, samples, chooses, play)
         searched = searched._replace(estimates=jnp.where(chooses, found, jnp.nan).astype(jnp.float16))
@@ -345,15 +346,7 @@ def _search_all(keys: Array, rows: _Row, network: Network, play: Play) -> Array:
 
 def _observation_of_mover(tables: Table, *, rules: Rules) -> Observation:
     """What the player to move sees of a table."""
-    state = game.from_table(
-        tables,
-        rewards=jnp.zeros(2, jnp.float32),
-        truncated=jnp.bool_(False),
-        step_count=jnp.int32(0),
-        error=jnp.uint8(0),
-        last_action=jnp.int8(game.NO_ACTION),
-        rules=rules,
-    )
+    state = game.from_table(tables, rules)
     return observe(state, state.current_player, rules=rules)
 
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from unojax.agents import Agent, PolicyAgent
     from unojax.arena import Pairs, play_match
+    from unojax.arena.ratings import bradley_terry, paired_score
     from unojax.belief import Belief, Info, belief_init, belief_update, infer_action
     from unojax.game import Error, State, init, legal_mask, step, step_checked
+    from unojax.games.record import Trajectory, play_game
     from unojax.observation import Observation, observe
     from unojax.policies import POLICIES, PackedPolicy, Policy, RulePolicy, get_policy, uniform
     from unojax.pomdp import observation_log_prob, reward, transition_log_prob
-    from unojax.ratings import bradley_terry, paired_score
-    from unojax.record import Trajectory, play_game
     from unojax.rules import RULES_VERSION, Rules, small_deck
     from unojax.simulation import Games, simulate
     from unojax.specs import parse_agent
@@ -30,19 +30,20 @@ if TYPE_CHECKING:
         parse_observation,
         parse_position,
     )
+    from unojax.view import View, view_of
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "agents": ("Agent", "PolicyAgent"),
     "arena": ("Pairs", "play_match"),
+    "arena.ratings": ("bradley_terry", "paired_score"),
     "belief": ("Belief", "Info", "belief_init", "belief_update", "infer_action"),
     "game": ("Error", "State", "init", "legal_mask", "step", "step_checked"),
+    "games.record": ("Trajectory", "play_game"),
     "observation": ("Observation", "observe"),
     "policies": ("POLICIES", "PackedPolicy", "Policy", "RulePolicy", "get_policy", "uniform"),
     "pomdp": ("observation_log_prob", "reward", "transition_log_prob"),
-    "ratings": ("bradley_terry", "paired_score"),
-    "record": ("Trajectory", "play_game"),
     "rules": ("RULES_VERSION", "Rules", "small_deck"),
     "simulation": ("Games", "simulate"),
     "specs": ("parse_agent",),
@@ -57,8 +58,12 @@ _HOMES = {
         "parse_observation",
         "parse_position",
     ),
+    "view": ("View", "view_of"),
 }
-_SUBMODULES = (*_HOMES, "bits", "cards", "random_bits", "search", "static", "table", "viz")
+_SUBMODULES = (
+    *("agents", "analysis", "arena", "belief", "bits", "cards", "device", "game", "games", "observation", "policies", "pomdp"),
+    *("rules", "search", "simulation", "specs", "table", "text", "value", "view", "viz", "widget"),
+)
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
@@ -78,6 +83,7 @@ __all__ = [
     "Rules",
     "State",
     "Trajectory",
+    "View",
     "belief_init",
     "belief_update",
     "bradley_terry",
@@ -107,6 +113,7 @@ __all__ = [
     "step_checked",
     "transition_log_prob",
     "uniform",
+    "view_of",
 ]
 
 

@@ -59,7 +59,7 @@ class Agent(Protocol):
 @partial(jax.tree_util.register_dataclass, data_fields=["policy"], meta_fields=["name"])
 @dataclass(frozen=True)
 class PolicyAgent:
-    """A policy as an agent without memory. A pytree, so that the weights of a policy are traced (see `unojax.static`).
+    """A policy as an agent without memory. A pytree, so that the weights of a policy are traced (see `unojax.device.static`).
 
     Attributes:
         name: as in `Agent`.

@@ -167,6 +167,16 @@ def canonical(words: Words) -> Words:
     return w0, w1, w2, w3
 
 
+def type_counts(words: Words) -> Array:
+    """int32[..., 54]: cards of each type in a labelled set."""
+    ranks = np.arange(cards.NUM_COLORED_RANKS, dtype=np.uint32)
+    first = np.uint32(1) << ranks
+    second = (first & _HAS_SECOND_COPY) << _SECOND_SHIFT
+    of_colors = [((word[..., None] & first) != 0).astype(jnp.int32) + ((word[..., None] & second) != 0) for word in words]
+    wilds = [_count_bit(words, bit).astype(jnp.int32) for bit in (WILD_BIT, WILD_DRAW_FOUR_BIT)]
+    return jnp.concatenate([*of_colors, jnp.stack(wilds, -1)], -1)
+
+
 def merge(a: Words, b: Words) -> Words:
     """Multiset sum of two canonical sets, canonical; exact as long as no type exceeds its copies."""
     num_wild = _count_bit(a, WILD_BIT) + _count_bit(b, WILD_BIT)

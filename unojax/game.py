@@ -9,7 +9,6 @@ from __future__ import annotations
 import enum
 from typing import Final
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,7 +18,9 @@ from jax.experimental import checkify
 from jax.typing import ArrayLike
 
 from unojax import bits, cards, table
-from unojax.rules import Rules
+from unojax.device.lanes import walk
+from unojax.display import Displayed
+from unojax.rules import Rules, agreed_rules
 from unojax.table import Picked, Table
 
 NO_ACTION: Final = -1
@@ -39,8 +40,8 @@ class Error(enum.IntFlag):
     """The action was not in 0..60."""
 
 
-@struct.dataclass
-class State:
+@struct.dataclass(repr=False)
+class State(Displayed):
     """One game. All sets of cards are canonical one-hots (see `unojax.cards`).
 
     Attributes:
@@ -58,6 +59,7 @@ class State:
         step_count: int32[] steps so far: plays and draws, a draw of several cards being one.
         error: uint8[] bits of `Error`; 0 = every action so far was legal.
         last_action: int8[] the last legal action, -1 at the start.
+        rules: static; what the game is played under.
     """
 
     hands: Array
@@ -74,6 +76,7 @@ class State:
     step_count: Array
     error: Array
     last_action: Array
+    rules: Rules = struct.field(pytree_node=False)
 
     @property
     def top_type(self) -> Array:
@@ -84,16 +87,6 @@ class State:
     def is_over(self) -> Array:
         """bool[]: terminated or truncated."""
         return self.terminated | self.truncated
-
-    def _repr_svg_(self) -> str | None:
-        from unojax.viz.notebook import repr_svg
-
-        return repr_svg(self)
-
-    def _repr_html_(self) -> str | None:
-        from unojax.viz.notebook import repr_html
-
-        return repr_html(self)
 
 
 def init(key: Array, *, rules: Rules = Rules()) -> State:
@@ -106,38 +99,38 @@ def init(key: Array, *, rules: Rules = Rules()) -> State:
     num_nodes = 2 * rules.hand_size + 1
     words = jax.random.bits(key, (num_nodes + 1,), jnp.uint32)
 
-    def deal_one(carry: tuple[Table, Array], word: Array) -> tuple[tuple[Table, Array], None]:
-        # As in `_step`, what is handed on is decided but not carried out.
-        dealt = table.commit(*carry)
+    def decide(index: ArrayLike, dealt: Table, move: Array | None = None) -> Array:
         node = table.find_node(dealt, rules)
-        pick = Picked(*bits.choose(node.deck, word))
-        return (dealt, table.resolve(dealt, node, pick, words[-1], rules)), None
+        return table.resolve(dealt, node, Picked(*bits.choose(node.deck, words[index])), words[-1], rules)
 
-    empty = table.new_table(jnp.uint32(0), rules)
-    dealt = table.commit(*lax.scan(deal_one, (empty, table.stay(empty)), words[:-1])[0])
-    return from_table(
-        dealt,
-        rewards=jnp.zeros(2, jnp.float32),
-        truncated=jnp.bool_(False),
-        step_count=jnp.int32(0),
-        error=jnp.uint8(0),
-        last_action=jnp.int8(NO_ACTION),
-        rules=rules,
-    )
+    undealt = table.new_table(jnp.uint32(0), rules)
+    dealt = walk(undealt, decide(0, undealt), decide, table.commit, num_nodes=num_nodes)
+    return from_table(dealt, rules)
 
 
-def legal_mask(state: State, *, rules: Rules = Rules()) -> Array:
+def legal_mask(state: State, *, rules: Rules | None = None) -> Array:
     """The legal actions of the player to move: bool[61]. Exactly {DRAW} if drawing is forced; all True when the game is over.
 
     A finished game accepts every action and ignores it, so that normalising a policy over the mask never divides by zero.
+
+    Args:
+        state: the game.
+        rules: those of the state, if given.
+
+    Raises:
+        ValueError: the state is a batch, or `rules` are other ones than the state's.
     """
-    del rules
-    return hand_legal_mask(
-        jnp.where(state.current_player == 0, state.hands[0], state.hands[1]),
-        state.color,
-        state.top_rank,
-        state.penalty,
-    ) | (state.is_over)
+    check_state(state, "legal_mask")
+    agreed_rules(state.rules, rules)
+    return (
+        hand_legal_mask(
+            jnp.where(state.current_player == 0, state.hands[0], state.hands[1]),
+            state.color,
+            state.top_rank,
+            state.penalty,
+        )
+        | state.is_over
+    )
 
 
 def hand_legal_mask(hand: Array, color: Array, top_rank: Array, penalty: Array) -> Array:
@@ -160,19 +153,24 @@ def mask_to_options(mask: Array) -> bits.Words:
     return words[0], words[1], words[2], words[3]
 
 
-def step(state: State, action: ArrayLike, key: Array, *, rules: Rules = Rules()) -> State:
-    """Play one action.
+def step(state: State, action: ArrayLike, key: Array, *, rules: Rules | None = None) -> State:
+    """Play an action for the player to move.
 
     Args:
         state: the game.
         action: integer scalar in 0..60. One that is out of range or illegal changes nothing but `error` and the rewards (0).
         key: consumed by draws only.
-        rules: static.
+        rules: those of the state, if given.
 
     Returns:
         The game after the action. A finished game stays as it is, with zero rewards.
+
+    Raises:
+        ValueError: the state or the action is a batch, the action is no integer, or `rules` are other ones than the state's.
     """
-    return _step(state, action, RandomPicker(key), rules)
+    check_state(state, "step")
+    agreed_rules(state.rules, rules)
+    return step_with(state, action, RandomPicker(key))
 
 
 class RandomPicker:
@@ -206,10 +204,14 @@ class GivenCards:
         return bits.choose(bits.where(bits.any_of(wanted) != 0, wanted, deck), jnp.zeros_like(deck[0]))
 
 
-def _step(state: State, action: ArrayLike, pick_card: RandomPicker | GivenCards, rules: Rules) -> State:
+def step_with(state: State, action: ArrayLike, pick_card: RandomPicker | GivenCards) -> State:
+    """`step` with the cards that are drawn chosen by `pick_card`."""
+    rules = state.rules
     action = jnp.asarray(action)
-    chex.assert_rank(action, 0)
-    chex.assert_type(action, int)
+    if action.shape:
+        raise ValueError(f"action must be a single one, got shape {action.shape}; {_USE_VMAP.format(name='step')}")
+    if not jnp.issubdtype(action.dtype, jnp.integer):
+        raise ValueError(f"action must be an integer 0..60, got {action.dtype}")
     in_range = (action >= 0) & (action < cards.NUM_ACTIONS)
     action = jnp.where(in_range, action, cards.DRAW).astype(jnp.uint32)
     color, bit = action // cards.NUM_RANKS, bits.rank_bit(action % cards.NUM_RANKS)
@@ -221,16 +223,12 @@ def _step(state: State, action: ArrayLike, pick_card: RandomPicker | GivenCards,
     is_live = ~state.is_over
     applies = is_legal & is_live
 
-    def draw_more(index: int, carry: tuple[Table, Array]) -> tuple[Table, Array]:
-        # What the loop hands on is decided but not carried out: a move is one word, which the compiler then computes only once
-        # (see `unojax.table`).
-        current, move = carry
-        current = table.commit(current, move)
+    def draw_more(index: Array, current: Table, move: Array) -> Array:
         goes_on = (current.unpack_meta().to_draw > 0) | table.is_reshuffle(move)
         node = table.find_node(current, rules)
         drawn = Picked(*pick_card(index, node.deck))
         move = table.resolve(current, node, drawn, jnp.uint32(0), rules)
-        return current, jnp.where(goes_on, move, table.stay(current))
+        return jnp.where(goes_on, move, table.stay(current))
 
     played = Picked(color, lax.population_count(bit - np.uint32(1)))
     drawn = Picked(*pick_card(0, node.deck))
@@ -238,7 +236,7 @@ def _step(state: State, action: ArrayLike, pick_card: RandomPicker | GivenCards,
     move = table.resolve(before, node, pick, jnp.uint32(0), rules)
     move = jnp.where(applies, move, table.stay(before))
     # A reshuffle and up to four cards: at most five nodes in a step.
-    after = table.commit(*lax.fori_loop(1, 1 + _MAX_DRAW, draw_more, (before, move)))
+    after = walk(before, move, draw_more, table.commit, num_nodes=1 + _MAX_DRAW)
 
     step_count = state.step_count + applies
     terminated = after.unpack_meta().phase > table.PLAY
@@ -248,12 +246,12 @@ def _step(state: State, action: ArrayLike, pick_card: RandomPicker | GivenCards,
     error = jnp.where(in_range, jnp.where(is_legal, 0, Error.ILLEGAL_ACTION), Error.ACTION_OUT_OF_RANGE)
     return from_table(
         after,
+        rules,
         rewards=jnp.where(applies, _rewards(after, rules), jnp.float32(0)),
         truncated=truncated,
         step_count=step_count,
         error=state.error | jnp.where(is_live, error, 0).astype(jnp.uint8),
         last_action=jnp.where(applies, action.astype(jnp.int8), state.last_action),
-        rules=rules,
     )
 
 
@@ -266,7 +264,7 @@ def _rewards(after: Table, rules: Rules) -> Array:
     return jnp.where(phase > table.PLAY, at_end, 0.0 - rules.step_penalty).astype(jnp.float32)
 
 
-def step_checked(state: State, action: ArrayLike, key: Array, *, rules: Rules = Rules()) -> State:
+def step_checked(state: State, action: ArrayLike, key: Array, *, rules: Rules | None = None) -> State:
     """`step` that fails on an illegal action, for debugging.
 
     Use it as `jax.jit(checkify.checkify(step_checked))(state, action, key)`; the error returned beside the state raises at
@@ -284,6 +282,26 @@ def step_checked(state: State, action: ArrayLike, key: Array, *, rules: Rules = 
         step=state.step_count,
     )
     return step(state, action, key, rules=rules)
+
+
+_USE_VMAP: Final = "map over a batch with jax.vmap({name})"
+
+
+def check_state(state: State, name: str) -> None:
+    """Check that a state is a single one; shapes are static, so this works while tracing too.
+
+    Args:
+        state: what came.
+        name: of the function that it came to.
+
+    Raises:
+        ValueError: it is a batch, or no state.
+    """
+    if not isinstance(state, State):
+        raise ValueError(f"{name} takes a State, got {type(state).__name__}")
+    shapes = np.shape(state.hands), np.shape(state.deck), np.shape(state.current_player)
+    if shapes != ((2, cards.NUM_CARDS), (cards.NUM_CARDS,), ()):
+        raise ValueError(f"{name} takes a single state, got hands of shape {shapes[0]}; {_USE_VMAP.format(name=name)}")
 
 
 def to_table(state: State) -> Table:
@@ -313,15 +331,15 @@ def to_table(state: State) -> Table:
 
 def from_table(
     after: Table,
-    *,
-    rewards: Array,
-    truncated: Array,
-    step_count: Array,
-    error: Array,
-    last_action: Array,
     rules: Rules,
+    *,
+    rewards: ArrayLike = (0.0, 0.0),
+    truncated: ArrayLike = False,
+    step_count: ArrayLike = 0,
+    error: ArrayLike = 0,
+    last_action: ArrayLike = NO_ACTION,
 ) -> State:
-    """The state that a table shows, with the episode's own fields given."""
+    """The state that a table shows, with the episode's own fields, which begin like this."""
     meta = after.unpack_meta()
     hands = [bits.unpack(bits.canonical(after.cards_of(owner, rules))) for owner in (table.HAND_0, table.HAND_1)]
     winner = jnp.where(meta.phase == table.OVER_WON_BY_0, 0, jnp.where(meta.phase == table.OVER_WON_BY_1, 1, NO_WINNER))
@@ -334,10 +352,11 @@ def from_table(
         current_player=meta.player.astype(jnp.int8),
         penalty=meta.penalty.astype(jnp.int8),
         terminated=meta.phase > table.PLAY,
-        truncated=truncated,
+        truncated=jnp.asarray(truncated, bool),
         winner=winner.astype(jnp.int8),
-        rewards=rewards,
-        step_count=step_count,
-        error=error,
-        last_action=last_action,
+        rewards=jnp.asarray(rewards, jnp.float32),
+        step_count=jnp.asarray(step_count, jnp.int32),
+        error=jnp.asarray(error, jnp.uint8),
+        last_action=jnp.asarray(last_action, jnp.int8),
+        rules=rules,
     )

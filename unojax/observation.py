@@ -9,12 +9,13 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from unojax import bits, cards, game
+from unojax.display import Displayed
 from unojax.game import State
-from unojax.rules import Rules
+from unojax.rules import Rules, agreed_rules
 
 
-@struct.dataclass
-class Observation:
+@struct.dataclass(repr=False)
+class Observation(Displayed):
     """One player's information at one moment: everything public, and the player's own hand.
 
     There is no path from here to the opponent's hand or to what the deck holds. Solvers, beliefs and policies take an
@@ -32,7 +33,7 @@ class Observation:
         current_player: int8[] who moves next.
         last_action: int8[] the last legal action of whoever moved, -1 at the start.
         terminated: bool[] the game is over.
-        composition: static; the rules' copy counts of the 54 types.
+        rules: static; what the game is played under.
     """
 
     player: Array
@@ -46,13 +47,13 @@ class Observation:
     current_player: Array
     last_action: Array
     terminated: Array
-    composition: tuple[int, ...] = struct.field(pytree_node=False)
+    rules: Rules = struct.field(pytree_node=False)
 
     @property
     def unseen(self) -> Array:
         """int8[..., 54]: copies of each type that are in the opponent's hand or in the deck."""
         seen = cards.counts(self.hand) + cards.counts(self.pile)
-        return jnp.asarray(np.asarray(self.composition, np.int8)) - seen
+        return jnp.asarray(np.asarray(self.rules.deck, np.int8)) - seen
 
     @property
     def hand_count(self) -> Array:
@@ -74,44 +75,47 @@ class Observation:
         """bool[61]: the observer's legal actions; meaningful on the observer's turn in an unfinished game."""
         return game.hand_legal_mask(self.hand, self.color, self.top_rank, self.penalty)
 
-    def _repr_svg_(self) -> str | None:
-        from unojax.viz.notebook import repr_svg
 
-        return repr_svg(self)
+def check_observation(observation: Observation, name: str, rules: Rules | None = None) -> None:
+    """Check that an observation is a single one, and of the rules given; all static, so this works while tracing too.
 
-    def _repr_html_(self) -> str | None:
-        from unojax.viz.notebook import repr_html
-
-        return repr_html(self)
-
-
-def check_rules(observation: Observation, rules: Rules) -> None:
-    """Check that an observation is of a game with the deck of `rules`; decks are static, so this works while tracing too.
+    Args:
+        observation: what came.
+        name: of the function that it came to.
+        rules: named beside it; None: none.
 
     Raises:
-        ValueError: it is not.
+        ValueError: it is a batch, or no observation, or of other rules.
     """
-    if observation.composition != rules.deck:
+    if not isinstance(observation, Observation):
+        raise ValueError(f"{name} takes an Observation, got {type(observation).__name__}")
+    shapes = np.shape(observation.hand), np.shape(observation.pile), np.shape(observation.player)
+    if shapes != ((cards.NUM_CARDS,), (cards.NUM_CARDS,), ()):
         raise ValueError(
-            f"the observation is of a game with another deck ({sum(observation.composition)} cards) than rules.deck "
-            f"({rules.num_cards} cards); pass the rules that the game is played under"
+            f"{name} takes a single observation, got a hand of shape {shapes[0]}; map over a batch with jax.vmap({name})"
         )
+    agreed_rules(observation.rules, rules)
 
 
-def observe(state: State, player: ArrayLike, *, rules: Rules = Rules()) -> Observation:
-    """What `player` may know of a state.
+def observe(state: State, player: ArrayLike, *, rules: Rules | None = None) -> Observation:
+    """Show one player what it may know of a state.
 
     Args:
         state: the game.
         player: 0 or 1. An array outside sees no hand at all.
-        rules: static.
+        rules: those of the state, if given.
 
     Raises:
-        ValueError: a Python or NumPy integer that is neither 0 nor 1.
+        ValueError: a Python or NumPy integer that is neither 0 nor 1; the state or the player is a batch; `rules` are other ones
+            than the state's.
     """
+    game.check_state(state, "observe")
+    agreed_rules(state.rules, rules)
     if isinstance(player, int | np.integer) and player not in (0, 1):
         raise ValueError(f"player must be 0 or 1, got {player}")
     player = jnp.asarray(player)
+    if player.shape:
+        raise ValueError(f"player must be a single one, got shape {player.shape}; map over a batch with jax.vmap(observe)")
     is_0, is_1 = player == 0, player == 1
     # Counted packed: sums over booleans take a good part of a step's time.
     hand_counts = bits.count(bits.pack(state.hands)).astype(jnp.int8)
@@ -127,5 +131,5 @@ def observe(state: State, player: ArrayLike, *, rules: Rules = Rules()) -> Obser
         current_player=state.current_player,
         last_action=state.last_action,
         terminated=state.terminated,
-        composition=rules.deck,
+        rules=state.rules,
     )

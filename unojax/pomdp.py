@@ -19,7 +19,6 @@ from __future__ import annotations
 from math import comb
 from typing import Final
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -28,15 +27,15 @@ from jax.typing import ArrayLike
 
 from unojax import bits, cards, game
 from unojax.game import State
-from unojax.observation import Observation, check_rules, observe
-from unojax.rules import Rules
+from unojax.observation import Observation, check_observation, observe
+from unojax.rules import Rules, agreed_rules
 
 _MAX_DRAW: Final = 4
 _BINOMIAL: Final = np.array([[comb(n, k) for k in range(_MAX_DRAW + 1)] for n in range(cards.NUM_CARDS + 1)], np.int32)
 """int32[109, 5]: C(n, k). At most C(108, 4) < 2^24, so exact in float32 too."""
 
 
-def transition_log_prob(state: State, action: ArrayLike, next_state: State, *, rules: Rules = Rules()) -> Array:
+def transition_log_prob(state: State, action: ArrayLike, next_state: State, *, rules: Rules | None = None) -> Array:
     """log T(s' | s, a): the log probability that `action` leads from `state` to `next_state`.
 
     A draw of k cards takes the multiset d from a deck of n cards, after the reshuffle if there is one, with the multivariate
@@ -51,13 +50,16 @@ def transition_log_prob(state: State, action: ArrayLike, next_state: State, *, r
         state: a state of the game.
         action: integer scalar.
         next_state: what to ask about. It may be anything at all; what can't follow has probability 0.
-        rules: static.
+        rules: those of the states, if given.
 
     Returns:
         float32[], nats; -inf where the move is impossible.
+
+    Raises:
+        ValueError: an argument is a batch, or the rules of the two states, or `rules`, differ.
     """
-    chex.assert_trees_all_equal_shapes(state, next_state)
-    reached = _step_to(state, action, next_state, rules)
+    rules = _check_states(state, next_state, "transition_log_prob", rules)
+    reached = _step_to(state, action, next_state)
     is_reached = jnp.bool_(True)
     for there, given in zip(_markov_fields(reached, rules), _markov_fields(next_state, rules), strict=True):
         is_reached &= (there == given).all()
@@ -72,36 +74,46 @@ def transition_log_prob(state: State, action: ArrayLike, next_state: State, *, r
     return jnp.where(is_reached, log_prob, -jnp.inf)
 
 
-def observation_log_prob(observation: Observation, state: State, *, rules: Rules = Rules()) -> Array:
+def observation_log_prob(observation: Observation, state: State, *, rules: Rules | None = None) -> Array:
     """log O(o | s): 0 if `observation` is what its player sees of `state`, else -inf. float32[], nats.
 
     All fields count, `last_action` among them.
 
     Raises:
-        ValueError: at trace time, if the observation is of a game with another deck than `rules.deck`.
+        ValueError: an argument is a batch, or the rules of observation and state, or `rules`, differ.
     """
-    check_rules(observation, rules)
-    expected = observe(state, observation.player, rules=rules)
-    chex.assert_trees_all_equal_shapes(expected, observation)
+    check_observation(observation, "observation_log_prob", rules)
+    agreed_rules(state.rules, observation.rules)
+    expected = observe(state, observation.player)
     same = jax.tree.map(lambda a, b: (a == b).all(), expected, observation)
     is_player = (observation.player == 0) | (observation.player == 1)
     return jnp.where(jnp.stack(jax.tree.leaves(same)).all() & is_player, jnp.float32(0), -jnp.inf)
 
 
-def reward(state: State, action: ArrayLike, next_state: State, *, rules: Rules = Rules()) -> Array:
+def reward(state: State, action: ArrayLike, next_state: State, *, rules: Rules | None = None) -> Array:
     """R(s, a, s'): float32[2], each player's reward for the step, as `game.step` gives it.
 
     +1 / -1 for a win and a loss, 0 for a drawn game, `-rules.step_penalty` for a step that does not end the game; 0 for an
     illegal action and in a finished game. In this game the cards drawn never change the reward, so it is the same for all
     states that can follow; for one that can't, it is still theirs.
+
+    Raises:
+        ValueError: an argument is a batch, or the rules of the two states, or `rules`, differ.
     """
-    chex.assert_trees_all_equal_shapes(state, next_state)
-    return _step_to(state, action, next_state, rules).rewards
+    _check_states(state, next_state, "reward", rules)
+    return _step_to(state, action, next_state).rewards
 
 
-def _step_to(state: State, action: ArrayLike, next_state: State, rules: Rules) -> State:
+def _check_states(state: State, next_state: State, name: str, rules: Rules | None) -> Rules:
+    for one in (state, next_state):
+        game.check_state(one, name)
+    agreed_rules(state.rules, next_state.rules)
+    return agreed_rules(state.rules, rules)
+
+
+def _step_to(state: State, action: ArrayLike, next_state: State) -> State:
     """The state after `action` with the cards drawn that `next_state` lacks in its deck: `next_state` if that can follow."""
-    return game._step(state, action, game.GivenCards(bits.pack(next_state.deck)), rules)
+    return game.step_with(state, action, game.GivenCards(bits.pack(next_state.deck)))
 
 
 def _markov_fields(state: State, rules: Rules) -> tuple[Array, ...]:

@@ -21,7 +21,7 @@ Reverse, two +2, and four Wild and four Wild+4.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from numbers import Real
 from typing import Final, Literal, TypeGuard, get_args
 
@@ -114,6 +114,30 @@ def small_deck(*, colors: int = 4, ranks: Sequence[int] = tuple(range(13)), copi
             deck[color * 13 + rank] = min(copies, int(cards.COPIES[color * 13 + rank]))
     deck[cards.WILD_TYPE :] = wilds
     return tuple(deck.tolist())
+
+
+def agreed_rules(carried: Rules, given: Rules | None) -> Rules:
+    """The rules that a state, an observation or a belief carries.
+
+    Args:
+        carried: its rules.
+        given: those that the caller names beside it; None: none.
+
+    Raises:
+        ValueError: the two differ.
+    """
+    if given is None or given == carried:
+        return carried
+    names = [field.name for field in fields(Rules) if getattr(given, field.name) != getattr(carried, field.name)]
+    told = ", ".join(
+        f"{name} of {sum(getattr(given, name))} cards instead of {sum(getattr(carried, name))}"
+        if name == "deck"
+        else f"{name}={getattr(given, name)!r} instead of {getattr(carried, name)!r}"
+        for name in names
+    )
+    raise ValueError(
+        f"rules differ from those that the game began with: {told}; leave `rules` out, what began with them carries them"
+    )
 
 
 def check_max_steps(max_steps: object) -> None:

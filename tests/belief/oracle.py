@@ -165,7 +165,7 @@ def deal(observation: Observation, *, sees_start: bool) -> Worlds:
     game; otherwise all sets of cards are equally likely.
     """
     view = view_from(observation)
-    unseen = Counter(dict(enumerate(observation.composition)))
+    unseen = Counter(dict(enumerate(observation.rules.deck)))
     unseen.subtract(view.hand + view.pile + (view.top,))
     physical = sorted(unseen.elements())
     worlds: Worlds = {}

@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from unojax import bits, cards
-from unojax.belief import history, ledger
-from unojax.belief.ledger import as_words
+from unojax.belief import history
+from unojax.belief.particles import ledger
+from unojax.belief.particles.ledger import as_words
 
 
 def types_of(words) -> np.ndarray:

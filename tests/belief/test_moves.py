@@ -16,10 +16,12 @@ from scipy import stats
 from tests.belief.oracle import FORFEITING, play_games
 from tests.helpers import ERROR_PROBABILITY, assert_distributed, deck_of
 from unojax import bits, cards, observe
-from unojax.belief import belief_init, ledger, moves, uniform_opponent
-from unojax.belief.accounts import RELEASED, Cloud
-from unojax.belief.ledger import Ledger, as_words
-from unojax.belief.likelihood import Exchange, log_likelihood
+from unojax.belief import belief_init, uniform_opponent
+from unojax.belief.particles import ledger
+from unojax.belief.particles import moves
+from unojax.belief.particles.accounts import RELEASED, Cloud
+from unojax.belief.particles.ledger import Ledger, as_words
+from unojax.belief.particles.likelihood import Exchange, log_likelihood
 from unojax.observation import Observation
 from unojax.rules import Rules
 from unojax.text import make_state

@@ -18,10 +18,12 @@ from tests.belief.oracle import FORFEITING, PASSING, THIN, Record, play_games
 from tests.belief.test_exact import choosy_opponent, events
 from tests.helpers import ERROR_PROBABILITY, assert_trees_equal
 from unojax import bits, cards, game
-from unojax.belief import Belief, Info, accounts, belief_init, belief_update, consistent_opponent, likelihood, uniform_opponent
+from unojax.belief import Belief, Info, belief_init, belief_update, consistent_opponent, uniform_opponent
+from unojax.belief.particles import accounts
+from unojax.belief.particles import likelihood
 from unojax.belief.exact import exact_init, exact_update
 from unojax.belief.history import Prior
-from unojax.belief.ledger import as_words
+from unojax.belief.particles.ledger import as_words
 from unojax.belief.opponents import OpponentModel, PolicyOpponent
 from unojax.observation import Observation
 from unojax.policies import POLICIES

@@ -17,7 +17,7 @@ from unojax import cards
 from unojax.belief import belief_init, belief_update, infer_action
 from unojax.observation import Observation, observe
 from unojax.policies import uniform
-from unojax.record import play_game
+from unojax.games.record import play_game
 from unojax.rules import Rules, small_deck
 
 pytestmark = pytest.mark.slow  # compiles a dozen programs to run for a second

@@ -14,7 +14,7 @@ from tests.browser.bridge import StreamedComm, serve
 from tests.viz.games import positions, trajectories
 from tests.widget.pages import make
 from unojax import make_state
-from unojax.gamefile import parse_game
+from unojax.games.gamefile import parse_game
 from unojax.viz import game_html
 from unojax.widget import Board
 

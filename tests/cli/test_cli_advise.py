@@ -14,9 +14,12 @@ import jax
 import numpy as np
 import pytest
 
-from unojax import Rules, cards, get_policy, replay
+from unojax import Rules, cards, get_policy
+from unojax.games import replay
 from unojax.belief.exact import exact_init, exact_update
-from unojax.cli import advise_history, advise_search, main
+from unojax.cli import main
+from unojax.cli.advise.command import history as advise_history
+from unojax.cli.advise.command import search as advise_search
 from unojax.cli.options import parse_deck
 from unojax.search.monte_carlo import Estimate
 from unojax.text import parse_action, parse_observation

@@ -20,10 +20,10 @@ from unojax import arena
 from unojax.agents import parse_agent
 from unojax.arena import Pairs, play_match
 from unojax.cli import main
-from unojax.cli.arena import _duration, _match_table, _percent, _rate, _score_table, _tables
-from unojax.cli.arena_plot import break_name
-from unojax.cli.arena_summary import Standings, summarize
-from unojax.ratings import paired_score
+from unojax.cli.arena.command import _duration, _match_table, _percent, _rate, _score_table, _tables
+from unojax.cli.arena.plot import break_name
+from unojax.cli.arena.summary import Standings, summarize
+from unojax.arena.ratings import paired_score
 
 NAMES = ("uniform", "scarcest-color", "keep-wilds")
 NUM_PAIRS = 80
@@ -144,7 +144,7 @@ def test_a_file_is_used_in_any_order_and_for_fewer_games(capsys, monkeypatch, tm
     ],
 )
 def test_a_file_of_other_games_is_refused(capsys, tmp_path, matches, args: list[str], says: str):
-    from unojax.cli.arena_file import ResultsFile
+    from unojax.cli.arena.file import ResultsFile
     from unojax.rules import Rules
 
     path = tmp_path / "results.jsonl"

@@ -14,13 +14,15 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from unojax import Rules, format_position, get_policy, parse_position, play_game, replay
+from unojax import Rules, format_position, get_policy, parse_position, play_game
+from unojax.games import replay
 from unojax.belief import PolicyOpponent, consistent_opponent, uniform_opponent
 from unojax.belief.exact import exact_init, exact_update
 from unojax.belief.opponents import TREMBLE, parse_opponent
-from unojax.cli import belief_view, main
-from unojax.cli.belief import DEFAULT_TREMBLE, read_model
-from unojax.cli.belief_turns import is_deal
+from unojax.cli import main
+from unojax.cli.belief.command import view as belief_view
+from unojax.cli.belief.command import DEFAULT_TREMBLE, read_model
+from unojax.cli.belief.turns import is_deal
 from unojax.cli.options import POLICY_NAMES, parse_deck
 
 DECK = "colors=2,ranks=0-3+S++2,copies=1,wilds=1"

@@ -16,13 +16,15 @@ from rich.console import Console
 from tests.helpers import assert_trees_equal
 from unojax import POLICIES, Rules, cards, parse_position
 from unojax.agents import parse_agent
-from unojax.cli import main, play_loop, play_view
+from unojax.cli import main
+from unojax.cli.play.command import loop as play_loop
+from unojax.cli.play.command import view as play_view
 from unojax.cli.options import parse_deck
-from unojax.cli.play_input import Command, Options, Wild, quote, read_color
-from unojax.cli.play_loop import Conversation, Record
-from unojax.gamefile import GameFile, read_game, write_game
-from unojax.match import Adviser, Match, draw_seat
-from unojax.replay import Replay
+from unojax.cli.play.input import Command, Options, Wild, quote, read_color
+from unojax.cli.play.loop import Conversation, Record
+from unojax.games.gamefile import GameFile, read_game, write_game
+from unojax.games.session import Adviser, Match, draw_seat
+from unojax.games.replay import Replay
 from unojax.search.agents import MonteCarloAgent
 from unojax.text import format_action, format_cards, parse_action
 

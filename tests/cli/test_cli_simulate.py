@@ -19,8 +19,8 @@ from scipy.stats import binomtest
 from unojax import Games, Rules, get_policy, simulate
 from unojax.cli import main, output
 from unojax.cli.options import parse_deck
-from unojax.cli.simulate import Played, _win_table
-from unojax.cli.summary import QUANTILES, Rate, Tally
+from unojax.cli.simulate.command import Played, _win_table
+from unojax.cli.simulate.summary import QUANTILES, Rate, Tally
 
 # Games of these rules end in every way there is: won, by stalemate, drawn, truncated.
 DECK = "colors=2,ranks=0-2+S++2,copies=1,wilds=1"
@@ -234,7 +234,7 @@ def test_wilson_interval(wins: int, games: int):
 
 def test_tally_does_not_depend_on_the_slices(monkeypatch, seatings: tuple[Games, Games]):
     whole = Tally.of(seatings[0])
-    monkeypatch.setattr("unojax.cli.summary._GAMES_PER_SLICE", 7)
+    monkeypatch.setattr("unojax.cli.simulate.summary._GAMES_PER_SLICE", 7)
     parts = Tally.of(seatings[0])
     np.testing.assert_array_equal(parts.lengths, whole.lengths)
     for name in ("games", "wins", "stalemates", "drawn", "truncated", "steps", "choices", "reshuffles"):

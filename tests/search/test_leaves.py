@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from tests.value.positions import RULES, legal_all, observe_all, random_states
-from unojax import bits, cards, game, static
+from unojax import bits, cards, game
+from unojax.device import static
 from unojax.belief import belief_init
 from unojax.policies import uniform
-from unojax.random_bits import key_words
+from unojax.device.random_bits import key_words
 from unojax.search.agents import MonteCarloAgent
 from unojax.search.monte_carlo import Estimate, average
 from unojax.search.rollouts import Leaf, list_arms, play_out

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from tests.helpers import assert_trees_equal
-from unojax import Rules, bits, cards, game, make_state, static
+from unojax import Rules, bits, cards, game, make_state
+from unojax.device import static
 from unojax.game import State
 from unojax.observation import observe
 from unojax.policies import LINEAR, POLICIES, uniform
-from unojax.random_bits import key_words
-from unojax.record import play_game
+from unojax.device.random_bits import key_words
+from unojax.games.record import play_game
 from unojax.search.rollouts import Arms, list_arms, place_cards, play_out
 
 RULES = Rules()

@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from unojax import Rules, bits, cards, game, make_state, parse_action, parse_cards, static, table
+from unojax import Rules, bits, cards, game, make_state, parse_action, parse_cards, table
+from unojax.device import static
 from unojax.game import State
 from unojax.policies import uniform
 from unojax.search.rollouts import list_arms, play_out

@@ -12,7 +12,8 @@ import pytest
 
 from tests.helpers import seated
 from tests.value.positions import RULES, SMALL, legal_all, observe_all, random_network, random_states
-from unojax import cards, static
+from unojax import cards
+from unojax.device import static
 from unojax.agents import parse_agent
 from unojax.arena import play_match
 from unojax.game import State

@@ -65,7 +65,7 @@ class Sight:
         one = jax.tree.map(lambda leaf: np.asarray(leaf)[index], seen)
         self.own = counts_of(one.hand).tolist()
         pile = counts_of(one.pile).tolist()
-        self.unseen = [c - o - p for c, o, p in zip(seen.composition, self.own, pile, strict=True)]
+        self.unseen = [c - o - p for c, o, p in zip(seen.rules.deck, self.own, pile, strict=True)]
         self.held = int(one.opponent_count)
         self.deck = int(one.deck_count)
         self.rank, self.color, self.penalty = int(one.top_rank), int(one.color), int(one.penalty)

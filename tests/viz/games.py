@@ -9,7 +9,7 @@ import numpy as np
 
 from unojax import cards
 from unojax.game import NO_ACTION, State
-from unojax.record import Trajectory, play_game
+from unojax.games.record import Trajectory, play_game
 
 NUM_GAMES = 6
 

@@ -15,7 +15,7 @@ from tests.viz.games import with_other_hand
 from tests.widget.pages import Comm, make
 from unojax import Rules, cards, make_state, parse_cards, parse_position
 from unojax.cli.options import parse_deck
-from unojax.gamefile import parse_game, read_game
+from unojax.games.gamefile import parse_game, read_game
 from unojax.text import format_action, format_cards
 from unojax.widget import Board, page
 

@@ -13,10 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from unojax import bits, cards, simulation, table
+from unojax import bits, cards, table
+from unojax.device.random_bits import key_words
 from unojax.policies import uniform
-from unojax.random_bits import key_words
 from unojax.rules import Rules, is_int
+from unojax.simulation import MAX_GAMES
+from unojax.simulation.lanes import Lanes, Limits, carry_out, choose_moves, start_lanes
 
 _GAMES_PER_CALL = 2**16
 
@@ -44,8 +46,8 @@ def deal_hands(key: Array, num_games: int, *, rules: Rules = Rules()) -> Deals:
     Raises:
         ValueError: `num_games` is out of range.
     """
-    if not (is_int(num_games) and 1 <= num_games <= simulation.MAX_GAMES):
-        raise ValueError(f"num_games must be an integer in [1, {simulation.MAX_GAMES}], got {num_games!r}")
+    if not (is_int(num_games) and 1 <= num_games <= MAX_GAMES):
+        raise ValueError(f"num_games must be an integer in [1, {MAX_GAMES}], got {num_games!r}")
     seed = key_words(key)
     # Of one size, so that they share a program; the last part is cut.
     size = min(_GAMES_PER_CALL, num_games)
@@ -57,14 +59,14 @@ def deal_hands(key: Array, num_games: int, *, rules: Rules = Rules()) -> Deals:
 @partial(jax.jit, static_argnames=("size", "rules"))
 def _deal(seed: tuple[Array, Array], start: Array, *, size: int, rules: Rules) -> tuple[Array, Array]:
     # No policy is asked before the deal is done, and no limit looked at.
-    limits = simulation.Limits(jnp.uint32(0xFFFF_FFFF), jnp.uint32(0))
+    limits = Limits(jnp.uint32(0xFFFF_FFFF), jnp.uint32(0))
     policies = (uniform,)
-    lanes, _ = simulation.start_lanes(size, limits, policies, rules)
+    lanes, _ = start_lanes(size, limits, policies, rules)
     lanes = lanes._replace(game_index=lanes.game_index + start)
 
-    def one_node(_: Any, lanes: simulation.Lanes) -> simulation.Lanes:
-        move = simulation.choose_moves(lanes, seed, limits, policies, rules, truncates=False)
-        return simulation.carry_out(lanes, move)
+    def one_node(_: Any, lanes: Lanes) -> Lanes:
+        move = choose_moves(lanes, seed, limits, policies, rules, truncates=False)
+        return carry_out(lanes, move)
 
     dealt = lax.fori_loop(0, 2 * rules.hand_size + 1, one_node, lanes).table
     meta = dealt.unpack_meta()

@@ -10,7 +10,8 @@ from jax import Array, lax
 
 from unojax import bits, cards
 from unojax.bits import Words
-from unojax.policies import Preference, View
+from unojax.policies import Preference
+from unojax.view import View
 
 ColorScore = Callable[[View], Array]
 """How good each colour is: numbers of shape [4, ...]."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unojax.ratings import Z_95
+from unojax.arena.ratings import Z_95
 
 
 @dataclass(frozen=True)

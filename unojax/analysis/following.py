@@ -24,9 +24,9 @@ from unojax.belief import exact, history, summary
 from unojax.belief import particles as particle_filter
 from unojax.belief.opponents import OpponentModel, uniform_opponent
 from unojax.game import State
+from unojax.games.record import play_game
 from unojax.observation import Observation, observe
 from unojax.policies import Policy, uniform
-from unojax.record import play_game
 from unojax.rules import Rules
 
 _Tree = TypeVar("_Tree")

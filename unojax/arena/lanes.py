@@ -12,13 +12,14 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from unojax import cards, game, static
+from unojax import cards, game
 from unojax.agents import Agent, Memory
-from unojax.batching import for_chosen
+from unojax.device import static
+from unojax.device.batching import for_chosen
+from unojax.device.static import Skeleton
 from unojax.game import State
 from unojax.observation import observe
 from unojax.rules import Rules
-from unojax.static import Skeleton
 
 # What in a pair a key is for. Draws go on with the player and the number of the player's draw; agents with the player, the step,
 # and what the agent does. Keys with the step for the draws, and with the game too for the agents, were tried: 4,000 pairs of

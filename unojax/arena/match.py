@@ -13,12 +13,13 @@ import jax
 import numpy as np
 from jax import Array
 
-from unojax import cards, game, static
+from unojax import cards, game
 from unojax.agents import Agent, Memory
 from unojax.arena import lanes as device
 from unojax.arena.lanes import Lanes, Seats
 from unojax.arena.pairs import Pairs
-from unojax.machine import available_cores
+from unojax.device import static
+from unojax.device.platform import available_cores
 from unojax.rules import Rules, is_int
 from unojax.text import format_action
 

@@ -25,13 +25,13 @@ from jax import Array, lax
 from jax.scipy.special import gammaln
 
 from unojax import bits, cards
-from unojax.belief import history, ledger, likelihood, resample
+from unojax.belief import history, resample
 from unojax.belief.history import Prior
 from unojax.belief.opponents import OpponentModel, uniform_opponent
-from unojax.belief.particles import Info
+from unojax.belief.particles import Info, ledger, likelihood
 from unojax.bits import Words
-from unojax.observation import Observation, check_rules
-from unojax.random_bits import key_words, threefry
+from unojax.device.random_bits import key_words, threefry
+from unojax.observation import Observation, check_observation
 from unojax.rules import Rules
 
 
@@ -63,7 +63,7 @@ def bootstrap_init(
     key: Array,
     *,
     num_particles: int = 1024,
-    rules: Rules = Rules(),
+    rules: Rules | None = None,
     prior: Prior = "uniform",
 ) -> BootstrapBelief:
     """The belief at the start: the opponent's hand is a random subset of the unseen cards.
@@ -78,7 +78,8 @@ def bootstrap_init(
     Raises:
         ValueError: `num_particles` is not positive, there is no such prior, or `rules` have another deck.
     """
-    check_rules(observation, rules)
+    check_observation(observation, "bootstrap_init", rules)
+    rules = observation.rules
     if num_particles < 1:
         raise ValueError(f"num_particles must be at least 1, got {num_particles}")
     if prior not in get_args(Prior):
@@ -102,7 +103,7 @@ def bootstrap_update(
     key: Array,
     *,
     opponent: OpponentModel = uniform_opponent,
-    rules: Rules = Rules(),
+    rules: Rules | None = None,
     ess_threshold: float = 0.5,
 ) -> tuple[BootstrapBelief, Info]:
     """Condition the belief on one micro-step; arguments and results as those of `particles.belief_update`.

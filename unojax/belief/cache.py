@@ -153,7 +153,7 @@ class BeliefCache:
         for t, view in enumerate(views):
             if np.ndim(view.player) != 0:
                 raise ValueError(f"observations must be unbatched, got a batch of shape {np.shape(view.player)} at place {t}")
-            if view.composition != self._rules.deck:
+            if view.rules != self._rules:
                 raise ValueError(f"observation {t} is of a game with another deck than the rules of this cache")
             if view.player != views[0].player:
                 raise ValueError(f"observations must be of one player, got {views[0].player} at first and {view.player} at {t}")

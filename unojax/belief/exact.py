@@ -32,8 +32,8 @@ from unojax import cards, game
 from unojax.belief import history
 from unojax.belief.history import Prior
 from unojax.belief.opponents import OpponentModel, consistent_opponent, uniform_opponent
-from unojax.observation import Observation, check_rules
-from unojax.rules import Rules
+from unojax.observation import Observation
+from unojax.rules import Rules, agreed_rules
 
 MAX_LATTICE: Final = 5_000_000
 """Largest number of tensor entries (40 MB in float64)."""
@@ -254,7 +254,7 @@ def _read(before: Observation, after: Observation) -> _Seen:
 def _check_observation(observation: Observation, rules: Rules) -> None:
     if np.ndim(observation.player) != 0:
         raise ValueError(f"the observation must be unbatched, got a batch of shape {np.shape(observation.player)}")
-    check_rules(observation, rules)
+    agreed_rules(observation.rules, rules)
 
 
 def _condition(probs: np.ndarray, likelihood: np.ndarray) -> tuple[np.ndarray, float]:

@@ -76,7 +76,7 @@ def reshuffled(before: Observation, after: Observation) -> Array:
 
 def unseen_at_draw(before: Observation, after: Observation) -> Array:
     """int8[54]: what opponent and deck held together at the moment of a draw: after a reshuffle, before the first card."""
-    composition = jnp.asarray(np.asarray(before.composition, np.int8))
+    composition = jnp.asarray(np.asarray(before.rules.deck, np.int8))
     return composition - cards.counts(before.hand) - cards.counts(after.pile)
 
 

@@ -17,8 +17,9 @@ from jax import Array, lax
 from unojax import bits
 from unojax.bits import Words
 from unojax.observation import Observation
-from unojax.policies import PackedPolicy, View, get_policy, uniform
+from unojax.policies import PackedPolicy, get_policy, uniform
 from unojax.table import Picked
+from unojax.view import View
 
 
 class OpponentModel(Protocol):

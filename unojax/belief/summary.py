@@ -11,7 +11,7 @@ The canonical encoding makes most of them one weighted mean. Slot s of a hand is
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,21 +20,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from unojax import bits, cards
-from unojax.bits import Words
-
-
-class WeightedHands(Protocol):
-    """A belief as a cloud of N weighted hands."""
-
-    @property
-    def packed(self) -> Words:
-        """Four uint32[N]: the hands as packed canonical sets."""
-        ...
-
-    @property
-    def log_weights(self) -> Array:
-        """float32[N] nats, normalised."""
-        ...
+from unojax.belief.hands import WeightedHands
 
 
 def slot_probs(belief: WeightedHands) -> Array:

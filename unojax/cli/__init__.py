@@ -83,14 +83,14 @@ def main(args: Sequence[str] | None = None) -> int:
 def _parse(args: list[str]) -> Command:
     import tyro
 
-    from unojax.cli.advise import Advise
-    from unojax.cli.arena import Arena
-    from unojax.cli.belief import ShowBelief
+    from unojax.cli.advise.command import Advise
+    from unojax.cli.arena.command import Arena
+    from unojax.cli.belief.command import ShowBelief
     from unojax.cli.bench import Bench
-    from unojax.cli.play import Play
+    from unojax.cli.play.command import Play
+    from unojax.cli.replay import ShowReplay
     from unojax.cli.rules import ShowRules
-    from unojax.cli.show_replay import ShowReplay
-    from unojax.cli.simulate import Simulate
+    from unojax.cli.simulate.command import Simulate
 
     commands = {"simulate": Simulate, "arena": Arena, "advise": Advise, "belief": ShowBelief, "rules": ShowRules, "bench": Bench}
     commands |= {"play": Play, "replay": ShowReplay}

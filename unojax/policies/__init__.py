@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from unojax.policies.packed import PackedPolicy, Policy, View, distinct, view_of
+from unojax.policies.packed import PackedPolicy, Policy, distinct
 from unojax.policies.rule import RULE_POLICIES, Preference, RulePolicy, uniform
 from unojax.policies.scoring import LINEAR, LOOKAHEAD, LinearPolicy, LookaheadPolicy
 
@@ -19,11 +19,9 @@ __all__ = [
     "Policy",
     "Preference",
     "RulePolicy",
-    "View",
     "distinct",
     "get_policy",
     "uniform",
-    "view_of",
 ]
 
 POLICIES: Final[dict[str, PackedPolicy]] = {**RULE_POLICIES, LOOKAHEAD.name: LOOKAHEAD, LINEAR.name: LINEAR}

@@ -1,4 +1,4 @@
-"""What a policy is, and what a packed policy sees.
+"""What a policy is.
 
 A policy is any callable `policy(key, observation, legal_mask) -> action`, unbatched and jit-able. A `PackedPolicy` narrows the
 legal plays down to its favourites with a few bit operations on packed options (`unojax.bits`), and chooses uniformly among them.
@@ -9,19 +9,17 @@ and search.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
-from jax.typing import ArrayLike
+from jax import Array
 
-from unojax import bits, cards, game, table
-from unojax.bits import StaticWords, Words
+from unojax import bits, cards, game
+from unojax.bits import Words
 from unojax.observation import Observation
-from unojax.rules import Rules
-from unojax.table import Node, Table
+from unojax.view import View, view_of
 
 
 class Policy(Protocol):
@@ -35,48 +33,6 @@ class Policy(Protocol):
 def distinct(policies: tuple[Policy, Policy]) -> tuple[Policy, ...]:
     """The policies of two players, as one if both follow the same, so that it is asked once."""
     return policies[:1] if policies[0] is policies[1] else policies
-
-
-class View(NamedTuple):
-    """What a packed policy looks at. Which copy of a type lies where means nothing: count cards and never look for one.
-
-    Attributes:
-        hand: the player's own cards.
-        opponent_count: uint32[...] cards in the opponent's hand.
-        pile: the cards played.
-        color: uint32[...] active colour 0..3.
-        everything: all cards of the game, constants.
-    """
-
-    hand: Words
-    opponent_count: Array
-    pile: Words
-    color: Array
-    everything: StaticWords
-
-    def count_unseen(self, word: int, mask: ArrayLike) -> Array:
-        """int32[...]: cards of one word that the player has not seen, opponent's hand and deck together.
-
-        Args:
-            word: index 0..3.
-            mask: uint32[...] bits of the word that count; with any copy of a type all copies in that word.
-        """
-        everything, hand, pile = (
-            lax.population_count(jnp.asarray(words[word]) & jnp.asarray(mask)).astype(jnp.int32)
-            for words in (self.everything, self.hand, self.pile)
-        )
-        return everything - hand - pile
-
-
-def view_of(tables: Table, node: Node, rules: Rules) -> View:
-    """What the player to move looks at, at a node of each table."""
-    return View(
-        hand=node.hand,
-        opponent_count=node.opponent_count,
-        pile=tables.cards_of(table.PILE, rules),
-        color=node.meta.color,
-        everything=bits.all_cards(rules.deck),
-    )
 
 
 class PackedPolicy(ABC):
@@ -103,16 +59,5 @@ class PackedPolicy(ABC):
         chosen = jnp.append(plays, ~plays.any()).astype(jnp.float32)
         return chosen / chosen.sum()
 
-    @staticmethod
-    def view(observation: Observation) -> View:
-        """What the policy looks at, of one observation."""
-        return View(
-            hand=bits.pack(observation.hand),
-            opponent_count=observation.opponent_count.astype(jnp.uint32),
-            pile=bits.pack(observation.pile),
-            color=observation.color.astype(jnp.uint32),
-            everything=bits.all_cards(observation.composition),
-        )
-
     def _narrow_mask(self, observation: Observation, legal_mask: Array) -> Words:
-        return self.narrow(self.view(observation), game.mask_to_options(legal_mask))
+        return self.narrow(view_of(observation), game.mask_to_options(legal_mask))

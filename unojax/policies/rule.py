@@ -12,7 +12,8 @@ from jax import Array, lax
 
 from unojax import bits, cards
 from unojax.bits import Words
-from unojax.policies.packed import PackedPolicy, View
+from unojax.policies.packed import PackedPolicy
+from unojax.view import View
 
 Preference = Callable[[View, Words], Words]
 """Narrows a set of legal options to a subset of it, not empty unless the set is."""

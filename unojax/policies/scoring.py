@@ -5,7 +5,7 @@ Both are `PackedPolicy`s with numbers of their own, which `jit` traces: other we
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -16,7 +16,8 @@ from jax import Array, lax
 
 from unojax import bits, cards
 from unojax.bits import Words
-from unojax.policies.packed import PackedPolicy, View
+from unojax.policies.packed import PackedPolicy
+from unojax.view import View
 
 _ACTION_CARDS: Final = bits.ACTION_RANKS | bits.ACTION_RANKS << np.uint32(12)
 
@@ -208,8 +209,8 @@ class LookaheadPolicy(PackedPolicy):
         margin_w, playable_w, wilds_w = self.weights
         ranks = np.arange(cards.NUM_RANKS, dtype=np.uint32)
         of_rank = jnp.where(ranks < cards.WILD, bits.both_copies(bits.rank_bit(ranks)), np.uint32(0))
-        wide = view._replace(
-            hand=bits.map_words(lambda w: w[..., None], view.hand), pile=bits.map_words(lambda w: w[..., None], view.pile)
+        wide = replace(
+            view, hand=bits.map_words(lambda w: w[..., None], view.hand), pile=bits.map_words(lambda w: w[..., None], view.pile)
         )
         same_color = [wide.count_unseen(c, bits.COLORED) for c in range(cards.NUM_COLORS)]
         same_rank = [wide.count_unseen(c, of_rank) for c in range(cards.NUM_COLORS)]

@@ -23,21 +23,22 @@ from jax import Array
 
 from unojax import bits, cards
 from unojax.agents import Memory
-from unojax.batching import together
 from unojax.belief import belief_init, belief_update
 from unojax.belief.opponents import parse_opponent
 from unojax.bits import Words
+from unojax.device.batching import together
 from unojax.game import State
-from unojax.observation import Observation, check_rules
+from unojax.observation import Observation
 from unojax.policies import PackedPolicy, get_policy
-from unojax.rules import Rules, is_int
+from unojax.rules import Rules, agreed_rules, is_int
 from unojax.search.monte_carlo import ROUNDS, Estimate, average, choose, flat_monte_carlo, sample_hands
 from unojax.search.rollouts import Leaf
 from unojax.search.tree import Store, TreeGuide, new_store
 from unojax.specs import format_spec
-from unojax.value.features import outlook_of_hands, position_of
+from unojax.value.features import outlook_of_hands
 from unojax.value.plays import value_known, value_plays
 from unojax.value.pretrained import load_network
+from unojax.view import view_of
 
 BeliefKind = Literal["particles", "unseen", "truth"]
 _MOST_LANES = {"cpu": 2048, "gpu": 2**16}
@@ -190,10 +191,10 @@ class SearchAgent(ABC):
     def _values(self, observations: Observation, hands: Hands, legal: Array) -> Array:
         """float32[D, 60]: the network's value of each legal play, from the beliefs."""
         assert self.leaf is not None
-        check_rules(observations, self.rules)
-        position = position_of(observations)._replace(everything=bits.all_cards(self.rules.deck))
-        outlook = outlook_of_hands(position, hands.packed, jnp.exp(hands.log_weights))
-        return value_plays(load_network(self.leaf), position, outlook, legal, rules=self.rules)
+        agreed_rules(observations.rules, self.rules)
+        view = view_of(observations)
+        outlook = outlook_of_hands(view, hands.packed, jnp.exp(hands.log_weights))
+        return value_plays(load_network(self.leaf), view, outlook, legal)
 
     def init(self, key: Array, observation: Observation) -> Memory:
         """The belief at the start."""

@@ -12,12 +12,13 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from unojax import bits, cards, static
+from unojax import bits, cards
 from unojax.belief import resample
 from unojax.bits import Words
+from unojax.device import static
+from unojax.device.random_bits import key_words
 from unojax.observation import Observation
 from unojax.policies import PackedPolicy
-from unojax.random_bits import key_words
 from unojax.rules import Rules
 from unojax.search.rollouts import Arms, Guide, Leaf, list_arms, place_cards, play_out
 

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from unojax import static
 from unojax.agents import Memory
+from unojax.device import static
+from unojax.device.random_bits import key_words
 from unojax.observation import Observation
-from unojax.random_bits import key_words
 from unojax.search.agents import SearchAgent, default_num_lanes
 from unojax.search.monte_carlo import sample_hands
 from unojax.search.rollouts import FREE, Arms, place_cards, play_out

@@ -21,19 +21,22 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from unojax import bits, cards, static, table
-from unojax.batching import for_chosen
+from unojax import bits, cards, table
 from unojax.bits import Words
+from unojax.device import static
+from unojax.device.batching import for_chosen
+from unojax.device.lanes import NO_WALK, walk
+from unojax.device.lanes import refill as next_walks
+from unojax.device.random_bits import threefry
+from unojax.device.static import Skeleton
 from unojax.observation import Observation
-from unojax.policies import view_of
-from unojax.random_bits import threefry
 from unojax.rules import Rules
-from unojax.static import Skeleton
 from unojax.table import Node, Picked, Table
+from unojax.view import view_at_node
 
 NODES_PER_BLOCK: Final = 8
 """Nodes between two looks for finished rollouts: a rollout from mid-game takes some 60 nodes."""
-NO_ROLLOUT: Final = np.uint32(0xFFFF_FFFF)
+NO_ROLLOUT: Final = NO_WALK
 FREE: Final = np.uint32(0xFFFF_FFFF)
 """The first action was taken: the policies choose."""
 
@@ -69,10 +72,10 @@ def place_cards(observation: Observation, hands: Words) -> Table:
     Returns:
         R tables, no draw under way.
     """
-    everything = bits.all_cards(observation.composition)
+    everything = bits.all_cards(observation.rules.deck)
     own = bits.pack(observation.hand)
     # Own cards take the lowest copies of a type, the opponent's the next, the pile the last.
-    not_in_pile = cards.onehot(np.asarray(observation.composition, np.int8) - cards.counts(observation.pile))
+    not_in_pile = cards.onehot(np.asarray(observation.rules.deck, np.int8) - cards.counts(observation.pile))
     pile = bits.map_words(lambda a, b: a & ~b, everything, bits.pack(not_in_pile))
     theirs = bits.map_words(lambda a, b: a & ~b, bits.merge(own, hands), own)
     is_first = observation.player == 0
@@ -212,7 +215,7 @@ def play_out(
         count = jnp.where(is_other, count >> np.uint32(16), count & np.uint32(0xFFFF))
         kind = jnp.where(node.is_decision, np.uint32(2), np.uint32(0)) | is_other.astype(jnp.uint32)
         word, _ = threefry(lanes.seed, (lanes.sample, count | kind << np.uint32(16)))
-        view = view_of(lanes.table, node, rules)
+        view = view_at_node(lanes.table, node, rules)
         favoured = [policy.narrow(view, node.legal) for policy in both]
         options = bits.where(is_other, favoured[-1], favoured[0])
         pick = Picked(*bits.choose(bits.where(node.is_decision, options, node.deck), word))
@@ -222,29 +225,28 @@ def play_out(
         move = table.resolve(lanes.table, node, pick, jnp.uint32(0), rules)
         return move if guide is None else jnp.where(guide.waits(walks, lanes, node), table.stay(lanes.table), move)
 
-    def carry_out(lanes: Lanes, move: Array) -> Lanes:
+    def decide_next(index: Array, carry: tuple[Lanes, Any], move: Array) -> Array:
+        del index, move
+        return decide(*carry)
+
+    def carry_out(carry: tuple[Lanes, Any], move: Array) -> tuple[Lanes, Any]:
+        lanes, walks = carry
+        walks = None if guide is None else guide.follow(walks, lanes, move)
         one = jnp.where(lanes.table.unpack_meta().player == lanes.player, np.uint32(1), np.uint32(1 << 16))
-        return lanes._replace(
+        lanes = lanes._replace(
             table=table.commit(lanes.table, move),
             plays=lanes.plays + jnp.where(table.is_play(move), one, np.uint32(0)),
             draws=lanes.draws + jnp.where(table.is_card_drawn(move), one, np.uint32(0)),
             num_steps=lanes.num_steps + table.is_step(move),
             first=jnp.full_like(lanes.first, FREE),
         )
-
-    def one_node(_: Any, carry: tuple[Lanes, Any, Array]) -> tuple[Lanes, Any, Array]:
-        # As in `unojax.simulation`, what is handed on is decided but not carried out.
-        lanes, walks, move = carry
-        walks = None if guide is None else guide.follow(walks, lanes, move)
-        lanes = carry_out(lanes, move)
-        return lanes, walks, decide(lanes, walks)
+        return lanes, walks
 
     def refill(lanes: Lanes, next_index: Array, ended: Array) -> tuple[Lanes, Array]:
-        rank = jnp.cumsum(ended, dtype=jnp.uint32)
-        left = num_rollouts - jnp.minimum(next_index, num_rollouts)
-        has_next = rank <= left
+        rollout, next_index = next_walks(ended, next_index, num_rollouts)
+        has_next = rollout != NO_ROLLOUT
         # Lanes that go on look at rollout 0, which is in the cache.
-        index = jnp.where(ended & has_next, next_index + rank - np.uint32(1), 0)
+        index = jnp.where(ended & has_next, rollout, 0)
         arm, sample = index // np.uint32(num_samples), index % np.uint32(num_samples)
         position = arms.position[arm]
         start = jax.tree.map(lambda x: x[position * num_samples + sample.astype(jnp.int32)], tables)
@@ -252,7 +254,7 @@ def play_out(
         fresh = Lanes(
             # An idle lane stands still, like a game that is over.
             table=start._replace(meta=jnp.where(has_next, start.meta, table.IDLE)),
-            rollout=jnp.where(has_next, index, NO_ROLLOUT),
+            rollout=rollout,
             sample=sample + first_sample,
             plays=zero,
             draws=zero,
@@ -262,7 +264,7 @@ def play_out(
             seed=(seeds[0][position], seeds[1][position]),
         )
         lanes = jax.tree.map(partial(jnp.where, ended), fresh, lanes)
-        return lanes, next_index + jnp.minimum(rank[-1], left)
+        return lanes, next_index
 
     def goes_on(carry: tuple[Lanes, Any, Array, Array, Any]) -> Array:
         return (carry[0].rollout != NO_ROLLOUT).any()
@@ -273,10 +275,8 @@ def play_out(
             position = arms.position[jnp.where(lanes.rollout == NO_ROLLOUT, 0, lanes.rollout // np.uint32(num_samples))]
             store, walks, first = guide.advise(store, walks, lanes, position)
             lanes = lanes._replace(first=first)
-        first = (lanes, walks, decide(lanes, walks))
-        lanes, walks, move = lax.fori_loop(1, nodes_per_block, one_node, first)
-        walks = None if guide is None else guide.follow(walks, lanes, move)
-        lanes = carry_out(lanes, move)
+        first = decide(lanes, walks)
+        lanes, walks = walk((lanes, walks), first, decide_next, carry_out, num_nodes=nodes_per_block)
         meta = lanes.table.unpack_meta()
         is_active = lanes.rollout != NO_ROLLOUT
         ended = (meta.phase > table.PLAY) & is_active

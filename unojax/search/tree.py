@@ -29,10 +29,11 @@ from jax import Array, lax
 
 from unojax import bits, cards, table
 from unojax.bits import Words
-from unojax.policies import PackedPolicy, view_of
+from unojax.policies import PackedPolicy
 from unojax.rules import Rules
 from unojax.search.rollouts import FREE, NO_ROLLOUT, Lanes
 from unojax.table import Node
+from unojax.view import view_at_node
 
 MAX_DEPTH: Final = 6
 """Nodes of the tree on the way of a simulation, at most."""
@@ -136,7 +137,7 @@ class TreeGuide:
 
         edges = slot[:, None] * MAX_OPTIONS + np.arange(MAX_OPTIONS)
         visits, returns = store.visits[edges], store.returns[edges]
-        favoured = self.policy.narrow(view_of(tables, node, self.rules), node.legal)
+        favoured = self.policy.narrow(view_at_node(tables, node, self.rules), node.legal)
         choice = self._select(visits, returns, bits.count(node.legal), _rank_of_first(favoured, node.legal))
         is_new = visits.sum(-1) == 0
         edge = jnp.take_along_axis(edges, choice[:, None], axis=1)[:, 0]

@@ -10,13 +10,11 @@ from unojax.value.features import (
     SHARED_COLUMNS,
     Features,
     Outlook,
-    Position,
     after_plays,
     features,
     outlook_of_hand,
     outlook_of_hands,
     outlook_of_unseen,
-    position_of,
 )
 from unojax.value.network import Network, NetworkConfig, Outputs, init_network
 from unojax.value.plays import value_plays
@@ -30,7 +28,6 @@ __all__ = [
     "NetworkConfig",
     "Outlook",
     "Outputs",
-    "Position",
     "after_plays",
     "features",
     "init_network",
@@ -39,7 +36,6 @@ __all__ = [
     "outlook_of_hand",
     "outlook_of_hands",
     "outlook_of_unseen",
-    "position_of",
     "save_network",
     "value_plays",
 ]

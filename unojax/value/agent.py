@@ -15,18 +15,19 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from unojax import bits, cards
+from unojax import cards
 from unojax.agents import Memory
-from unojax.batching import together
 from unojax.belief import belief_init, belief_update
 from unojax.bits import Words
-from unojax.observation import Observation, check_rules
-from unojax.rules import Rules, is_int
+from unojax.device.batching import together
+from unojax.observation import Observation
+from unojax.rules import Rules, agreed_rules, is_int
 from unojax.specs import format_spec
-from unojax.value.features import Position, features, outlook_of_hands, outlook_of_unseen, position_of
+from unojax.value.features import features, outlook_of_hands, outlook_of_unseen
 from unojax.value.network import Network
 from unojax.value.plays import value_plays
 from unojax.value.pretrained import PRETRAINED, load_network
+from unojax.view import View, view_of
 
 NetworkBelief = Literal["particles", "unseen"]
 
@@ -98,22 +99,19 @@ class ValueAgent:
 
         Under `vmap` the plays of all decisions go through the network together.
         """
-        check_rules(observation, self.rules)
+        agreed_rules(observation.rules, self.rules)
         hands = None if self.belief == "unseen" else (memory.packed, jnp.exp(memory.log_weights))
-        # `everything` is made of constants, the same for all.
-        position = position_of(observation)._replace(everything=())
-        return together(self._scores)(self._network, position, hands, legal)
+        return together(self._scores)(self._network, view_of(observation), hands, legal)
 
     @property
     def _network(self) -> Network:
         assert self.loaded is not None
         return self.loaded
 
-    def _scores(self, network: Network, position: Position, hands: tuple[Words, Array] | None, legal: Array) -> Array:
-        position = position._replace(everything=bits.all_cards(self.rules.deck))
-        outlook = outlook_of_unseen(position) if hands is None else outlook_of_hands(position, *hands)
+    def _scores(self, network: Network, view: View, hands: tuple[Words, Array] | None, legal: Array) -> Array:
+        outlook = outlook_of_unseen(view) if hands is None else outlook_of_hands(view, *hands)
         if self.head == "policy":
-            logits = network(features(position, outlook)).policy_logits
+            logits = network(features(view, outlook)).policy_logits
             assert logits is not None
             return jnp.where(legal, logits, -jnp.inf)
-        return value_plays(network, position, outlook, legal, rules=self.rules)
+        return value_plays(network, view, outlook, legal)

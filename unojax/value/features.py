@@ -1,6 +1,6 @@
 """What the value network sees: numbers that describe an information state, in the eyes of one player.
 
-An information state is what the player sees (`Position`) and what it believes about the opponent's hand (`Outlook`); nothing else
+An information state is what the player sees (`View`) and what it believes about the opponent's hand (`Outlook`); nothing else
 comes in. Both can stand for the moment after a play that is only being considered (an afterstate): `after_plays`.
 
 The four colours of UNO are interchangeable, so the numbers come in two parts, `Features`: one row for each colour, the same
@@ -11,6 +11,7 @@ permutes the rows and changes nothing else.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import jax.numpy as jnp
@@ -18,10 +19,9 @@ import numpy as np
 from jax import Array
 
 from unojax import bits, cards, table
-from unojax.bits import StaticWords, Words
-from unojax.observation import Observation
-from unojax.rules import Rules
+from unojax.bits import Words
 from unojax.table import Table
+from unojax.view import View, view_of_table
 
 _RANKS: Final = cards.RANK_NAMES[: cards.NUM_COLORED_RANKS]
 _COUNT_STEPS: Final = (1, 2, 3, 4, 5, 6, 7, 8, 10, 13)
@@ -68,41 +68,6 @@ SHARED_COLUMNS: Final = (
 of the hand: 0 if the hand is known."""
 
 
-class Position(NamedTuple):
-    """What one player sees, packed. Arrays of any one shape.
-
-    Attributes:
-        own, pile: sets of cards; which copies they are means nothing.
-        opponent_count: uint32[...] cards in the opponent's hand.
-        rank, color: uint32[...] of the top card; the active colour.
-        penalty: uint32[...] cards that the player to move must draw: 0, 2 or 4.
-        is_own_turn: bool[...]
-        everything: all cards of the game, constants.
-    """
-
-    own: Words
-    pile: Words
-    opponent_count: Array
-    rank: Array
-    color: Array
-    penalty: Array
-    is_own_turn: Array
-    everything: StaticWords
-
-    def unseen(self) -> Array:
-        """int32[..., 54]: cards of each type in the opponent's hand or the deck."""
-        seen = _counts(self.own) + _counts(self.pile)
-        w0, w1, w2, w3 = (jnp.asarray(word) for word in self.everything)
-        return _counts((w0, w1, w2, w3)) - seen
-
-    def playable_types(self) -> Array:
-        """bool[..., 54]: types playable on the top card."""
-        types = np.arange(cards.NUM_TYPES)
-        same_color = (types < _TYPES_OF_COLORS) & (types // cards.NUM_COLORED_RANKS == self.color[..., None])
-        same_rank = jnp.asarray(cards.RANK_OF_TYPE) == self.rank[..., None]
-        return same_color | same_rank | (types >= _TYPES_OF_COLORS)
-
-
 class Outlook(NamedTuple):
     """What a player believes about the opponent's hand, as far as the network looks at it.
 
@@ -127,69 +92,38 @@ class Features(NamedTuple):
     shared: Array
 
 
-def position_of(observation: Observation) -> Position:
-    """The position that an observation shows. Batched by `vmap` or by leading axes."""
-    return Position(
-        own=bits.pack(observation.hand),
-        pile=bits.pack(observation.pile),
-        opponent_count=observation.opponent_count.astype(jnp.uint32),
-        rank=observation.top_rank.astype(jnp.uint32),
-        color=observation.color.astype(jnp.uint32),
-        penalty=observation.penalty.astype(jnp.uint32),
-        is_own_turn=observation.is_my_turn,
-        everything=bits.all_cards(observation.composition),
-    )
-
-
-def position_of_table(tables: Table, player: Array, rules: Rules) -> Position:
-    """What a player (uint32[...]) sees of each table."""
-    meta = tables.unpack_meta()
-    hands = tables.cards_of(table.HAND_0, rules), tables.cards_of(table.HAND_1, rules)
-    is_first = player == 0
-    return Position(
-        own=bits.where(is_first, *hands),
-        pile=tables.cards_of(table.PILE, rules),
-        opponent_count=bits.count(bits.where(is_first, hands[1], hands[0])),
-        rank=meta.rank,
-        color=meta.color,
-        penalty=meta.penalty,
-        is_own_turn=meta.player == player,
-        everything=bits.all_cards(rules.deck),
-    )
-
-
-def after_plays(position: Position, action: Array, rules: Rules) -> tuple[Position, Array]:
-    """The positions after plays by the player whose position it is, and bool[...]: the play ends and wins the game.
+def after_plays(view: View, action: Array) -> tuple[View, Array]:
+    """Show the player the game after its own plays, and bool[...]: the play ends and wins the game.
 
     Args:
-        position: of any shape, at a decision of that player.
+        view: of any shape, at a decision of the player's.
         action: int32[...] a legal play 0..59.
-        rules: static.
     """
+    rules = view.rules
     # The rules look at the player's own cards; where the others are, is nothing to a play.
-    own = bits.canonical(position.own)
-    in_sight = bits.merge(own, bits.canonical(position.pile))
-    zero = jnp.zeros_like(position.color)
+    own = bits.canonical(view.hand)
+    in_sight = bits.merge(own, bits.canonical(view.pile))
+    zero = jnp.zeros_like(view.color)
     before = Table(
         low=in_sight,
         high=bits.map_words(lambda a, b: a & ~b, in_sight, own),
-        meta=table.Meta(position.rank, position.color, zero, zero, zero, zero + np.uint32(table.PLAY)).pack(),
+        meta=table.Meta(view.rank, view.color, zero, zero, zero, zero + np.uint32(table.PLAY)).pack(),
     )
     move = table.resolve(before, table.find_node(before, rules), table.pick_of(action.astype(jnp.uint32)), zero, rules)
     tables = table.commit(before, move)
-    after = position_of_table(tables, zero, rules)._replace(opponent_count=position.opponent_count)
+    after = replace(view_of_table(tables, zero, rules), opponent_count=view.opponent_count)
     return after, tables.unpack_meta().phase == table.OVER_WON_BY_0
 
 
-def outlook_of_hands(position: Position, hands: Words, weights: Array) -> Outlook:
+def outlook_of_hands(view: View, hands: Words, weights: Array) -> Outlook:
     """What a belief in weighted hands says.
 
     Args:
-        position: of any shape.
+        view: of any shape.
         hands: what the opponent may hold, uint32[..., N] each.
         weights: float32[..., N] probabilities, of sum 1.
     """
-    counts = _counts(hands).astype(jnp.float32)
+    counts = bits.type_counts(hands).astype(jnp.float32)
     expected = (counts * weights[..., None]).sum(-2)
     square = (counts**2 * weights[..., None]).sum(-2)
     lacks = _lacks(hands)
@@ -197,13 +131,13 @@ def outlook_of_hands(position: Position, hands: Words, weights: Array) -> Outloo
         expected=expected,
         none_of_color=jnp.einsum("...nc,...n->...c", lacks.color, weights),
         none_playable=jnp.einsum("...nc,...nr,...n->...cr", lacks.color, lacks.rank, lacks.wild * weights),
-        spread=_spread(position, square - expected**2),
+        spread=_spread(view, square - expected**2),
     )
 
 
 def outlook_of_hand(hand: Words) -> Outlook:
     """What is known if the opponent's hand is seen: uint32[...] each, of any shape."""
-    counts = _counts(hand).astype(jnp.float32)
+    counts = bits.type_counts(hand).astype(jnp.float32)
     lacks = _lacks(hand)
     return Outlook(
         expected=counts,
@@ -213,15 +147,15 @@ def outlook_of_hand(hand: Words) -> Outlook:
     )
 
 
-def outlook_of_unseen(position: Position) -> Outlook:
+def outlook_of_unseen(view: View) -> Outlook:
     """What the position alone says, if any of the unseen cards is as likely as another to be in the opponent's hand.
 
     With n cards in that hand and U unseen, of which u are of a kind: E = n u / U, P(none) = C(U - u, n) / C(U, n), and the
     hypergeometric variance.
     """
-    num_unseen = position.unseen()
+    num_unseen = view.unseen()
     unseen, total = num_unseen.astype(jnp.float32), num_unseen.sum(-1)
-    of_hand = position.opponent_count.astype(jnp.int32)
+    of_hand = view.opponent_count.astype(jnp.int32)
     n = of_hand.astype(jnp.float32)
     share = unseen / jnp.maximum(total, 1.0)[..., None]
     left = (total - of_hand) / jnp.maximum(total - 1, 1)
@@ -235,26 +169,26 @@ def outlook_of_unseen(position: Position) -> Outlook:
         expected=n[..., None] * share,
         none_of_color=_prob_none(total[..., None], of_color, of_hand[..., None]),
         none_playable=_prob_none(total[..., None, None], playable, of_hand[..., None, None]),
-        spread=_spread(position, variance),
+        spread=_spread(view, variance),
     )
 
 
-def features(position: Position, outlook: Outlook) -> Features:
+def features(view: View, outlook: Outlook) -> Features:
     """The network's input for information states of any shape."""
-    own, unseen = _counts(position.own), position.unseen()
-    shape = position.color.shape
-    canonical = bits.unpack(bits.canonical(position.own)).reshape(*shape, cards.NUM_COLORS, cards.SLOTS_PER_COLOR)
+    own, unseen = bits.type_counts(view.hand), view.unseen()
+    shape = view.color.shape
+    canonical = bits.unpack(bits.canonical(view.hand)).reshape(*shape, cards.NUM_COLORS, cards.SLOTS_PER_COLOR)
 
     def by_color(of_type: Array) -> Array:
         return of_type[..., :_TYPES_OF_COLORS].reshape(*shape, cards.NUM_COLORS, cards.NUM_COLORED_RANKS).astype(jnp.float32)
 
-    is_top_rank = (np.arange(cards.NUM_COLORED_RANKS) == position.rank[..., None])[..., None, :]
+    is_top_rank = (np.arange(cards.NUM_COLORED_RANKS) == view.rank[..., None])[..., None, :]
     own_by_color, expected_by_color = by_color(own), by_color(outlook.expected)
     columns = [
         canonical[..., :COLORED_SLOTS].astype(jnp.float32),
         by_color(unseen) / 2,
         expected_by_color,
-        (np.arange(cards.NUM_COLORS) == position.color[..., None])[..., None].astype(jnp.float32),
+        (np.arange(cards.NUM_COLORS) == view.color[..., None])[..., None].astype(jnp.float32),
         own_by_color.sum(-1, keepdims=True) / 4,
         expected_by_color.sum(-1, keepdims=True) / 4,
         outlook.none_of_color[..., None],
@@ -262,7 +196,7 @@ def features(position: Position, outlook: Outlook) -> Features:
         jnp.where(is_top_rank, expected_by_color, 0.0).sum(-1, keepdims=True),
     ]
 
-    playable = position.playable_types()
+    playable = view.playable_types()
     own_playable = jnp.where(playable, own, 0).sum(-1)
     shared = [
         own[..., cards.WILD_TYPE, None] >= np.arange(1, 5),
@@ -270,23 +204,23 @@ def features(position: Position, outlook: Outlook) -> Features:
         unseen[..., _TYPES_OF_COLORS:] / 4,
         outlook.expected[..., _TYPES_OF_COLORS:],
         *_count_columns(own.sum(-1)),
-        *_count_columns(position.opponent_count.astype(jnp.int32)),
-        ((unseen.sum(-1) - position.opponent_count.astype(jnp.int32)) / 100)[..., None],
-        position.rank[..., None] == np.arange(cards.NUM_RANKS),
-        position.penalty[..., None] == np.array([2, 4]),
-        position.is_own_turn[..., None],
+        *_count_columns(view.opponent_count.astype(jnp.int32)),
+        ((unseen.sum(-1) - view.opponent_count.astype(jnp.int32)) / 100)[..., None],
+        view.rank[..., None] == np.arange(cards.NUM_RANKS),
+        view.penalty[..., None] == np.array([2, 4]),
+        view.is_own_turn[..., None],
         own_playable[..., None] / 4,
         own_playable[..., None] == 0,
         jnp.where(playable, outlook.expected, 0.0).sum(-1, keepdims=True) / 4,
-        _at_top(outlook.none_playable, position),
+        _at_top(outlook.none_playable, view),
         outlook.spread[..., None],
     ]
     return Features(jnp.concatenate(columns, -1), jnp.concatenate([jnp.asarray(c, jnp.float32) for c in shared], -1))
 
 
-def _at_top(none_playable: Array, position: Position) -> Array:
+def _at_top(none_playable: Array, view: View) -> Array:
     """float32[..., 1]: the entry for the top card."""
-    at = (position.color * np.uint32(cards.NUM_RANKS) + position.rank).astype(jnp.int32)[..., None]
+    at = (view.color * np.uint32(cards.NUM_RANKS) + view.rank).astype(jnp.int32)[..., None]
     return jnp.take_along_axis(none_playable.reshape(*at.shape[:-1], -1), at, -1)
 
 
@@ -313,23 +247,8 @@ def _count_columns(count: Array) -> tuple[Array, Array]:
     return count[..., None] >= np.array(_COUNT_STEPS), count[..., None] / 10
 
 
-def _counts(words: Words) -> Array:
-    """int32[..., 54]: cards of each type in a labelled set."""
-    ranks = np.arange(cards.NUM_COLORED_RANKS, dtype=np.uint32)
-    # Rank 0 has no second copy; the bit where it would be is another card's.
-    second = np.where(ranks > 0, np.uint32(1) << (ranks + np.uint32(12)), np.uint32(0))
-    of_colors = [
-        ((word[..., None] & (np.uint32(1) << ranks)) != 0).astype(jnp.int32) + ((word[..., None] & second) != 0) for word in words
-    ]
-    wilds = [
-        jnp.stack([(word & bit) != 0 for word in words], -1).sum(-1, dtype=jnp.int32)
-        for bit in (bits.WILD_BIT, bits.WILD_DRAW_FOUR_BIT)
-    ]
-    return jnp.concatenate([*of_colors, jnp.stack(wilds, -1)], -1)
-
-
-def _spread(position: Position, variance: Array) -> Array:
-    n = jnp.maximum(position.opponent_count.astype(jnp.float32), 1.0)
+def _spread(view: View, variance: Array) -> Array:
+    n = jnp.maximum(view.opponent_count.astype(jnp.float32), 1.0)
     return jnp.maximum(variance.sum(-1), 0.0) / (2.0 * n)
 
 

@@ -13,13 +13,12 @@ from unojax.rules import Rules
 from unojax.table import Table
 from unojax.value.features import (
     Outlook,
-    Position,
     after_plays,
     features,
     outlook_of_hand,
-    position_of_table,
 )
 from unojax.value.network import Network
+from unojax.view import View, view_of_table
 
 CHUNK: Final = 512
 """Afterstates that go through the network at a time."""
@@ -27,11 +26,10 @@ CHUNK: Final = 512
 
 def value_plays(
     network: Network,
-    position: Position,
+    view: View,
     outlook: Outlook,
     legal: Array,
     *,
-    rules: Rules,
     chunk: int = CHUNK,
 ) -> Array:
     """What every legal play is worth to the player who makes it.
@@ -41,10 +39,9 @@ def value_plays(
 
     Args:
         network: values it.
-        position: [D] of the players to move.
+        view: [D] of the players to move.
         outlook: [D] their beliefs.
         legal: bool[D, 60].
-        rules: static.
         chunk: static; changes no result.
 
     Returns:
@@ -56,9 +53,8 @@ def value_plays(
 
     def one_chunk(i: Array, values: Array) -> Array:
         at, action = (lax.dynamic_slice(x, [i * chunk], [chunk]) for x in (of_decision, play))
-        before, seen = jax.tree.map(lambda x: x[at], (position._replace(everything=()), outlook))
-        before = before._replace(everything=position.everything)
-        after, is_won = after_plays(before, action, rules)
+        before, seen = jax.tree.map(lambda x: x[at], (view, outlook))
+        after, is_won = after_plays(before, action)
         value = jnp.where(is_won, 1.0, network(features(after, seen)).value)
         return values.at[at, action].set(value, mode="drop")
 
@@ -71,6 +67,6 @@ def value_known(network: Network, rules: Rules, tables: Table, player: Array) ->
 
     A rollout knows the hand that it was dealt, so a search can value its leaves so.
     """
-    position = position_of_table(tables, player, rules)
-    hand = position_of_table(tables, 1 - player, rules).own
-    return network(features(position, outlook_of_hand(hand))).value
+    view = view_of_table(tables, player, rules)
+    hand = view_of_table(tables, 1 - player, rules).hand
+    return network(features(view, outlook_of_hand(hand))).value

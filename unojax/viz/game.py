@@ -9,8 +9,8 @@ from typing import Final
 from jax.typing import ArrayLike
 
 from unojax.game import State
+from unojax.games.record import Trajectory
 from unojax.observation import Observation
-from unojax.record import Trajectory
 from unojax.viz.card import definitions
 from unojax.viz.position import PICTURE_WIDTH, Layout, table, used_types
 from unojax.viz.scene import Moment, View, read_game
@@ -35,7 +35,7 @@ def game_svg(
     """Draw a game as an SVG that plays by itself, again and again. Where nothing moves, it shows the start.
 
     Args:
-        game: a trajectory of `unojax.record.play_game`, or a sequence of states or of one player's observations.
+        game: a trajectory of `unojax.games.record.play_game`, or a sequence of states or of one player's observations.
         actions: int[T] of T + 1 positions; None: what the positions say. Checked against them.
         view: as for `position_svg`.
         theme: "light" or "dark".

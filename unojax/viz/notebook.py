@@ -49,7 +49,7 @@ def _batch_shape(position: State | Observation) -> tuple[int, ...] | None:
     }
     shapes = set()
     for name, leaf in vars(position).items():
-        if name == "composition":
+        if name == "rules":
             continue
         if isinstance(leaf, Tracer) or not isinstance(leaf, jax.Array | np.ndarray | np.generic):
             return None

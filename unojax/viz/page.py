@@ -12,8 +12,8 @@ from jax.typing import ArrayLike
 
 from unojax import cards
 from unojax.game import State
+from unojax.games.record import Trajectory
 from unojax.observation import Observation
-from unojax.record import Trajectory
 from unojax.viz.belief import WIDE, heat_map, read_probs
 from unojax.viz.card import definitions
 from unojax.viz.plot import Series, curves, plot_height, read_panels
@@ -45,7 +45,7 @@ def game_html(
     `#12` at the end of the address opens step 12.
 
     Args:
-        game: a trajectory of `unojax.record.play_game`, or a sequence of states or of one player's observations.
+        game: a trajectory of `unojax.games.record.play_game`, or a sequence of states or of one player's observations.
         actions: int[T] of T + 1 positions; None: what the positions say. Checked against them.
         view: as for `position_svg`.
         win_probability, entropy: as for `game_plot_svg`, one value for each of the T + 1 positions.

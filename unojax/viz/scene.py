@@ -17,8 +17,8 @@ from jax.typing import ArrayLike
 
 from unojax import cards
 from unojax.game import NO_ACTION, NO_WINNER, State
+from unojax.games.record import Trajectory
 from unojax.observation import Observation
-from unojax.record import Trajectory
 from unojax.rules import is_int
 from unojax.viz.card import card_words
 
@@ -151,7 +151,7 @@ def read_game(
     """Read a whole game: a trajectory, or the positions in their order.
 
     Args:
-        game: of `unojax.record.play_game`, or a sequence of states or of one player's observations.
+        game: of `unojax.games.record.play_game`, or a sequence of states or of one player's observations.
         actions: int[T] of T + 1 positions, to be checked against them; None: what the positions say.
         view: as for `read_scene`.
 

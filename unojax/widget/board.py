@@ -1,4 +1,4 @@
-"""The board itself: a widget around `unojax.match.Match`. Rules and thinking stay in Python; the page draws and clicks."""
+"""The board itself: a widget around `unojax.games.session.Match`. Rules and thinking stay in Python; the page draws and clicks."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import traitlets
 from unojax import cards, text
 from unojax.agents import parse_agent
 from unojax.game import State
-from unojax.gamefile import PERSON, GameFile, write_game
-from unojax.match import Adviser, Match, Outlook
+from unojax.games.gamefile import PERSON, GameFile, write_game
+from unojax.games.session import Adviser, Match, Outlook
 from unojax.observation import Observation
 from unojax.rules import Rules, is_int
 from unojax.search.agents import MonteCarloAgent

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from unojax import cards
-from unojax.match import Advice, Match, Outlook
+from unojax.games.session import Advice, Match, Outlook
 from unojax.viz import belief_svg
 from unojax.viz.card import BACK, card_svg, card_words
 from unojax.viz.scene import YOU, capitalized, move_words, read_scene, result_words, start_words

@@ -1,0 +1,54 @@
+"""`play_game` keeps every position of a game, in order, and follows the policies."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import numpy as np
+
+from unojax import game
+from unojax.policies import POLICIES, uniform
+from unojax.pomdp import transition_log_prob
+from unojax.games.record import play_game
+from unojax.rules import Rules, small_deck
+
+RULES = Rules(deck=small_deck(colors=2, ranks=(1, 2, 10, 12), wilds=1), hand_size=3)
+
+
+def test_positions_follow_from_one_another_and_the_last_is_repeated():
+    keys = jax.random.split(jax.random.key(1), 64)
+    games = jax.jit(jax.vmap(partial(play_game, num_steps=60, rules=RULES)))(keys)
+    before = jax.tree.map(lambda leaf: leaf[:, :-1], games.states)
+    after = jax.tree.map(lambda leaf: leaf[:, 1:], games.states)
+    actions = np.asarray(games.actions)
+    over = np.asarray(before.is_over)
+    np.testing.assert_array_equal(actions == game.NO_ACTION, over)
+    assert 0 < over.mean() < 1 and not np.asarray(after.error).any()
+    log_prob = jax.jit(jax.vmap(jax.vmap(partial(transition_log_prob, rules=RULES))))(before, games.actions, after)
+    assert np.isfinite(np.asarray(log_prob)).all()
+    np.testing.assert_array_equal(np.asarray(after.last_action)[~over], actions[~over])
+    for hand in ("hands", "deck", "pile", "winner"):
+        np.testing.assert_array_equal(np.asarray(getattr(after, hand))[over], np.asarray(getattr(before, hand))[over])
+
+
+def test_each_player_follows_its_own_policy():
+    # Wild cards first and last: whoever holds one and another playable card shows which policy it follows.
+    pair = (POLICIES["wilds-first"], POLICIES["keep-wilds"])
+    keys = jax.random.split(jax.random.key(2), 64)
+    games = jax.jit(jax.vmap(partial(play_game, policies=pair, num_steps=30)))(keys)
+    before = jax.tree.map(lambda leaf: leaf[:, :-1], games.states)
+    masks = np.asarray(jax.jit(jax.vmap(jax.vmap(game.legal_mask)))(before))
+    wild = np.arange(61) % 15 >= 13
+    both = (masks[..., :60] & wild[:60]).any(-1) & (masks[..., :60] & ~wild[:60]).any(-1) & ~np.asarray(before.is_over)
+    played_wild = wild[np.asarray(games.actions)]
+    for player, expected in ((0, True), (1, False)):
+        mine = both & (np.asarray(before.current_player) == player)
+        assert mine.sum() > 20 and (played_wild[mine] == expected).all()
+
+
+def test_the_key_decides_the_game():
+    play = jax.jit(partial(play_game, policies=(uniform, uniform), num_steps=30))
+    one, again, other = play(jax.random.key(5)), play(jax.random.key(5)), play(jax.random.key(6))
+    np.testing.assert_array_equal(one.actions, again.actions)
+    assert (np.asarray(one.actions) != np.asarray(other.actions)).any()

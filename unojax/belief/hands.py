@@ -1,0 +1,35 @@
+"""Weighted hands: what a belief is to those who use it, however it came about."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from jax import Array
+
+from unojax.bits import Words
+
+
+class WeightedHands(Protocol):
+    """N hands that the opponent may hold, and their weights: a cloud of particles, or `Hands`."""
+
+    @property
+    def packed(self) -> Words:
+        """Four uint32[..., N]: the hands as packed canonical sets."""
+        ...
+
+    @property
+    def log_weights(self) -> Array:
+        """float32[..., N] nats, normalised (logsumexp = 0)."""
+        ...
+
+
+class Hands(NamedTuple):
+    """N weighted hands and nothing else.
+
+    Attributes:
+        packed: four uint32[..., N], the hands as packed canonical sets.
+        log_weights: float32[..., N] nats, normalised.
+    """
+
+    packed: Words
+    log_weights: Array

@@ -1,0 +1,223 @@
+"""Clouds of accounts: what a particle is made of, and the primitives that the moves are written over.
+
+A particle is a full account of the hidden past, told in physical cards (slots 0..107 of the canonical layout, here *labels*):
+which label each slot of the opponent's hand got when it was filled, which of them it played, which ones the observer drew.
+Equal cards look the same, so labels are never seen, only their types.
+
+Functions here work on all N particles at once. On a CPU, XLA builds each array in a loop of its own and repeats in it whatever
+the array depends on. So decisions are squeezed into one array (a label, a slot, a packed sum) that is computed once, and what
+follows from them is cheap to repeat. Slots are visited a few per turn of a loop, and only those that are filled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.typing import ArrayLike
+
+from unojax import bits, cards
+from unojax.belief.particles.ledger import Ledger
+from unojax.bits import Words
+from unojax.device.random_bits import key_words, threefry
+
+RELEASED: Final = np.uint8(0x80)
+"""Set in the label of a slot whose card has been played."""
+ROWS_PER_TURN: Final = 4
+"""Rows that a turn of a loop takes; `labels` and `played` have a multiple of it."""
+NO_SLOT: Final = np.uint16(0xFFFF)
+"""Beyond every slot."""
+
+_GOLDEN: Final = np.uint32(0x9E37_79B9)
+_T = TypeVar("_T")
+
+
+class Cloud(NamedTuple):
+    """N particles. A set of cards is four uint32[N]; a label is a number `word * 32 + position` below 128.
+
+    Attributes:
+        hand: the opponent's cards.
+        deck: the cards left to draw.
+        own: the observer's cards.
+        recycled: cards that a reshuffle has ever put back.
+        labels: uint8[S, N] the card of each slot, with `RELEASED` set once it was played.
+        played: uint8[T, N] the card of each play of the opponent.
+    """
+
+    hand: Words
+    deck: Words
+    own: Words
+    recycled: Words
+    labels: Array
+    played: Array
+
+
+def card_of(number: Array) -> Words:
+    """The set that holds one card, from its label: four uint32[...]. Empty for a label with `RELEASED` set."""
+    number = number.astype(jnp.uint32)
+    # Shifted by 32 or more, the bit is gone: lax defines that, and for a label in a lower word the difference wraps around.
+    w0, w1, w2, w3 = (lax.shift_left(jnp.uint32(1), number - np.uint32(32 * c)) for c in range(cards.NUM_COLORS))
+    return w0, w1, w2, w3
+
+
+def contains(words: Words, number: Array) -> Array:
+    """bool[...]: whether a set holds the card with a label; whatever it holds, for a label with `RELEASED` set the answer
+    means nothing."""
+    number = number.astype(jnp.uint32)
+    return ((bits.word_at(words, number >> np.uint32(5)) >> (number & np.uint32(31))) & np.uint32(1)) != 0
+
+
+def type_mask(color: Array, rank: Array) -> Words:
+    """All cards of a type; the colour of a wild is ignored."""
+    kind = bits.both_copies(bits.rank_bit(rank))
+    everywhere = rank >= cards.WILD
+    w0, w1, w2, w3 = (jnp.where(everywhere | (color == c), kind, np.uint32(0)) for c in range(cards.NUM_COLORS))
+    return w0, w1, w2, w3
+
+
+def union(a: Words, b: Words) -> Words:
+    """Cards of either set."""
+    return bits.map_words(lambda x, y: x | y, a, b)
+
+
+def common(a: Words, b: Words) -> Words:
+    """Cards of both sets."""
+    return bits.map_words(lambda x, y: x & y, a, b)
+
+
+def without(a: Words, b: Words) -> Words:
+    """Cards of the first set that are not in the second."""
+    return bits.map_words(lambda x, y: x & ~y, a, b)
+
+
+def flip(words: Words, change: Words, where: Array) -> Words:
+    """The sets with the cards of `change` put in or taken out, in the particles `where`."""
+    return bits.map_words(lambda w, c: w ^ jnp.where(where, c, np.uint32(0)), words, change)
+
+
+def once(ledger: Ledger, compute: Callable[[], _T]) -> _T:
+    """`compute()`, kept from being fused into each of its users.
+
+    A branch that the compiler cannot remove makes it compute the result once. (From jax 0.12 on, an optimization barrier has the
+    same effect.)
+    """
+    shapes = jax.eval_shape(compute)
+    return lax.cond(ledger.num_slots >= 0, compute, lambda: jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes))
+
+
+def random_words(key: Array, ledger: Ledger, like: Array) -> Array:
+    """uint32[N]: a random word for each particle, from which `random_bits` draws; `like` is any array [N]."""
+    counter = jnp.arange(like.shape[-1], dtype=jnp.uint32)
+    return once(ledger, lambda: threefry(key_words(key), (jnp.zeros_like(counter), counter))[0])
+
+
+def random_bits(words: Array, stream: ArrayLike) -> Array:
+    """uint32[N]: random bits; every `stream` gives others.
+
+    An integer hash of the word and the stream ("lowbias32", C. Wellons, github.com/skeeto/hash-prospector): a tenth of the
+    operations of Threefry, which makes the words themselves.
+    """
+    x = words + jnp.asarray(stream, jnp.uint32) * _GOLDEN
+    x = (x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB_352D)
+    x = (x ^ (x >> np.uint32(15))) * np.uint32(0x846C_A68B)
+    return x ^ (x >> np.uint32(16))
+
+
+def random_card(random: Array, words: Words) -> Array:
+    """uint8[N]: label of a uniformly random card of each set, for random bits uint32[N]."""
+    word, position = bits.choose(words, random)
+    return ((word << np.uint32(5)) | position).astype(jnp.uint8)
+
+
+def fold_rows(number: Array, visit: Callable[[Array, _T], _T], first: _T) -> _T:
+    """`carry = visit(row, carry)` over rows 0..number-1, and up to three more."""
+
+    def several(block: Array, carry: _T) -> _T:
+        for offset in range(ROWS_PER_TURN):
+            carry = visit(ROWS_PER_TURN * block + offset, carry)
+        return carry
+
+    return lax.fori_loop(0, num_turns(number), several, first)
+
+
+def map_rows(number: Array, change: Callable[[Array, Array], Array], rows: Array) -> Array:
+    """`rows[r] = change(r, rows[r])` for rows 0..number-1 of [R, N], and up to three more, in place.
+
+    `change` takes row numbers int32[4, 1] and rows [4, N]. R is a multiple of four.
+    """
+
+    def several(block: Array, rows: Array) -> Array:
+        first = ROWS_PER_TURN * block
+        some = change(first + jnp.arange(ROWS_PER_TURN)[:, None], lax.dynamic_slice_in_dim(rows, first, ROWS_PER_TURN))
+        return lax.dynamic_update_slice_in_dim(rows, some, first, 0)
+
+    return lax.fori_loop(0, num_turns(number), several, rows)
+
+
+def capacity_for(number: int) -> int:
+    """The least multiple of `ROWS_PER_TURN` that is at least so many rows."""
+    return -(-number // ROWS_PER_TURN) * ROWS_PER_TURN
+
+
+def num_turns(number: Array) -> Array:
+    """int32[]: turns of a loop over so many rows."""
+    return (number + ROWS_PER_TURN - 1) // ROWS_PER_TURN
+
+
+def put(cloud: Cloud, ledger: Ledger, *changes: tuple[Array, Array]) -> Array:
+    """The labels uint8[S, N] after `labels[slot[n], n] = label[n]` for each (slot uint16[N], label uint8[N]); `NO_SLOT`: none."""
+
+    def change(index: Array, rows: Array) -> Array:
+        for slot, label in changes:
+            rows = jnp.where(index.astype(jnp.uint16) == slot, label, rows)
+        return rows
+
+    return map_rows(ledger.num_slots, change, cloud.labels)
+
+
+def find(cloud: Cloud, ledger: Ledger, number: Array) -> Array:
+    """uint16[N]: the slot that holds the card with a label, which is not released; `NO_SLOT` if none does."""
+
+    def visit(slot: Array, found: Array) -> Array:
+        return jnp.where(cloud.labels[slot] == number, slot.astype(jnp.uint16), found)
+
+    return fold_rows(ledger.num_slots, visit, jnp.full(number.shape, NO_SLOT))
+
+
+def nth_live(cloud: Cloud, ledger: Ledger, place: Array) -> Array:
+    """uint16[N]: the live slot before which lie `place` (int32[]) others; `num_slots` or more if there are not so many."""
+
+    # High half: the live slots so far. Low half: the slots passed while there were not enough.
+    def visit(slot: Array, sums: Array) -> Array:
+        sums = sums + ((cloud.labels[slot] < RELEASED).astype(jnp.uint32) << np.uint32(16))
+        return sums + ((sums >> np.uint32(16)) <= place.astype(jnp.uint32)).astype(jnp.uint32)
+
+    first = jnp.zeros(cloud.labels.shape[1:], jnp.uint32)
+    return (fold_rows(ledger.num_slots, visit, first) & np.uint32(0xFFFF)).astype(jnp.uint16)
+
+
+def label_at(cloud: Cloud, slot: Array) -> Array:
+    """uint8[N]: the label in each particle's slot uint16[N], which is in range."""
+    lanes = jnp.arange(slot.shape[0])
+    return cloud.labels.at[slot.astype(jnp.int32), lanes].get(mode="promise_in_bounds")
+
+
+def insertable(cloud: Cloud, ledger: Ledger, slot: Array) -> Words:
+    """The cards that an exchange may put into a slot, if they are in the deck now: four uint32[N].
+
+    Args:
+        cloud, ledger: the particles and the public bookkeeping.
+        slot: one slot for all particles, or uint16[N] one for each; with `NO_SLOT` the answer means nothing.
+    """
+    slot = jnp.minimum(slot.astype(jnp.int32), ledger.epoch.shape[0] - 1)
+    # Cards that came back by a reshuffle may only enter a slot filled after the latest one.
+    barred = jnp.where(ledger.epoch.at[slot].get(mode="promise_in_bounds") == ledger.num_reshuffles, np.uint32(0), bits.ALL_SLOTS)
+    w0, w1, w2, w3 = (
+        ledger.allowed[:, c].at[slot].get(mode="promise_in_bounds") & ~(recycled & barred)
+        for c, recycled in enumerate(cloud.recycled)
+    )
+    return w0, w1, w2, w3

@@ -1,0 +1,162 @@
+"""How likely the opponent's plays are in each account: the plays replayed through every particle.
+
+    p(plays | account)  =  prod_t pi(a_t | H_t, public_t) / copies_t
+
+with H_t the hand before the t-th play and copies_t the number of cards of the played type in it, each of which was as likely to
+be the physical card played. All functions work on N particles at once; logs are natural.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Final, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from unojax import bits, cards, game
+from unojax.belief.opponents import OpponentModel, PackedOpponent
+from unojax.belief.particles.accounts import (
+    RELEASED,
+    ROWS_PER_TURN,
+    Cloud,
+    card_of,
+    common,
+    flip,
+    num_turns,
+    type_mask,
+    union,
+    without,
+)
+from unojax.belief.particles.ledger import Ledger, Plays, as_words
+from unojax.bits import Words
+from unojax.observation import Observation
+from unojax.table import Picked
+from unojax.view import View
+
+# A logarithm costs as much as a play, so probabilities are multiplied, four at a time, in a range that float32 has: the product
+# vanishes only if their geometric mean is below 1e-17.
+_SCALE: Final = 2.0**24
+_LOG_SCALE: Final = 24.0 * math.log(2.0)
+
+
+class Exchange(NamedTuple):
+    """Two cards that change places in an account, for each of N particles.
+
+    Attributes:
+        cards: the two cards.
+        slot: uint16[N] a live slot that holds one of them.
+        other: uint16[N] the live slot that holds the other; `NO_SLOT` if that is in the deck.
+    """
+
+    cards: Words
+    slot: Array
+    other: Array
+
+    def hand(self, hand: Words, num_slots: Array) -> Words:
+        """What a hand of the past, when so many slots were filled, would have been after the exchange."""
+        # With both slots filled the hand held both cards and still does; with one, it held one of them and holds the other now.
+        differs = (num_slots > self.slot.astype(jnp.int32)) ^ (num_slots > self.other.astype(jnp.int32))
+        return flip(hand, self.cards, differs)
+
+
+def log_likelihood(
+    cloud: Cloud, ledger: Ledger, opponent: OpponentModel, like: Observation, exchange: Exchange | None = None
+) -> Array:
+    """Log likelihood (nats) of all plays of the opponent, float32[N].
+
+    Under the "deal" prior it starts from the probability of the start card, one of the coloured cards that were not dealt.
+
+    Args:
+        cloud: the particles.
+        ledger: with all plays recorded.
+        opponent: the model.
+        like: any observation of the observer's; its player and static fields are used.
+        exchange: the likelihood is wanted as it were after this exchange.
+    """
+
+    def seen_from(hand: Words, num_slots: Array) -> Words:
+        return hand if exchange is None else exchange.hand(hand, num_slots)
+
+    def several(block: Array, carry: tuple[Words, Array, Array]) -> tuple[Words, Array, Array]:
+        hand, total, filled = carry
+        product: Array | float = 1.0
+        for offset in range(ROWS_PER_TURN):
+            t = ROWS_PER_TURN * block + offset
+            play = Plays(*(rows[t] for rows in ledger.plays))
+            hand = _fill(cloud, hand, filled, play.slots_before)
+            filled = jnp.maximum(filled, play.slots_before)
+            before = seen_from(hand, play.slots_before)
+            action = play.action.astype(jnp.uint32)
+            copies = copies_held(before, action // cards.NUM_RANKS, action % cards.NUM_RANKS)
+            factor = play_prob(before, play, opponent, like) * _SCALE / copies.astype(jnp.float32)
+            product = product * jnp.where(t < ledger.num_plays, factor, 1.0)
+            hand = without(hand, card_of(cloud.played[t]))
+        num_plays = jnp.minimum(ledger.num_plays - ROWS_PER_TURN * block, ROWS_PER_TURN)
+        return hand, total + (jnp.log(product) - num_plays.astype(jnp.float32) * _LOG_SCALE), filled
+
+    dealt = _fill(cloud, bits.empty(cloud.hand[0]), jnp.int32(0), ledger.num_dealt)
+    first = (dealt, start_log_prob(seen_from(dealt, ledger.num_dealt), ledger), ledger.num_dealt)
+    return lax.fori_loop(0, num_turns(ledger.num_plays), several, first)[1]
+
+
+def start_log_prob(dealt: Words, ledger: Ledger) -> Array:
+    """Log probability (nats) of the start card that was turned up, float32[N]; 0 if the ledger leaves it out (`num_dealt` 0)."""
+    colored = bits.count(bits.map_words(lambda w: w & bits.COLORED, dealt)).astype(jnp.int32)
+    return jnp.where(ledger.num_dealt > 0, -jnp.log(jnp.maximum(ledger.num_colored - colored, 1).astype(jnp.float32)), 0.0)
+
+
+def _fill(cloud: Cloud, hand: Words, first: Array, end: Array) -> Words:
+    """The hands with the cards that slots first..end-1 got."""
+    return lax.fori_loop(first, end, lambda s, h: union(h, card_of(cloud.labels[s] & ~RELEASED)), hand)
+
+
+def copies_held(hand: Words, color: Array, rank: Array) -> Array:
+    """uint32[...]: copies of a type in a set."""
+    return bits.count(common(hand, type_mask(color, rank)))
+
+
+def play_prob(hand: Words, play: Plays, opponent: OpponentModel, like: Observation) -> Array:
+    """Probability that the model gives one recorded play, for each hand (four uint32[N]): float32[N]."""
+    color, rank = play.color.astype(jnp.uint32), play.rank.astype(jnp.uint32)
+    action = play.action.astype(jnp.uint32)
+    if isinstance(opponent, PackedOpponent):
+        option = bits.rank_bit(action % cards.NUM_RANKS)
+        played = Picked(action // cards.NUM_RANKS, lax.population_count(option - np.uint32(1)))
+        view = View(
+            hand=hand,
+            opponent_count=play.observer_count.astype(jnp.uint32),
+            pile=as_words(play.pile),
+            color=color,
+            rank=rank,
+            penalty=jnp.zeros_like(color),
+            is_own_turn=jnp.ones_like(color, bool),
+            rules=like.rules,
+        )
+        return opponent.likelihood(view, bits.playable(hand, color, rank), played)
+
+    them = (1 - like.player).astype(like.player.dtype)
+    view = Observation(
+        player=them,
+        hand=like.hand,
+        pile=bits.unpack(as_words(play.pile)),
+        opponent_count=play.observer_count,
+        deck_count=play.deck_count,
+        top_rank=play.rank,
+        color=play.color,
+        penalty=jnp.zeros_like(like.penalty),
+        current_player=them,
+        last_action=play.last_action,
+        terminated=jnp.zeros_like(like.terminated),
+        rules=like.rules,
+    )
+
+    def one_hand(onehot: Array) -> Array:
+        imagined = dataclasses.replace(view, hand=onehot)
+        legal_mask = game.hand_legal_mask(onehot, play.color, play.rank, imagined.penalty)
+        return opponent(imagined, legal_mask)[action].astype(jnp.float32)
+
+    return jax.vmap(one_hand)(bits.unpack(bits.canonical(hand)))

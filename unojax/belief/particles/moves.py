@@ -1,0 +1,353 @@
+r"""How a cloud of particles is carried through one public event, and its weights.
+
+**Accounts.** A particle is a full account of the hidden past (`unojax.belief.particles.accounts`). All accounts that fit the observed
+types have the same prior probability, because draws are uniform over physical cards. The posterior is therefore flat over the
+accounts that are possible, times the likelihood of the opponent's choices,
+
+    p(x | history)  ~  [x possible]  *  prod_t pi(a_t | H_t(x), public_t) / copies_t(x)
+
+(`unojax.belief.particles.likelihood`).
+
+**Why not bootstrap.** A public event rules accounts out: the opponent plays a card that a particle does not hold; could not
+play although the particle could; the observer draws a card that the particle holds. Weighting by 0 or 1 loses most particles at
+every such event. Instead the particle is repaired by exchanging a card of the hand for one of the deck, and weighted as a step
+of an SMC sampler (Del Moral, Doucet, Jasra 2006, eq. 12): for old and new targets p, p', forward kernel K and *any* backward
+kernel L,
+
+    weight(x -> x')  =  p'(x') L(x | x') / (p(x) K(x' | x)),
+
+which is unbiased for the evidence whatever L is, as long as L(x | x') > 0 only where K(x' | x) > 0 and p(x) > 0. Each repair
+below is of one kind: keep x if it already fits, else pick a slot j (with probability c_j) and a replacement (1 of m) for its
+card. The backward kernel chosen is K reversed under a flat p. It makes the weight of a kept and of a repaired particle the same
+but for the ratio of the likelihoods:
+
+    opponent plays card A       slot j chosen with probability c_j among those that could hold A; m cards of the deck could have
+                                been in its place:                             weight 1 / (1 + m c_j)
+    opponent could not play     per slot, m_good cards that fit, m_bad that do not:   weight m_good / (m_good + m_bad)
+    observer draws card A       sum over slots i that could hold A, with m_i cards that could replace it there:
+                                                                               weight 1 / (1 + sum_i 1 / m_i)
+
+Which copy A of the type seen is drawn at random among the n unseen copies, which multiplies the evidence by n. For a flat
+belief without reshuffles the weights are constant: with k cards in hand of u unseen ones, k/u for a play and 1 - k/u for a
+draw, the exact evidence.
+
+**Which exchanges are valid.** A card may take the place of another in a slot if it was in the deck from before the slot was
+filled until now, and its type was not ruled out since. Cards that came back by a reshuffle are let only into slots filled after
+the latest reshuffle: no invalid account can arise, and what valid ones this misses (after two reshuffles) costs efficiency and
+nothing else.
+
+Functions here work on all N particles at once. Weights are natural logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from unojax import bits
+from unojax.belief.particles.accounts import (
+    NO_SLOT,
+    RELEASED,
+    Cloud,
+    card_of,
+    common,
+    contains,
+    find,
+    flip,
+    fold_rows,
+    insertable,
+    label_at,
+    nth_live,
+    once,
+    put,
+    random_bits,
+    random_card,
+    random_words,
+    type_mask,
+    union,
+    without,
+)
+from unojax.belief.particles.ledger import Ledger
+from unojax.belief.particles.likelihood import Exchange
+from unojax.bits import Words
+
+_SHARES: Final = 512
+_LOW: Final = np.uint32(0xFFFF)
+_HIGH: Final = np.uint32(16)
+_COPY, _SLOT, _NEW, _ACCEPT = range(4)
+"""Streams of random bits."""
+
+
+def condition_on_play(key: Array, cloud: Cloud, ledger: Ledger, color: Array, rank: Array) -> tuple[Cloud, Array]:
+    """The opponent plays a card of a type: it leaves the hand of every particle.
+
+    Args:
+        key: consumed.
+        cloud: the particles.
+        ledger: before the play is recorded.
+        color, rank: uint32[] the type; the colour of a wild is ignored.
+
+    Returns:
+        the cloud after the play, repaired where it held no such card; float32[N] log weights, -inf where that was impossible.
+        The log evidence still needs the log number of unseen copies of the type.
+    """
+    random = random_words(key, ledger, cloud.labels)
+    number = _random_copy(random, cloud, ledger, color, rank)
+    card = card_of(number)
+    holds = contains(cloud.hand, number)
+    # A slot with fewer alternatives is the likelier one: c_j is close to the conditional probability of each slot. Whole
+    # numbers, so that sums are exact and two of them fit in a word; the sum is below 2^16.
+    num_allowed = lax.population_count(ledger.allowed).sum(1, dtype=jnp.uint32)
+    shares = jnp.where(_takes_type(ledger, color, rank), _SHARES // jnp.maximum(num_allowed, 1), 0).astype(jnp.uint32)
+
+    def share(slot: Array) -> Array:
+        row = cloud.labels[slot]
+        return jnp.where(_exchangeable(cloud, ledger, slot, row, number), shares[slot], np.uint32(0))
+
+    # Low half: the sum so far. High half: the slot of the card, if it is held.
+    def add(slot: Array, sums: Array) -> Array:
+        is_held = (cloud.labels[slot] == number).astype(jnp.uint32)
+        return sums + share(slot) + is_held * (slot.astype(jnp.uint32) << _HIGH)
+
+    zero = jnp.zeros_like(cloud.hand[0])
+    sums = fold_rows(ledger.num_slots, add, zero)
+    total = sums & _LOW
+    threshold = bits.uniform_below(random_bits(random, _SLOT), total)
+
+    # Low half: the sum so far. High half: how many slots end at or below the threshold.
+    def count(slot: Array, sums: Array) -> Array:
+        sums = sums + share(slot)
+        return sums + ((sums & _LOW) <= threshold).astype(jnp.uint32) * np.uint32(1 << 16)
+
+    counts = fold_rows(ledger.num_slots, count, zero)
+    found = holds | (total > 0)
+    chosen = jnp.where(holds, sums, counts) >> _HIGH
+    slot = once(ledger, lambda: jnp.where(found, chosen.astype(jnp.uint16), NO_SLOT))
+    old = label_at(cloud, jnp.where(found, slot, 0))
+
+    old_card = bits.map_words(lambda w: jnp.where(found & ~holds, w, np.uint32(0)), card_of(old))
+    hand = without(cloud.hand, union(old_card, card))
+    deck = without(union(cloud.deck, old_card), card)
+    num_others = bits.count(common(insertable(cloud, ledger, slot), deck)).astype(jnp.float32)
+    share_at = shares.at[jnp.minimum(slot.astype(jnp.int32), shares.shape[0] - 1)].get(mode="promise_in_bounds")
+    weight = jnp.where(_exchangeable(cloud, ledger, slot, old, number), share_at, np.uint32(0)).astype(jnp.float32)
+    log_weight = -jnp.log1p(num_others * weight / jnp.maximum(total, 1).astype(jnp.float32))
+    after = cloud._replace(
+        hand=hand,
+        deck=deck,
+        labels=put(cloud, ledger, (slot, number | RELEASED)),
+        played=cloud.played.at[ledger.num_plays].set(number, mode="drop"),
+    )
+    return after, jnp.where(found, log_weight, -jnp.inf)
+
+
+def condition_on_no_play(key: Array, cloud: Cloud, ledger: Ledger, playable: Words) -> tuple[Cloud, Array]:
+    """The opponent could not play: no particle holds one of the cards `playable` afterwards.
+
+    Args:
+        key: consumed.
+        cloud: the particles.
+        ledger: before these cards are forbidden.
+        playable: four uint32[]: all cards that could have been played.
+
+    Returns:
+        the repaired cloud; float32[N] log weights, -inf if no card fits a slot.
+    """
+    random = random_words(key, ledger, cloud.labels)
+    is_open = (ledger.allowed & jnp.stack(playable)).any(1)
+
+    def one_slot(slot: Array, carry: tuple[Words, Words, Array, Array]) -> tuple[Words, Words, Array, Array]:
+        def repair() -> tuple[Words, Words, Array, Array]:
+            hand, deck, labels, log_weight = carry
+            row = labels[slot]
+
+            def decide() -> tuple[Array, Array]:
+                is_live = row < RELEASED
+                held = card_of(row)
+                # The cards that this slot could hold with all other slots as they are: its own and those in the deck.
+                could_hold = insertable(cloud, ledger, slot)
+                free = common(could_hold, union(deck, held))
+                good = without(free, playable)
+                num_good, num_free = bits.count(good).astype(jnp.float32), bits.count(free).astype(jnp.float32)
+                offends = contains(playable, row)
+                exchangeable = contains(could_hold, row)
+                share = num_good / jnp.maximum(num_free, 1.0)
+                # A card that no exchange could have put here has one account behind it: itself.
+                share = jnp.where(exchangeable, share, jnp.where(offends, 0.0, 1.0))
+                repairs = is_live & offends & exchangeable & (num_good > 0)
+                new = random_card(random_bits(random, slot), good)
+                return jnp.where(repairs, new, row), log_weight + jnp.log(jnp.where(is_live, share, 1.0))
+
+            new, log_weight = once(ledger, decide)
+            change = bits.map_words(lambda a, b: a ^ b, card_of(row), card_of(new))
+            hand, deck = flip(hand, change, new != row), flip(deck, change, new != row)
+            return hand, deck, labels.at[slot].set(new), log_weight
+
+        # Most of the older slots are closed to these cards already.
+        return lax.cond(is_open[slot], repair, lambda: carry)
+
+    first = (cloud.hand, cloud.deck, cloud.labels, jnp.zeros_like(cloud.hand[0], jnp.float32))
+    hand, deck, labels, log_weight = lax.fori_loop(0, ledger.num_slots, one_slot, first)
+    return cloud._replace(hand=hand, deck=deck, labels=labels), log_weight
+
+
+def condition_on_own_draw(key: Array, cloud: Cloud, ledger: Ledger, color: Array, rank: Array) -> tuple[Cloud, Array]:
+    """The observer draws a card of a type: it moves from the deck to the observer's hand in every particle.
+
+    Args:
+        key: consumed.
+        cloud: the particles.
+        ledger: the public bookkeeping.
+        color, rank: uint32[] the type.
+
+    Returns:
+        the cloud after the draw, repaired where the opponent held the card; float32[N] log weights, -inf where that was
+        impossible. The log evidence still needs the log number of unseen copies of the type, less the log number of cards in
+        the deck.
+    """
+    random = random_words(key, ledger, cloud.labels)
+    number = _random_copy(random, cloud, ledger, color, rank)
+    card = card_of(number)
+    holds = contains(cloud.hand, number)
+    slot = find(cloud, ledger, number)
+    could_hold = insertable(cloud, ledger, slot)
+    free = common(could_hold, cloud.deck)
+    repairs = holds & contains(could_hold, number) & (bits.any_of(free) != 0)
+    random_new = random_bits(random, _NEW)
+    # The label of the card that takes its place, or its own.
+    new = once(ledger, lambda: jnp.where(repairs, random_card(random_new, free), number))
+    new_card = card_of(new)
+    repaired = cloud._replace(
+        hand=flip(cloud.hand, union(card, new_card), new != number),
+        deck=without(cloud.deck, union(card, new_card)),
+        own=union(cloud.own, card),
+        labels=put(cloud, ledger, (jnp.where(new != number, slot, NO_SLOT), new)),
+    )
+    takes = _takes_type(ledger, color, rank)
+
+    def add(slot: Array, total: Array) -> Array:
+        row = repaired.labels[slot]
+        could_hold = takes[slot] & _exchangeable(cloud, ledger, slot, row, number)
+        num_others = bits.count(common(insertable(cloud, ledger, slot), repaired.deck)) + np.uint32(1)
+        return total + jnp.where(could_hold, 1.0 / num_others.astype(jnp.float32), 0.0)
+
+    total = fold_rows(ledger.num_slots, add, jnp.zeros_like(cloud.hand[0], jnp.float32))
+    return repaired, jnp.where(holds & (new == number), -jnp.inf, -jnp.log1p(total))
+
+
+def draw(key: Array, cloud: Cloud, ledger: Ledger, number: Array) -> Cloud:
+    """The opponent draws `number` cards: in each particle, uniformly from its deck, into the next slots. The prior, so no
+    weight."""
+    random = random_words(key, ledger, cloud.labels)
+
+    def one_card(index: Array, cloud: Cloud) -> Cloud:
+        new = once(ledger, lambda: random_card(random_bits(random, index), cloud.deck))
+        card = card_of(new)
+        return cloud._replace(
+            hand=union(cloud.hand, card),
+            deck=without(cloud.deck, card),
+            labels=cloud.labels.at[ledger.num_slots + index].set(new, mode="drop"),
+        )
+
+    return lax.fori_loop(0, number, one_card, cloud)
+
+
+def play_own(cloud: Cloud, color: Array, rank: Array) -> Cloud:
+    """The observer plays a card of a type."""
+    word, bit = bits.one_copy(cloud.own, color, rank)
+    w0, w1, w2, w3 = (jnp.where(word == c, o & ~bit, o) for c, o in enumerate(cloud.own))
+    return cloud._replace(own=(w0, w1, w2, w3))
+
+
+def reshuffle(cloud: Cloud, all_cards: Words, color: Array, rank: Array) -> Cloud:
+    """The pile except its top card, of type (`color`, `rank`), goes back into the deck."""
+    pile = bits.map_words(lambda f, h, d, o: f & ~(h | d | o), all_cards, cloud.hand, cloud.deck, cloud.own)
+    word, bit = bits.one_copy(pile, color, rank)
+    w0, w1, w2, w3 = (jnp.where(word == c, p & ~bit, p) for c, p in enumerate(pile))
+    back = (w0, w1, w2, w3)
+    return cloud._replace(deck=union(cloud.deck, back), recycled=union(cloud.recycled, back))
+
+
+def refresh(
+    key: Array,
+    cloud: Cloud,
+    ledger: Ledger,
+    log_lik: Array,
+    likelihood: Callable[[Cloud, Exchange], Array],
+    place: Array,
+) -> tuple[Cloud, Array, Array]:
+    """One Metropolis move that leaves the posterior invariant (resample-move; Gilks and Berzuini 2001).
+
+    One card of the hand changes places with a random one of the other unseen cards that its slot could hold; accepted with
+    probability min(1, likelihood ratio) if the exchange is valid in both directions. The proposal is symmetric: the slot could
+    hold its own card too, so that as many cards could be proposed for the way back.
+
+    Args:
+        key: consumed.
+        cloud, ledger: the particles and the public bookkeeping.
+        log_lik: float32[N] of the cloud.
+        likelihood: gives float32[N] for a cloud as it were after an exchange.
+        place: which card: the one in that live slot, counted from 0 in the order of acquisition. A series of moves that takes
+            one place after the other renews a hand faster than one that picks them at random.
+
+    Returns:
+        the cloud, its log likelihood, and bool[N] which particles changed.
+    """
+    random = random_words(key, ledger, cloud.labels)
+    slot = nth_live(cloud, ledger, place)
+    has_slot = slot < ledger.num_slots
+    out = once(ledger, lambda: label_at(cloud, jnp.where(has_slot, slot, 0)))
+    out_card = card_of(out)
+    could_hold = insertable(cloud, ledger, slot)
+    others = without(common(could_hold, union(cloud.hand, cloud.deck)), out_card)
+    new = once(ledger, lambda: random_card(random_bits(random, _NEW), others))
+    # The other card may lie in another slot of the hand; then the two slots swap.
+    other = find(cloud, ledger, new)
+    swaps = other != NO_SLOT
+    back = insertable(cloud, ledger, other)
+    fits = has_slot & (bits.any_of(others) != 0) & contains(could_hold, out)
+    fits &= ~swaps | (contains(back, out) & contains(back, new))
+    both = union(out_card, card_of(new))
+    proposed = likelihood(cloud, Exchange(both, slot, other))
+    uniform = _unit(random_bits(random, _ACCEPT))
+    accepted = once(ledger, lambda: fits & (uniform < jnp.exp(proposed - log_lik)))
+    changes = ((jnp.where(accepted, slot, NO_SLOT), new), (jnp.where(accepted, other, NO_SLOT), out))
+    cloud = cloud._replace(
+        hand=flip(cloud.hand, both, accepted & ~swaps),
+        deck=flip(cloud.deck, both, accepted & ~swaps),
+        labels=put(cloud, ledger, *changes),
+    )
+    return cloud, jnp.where(accepted, proposed, log_lik), accepted
+
+
+def _random_copy(random: Array, cloud: Cloud, ledger: Ledger, color: Array, rank: Array) -> Array:
+    """uint8[N]: label of a random unseen card of a type."""
+    copies = common(union(cloud.hand, cloud.deck), type_mask(color, rank))
+    return once(ledger, lambda: random_card(random_bits(random, _COPY), copies))
+
+
+def _takes_type(ledger: Ledger, color: Array, rank: Array) -> Array:
+    """bool[S]: which slots could hold a type. It is public, and the same for all copies."""
+    return (ledger.allowed & jnp.stack(type_mask(color, rank))).any(1)
+
+
+def _exchangeable(cloud: Cloud, ledger: Ledger, slot: Array, row: Array, number: Array) -> Array:
+    """bool[N]: a slot is live, and no reshuffle keeps it from taking another card or, in the reverse exchange, its own again.
+
+    Args:
+        cloud, ledger: the particles and the public bookkeeping.
+        slot: one slot for all particles, or one for each.
+        row, number: uint8[N] the label in the slot, and the one of the other card.
+    """
+    slot = jnp.minimum(slot.astype(jnp.int32), ledger.epoch.shape[0] - 1)
+    is_latest = ledger.epoch.at[slot].get(mode="promise_in_bounds") == ledger.num_reshuffles
+    return (row < RELEASED) & (is_latest | ~(contains(cloud.recycled, row) | contains(cloud.recycled, number)))
+
+
+def _unit(random: Array) -> Array:
+    """float32[N] uniform in [0, 1), multiples of 2^-24."""
+    return (random >> np.uint32(8)).astype(jnp.float32) * np.float32(2.0**-24)

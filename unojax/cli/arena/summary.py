@@ -1,0 +1,149 @@
+"""What the games of an arena say: scores of the matches, ratings of the agents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from unojax.arena import Pairs, ratings
+
+
+@dataclass(frozen=True)
+class AgentRow:
+    """One agent.
+
+    Attributes:
+        name: its spec.
+        rating: Elo points, mean 0 over the agents.
+        rating_margin: half the width of the 95 % interval.
+        score: its share of the points in all its games; None if it has played none.
+        games: how many.
+        decisions: plays with more than one legal action.
+        seconds_per_decision: as in `Pairs.seconds`; None without decisions.
+    """
+
+    name: str
+    rating: float
+    rating_margin: float
+    score: float | None
+    games: int
+    decisions: int
+    seconds_per_decision: float | None
+
+
+@dataclass(frozen=True)
+class MatchRow:
+    """Two agents. Scores are those of the first.
+
+    Attributes:
+        first, second: names.
+        games: how many; `wins` of each agent, and `drawn`, truncated ones among them.
+        score: the first one's share of the points.
+        interval: 95 %.
+        standard_error, variance_reduction: as in `unojax.arena.ratings.Score`.
+        steps_per_game: mean.
+    """
+
+    first: str
+    second: str
+    games: int
+    wins: tuple[int, int]
+    drawn: int
+    score: float
+    interval: tuple[float, float]
+    standard_error: float
+    variance_reduction: float
+    steps_per_game: float
+
+    def swapped(self) -> MatchRow:
+        """The same match, seen by the second agent."""
+        low, high = self.interval
+        return replace(
+            self,
+            first=self.second,
+            second=self.first,
+            wins=(self.wins[1], self.wins[0]),
+            score=1 - self.score,
+            interval=(1 - high, 1 - low),
+        )
+
+
+@dataclass(frozen=True)
+class Standings:
+    """All agents, the best first, and all matches with games."""
+
+    agents: tuple[AgentRow, ...]
+    matches: tuple[MatchRow, ...]
+
+    def match(self, first: str, second: str) -> MatchRow | None:
+        """A match, seen by the first of two agents; None if they have not played."""
+        for row in self.matches:
+            if (row.first, row.second) == (first, second):
+                return row
+            if (row.second, row.first) == (first, second):
+                return row.swapped()
+        return None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"agents": [asdict(row) for row in self.agents], "matches": [asdict(row) for row in self.matches]}
+
+
+def summarize(names: Sequence[str], matches: Mapping[tuple[int, int], Pairs]) -> Standings:
+    """The standings.
+
+    Args:
+        names: of the agents.
+        matches: the results for two agents' numbers; matches without pairs are left out.
+    """
+    matches = {match: pairs for match, pairs in matches.items() if len(pairs)}
+    strength = ratings.bradley_terry(
+        len(names), [ratings.Match(i, j, pairs.index, pairs.points) for (i, j), pairs in matches.items()]
+    )
+    rows = [
+        _agent_row(
+            name,
+            (float(strength.elo[i]), float(strength.elo_margin[i])),
+            [(pairs, match.index(i)) for match, pairs in matches.items() if i in match],
+        )
+        for i, name in enumerate(names)
+    ]
+    return Standings(
+        agents=tuple(sorted(rows, key=lambda row: -row.rating)),
+        matches=tuple(_match_row(names[i], names[j], pairs) for (i, j), pairs in matches.items()),
+    )
+
+
+def _agent_row(name: str, rating: tuple[float, float], played: Sequence[tuple[Pairs, int]]) -> AgentRow:
+    """`played`: its matches, and whether it is the first (0) or the second agent (1) in each."""
+    games = sum(2 * len(pairs) for pairs, _ in played)
+    points = sum(float((pairs.points if side == 0 else 1 - pairs.points).sum()) for pairs, side in played)
+    decisions = sum(int(pairs.num_choices[..., side].sum(dtype=np.int64)) for pairs, side in played)
+    seconds = sum(float(pairs.seconds[side]) for pairs, side in played)
+    return AgentRow(
+        name=name,
+        rating=rating[0],
+        rating_margin=rating[1],
+        score=points / games if games else None,
+        games=games,
+        decisions=decisions,
+        seconds_per_decision=seconds / decisions if decisions else None,
+    )
+
+
+def _match_row(first: str, second: str, pairs: Pairs) -> MatchRow:
+    score = ratings.paired_score(pairs.points)
+    return MatchRow(
+        first=first,
+        second=second,
+        games=pairs.winner.size,
+        wins=(int((pairs.winner == 0).sum()), int((pairs.winner == 1).sum())),
+        drawn=int((pairs.winner < 0).sum()),
+        score=score.value,
+        interval=score.interval,
+        standard_error=score.standard_error,
+        variance_reduction=score.variance_reduction,
+        steps_per_game=float(pairs.num_steps.mean()),
+    )

@@ -1,0 +1,124 @@
+"""`unojax replay`: a saved game, move by move, checked on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+
+from unojax.cli.options import CountOrNone
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from unojax.games.gamefile import GameFile
+    from unojax.games.replay import Replay
+    from unojax.games.session import Seen
+
+
+@dataclass(frozen=True)
+class ShowReplay:
+    """Show a saved game move by move, and check that it ends as the file says."""
+
+    file: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="FILE.json", help="A game that unojax play --save wrote.")]
+    player: Annotated[
+        Literal["0", "1", "both"], tyro.conf.arg(help="Show what this player saw, the other's cards hidden. both: all cards.")
+    ] = "both"
+    turn: Annotated[CountOrNone, tyro.conf.arg(help="Show turn N alone. none: all.")] = None
+    html: Annotated[
+        str | None, tyro.conf.arg(metavar="FILE.html", help="Write a page to step through the game, cards hidden as here.")
+    ] = None
+    svg: Annotated[str | None, tyro.conf.arg(metavar="FILE.svg", help="Write the game as a picture that moves.")] = None
+
+    def run(self) -> int:
+        """Replay and report."""
+        from unojax.cli import output
+        from unojax.games.gamefile import read_game
+
+        game = read_game(self.file)
+        try:
+            played = game.replay()
+        except ValueError as error:
+            raise ValueError(f"{self.file!r}: {error}") from None
+        if self.turn is not None and self.turn > len(played.steps):
+            raise ValueError(f"--turn must be in [1, {len(played.steps)}], the turns of this game, got {self.turn}")
+        player = None if self.player == "both" else int(self.player)
+        views = [played.observations(seat, game.rules) for seat in (0, 1)]
+        self._draw(played, views, player, game)
+        turns = _turns(played, views, player)
+        chosen = enumerate(turns) if self.turn is None else [(self.turn, turns[self.turn])]
+        output.show(_heading(game))
+        for number, seen in chosen:
+            output.show(*_turn(number, seen, [view[number] for view in views], player))
+        output.show("", _outcome(game, played))
+        return 0
+
+    def _draw(self, played: Replay, views: list[Any], player: int | None, game: GameFile) -> None:
+        """The files that were asked for, before anything is shown."""
+        from unojax import viz
+
+        positions = played.states if player is None else views[player]
+        try:
+            if self.html is not None:
+                viz.game_html(positions, title=f"{game.players[0]} against {game.players[1]}", path=self.html)
+            if self.svg is not None:
+                viz.game_svg(positions, path=self.svg)
+        except OSError as error:
+            raise ValueError(f"can't write {error.filename or 'the picture'!r}: {error.strerror}") from None
+
+
+def _turns(played: Replay, views: list[Any], player: int | None) -> list[Seen | None]:
+    """Each action as `player` saw it, or if that is None, as whoever moved did; None before the first."""
+    from unojax.games.session import Seen
+
+    turns: list[Seen | None] = [None]
+    for number, step in enumerate(played.steps):
+        own = views[step.mover if player is None else player]
+        turns.append(Seen(own[number], step.action, own[number + 1]))
+    return turns
+
+
+def _heading(game: GameFile) -> Text:
+    from rich.text import Text
+
+    from unojax.cli import output
+
+    seed = "" if game.seed is None else f", seed {game.seed}"
+    rules = output.rules_text(game.rules)
+    who = f"player 0: {game.players[0]}, player 1: {game.players[1]}{seed}"
+    return Text(who if rules == "default" else f"{who}; rules: {rules}", style="bold")
+
+
+def _turn(number: int, seen: Seen | None, views: list[Any], player: int | None) -> list[Text]:
+    """The move in words, then the position."""
+    from rich.text import Text
+
+    from unojax import cards
+    from unojax.cli import output
+    from unojax.cli.play.command import view as play_view
+
+    names = ("player 0", "player 1")
+    what = Text("the start") if seen is None else play_view.describe(seen, names)
+    rows = [Text.assemble("\n", (f"turn {number}".ljust(play_view.LABEL), "bold"), what)]
+    here = views[0]
+    top = Text.assemble("  top".ljust(play_view.LABEL), play_view.card(play_view.top_type(here)))
+    rows.append(top.append(f"  {cards.COLOR_NAMES[int(here.color)]}, deck {int(here.deck_count)}"))
+    for seat in (0, 1):
+        label = f"  {names[seat]}"
+        if player in (None, seat):
+            rows += play_view.hand_rows(views[seat], label=label)
+        else:
+            rows.append(Text(f"{label.ljust(play_view.LABEL)} {output.count(int(views[1 - seat].opponent_count), 'card')}"))
+    return rows
+
+
+def _outcome(game: GameFile, played: Replay) -> str:
+    words = {
+        "*": "unfinished",
+        "0": f"won by player 0 ({game.players[0]})",
+        "1": f"won by player 1 ({game.players[1]})",
+        "=": "drawn",
+        "T": "cut off by max_steps",
+    }[game.result]
+    return f"{words} after turn {len(played.steps)}; replayed to the same end"

@@ -1,0 +1,187 @@
+"""A saved game: all that it takes to see it again, and to check that it is the same. Host only.
+
+The file is a JSON object with one line for each of its fields:
+
+    format          "unojax game 1"
+    rules_version   `unojax.rules.RULES_VERSION` of the program that played
+    rules           the fields of `unojax.Rules`
+    players         who sat at seat 0 and at seat 1: "person", or the spec of an agent (`unojax.specs`)
+    seed            of the game; null if there was none
+    start           the first position, as `unojax.format_position` writes it
+    actions         list of actions as `unojax.parse_action` reads them, draws with the cards drawn: "R5", "W:B", "draw(G3,W)"
+    end             the last position
+    result          "*" unfinished, "0" or "1" the winner, "=" drawn, "T" truncated by the rules' max_steps
+
+It holds both hands, and is for looking back.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Final
+
+import jax
+
+from unojax.files import write_whole
+from unojax.games.replay import Replay, replay
+from unojax.rules import RULES_VERSION, Rules, is_int
+from unojax.text import format_position, parse_position
+
+FORMAT: Final = "unojax game 1"
+PERSON: Final = "person"
+"""A person among the players."""
+_FIELDS: Final = ("format", "rules_version", "rules", "players", "seed", "start", "actions", "end", "result")
+
+
+@dataclass(frozen=True)
+class GameFile:
+    """What a saved game says; see the module.
+
+    Attributes:
+        players: who sat at seat 0 and at seat 1.
+        seed: of the game, or None.
+        rules: it was played under.
+        start, end: positions as text.
+        actions: in between.
+    """
+
+    players: tuple[str, str]
+    seed: int | None
+    rules: Rules
+    start: str
+    actions: tuple[str, ...]
+    end: str
+
+    @classmethod
+    def of(cls, game: Replay, *, players: tuple[str, str], seed: int | None, rules: Rules) -> GameFile:
+        """The record of a game, finished or not.
+
+        Raises:
+            ValueError: the game has another deck than the rules.
+        """
+        return cls(
+            players=players,
+            seed=seed,
+            rules=rules,
+            start=format_position(game.start, rules=rules),
+            actions=tuple(step.notation(with_cards=True) for step in game.steps),
+            end=format_position(game.end, rules=rules),
+        )
+
+    @property
+    def result(self) -> str:
+        """One character, see the module."""
+        return self.end[-1:]
+
+    def replay(self) -> Replay:
+        """Play it again.
+
+        Raises:
+            ValueError: start or actions can't be read, an action is not legal, or the game ends otherwise than the file says.
+        """
+        start = parse_position(self.start, rules=self.rules)
+        # All cards drawn are named, so that nothing is left to this key; if not, the end shows it.
+        game = replay(start, " ".join(self.actions), jax.random.key(0, impl="threefry2x32"), rules=self.rules)
+        if (end := format_position(game.end, rules=self.rules)) != self.end:
+            raise ValueError(f"the actions lead to {end!r}, but the file says that the game ended at {self.end!r}")
+        return game
+
+    def to_json(self) -> str:
+        """The text of the file."""
+        data = {
+            "format": FORMAT,
+            "rules_version": RULES_VERSION,
+            "rules": {field.name: getattr(self.rules, field.name) for field in fields(Rules)},
+            "players": self.players,
+            "seed": self.seed,
+            "start": self.start,
+            "actions": self.actions,
+            "end": self.end,
+            "result": self.result,
+        }
+        lines = (f"  {json.dumps(name)}: {json.dumps(value, allow_nan=False)}" for name, value in data.items())
+        return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def write_game(path: str | os.PathLike[str], game: GameFile) -> None:
+    """Write a game to a file, which is there as a whole or not at all.
+
+    Raises:
+        OSError: it can't be written.
+    """
+    write_whole(path, game.to_json())
+
+
+def read_game(path: str | os.PathLike[str]) -> GameFile:
+    """Read a game that `write_game` wrote. Its actions are looked at by `GameFile.replay`.
+
+    Raises:
+        ValueError: the file can't be read, is no saved game, or is one of other rules than this version of unojax plays.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ValueError(f"can't read {str(path)!r}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{str(path)!r} is no saved game: it is not text") from None
+    try:
+        return parse_game(text)
+    except ValueError as error:
+        raise ValueError(f"{str(path)!r}: {error}") from None
+
+
+def parse_game(text: str) -> GameFile:
+    """Read the text of a saved game.
+
+    Raises:
+        ValueError: as `read_game`.
+    """
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"this is no saved game: not JSON ({error})") from None
+    if not (isinstance(data, dict) and "format" in data):
+        raise ValueError(f'this is no saved game: JSON, but no object with "format": "{FORMAT}"')
+    if data["format"] != FORMAT:
+        raise ValueError(f"format must be {FORMAT!r}, got {data['format']!r}")
+    if wrong := set(data) ^ set(_FIELDS):
+        what = ", ".join(f"{name!r} is {'unknown' if name in data else 'missing'}" for name in sorted(wrong))
+        raise ValueError(f"{what}; a saved game has {', '.join(_FIELDS)}")
+    if data["rules_version"] != RULES_VERSION:
+        raise ValueError(
+            f"the game was played under version {data['rules_version']!r} of the rules, and this unojax plays version "
+            f"{RULES_VERSION}; use the version of unojax that saved it"
+        )
+    players, actions, seed = data["players"], data["actions"], data["seed"]
+    if not (_is_texts(players) and len(players) == 2):
+        raise ValueError(f"players must be two texts, got {players!r}")
+    if not _is_texts(actions):
+        raise ValueError(f"actions must be a list of texts, got {actions!r}")
+    if not (seed is None or (is_int(seed) and 0 <= seed < 2**32)):
+        raise ValueError(f"seed must be null or in [0, {2**32 - 1}], got {seed!r}")
+    for name in ("start", "end"):
+        if not isinstance(data[name], str):
+            raise ValueError(f"{name} must be a position as text, got {data[name]!r}")
+    game = GameFile((players[0], players[1]), seed, _read_rules(data["rules"]), data["start"], tuple(actions), data["end"])
+    if data["result"] != game.result:
+        raise ValueError(f"result is {data['result']!r}, but the end {game.end!r} says {game.result!r}")
+    return game
+
+
+def _read_rules(data: Any) -> Rules:
+    names = [field.name for field in fields(Rules)]
+    if not (isinstance(data, dict) and sorted(data) == sorted(names)):
+        raise ValueError(f"rules must be an object with {', '.join(names)}, got {data!r}")
+    if not isinstance(data["deck"], list):
+        raise ValueError(f"rules: deck must be a list of copy counts, got {data['deck']!r}")
+    try:
+        return Rules(**data)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"rules: {error}") from None
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)

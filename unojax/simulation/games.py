@@ -1,0 +1,86 @@
+"""Results of games, on the host, in the order of their index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from unojax import game
+
+
+@dataclass(frozen=True)
+class Games:
+    """Results of G complete games, NumPy arrays in the order of the game index.
+
+    Attributes:
+        winner: int8[G] player 0 or 1; -1 for a drawn or truncated game.
+        num_steps: int32[G] plays and draws of both players, a draw of several cards being one.
+        num_choices: int32[G] plays with more than one legal action.
+        num_reshuffles: int32[G] times the pile went back into the deck.
+        hand_sizes: int8[G, 2] cards left in each player's hand.
+        truncated: bool[G] cut off by `max_steps`.
+    """
+
+    winner: np.ndarray
+    num_steps: np.ndarray
+    num_choices: np.ndarray
+    num_reshuffles: np.ndarray
+    hand_sizes: np.ndarray
+    truncated: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.winner)
+
+    def __getitem__(self, index: slice) -> Games:
+        return Games(*(getattr(self, f.name)[index] for f in fields(self)))
+
+    @property
+    def stalemate(self) -> np.ndarray:
+        """bool[G]: ended by an impossible draw, both hands still held."""
+        return ~self.truncated & (self.hand_sizes > 0).all(axis=1)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A handful of finished games, in no particular order: their indices int64[n] and results."""
+
+    index: np.ndarray
+    games: Games
+
+
+class Collector:
+    """Puts finished games in order of their index.
+
+    Args:
+        num_games: how many there will be.
+    """
+
+    def __init__(self, num_games: int):
+        self._games = Games(
+            winner=np.full(num_games, game.NO_WINNER, np.int8),
+            num_steps=np.zeros(num_games, np.int32),
+            num_choices=np.zeros(num_games, np.int32),
+            num_reshuffles=np.zeros(num_games, np.int32),
+            hand_sizes=np.zeros((num_games, 2), np.int8),
+            truncated=np.zeros(num_games, bool),
+        )
+        self._done = np.zeros(num_games, bool)
+
+    @property
+    def num_done(self) -> int:
+        """Games finished so far."""
+        return int(np.count_nonzero(self._done))
+
+    def add(self, finished: Finished) -> None:
+        """Take in finished games."""
+        for field in fields(Games):
+            getattr(self._games, field.name)[finished.index] = getattr(finished.games, field.name)
+        self._done[finished.index] = True
+
+    def prefix(self) -> Games:
+        """The games before the first unfinished one.
+
+        All finished games together would favour short ones, since of the games in progress the long ones are still missing.
+        """
+        return self._games[: len(self._done) if self._done.all() else int(np.argmin(self._done))]

@@ -1,0 +1,246 @@
+"""The device's side of `unojax.simulate`: lanes of games, advanced node by node."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from unojax import bits, cards, game, table
+from unojax.bits import Words
+from unojax.device import static
+from unojax.device.lanes import NO_WALK, refill, walk
+from unojax.device.platform import Platform
+from unojax.device.random_bits import threefry
+from unojax.device.static import Skeleton
+from unojax.observation import observe
+from unojax.policies import PackedPolicy, Policy
+from unojax.rules import Rules
+from unojax.table import Node, Picked, Table
+from unojax.view import view_at_node
+
+NODES_PER_BLOCK: Final = 16
+"""Nodes between two looks for finished games: a longer block idles more (half a block per game of some 120 nodes), a shorter one
+looks more often."""
+BLOCKS_PER_CALL: Final = 8
+
+_ILLEGAL: Final = np.uint32(1 << 31)
+"""Set in a move, above what `unojax.table` uses, where a policy's answer was illegal."""
+
+
+class Lanes(NamedTuple):
+    """B games in progress: uint32[B] each.
+
+    Attributes:
+        table: the games.
+        game_index: index of the game, or 2^32 - 1 in a lane without one.
+        node: nodes passed in this game, the counter of its random words.
+        num_steps, num_choices, num_reshuffles: as in `Games`.
+        illegal: 1 where a policy has chosen an illegal action; the game stands still from then on.
+        last_action: as in `State`; None if no policy looks at it.
+    """
+
+    table: Table
+    game_index: Array
+    node: Array
+    num_steps: Array
+    num_choices: Array
+    num_reshuffles: Array
+    illegal: Array
+    last_action: Array | None
+
+
+class Results(NamedTuple):
+    """What a finished game leaves behind, uint32[B] each; `game_index` is 2^32 - 1 where none finished."""
+
+    game_index: Array
+    num_steps: Array
+    num_choices: Array
+    num_reshuffles: Array
+    phase: Array
+    hand_0: Array
+    hand_1: Array
+    illegal: Array
+
+
+class Limits(NamedTuple):
+    """Numbers that may vary without recompiling.
+
+    Attributes:
+        num_games: games in all.
+        max_steps: steps after which a game is truncated; not looked at unless truncation is compiled in.
+    """
+
+    num_games: Array
+    max_steps: Array
+
+
+def start_lanes(batch_size: int, limits: Limits, policies: tuple[Policy, ...], rules: Rules) -> tuple[Lanes, Array]:
+    """Lanes at the beginning of games 0..batch_size-1, and the index of the next game."""
+    index = jnp.arange(batch_size, dtype=jnp.uint32)
+    zero = jnp.zeros_like(index)
+    lanes = Lanes(
+        table=table.new_table(index, rules),
+        game_index=jnp.where(index < limits.num_games, index, NO_WALK),
+        node=zero,
+        num_steps=zero,
+        num_choices=zero,
+        num_reshuffles=zero,
+        illegal=zero,
+        last_action=None if _all_packed(policies) else zero.astype(jnp.int8) + np.int8(game.NO_ACTION),
+    )
+    # Every leaf a buffer of its own: the run takes them over.
+    return jax.tree.map(jnp.copy, lanes), jnp.uint32(batch_size)
+
+
+@partial(jax.jit, static_argnames=("policies", "rules", "truncates", "on"), donate_argnums=0)
+def advance_lanes(
+    lanes: Lanes,
+    next_index: Array,
+    seed: tuple[Array, Array],
+    limits: Limits,
+    numbers: list[Array],
+    *,
+    policies: Skeleton,
+    rules: Rules,
+    truncates: bool,
+    on: Platform,
+) -> tuple[Lanes, Array, Results]:
+    """The device program: all lanes `NODES_PER_BLOCK * BLOCKS_PER_CALL` nodes further, and the games that finished
+    (uint32[blocks, B]). `numbers` and `policies` are the `static.split` of one policy for each player, or of one for both."""
+
+    both = static.join(numbers, policies)
+    decide = partial(choose_moves, seed=seed, limits=limits, policies=both, rules=rules, truncates=truncates)
+
+    def decide_next(index: Array, lanes: Lanes, move: Array) -> Array:
+        del index, move
+        return decide(lanes)
+
+    def block(carry: tuple[Lanes, Array], _: None) -> tuple[tuple[Lanes, Array], Results]:
+        lanes, next_index = carry
+        unroll = 1 if on == "cpu" else 4
+        lanes = walk(lanes, decide(lanes), decide_next, carry_out, num_nodes=NODES_PER_BLOCK, unroll=unroll)
+        lanes, next_index, results = _harvest(lanes, next_index, limits, rules, truncates)
+        return (lanes, next_index), results
+
+    (lanes, next_index), results = lax.scan(block, (lanes, next_index), None, length=BLOCKS_PER_CALL)
+    return lanes, next_index, results
+
+
+def choose_moves(
+    lanes: Lanes, seed: tuple[Array, Array], limits: Limits, policies: tuple[Policy, ...], rules: Rules, truncates: bool
+) -> Array:
+    """What happens at each lane's node, as a move (see `unojax.table`) for `carry_out`."""
+    word, coins = threefry(seed, (lanes.game_index, lanes.node))
+    node = table.find_node(lanes.table, rules)
+    if _all_packed(policies):
+        options = bits.where(node.is_decision, _narrow(policies, lanes.table, node, rules), node.deck)
+        pick, is_illegal = Picked(*bits.choose(options, word)), None
+    else:
+        played, is_legal = _ask(policies, lanes, node, (word, coins), rules)
+        drawn = Picked(*bits.choose(node.deck, word))
+        pick = Picked(*(jnp.where(node.is_decision, a, b) for a, b in zip(played, drawn, strict=True)))
+        is_illegal = node.is_decision & ~is_legal
+    move = table.resolve(lanes.table, node, pick, coins, rules)
+    stands_still = (lanes.game_index == NO_WALK) | (lanes.illegal != 0)
+    if truncates:
+        stands_still |= _is_truncated(lanes, limits)
+    if is_illegal is not None:
+        move = jnp.where(is_illegal, table.stay(lanes.table) | _ILLEGAL, move)
+    return jnp.where(stands_still, table.stay(lanes.table), move)
+
+
+def carry_out(lanes: Lanes, move: Array) -> Lanes:
+    """Every lane one node further."""
+    after = table.commit(lanes.table, move)
+    last_action = lanes.last_action
+    if last_action is not None:
+        meta = after.unpack_meta()
+        played = (meta.color * np.uint32(cards.NUM_RANKS) + meta.rank).astype(jnp.int8)
+        action = jnp.where(table.is_play(move), played, np.int8(cards.DRAW))
+        last_action = jnp.where(table.is_step(move), action, last_action)
+    return Lanes(
+        table=after,
+        game_index=lanes.game_index,
+        node=lanes.node + np.uint32(1),
+        num_steps=lanes.num_steps + table.is_step(move),
+        num_choices=lanes.num_choices + table.is_choice(move),
+        num_reshuffles=lanes.num_reshuffles + table.is_reshuffle(move),
+        illegal=lanes.illegal | (move >> np.uint32(31)),
+        last_action=last_action,
+    )
+
+
+def _all_packed(policies: tuple[Policy, ...]) -> bool:
+    return all(isinstance(policy, PackedPolicy) for policy in policies)
+
+
+def _narrow(policies: tuple[Policy, ...], tables: Table, node: Node, rules: Rules) -> Words:
+    view = view_at_node(tables, node, rules)
+    options = [policy.narrow(view, node.legal) for policy in policies if isinstance(policy, PackedPolicy)]
+    return bits.where(node.meta.player == 0, options[0], options[-1])
+
+
+def _ask(
+    policies: tuple[Policy, ...], lanes: Lanes, node: Node, words: tuple[Array, Array], rules: Rules
+) -> tuple[Picked, Array]:
+    """Call the policies through their protocol, and check their answers."""
+    last_action = lanes.last_action
+    assert last_action is not None, "kept for policies like these"
+
+    def ask_one(one_table: Table, last_action: Array, words: tuple[Array, Array]) -> Array:
+        state = game.from_table(one_table, rules, last_action=last_action)
+        observation = observe(state, state.current_player)
+        legal = game.legal_mask(state)
+        key = jax.random.wrap_key_data(jnp.stack(words), impl="threefry2x32")
+        actions = [jnp.asarray(policy(key, observation, legal), jnp.int32) for policy in policies]
+        return jnp.where(state.current_player == 0, actions[0], actions[-1])
+
+    action = jax.vmap(ask_one)(lanes.table, last_action, words)
+    in_range = (action >= 0) & (action < cards.DRAW)
+    action = jnp.where(in_range, action, 0).astype(jnp.uint32)
+    color, bit = action // cards.NUM_RANKS, bits.rank_bit(action % cards.NUM_RANKS)
+    is_legal = in_range & ((bits.word_at(node.legal, color) & bit) != 0)
+    return Picked(color, lax.population_count(bit - np.uint32(1))), is_legal
+
+
+def _is_truncated(lanes: Lanes, limits: Limits) -> Array:
+    meta = lanes.table.unpack_meta()
+    return (meta.phase == table.PLAY) & (meta.to_draw == 0) & (lanes.num_steps >= limits.max_steps)
+
+
+def _harvest(lanes: Lanes, next_index: Array, limits: Limits, rules: Rules, truncates: bool) -> tuple[Lanes, Array, Results]:
+    """Hand out the results of finished games and start the next ones in their lanes."""
+    phase = lanes.table.unpack_meta().phase
+    ended = (phase > table.PLAY) | (lanes.illegal != 0)
+    if truncates:
+        ended |= _is_truncated(lanes, limits)
+    ended &= lanes.game_index != NO_WALK
+    results = Results(
+        game_index=jnp.where(ended, lanes.game_index, NO_WALK),
+        num_steps=lanes.num_steps,
+        num_choices=lanes.num_choices,
+        num_reshuffles=lanes.num_reshuffles,
+        phase=phase,
+        hand_0=bits.count(lanes.table.cards_of(table.HAND_0, rules)),
+        hand_1=bits.count(lanes.table.cards_of(table.HAND_1, rules)),
+        illegal=lanes.illegal,
+    )
+    index, next_index = refill(ended, next_index, limits.num_games)
+    zero = jnp.zeros_like(index)
+    last_action = lanes.last_action
+    fresh = Lanes(
+        table=table.new_table(index, rules),
+        game_index=index,
+        node=zero,
+        num_steps=zero,
+        num_choices=zero,
+        num_reshuffles=zero,
+        illegal=zero,
+        last_action=None if last_action is None else jnp.full_like(last_action, game.NO_ACTION),
+    )
+    return jax.tree.map(partial(jnp.where, ended), fresh, lanes), next_index, results

@@ -1,0 +1,152 @@
+"""Thousands of games at once: `simulate`.
+
+Games are played in *lanes*. Each lane advances its game node by node (see `unojax.table`); when a game ends, its result is
+handed out and the lane starts the next game, so no lane idles for longer than a block of a few nodes. The random word for node
+t of game i is Threefry(key, (i, t)): a game depends on the key and its index alone, not on the lane, the batch size or the
+other games. Memory on the device is that of the lanes and does not grow with the number of games or steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from unojax import game, table
+from unojax.device import static
+from unojax.device.lanes import NO_WALK
+from unojax.device.platform import platform
+from unojax.device.random_bits import key_words
+from unojax.policies import Policy, distinct, uniform
+from unojax.rules import Rules, check_max_steps, is_int
+from unojax.simulation.games import Collector, Finished, Games
+from unojax.simulation.lanes import Limits, Results, advance_lanes, start_lanes
+
+MAX_GAMES: Final = 2**31
+"""Games that one key numbers."""
+MOST_LANES: Final = {"cpu": 2**14, "gpu": 2**20}
+"""Games in progress at a time, at most."""
+_GAMES_PER_LANE: Final = {"cpu": 8, "gpu": 1}
+
+Policies = tuple[Policy, Policy]
+
+
+def simulate(
+    key: Array,
+    num_games: int,
+    policies: Policies = (uniform, uniform),
+    *,
+    rules: Rules = Rules(),
+    batch_size: int | None = None,
+    max_steps: int | None = None,
+) -> Games:
+    """Play exactly `num_games` complete games; player p follows `policies[p]`.
+
+    Every game that is begun is finished and counted, so short games are not favoured. For a given key the results do not depend
+    on `batch_size`.
+
+    Args:
+        key: a threefry2x32 key (the default kind); game i uses the random stream (key, i).
+        num_games: 1 .. 2^31.
+        policies: any two policies; a `PackedPolicy` runs packed, any other is called through the protocol, with one-hot
+            observations.
+        rules: static.
+        batch_size: games in progress at a time; the device's default if None.
+        max_steps: truncate games after that many steps, instead of `rules.max_steps`.
+
+    Raises:
+        ValueError: an argument is out of range, or a policy chose an illegal action.
+    """
+    results = Collector(num_games)
+    for finished in stream(key, num_games, policies, rules=rules, batch_size=batch_size, max_steps=max_steps):
+        results.add(finished)
+    return results.prefix()
+
+
+def stream(
+    key: Array,
+    num_games: int,
+    policies: Policies = (uniform, uniform),
+    *,
+    rules: Rules = Rules(),
+    batch_size: int | None = None,
+    max_steps: int | None = None,
+) -> Iterator[Finished]:
+    """`simulate` as an iterator over finished games, a few milliseconds of work apart; arguments and errors as there."""
+    if not (is_int(num_games) and 1 <= num_games <= MAX_GAMES):
+        raise ValueError(f"num_games must be an integer in [1, {MAX_GAMES}], got {num_games!r}")
+    if len(policies) != 2 or not all(callable(p) for p in policies):
+        raise ValueError(f"policies must be two callables, one for each player, got {policies!r}")
+    if batch_size is None:
+        batch_size = default_batch_size(num_games)
+    if not (is_int(batch_size) and batch_size >= 1):
+        raise ValueError(f"batch_size must be None or an integer of at least 1, got {batch_size!r}")
+    check_max_steps(max_steps)
+    max_steps = rules.max_steps if max_steps is None else max_steps
+    numbers, skeleton = static.split(distinct(policies))
+    run = partial(
+        advance_lanes,
+        policies=skeleton,
+        rules=rules,
+        truncates=max_steps is not None,
+        on=platform(),
+    )
+    seed = key_words(key)
+    limits = Limits(jnp.uint32(num_games), jnp.uint32(max_steps or 0))
+    lanes, next_index = start_lanes(batch_size, limits, policies, rules)
+    num_done = 0
+    while num_done < num_games:
+        lanes, next_index, results = run(lanes, next_index, seed, limits, numbers)
+        finished = _to_host(results, policies)
+        num_done += len(finished.index)
+        yield finished
+
+
+def default_batch_size(num_games: int) -> int:
+    """Games in progress at a time for a run of so many.
+
+    On CPU what stays in the second-level cache, and few enough that most lanes are busy until the end; on GPU what fills the
+    device. A power of two, so that runs of similar size share their compiled program.
+    """
+    on = platform()
+    lanes = -(-num_games // _GAMES_PER_LANE[on])
+    return min(MOST_LANES[on], 1 << (lanes - 1).bit_length())
+
+
+def _to_host(results: Results, policies: Policies) -> Finished:
+    index = np.asarray(results.game_index).ravel()
+    at = np.flatnonzero(index != NO_WALK)
+    index = index[at].astype(np.int64)
+    illegal, phase, hand_0, hand_1, num_steps, num_choices, num_reshuffles = (
+        np.asarray(a).ravel()[at]
+        for a in (
+            results.illegal,
+            results.phase,
+            results.hand_0,
+            results.hand_1,
+            results.num_steps,
+            results.num_choices,
+            results.num_reshuffles,
+        )
+    )
+    if illegal.any():
+        raise ValueError(
+            f"a policy of {policies!r} chose an illegal action in game {index[np.argmax(illegal)]} (one of "
+            f"{np.count_nonzero(illegal)} such games so far); a policy must return an action whose legal_mask is True"
+        )
+    winner = np.select([phase == table.OVER_WON_BY_0, phase == table.OVER_WON_BY_1], [0, 1], game.NO_WINNER)
+    return Finished(
+        index,
+        Games(
+            winner=winner.astype(np.int8),
+            num_steps=num_steps.astype(np.int32),
+            num_choices=num_choices.astype(np.int32),
+            num_reshuffles=num_reshuffles.astype(np.int32),
+            hand_sizes=np.stack([hand_0, hand_1], axis=1).astype(np.int8),
+            truncated=phase == table.PLAY,
+        ),
+    )

@@ -1,0 +1,118 @@
+"""What one player sees, packed: the form in which policies, opponent models and networks look at the game.
+
+`Observation` is the same for one game and for everybody; a `View` keeps sets of cards in words (`unojax.bits`), has any shape, and
+is made of observations or straight of tables.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+from jax import Array, lax
+from jax.typing import ArrayLike
+
+from unojax import bits, cards, table
+from unojax.bits import StaticWords, Words
+from unojax.observation import Observation
+from unojax.rules import Rules
+from unojax.table import Node, Table
+
+
+@struct.dataclass
+class View:
+    """One player's information at one moment. Arrays of any one shape.
+
+    Which copies of a type lie where means nothing: count cards and never look for one.
+
+    Attributes:
+        hand, pile: the player's own cards; the cards played.
+        opponent_count: uint32[...] cards in the opponent's hand.
+        rank, color: uint32[...] rank 0..14 of the top card; active colour 0..3.
+        penalty: uint32[...] cards that the player to move must draw: 0, 2 or 4.
+        is_own_turn: bool[...] the player is to move.
+        rules: static.
+    """
+
+    hand: Words
+    pile: Words
+    opponent_count: Array
+    rank: Array
+    color: Array
+    penalty: Array
+    is_own_turn: Array
+    rules: Rules = struct.field(pytree_node=False)
+
+    @property
+    def everything(self) -> StaticWords:
+        """All cards of the game, constants."""
+        return bits.all_cards(self.rules.deck)
+
+    def unseen(self) -> Array:
+        """int32[..., 54]: cards of each type in the opponent's hand or the deck."""
+        return np.asarray(self.rules.deck, np.int32) - bits.type_counts(self.hand) - bits.type_counts(self.pile)
+
+    def count_unseen(self, word: int, mask: ArrayLike) -> Array:
+        """int32[...]: cards of one word that the player has not seen, opponent's hand and deck together.
+
+        Args:
+            word: index 0..3.
+            mask: uint32[...] bits of the word that count; with any copy of a type all copies in that word.
+        """
+        everything, hand, pile = (
+            lax.population_count(jnp.asarray(words[word]) & jnp.asarray(mask)).astype(jnp.int32)
+            for words in (self.everything, self.hand, self.pile)
+        )
+        return everything - hand - pile
+
+    def playable_types(self) -> Array:
+        """bool[..., 54]: types playable on the top card."""
+        same_color = cards.COLOR_OF_TYPE == self.color[..., None].astype(jnp.int8)
+        same_rank = cards.RANK_OF_TYPE == self.rank[..., None].astype(jnp.int8)
+        return same_color | same_rank | (cards.RANK_OF_TYPE >= cards.WILD)
+
+
+def view_of(observation: Observation) -> View:
+    """Pack what an observer sees. Batched by `vmap` or by leading axes."""
+    return View(
+        hand=bits.pack(observation.hand),
+        pile=bits.pack(observation.pile),
+        opponent_count=observation.opponent_count.astype(jnp.uint32),
+        rank=observation.top_rank.astype(jnp.uint32),
+        color=observation.color.astype(jnp.uint32),
+        penalty=observation.penalty.astype(jnp.uint32),
+        is_own_turn=observation.is_my_turn,
+        rules=observation.rules,
+    )
+
+
+def view_at_node(tables: Table, node: Node, rules: Rules) -> View:
+    """Show each table to the player who is to move at its node."""
+    meta = node.meta
+    return View(
+        hand=node.hand,
+        pile=tables.cards_of(table.PILE, rules),
+        opponent_count=node.opponent_count,
+        rank=meta.rank,
+        color=meta.color,
+        penalty=meta.penalty,
+        is_own_turn=jnp.ones_like(meta.player, bool),
+        rules=rules,
+    )
+
+
+def view_of_table(tables: Table, player: Array, rules: Rules) -> View:
+    """Show each table to a player, uint32[...] 0 or 1."""
+    meta = tables.unpack_meta()
+    hands = tables.cards_of(table.HAND_0, rules), tables.cards_of(table.HAND_1, rules)
+    is_first = player == 0
+    return View(
+        hand=bits.where(is_first, *hands),
+        pile=tables.cards_of(table.PILE, rules),
+        opponent_count=bits.count(bits.where(is_first, hands[1], hands[0])),
+        rank=meta.rank,
+        color=meta.color,
+        penalty=meta.penalty,
+        is_own_turn=meta.player == player,
+        rules=rules,
+    )
