@@ -15,7 +15,7 @@ INSTALLED_DEV := $(VENV)/.installed-dev
 # Twice quiet: errors only.
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: simulate train setup test notebooks lint format check clean
+.PHONY: simulate train setup test test-all notebooks lint format check clean
 .DEFAULT_GOAL := simulate
 
 simulate: setup
@@ -26,8 +26,13 @@ train: setup
 
 setup: $(INSTALLED)
 
+# Every module, rule and command once.
 test: setup
 	@$(BIN)/python -m pytest $(ARGS)
+
+# The same, and what only statistics, whole training runs and whole notebooks can show.
+test-all: setup
+	@$(BIN)/python -m pytest -m "slow or not slow" $(ARGS)
 
 # Runs all notebooks at full size and writes docs/notebooks/; ARGS="01_tour" one of them. UNOJAX_NOTEBOOK_SCALE=0.05 makes it short.
 notebooks: setup
@@ -42,7 +47,7 @@ format: $(INSTALLED_DEV)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-check: lint test
+check: lint test-all
 
 clean:
 	rm -rf .venv .cache .hypothesis .pytest_cache build dist

@@ -31,10 +31,12 @@ from jax.typing import ArrayLike
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import belief_methods, timing
-from benchmarks.belief_methods import Cost, Followed, Games, Method
-from unojax.belief.opponents import PolicyOpponent, consistent_opponent, uniform_opponent
-from unojax.device.platform import available_cores
+from benchmarks import timing
+from benchmarks.belief_scores import Cost, Scores, score, score_exact
+from unojax.analysis import Recorded, record
+from unojax.belief.filters import BootstrapFilter, ClosedFormFilter, ExactFilter, Filter, ParticleFilter, UnseenFilter
+from unojax.belief.opponents import PolicyOpponent, consistent_opponent
+from unojax.device.platform import available_cores, platform
 from unojax.policies import get_policy, uniform
 from unojax.rules import Rules, small_deck
 
@@ -45,26 +47,20 @@ DECKS: Final = {"full": FULL, "small": SMALL}
 
 _TREMBLE: Final = 0.05
 _QUANTILES: Final = (0.01, 0.05, 0.25, 0.5, 0.75)
-_Results = dict[str, tuple[Followed, Cost]]
+_Results = dict[str, tuple[Scores, Cost]]
 
 
-def methods_for(policy: str, num_particles: int, other_sizes: Sequence[int], rules: Rules) -> dict[str, Method]:
-    """The beliefs to compare against an opponent of that policy; the first is the one that the others are compared with."""
+def filters_for(policy: str, num_particles: int, other_sizes: Sequence[int]) -> dict[str, Filter]:
+    """Name the beliefs to compare against an opponent of that policy; the first is the one that the others are compared with."""
     n = num_particles
-    named = [
-        belief_methods.particle_method(f"particles {n}", n, uniform_opponent, rules),
-        belief_methods.particle_method(f"particles {n}, consistency only", n, consistent_opponent, rules),
-    ]
+    named: dict[str, Filter] = {
+        f"particles {n}": ParticleFilter(n),
+        f"particles {n}, consistency only": ParticleFilter(n, consistent_opponent),
+    }
     if policy != "uniform":
-        knows = PolicyOpponent(get_policy(policy), tremble=_TREMBLE)
-        named.append(belief_methods.particle_method(f"particles {n}, knows the policy", n, knows, rules))
-    named += [belief_methods.particle_method(f"particles {m}", m, uniform_opponent, rules) for m in other_sizes]
-    named += [
-        belief_methods.bootstrap_method(f"bootstrap {n}", n, uniform_opponent, rules),
-        belief_methods.closed_form_method(),
-        belief_methods.uniform_method(),
-    ]
-    return {method.name: method for method in named}
+        named[f"particles {n}, knows the policy"] = ParticleFilter(n, PolicyOpponent(get_policy(policy), tremble=_TREMBLE))
+    named |= {f"particles {m}": ParticleFilter(m) for m in other_sizes}
+    return named | {f"bootstrap {n}": BootstrapFilter(n), "closed form": ClosedFormFilter(), "uniform": UnseenFilter()}
 
 
 def compare(
@@ -79,54 +75,52 @@ def compare(
     max_steps: int,
     particles_only: bool = False,
 ) -> dict[str, Any]:
-    """All beliefs over the same games against one opponent, or only the particle filter that assumes uniform play."""
-    rules = DECKS[deck]
+    """Let all beliefs follow the same games against one opponent, or only the particle filter that assumes uniform play."""
     players = (uniform, get_policy(policy)) if seat == 0 else (get_policy(policy), uniform)
-    games = belief_methods.record_games(seed, players, num_games=num_games, max_steps=max_steps, rules=rules)
+    games = record(jax.random.key(seed), num_games, players, max_steps=max_steps, rules=DECKS[deck])
     results: _Results = {}
-    methods = methods_for(policy, num_particles, other_sizes, rules)
+    filters = filters_for(policy, num_particles, other_sizes)
     if particles_only:
-        methods = dict(list(methods.items())[:1])
-    for name, method in methods.items():
+        filters = dict(list(filters.items())[:1])
+    for name, filter in filters.items():
         # The other numbers of particles are there for the trend; a quarter of the games shows it.
-        some = games.first(-(-num_games // 4)) if method.num_particles not in (0, num_particles) else games
-        results[name] = belief_methods.follow(method, some, seat=seat, seed=seed + 1, rules=rules, workers=available_cores())
+        some = games if filter.num_particles in (1, num_particles) else jax.tree.map(lambda x: x[: -(-num_games // 4)], games)
+        results[name] = score(filter, some, seat=seat, seed=seed + 1)
     if deck == "small" and not particles_only:
-        results["exact"] = belief_methods.follow_exact(games, seat=seat, opponent=uniform_opponent, rules=rules)
+        results["exact"] = score_exact(ExactFilter(), games, seat=seat)
     return {
         "deck": deck,
         "opponent": policy,
         "games": num_games,
         "games_cut_off": int((games.num_updates == max_steps).sum()),
         "updates": int(games.num_updates.sum()),
-        "methods": {name: summarise(followed, cost, games) for name, (followed, cost) in results.items()},
+        "methods": {name: summarise(scores, cost, games) for name, (scores, cost) in results.items()},
         "margins": margins(results, games),
     }
 
 
-def summarise(followed: Followed, cost: Cost, games: Games) -> dict[str, Any]:
-    """The figures of one belief."""
-    num_games = len(followed.log_score)
+def summarise(scores: Scores, cost: Cost, games: Recorded) -> dict[str, Any]:
+    """Sum up one belief."""
+    num_games = len(scores.log_score)
     num_updates = games.num_updates[:num_games]
-    done = np.arange(followed.log_score.shape[1]) < num_updates[:, None]
-    health = followed.health
+    done = np.arange(scores.log_score.shape[1]) < num_updates[:, None]
     return {
         "games": num_games,
         "updates": int(num_updates.sum()),
-        "log_score": clustered_mean(followed.log_score.sum(1), num_updates),
-        "calibration": calibration(np.asarray(followed.bins)),
-        "depleted_updates": clustered_mean(health.depleted.sum(1), num_updates),
-        "depleted_games": clustered_mean(health.depleted.any(1), np.ones(num_games)),
-        "restarted_updates": clustered_mean(health.restarted.sum(1), num_updates),
-        "ess_share_before_resampling": _quantiles(health.ess_before[done]),
-        "ess_share_after_resampling": _quantiles(health.ess_after[done]),
+        "log_score": clustered_mean(scores.log_score.sum(1), num_updates),
+        "calibration": calibration(np.asarray(scores.bins)),
+        "depleted_updates": clustered_mean(scores.depleted.sum(1), num_updates),
+        "depleted_games": clustered_mean(scores.depleted.any(1), np.ones(num_games)),
+        "restarted_updates": clustered_mean(scores.restarted.sum(1), num_updates),
+        "ess_share_before_resampling": _quantiles(scores.ess_before[done]),
+        "ess_share_after_resampling": _quantiles(scores.ess_after[done]),
         "microseconds_per_update": cost.microseconds_per_update,
         "compile_seconds": cost.compile_seconds,
     }
 
 
-def margins(results: _Results, games: Games) -> dict[str, dict[str, float]]:
-    """By how many nats an update one belief's log score is better than another's, over the games that both followed."""
+def margins(results: _Results, games: Recorded) -> dict[str, dict[str, float]]:
+    """Compare the log scores of two beliefs, in nats per update, over the games that both followed."""
     ours = next(iter(results))
     pairs = [(ours, other) for other in results if other != ours]
     for name in results:
@@ -135,14 +129,14 @@ def margins(results: _Results, games: Games) -> dict[str, dict[str, float]]:
     return {f"{a} over {b}": margin(results[a][0], results[b][0], games) for a, b in pairs}
 
 
-def margin(ours: Followed, other: Followed, games: Games) -> dict[str, float]:
-    """Mean difference of the log scores in nats per update, paired by game."""
+def margin(ours: Scores, other: Scores, games: Recorded) -> dict[str, float]:
+    """Average the difference of the log scores in nats per update, paired by game."""
     both = min(len(ours.log_score), len(other.log_score))
     return clustered_mean(ours.log_score[:both].sum(1) - other.log_score[:both].sum(1), games.num_updates[:both])
 
 
 def clustered_mean(totals: ArrayLike, sizes: ArrayLike) -> dict[str, float]:
-    """Mean over all members of clusters with given totals and sizes, and its standard error; clusters are independent.
+    """Average over all members of independent clusters with given totals and sizes; the mean and its standard error.
 
     mean = sum S_g / sum n_g; its variance is the one of a ratio estimator, G / (G - 1) sum (S_g - mean n_g)^2 / (sum n_g)^2
     (Cochran 1977, "Sampling Techniques", section 6.4).
@@ -158,7 +152,7 @@ def clustered_mean(totals: ArrayLike, sizes: ArrayLike) -> dict[str, float]:
 
 
 def calibration(bins: np.ndarray) -> dict[str, Any]:
-    """Predicted and observed share of held types by bin of prediction, from [G, bins, 3]; errors clustered by game."""
+    """Compare predicted and observed shares of held types by bin of prediction, from [G, bins, 3]; errors clustered by game."""
     number, predicted, held = np.moveaxis(bins.astype(np.float64), -1, 0)
     rows = []
     for b in np.flatnonzero(number.sum(0)):
@@ -251,7 +245,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
         "seat": arguments.seat,
         "seed": arguments.seed,
         "tremble": _TREMBLE,
-        "workers": available_cores() if jax.default_backend() == "cpu" else 1,
+        "workers": available_cores() if platform() == "cpu" else 1,
         "comparisons": comparisons,
     }
     if arguments.json is not None:

@@ -1,4 +1,4 @@
-"""Does the particle filter agree with the exact Bayes filter? Whole random games of small decks with every kind of card.
+"""Agreement of the particle filter with the exact one, over whole random games of small decks with every kind of card.
 
     python -m benchmarks.belief_agreement --games 300 --json agreement.json
 
@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -28,14 +29,15 @@ from typing import Any, Final, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks import timing
-from unojax import cards, game, observe, play_game
-from unojax.belief import Belief, belief_init, belief_update, consistent_opponent, history, uniform_opponent
-from unojax.belief.exact import exact_init, exact_update
+from unojax import cards, observe, play_game
+from unojax.belief import Belief, Info, consistent_opponent, history, uniform_opponent
+from unojax.belief import follow as following
+from unojax.belief.filters import ExactFilter, ParticleFilter
 from unojax.belief.opponents import OpponentModel
 from unojax.device.platform import available_cores
 from unojax.observation import Observation
@@ -44,9 +46,8 @@ from unojax.rules import Rules
 NUM_PARTICLES: Final = (256, 1024, 4096, 16384)
 NUM_STEPS: Final = 128
 """Longer games are followed up to here."""
-MAX_SLOTS: Final = 96
-MAX_PLAYS: Final = 64
-"""Capacity of the beliefs: enough for nearly all games of these decks; the others are counted as restarted."""
+_CAPACITY: Final = {"max_slots": 96, "max_plays": 64}
+"""Of the beliefs: enough for nearly all games of these decks; the others are counted as restarted."""
 OPPONENTS: Final = {"uniform": uniform_opponent, "consistent": consistent_opponent}
 MANY: Final = 2
 """A chain of draws: so many times has the opponent drawn for want of a playable card since its last play."""
@@ -84,15 +85,20 @@ SITUATIONS: Final = (
 """Kinds of updates: the first five by what happened, the others by the state afterwards; they overlap."""
 
 
-class Game(NamedTuple):
-    """A game from one seat, on the host: observations [T + 1, ...], actions int32[T] with -1 after the end."""
+class Seat(NamedTuple):
+    """One player's side of a game, on the host.
+
+    Attributes:
+        seen: `Observation` [T + 1].
+        actions: int32[n] of both players, to the end of the game.
+    """
 
     seen: Observation
     actions: np.ndarray
 
 
 class ExactTrack(NamedTuple):
-    """The exact filter over the n updates of a game.
+    """Exact beliefs after the n updates of a game.
 
     Attributes:
         situations: bool[n, len(SITUATIONS)].
@@ -111,7 +117,7 @@ class ExactTrack(NamedTuple):
 
 
 class ParticleTrack(NamedTuple):
-    """The particle filter over the T steps of a game: expected float32[T, 54], hands int32[T, N] by number in the lattice."""
+    """Particle beliefs along a game, [T + 1]: expected float32[..., 54], hands int32[..., N] by number in the lattice."""
 
     expected: Array
     hands: Array
@@ -139,25 +145,27 @@ class Errors(NamedTuple):
 @partial(jax.jit, static_argnames=("num_games", "rules"))
 def _play(key: Array, *, num_games: int, rules: Rules) -> tuple[tuple[Observation, Observation], Array]:
     played = jax.vmap(partial(play_game, num_steps=NUM_STEPS, rules=rules))(jax.random.split(key, num_games))
-    see = jax.vmap(jax.vmap(partial(observe, rules=rules), (0, None)), (0, None))
+    see = jax.vmap(jax.vmap(observe, (0, None)), (0, None))
     return (see(played.states, jnp.int8(0)), see(played.states, jnp.int8(1))), played.actions
 
 
-def play_games(seed: int, num_games: int, rules: Rules) -> list[Game]:
-    """Random games, each from both seats."""
+def play_games(seed: int, num_games: int, rules: Rules) -> list[Seat]:
+    """Play random games, each to be followed from both seats."""
     seats, actions = jax.device_get(_play(jax.random.key(seed), num_games=num_games, rules=rules))
-    return [Game(jax.tree.map(lambda x, g=g: x[g], seen), actions[g]) for g in range(num_games) for seen in seats]
+    return [
+        Seat(jax.tree.map(lambda x, g=g: x[g], seen), actions[g][actions[g] >= 0]) for g in range(num_games) for seen in seats
+    ]
 
 
-def follow_exactly(played: Game, *, opponent: OpponentModel, rules: Rules) -> ExactTrack:
-    """The exact filter over a game."""
-    views = [jax.tree.map(lambda x, t=t: x[t], played.seen) for t in range(NUM_STEPS + 1)]
-    belief = exact_init(views[0], rules=rules)
+def follow_exactly(played: Seat, *, opponent: OpponentModel) -> ExactTrack:
+    """Follow a game with the exact filter."""
+    views = [jax.tree.map(lambda x, t=t: x[t], played.seen) for t in range(len(played.actions) + 1)]
+    followed = following.follow(ExactFilter(opponent, prior="uniform"), jax.random.key(0), views)
+    next(followed)
     copies = np.arange(5)
     draws, reshuffles, rows = 0, 0, []
-    for step in range(int((played.actions != game.NO_ACTION).sum())):
-        before, action, after = views[step], int(played.actions[step]), views[step + 1]
-        belief, log_evidence = exact_update(belief, before, action, after, opponent=opponent, rules=rules)
+    for before, action, after, (belief, info) in zip(views, played.actions, views[1:], followed, strict=False):
+        assert info is not None, "of an update"
         is_mine, is_draw = int(before.current_player) == int(before.player), action == cards.DRAW
         cannot_play = is_draw and not is_mine and before.penalty == 0
         draws = draws + cannot_play if is_draw or is_mine else 0
@@ -178,7 +186,7 @@ def follow_exactly(played: Game, *, opponent: OpponentModel, rules: Rules) -> Ex
         variance = probs @ copies**2 - expected**2
         # What is certain has rounding errors for a variance.
         variance = np.where(variance > 1e-12, variance, 0.0)
-        rows.append((situations, expected, variance, belief.unseen > 0, (belief.probs > 0).ravel(), log_evidence))
+        rows.append((situations, expected, variance, belief.unseen > 0, (belief.probs > 0).ravel(), float(info.log_evidence)))
     situations, expected, variance, unseen, possible, log_evidence = zip(*rows, strict=True)
     return ExactTrack(
         situations=np.array(situations),
@@ -190,39 +198,31 @@ def follow_exactly(played: Game, *, opponent: OpponentModel, rules: Rules) -> Ex
     )
 
 
-@partial(jax.jit, static_argnames=("num_particles", "opponent", "rules"))
-def follow(
-    key: Array, seen: Observation, actions: Array, *, num_particles: int, opponent: OpponentModel, rules: Rules
-) -> ParticleTrack:
-    """The particle filter over a game."""
-    deck = np.array(rules.deck)
+@partial(jax.jit, static_argnames="filter")
+def follow(key: Array, seen: Observation, num_updates: Array, *, filter: ParticleFilter) -> ParticleTrack:
+    """Follow a game with the particle filter."""
+    deck = np.array(seen.rules.deck)
     # The number of a hand in the exact filter's tensor, flattened; types that are not in the deck never occur.
     shape = deck[deck > 0] + 1
     strides = np.zeros(cards.NUM_TYPES, np.int32)
     strides[deck > 0] = np.prod(shape) // np.cumprod(shape)
 
-    def one_step(belief: Belief, step: tuple[Observation, Array, Observation, Array]) -> tuple[Belief, ParticleTrack]:
-        before, action, after, key = step
+    def note(out: ParticleTrack, t: Array, seen: Observation, belief: Belief, info: Info) -> ParticleTrack:
+        counts = cards.counts(belief.particles)
+        expected = jnp.dot(jnp.exp(belief.log_weights), counts.astype(jnp.float32), precision="highest")
+        hands = (counts * strides).sum(-1, dtype=jnp.int32)
+        row = ParticleTrack(expected, hands, info.log_evidence, info.resampled, info.restarted, info.depleted)
+        return jax.tree.map(lambda rows, value: rows.at[t].set(value), out, row)
 
-        def update() -> tuple[Belief, ParticleTrack]:
-            updated, info = belief_update(belief, before, action, after, key, opponent=opponent, rules=rules)
-            counts = cards.counts(updated.particles)
-            expected = jnp.dot(jnp.exp(updated.log_weights), counts.astype(jnp.float32), precision="highest")
-            hands = (counts * strides).sum(-1, dtype=jnp.int32)
-            return updated, ParticleTrack(expected, hands, info.log_evidence, info.resampled, info.restarted, info.depleted)
-
-        blank = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(update)[1])
-        return lax.cond(action != game.NO_ACTION, update, lambda: (belief, blank))
-
-    key_init, key_steps = jax.random.split(key)
-    first, before, after = (jax.tree.map(lambda x, i=i: x[i], seen) for i in (0, slice(None, -1), slice(1, None)))
-    belief = belief_init(first, key_init, num_particles=num_particles, rules=rules, max_slots=MAX_SLOTS, max_plays=MAX_PLAYS)
-    return lax.scan(one_step, belief, (before, actions, after, jax.random.split(key_steps, NUM_STEPS)))[1]
+    numbers, flags = jnp.zeros(NUM_STEPS + 1), jnp.zeros(NUM_STEPS + 1, bool)
+    expected, hands = jnp.zeros((NUM_STEPS + 1, cards.NUM_TYPES)), jnp.zeros((NUM_STEPS + 1, filter.num_particles), jnp.int32)
+    nothing = ParticleTrack(expected, hands, numbers, flags, flags, flags)
+    return following.follow_game(filter, key, seen, num_updates, note, nothing)
 
 
 def compare(exact: ExactTrack, track: ParticleTrack, num_particles: int) -> Errors:
-    """The two filters over the updates before the belief begins anew."""
-    track = jax.tree.map(lambda x: np.asarray(x)[: len(exact.log_evidence)], track)
+    """Compare the two filters over the updates before the belief begins anew."""
+    track = jax.tree.map(lambda x: np.asarray(x)[1 : len(exact.log_evidence) + 1], track)
     restarts = np.flatnonzero(track.restarted)
     n = int(restarts[0]) if restarts.size else len(exact.log_evidence)
     depleted = bool(track.depleted[n : n + 1].any())
@@ -247,17 +247,19 @@ def compare(exact: ExactTrack, track: ParticleTrack, num_particles: int) -> Erro
 def measure(
     rules: Rules, num_games: int, *, num_particles: Sequence[int], opponent: OpponentModel, seed: int, workers: int
 ) -> list[list[Errors]]:
-    """Random games under one set of rules: for each N the errors of every game from both seats, in the same order."""
+    """Follow random games under one set of rules: for each N the errors of every game from both seats, in the same order."""
     games = play_games(seed, num_games, rules)
     # The belief depends on the deck alone, so rules that share a deck share a program.
     deck = Rules(deck=rules.deck, hand_size=1)
 
     def particles(n: int, lane: int) -> ParticleTrack:
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), lane), n)
-        return jax.device_get(follow(key, *games[lane], num_particles=n, opponent=opponent, rules=deck))
+        filter = ParticleFilter(n, opponent, "uniform", **_CAPACITY)
+        seen, actions = replace(games[lane].seen, rules=deck), games[lane].actions
+        return jax.device_get(follow(key, seen, np.int32(len(actions)), filter=filter))
 
     def one_game(lane: int) -> list[Errors]:
-        exact = follow_exactly(games[lane], opponent=opponent, rules=rules)
+        exact = follow_exactly(games[lane], opponent=opponent)
         return [compare(exact, particles(n, lane), n) for n in num_particles]
 
     with ThreadPoolExecutor(workers) as pool:
@@ -267,7 +269,7 @@ def measure(
 
 
 def summarize(games: list[Errors]) -> dict[str, Any]:
-    """The numbers of one N, over games from both seats."""
+    """Sum up one N, over games from both seats."""
     error, squared, ideal, largest = (
         np.concatenate([getattr(g, name) for g in games]) for name in ("error", "squared", "ideal_squared", "largest")
     )
@@ -298,7 +300,7 @@ def summarize(games: list[Errors]) -> dict[str, Any]:
 
 
 def _evidence(games: list[Errors]) -> dict[str, Any]:
-    """Means with their standard errors: over whole games, and over single updates that were not certain."""
+    """Average evidence, with standard errors: over whole games, and over single updates that were not certain."""
     per_game = np.array([g.log_ratio.sum() for g in games])
     per_update = np.concatenate([g.log_ratio for g in games])
     per_update = per_update[np.isfinite(per_update)]
@@ -317,7 +319,7 @@ def _mean(values: np.ndarray) -> dict[str, float]:
 
 
 def slope(num_particles: Sequence[int], values: Sequence[float]) -> float | None:
-    """Least-squares slope of ln |values| over ln N; None if there are less than two N or a value is zero."""
+    """Fit the least-squares slope of ln |values| over ln N; None if there are less than two N or a value is zero."""
     logs = np.abs(np.array(values))
     if len(logs) < 2 or not (logs > 0).all():
         return None
@@ -325,7 +327,7 @@ def slope(num_particles: Sequence[int], values: Sequence[float]) -> float | None
 
 
 def error_slope(num_particles: Sequence[int], by_number: list[list[Errors]], *, resamples: int = 400) -> dict[str, Any]:
-    """Slope of the mean error, with a 95 % bootstrap interval over games (their two seats taken as two games)."""
+    """Fit the slope of the mean error, with a 95 % bootstrap interval over games (their two seats taken as two games)."""
     sums = np.array([[g.error.sum() for g in games] for games in by_number])
     updates = np.array([[len(g.error) for g in games] for games in by_number])
     picks = np.random.default_rng(0).integers(sums.shape[1], size=(resamples, sums.shape[1]))
@@ -335,7 +337,7 @@ def error_slope(num_particles: Sequence[int], by_number: list[list[Errors]], *, 
 
 
 def summarize_all(num_particles: Sequence[int], by_number: list[list[Errors]]) -> dict[str, Any]:
-    """The numbers of every N, and how they change with N."""
+    """Sum up every N, and how the numbers change with it."""
     rows = [{"num_particles": n, **summarize(games)} for n, games in zip(num_particles, by_number, strict=True)]
     jensen = [row["evidence"]["game_jensen"]["mean"] for row in rows]
     return {

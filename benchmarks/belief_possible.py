@@ -1,4 +1,4 @@
-"""Does the particle filter ever hold a hand that the history rules out? Checked over games of the full deck.
+"""Hands of the particle filter checked against the history, over games of the full deck.
 
     python -m benchmarks.belief_possible --games 300 --json possible.json
 
@@ -24,7 +24,6 @@ import argparse
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,19 +32,19 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from benchmarks import belief_methods, timing
+from benchmarks import timing
 from unojax import cards
-from unojax.belief import belief_init, belief_update, infer_action
-from unojax.game import State
+from unojax.analysis import record
+from unojax.belief.filters import ParticleFilter
+from unojax.belief.follow import follow_game
 from unojax.observation import Observation, observe
-from unojax.policies import uniform
 from unojax.rules import Rules
 
 _SEAT = 0
 
 
 class History(NamedTuple):
-    """What follows from all that an observer saw of the opponent's cards up to view T.
+    """Constraints on the opponent's cards from all that an observer saw up to view T.
 
     Attributes:
         last: T.
@@ -62,10 +61,8 @@ class History(NamedTuple):
 
 
 def read_history(views: Observation) -> History:
-    """The history from views 0..T of one player, NumPy arrays with a leading axis T + 1, of a game without a break."""
-    # One-hot slots to counts of types.
-    types = np.eye(cards.NUM_TYPES, dtype=int)[cards.TYPE_OF_SLOT]
-    unseen = np.array(views.rules.deck) - views.hand @ types - views.pile @ types
+    """Read the history from views 0..T of one player, NumPy arrays with a leading axis T + 1, of a game without a break."""
+    unseen = np.array(views.rules.deck) - cards.count_types(views.hand) - cards.count_types(views.pile)
     num_views = len(unseen)
     held, mine = views.opponent_count.astype(int), views.current_player == views.player
     # Types that it could have played at a view and did not hold.
@@ -73,7 +70,7 @@ def read_history(views: Observation) -> History:
     arrivals, plays = [0] * held[0], []
     for t in range(num_views - 1):
         if not mine[t] and held[t + 1] < held[t]:
-            plays.append((_type_of(int(views.color[t + 1]), int(views.top_rank[t + 1])), t + 1))
+            plays.append((cards.card_type(int(views.color[t + 1]), int(views.top_rank[t + 1])), t + 1))
         elif not mine[t] and held[t + 1] > held[t]:
             arrivals += [t + 1] * (held[t + 1] - held[t])
             if views.penalty[t] == 0:
@@ -92,21 +89,17 @@ def read_history(views: Observation) -> History:
     return History(num_views - 1, arrivals, played, np.array(earliest))
 
 
-def _type_of(color: int, rank: int) -> int:
-    return rank + 39 if rank >= cards.WILD else color * 13 + rank
-
-
 def _is_playable(z: int, color: int, rank: int) -> bool:
     return z >= 52 or z // 13 == color or (rank < cards.WILD and z % 13 == rank)
 
 
 def _first_free(blocked: np.ndarray) -> int:
-    """The view after the last blocked one."""
+    """Find the view after the last blocked one."""
     return int(np.flatnonzero(blocked)[-1]) + 1 if blocked.any() else 0
 
 
 def is_possible(hand: Iterable[int], history: History) -> bool:
-    """Whether the opponent may hold these cards (types, each as often as it is held) at the last view."""
+    """Tell whether the opponent may hold these cards (types, each as often as it is held) at the last view."""
     number: Counter[int] = Counter()
     intervals = list(history.played)
     for z in hand:
@@ -116,7 +109,7 @@ def is_possible(hand: Iterable[int], history: History) -> bool:
 
 
 def _can_be_served(points: list[int], intervals: list[tuple[int, int]]) -> bool:
-    """Whether each interval can be given a point of its own that lies in it; as many of both, points increasing."""
+    """Tell whether each interval can be given a point of its own that lies in it; as many of both, points increasing."""
     waiting, ends = sorted(intervals, reverse=True), []
     for point in points:
         while waiting and waiting[-1][0] <= point:
@@ -126,54 +119,43 @@ def _can_be_served(points: list[int], intervals: list[tuple[int, int]]) -> bool:
     return True
 
 
-@partial(jax.jit, static_argnames=("num_particles", "rules"))
-def follow(states: State, num_updates: Array, keys: Array, *, num_particles: int, rules: Rules) -> tuple[Array, Array]:
-    """Games followed by the filter: bool[G, T, N, 108] hands after each update, bool[G, T] whether it had begun anew by then."""
+def follow_games(views: Observation, num_updates: Array, keys: Array, *, num_particles: int) -> tuple[Array, Array]:
+    """Let the filter follow G games: bool[G, T + 1, N, 108] hands, bool[G, T + 1] it had begun anew by then."""
+    filter = ParticleFilter(num_particles, prior="uniform")
 
-    def one_game(game: tuple[State, Array, Array]) -> tuple[Array, Array]:
-        states, num_updates, key = game
-        num_steps = states.terminated.shape[0] - 1
+    def note(out: tuple[Array, Array], t: Array, seen: Observation, belief: Any, info: Any) -> tuple[Array, Array]:
+        hands, anew = out
+        return hands.at[t].set(belief.particles), anew.at[t].set(info.restarted | anew[t - 1])
 
-        def view(t: Array) -> Observation:
-            return observe(jax.tree.map(lambda x: x[t], states), _SEAT, rules=rules)
+    def one_game(game: tuple[Observation, Array, Array]) -> tuple[Array, Array]:
+        views, num_updates, key = game
+        num_positions = views.player.shape[0]
+        hands = jnp.zeros((num_positions, num_particles, cards.NUM_CARDS), bool)
+        return follow_game(filter, key, views, num_updates, note, (hands, jnp.zeros(num_positions, bool)))
 
-        def one_update(t: Array, carry: tuple[Any, Array, Array]) -> tuple[Any, Array, Array]:
-            belief, hands, anew = carry
-            before, after = view(t), view(t + 1)
-            belief, info = belief_update(
-                belief, before, infer_action(before, after), after, jax.random.fold_in(key, t), rules=rules
-            )
-            return belief, hands.at[t].set(belief.particles), anew.at[t].set(info.restarted | anew[t - 1])
-
-        key, key_init = jax.random.split(key)
-        start = belief_init(view(jnp.int32(0)), key_init, num_particles=num_particles, rules=rules)
-        hands = jnp.zeros((num_steps, num_particles, cards.NUM_CARDS), bool)
-        return lax.fori_loop(0, num_updates, one_update, (start, hands, jnp.zeros(num_steps, bool)))[1:]
-
-    return lax.map(one_game, (states, num_updates, keys))
+    return lax.map(one_game, (views, num_updates, keys))
 
 
 def check(*, num_games: int, num_particles: int, max_steps: int, seed: int, rules: Rules = Rules()) -> dict[str, int]:
     """Check every particle after every update, until a belief has begun anew (it then knows less than the history)."""
-    games = belief_methods.record_games(seed, (uniform, uniform), num_games=num_games, max_steps=max_steps, rules=rules)
+    games = record(jax.random.key(seed), num_games, max_steps=max_steps, rules=rules)
     keys = jax.random.split(jax.random.key(seed + 1), num_games)
     chunk = min(16, num_games)
-    counts = dict.fromkeys(("games", "updates", "particles", "distinct", "impossible"), 0)
-    see = jax.jit(jax.vmap(jax.vmap(partial(observe, rules=rules), (0, None)), (0, None)))
+    counts: dict[str, int] = dict.fromkeys(("games", "updates", "particles", "distinct", "impossible"), 0)
+    see = jax.jit(jax.vmap(jax.vmap(lambda state: observe(state, _SEAT))))
+    follow = jax.jit(follow_games, static_argnames="num_particles")
     for first in range(0, num_games, chunk):
         part = np.minimum(np.arange(first, first + chunk), num_games - 1)
-        states = jax.tree.map(lambda x, part=part: x[part], games.states)
-        hands, anew = jax.device_get(
-            follow(states, games.num_updates[part], keys[part], num_particles=num_particles, rules=rules)
-        )
-        views = jax.device_get(see(states, jnp.int8(_SEAT)))
+        views = see(jax.tree.map(lambda x, part=part: x[part], games.states))
+        hands, anew = jax.device_get(follow(views, games.num_updates[part], keys[part], num_particles=num_particles))
+        views = jax.device_get(views)
         for i in range(min(chunk, num_games - first)):
             counts["games"] += 1
             for t in range(games.num_updates[first + i]):
-                if anew[i, t]:
+                if anew[i, t + 1]:
                     break
                 history = read_history(jax.tree.map(lambda x, i=i, t=t: x[i, : t + 2], views))
-                distinct, number = np.unique(np.packbits(hands[i, t], axis=-1), axis=0, return_counts=True)
+                distinct, number = np.unique(np.packbits(hands[i, t + 1], axis=-1), axis=0, return_counts=True)
                 onehots = np.unpackbits(distinct, axis=-1, count=cards.NUM_CARDS).astype(bool)
                 bad = [not is_possible(cards.TYPE_OF_SLOT[onehot].tolist(), history) for onehot in onehots]
                 counts["updates"] += 1

@@ -1,13 +1,13 @@
-"""Speed of `belief_update` over real positions: many games in one vmapped call, one game alone, and a NumPy port in the same run.
+"""Speed of `belief_update` over real positions: many games in one vmapped call, and one game alone.
 
     python -m benchmarks.belief_speed --json belief_speed.json
 
 Positions are taken at random stages of recorded games between uniform players, each with the belief of a filter that followed its
-game so far. All programs and the port update the same beliefs by the same micro-steps.
+game so far. All programs update the same beliefs by the same micro-steps.
 
 The batch is donated to the call, as in a loop that carries it from step to step. A CPU computes the games of a batch one after
-the other, so the games are also spread over devices, one for each core (`jax.shard_map` of the same call). The port runs on one
-core. Its runs take turns with those of the calls, so that a machine shared with others slows all alike.
+the other, so the games are also spread over devices, one for each core (`jax.shard_map` of the same call). The calls take turns,
+so that a machine shared with others slows all alike.
 """
 
 from __future__ import annotations
@@ -20,24 +20,26 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 from jax.sharding import NamedSharding, PartitionSpec
 from rich.console import Console
 
-from benchmarks import belief_methods, numpy_filter, timing
-from unojax.belief import Belief, Info, belief_init, belief_update, infer_action
-from unojax.game import State
+from benchmarks import timing
+from unojax import cards
+from unojax.analysis import record
+from unojax.analysis.following import over_games
+from unojax.belief import Belief, Info, belief_update, infer_action
+from unojax.belief.filters import ParticleFilter
+from unojax.belief.follow import follow_game
 from unojax.device.platform import available_cores
+from unojax.game import State
 from unojax.observation import Observation, observe
-from unojax.policies import uniform
-from unojax.rules import Rules
 
-_RULES = Rules()
 _SEAT = 0
 
 
 class Positions(NamedTuple):
-    """What an update takes, for G games: beliefs, observations before, actions int32[G], observations after."""
+    """Arguments of an update for G games: beliefs, observations before, actions int32[G], observations after."""
 
     beliefs: Belief
     before: Observation
@@ -46,19 +48,22 @@ class Positions(NamedTuple):
 
 
 def prepare(*, num_games: int, num_particles: int, max_steps: int, seed: int) -> tuple[Positions, dict[str, Any]]:
-    """Beliefs at a uniformly random stage of each game."""
-    games = belief_methods.record_games(seed, (uniform, uniform), num_games=num_games, max_steps=max_steps, rules=_RULES)
+    """Let beliefs follow games to a uniformly random stage of each; the positions, and what they are like."""
+    games = record(jax.random.key(seed), num_games, max_steps=max_steps)
     stages = np.random.default_rng(seed).integers(0, np.maximum(games.num_updates, 1)).astype(np.int32)
-    over_games = lax.map if jax.default_backend() == "cpu" else lambda f, xs: jax.vmap(f)(xs)
     keys = jax.random.split(jax.random.key(seed + 1), num_games)
+    filter = ParticleFilter(num_particles)
 
-    @jax.jit
-    def follow(states: State, stages: Array, keys: Array) -> Positions:
-        return over_games(lambda game: _follow_to(*game, num_particles=num_particles), (states, stages, keys))
+    def one_game(game: tuple[State, Array, Array]) -> Positions:
+        states, stage, key = game
+        views = jax.vmap(observe, (0, None))(states, _SEAT)
+        belief = follow_game(filter, key, views, stage, lambda out, t, seen, belief, info: belief, None)
+        before, after = (jax.tree.map(lambda x, t=t: x[t], views) for t in (stage, stage + 1))
+        return Positions(belief, before, infer_action(before, after), after)
 
-    positions = jax.block_until_ready(follow(games.states, stages, keys))
+    positions = jax.block_until_ready(jax.jit(lambda *games: over_games(one_game, games))(games.states, stages, keys))
     mine = np.asarray(positions.before.current_player == _SEAT)
-    draws = np.asarray(positions.actions == 60)
+    draws = np.asarray(positions.actions == cards.DRAW)
     return positions, {
         "stage_quantiles": np.quantile(stages, (0, 0.25, 0.5, 0.75, 1)).tolist(),
         "filled_slots_mean": float(np.mean(positions.beliefs.ledger.num_slots)),
@@ -70,22 +75,8 @@ def prepare(*, num_games: int, num_particles: int, max_steps: int, seed: int) ->
     }
 
 
-def _follow_to(states: State, stage: Array, key: Array, *, num_particles: int) -> Positions:
-    def view(t: Array) -> Observation:
-        return observe(jax.tree.map(lambda x: x[t], states), _SEAT, rules=_RULES)
-
-    def one_update(t: Array, belief: Belief) -> Belief:
-        before, after = view(t), view(t + 1)
-        return belief_update(belief, before, infer_action(before, after), after, jax.random.fold_in(key, t))[0]
-
-    key_start, key = jax.random.split(key)
-    start = belief_init(view(jnp.int32(0)), key_start, num_particles=num_particles, prior="deal")
-    before, after = view(stage), view(stage + 1)
-    return Positions(lax.fori_loop(0, stage, one_update, start), before, infer_action(before, after), after)
-
-
 class Call(NamedTuple):
-    """A compiled call that updates all games.
+    """Compiled call that updates all games.
 
     Attributes:
         run: from the beliefs, which it overwrites, to the new ones and `Info`.
@@ -101,7 +92,7 @@ class Call(NamedTuple):
 
 
 def compile_call(positions: Positions, *, num_devices: int) -> Call:
-    """One vmapped call for all games, or as many as devices, each for its share of the games."""
+    """Compile one vmapped call for all games, or as many as devices, each for its share of the games."""
     keys = jax.random.split(jax.random.key(7), positions.actions.shape[0])
     update = jax.vmap(belief_update)
     if num_devices > 1:
@@ -120,11 +111,10 @@ def compile_call(positions: Positions, *, num_devices: int) -> Call:
     )
 
 
-def measure_calls(positions: Positions, calls: dict[str, Call], peer: Callable[[], None], *, repeats: int) -> dict[str, Any]:
-    """The calls and the port in turns: seconds of each, and what the calls computed."""
-    seconds: dict[str, list[float]] = {name: [] for name in (*calls, "numpy")}
+def measure_calls(positions: Positions, calls: dict[str, Call], *, repeats: int) -> dict[str, Any]:
+    """Time the calls in turns: seconds of each, and what they computed."""
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
     infos: dict[str, Info] = {}
-    peer()
     for repeat in range(repeats + 1):
         for name, call in calls.items():
             beliefs = call.copy()
@@ -133,11 +123,9 @@ def measure_calls(positions: Positions, calls: dict[str, Call], peer: Callable[[
             # The first run of a call pages its memory in.
             if repeat > 0:
                 seconds[name].append(elapsed)
-        if repeat > 0:
-            seconds["numpy"].append(timing.stopwatch(peer)[0])
     num_games, num_particles = positions.beliefs.log_weights.shape
     on_device = jax.devices()[0].memory_stats()
-    results: dict[str, Any] = {"numpy_seconds": seconds["numpy"]}
+    results: dict[str, Any] = {}
     for name, call in calls.items():
         times = timing.Timing(tuple(seconds[name]))
         results[name] = {
@@ -157,7 +145,7 @@ def measure_calls(positions: Positions, calls: dict[str, Call], peer: Callable[[
 
 
 def measure_single(positions: Positions, *, num_games: int, repeats: int) -> dict[str, Any]:
-    """One game at a time: seconds from the call to the result, over several positions."""
+    """Time one game after the other, from the call to the result, over several positions."""
     singles = [jax.tree.map(lambda x, g=g: x[g], positions) for g in range(num_games)]
     key = jax.random.key(7)
     compile_seconds, program = timing.compile_timed(jax.jit(belief_update), *singles[0], key)
@@ -171,32 +159,9 @@ def measure_single(positions: Positions, *, num_games: int, repeats: int) -> dic
     }
 
 
-def numpy_peer(positions: Positions, *, num_games: int) -> tuple[Callable[[], None], Callable[[], float]]:
-    """The NumPy port over the first positions, one after the other on one core, and the mean share of its ESS in the last run."""
-    singles = [jax.tree.map(lambda x, g=g: np.asarray(x[g]), positions) for g in range(num_games)]
-    beliefs = [numpy_filter.from_belief(p.beliefs) for p in singles]
-    rng = np.random.default_rng(7)
-    ess: list[float] = []
-
-    def run() -> None:
-        ess.clear()
-        for belief, p in zip(beliefs, singles, strict=True):
-            ess.append(numpy_filter.numpy_update(belief, p.before, int(p.actions), p.after, rng)[1].ess)
-
-    return run, lambda: float(np.mean(ess)) / beliefs[0].log_weights.size
-
-
-def ratio(call: dict[str, Any], peer: dict[str, Any]) -> dict[str, float]:
-    """A call's rate over the port's in the same turn: the median over the turns, the least and the greatest."""
-    turns = [
-        peer_s / peer["games"] * call["games"] / call_s for call_s, peer_s in zip(call["seconds"], peer["seconds"], strict=True)
-    ]
-    return {"median": float(np.median(turns)), "min": min(turns), "max": max(turns)}
-
-
 def report(results: dict[str, Any], console: Console) -> None:
     """Print the results."""
-    single, peer = results["single"], results["numpy"]
+    single = results["single"]
     for name in ("batch", "batch_on_all_cores"):
         if name in results:
             batch = results[name]
@@ -205,14 +170,12 @@ def report(results: dict[str, Any], console: Console) -> None:
                 f"{name}, {batch['games']} games x {batch['particles']} particles: "
                 f"{timing.si(batch['updates_per_second']['median'])} updates/s, "
                 f"{timing.si(batch['particle_updates_per_second']['median'])} particle updates/s, "
-                f"{bytes_used / 2**30:.2f} GiB, compiled in {batch['compile_seconds']:.1f} s; "
-                f"{results['ratios'][name]['median']:.1f} times NumPy"
+                f"{bytes_used / 2**30:.2f} GiB, compiled in {batch['compile_seconds']:.1f} s"
             )
     console.print(
         f"one game: {single['milliseconds']['median']:.2f} ms (95 %: {single['milliseconds']['p95']:.2f} ms), "
         f"{timing.si(single['updates_per_second'])} updates/s"
     )
-    console.print(f"NumPy: {timing.si(peer['updates_per_second']['median'])} updates/s on one core")
 
 
 def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
@@ -221,14 +184,13 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--games", type=int, default=1024)
     parser.add_argument("--particles", type=int, default=1024)
     parser.add_argument("--single-games", type=int, default=256, help="positions for one game at a time")
-    parser.add_argument("--numpy-games", type=int, default=256, help="positions for the NumPy port")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--max-steps", type=int, default=400, help="longer games are cut off there")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args(argv)
-    if min(arguments.games, arguments.particles, arguments.single_games, arguments.numpy_games, arguments.repeats) < 1:
-        parser.error("--games, --particles, --single-games, --numpy-games and --repeats must be at least 1")
+    if min(arguments.games, arguments.particles, arguments.single_games, arguments.repeats) < 1:
+        parser.error("--games, --particles, --single-games and --repeats must be at least 1")
     timing.without_compilation_cache()
     environment = timing.environment()
     positions, mix = prepare(
@@ -238,17 +200,8 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
     num_devices = jax.local_device_count()
     if num_devices > 1 and arguments.games % num_devices == 0:
         calls["batch_on_all_cores"] = compile_call(positions, num_devices=num_devices)
-    num_peer = min(arguments.numpy_games, arguments.games)
-    run_peer, peer_ess = numpy_peer(positions, num_games=num_peer)
-    measured = measure_calls(positions, calls, run_peer, repeats=arguments.repeats)
+    measured = measure_calls(positions, calls, repeats=arguments.repeats)
     single = measure_single(positions, num_games=min(arguments.single_games, arguments.games), repeats=arguments.repeats)
-    peer_times = timing.Timing(tuple(measured.pop("numpy_seconds")))
-    peer = {
-        "games": num_peer,
-        "seconds": list(peer_times.seconds),
-        "updates_per_second": peer_times.rate(num_peer),
-        "mean_ess_share": peer_ess(),
-    }
     results = {
         "benchmark": "belief_speed",
         "environment": environment,
@@ -257,9 +210,6 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
         "positions": mix,
         **measured,
         "single": single,
-        "numpy": peer,
-        "ratios": {name: ratio(call, peer) for name, call in measured.items()}
-        | {"single": {"median": single["updates_per_second"] / peer["updates_per_second"]["median"]}},
     }
     report(results, timing.console())
     if arguments.json is not None:

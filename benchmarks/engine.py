@@ -23,6 +23,7 @@ from rich.table import Table
 import unojax
 from benchmarks import engine_parts, rlcard_peer, timing
 from unojax import State
+from unojax.device.platform import platform
 from unojax.policies import uniform
 
 BATCH_SIZES: Final = {
@@ -36,7 +37,7 @@ _STEPS_PER_CALL: Final = 16
 
 
 def measure_packed(batch_size: int, *, games_per_lane: int, repeats: int) -> dict[str, Any]:
-    """`unojax.simulate` from the key to the results on the host, with one batch size."""
+    """Time `unojax.simulate` from the key to the results on the host, with one batch size."""
     num_games = games_per_lane * batch_size
     key = jax.random.key(0)
 
@@ -62,7 +63,7 @@ def measure_packed(batch_size: int, *, games_per_lane: int, repeats: int) -> dic
 
 
 class Tally(NamedTuple):
-    """What the games of one call did: int32[] each.
+    """Counts over the games of one call: int32[] each.
 
     Attributes:
         num_steps: steps of unfinished games.
@@ -76,13 +77,13 @@ class Tally(NamedTuple):
 
 
 def deal(key: Array, batch_size: int) -> State:
-    """A batch of new games."""
+    """Deal a batch of new games."""
     return jax.vmap(unojax.init)(jax.random.split(key, batch_size))
 
 
 @partial(jax.jit, static_argnames="counts_choices", donate_argnums=0)
 def play_onehot(states: State, key: Array, *, counts_choices: bool = False) -> tuple[State, Tally]:
-    """Some steps of B games, by the public functions alone; finished games are then replaced by new ones.
+    """Take some steps of B games, by the public functions alone; finished games are then replaced by new ones.
 
     A game that ends waits for the rest of the call. Its steps after the end are not counted.
     """
@@ -115,7 +116,7 @@ def play_onehot(states: State, key: Array, *, counts_choices: bool = False) -> t
 
 
 def measure_onehot(batch_size: int, *, calls: int, repeats: int) -> dict[str, Any]:
-    """`init`, `legal_mask`, `observe`, `uniform` and `step` under `vmap`, with one batch size."""
+    """Time `init`, `legal_mask`, `observe`, `uniform` and `step` under `vmap`, with one batch size."""
     start = jax.jit(deal, static_argnums=1)(jax.random.key(0), batch_size)
     compile_seconds, compiled = timing.compile_timed(play_onehot, start, jax.random.key(0))
     warm_up, *keys = jax.random.split(jax.random.key(1), 1 + calls)
@@ -159,12 +160,12 @@ def _totals(tallies: list[Tally]) -> tuple[int, int, int]:
 
 
 def best(sweep: list[dict[str, Any]], what: str = "steps_per_second") -> float:
-    """The highest median of a sweep; 0 for an empty one."""
+    """Find the highest median of a sweep; 0 for an empty one."""
     return max((row[what]["median"] for row in sweep), default=0.0)
 
 
 def ratios(packed: list[dict[str, Any]], onehot: list[dict[str, Any]], peer: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """Steps per second at the best batch size over those of RLCard, for each level of RLCard's interface."""
+    """Divide steps per second at the best batch size by those of RLCard, for each level of RLCard's interface."""
     return {
         level: {
             "packed": best(packed) / numbers["steps_per_second"]["median"],
@@ -216,8 +217,7 @@ def report(results: dict[str, Any], console: Console) -> None:
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    backend = "cpu" if jax.default_backend() == "cpu" else "gpu"
-    packed, onehot = BATCH_SIZES[backend]
+    packed, onehot = BATCH_SIZES[platform()]
     parser = argparse.ArgumentParser(prog="python -m benchmarks.engine", description="Speed of unojax's engine, beside RLCard's.")
     parser.add_argument("--json", type=Path, help="write all results to this file")
     parser.add_argument("--packed", default=packed, help="batch sizes of simulate, e.g. 1024,4096 or 2^10..2^17 (%(default)s)")

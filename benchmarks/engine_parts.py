@@ -1,4 +1,4 @@
-"""Where the time of the packed engine goes, and how far it is from what the device could do.
+"""Time of the packed engine by its parts, and its distance from what the device could do.
 
     python -m benchmarks.engine_parts --json parts.json
 
@@ -26,16 +26,16 @@ from rich.table import Table as TextTable
 from benchmarks import timing
 from unojax import bits, table
 from unojax.device import static
-from unojax.policies import uniform
+from unojax.device.lanes import NO_WALK, walk
+from unojax.device.platform import platform
 from unojax.device.random_bits import key_words, threefry
+from unojax.policies import uniform
 from unojax.rules import Rules
-from unojax.simulation import (
+from unojax.simulation import MAX_GAMES, MOST_LANES
+from unojax.simulation.lanes import (
     BLOCKS_PER_CALL,
-    MAX_GAMES,
-    MOST_LANES,
-    NO_GAME,
     NODES_PER_BLOCK,
-    Lanes,
+    GameLanes,
     Limits,
     Results,
     advance_lanes,
@@ -54,7 +54,7 @@ _POLICIES: Final = (uniform,)
 
 
 class Engine(NamedTuple):
-    """The compiled program of `simulate` and lanes in the middle of their games.
+    """Compiled program of `simulate`, and lanes in the middle of their games.
 
     Attributes:
         program: advances all lanes by `NODES_PER_CALL` nodes and harvests.
@@ -64,14 +64,14 @@ class Engine(NamedTuple):
 
     program: Any
     compile_seconds: float
-    lanes: Lanes
+    lanes: GameLanes
     next_index: Array
     seed: tuple[Array, Array]
     limits: Limits
 
 
 def warm_engine(batch_size: int) -> Engine:
-    """The program for a batch size, run until the lanes hold games of all ages."""
+    """Compile the program for a batch size, and run it until the lanes hold games of all ages."""
     seed = key_words(jax.random.key(0))
     limits = Limits(jnp.uint32(MAX_GAMES), jnp.uint32(0))
     lanes, next_index = start_lanes(batch_size, limits, _POLICIES, _RULES)
@@ -85,7 +85,7 @@ def warm_engine(batch_size: int) -> Engine:
         policies=static.split(_POLICIES)[1],
         rules=_RULES,
         truncates=False,
-        backend=jax.default_backend(),
+        on=platform(),
     )
     for _ in range(_WARM_UP_CALLS):
         lanes, next_index, _ = program(lanes, next_index, seed, limits, [])
@@ -94,11 +94,11 @@ def warm_engine(batch_size: int) -> Engine:
 
 @jax.jit
 def _finished_steps(results: Results) -> Array:
-    return jnp.where(results.game_index != NO_GAME, results.num_steps, 0).sum()
+    return jnp.where(results.game_index != NO_WALK, results.num_steps, 0).sum()
 
 
 def measure_device(batch_size: int, *, repeats: int) -> dict[str, Any]:
-    """The device program alone, results left on the device, lanes never running dry.
+    """Time the device program alone, results left on the device, lanes never running dry.
 
     The steps of a repeat are those of the games that finished in it, plus what the games in progress at its end have, minus what
     those at its beginning had.
@@ -116,7 +116,7 @@ def measure_device(batch_size: int, *, repeats: int) -> dict[str, Any]:
     }
 
 
-def _play_on(engine: Engine) -> tuple[Lanes, list[Array]]:
+def _play_on(engine: Engine) -> tuple[GameLanes, list[Array]]:
     lanes, next_index, finished = jax.tree.map(jnp.copy, engine.lanes), engine.next_index, []
     for _ in range(_CALLS):
         lanes, next_index, results = engine.program(lanes, next_index, engine.seed, engine.limits, [])
@@ -129,14 +129,14 @@ def _sum(array: Array) -> int:
 
 
 def program_bytes(program: Any) -> int:
-    """Device memory of a compiled program: arguments, results and temporaries, a buffer that is reused counted once."""
+    """Add up the device memory of a program: arguments, results and temporaries, a buffer that is reused counted once."""
     memory = program.memory_analysis()
     total = memory.argument_size_in_bytes + memory.output_size_in_bytes + memory.temp_size_in_bytes
     return int(total - memory.alias_size_in_bytes)
 
 
 class Recorded(NamedTuple):
-    """What parts work on, at one node of every lane: uint32[B] each (or [K, B] for K nodes in a row).
+    """Input of the parts at one node of every lane: uint32[B] each (or [K, B] for K nodes in a row).
 
     Attributes:
         table: the tables.
@@ -154,7 +154,7 @@ class Recorded(NamedTuple):
 
 
 @partial(jax.jit, static_argnames="num_nodes")
-def _record(lanes: Lanes, seed: tuple[Array, Array], num_nodes: int) -> Recorded:
+def _record(lanes: GameLanes, seed: tuple[Array, Array], num_nodes: int) -> Recorded:
     def one_node(current: Table, step: Array) -> tuple[Table, Recorded]:
         node = lanes.node + step
         word, coins = threefry(seed, (lanes.game_index, node))
@@ -214,7 +214,7 @@ PARTS: Final[dict[str, tuple[str, Callable[[Recorded, tuple[Array, Array]], Any]
 
 
 def measure_parts(batch_size: int, *, repeats: int) -> dict[str, Any]:
-    """Nanoseconds per node and lane of each part, operation counts, and ceilings."""
+    """Measure nanoseconds per node and lane of each part, operation counts, and ceilings."""
     engine = warm_engine(batch_size)
     recorded = _record(engine.lanes, engine.seed, _NUM_RECORDED)
     first = jax.tree.map(lambda leaf: leaf[0], recorded)
@@ -245,7 +245,7 @@ def measure_parts(batch_size: int, *, repeats: int) -> dict[str, Any]:
     lane_bytes = device["lane_bytes"]
     copy = {
         "lanes": _copy_bandwidth(int(lane_bytes) * batch_size, repeats),
-        "large": _copy_bandwidth(1 << (28 if jax.default_backend() != "cpu" else 26), repeats),
+        "large": _copy_bandwidth(1 << (26 if platform() == "cpu" else 28), repeats),
     }
     operations = _operation_rate(batch_size, repeats)
     written = counts["advance"]["operations_as_written"]
@@ -267,18 +267,17 @@ def measure_parts(batch_size: int, *, repeats: int) -> dict[str, Any]:
     }
 
 
-def _one_node(lanes: Lanes, seed: tuple[Array, Array], limits: Limits) -> Lanes:
+def _one_node(lanes: GameLanes, seed: tuple[Array, Array], limits: Limits) -> GameLanes:
     return carry_out(lanes, choose_moves(lanes, seed, limits, _POLICIES, _RULES, False))
 
 
-def _advance_only(lanes: Lanes, seed: tuple[Array, Array], limits: Limits) -> Lanes:
-    def one_node(_: Any, carry: tuple[Lanes, Array]) -> tuple[Lanes, Array]:
-        lanes = carry_out(*carry)
-        return lanes, choose_moves(lanes, seed, limits, _POLICIES, _RULES, False)
+def _advance_only(lanes: GameLanes, seed: tuple[Array, Array], limits: Limits) -> GameLanes:
+    def decide(index: Array, lanes: GameLanes, move: Array | None) -> Array:
+        del index, move
+        return choose_moves(lanes, seed, limits, _POLICIES, _RULES, False)
 
-    undone = (lanes, choose_moves(lanes, seed, limits, _POLICIES, _RULES, False))
-    unroll = 1 if jax.default_backend() == "cpu" else 4
-    return carry_out(*lax.fori_loop(1, NODES_PER_CALL, one_node, undone, unroll=unroll))
+    unroll = 1 if platform() == "cpu" else 4
+    return walk(lanes, decide(jnp.int32(0), lanes, None), decide, carry_out, num_nodes=NODES_PER_CALL, unroll=unroll)
 
 
 def _over_recorded(part: Callable[[Recorded, tuple[Array, Array]], Any], recorded: Recorded, seed: tuple[Array, Array]) -> Any:
@@ -293,7 +292,7 @@ def _repeatedly(program: Any, recorded: Recorded, seed: tuple[Array, Array], rou
 
 
 def _operations(function: Callable[..., Any], batch_size: int, *args: Any) -> dict[str, float]:
-    """Operations per lane as written and after optimisation, bytes, and fusions, by XLA's cost analysis.
+    """Count operations per lane as written and after optimisation, bytes, and fusions, by XLA's cost analysis.
 
     XLA counts every elementwise operation on an element as one, integer ones included. More operations after optimisation than as
     written mean that fusions compute shared values again.
@@ -315,7 +314,7 @@ def _costs(analysis: Any) -> dict[str, float]:
 
 
 def while_body_fusions(hlo: str) -> dict[str, int]:
-    """Fusions in each loop body of an optimised HLO text, those in the branches it calls included."""
+    """Count fusions in each loop body of an optimised HLO text, those in the branches it calls included."""
     computations: dict[str, str] = {}
     for match in re.finditer(r"^(?:ENTRY )?%?([\w.\-]+) \(.*?\{\n(.*?)^\}", hlo, re.MULTILINE | re.DOTALL):
         computations[match[1]] = match[2]
@@ -335,7 +334,7 @@ def _spread(values: np.ndarray) -> dict[str, float]:
 
 
 def _copy_bandwidth(num_bytes: int, repeats: int, loops: int = 16) -> float:
-    """Bytes read and written per second by `x + 1` over an array of that size."""
+    """Measure bytes read and written per second by `x + 1` over an array of that size."""
     x = jnp.zeros(max(1, num_bytes // 4), jnp.uint32)
     program = jax.jit(lambda x: lax.fori_loop(0, loops, lambda _, x: x + np.uint32(1), x)).lower(x).compile()
     seconds, _ = timing.repeat(lambda: program(x), repeats + 1)
@@ -343,7 +342,7 @@ def _copy_bandwidth(num_bytes: int, repeats: int, loops: int = 16) -> float:
 
 
 def _operation_rate(batch_size: int, repeats: int, loops: int = 64, rounds: int = 8) -> float:
-    """Integer operations per second on the batch, in chains of shifts and xors (Marsaglia 2003, "Xorshift RNGs").
+    """Measure integer operations per second on the batch, in chains of shifts and xors (Marsaglia 2003, "Xorshift RNGs").
 
     Four chains side by side, so that one waits less for its own results.
     """
@@ -389,7 +388,7 @@ def report(results: dict[str, Any], console: Console) -> None:
 
 def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
     """Measure, print and, if asked to, write the results; returns them."""
-    default = MOST_LANES["cpu" if jax.default_backend() == "cpu" else "gpu"]
+    default = MOST_LANES[platform()]
     parser = argparse.ArgumentParser(prog="python -m benchmarks.engine_parts", description="Where the engine's time goes.")
     parser.add_argument("--json", type=Path, help="write all results to this file")
     parser.add_argument("--batch-size", type=int, default=default, help="lanes (%(default)s)")

@@ -142,7 +142,7 @@ def _new_game(seed: int) -> Any:
 
 
 def count_forced_draws(games: int, seed: int) -> int:
-    """Penalty draws in the games of `play("round", games, seed)`, by a replay that counts the dealer's calls."""
+    """Count penalty draws in the games of `play("round", games, seed)`, by a replay that counts the dealer's calls."""
     from rlcard.games.uno.dealer import UnoDealer  # pyright: ignore[reportMissingImports]
     from rlcard.games.uno.game import UnoGame  # pyright: ignore[reportMissingImports]
 

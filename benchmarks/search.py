@@ -1,4 +1,4 @@
-"""The searches as agents: how fast they decide (`speed`), and how well they play (`strength`).
+"""The searches as agents: their `speed` and their `strength`.
 
     python -m benchmarks.search speed --json search_speed.json
     python -m benchmarks.search strength --games 4000 --json search_strength.json
@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks import search_speed, search_strength
 
 _COMMANDS = {
-    "speed": (search_speed, "decisions per second, and a NumPy program beside them"),
+    "speed": (search_speed, "decisions per second"),
     "strength": (search_strength, "matches against policies"),
 }
 

@@ -1,16 +1,15 @@
-"""How fast the searches decide, and how fast a flat Monte Carlo in plain NumPy does.
+"""Speed of the searches.
 
     python -m benchmarks.search speed --json search_speed.json
 
-One decision of each of many recorded games between linear players is searched: by the agents' `think`, a batch in one call and
-one at a time, and by `benchmarks.numpy_search`, which gets the same decisions and beliefs in the same run.
+The agents' `think` searches one decision of each of many recorded games between linear players: a batch in one call, and one at a
+time.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -22,31 +21,32 @@ from jax import Array
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from benchmarks import belief_methods, numpy_search, timing
+from benchmarks import timing
 from unojax import cards, game, table
-from unojax.device import static
+from unojax.analysis import record
 from unojax.belief import belief_init
+from unojax.belief.hands import Hands
 from unojax.bits import Words
+from unojax.device.random_bits import key_words
 from unojax.game import State
 from unojax.observation import Observation, observe
-from unojax.policies import LINEAR, get_policy
-from unojax.device.random_bits import key_words
-from unojax.rules import Rules
-from unojax.search.agents import Hands, MonteCarloAgent, SearchAgent, TreeAgent
+from unojax.policies import LINEAR
+from unojax.search.agents import Remembered, SearchAgent, monte_carlo, tree
 from unojax.search.monte_carlo import ROUNDS, Estimate, sample_hands
-from unojax.search.rollouts import Guide, Lanes, list_arms, place_cards, play_out
+from unojax.search.rollouts import Lanes, Rollouts, list_arms, place_cards, play_out
 from unojax.search.tree import TreeGuide, new_store
 from unojax.table import Node
 
-_RULES: Final = Rules()
 _LANES: Final = 2048
+_COUNTED: Final = 32
+"""Decisions over which the nodes of a rollout are counted."""
 
 
-class Decisions(NamedTuple):
-    """What D searches are given.
+class Problems(NamedTuple):
+    """Decisions that D searches are given.
 
     Attributes:
-        hands: [D, N] what the opponents may hold: the memory of an agent with a particle belief, as far as a search looks at it.
+        hands: [D, N] hands that the opponents may hold: a particle belief as far as a search looks at it.
         observations: [D] of the players to move.
         legal: bool[D, 61], two or more legal actions each.
     """
@@ -55,40 +55,40 @@ class Decisions(NamedTuple):
     observations: Observation
     legal: Array
 
-    def first(self, num: int) -> Decisions:
-        """The first so many."""
+    def first(self, num: int) -> Problems:
+        """Take the first so many."""
         return jax.tree.map(lambda x: x[:num], self)
 
 
-def record_decisions(*, num_decisions: int, num_particles: int, max_steps: int, seed: int) -> Decisions:
-    """A random decision of each of so many games between linear players.
+def record_decisions(*, num_decisions: int, num_particles: int, max_steps: int, seed: int) -> Problems:
+    """Pick a random decision of each of so many games between linear players.
 
-    What particles are believed in does not change the work of a search, so they are drawn from all unseen cards alike.
+    The particles' hands do not change the work of a search, so they are drawn from all unseen cards alike.
     """
-    games = belief_methods.record_games(seed, (LINEAR, LINEAR), num_games=num_decisions, max_steps=max_steps, rules=_RULES)
+    games = record(jax.random.key(seed), num_decisions, (LINEAR, LINEAR), max_steps=max_steps)
 
     @jax.jit
     @jax.vmap
-    def pick(states: State, key: Array) -> Decisions:
+    def pick(states: State, key: Array) -> Problems:
         key_step, key_hands = jax.random.split(key)
-        legal = jax.vmap(partial(game.legal_mask, rules=_RULES))(states)
+        legal = jax.vmap(game.legal_mask)(states)
         is_choice = ~states.is_over & (legal.sum(-1) > 1)
         at = jax.random.categorical(key_step, jnp.where(is_choice, 0.0, -jnp.inf))
         state = jax.tree.map(lambda x: x[at], states)
-        seen = observe(state, state.current_player, rules=_RULES)
-        belief = belief_init(seen, key_hands, num_particles=num_particles, rules=_RULES)
-        return Decisions(Hands(belief.packed, belief.log_weights), seen, legal[at])
+        seen = observe(state, state.current_player)
+        belief = belief_init(seen, key_hands, num_particles=num_particles)
+        return Problems(Hands(belief.packed, belief.log_weights), seen, legal[at])
 
     return jax.block_until_ready(pick(games.states, jax.random.split(jax.random.key(seed + 1), num_decisions)))
 
 
-def think(agent: SearchAgent, key: Array, decision: Decisions) -> Estimate:
-    """The agent's estimates of one decision, unbatched."""
-    return agent.think(key, decision.hands, decision.observations, decision.legal)[0]
+def think(agent: SearchAgent, key: Array, decision: Problems) -> Estimate:
+    """Let an agent estimate one decision, unbatched."""
+    return agent.think(key, Remembered(decision.hands, jnp.int32(0)), decision.observations, decision.legal)[0]
 
 
-def measure_batch(agent: SearchAgent, decisions: Decisions, nodes_per_rollout: float, *, repeats: int) -> dict[str, Any]:
-    """All decisions in one vmapped call."""
+def measure_batch(agent: SearchAgent, decisions: Problems, nodes_per_rollout: float, *, repeats: int) -> dict[str, Any]:
+    """Time all decisions in one vmapped call."""
     num_decisions = len(decisions.legal)
     keys = jax.random.split(jax.random.key(7), num_decisions)
     compile_seconds, program = timing.compile_timed(jax.jit(jax.vmap(partial(think, agent))), keys, decisions)
@@ -111,8 +111,8 @@ def measure_batch(agent: SearchAgent, decisions: Decisions, nodes_per_rollout: f
     }
 
 
-def measure_single(agent: SearchAgent, decisions: Decisions, *, repeats: int) -> dict[str, Any]:
-    """One decision at a time: seconds from the call to the result, over all of them."""
+def measure_single(agent: SearchAgent, decisions: Problems, *, repeats: int) -> dict[str, Any]:
+    """Time one decision after the other, from the call to the result."""
     singles = [jax.tree.map(lambda x, d=d: x[d], decisions) for d in range(len(decisions.legal))]
     key = jax.random.key(7)
     compile_seconds, program = timing.compile_timed(jax.jit(partial(think, agent)), key, singles[0])
@@ -121,79 +121,8 @@ def measure_single(agent: SearchAgent, decisions: Decisions, *, repeats: int) ->
     return {"decisions": len(singles), "compile_seconds": compile_seconds, **_latency(seconds)}
 
 
-def measure_numpy(decisions: Decisions, *, num_rollouts: int, batch: int, num_single: int, repeats: int) -> dict[str, Any]:
-    """The same search in NumPy on one core: the first decisions a batch at a time, and one at a time."""
-    host = numpy_decisions(decisions)
-    rng = np.random.default_rng(7)
-    num_steps = 0
-
-    def run() -> list[numpy_search.Estimates]:
-        nonlocal num_steps
-        estimates, num_steps = [], 0
-        for start in range(0, len(host), batch):
-            here, steps = numpy_search.flat_monte_carlo(host[start : start + batch], num_rollouts, rng)
-            estimates += here
-            num_steps += steps
-        return estimates
-
-    times, estimates = timing.repeat(run, repeats)
-    rollouts = num_rollouts * sum(len(each.actions) for each in estimates)
-    single = [timing.stopwatch(lambda d=d: numpy_search.flat_monte_carlo([d], num_rollouts, rng))[0] for d in host[:num_single]]
-    return {
-        "decisions": len(host),
-        "batch": batch,
-        "seconds": list(times.seconds),
-        "decisions_per_second": times.rate(len(host)),
-        "rollouts_per_decision": rollouts / len(host),
-        "rollouts_per_second": times.rate(rollouts),
-        "steps_per_second": times.rate(num_steps),
-        "single": {"decisions": len(single), **_latency(np.array(single))},
-        "estimates": estimates,
-    }
-
-
-def numpy_decisions(decisions: Decisions) -> list[numpy_search.Decision]:
-    """The decisions as the NumPy search takes them."""
-    host = jax.device_get(decisions)
-    return [
-        numpy_search.Decision(
-            observation=jax.tree.map(lambda x, d=d: x[d], host.observations),
-            hands=np.stack([word[d] for word in host.hands.packed]),
-            log_weights=host.hands.log_weights[d],
-        )
-        for d in range(len(host.legal))
-    ]
-
-
-def agreement(estimate: Estimate, peers: Sequence[numpy_search.Estimates]) -> dict[str, float]:
-    """Differences of the estimates of both programs, in standard errors: the largest, and one for all decisions together.
-
-    The variance is that of all returns at a play, both programs' together, with one win and one loss more, so that a play that
-    always wins does not seem to have no error at all.
-
-    Args:
-        estimate: [D, 60] of `unojax`.
-        peers: D.
-    """
-    value, num = np.asarray(estimate.value, np.float64), np.asarray(estimate.num_samples, np.float64)
-    scores, of_base = [], []
-    for d, peer in enumerate(peers):
-        ours, n = value[d, peer.actions], num[d, peer.actions]
-        # Returns are +1 and -1, but for the few games that are drawn.
-        pooled = (ours + peer.value) / 2 * (2 * n / (2 * n + 2))
-        z = (peer.value - ours) / np.sqrt((1 - pooled**2) * 2 / n)
-        scores.append(z)
-        of_base.append(z[np.flatnonzero(peer.actions == int(estimate.base[d]))[0]])
-    every = np.concatenate(scores)
-    return {
-        "plays": len(every),
-        "largest": float(np.abs(every).max()),
-        "all_decisions": float(np.sum(of_base) / np.sqrt(len(of_base))),
-    }
-
-
 class _Counted(NamedTuple):
-    """A guide, or none, whose rollouts are counted node by node. A `rollouts.Guide`."""
+    """Guide that counts the nodes of rollouts, and leaves all else to another one or to the policy. A `rollouts.Guide`."""
 
     guide: TreeGuide | None
 
@@ -219,35 +148,20 @@ class _Counted(NamedTuple):
         return inner, store[1] + jnp.where(ended, walks[1], 0).sum(dtype=jnp.float32)
 
 
-def nodes_per_rollout(agent: MonteCarloAgent | TreeAgent, decisions: Decisions, *, num_rollouts: int) -> float:
-    """Nodes of `unojax.table` that a rollout passes, on average over these decisions."""
-    policy = get_policy(agent.policy)
-    guide: Guide = _Counted(None)
-    store: Any = ()
-    if isinstance(agent, TreeAgent):
-        guide = _Counted(TreeGuide(policy, _RULES, agent.nodes, agent.exploration))
-        store = new_store(len(decisions.legal), agent.nodes)
-    numbers, skeleton = static.split((policy,))
+def nodes_per_rollout(agent: SearchAgent, decisions: Problems, *, num_rollouts: int) -> float:
+    """Count the nodes of `unojax.table` that a rollout passes, on average over these decisions."""
+    search = agent.search
+    inner = () if search.tree is None else new_store(len(decisions.legal), search.tree.num_nodes)
+    how = Rollouts(search.policies, search.rules, num_rollouts, _LANES, guide=_Counted(search.tree))
 
     @jax.jit
-    def count(decisions: Decisions, keys: Array) -> Array:
+    def count(decisions: Problems, keys: Array) -> Array:
         pairs = jax.vmap(jax.random.split)(keys)
         samples: Words = jax.vmap(partial(sample_hands, num=num_rollouts))(pairs[:, 0], *decisions.hands)
         tables = jax.tree.map(lambda x: x.reshape(-1), jax.vmap(place_cards)(decisions.observations, samples))
         arms = list_arms(decisions.legal[:, : cards.DRAW])
-        _, (_, nodes) = play_out(
-            tables,
-            jax.vmap(key_words)(pairs[:, 1]),
-            arms,
-            numbers,
-            policies=skeleton,
-            rules=_RULES,
-            num_samples=num_rollouts,
-            discount=1.0,
-            num_lanes=_LANES,
-            guide=guide,
-            store=(store, jnp.float32(0)),
-        )
+        seeds = jax.vmap(key_words)(pairs[:, 1])
+        _, (_, nodes) = play_out(tables, seeds, arms, how, store=(inner, jnp.float32(0)))
         return nodes / (arms.number * num_rollouts)
 
     return float(count(decisions, jax.random.split(jax.random.key(8), len(decisions.legal))))
@@ -261,33 +175,24 @@ def _latency(seconds: np.ndarray) -> dict[str, Any]:
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
-    """All measurements of `speed`."""
+    """Take all measurements of `speed`."""
     rollouts = arguments.rollouts
     timing.without_compilation_cache()
     environment = timing.environment()
     decisions = record_decisions(
-        num_decisions=max(*arguments.batch_sizes, arguments.single, arguments.numpy_decisions),
+        num_decisions=max(*arguments.batch_sizes, arguments.single, _COUNTED),
         num_particles=arguments.particles,
         max_steps=arguments.max_steps,
         seed=arguments.seed,
     )
-    of_numpy = decisions.first(arguments.numpy_decisions)
-    peer = measure_numpy(
-        of_numpy,
-        num_rollouts=rollouts,
-        batch=arguments.numpy_batch,
-        num_single=arguments.single,
-        repeats=arguments.repeats,
-    )
-    # The first of these is what NumPy does too. A tree looks at its plays in rounds in any case.
-    agents: dict[str, MonteCarloAgent | TreeAgent] = {
-        "flat": MonteCarloAgent(rollouts=rollouts, particles=arguments.particles),
-        "tree, all simulations": TreeAgent(simulations=rollouts, stop=0.0, particles=arguments.particles),
-        "tree": TreeAgent(simulations=rollouts, particles=arguments.particles),
+    agents = {
+        "flat": monte_carlo(rollouts=rollouts, particles=arguments.particles),
+        "tree, all simulations": tree(simulations=rollouts, stop=0.0, particles=arguments.particles),
+        "tree": tree(simulations=rollouts, particles=arguments.particles),
     }
     rows = {}
     for label, agent in agents.items():
-        nodes = nodes_per_rollout(agent, of_numpy, num_rollouts=rollouts)
+        nodes = nodes_per_rollout(agent, decisions.first(_COUNTED), num_rollouts=rollouts)
         rows[label] = {
             "agent": agent.name,
             "nodes_per_rollout": nodes,
@@ -296,10 +201,6 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
             ],
             "single": measure_single(agent, decisions.first(arguments.single), repeats=arguments.repeats),
         }
-    keys = jax.random.split(jax.random.key(9), arguments.numpy_decisions)
-    estimate = jax.jit(jax.vmap(partial(think, agents["flat"])))(keys, of_numpy)
-    agreed = agreement(estimate, peer.pop("estimates"))
-    best = max(batch["decisions_per_second"]["median"] for batch in rows["flat"]["batches"])
     return {
         "benchmark": "search_speed",
         "environment": environment,
@@ -309,12 +210,6 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         "particles": arguments.particles,
         "legal_plays_mean": float(np.asarray(decisions.legal[:, : cards.DRAW]).sum(1).mean()),
         "agents": rows,
-        "numpy": peer,
-        "agreement_in_standard_errors": agreed,
-        "ratios": {
-            "batch": best / peer["decisions_per_second"]["median"],
-            "single": rows["flat"]["single"]["decisions_per_second"] / peer["single"]["decisions_per_second"],
-        },
     }
 
 
@@ -329,29 +224,18 @@ def report(results: dict[str, Any], console: Console) -> None:
             shown.add_row(
                 label, str(batch["decisions"]), *rates, f"{batch['cores_used']:.1f}", f"{batch['compile_seconds']:.1f} s"
             )
-    peer = results["numpy"]
-    rates = (timing.si(peer[f"{what}_per_second"]["median"]) for what in ("decisions", "rollouts"))
-    shown.add_row("NumPy, flat", str(peer["batch"]), *rates, "", "1", "")
     console.print(shown)
-    for label, row in (*results["agents"].items(), ("NumPy, flat", peer)):
+    for label, row in results["agents"].items():
         took = row["single"]["milliseconds"]
         console.print(f"one decision alone, {label}: {took['median']:.0f} ms (95 %: {took['p95']:.0f} ms)")
-    ratios, agreed = results["ratios"], results["agreement_in_standard_errors"]
-    console.print(f"flat over NumPy: {ratios['batch']:.1f} for the best batch, {ratios['single']:.1f} for one decision")
-    console.print(
-        f"they differ by at most {agreed['largest']:.1f} standard errors in {agreed['plays']} plays, "
-        f"by {agreed['all_decisions']:+.1f} in all"
-    )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `speed`."""
+    """Add the options of `speed`."""
     parser.add_argument("--batch-sizes", type=_batch_sizes, default=(16, 64, 256), help="decisions in one call")
     parser.add_argument("--rollouts", type=int, default=1000, help=f"of each legal play, a multiple of {ROUNDS}")
     parser.add_argument("--particles", type=int, default=1024, help="hands that the opponent may hold")
     parser.add_argument("--single", type=int, default=32, help="decisions for one at a time")
-    parser.add_argument("--numpy-decisions", type=int, default=32, help="decisions for the NumPy program")
-    parser.add_argument("--numpy-batch", type=int, default=16, help="of these at a time")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--max-steps", type=int, default=300, help="longer games are cut off there")
     parser.add_argument("--seed", type=int, default=0)
@@ -360,7 +244,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, parser: argparse.ArgumentParser) -> dict[str, Any]:
     """Measure, print, and return what was found."""
-    positive = ("rollouts", "particles", "single", "numpy_decisions", "numpy_batch", "repeats", "max_steps")
+    positive = ("rollouts", "particles", "single", "repeats", "max_steps")
     if min(getattr(arguments, name) for name in positive) < 1 or arguments.rollouts % ROUNDS:
         parser.error(f"numbers must be at least 1, and --rollouts a multiple of {ROUNDS}")
     results = measure(arguments)

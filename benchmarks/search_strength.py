@@ -1,4 +1,4 @@
-"""How well the searches play: matches of each against simple policies, with the time that a decision takes.
+"""Strength of the searches: matches of each against simple policies, with the time that a decision takes.
 
     python -m benchmarks.search strength --games 4000 --json search_strength.json
     python -m benchmarks.search strength --games 4000 --agents mc tree --equal-time --json search_equal_time.json
@@ -23,11 +23,11 @@ from rich.table import Table
 
 from benchmarks import timing
 from benchmarks.search_speed import measure_batch, record_decisions
-from unojax.arena import ratings
-from unojax.agents import Agent, parse_agent
-from unojax.arena import default_workers, play_match
+from unojax.agents import Agent
+from unojax.arena import default_workers, play_match, ratings
 from unojax.search.agents import SearchAgent
 from unojax.search.monte_carlo import ROUNDS
+from unojax.specs import parse_agent, settings_of
 
 AGENTS: Final = (
     "mc",
@@ -43,7 +43,7 @@ _TIMED_DECISIONS: Final = 64
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `strength`."""
+    """Add the options of `strength`."""
     parser.add_argument("--agents", nargs="+", default=AGENTS, metavar="SPEC", help=f"default: {' '.join(AGENTS)}")
     parser.add_argument("--opponents", nargs="+", default=OPPONENTS, metavar="SPEC", help=f"default: {' '.join(OPPONENTS)}")
     parser.add_argument("--games", type=int, default=4000, help="in each row, an even number")
@@ -114,7 +114,7 @@ def run(arguments: argparse.Namespace, parser: argparse.ArgumentParser) -> dict[
 
 
 def play_row(agent: Agent, opponent: Agent, arguments: argparse.Namespace) -> dict[str, Any]:
-    """One match, in numbers."""
+    """Play one match, and sum it up in numbers."""
     workers = default_workers() if arguments.workers is None else arguments.workers
     began = time.perf_counter()
     pairs = play_match(
@@ -149,17 +149,19 @@ def play_row(agent: Agent, opponent: Agent, arguments: argparse.Namespace) -> di
 
 
 def equal_time(agents: Sequence[Agent], *, seed: int, repeats: int) -> dict[str, Any]:
-    """Seconds per decision of the first agent and of every other search, and the rollouts that make them equal.
+    """Measure seconds per decision of the first agent and of every other search, and find the rollouts that make them equal.
 
     The belief is not timed: compare searches with equal `particles`.
 
     Raises:
         ValueError: the first agent is no search, or there is no other.
     """
-    first, *others = dict.fromkeys(agent for agent in agents if isinstance(agent, SearchAgent)) or [None]
-    if first is None or first != agents[0] or not others:
+    searches = list(dict.fromkeys(agent for agent in agents if isinstance(agent, SearchAgent)))
+    if len(searches) < 2 or searches[0] != agents[0]:
         raise ValueError("equal time needs a search as the first agent, and another search among the agents and opponents")
-    decisions = record_decisions(num_decisions=_TIMED_DECISIONS, num_particles=first.particles, max_steps=300, seed=seed)
+    first, *others = searches
+    num_particles = settings_of(first.name)["particles"]
+    decisions = record_decisions(num_decisions=_TIMED_DECISIONS, num_particles=num_particles, max_steps=300, seed=seed)
 
     def seconds(agent: SearchAgent) -> float:
         measured = measure_batch(agent, decisions, 0.0, repeats=repeats)
@@ -180,7 +182,7 @@ def equal_time(agents: Sequence[Agent], *, seed: int, repeats: int) -> dict[str,
 
 
 def in_time(agent: Agent, measured: dict[str, Any]) -> Agent:
-    """A search with the rollouts that were found for it; any other agent as it is."""
+    """Give a search the rollouts that were found for it; any other agent is left as it is."""
     if not isinstance(agent, SearchAgent) or agent.name not in measured["others"]:
         return agent
     return agent.with_budget(measured["others"][agent.name]["equal"]["rollouts"])

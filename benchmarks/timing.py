@@ -20,8 +20,8 @@ import jax
 import numpy as np
 from rich.console import Console
 
-from unojax.files import write_whole
 from unojax.device.platform import available_cores
+from unojax.files import write_whole
 from unojax.rules import RULES_VERSION
 
 REPOSITORY: Final = Path(__file__).resolve().parent.parent
@@ -47,7 +47,7 @@ class Timing:
 
 
 def stopwatch(run: Callable[[], Any]) -> tuple[float, Any]:
-    """Seconds that a call takes until its arrays are computed, and what it returned."""
+    """Time a call until its arrays are computed; seconds, and what it returned."""
     start = time.perf_counter()
     result = jax.block_until_ready(run())
     return time.perf_counter() - start, result
@@ -63,7 +63,7 @@ def repeat(run: Callable[[], Any], repeats: int) -> tuple[Timing, Any]:
 
 
 def compile_timed(function: Any, *args: Any, **kwargs: Any) -> tuple[float, Any]:
-    """Seconds to trace and compile a jitted function for these arguments, and the compiled program."""
+    """Trace and compile a jitted function for these arguments; seconds, and the compiled program."""
     start = time.perf_counter()
     compiled = function.lower(*args, **kwargs).compile()
     return time.perf_counter() - start, compiled
@@ -75,7 +75,7 @@ def without_compilation_cache() -> None:
 
 
 def digest(arrays: Iterable[np.ndarray]) -> str:
-    """A short fingerprint of results, to tell whether two runs computed the same."""
+    """Fingerprint results, to tell whether two runs computed the same."""
     h = hashlib.sha256()
     for array in arrays:
         h.update(f"{array.dtype.str}{array.shape}".encode())
@@ -84,7 +84,7 @@ def digest(arrays: Iterable[np.ndarray]) -> str:
 
 
 def environment() -> dict[str, Any]:
-    """What a number depends on besides the code: device, versions, date, commit, and how busy the machine was."""
+    """Describe what a number depends on besides the code: device, versions, date, commit, load of the machine."""
     device = jax.devices()[0]
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -112,7 +112,7 @@ def write_json(path: str | os.PathLike[str], content: Any) -> None:
 
 
 def parse_batch_sizes(text: str) -> tuple[int, ...]:
-    """`"1024,4096"` or `"2^10..2^13"` (by factors of two) as batch sizes.
+    """Read `"1024,4096"` or `"2^10..2^13"` (by factors of two) as batch sizes.
 
     Raises:
         ValueError: the text has another form or a size below 1.
@@ -131,12 +131,12 @@ def parse_batch_sizes(text: str) -> tuple[int, ...]:
 
 
 def console() -> Console:
-    """Where tables are printed; wide enough for them when the output goes to a file."""
+    """Open a console for tables, wide enough for them when the output goes to a file."""
     return Console(width=None if sys.stdout.isatty() else 120)
 
 
 def si(value: float) -> str:
-    """A number in three digits with k, M or G."""
+    """Format a number in three digits with k, M or G."""
     for factor, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
         if abs(value) >= factor:
             return f"{value / factor:.3g}{unit}"

@@ -1,4 +1,4 @@
-"""How good the value network's win probabilities are, on games that it was not trained on.
+"""Quality of the value network's win probabilities, on games that it was not trained on.
 
     python -m benchmarks.value_quality --json FILE
 
@@ -19,27 +19,26 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import tyro
+from jax import Array
 from rich.table import Table
 
 from benchmarks.timing import console, environment, write_json
 from training.learning import states_of
-from training.selfplay import Games, Play, play_games
-from unojax import bits
+from training.selfplay import SELF, Episodes, SelfPlay, play_episodes
+from unojax import bits, cards
 from unojax.analysis.calibration import calibrate
-from unojax.analysis.estimates import Estimate, estimate_ratio
+from unojax.analysis.estimates import Measure, estimate_ratio
 from unojax.analysis.forecasts import fit_logistic, log_loss, sigmoid
-from unojax.rules import Rules
 from unojax.value.features import features, outlook_of_unseen
 from unojax.value.network import Network
 from unojax.value.pretrained import PRETRAINED, load_network
 
-_RULES: Final = Rules()
 _BATCH: Final = 512
 
 
 @dataclass(frozen=True)
 class Config:
-    """What to measure.
+    """Options of the measurement.
 
     Attributes:
         network: "pretrained" or a file.
@@ -65,8 +64,8 @@ class Config:
                 raise ValueError(f"{name} must be at least {least}, got {value}")
 
 
-class Decisions(NamedTuple):
-    """Of G games: float[G, S] each.
+class Forecasts(NamedTuple):
+    """Forecasts at the decisions of G games: float[G, S] each.
 
     Attributes:
         counted: bool, the entry is a decision.
@@ -83,43 +82,44 @@ class Decisions(NamedTuple):
     rollouts: np.ndarray
 
 
-def play(config: Config, network: Network, unaware: Network, seed: int, rollouts: int) -> Decisions:
-    """Games, and the predictions at their decisions."""
-    how = Play(belief="particles", particles=config.particles, search=rollouts)
-    program = jax.jit(lambda keys, number, network: _look(play_games(keys, number, network, how), network, unaware))
+def play(config: Config, network: Network, unaware: Network, seed: int, rollouts: int) -> Forecasts:
+    """Play games, and predict their results at each decision."""
+    how = SelfPlay(opponents=(SELF,), particles=config.particles, explore=0.0, search=rollouts)
+    program = jax.jit(lambda keys, number, network: _look(play_episodes(keys, number, network, how), network, unaware))
     parts = []
     for first in range(0, config.games, _BATCH):
         number = np.arange(first, first + _BATCH, dtype=np.int32)
         keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(seed), i))(jnp.asarray(number))
         parts.append(jax.device_get(program(keys, number, network)))
-    return Decisions(*(np.concatenate(field)[: config.games] for field in zip(*parts, strict=True)))
+    return Forecasts(*(np.concatenate(field)[: config.games] for field in zip(*parts, strict=True)))
 
 
-def _look(games: Games, network: Network, unaware: Network) -> Decisions:
+def _look(games: Episodes, network: Network, unaware: Network) -> tuple[Array, ...]:
+    """Compute the fields of `Forecasts`."""
     num_steps, num_games = games.action.shape
     meta = games.table.unpack_meta()
     mover = meta.player.astype(jnp.int32)
     number = (jnp.arange(num_steps)[:, None] * num_games + jnp.arange(num_games)) * 2 + mover
     hidden = jnp.zeros((num_games, 2), bool)
 
-    def one_step(index: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        states = states_of(games, index, hidden, _RULES)
-        without = unaware(features(states.position, outlook_of_unseen(states.position)))
-        sizes = jnp.stack([bits.count(states.position.own), states.position.opponent_count], -1)
+    def one_step(index: Array) -> tuple[Array, Array, Array]:
+        states = states_of(games, index, hidden)
+        without = unaware(features(states.view, outlook_of_unseen(states.view)))
+        sizes = jnp.stack([bits.count(states.view.hand), states.view.opponent_count], -1)
         return network(states.features).win_prob, without.win_prob, sizes
 
     with_belief, without, sizes = jax.lax.map(one_step, number)
     rollouts = jnp.zeros_like(with_belief)
     if games.search is not None:
         taken = jnp.maximum(games.action.astype(jnp.int32), 0)[..., None]
-        rollouts = (1 + jnp.take_along_axis(games.search, jnp.minimum(taken, 59), -1)[..., 0].astype(jnp.float32)) / 2
+        rollouts = (1 + jnp.take_along_axis(games.search, jnp.minimum(taken, cards.DRAW - 1), -1)[..., 0].astype(jnp.float32)) / 2
     outcome = jnp.where(mover == 0, games.outcome, -games.outcome)
     of_games = (games.is_choice & games.is_row() & games.is_over, sizes, (1 + outcome) / 2, with_belief, without, rollouts)
-    return Decisions(*(jnp.swapaxes(x, 0, 1) for x in of_games))
+    return tuple(jnp.swapaxes(x, 0, 1) for x in of_games)
 
 
-def fit_sizes(decisions: Decisions) -> np.ndarray:
-    """Weights of the logistic regression on the hand sizes."""
+def fit_sizes(decisions: Forecasts) -> np.ndarray:
+    """Fit the weights of the logistic regression on the hand sizes."""
     return fit_logistic(_size_terms(decisions.sizes)[decisions.counted], decisions.result[decisions.counted])
 
 
@@ -128,13 +128,13 @@ def _size_terms(sizes: np.ndarray) -> np.ndarray:
     return np.stack([np.ones_like(own), own, other, 1 / np.maximum(own, 1), 1 / np.maximum(other, 1)], -1)
 
 
-def mean_loss(losses: np.ndarray, decisions: Decisions) -> Estimate:
-    """The mean over decisions, games being independent."""
+def mean_loss(losses: np.ndarray, decisions: Forecasts) -> Measure:
+    """Average over decisions, games being independent."""
     return estimate_ratio(np.where(decisions.counted, losses, 0.0).sum(-1), decisions.counted.sum(-1))
 
 
 def main() -> int:
-    """The command."""
+    """Run the command."""
     config = tyro.cli(Config)
     networks = load_network(config.network), load_network(config.unaware)
     fitted = fit_sizes(play(config, *networks, 2 * config.seed, 0))

@@ -1,4 +1,4 @@
-"""Draws docs/board-light.png and docs/board-dark.png: the board of `unojax.widget` in a real browser, some moves into a game.
+"""Draw docs/board-light.png and docs/board-dark.png: the board of `unojax.widget` in a real browser, some moves into a game.
 
 PYTHONPATH=. python docs/board.py      needs the extras notebook and test, and Chromium at /usr/bin/chromium
 """
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def advice(board: Board) -> str:
-    """What the hint says, as text."""
+    """Ask for a hint, and read it as text."""
     board.show_hint()
     hint = board.state["hint"]
     if not hint:

@@ -1,19 +1,19 @@
-"""Draws docs/position-light.svg and docs/position-dark.svg, the picture that heads the README.
+"""Draw docs/position-light.svg and docs/position-dark.svg, the picture that heads the README.
 
 python docs/position.py
 """
 
 from __future__ import annotations
 
-from functools import partial
-from itertools import pairwise
 from pathlib import Path
 
 import jax
 import numpy as np
 
-from unojax import Rules, belief_init, belief_update, get_policy, viz
+from unojax import Rules, get_policy, viz
 from unojax.belief import summary
+from unojax.belief.filters import ParticleFilter
+from unojax.belief.follow import follow
 from unojax.belief.opponents import PolicyOpponent
 from unojax.games.replay import Replay, play
 from unojax.viz.svg import Picture, element
@@ -23,32 +23,26 @@ SEED, TURN = 5, 27
 NUM_PARTICLES = 4096
 POLICY = "scarcest-color"
 TREMBLE = 0.1
-RULES = Rules()
 GAP = 12
 
 
 def main() -> None:
     """Play the game, follow what player 0 may believe, and draw the position with the belief beside it."""
-    game = play(jax.random.key(SEED), (get_policy(POLICY), get_policy(POLICY)), rules=RULES, max_steps=TURN)
+    game = play(jax.random.key(SEED), (get_policy(POLICY), get_policy(POLICY)), rules=Rules(), max_steps=TURN)
     probs = believe(game)
     for theme in ("light", "dark"):
         Path(__file__).with_name(f"position-{theme}.svg").write_text(draw(game, probs, theme), encoding="utf-8")
 
 
 def believe(game: Replay) -> np.ndarray:
-    """float32[54]: how likely player 1 is to hold each card, for player 0 at the end of the game."""
-    opponent = PolicyOpponent(get_policy(POLICY), TREMBLE)
-    update = jax.jit(partial(belief_update, opponent=opponent, rules=RULES))
-    seen = game.observations(0, RULES)
-    key = jax.random.key(SEED)
-    belief = belief_init(seen[0], key, num_particles=NUM_PARTICLES, rules=RULES)
-    for number, (step, (before, after)) in enumerate(zip(game.steps, pairwise(seen), strict=True), start=1):
-        belief, _ = update(belief, before, np.int32(step.action), after, jax.random.fold_in(key, number))
+    """Tell how likely player 1 is to hold each card, for player 0 at the end of the game: float32[54]."""
+    filter = ParticleFilter(NUM_PARTICLES, PolicyOpponent(get_policy(POLICY), TREMBLE))
+    *_, (belief, _) = follow(filter, jax.random.key(SEED), game.observations(0))
     return np.asarray(summary.prob_holds(belief))
 
 
 def draw(game: Replay, probs: np.ndarray, theme: ThemeName) -> Picture:
-    """What player 0 sees, and the belief with the cards that player 1 really holds."""
+    """Draw what player 0 sees, and the belief with the cards that player 1 really holds."""
     end = game.end
     table = viz.position_svg(end, view=0, theme=theme)
     belief = viz.belief_svg(probs, truth=end.hands[1], tall=True, title="Held by player 1, in %", theme=theme)

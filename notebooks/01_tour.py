@@ -79,7 +79,7 @@ seen
 
 # %%
 def rollout(key, state, num_steps=400):
-    """Who wins if both play at random from here: 0, 1, or -1 for neither within so many steps."""
+    """Play at random from here: the winner 0 or 1, or -1 for neither within so many steps."""
 
     def one_step(state, key):
         key_policy, key_draw = jax.random.split(key)
@@ -114,8 +114,8 @@ plt.show()
 # ## What the other player may hold
 #
 # `play_game` records a game with every position; we look at one some way into it in which there is something to choose. An agent
-# has a memory: `init` at the start, `update` after each public action, `act` to choose. That of the search `mc` is a belief, a
-# cloud of hands that the opponent may hold, each with a weight.
+# has a memory: `init` at the start, `update` after each public action, `act` to choose. What the search `mc` remembers is a
+# belief, a cloud of hands that the opponent may hold, each with a weight.
 
 # %%
 linear = unojax.get_policy("linear")
@@ -130,15 +130,16 @@ views = jax.vmap(partial(unojax.observe, player=player))(game.states)
 
 
 def view_at(t):
-    """What the player saw after t steps."""
+    """Look at the game after t steps as the player did."""
     return jax.tree.map(lambda leaf: leaf[t], views)
 
 
 agent = unojax.parse_agent(f"mc:rollouts={max(200, int(4000 * SCALE))}")
-belief = jax.jit(agent.init)(jax.random.key(5), view_at(0))
+memory = jax.jit(agent.init)(jax.random.key(5), view_at(0))
 update = jax.jit(agent.update)
 for t in range(num_steps):
-    belief = update(jax.random.fold_in(jax.random.key(6), t), belief, view_at(t), game.actions[t], view_at(t + 1))
+    memory = update(jax.random.fold_in(jax.random.key(6), t), memory, view_at(t), game.actions[t], view_at(t + 1))
+belief = memory.known
 print("moves:", *map(unojax.format_action, game.actions.tolist()))
 view_at(-1)
 
@@ -163,13 +164,13 @@ print("likeliest:", ", ".join(f"{cards.TYPE_NAMES[t]} {summary.prob_holds(belief
 
 # %%
 mask = unojax.legal_mask(now)
-estimate, is_play = jax.jit(agent.think)(jax.random.key(7), belief, view_at(-1), mask)
+estimate, is_play = jax.jit(agent.think)(jax.random.key(7), memory, view_at(-1), mask)
 plays = sorted(np.flatnonzero(is_play).tolist(), key=lambda action: -estimate.value[action])
 print("advice:", unojax.format_action(int(choose(estimate, is_play, agent.keep))))
 # A value is a mean of +1 for a win and -1 for a loss.
-wins = {a: analysis.Estimate((1 + float(estimate.value[a])) / 2, float(estimate.value_error[a]) / 2) for a in plays}
-gains = {a: analysis.Estimate(float(estimate.gain[a]) / 2, float(estimate.gain_error[a]) / 2) for a in plays}
-analysis.Table(
+wins = {a: analysis.Measure((1 + float(estimate.value[a])) / 2, float(estimate.value_error[a]) / 2) for a in plays}
+gains = {a: analysis.Measure(float(estimate.gain[a]) / 2, float(estimate.gain_error[a]) / 2) for a in plays}
+analysis.TextTable(
     ["play", "wins", f"more than {unojax.format_action(int(estimate.base))}, what linear would play"],
     [[unojax.format_action(a), f"{wins[a]:.1%}", f"{gains[a]:+.1%}"] for a in plays],
 )
@@ -182,9 +183,9 @@ analysis.Table(
 
 # %%
 network = value.load_pretrained()
-position = view_of(view_at(-1))
-outlook = value.outlook_of_hands(position, belief.packed, jnp.exp(belief.log_weights))
-print(f"player {player} wins {network(value.features(position, outlook)).win_prob:.0%}, says the network")
+view = unojax.view_of(view_at(-1))
+outlook = value.outlook_of_hands(view, belief.packed, jnp.exp(belief.log_weights))
+print(f"player {player} wins {network(value.features(view, outlook)).win_prob:.0%}, says the network")
 
 # %% [markdown]
 # ## Against each other
@@ -192,9 +193,7 @@ print(f"player {player} wins {network(value.features(position, outlook)).win_pro
 # A match is played in pairs: the same deal twice, with the seats swapped, so that a part of the luck cancels.
 
 # %%
-pairs = unojax.play_match(
-    jax.random.key(8), (unojax.parse_agent("linear"), unojax.parse_agent("uniform")), max(200, int(2000 * SCALE))
-)
+pairs = unojax.play_match(jax.random.key(8), ("linear", "uniform"), max(200, int(2000 * SCALE)))
 score = unojax.paired_score(pairs.points)
 print("linear against uniform: {:.1%}, 95 % interval {:.1%} to {:.1%}".format(score.value, *score.interval))
 assert score.interval[0] > 0.5
@@ -203,9 +202,7 @@ assert score.interval[0] > 0.5
 # The agent `value` looks at the network's opinion of each of its plays and takes the best.
 
 # %%
-pairs = unojax.play_match(
-    jax.random.key(8), (unojax.parse_agent("value"), unojax.parse_agent("uniform")), max(50, int(300 * SCALE))
-)
+pairs = unojax.play_match(jax.random.key(8), ("value", "uniform"), max(50, int(300 * SCALE)))
 score = unojax.paired_score(pairs.points)
 print("value against uniform: {:.1%}, 95 % interval {:.1%} to {:.1%}".format(score.value, *score.interval))
 assert score.interval[0] > 0.5

@@ -51,7 +51,7 @@ games = {name: unojax.simulate(key, num_games, (policy, policy)) for name, polic
 # A step is a play or a draw, drawing a penalty of several cards being one.
 
 # %%
-analysis.Table(
+analysis.TextTable(
     ["both players", "steps, mean", "median", "5 % to 95 %", "shortest", "longest", "decisions", "pile reshuffled in"],
     [
         [
@@ -118,7 +118,7 @@ kinds = {
     "Wild": cards.WILD,
     "Wild+4": cards.WILD_DRAW_FOUR,
 }
-analysis.Table(
+analysis.TextTable(
     ["one card more", "own hand, uniform", "opponent's hand, uniform", "own hand, linear", "opponent's hand, linear"],
     [
         [kind, *(f"{worth[name].estimate(rank, opponent=other):+.2%}" for name in worth for other in (False, True))]
@@ -192,7 +192,7 @@ yardstick = declarers["most in hand"]
 
 
 def seat_balanced(policy, opponent, key, rules=unojax.Rules()):
-    """Points of a policy, half of the games in either seat."""
+    """Measure the points of a policy, half of the games in either seat."""
     keys, half = jax.random.split(key), num_games // 2
     moves_first = unojax.simulate(keys[0], half, (policy, opponent), rules=rules).winner
     moves_second = unojax.simulate(keys[1], half, (opponent, policy), rules=rules).winner
@@ -201,7 +201,7 @@ def seat_balanced(policy, opponent, key, rules=unojax.Rules()):
 
 
 declared = {name: seat_balanced(policy, yardstick, jax.random.key(7)) for name, policy in declarers.items()}
-analysis.Table(["declares", "points against 'most in hand'"], [[name, f"{e:.2%}"] for name, e in declared.items()])
+analysis.TextTable(["declares", "points against 'most in hand'"], [[name, f"{e:.2%}"] for name, e in declared.items()])
 
 # %%
 figure, axes = plt.subplots(figsize=(8, 3.2))
@@ -245,11 +245,11 @@ variant_edge = seat_balanced(linear, unojax.uniform, jax.random.key(9), passes)
 
 
 def compared(label, default, other, form):
-    """A row: under the default rules, under the variant, and the difference."""
+    """Write a row: under the default rules, under the variant, and the difference."""
     return [label, format(default, form), format(other, form), format(other - default, "+" + form)]
 
 
-analysis.Table(
+analysis.TextTable(
     ["linear plays", "Skip forfeits the turn", "Skip passes the turn", "difference"],
     [
         compared(

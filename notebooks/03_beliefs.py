@@ -31,6 +31,8 @@ from IPython.display import display
 
 import unojax
 from unojax import analysis, cards, viz
+from unojax.arena.ratings import wilson_interval
+from unojax.belief.filters import BootstrapFilter, ClosedFormFilter, ExactFilter, ParticleFilter, UnseenFilter
 from unojax.viz.charts import chart_style
 
 mpl.rcParams.update(chart_style())
@@ -39,8 +41,8 @@ SCALE = float(os.environ.get("UNOJAX_NOTEBOOK_SCALE", "1"))
 num_games = max(24, int(600 * SCALE))
 games = analysis.record(jax.random.key(0), num_games, max_steps=160)
 followed = {
-    method.name: analysis.follow(jax.random.key(1), games, method)
-    for method in (analysis.particles(1024), analysis.closed_form(), analysis.unseen())
+    filter.name: analysis.follow(jax.random.key(1), games, filter)
+    for filter in (ParticleFilter(1024), ClosedFormFilter(), UnseenFilter())
 }
 updates = np.arange(games.actions.shape[1] + 1)
 is_followed = (0 < updates) & (updates <= games.num_updates[:, None])
@@ -67,7 +69,7 @@ for t in range(games.num_updates[g]):
     who, action = ("me", "opponent")[int(is_theirs[g, t])], unojax.format_action(int(games.actions[g, t]))
     why = " (stuck)" if action == "draw" and no_penalty[g, t] else ""
     rows.append([t + 1, who, action + why, held[t + 1].sum(), *(f"{p[t + 1]:.0%}" for p in said.values())])
-analysis.Table(["step", "who", "does", "opponent's types", *said], rows)
+analysis.TextTable(["step", "who", "does", "opponent's types", *said], rows)
 
 # %%
 figure, axes = plt.subplots(figsize=(8, 3.6))
@@ -115,14 +117,9 @@ for t in (0, first_stuck, next_play, games.num_updates[g]):
 # %%
 small = unojax.Rules(deck=unojax.small_deck(colors=2, ranks=(1, 2, 10, 12), wilds=1), hand_size=4, start_card="any")
 few = analysis.record(jax.random.key(2), max(24, int(80 * SCALE)), max_steps=48, rules=small)
-exact = analysis.follow_exact(few, rules=small)
-shortcuts = (
-    analysis.particles(1024, rules=small),
-    analysis.closed_form(),
-    analysis.closed_form(exclude_drawn=True),
-    analysis.unseen(),
-)
-approximate = {method.name: analysis.follow(jax.random.key(3), few, method, rules=small) for method in shortcuts}
+exact = analysis.follow(jax.random.key(3), few, ExactFilter())
+shortcuts = (ParticleFilter(1024), ClosedFormFilter(), ClosedFormFilter(exclude_drawn=True), UnseenFilter())
+approximate = {filter.name: analysis.follow(jax.random.key(3), few, filter) for filter in shortcuts}
 
 in_play = np.asarray(small.deck) > 0
 here = (np.arange(49) > 0) & (np.arange(49) <= few.num_updates[:, None])
@@ -134,7 +131,7 @@ for name, f in approximate.items():
     lost = np.where(here & ~is_impossible, exact.log_score - np.where(is_impossible, 0, f.log_score), 0)
     finite = f"{analysis.estimate_ratio(lost.sum(1), (here & ~is_impossible).sum(1)):.3f}"
     losses[name] = f"infinite in {is_impossible.any(1).mean():.0%} of games" if is_impossible.any() else finite
-analysis.Table(
+analysis.TextTable(
     ["belief", "error of the expected copies of a type", "log score lost, nats a step"],
     [[name, f"{errors[name]:.4f}", losses[name]] for name in approximate],
 )
@@ -149,7 +146,7 @@ situations = {
     "right after a play of the opponent": played,
     "when the opponent was just stuck": was_stuck,
 }
-analysis.Table(
+analysis.TextTable(
     ["error of the expected copies of a type", *situations],
     [
         [
@@ -181,7 +178,7 @@ assert np.abs(distance["closed form"][:, 1:][(num_plays == 0) & here[:, 1:]]).ma
 
 # %%
 some = jax.tree.map(lambda leaf: leaf[: max(24, num_games // 3)], games)
-filters = {method.name: analysis.follow(jax.random.key(4), some, method) for method in map(analysis.bootstrap, (1024, 8192))}
+filters = {filter.name: analysis.follow(jax.random.key(4), some, filter) for filter in map(BootstrapFilter, (1024, 8192))}
 filters["particles 1024"] = analysis.Followed(*(column[: len(some.num_updates)] for column in followed["particles 1024"]))
 is_after_play = np.pad(plays, ((0, 0), (1, 0)))[: len(some.num_updates)]
 num_plays = is_after_play.cumsum(1)
@@ -191,7 +188,7 @@ for name, f in filters.items():
     collapsed = f.depleted & is_followed[: len(some.num_updates)]
     first_at = np.where(collapsed.any(1), num_plays[np.arange(len(collapsed)), collapsed.argmax(1)], never)
     survived[name] = np.array([(first_at > n).mean() for n in range(26)])
-    low, high = analysis.share_interval(collapsed.any(1).sum(), len(collapsed))
+    low, high = wilson_interval(collapsed.any(1).sum(), len(collapsed))
     lowest, middle = np.quantile(f.ess_share[is_after_play], [0.05, 0.5])
     median = np.median(first_at)
     rows.append(
@@ -204,7 +201,7 @@ for name, f in filters.items():
             f"{lowest:.2%}",
         ]
     )
-analysis.Table(
+analysis.TextTable(
     [
         "filter",
         "games with a collapse",
@@ -253,7 +250,7 @@ for name, f in full.items():
     baseline = followed["unseen cards"].log_score[: len(f.log_score)]
     gain = analysis.estimate_ratio(((f.log_score - baseline) * seen).sum(1), seen.sum(1))
     rows.append([name, f"{score:.2f}", f"{gain:+.2f}"])
-analysis.Table(["belief", "log score, nats a step", "more than unseen cards"], rows)
+analysis.TextTable(["belief", "log score, nats a step", "more than unseen cards"], rows)
 
 # %% [markdown]
 # A belief is calibrated if, of all the cards that it gave 30 %, the opponent held 30 %.
@@ -276,7 +273,7 @@ for axes, (name, f) in zip(panels, full.items(), strict=True):
     axes.set(title=name, xlabel="predicted, %", xlim=(0, 104), ylim=(0, 104), aspect="equal")
 panels[0].set_ylabel("held, %")
 plt.show()
-analysis.Table(
+analysis.TextTable(
     ["belief", "predictions", "mean distance of predicted and held", "highest tenth: predicted", "held"],
     [
         [name, f"{t.number.sum():,.0f}", f"{t.mean_absolute_error:.2%}", f"{t.predicted[-1]:.0%}", f"{t.observed[-1]:.0%}"]
@@ -286,7 +283,7 @@ analysis.Table(
 
 # %%
 ours_table = tables["particles 1024"]
-analysis.Table(
+analysis.TextTable(
     ["predicted", "held", "difference", "predictions"],
     [
         [f"{p:.1%}", f"{o:.1%}", f"{s:+.1%}", f"{n:,.0f}"]

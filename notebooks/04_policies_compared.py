@@ -35,7 +35,7 @@ from unojax.viz.theme import get_theme
 mpl.rcParams.update(chart_style())
 SCALE = float(os.environ.get("UNOJAX_NOTEBOOK_SCALE", "1"))
 
-analysis.Table(["policy", "what it does"], [[policy.name, policy.summary] for policy in unojax.POLICIES.values()])
+analysis.TextTable(["policy", "what it does"], [[policy.name, policy.summary] for policy in unojax.POLICIES.values()])
 
 # %% [markdown]
 # ## Everyone against everyone
@@ -52,7 +52,7 @@ batch_size = 128  # of all matches, so that they share their compiled programs
 
 
 def match(first, second, num_pairs, key=1):
-    """The pairs of a match."""
+    """Play the pairs of a match."""
     return unojax.play_match(jax.random.key(key), (first, second), num_pairs, batch_size=batch_size)
 
 
@@ -63,7 +63,7 @@ played = {
 results = [Match(i, j, pairs.index, pairs.points) for (i, j), pairs in played.items()]
 ratings = unojax.bradley_terry(len(names), results)
 order = np.argsort(-ratings.values)
-analysis.Table(
+analysis.TextTable(
     ["policy", "Elo rating, mean 0", "mean score against the others"],
     [
         [
@@ -103,7 +103,7 @@ plt.show()
 # %%
 best, second = order[:2]
 variance = ratings.covariance[best, best] + ratings.covariance[second, second] - 2 * ratings.covariance[best, second]
-lead = analysis.Estimate(float(ratings.elo[best] - ratings.elo[second]), float(400 / np.log(10) * np.sqrt(variance)))
+lead = analysis.Measure(float(ratings.elo[best] - ratings.elo[second]), float(400 / np.log(10) * np.sqrt(variance)))
 print(f"{names[best]} is {lead:.0f} Elo points ahead of {names[second]}; even chances would be 0, and 10:1 is 400")
 
 # %% [markdown]
@@ -126,7 +126,7 @@ for name in ("linear", "lookahead", "scarcest-color", "commonest-color"):
     second_seat = unojax.simulate(keys[1], num_games // 2, (unojax.uniform, policy)).winner
     points = np.concatenate([np.where(w < 0, 0.5, w == seat) for seat, w in enumerate((first, second_seat))])
     against_uniform[name] = analysis.estimate_mean(points)
-analysis.Table(["policy", "points against uniform"], [[name, f"{e:.2%}"] for name, e in against_uniform.items()])
+analysis.TextTable(["policy", "points against uniform"], [[name, f"{e:.2%}"] for name, e in against_uniform.items()])
 
 # %% [markdown]
 # A million games tell apart what the table above could not. They also show what a rating leaves out: the 185 points between
@@ -177,7 +177,7 @@ for what, belief in known.items():
     agent = unojax.parse_agent(f"mc:rollouts={rollouts},belief={belief}")
     pairs = match(agent, agents["linear"], num_search_pairs, key=3)
     searched[what] = unojax.paired_score(pairs.points)
-analysis.Table(
+analysis.TextTable(
     [f"mc, {rollouts} rollouts, knows", "score against linear", "95 % interval", "variance reduction"],
     [
         [what, f"{score.value:.1%}", "{:.1%} to {:.1%}".format(*score.interval), f"{score.variance_reduction:.2f}"]

@@ -32,7 +32,7 @@ from IPython.display import display
 
 import unojax
 from unojax import analysis, bits, cards, value, viz
-from unojax.search.agents import Hands
+from unojax.belief.hands import Hands
 from unojax.search.monte_carlo import choose
 from unojax.viz.charts import chart_style
 
@@ -54,7 +54,7 @@ agent = unojax.parse_agent("value:belief=unseen")
 
 
 def by_network(key, observation, legal):
-    """The network as a policy."""
+    """Play by the network, as a policy."""
     return agent.act(key, (), observation, legal)
 
 
@@ -68,14 +68,14 @@ for number, (name, opponent) in enumerate(opponents.items()):
 
 @jax.jit
 def forecast(observation, hands, log_weights, truth):
-    """Win probabilities by what is known of the opponent's hand."""
-    position = value.position_of(observation)
+    """Ask the network for win probabilities, by what is known of the opponent's hand."""
+    view = unojax.view_of(observation)
     outlooks = {
-        "belief": value.outlook_of_hands(position, hands, jnp.exp(log_weights)),
-        "unseen cards": value.outlook_of_unseen(position),
+        "belief": value.outlook_of_hands(view, hands, jnp.exp(log_weights)),
+        "unseen cards": value.outlook_of_unseen(view),
         "the truth": value.outlook_of_hand(truth),
     }
-    return {known: network(value.features(position, outlook)).win_prob for known, outlook in outlooks.items()}
+    return {known: network(value.features(view, outlook)).win_prob for known, outlook in outlooks.items()}
 
 
 forecasts = {name: jax.device_get(forecast(d.observation, d.hands, d.log_weights, d.truth)) for name, d in decisions.items()}
@@ -109,7 +109,7 @@ surplus = {
     )
     for name, d in decisions.items()
 }
-analysis.Table(
+analysis.TextTable(
     ["games against", "decisions", "points in the end, mean", "forecast less points", "mean distance over the tenths"],
     [
         [
@@ -151,12 +151,12 @@ losses = {name: analysis.log_loss(np.clip(p.astype(float), 1e-6, 1 - 1e-6), d.po
 
 
 def per_decision(values, where=None):
-    """Mean over the decisions, games being independent."""
+    """Average over the decisions, games being independent."""
     counted = np.ones(len(d.game)) if where is None else where.astype(float)
     return analysis.estimate_ratio(np.bincount(d.game, values * counted, num_games), np.bincount(d.game, counted, num_games))
 
 
-analysis.Table(
+analysis.TextTable(
     ["forecast", "log loss, nats", "more than the network with its belief"],
     [
         [name, f"{per_decision(loss):.3f}", f"{per_decision(loss - losses['network, belief']):+.3f}"]
@@ -176,7 +176,7 @@ stages = {
     "4 or 5": (fewest == 4) | (fewest == 5),
     "6 or more": fewest > 5,
 }
-analysis.Table(
+analysis.TextTable(
     ["log loss", *stages],
     [
         ["decisions", *(f"{where.sum():,}" for where in stages.values())],
@@ -219,19 +219,19 @@ deals = analysis.deal_hands(jax.random.key(300), num_deals)
 
 @jax.jit
 def forecast_of_deal(hand, top):
-    """Of player 0, who moves first: int8[G, 54] and int8[G]."""
+    """Ask for the win probability of player 0, who moves first: int8[G, 54] and int8[G]."""
     zero = jnp.zeros(len(hand), jnp.uint32)
-    position = value.Position(
-        own=bits.pack(cards.onehot(hand)),
+    view = unojax.View(
+        hand=bits.pack(cards.onehot(hand)),
         pile=bits.pack(cards.onehot((jnp.arange(cards.NUM_TYPES) == top[:, None]).astype(jnp.int8))),
         opponent_count=zero + np.uint32(7),
         rank=jnp.asarray(cards.RANK_OF_TYPE)[top].astype(jnp.uint32),
         color=jnp.asarray(cards.COLOR_OF_TYPE)[top].astype(jnp.uint32),
         penalty=zero,
         is_own_turn=zero == 0,
-        everything=bits.all_cards(unojax.Rules().deck),
+        rules=unojax.Rules(),
     )
-    return network(value.features(position, value.outlook_of_unseen(position))).win_prob
+    return network(value.features(view, value.outlook_of_unseen(view))).win_prob
 
 
 asked = [slice(start, start + 5_000) for start in range(0, num_asked, 5_000)]
@@ -261,7 +261,7 @@ axes.set(xlabel="win probability, percentage points above an average number card
 axes.invert_yaxis()
 axes.legend(loc="lower right", bbox_to_anchor=(1, 0.35))
 plt.show()
-analysis.Table(
+analysis.TextTable(
     ["one card more in the own hand", "by results", "by forecasts", "forecasts less results"],
     [
         [
@@ -284,15 +284,15 @@ num_colors = (by_color > 0).sum(1)
 
 
 def by_number(what, numbers):
-    """Rows of a table: mean points and mean forecast where `what` has each of the numbers."""
+    """Write rows of a table: mean points and mean forecast where `what` has each of the numbers."""
     for number in numbers:
         here = what == number
         won, said = analysis.estimate_mean(points[here]), analysis.estimate_mean(foreseen[here[:num_asked]])
         yield [number, f"{here.mean():.1%}", f"{won:.2%}", f"{said:.2%}"]
 
 
-display(analysis.Table(["cards of the active colour", "of deals", "points", "forecast"], by_number(active, range(6))))
-analysis.Table(["colours in the first hand", "of deals", "points", "forecast"], by_number(num_colors, (2, 3, 4)))
+display(analysis.TextTable(["cards of the active colour", "of deals", "points", "forecast"], by_number(active, range(6))))
+analysis.TextTable(["colours in the first hand", "of deals", "points", "forecast"], by_number(num_colors, (2, 3, 4)))
 
 # %% [markdown]
 # * The network gives every kind of card the worth that it has in the results, to within half a point. All cards that are worth
@@ -323,10 +323,10 @@ found = [
 
 @jax.jit
 def values_after(observation, hands, log_weights, legal):
-    """What the network says of each play, in [-1, 1]."""
-    position = value.position_of(observation)
-    outlook = value.outlook_of_hands(position, hands, jnp.exp(log_weights))
-    return value.value_plays(network, position, outlook, legal, rules=unojax.Rules())
+    """Ask the network for the value of each play, in [-1, 1]."""
+    view = unojax.view_of(observation)
+    outlook = value.outlook_of_hands(view, hands, jnp.exp(log_weights))
+    return value.value_plays(network, view, outlook, legal)
 
 
 values = np.asarray(values_after(observation, hands, log_weights, legal))
@@ -337,12 +337,12 @@ by_linear = np.asarray(found[0].base)
 
 
 def loss_of(play):
-    """Win probability given away at each decision, by the second search."""
+    """Measure the win probability given away at each decision, by the second search."""
     return (found[1].value[every, by_search] - found[1].value[every, play]) / 2
 
 
 def mean_loss(values, where=None):
-    """Mean over decisions, games being independent."""
+    """Average over decisions, games being independent."""
     counted = np.ones(len(legal)) if where is None else where.astype(float)
     game = d.game[here]
     return analysis.estimate_ratio(np.bincount(game, values * counted, num_searched), np.bincount(game, counted, num_searched))
@@ -351,7 +351,7 @@ def mean_loss(values, where=None):
 loss = {"network": loss_of(by_net), "linear": loss_of(by_linear)}
 differ = {"network": by_net != by_search, "linear": by_linear != by_search}
 print(f"{len(legal):,} decisions, {legal.sum(1).mean():.1f} plays each, {num_rollouts} rollouts of each play")
-analysis.Table(
+analysis.TextTable(
     ["player", "differs from the search", "loss, all decisions", "loss where it differs"],
     [
         [name, f"{mean_loss(differ[name]):.1%}", f"{mean_loss(loss[name]):.2%}", f"{mean_loss(loss[name], differ[name]):.2%}"]
@@ -376,7 +376,7 @@ kinds = {
 kinds = {kind: where & differ["network"] for kind, where in kinds.items()}
 assert (np.sum(list(kinds.values()), 0) == differ["network"]).all()
 total = loss["network"].sum()
-analysis.Table(
+analysis.TextTable(
     ["the network", "decisions", "loss at these", "share of the whole loss"],
     [
         [kind, f"{where.sum()}", f"{mean_loss(loss['network'], where):.1%}", f"{loss['network'][where].sum() / total:.0%}"]
@@ -388,7 +388,7 @@ analysis.Table(
 # %%
 stage = fewest[here]
 bands = {"1 card": stage == 1, "2": stage == 2, "3": stage == 3, "4 or 5": (stage == 4) | (stage == 5), "6 or more": stage > 5}
-analysis.Table(
+analysis.TextTable(
     ["smaller hand", *bands],
     [
         ["differs from the search", *(f"{mean_loss(differ['network'], where):.0%}" for where in bands.values())],
@@ -419,9 +419,9 @@ third = jax.jit(thorough.estimate)(
 for i, estimates, errors in zip(worst, np.asarray(third.value), np.asarray(third.value_error), strict=True):
     plays = sorted(np.flatnonzero(legal[i]).tolist(), key=lambda play: -estimates[play])
     display(viz.position_svg(jax.tree.map(lambda x, i=i: x[i], observation), width=560))
-    wins = {play: analysis.Estimate((1 + estimates[play]) / 2, errors[play] / 2) for play in plays}
+    wins = {play: analysis.Measure((1 + estimates[play]) / 2, errors[play] / 2) for play in plays}
     display(
-        analysis.Table(
+        analysis.TextTable(
             ["play", "network", "third search", ""],
             [
                 [

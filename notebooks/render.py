@@ -1,4 +1,4 @@
-"""Runs the notebooks top to bottom and writes each, with what it printed and drew, as .ipynb.
+"""Run the notebooks from top to bottom and write each with its outputs as .ipynb.
 
     python -m notebooks.render                    # all of them, at full size, into docs/notebooks/
     python -m notebooks.render 01_tour --out DIR  # one of them, somewhere else
@@ -27,21 +27,21 @@ FOLDER: Final = Path(__file__).parent
 SOURCES: Final = {path.stem: path for path in sorted(FOLDER.glob("[0-9]*.py"))}
 PAGES: Final = FOLDER.parent / "docs" / "notebooks"
 MAX_BYTES: Final = 1_000_000
-"""Of a page: the repository keeps them."""
+"""Largest size of a page: the repository keeps them."""
 _SECONDS_PER_CELL: Final = 1800
 
 
 class ThisInterpreter(KernelSpecManager):
-    """The kernel is the Python that runs this, whatever kernels the user has installed."""
+    """Kernels are the Python that runs this, whatever kernels the user has installed."""
 
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
-        """The same for every name."""
+        """Give the same for every name."""
         argv = [sys.executable, "-Xfrozen_modules=off", "-m", "ipykernel_launcher", "-f", "{connection_file}", "--log-level=40"]
         return KernelSpec(argv=argv, display_name="Python 3", language="python")
 
 
 def read_source(source: Path) -> nbformat.NotebookNode:
-    """A notebook that has not run."""
+    """Read a notebook that has not run."""
     notebook = jupytext.read(source)
     for number, cell in enumerate(notebook.cells):
         # Equal runs give equal files.

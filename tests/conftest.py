@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 # Compiling takes most of the time of a test run, so compiled programs are kept between runs. JAX's key for an entry covers the
 # program, the compiler, its flags and the machine, so an outdated entry is never used. Set in the environment, the cache also
 # serves programs that a test starts. A folder that the user has chosen is kept.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".cache" / "jax"))
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+
+# Most programs of the tests run for milliseconds, so they are compiled without optimising, in less than half the time. Flags that
+# the user has set are kept: `XLA_FLAGS= make test` runs the programs that users run.
+_FAST_COMPILING = ["--xla_backend_optimization_level=0"]
+if version("jaxlib").startswith("0.10."):
+    # Later releases have no other way to build a fusion, and stop at a flag that they do not know.
+    _FAST_COMPILING.append("--xla_cpu_use_fusion_emitters=false")
+os.environ.setdefault("XLA_FLAGS", " ".join(_FAST_COMPILING))
 
 # The first example of a property compiles, which no deadline per example allows for.
 settings.register_profile("unojax", deadline=None)
 settings.load_profile("unojax")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forget_programs() -> Iterator[None]:
+    """Let go of compiled programs at the end of each file: a worker would come to hold several GB of them."""
+    yield
+    import jax
+
+    jax.clear_caches()
+    gc.collect()

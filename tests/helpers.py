@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import jax
@@ -22,8 +22,8 @@ from unojax.text import format_cards, make_state, parse_action
 ERROR_PROBABILITY = 1e-6
 """With which a right program fails a single statistical test, over the choice of its seed."""
 
-jitted_step = jax.jit(game.step, static_argnames="rules")
-jitted_mask = jax.jit(game.legal_mask, static_argnames="rules")
+jitted_step = jax.jit(game.step)
+jitted_mask = jax.jit(game.legal_mask)
 
 
 def deck_of(text: str) -> tuple[int, ...]:
@@ -38,18 +38,18 @@ def seated(seat: int, mine: str, theirs: str, top: str, **others) -> State:
     return make_state(*hands, top, player=seat, **others)
 
 
-def after(state: State, *actions: str, rules: Rules = Rules(), seed: int = 0) -> State:
+def after(state: State, *actions: str, seed: int = 0) -> State:
     """The state after some legal actions, given as text."""
     for index, action in enumerate(actions):
         key = jax.random.fold_in(jax.random.key(seed), index)
-        state = jitted_step(state, np.int32(parse_action(action)), key, rules=rules)
+        state = jitted_step(state, np.int32(parse_action(action)), key)
         assert state.error == 0, f"{action} is not legal"
     return state
 
 
-def legal(state: State, rules: Rules = Rules()) -> set[int]:
+def legal(state: State) -> set[int]:
     """The legal actions."""
-    return set(np.flatnonzero(jitted_mask(state, rules=rules)).tolist())
+    return set(np.flatnonzero(jitted_mask(state)).tolist())
 
 
 def actions(text: str) -> set[int]:
@@ -94,8 +94,9 @@ class Played(NamedTuple):
     actions: np.ndarray
 
 
+@lru_cache(maxsize=1)
 def play(seed: int, *, num_games: int, num_steps: int, rules: Rules) -> Played:
-    """Play random games in one call and bring them over once.
+    """Play random games in one call and bring them over once; the last ones are kept for the next test.
 
     The actions are uniform over the legal ones, but one in thirty is any number from -30 to 99.
     """
@@ -107,18 +108,18 @@ def play(seed: int, *, num_games: int, num_steps: int, rules: Rules) -> Played:
 def _play(keys: jax.Array, *, num_steps: int, rules: Rules) -> tuple[State, jax.Array, jax.Array]:
     def one_step(state: State, key: jax.Array):
         key_legal, key_any, key_which, key_draw = jax.random.split(key, 4)
-        mask = game.legal_mask(state, rules=rules)
+        mask = game.legal_mask(state)
         legal = jax.random.categorical(key_legal, jnp.where(mask, 0.0, -jnp.inf))
         anything = jax.random.randint(key_any, (), -30, 100)
         action = jnp.where(jax.random.bernoulli(key_which, 1 / 30), anything, legal)
-        return game.step(state, action, key_draw, rules=rules), (state, mask, action)
+        return game.step(state, action, key_draw), (state, mask, action)
 
     def one_game(key: jax.Array):
         key_init, key_steps = jax.random.split(key)
         start = game.init(key_init, rules=rules)
         last, (states, masks, actions) = jax.lax.scan(one_step, start, jax.random.split(key_steps, num_steps))
         states, masks = jax.tree.map(
-            lambda before, end: jnp.concatenate([before, end[None]]), (states, masks), (last, game.legal_mask(last, rules=rules))
+            lambda before, end: jnp.concatenate([before, end[None]]), (states, masks), (last, game.legal_mask(last))
         )
         return states, masks, actions
 

@@ -7,39 +7,49 @@ import sys
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import jax
+import jax.numpy as jnp
 import pytest
 
-from unojax.agents import PolicyAgent, parse_agent
-from unojax.policies import POLICIES
+from unojax import make_state
+from unojax.agents import PolicyAgent, reveal
+from unojax.belief.knowledge import Tracked, Truth, Unseen, parse_knowledge
+from unojax.bits import unpack
+from unojax.observation import observe
+from unojax.policies import LINEAR, POLICIES
 from unojax.rules import Rules
-from unojax.specs import AGENTS, format_spec
+from unojax.specs import AGENTS, as_agent, format_spec, parse_agent, settings_of
 
 
 @dataclass(frozen=True)
-class Example:
-    """Looks like an agent to the parser."""
+class Made:
+    """What the factory `example` makes; looks like an agent to the parser."""
 
-    rollouts: int = 1000
-    belief: Literal["particles", "exact"] = "particles"
-    margin: float = 0.5
-    greedy: bool = False
-    label: str = ""
-    limit: int | None = None
-    weights: tuple[float, ...] = (1.0,)
-    rules: Rules = Rules()
+    name: str
+    settings: dict[str, Any]
+    rules: Rules
 
-    def __post_init__(self) -> None:
-        if self.rollouts < 1:
-            raise ValueError(f"rollouts must be at least 1, got {self.rollouts}")
 
-    @property
-    def name(self) -> str:
-        return format_spec("example", self)
+def example(
+    *,
+    rollouts: int = 1000,
+    belief: Literal["particles", "exact"] = "particles",
+    margin: float = 0.5,
+    greedy: bool = False,
+    label: str = "",
+    limit: int | None = None,
+    weights: tuple[float, ...] = (1.0,),
+    rules: Rules = Rules(),
+) -> Made:
+    settings = {key: value for key, value in locals().items() if key not in ("rules", "weights")}
+    if rollouts < 1:
+        raise ValueError(f"rollouts must be at least 1, got {rollouts}")
+    return Made(format_spec("example", example, settings), settings, rules)
 
 
 @pytest.fixture(autouse=True)
-def example(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(AGENTS, "example", f"{__name__}:Example")
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(AGENTS, "example", f"{__name__}:example")
     monkeypatch.setitem(AGENTS, "instance", "unojax.policies:uniform")
 
 
@@ -53,7 +63,7 @@ def test_an_entry_may_be_a_policy():
 
 
 @pytest.mark.parametrize(
-    ("spec", "fields", "canonical"),
+    ("spec", "values", "canonical"),
     [
         ("example", {}, "example"),
         ("example:rollouts=20", {"rollouts": 20}, "example:rollouts=20"),
@@ -67,11 +77,12 @@ def test_an_entry_may_be_a_policy():
         ("example:limit=3,label=a b", {"limit": 3, "label": "a b"}, "example:label=a b,limit=3"),
     ],
 )
-def test_specs_and_their_shortest_form(spec: str, fields: dict[str, Any], canonical: str):
+def test_specs_and_their_shortest_form(spec: str, values: dict[str, Any], canonical: str):
     agent = parse_agent(spec)
-    assert agent == Example(**fields)
+    assert agent == example(**values)
     assert agent.name == canonical
     assert parse_agent(canonical) == agent
+    assert settings_of(spec) == agent.settings
 
 
 @pytest.mark.parametrize(
@@ -107,9 +118,86 @@ def test_what_is_wrong_is_said_in_one_line(spec: str, says: str):
 def test_an_agent_gets_the_rules_of_the_game():
     rules = Rules(hand_size=5)
     agent = parse_agent("example:rollouts=3", rules=rules)
-    assert agent == Example(rollouts=3, rules=rules)
+    assert agent == example(rollouts=3, rules=rules)
     assert agent.name == "example:rollouts=3"
     assert parse_agent("uniform", rules=rules) == parse_agent("uniform")
+
+
+def test_other_values_for_some_keys():
+    rules = Rules(hand_size=5)
+    assert parse_agent("example:rollouts=3,label=a", rules=rules, rollouts=1000) == example(label="a", rules=rules)
+    with pytest.raises(ValueError, match="rollouts must be at least 1, got 0"):
+        parse_agent("example", rollouts=0)
+    with pytest.raises(ValueError, match="uniform is a policy without parameters"):
+        parse_agent("uniform", rollouts=3)
+    assert settings_of("uniform") == {}
+
+
+def test_a_player_in_any_form_becomes_an_agent():
+    rules = Rules(hand_size=5)
+    assert as_agent("example:rollouts=3", rules=rules) == example(rollouts=3, rules=rules)
+    assert as_agent("linear") == as_agent(LINEAR) == PolicyAgent("linear", LINEAR)
+    agent = as_agent("mc:belief=unseen")
+    assert as_agent(agent) is agent
+
+    def lowest(key: jax.Array, observation: Any, legal_mask: jax.Array) -> jax.Array:
+        return jnp.argmax(legal_mask)
+
+    assert as_agent(lowest) == PolicyAgent("lowest", lowest)
+
+
+class OnlyActs:
+    def act(self, key: Any, memory: Any, observation: Any, legal_mask: Any) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("wrong", [3, None, OnlyActs(), PolicyAgent, "nobody"], ids=str)
+def test_what_is_no_player_is_a_value_error(wrong: Any):
+    with pytest.raises(ValueError, match=r"a player must be the spec .* and act; got|no agent is called 'nobody'"):
+        as_agent(wrong)
+
+
+def test_the_truth_is_shown_to_those_who_ask_for_it_alone():
+    state, key = make_state("R1 R2", "B1 W", "R7"), jax.random.key(0)
+    seen = observe(state, 0)
+    for spec in ("uniform", "value:belief=unseen", "mc:belief=unseen"):
+        agent = as_agent(spec)
+        memory = agent.init(key, seen)
+        assert reveal(agent, memory, state, 0) is memory
+    agent = as_agent("mc:belief=truth")
+    shown = [agent.hands(key, reveal(agent, agent.init(key, seen), state, player), seen) for player in (0, 1)]
+    for hands, other in zip(shown, (1, 0), strict=True):
+        held = jax.tree.map(lambda word: word[0], hands.packed)
+        assert bool((unpack(held) == state.hands[other]).all()) and hands.log_weights.tolist() == [0.0]
+
+
+def test_knowledge_by_its_settings():
+    tracked = parse_knowledge("particles", particles=8, model="linear+0.5")
+    assert isinstance(tracked, Tracked) and tracked.filter.num_particles == 8
+    assert tracked.filter.opponent != parse_knowledge("particles", particles=8).filter.opponent
+    assert parse_knowledge("unseen", particles=8) == Unseen(8) and parse_knowledge("truth", particles=8) == Truth()
+    with pytest.raises(ValueError, match="belief must be one of particles, unseen, truth, got 'guess'"):
+        parse_knowledge("guess", particles=8)  # type: ignore[arg-type]  # on purpose
+    with pytest.raises(ValueError, match="particles must be at least 1, got 0"):
+        parse_knowledge("truth", particles=0)
+
+
+@pytest.mark.parametrize("belief", ["particles", "unseen"])
+def test_hands_of_a_player_that_tracks_and_of_one_that_does_not(belief: Literal["particles", "unseen"]):
+    """Particles stay those of the memory; unseen cards are drawn anew, from the position that is seen now."""
+    knowledge = parse_knowledge(belief, particles=8)
+
+    @jax.jit
+    def look(state: Any, seeds: jax.Array) -> Any:
+        seen, key = observe(state, 0), jax.random.key(0)
+        memory = knowledge.init(key, seen)
+        return memory, jax.vmap(lambda seed: knowledge.hands(jax.random.key(seed), memory, seen))(seeds)
+
+    memory, hands = look(make_state("R1 R2", "B1 W", "R7"), jnp.arange(2))
+    assert (jnp.stack(hands.packed, -1)[0] == jnp.stack(hands.packed, -1)[1]).all() == (belief == "particles")
+    assert (memory == ()) == (belief == "unseen")
+    assert (unpack(hands.packed).sum(-1) == 2).all()
+    assert jnp.allclose(jnp.exp(hands.log_weights).sum(-1), 1)
 
 
 def test_every_entry_makes_an_agent_of_its_name():

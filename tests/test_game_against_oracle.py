@@ -92,7 +92,7 @@ def judge(games: Played, index: int, rules: Rules) -> Counter[str]:
 
     upto = num_steps + 1
     told_sets = np.array([sets for sets, _ in snapshots]).reshape(upto, 4, cards.NUM_TYPES)
-    told_onehots = told_sets[..., cards.TYPE_OF_SLOT] > cards.COPY_OF_SLOT
+    told_onehots = cards.onehot_of(told_sets)
     onehots = np.concatenate([states.hands, states.deck[:, None], states.pile[:, None]], 1)
     np.testing.assert_array_equal(onehots[:upto], told_onehots, err_msg="hand 0, hand 1, deck, pile")
     told_others = np.array([others for _, others in snapshots], np.float32)
@@ -124,7 +124,7 @@ def events_of(name: str, seed: int = 0, num_games: int = NUM_GAMES) -> Counter[s
 
 
 def test_snapshot_covers_every_field_of_the_state():
-    assert set(State.__dataclass_fields__) == {*CARD_FIELDS, *OTHER_FIELDS}
+    assert set(State.__dataclass_fields__) == {*CARD_FIELDS, *OTHER_FIELDS, "rules"}
 
 
 @pytest.mark.parametrize("name", RULES)

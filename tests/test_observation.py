@@ -11,13 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.helpers import assert_trees_equal, counts_of, deck_of, jitted_mask, play
-from unojax import cards
+from tests.helpers import assert_trees_equal, counts_of, deck_of, play
+from unojax import cards, game
 from unojax.game import State
 from unojax.observation import Observation, observe
 from unojax.rules import Rules
 from unojax.text import make_state, parse_cards
 
+look = jax.jit(observe)
 observe_both = jax.jit(jax.vmap(lambda state: tuple(observe(state, player) for player in (0, 1))))
 
 
@@ -31,7 +32,7 @@ def states() -> State:
 def test_crafted_position_as_each_player_sees_it():
     state = make_state("R5 W", "G1 G2 B+2", "R+2", pile="Y9 Y9", player=1, penalty=2)
     for player, own, opponent_count in ((0, "R5 W", 3), (1, "G1 G2 B+2", 2)):
-        seen = observe(state, player)
+        seen = look(state, np.int32(player))
         np.testing.assert_array_equal(seen.hand, parse_cards(own))
         np.testing.assert_array_equal(seen.pile, parse_cards("Y9 Y9 R+2"))
         assert (seen.player, seen.opponent_count, seen.hand_count) == (player, opponent_count, 5 - opponent_count)
@@ -67,7 +68,7 @@ def test_observation_of_random_states():
 
 def test_the_player_to_move_sees_the_legal_actions():
     both = observe_both(states())
-    masks = jax.vmap(jitted_mask)(states())
+    masks = jax.jit(jax.vmap(game.legal_mask))(states())
     is_live = ~(states().terminated | states().truncated)
     for player, seen in enumerate(both):
         mine = is_live & (states().current_player == player)
@@ -84,8 +85,8 @@ def test_states_that_differ_in_what_is_hidden_give_equal_observations(player: in
     sizes = real.hands[:, 1 - player].sum(-1)
     dealt = np.stack([rng.multivariate_hypergeometric(u, k) for u, k in zip(unseen, sizes, strict=True)])
     hands = real.hands.copy()
-    hands[:, 1 - player] = dealt[:, cards.TYPE_OF_SLOT] > cards.COPY_OF_SLOT
-    deck = (unseen - dealt)[:, cards.TYPE_OF_SLOT] > cards.COPY_OF_SLOT
+    hands[:, 1 - player] = cards.onehot_of(dealt)
+    deck = cards.onehot_of(unseen - dealt)
     other = replace(real, hands=hands, deck=deck)
     assert (other.hands != real.hands).any((1, 2))[sizes > 0].mean() > 0.9
     assert_trees_equal(observe_both(other)[player], observe_both(real)[player])
@@ -96,13 +97,13 @@ def test_states_that_differ_in_what_is_hidden_give_equal_observations(player: in
 
 def test_unseen_counts_from_the_deck_of_the_rules():
     rules = Rules(deck=deck_of("R1 R1 R2 R3 W"), hand_size=1)
-    seen = observe(make_state("R1", "R2", "R3", rules=rules), 0, rules=rules)
+    seen = look(make_state("R1", "R2", "R3", rules=rules), np.int32(0))
     assert {cards.TYPE_NAMES[t]: int(n) for t, n in enumerate(seen.unseen) if n} == {"R1": 1, "R2": 1, "W": 1}
 
 
 def test_an_observation_is_one_static_deck_and_arrays():
     """No leaf is large enough to hold another hand: the own hand and the pile, then scalars."""
-    seen = observe(make_state("R5", "G1", "R7"), 0)
+    seen = look(make_state("R5", "G1", "R7"), np.int32(0))
     assert isinstance(seen, Observation)
     assert sorted(x.shape for x in jax.tree.leaves(seen)) == [()] * 9 + [(108,)] * 2
 
@@ -115,11 +116,11 @@ def test_a_player_other_than_0_and_1_is_refused(player: Any):
 
 @pytest.mark.parametrize("player", [-1, 2, 100])
 def test_a_traced_player_out_of_range_sees_no_hand(player: int):
-    seen = jax.jit(observe)(make_state("R5", "G1", "R7"), np.int32(player))
+    seen = look(make_state("R5", "G1", "R7"), np.int32(player))
     assert not seen.hand.any()
 
 
 def test_a_traced_player_sees_what_a_constant_one_sees():
     state = make_state("R5 W", "G1 G2 B+2", "R+2")
     for player in (0, 1):
-        assert_trees_equal(jax.jit(observe)(state, np.int32(player)), observe(state, player))
+        assert_trees_equal(look(state, np.int32(player)), observe(state, player))

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tests.helpers import play
 from tests.oracle import game as oracle
 from unojax import cards, game, pomdp, text
 from unojax.game import State
@@ -44,30 +45,28 @@ MARKOV_FIELDS = (
 )
 
 
-@functools.partial(jax.jit, static_argnames=("rules",))
-def evaluate(states: State, actions: jax.Array, next_states: State, *, rules: Rules) -> tuple[jax.Array, jax.Array]:
+@jax.jit
+def evaluate(states: State, actions: jax.Array, next_states: State) -> tuple[jax.Array, jax.Array]:
     """log T and R of a batch of rows."""
 
     def one(state: State, action: jax.Array, next_state: State):
-        return (
-            pomdp.transition_log_prob(state, action, next_state, rules=rules),
-            pomdp.reward(state, action, next_state, rules=rules),
-        )
+        return pomdp.transition_log_prob(state, action, next_state), pomdp.reward(state, action, next_state)
 
     return jax.vmap(one)(states, actions, next_states)
 
 
-def log_probs_and_rewards(rows: list[tuple[State, int, State]], rules: Rules) -> tuple[np.ndarray, np.ndarray]:
+def log_probs_and_rewards(rows: list[tuple[State, int, State]]) -> tuple[np.ndarray, np.ndarray]:
     """`evaluate` for any number of rows of host states, in calls of one shape: float32[N], float32[N, 2]."""
+    names = [name for name in State.__dataclass_fields__ if name != "rules"]
     states, next_states = (
-        State(**{name: np.stack([getattr(row[i], name) for row in rows]) for name in State.__dataclass_fields__}) for i in (0, 2)
+        rows[0][i].replace(**{name: np.stack([getattr(row[i], name) for row in rows]) for name in names}) for i in (0, 2)
     )
     actions = np.array([row[1] for row in rows], np.int32)
     results = []
     for begin in range(0, len(rows), ROWS_PER_CALL):
         take = np.minimum(np.arange(begin, begin + ROWS_PER_CALL), len(rows) - 1)
         chunk = jax.tree.map(lambda x, take=take: x[take], (states, actions, next_states))
-        results.append(jax.device_get(evaluate(*chunk, rules=rules)))
+        results.append(jax.device_get(evaluate(*chunk)))
     log_prob, reward = (np.concatenate(parts)[: len(rows)] for parts in zip(*results, strict=True))
     return log_prob, reward
 
@@ -80,8 +79,7 @@ def counter(onehot: np.ndarray) -> Counter[str]:
 
 
 def onehot(multiset: Counter[str]) -> np.ndarray:
-    counts = np.array([multiset[name] for name in oracle.CARDS])
-    return counts[cards.TYPE_OF_SLOT] > cards.COPY_OF_SLOT
+    return cards.onehot_of([multiset[name] for name in oracle.CARDS])
 
 
 def variant(rules: Rules) -> oracle.Variant:
@@ -106,7 +104,7 @@ def to_oracle(state: State, rules: Rules) -> oracle.Game:
     )
 
 
-def from_oracle(told: oracle.Game) -> State:
+def from_oracle(told: oracle.Game, rules: Rules) -> State:
     return State(
         hands=np.stack([onehot(hand) for hand in told.hands]),
         deck=onehot(told.deck),
@@ -122,6 +120,7 @@ def from_oracle(told: oracle.Game) -> State:
         step_count=np.int32(told.step_count),
         error=np.uint8(told.error),
         last_action=np.int8(-1 if told.last_action is None else told.last_action),
+        rules=rules,
     )
 
 
@@ -215,10 +214,10 @@ def enumerated(name: str) -> Enumerated:
     rows, probs, group, draws, number = [], [], [], Counter(), 0
     while len(rows) < NUM_ROWS:
         for told in random_game(rules, rng):
-            state = from_oracle(told)
+            state = from_oracle(told, rules)
             for action in (0, oracle.DRAW) if told.is_over else sorted(told.legal_actions()):
                 for after, prob in successors(told, action):
-                    rows.append((state, action, from_oracle(after)))
+                    rows.append((state, action, from_oracle(after, rules)))
                     probs.append(prob)
                     group.append(number)
                     draws += after.events
@@ -232,7 +231,7 @@ def enumerated(name: str) -> Enumerated:
 @pytest.mark.parametrize("name", RULES)
 def test_every_next_state_has_its_probability(name: str):
     told = enumerated(name)
-    log_prob, reward = log_probs_and_rewards(told.rows, RULES[name])
+    log_prob, reward = log_probs_and_rewards(told.rows)
     np.testing.assert_allclose(log_prob, np.log(told.probs), atol=1e-6)
     np.testing.assert_allclose(np.bincount(told.group, np.exp(log_prob)), 1, atol=1e-5)
     assert told.group.max() > 1000
@@ -259,7 +258,7 @@ def test_no_other_state_can_follow(name: str):
     possible = {(markov_key(s, rules), a, markov_key(t, rules)) for s, a, t in told.rows}
     rows = [(told.rows[i][0], told.rows[i][1], told.rows[j][2]) for i in some for j in some]
     is_possible = np.array([(markov_key(s, rules), a, markov_key(t, rules)) in possible for s, a, t in rows])
-    log_prob, _ = log_probs_and_rewards(rows, rules)
+    log_prob, _ = log_probs_and_rewards(rows)
     assert 0 < is_possible.sum() < len(rows) / 2
     np.testing.assert_array_equal(np.isfinite(log_prob), is_possible)
     assert np.isneginf(log_prob[~is_possible]).all()
@@ -293,7 +292,7 @@ def test_each_field_of_the_markov_state_counts_and_the_record_does_not(name: str
         rows.append((state, action, after.replace(**record)))
         rows.append((state, action, after.replace(step_count=after.step_count + 1)))
         expected += [log(told.probs[index]), log(told.probs[index]) if rules.max_steps is None else -np.inf]
-    log_prob, _ = log_probs_and_rewards(rows, rules)
+    log_prob, _ = log_probs_and_rewards(rows)
     np.testing.assert_allclose(log_prob, expected, atol=1e-6)
 
 
@@ -302,7 +301,7 @@ def test_a_card_can_only_be_drawn_from_the_deck():
     rules = RULES["all effects"]
     state = text.make_state("R1", "Y1", "R+2", pile="RS", penalty=2, rules=rules)
     state = jax.device_get(state)
-    drawn = from_oracle(next(successors(to_oracle(state, rules), cards.DRAW))[0])
+    drawn = from_oracle(next(successors(to_oracle(state, rules), cards.DRAW))[0], rules)
     gained = drawn.hands[0] & ~state.hands[0]
     to_other_hand = drawn.replace(hands=np.stack([state.hands[0], onehot(counter(state.hands[1]) + counter(gained))]))
     to_pile = drawn.replace(hands=state.hands, pile=onehot(counter(state.pile) + counter(gained)))
@@ -311,7 +310,7 @@ def test_a_card_can_only_be_drawn_from_the_deck():
     robbed = state.replace(hands=np.stack([onehot(Counter(["R1", "Y1"])), np.zeros(108, bool)]), penalty=np.int8(0))
     from_pile = drawn.replace(deck=state.deck, hands=np.stack([onehot(Counter(["R1", "RS", "RS"])), state.hands[1]]))
     after = [drawn, to_other_hand, to_pile, vanished, robbed.replace(current_player=np.int8(1)), from_pile, state]
-    log_prob, _ = log_probs_and_rewards([(state, cards.DRAW, s) for s in after], rules)
+    log_prob, _ = log_probs_and_rewards([(state, cards.DRAW, s) for s in after])
     assert np.isfinite(log_prob).tolist() == [True] + [False] * 6
 
 
@@ -319,7 +318,7 @@ def test_an_opponents_card_does_not_slip_into_the_pile():
     """Picking from an empty set ends at the slot of the last Wild+4; that must not pass for a draw that leaves the deck alone."""
     state = text.make_state("R5", "W+4 W+4 W+4 W+4", "Y1")
     after = text.make_state("R5", "W+4 W+4 W+4", "Y1", pile="W+4", player=1)
-    log_prob, _ = log_probs_and_rewards([jax.device_get((state, cards.DRAW, after))], Rules())
+    log_prob, _ = log_probs_and_rewards([jax.device_get((state, cards.DRAW, after))])
     assert log_prob[0] == -np.inf
 
 
@@ -335,7 +334,7 @@ def test_an_illegal_action_and_a_finished_game_change_nothing(name: str):
         for action in illegal:
             rows += [(state, action, state), (state, action, after)]
             is_unchanged += [True, markov_key(state, rules) == markov_key(after, rules)]
-    log_prob, reward = log_probs_and_rewards(rows, rules)
+    log_prob, reward = log_probs_and_rewards(rows)
     np.testing.assert_array_equal(log_prob, np.where(is_unchanged, 0, -np.inf))
     np.testing.assert_array_equal(reward, 0)
     assert not all(is_unchanged)
@@ -354,35 +353,24 @@ def test_known_probabilities_of_a_draw_of_four(gained: str, ways: int, ways_in_a
     top = {"top": "W+4", "color": "green", "pile": "Y9", "player": 1, "rules": Rules()}
     state = text.make_state("R7 R8 R9", "G1 G2 W", **top, penalty=4)
     after = text.make_state("R7 R8 R9", f"G1 G2 W {gained}", **top | {"player": 0})
-    log_prob, _ = log_probs_and_rewards([jax.device_get((state, 60, after))], Rules())
+    log_prob, _ = log_probs_and_rewards([jax.device_get((state, 60, after))])
     assert log_prob[0] == pytest.approx(log(ways / ways_in_all), abs=1e-6)
 
 
-@functools.partial(jax.jit, static_argnames=("rules",))
-def play(keys: jax.Array, *, rules: Rules) -> tuple[State, jax.Array, State]:
-    """Random games, some actions illegal or out of range, for keys [G, 1 + T]: states, actions, next states [G, T]."""
-
-    def one_step(state: State, key: jax.Array):
-        key_legal, key_any, key_which, key_draw = jax.random.split(key, 4)
-        legal = jax.random.categorical(key_legal, jnp.where(game.legal_mask(state, rules=rules), 0.0, -jnp.inf))
-        action = jnp.where(jax.random.bernoulli(key_which, 0.1), jax.random.randint(key_any, (), -5, 70), legal)
-        after = game.step(state, action, key_draw, rules=rules)
-        return after, (state, action, after)
-
-    return jax.vmap(lambda keys: jax.lax.scan(one_step, game.init(keys[0], rules=rules), keys[1:])[1])(keys)
-
-
 def test_every_step_of_a_full_game_is_possible_and_pays_what_it_said():
-    rules = Rules()
-    played = jax.device_get(play(jax.random.split(jax.random.key(8), (32, 129)), rules=rules))
-    rows = [jax.tree.map(lambda x, i=i: x[i], played) for i in np.ndindex(32, 128)]
-    log_prob, reward = log_probs_and_rewards(rows, rules)
+    """Steps of random games, some with illegal and out-of-range actions."""
+    games = play(0, num_games=300, num_steps=320, rules=Rules())
+    before, following = (jax.tree.map(lambda x, t=t: x[:32, t : t + 128], games.states) for t in (0, 1))
+    actions = games.actions[:32, :128]
+    rows = [jax.tree.map(lambda x, i=index: x[i], (before, actions, following)) for index in np.ndindex(32, 128)]
+    log_prob, reward = log_probs_and_rewards(rows)
     assert np.isfinite(log_prob).all()
     draws = np.array([after.hands.sum() > state.hands.sum() for state, _, after in rows])
     np.testing.assert_array_equal(log_prob[~draws], 0)
     assert (log_prob[draws] < 0).any()
     np.testing.assert_array_equal(reward, [after.rewards for _, _, after in rows])
     assert set(np.unique(reward)) == {-1, 0, 1}
+    assert (actions < 0).any() and (actions > 60).any()
 
 
 DRAWS = {
@@ -402,7 +390,7 @@ DRAWS = {
 @pytest.fixture(scope="module")
 def draw_many():
     def draw(state: State, keys: jax.Array) -> State:
-        return jax.vmap(lambda key: game.step(state, cards.DRAW, key, rules=RULES["all effects"]))(keys)
+        return jax.vmap(lambda key: game.step(state, cards.DRAW, key))(keys)
 
     return jax.jit(draw)
 
@@ -413,8 +401,8 @@ def test_steps_are_as_frequent_as_probable(name: str, draw_many):
     rules = RULES["all effects"]
     state = text.make_state(**DRAWS[name], rules=rules)
     host = jax.device_get(state)
-    possible = [from_oracle(after) for after, _ in successors(to_oracle(host, rules), cards.DRAW)]
-    log_prob, _ = log_probs_and_rewards([(host, cards.DRAW, s) for s in possible], rules)
+    possible = [from_oracle(after, rules) for after, _ in successors(to_oracle(host, rules), cards.DRAW)]
+    log_prob, _ = log_probs_and_rewards([(host, cards.DRAW, s) for s in possible])
     num_samples = 20_000
     sampled = jax.device_get(draw_many(state, jax.random.split(jax.random.key(6), num_samples)))
     seen = Counter(row.tobytes() for row in sampled.hands)
@@ -425,33 +413,51 @@ def test_steps_are_as_frequent_as_probable(name: str, draw_many):
     assert stats.chisquare(observed, expected * num_samples / expected.sum()).pvalue > 1e-6
 
 
-def test_jit_and_no_jit_and_vmap_agree():
-    rules, told = RULES["all effects"], enumerated("all effects")
+def some_rows() -> list[tuple[State, int, State]]:
+    """Three possible steps and an impossible one."""
+    told = enumerated("all effects")
     rows = [told.rows[i] for i in np.random.default_rng(7).choice(len(told.rows), 3)]
-    rows += [(rows[0][0], rows[0][1], rows[1][2])]
-    batched, rewards = log_probs_and_rewards(rows, rules)
-    jitted = jax.jit(functools.partial(pomdp.transition_log_prob, rules=rules))
-    for row, log_prob in zip(rows, batched, strict=True):
+    return [*rows, (rows[0][0], rows[0][1], rows[1][2])]
+
+
+def test_jit_and_vmap_agree():
+    batched, _ = log_probs_and_rewards(some_rows())
+    jitted = jax.jit(pomdp.transition_log_prob)
+    for row, log_prob in zip(some_rows(), batched, strict=True):
         assert jitted(*jax.tree.map(jnp.asarray, row)) == log_prob
-    assert pomdp.transition_log_prob(*rows[0], rules=rules) == batched[0]
-    np.testing.assert_array_equal(pomdp.reward(*rows[0], rules=rules), rewards[0])
 
 
-def test_a_batch_where_one_state_belongs_is_refused():
+@pytest.mark.slow
+def test_without_jit_the_numbers_are_the_same():
+    (log_prob, *_), (reward, *_) = log_probs_and_rewards(some_rows())
+    assert pomdp.transition_log_prob(*some_rows()[0]) == log_prob
+    np.testing.assert_array_equal(pomdp.reward(*some_rows()[0]), reward)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_batch_where_one_state_belongs_is_refused(size: int):
     state = text.make_state("R1", "Y1", "B1")
-    with pytest.raises(AssertionError, match="shape"):
-        pomdp.transition_log_prob(state, 60, jax.tree.map(lambda x: x[None], state))
+    states = jax.tree.map(lambda x: jnp.stack([x] * size), state)
+    seen = jax.jit(observe)(state, 0)
+    for name, function in {
+        "transition_log_prob": lambda: pomdp.transition_log_prob(state, 60, states),
+        "reward": lambda: pomdp.reward(states, 60, state),
+        "observation_log_prob": lambda: pomdp.observation_log_prob(jax.tree.map(lambda x: jnp.stack([x] * size), seen), state),
+        "observe": lambda: pomdp.observation_log_prob(seen, states),
+    }.items():
+        with pytest.raises(ValueError, match=rf"{name} takes a single .*jax\.vmap\({name}\)"):
+            function()
 
 
 # Observations
 
 
-@functools.partial(jax.jit, static_argnames=("rules",))
-def all_pairs(states: State, *, rules: Rules) -> jax.Array:
+@jax.jit
+def all_pairs(states: State) -> jax.Array:
     """log O(what a player sees of state i | state j): float32[2, N, N]."""
 
     def pair(player: jax.Array, seen: State, state: State) -> jax.Array:
-        return pomdp.observation_log_prob(observe(seen, player, rules=rules), state, rules=rules)
+        return pomdp.observation_log_prob(observe(seen, player), state)
 
     over_states = jax.vmap(pair, (None, None, 0))
     return jax.vmap(jax.vmap(over_states, (None, 0, None)), (0, None, None))(jnp.arange(2), states, states)
@@ -459,7 +465,8 @@ def all_pairs(states: State, *, rules: Rules) -> jax.Array:
 
 def test_an_observation_belongs_to_the_states_that_look_like_it():
     """Random states beside themselves with a hidden card swapped, so that many pairs look alike to one player only."""
-    some = [from_oracle(random_position(RULES["all effects"], random.Random(seed))) for seed in range(50)]
+    rules = RULES["all effects"]
+    some = [from_oracle(random_position(rules, random.Random(seed)), rules) for seed in range(50)]
     for state in list(some):
         for player in (0, 1):
             hand, deck = counter(state.hands[player]), counter(state.deck)
@@ -469,7 +476,7 @@ def test_an_observation_belongs_to_the_states_that_look_like_it():
             hands = state.hands.copy()
             hands[player] = onehot(hand - Counter([mine]) + Counter([theirs]))
             some.append(state.replace(hands=hands, deck=onehot(deck - Counter([theirs]) + Counter([mine]))))
-    log_prob = np.asarray(all_pairs(jax.tree.map(lambda *x: np.stack(x), *some), rules=RULES["all effects"]))
+    log_prob = np.asarray(all_pairs(jax.tree.map(lambda *x: np.stack(x), *some)))
 
     def view(state: State, player: int) -> bytes:
         public = ("pile", "top_rank", "color", "current_player", "penalty", "last_action", "terminated")
@@ -484,14 +491,19 @@ def test_an_observation_belongs_to_the_states_that_look_like_it():
 
 def test_nobody_but_the_players_observes():
     state = text.make_state("R1", "Y1", "B1")
-    seen = observe(state, 0)
+    seen = jax.jit(observe)(state, 0)
     stranger = seen.replace(player=jnp.int8(2), hand=jnp.zeros(108, bool), opponent_count=jnp.int8(1))
-    assert pomdp.observation_log_prob(seen, state) == 0
-    assert pomdp.observation_log_prob(stranger, state) == -jnp.inf
+    log_prob = jax.jit(pomdp.observation_log_prob)
+    assert log_prob(seen, state) == 0
+    assert log_prob(stranger, state) == -jnp.inf
 
 
 def test_an_observation_under_other_rules_is_refused():
     rules = RULES["all effects"]
     state = text.make_state("R1", "Y1", "YS", rules=rules)
-    with pytest.raises(ValueError, match=r"another deck \(16 cards\) than rules\.deck \(108 cards\)"):
-        pomdp.observation_log_prob(observe(state, 0, rules=rules), state)
+    seen = jax.jit(observe)(state, 0)
+    jax.eval_shape(functools.partial(pomdp.observation_log_prob, rules=rules), seen, state)
+    with pytest.raises(ValueError, match="rules differ"):
+        pomdp.observation_log_prob(seen, state, rules=Rules())
+    with pytest.raises(ValueError, match=r"rules differ .*deck of 16 cards instead of 108"):
+        pomdp.observation_log_prob(seen, text.make_state("R1", "Y1", "YS"))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import fields
+from dataclasses import dataclass, fields
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +17,7 @@ from tests.helpers import ERROR_PROBABILITY, deck_of
 from tests.oracle import chain
 from tests.oracle.game import Variant
 from unojax import cards
+from unojax.agents import PolicyAgent
 from unojax.observation import Observation
 from unojax.policies import POLICIES, uniform
 from unojax.rules import Rules, small_deck
@@ -26,10 +28,38 @@ NUM_GAMES = 40_000
 TINY = "R1 R+2 RS Y1 W W+4 B2"
 
 
+BATCH = 256
+"""Of most runs, so that they share the compiled programs."""
+
+
 def lowest_action(key: Array, observation: Observation, legal_mask: Array) -> Array:
     """A policy that is no `RulePolicy`."""
     del key, observation
     return legal_mask.argmax()
+
+
+def checking(key: Array, observation: Observation, legal_mask: Array) -> Array:
+    """A uniform policy by protocol that plays an illegal action where what it sees is wrong: `simulate` then fails."""
+    legal = observation.legal_mask
+    top_matches = (
+        (observation.last_action < 0)
+        | (observation.last_action == cards.DRAW)
+        | (observation.last_action == observation.color * 15 + observation.top_rank)
+    )
+    fine = (legal == legal_mask).all() & top_matches & observation.is_my_turn
+    return jnp.where(fine, uniform(key, observation, legal_mask), 99)
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["action"], meta_fields=[])
+@dataclass(frozen=True)
+class Always:
+    """A policy that plays one action, legal or not."""
+
+    action: float
+
+    def __call__(self, key: Array, observation: Observation, legal_mask: Array) -> Array:
+        del key, observation, legal_mask
+        return jnp.asarray(self.action).astype(jnp.int32)
 
 
 def same(a: Games, b: Games) -> bool:
@@ -38,7 +68,7 @@ def same(a: Games, b: Games) -> bool:
 
 @pytest.fixture(scope="module")
 def full_deck() -> Games:
-    return simulate(jax.random.key(11), 20_000)
+    return simulate(jax.random.key(11), 20_000, batch_size=BATCH)
 
 
 @pytest.mark.parametrize(("skip_forfeits", "start_card"), [(True, "non_wild"), (False, "any")])
@@ -70,17 +100,17 @@ def _inverse_erfc(probability: float) -> float:
 
 def test_results_do_not_depend_on_the_batch_size():
     rules = Rules(deck=small_deck(colors=2, ranks=(1, 2, 10, 12)), hand_size=3)
-    few, many = (simulate(jax.random.key(3), 500, rules=rules, batch_size=size) for size in (7, 256))
+    few, many = (simulate(jax.random.key(3), 500, rules=rules, batch_size=size) for size in (7, 64))
     assert same(few, many)
 
 
-def test_a_longer_run_begins_with_the_shorter_one():
-    short, long = (simulate(jax.random.key(3), n, batch_size=64) for n in (100, 300))
-    assert same(short, long[:100])
+def test_a_longer_run_begins_with_the_shorter_one(full_deck: Games):
+    for num_games in (100, 600):
+        assert same(simulate(jax.random.key(11), num_games, batch_size=BATCH), full_deck[:num_games])
 
 
 def test_another_key_gives_other_games(full_deck: Games):
-    assert not same(simulate(jax.random.key(12), 500), full_deck[:500])
+    assert not same(simulate(jax.random.key(12), 500, batch_size=BATCH), full_deck[:500])
 
 
 def test_every_complete_game_has_a_result(full_deck: Games):
@@ -94,66 +124,56 @@ def test_every_complete_game_has_a_result(full_deck: Games):
     assert (full_deck.num_choices <= full_deck.num_steps).all() and not full_deck.truncated.any()
 
 
-def test_policies_by_protocol_play_as_the_packed_ones(full_deck: Games):
-    def by_protocol(key: Array, observation: Observation, legal_mask: Array) -> Array:
-        return uniform(key, observation, legal_mask)
-
-    games = simulate(jax.random.key(2), 4_000, (by_protocol, by_protocol), batch_size=1_000)
-    # The random words are others, so the games are too; their distribution is the same. Error probability 2e-9 each.
+def test_policies_by_protocol_see_the_game_and_play_as_the_packed_ones(full_deck: Games):
+    """The last action, the own hand and the mask are right; the random words are others, the distribution is the same."""
+    games = simulate(jax.random.key(2), 4_000, (checking, checking), batch_size=BATCH)
+    # Error probability 2e-9 each.
     for name in ("num_steps", "num_choices"):
         a, b = (getattr(g, name).astype(float) for g in (games, full_deck))
         assert abs(a.mean() - b.mean()) < 6 * math.hypot(a.std() / math.sqrt(len(a)), b.std() / math.sqrt(len(b)))
 
 
 def test_each_player_follows_its_own_policy():
-    seen: list[str] = []
+    strong, weak = POLICIES["scarcest-color"], uniform
+    first, second = (simulate(jax.random.key(1), 8_000, pair, batch_size=BATCH) for pair in ((strong, weak), (weak, strong)))
+    # 66 % against 34 %; the standard error is half a point.
+    assert (first.winner == 0).mean() > 0.6 and (second.winner == 1).mean() > 0.6
+
+
+def test_both_policies_are_asked_and_a_second_run_does_not_compile():
+    traced: list[str] = []
 
     def watching(name: str):
         def policy(key: Array, observation: Observation, legal_mask: Array) -> Array:
-            seen.append(name)
+            traced.append(name)
             return lowest_action(key, observation, legal_mask)
 
         return policy
 
-    strong, weak = POLICIES["scarcest-color"], uniform
-    first, second = (simulate(jax.random.key(1), 20_000, pair) for pair in ((strong, weak), (weak, strong)))
-    # 66 % against 34 %; the standard error is a third of a point.
-    assert (first.winner == 0).mean() > 0.6 and (second.winner == 1).mean() > 0.6
-    simulate(jax.random.key(1), 4, (watching("a"), watching("b")), batch_size=4)
-    assert set(seen) == {"a", "b"}
+    both = watching("a"), watching("b")
+    simulate(jax.random.key(0), 40, both, batch_size=16)
+    assert set(traced) == {"a", "b"}
+    once = len(traced)
+    simulate(jax.random.key(1), 60, both, batch_size=16)
+    assert len(traced) == once
 
 
-def test_a_policy_sees_the_last_action_and_its_own_hand():
-    def checking(key: Array, observation: Observation, legal_mask: Array) -> Array:
-        legal = observation.legal_mask
-        top_matches = (
-            (observation.last_action < 0)
-            | (observation.last_action == cards.DRAW)
-            | (observation.last_action == observation.color * 15 + observation.top_rank)
-        )
-        fine = (legal == legal_mask).all() & top_matches & observation.is_my_turn
-        # An illegal action where something is wrong: `simulate` then fails.
-        return jnp.where(fine, uniform(key, observation, legal_mask), 99)
-
-    simulate(jax.random.key(8), 300, (checking, checking), batch_size=300)
-
-
-def test_max_steps_truncates():
-    games = simulate(jax.random.key(4), 2_000, max_steps=40)
-    whole = simulate(jax.random.key(4), 2_000)
+def test_max_steps_truncates(full_deck: Games):
+    games = simulate(jax.random.key(11), 2_000, max_steps=40, batch_size=BATCH)
+    whole = full_deck[:2_000]
     long = whole.num_steps > 40
     assert 0.2 < long.mean() < 0.9
     np.testing.assert_array_equal(games.truncated, long)
     np.testing.assert_array_equal(games.num_steps, np.minimum(whole.num_steps, 40))
     np.testing.assert_array_equal(games.winner, np.where(long, -1, whole.winner))
     assert not games.stalemate[long].any()
-    by_rules = simulate(jax.random.key(4), 2_000, rules=Rules(max_steps=40))
+    by_rules = simulate(jax.random.key(11), 2_000, rules=Rules(max_steps=40), batch_size=BATCH)
     assert same(games, by_rules)
 
 
-def test_a_finished_prefix_is_in_order_and_complete():
+def test_a_finished_prefix_is_in_order_and_complete(full_deck: Games):
     collector = Collector(50)
-    whole = simulate(jax.random.key(6), 50, batch_size=8)
+    whole = full_deck[:50]
     order = np.random.default_rng(0).permutation(50)
     for index in order[:-1]:
         collector.add(Finished(np.array([index]), whole[index : index + 1]))
@@ -164,18 +184,14 @@ def test_a_finished_prefix_is_in_order_and_complete():
 
 
 def test_a_stream_hands_out_each_game_once():
-    index = np.concatenate([finished.index for finished in stream(jax.random.key(6), 1_000, batch_size=64)])
+    index = np.concatenate([finished.index for finished in stream(jax.random.key(6), 1_000, batch_size=BATCH)])
     np.testing.assert_array_equal(np.sort(index), np.arange(1_000))
 
 
-@pytest.mark.parametrize("action", [-1, cards.DRAW])
+@pytest.mark.parametrize("action", [-1, cards.DRAW, cards.NUM_ACTIONS])
 def test_an_illegal_policy_is_named(action: int):
-    def broken(key: Array, observation: Observation, legal_mask: Array) -> int:
-        del key, observation, legal_mask
-        return action
-
     with pytest.raises(ValueError, match="chose an illegal action in game"):
-        simulate(jax.random.key(0), 20, (broken, uniform), batch_size=20)
+        simulate(jax.random.key(0), 20, (Always(float(action)), uniform), batch_size=20)
 
 
 @pytest.mark.parametrize(
@@ -185,8 +201,11 @@ def test_an_illegal_policy_is_named(action: int):
         ({"num_games": 2**31 + 1}, "num_games must be an integer in"),
         ({"batch_size": 0}, "batch_size must be None or an integer of at least 1"),
         ({"max_steps": 0}, "max_steps must be None or an integer in"),
-        ({"policies": (uniform,)}, "policies must be two callables"),
-        ({"policies": (uniform, "uniform")}, "policies must be two callables"),
+        ({"policies": (uniform,)}, "policies must be two, names or callables"),
+        ({"policies": "uniform"}, "policies must be two, names or callables"),
+        ({"policies": (uniform, 3)}, "policies must be two, names or callables"),
+        ({"policies": (uniform, "smart")}, "no policy is called 'smart'; choose one of uniform, .*linear.*play_match"),
+        ({"policies": (uniform, PolicyAgent("u", uniform))}, r"is an agent: play it with unojax.play_match, or pass its policy"),
         ({"key": jax.random.key(0, impl="rbg")}, "single threefry2x32 key"),
         ({"key": jax.random.split(jax.random.key(0))}, "single threefry2x32 key"),
     ],
@@ -196,21 +215,15 @@ def test_bad_arguments_are_refused(arguments: dict, message: str):
         simulate(**({"key": jax.random.key(0), "num_games": 4} | arguments))
 
 
+def test_policies_may_be_named():
+    by_name, by_policy = (
+        simulate(jax.random.key(0), 40, pair, batch_size=BATCH) for pair in (("uniform", "uniform"), (uniform, uniform))
+    )
+    assert same(by_name, by_policy)
+
+
 def test_the_default_batch_has_at_most_as_many_lanes_as_games_and_is_a_power_of_two():
     for num_games in (1, 2, 3, 100, 12_345, 10**6, 2**31):
         lanes = default_batch_size(num_games)
         assert lanes & (lanes - 1) == 0 and 1 <= lanes < 2 * num_games
     assert default_batch_size(10**9) == default_batch_size(2 * 10**9)
-
-
-def test_a_second_run_does_not_compile():
-    traced: list[int] = []
-
-    def counting(key: Array, observation: Observation, legal_mask: Array) -> Array:
-        traced.append(1)
-        return lowest_action(key, observation, legal_mask)
-
-    simulate(jax.random.key(0), 40, (counting, counting), batch_size=16)
-    once = len(traced)
-    simulate(jax.random.key(1), 60, (counting, counting), batch_size=16)
-    assert len(traced) == once > 0

@@ -181,7 +181,7 @@ def test_a_state_comes_back_from_its_table():
     def there_and_back(state: game.State) -> tuple[game.State, jax.Array]:
         laid_out = game.to_table(state)
         kept = {name: getattr(state, name) for name in ("rewards", "truncated", "step_count", "error", "last_action")}
-        return game.from_table(laid_out, **kept, rules=Rules()), bits.count(table.deck(laid_out, Rules()))
+        return game.from_table(laid_out, Rules(), **kept), bits.count(table.deck(laid_out, Rules()))
 
     again, num_in_deck = there_and_back(states)
     jax.tree.map(np.testing.assert_array_equal, again, states)

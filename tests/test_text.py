@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable
+from typing import Any
 
 import chex
 import jax
@@ -11,49 +13,39 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from unojax import cards, game, text
+from tests.helpers import play
+from unojax import cards, game, observation, text
 from unojax.game import State
-from unojax.observation import observe
 from unojax.rules import Rules, small_deck
 
 TINY = Rules(deck=small_deck(colors=2, ranks=(1, 12), copies=1, wilds=1), hand_size=1, start_card="any")
 RULES = {
     "default": Rules(),
-    "truncated": Rules(start_card="any", first_player="random", skip_forfeits=False, max_steps=12),
+    "truncated": Rules(start_card="any", first_player="random", max_steps=40, step_penalty=0.1),
     "draws without end": Rules(deck=small_deck(colors=3, ranks=(1, 12), wilds=2), hand_size=4, start_card="any"),
 }
-NUM_STEPS = {"default": 300, "truncated": 14}
-NUM_GAMES = 100
+# The sizes of other modules, so that they share the compiled programs.
+NUM_STEPS = {"default": 320, "truncated": 45}
+NUM_GAMES = 300
 NUM_LINES = 150
-
-
-@functools.partial(jax.jit, static_argnames=("num_steps", "rules"))
-def play(keys: jax.Array, *, num_steps: int, rules: Rules) -> State:
-    """All states of one random game per key: fields [G, T, ...]."""
-
-    def one_step(state: State, key: jax.Array):
-        key_action, key_draw = jax.random.split(key)
-        action = jax.random.categorical(key_action, jnp.where(game.legal_mask(state, rules=rules), 0.0, -jnp.inf))
-        return game.step(state, action, key_draw, rules=rules), state
-
-    def one_game(key: jax.Array) -> State:
-        key_init, key_steps = jax.random.split(key)
-        return jax.lax.scan(one_step, game.init(key_init, rules=rules), jax.random.split(key_steps, num_steps))[1]
-
-    return jax.vmap(one_game)(keys)
 
 
 @functools.cache
 def some_states(name: str) -> State:
     """States of random games, and all the kinds of endings: fields [NUM_LINES, ...]."""
-    keys = jax.random.split(jax.random.key(0), NUM_GAMES)
-    states = jax.device_get(play(keys, num_steps=NUM_STEPS.get(name, 100), rules=RULES[name]))
+    states = play(0, num_games=NUM_GAMES, num_steps=NUM_STEPS.get(name, 160), rules=RULES[name]).states
     flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), states)
+    flat = flat.replace(error=np.zeros_like(flat.error))
     over = flat.terminated | flat.truncated
     # A game fills up with copies of its last state; take the first, and as many unfinished ones.
-    ends = np.flatnonzero(over & ~np.roll(over, 1))[: NUM_LINES // 3]
+    ends = np.flatnonzero(over & ~np.roll(over, 1))
+    # Some with a penalty pending among them.
+    ends = np.concatenate([ends[flat.penalty[ends] > 0][: NUM_LINES // 6], ends])[: NUM_LINES // 3]
     others = np.random.default_rng(0).choice(np.flatnonzero(~over), NUM_LINES - len(ends))
     return jax.tree.map(lambda x: x[np.concatenate([ends, others])], flat)
+
+
+observe = jax.jit(observation.observe)
 
 
 def one(states: State, index: int) -> State:
@@ -167,8 +159,23 @@ def test_unreadable_actions_are_refused(line: str, message: str):
         text.parse_action(line)
 
 
-@pytest.mark.parametrize("action", [-1, 61, 5.0, True, "5"])
-def test_only_actions_are_written(action: int):
+@pytest.mark.parametrize("number", [0, 5, 60])
+@pytest.mark.parametrize("kind", [np.int8, np.uint32, np.int64, np.array, jnp.int8, jnp.asarray])
+def test_integers_of_any_library_are_written(number: int, kind: Callable[[int], Any]):
+    assert text.format_action(kind(number)) == text.format_action(number)
+
+
+def test_an_action_found_in_a_mask_is_written():
+    state = text.make_state("R5 G1", "G2", "R7")
+    assert text.format_action(jax.jit(game.legal_mask)(state).argmax()) == "R5"
+
+
+ODD = [-1, 61, 5.0, True, "5", None, np.True_, np.float32(5), np.array([5]), np.arange(3)]
+ODD += [jnp.array(True), jnp.float32(5), jnp.array([5])]
+
+
+@pytest.mark.parametrize("action", ODD, ids=str)
+def test_only_actions_are_written(action: Any):
     with pytest.raises(ValueError, match=r"action must be an integer in \[0, 60\], got"):
         text.format_action(action)
 
@@ -254,19 +261,15 @@ def test_contradictions_are_refused(arguments: dict, message: str):
 @pytest.mark.parametrize("name", RULES)
 def test_positions_of_random_games_come_back(name: str):
     rules, states = RULES[name], some_states(name)
-    lines = [text.format_position(one(states, i), rules=rules) for i in range(NUM_LINES)]
+    lines = [text.format_position(one(states, i)) for i in range(NUM_LINES)]
     read = jax.device_get([text.parse_position(line, rules=rules) for line in lines])
     read = jax.tree.map(lambda *x: np.stack(x), *read)
     chex.assert_trees_all_equal(read, states.replace(rewards=np.zeros_like(states.rewards)))
-    assert lines == [text.format_position(one(read, i), rules=rules) for i in range(NUM_LINES)]
+    assert lines == [text.format_position(one(read, i)) for i in range(NUM_LINES)]
 
 
 def test_the_random_games_show_every_result_and_penalty():
-    lines = [
-        text.format_position(one(some_states(name), i), rules=rules).split()
-        for name, rules in RULES.items()
-        for i in range(NUM_LINES)
-    ]
+    lines = [text.format_position(one(some_states(name), i)).split() for name in RULES for i in range(NUM_LINES)]
     assert {line[-1] for line in lines} == set("*01=T")
     assert {(line[3], line[-1]) for line in lines} >= {("2", "*"), ("4", "*"), ("2", "="), ("4", "="), ("2", "T")}
 
@@ -284,9 +287,9 @@ def test_the_random_games_show_every_result_and_penalty():
     ],
 )
 def test_known_positions(line: str, rules: Rules):
-    assert text.format_position(text.parse_position(line, rules=rules), rules=rules) == line
+    assert text.format_position(text.parse_position(line, rules=rules)) == line
     loose = re.sub(r"/\d+ ", "/* ", line.lower()).replace(" ", "  ")
-    assert text.format_position(text.parse_position(loose, rules=rules), rules=rules) == line
+    assert text.format_position(text.parse_position(loose, rules=rules)) == line
 
 
 def test_the_example_of_the_grammar_is_what_it_says():
@@ -348,10 +351,13 @@ def test_impossible_positions_are_refused(line: str, rules: Rules, message: str)
 
 def test_a_state_is_written_under_its_own_rules_only():
     state = text.make_state("R1", "R1", "Y+2", rules=RULES["draws without end"])
-    with pytest.raises(ValueError, match="do not add up to rules"):
-        text.format_position(state)
+    assert text.format_position(state) == text.format_position(state, rules=RULES["draws without end"])
+    with pytest.raises(ValueError, match="rules differ"):
+        text.format_position(state, rules=Rules())
+    with pytest.raises(ValueError, match="do not add up to the deck of its rules"):
+        text.format_position(state.replace(rules=Rules()))
     with pytest.raises(ValueError, match=r"single one, with hands of shape \(2, 108\), got \(1, 2, 108\)"):
-        text.format_position(jax.tree.map(lambda x: x[None], state), rules=RULES["draws without end"])
+        text.format_position(jax.tree.map(lambda x: x[None], state))
     with pytest.raises(ValueError, match="top card R5 is not in its pile"):
         text.format_position(text.make_state("R1", "R1", "Y+2").replace(top_rank=5, color=0))
 
@@ -380,6 +386,44 @@ def test_an_observation_of_a_finished_game_and_of_a_wild_top():
     assert lines[-1].split() == ["last", "-"]
 
 
+# repr
+
+
+def test_repr_is_a_line_that_can_be_read_again():
+    state = text.parse_position("B7,W/Y0,G4,W+4/R5,Y5/100 R+2 1 2 2 R+2 *")
+    assert repr(state) == "<State B7,W/Y0,G4,W+4/R5,Y5/100 R+2 1 2 2 R+2 *>"
+    seen = observe(state, 1)
+    assert "\n" not in repr(seen)
+    chex.assert_trees_all_equal(text.parse_observation(repr(seen).removeprefix("<Observation ").removesuffix(">")), seen)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_repr_of_states_of_random_games_is_short(name: str):
+    for index in range(0, NUM_LINES, 10):
+        assert len(repr(one(some_states(name), index))) < 450
+
+
+def test_repr_of_batches_traced_and_odd_contents_does_not_raise():
+    state = text.make_state("R5", "G1", "R7")
+    seen = observe(state, 0)
+    shown = []
+    for what in (state, seen):
+        shown.append(repr(jax.tree.map(lambda x: jnp.stack([x, x]), what)))
+        jax.eval_shape(lambda traced, to=shown: to.append(repr(traced)), what)
+        odd = [
+            what.replace(top_rank=99),
+            what.replace(color=np.int8(-1)),
+            what.replace(pile="R5"),
+            jax.tree.map(lambda x: None, what),
+            jax.tree.map(lambda x: x.shape, what),
+            jax.eval_shape(lambda x: x, what),
+            what.replace(rules=None),
+        ]
+        shown += map(repr, odd)
+    assert shown[:2] == ["<State, batch of shape (2,)>", "<State under tracing>"]
+    assert all(line.startswith(("<State", "<Observation")) and len(line) < 450 for line in shown)
+
+
 def test_a_batch_of_observations_is_refused():
     seen = observe(text.make_state("R1", "R1", "Y+2"), 0)
     with pytest.raises(ValueError, match=r"single one, with hand of shape \(108,\), got \(1, 108\)"):
@@ -393,9 +437,9 @@ def test_what_players_see_comes_back(name: str):
     for index in np.flatnonzero(~(states.terminated | states.truncated))[:12].tolist():
         state = one(states, index)
         for player in range(2):
-            seen = text._observe(state, np.int32(player), rules=rules)
+            seen = observe(state, np.int32(player))
             chex.assert_trees_all_equal(text.parse_observation(text.format_observation(seen), rules=rules), seen)
-            fields = text.format_position(state, rules=rules).split(" ")
+            fields = text.format_position(state).split(" ")
             places = fields[0].split("/")
             places[1 - player] = str(int(seen.opponent_count))
             line = " ".join(["/".join(places), *fields[1:]])

@@ -19,14 +19,14 @@ _KEPT: Final = 2
 
 
 class Resumed(NamedTuple):
-    """A checkpoint that was read: the state, on the host, and the best score so far."""
+    """Contents of a checkpoint: the state, on the host, and the best score so far."""
 
     state: TrainState
     best: float
 
 
 class Checkpoints:
-    """The checkpoints in a run's folder. In a run of several processes the first one writes, and all read."""
+    """Checkpoints in a run's folder. In a run of several processes the first one writes, and all read."""
 
     def __init__(self, run: Path):
         me = jax.process_index()
@@ -50,16 +50,16 @@ class Checkpoints:
             "jax": jax.__version__,
         }
         # NumPy arrays: with several processes Orbax takes an array on one device for a part of a larger one.
-        plain = jax.tree.map(np.asarray, _plain(state))
+        plain = jax.tree.map(np.asarray, state.with_plain_key())
         items = ocp.args.Composite(state=ocp.args.StandardSave(plain), about=ocp.args.JsonSave(about))
         self._manager.save(int(state.iteration), args=items)
 
     def newest(self) -> int | None:
-        """Iteration of the newest checkpoint."""
+        """Find the iteration of the newest checkpoint."""
         return self._manager.latest_step()
 
     def load(self, config: Config) -> Resumed:
-        """The newest checkpoint.
+        """Read the newest checkpoint.
 
         Raises:
             ValueError: there is none, or it is of a run with another configuration or under another version of the rules.
@@ -74,24 +74,14 @@ class Checkpoints:
                 "it can't be continued exactly. Begin a new one, with --init and its network if you like"
             )
         _check_same(config, from_dict(Config, about["config"], "checkpoint"))
-        target = jax.eval_shape(lambda: _plain(start(config.seed, config.plan())))
+        target = jax.eval_shape(lambda: start(config.seed, config.plan()).with_plain_key())
         target = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), target)
         restored: Any = self._manager.restore(step, args=ocp.args.Composite(state=ocp.args.StandardRestore(target)))["state"]
-        return Resumed(_state(restored), about["best"])
+        return Resumed(jax.tree.map(jnp.asarray, restored).with_key(), about["best"])
 
     def close(self) -> None:
         """Wait for what is being written."""
         self._manager.close()
-
-
-def _plain(state: TrainState) -> TrainState:
-    """The state with its key as numbers."""
-    return state._replace(key=jax.random.key_data(state.key))
-
-
-def _state(plain: TrainState) -> TrainState:
-    state = jax.tree.map(jnp.asarray, plain)
-    return state._replace(key=jax.random.wrap_key_data(state.key))
 
 
 def _check_same(config: Config, saved: Config) -> None:

@@ -1,4 +1,4 @@
-"""What a training run can be told, from a file and from the command line."""
+"""Options of a training run, from a file and from the command line."""
 
 from __future__ import annotations
 
@@ -13,51 +13,20 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_t
 
 import tyro
 
+from training.checks import check_options, is_positive
 from training.learning import Loss
-from training.selfplay import SELF, Play
+from training.selfplay import SelfPlay
 from training.trainer import Optimizer, Plan
-from unojax.agents import parse_agent
 from unojax.device.platform import available_cores
-from unojax.policies import POLICIES, get_policy
-from unojax.rules import Rules
+from unojax.specs import parse_agent
 from unojax.value.network import NetworkConfig
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
-class SelfPlay:
-    """How games are played.
-
-    Attributes:
-        opponents: of the network, in turn: "self" or names of policies.
-        belief: "particles", or "unseen": any unseen card is as likely as another.
-        particles: of each belief.
-        temperature: plays are drawn from softmax(values / temperature); 0: the best one.
-        explore: probability of a uniformly random play instead.
-        max_steps: games are learned from up to here.
-        search: rollouts of each legal play at the network's choices; the network learns from the differences between plays that
-            they show. 0: none.
-        search_depth: steps that rollouts follow the linear policy before the network values them; 0: to the end of the game.
-        follow_search: play the search's best play, and not the network's.
-        search_weight: a search that is followed is averaged with the network's own values, which count as so many rollouts.
-    """
-
-    opponents: tuple[str, ...] = (SELF, SELF, "uniform", "scarcest-color")
-    belief: Literal["particles", "unseen"] = "particles"
-    particles: int = 64
-    temperature: float = 0.0
-    explore: float = 0.03
-    max_steps: int = 192
-    search: int = 8
-    search_depth: int = 0
-    follow_search: bool = False
-    search_weight: float = 0.0
-
-
-@dataclass(frozen=True)
 class Evaluation:
-    """How the network is judged, in the arena and without search.
+    """Matches in the arena that judge the network, without search.
 
     Attributes:
         every: iterations between two evaluations.
@@ -74,9 +43,7 @@ class Evaluation:
     particles: int = 64
 
     def __post_init__(self) -> None:
-        for name in ("every", "games", "final_games", "particles"):
-            if (value := getattr(self, name)) < 1:
-                raise ValueError(f"evaluation.{name} must be at least 1, got {value}")
+        check_options(self, "evaluation.", "every games final_games particles", is_positive, "must be at least 1")
         if not self.opponents:
             raise ValueError("evaluation.opponents must name at least one")
         for spec in self.opponents:
@@ -85,7 +52,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Config:
-    """A training run.
+    """Options of a training run.
 
     Attributes:
         run: folder of the run: checkpoints, metrics.jsonl, TensorBoard's files, the networks.
@@ -114,56 +81,26 @@ class Config:
     evaluation: Evaluation = field(default_factory=Evaluation)
 
     def __post_init__(self) -> None:
-        for name in ("iterations", "games", "updates", "epochs", "checkpoint_every"):
-            if (value := getattr(self, name)) < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
-        if not 0 <= self.loss.trace <= 1:
-            raise ValueError(f"loss.trace must be in [0, 1], got {self.loss.trace}")
-        if not 0 <= self.loss.shown <= 1:
-            raise ValueError(f"loss.shown must be in [0, 1], got {self.loss.shown}")
-        if not 0 <= self.play.explore <= 1:
-            raise ValueError(f"play.explore must be in [0, 1], got {self.play.explore}")
-        if not self.play.temperature >= 0:
-            raise ValueError(f"play.temperature can't be negative, got {self.play.temperature}")
-        for name in ("particles", "max_steps"):
-            if (value := getattr(self.play, name)) < 1:
-                raise ValueError(f"play.{name} must be at least 1, got {value}")
-        if not 0 <= self.optimizer.average < 1:
-            raise ValueError(f"optimizer.average must be in [0, 1), got {self.optimizer.average}")
-        for name in ("advantage_weight", "policy_weight", "belief_weight"):
-            if not (value := getattr(self.loss, name)) >= 0:
-                raise ValueError(f"loss.{name} can't be negative, got {value}")
-        for name in self.play.opponents:
-            if name != SELF and name not in POLICIES:
-                raise ValueError(f"play.opponents must be {SELF!r} or one of {', '.join(POLICIES)}, got {name!r}")
-        if not self.play.opponents:
-            raise ValueError("play.opponents must name at least one")
-        for name in ("search", "search_depth", "search_weight"):
-            if (value := getattr(self.play, name)) < 0:
-                raise ValueError(f"play.{name} can't be negative, got {value}")
-        if not self.play.search and (self.loss.advantage_weight or self.play.follow_search):
-            raise ValueError("loss.advantage_weight and play.follow_search need a search: --play.search 8, for example")
+        check_options(self, "", "iterations games updates epochs checkpoint_every", is_positive, "must be at least 1")
+        if self.loss.advantage_weight and not self.play.search:
+            raise ValueError("loss.advantage_weight needs a search: --play.search 8, for example")
         if self.loss.policy_weight and not self.network.policy_head:
             raise ValueError("loss.policy_weight needs a network with a policy head: --network.policy-head")
         if self.loss.belief_weight and not self.network.belief_head:
             raise ValueError("loss.belief_weight needs a network with a belief head: --network.belief-head")
-        if self.play.search_weight and not self.play.follow_search:
-            raise ValueError("play.search_weight needs a search that is followed: --play.follow-search")
         if self.play.follow_search and self.play.belief == "unseen":
             # Its searches know the opponent's hand, which averages out of what is learned but not of what is played.
             raise ValueError("play.follow_search needs beliefs: --play.belief particles")
         self.plan()
 
     def plan(self) -> Plan:
-        """What the device program needs to know."""
-        opponents = tuple(SELF if name == SELF else get_policy(name) for name in self.play.opponents)
-        play = Play(**{**vars(self.play), "opponents": opponents}, rules=Rules())
-        return Plan(self.network, play, self.loss, self.optimizer, self.games, self.updates, self.epochs, self.iterations)
+        """Gather what the device program needs to know."""
+        return Plan(self.network, self.play, self.loss, self.optimizer, self.games, self.updates, self.epochs, self.iterations)
 
 
 @dataclass(frozen=True)
 class Launch:
-    """How this process runs, which is no part of the result.
+    """Options of this process, which are no part of the result.
 
     Attributes:
         resume: go on with the run in the folder, from its newest checkpoint, as if it had never stopped.
@@ -184,12 +121,12 @@ class Launch:
             raise ValueError(f"devices must be 0 or a number of devices, got {self.devices}")
 
     def num_cpu_devices(self, plan: Plan) -> int:
-        """As told, or the largest number for which there are cores and that divides the games of an update."""
+        """Choose as told, or the largest number for which there are cores and that divides the games of an update."""
         share = plan.games // plan.updates
         return self.devices or next(n for n in range(available_cores(), 0, -1) if share % n == 0)
 
     def process(self) -> dict[str, Any]:
-        """Arguments of `jax.distributed.initialize`.
+        """Make the arguments of `jax.distributed.initialize`.
 
         Raises:
             ValueError: the text is not of the form that is asked for.
@@ -219,7 +156,7 @@ class _Options:
 
 
 def parse(args: Sequence[str] | None = None, default: Config | None = None) -> tuple[Config, Launch]:
-    """The options of a command line; of `sys.argv` if `args` is None. A run that is resumed has those it began with.
+    """Read the options of a command line; of `sys.argv` if `args` is None. A run that is resumed has those it began with.
 
     Raises:
         ValueError: a value is out of range, or the file has unknown keys.
@@ -241,7 +178,7 @@ def parse(args: Sequence[str] | None = None, default: Config | None = None) -> t
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """A TOML file as nested dicts.
+    """Read a TOML file as nested dicts.
 
     Raises:
         ValueError: it can't be read.
@@ -253,7 +190,7 @@ def read_file(path: Path) -> dict[str, Any]:
 
 
 def to_dict(config: Any) -> dict[str, Any]:
-    """A configuration as nested dicts of what JSON can hold; None is left out."""
+    """Turn a configuration into nested dicts of what JSON can hold; None is left out."""
     plain = {}
     for name, value in ((f.name, getattr(config, f.name)) for f in dataclasses.fields(config)):
         if dataclasses.is_dataclass(value):
@@ -264,7 +201,7 @@ def to_dict(config: Any) -> dict[str, Any]:
 
 
 def from_dict(cls: type[_T], values: dict[str, Any], where: str, base: _T | None = None) -> _T:
-    """The configuration that nested dicts describe; what is left out is as in `base`, or has its default.
+    """Make the configuration that nested dicts describe; what is left out is as in `base`, or has its default.
 
     Raises:
         ValueError: there is an unknown key, or a value of the wrong type.
@@ -287,7 +224,7 @@ def from_dict(cls: type[_T], values: dict[str, Any], where: str, base: _T | None
 
 
 def _read(value: Any, kind: Any, where: str) -> Any:
-    """A value as a field of this type has it."""
+    """Convert a value to the type of its field."""
     options = get_args(kind)
     if get_origin(kind) is tuple:
         if isinstance(value, list):

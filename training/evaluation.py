@@ -1,58 +1,63 @@
-"""How well a network plays: games in the arena, greedy and without search."""
+"""Matches of a network against others in the arena, greedy and without search."""
 
 from __future__ import annotations
 
-import math
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import jax
-import numpy as np
 from rich.table import Table
 
 from training.config import Config
-from unojax.agents import parse_agent
 from unojax.arena import play_match
-from unojax.value.agent import ValueAgent
+from unojax.arena.ratings import Score, paired_score
+from unojax.specs import parse_agent
+from unojax.value.agent import value
 from unojax.value.network import Network
 
 _DEALS: Final = 20_000
 """Seed of the deals, the same in every evaluation."""
 
 
-class Score(NamedTuple):
-    """Against one opponent: the mean result (a win 1, a drawn game 0.5), half its 95 % interval, and the number of games."""
+class Standing(NamedTuple):
+    """The network's score against one opponent."""
 
     opponent: str
-    mean: float
-    margin: float
-    games: int
+    score: Score
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe it for a file: mean result (a win 1, a drawn game 0.5), its 95 % interval, number of games."""
+        score = self.score
+        return {
+            "opponent": self.opponent,
+            "mean": score.value,
+            "interval_95": list(score.interval),
+            "games": 2 * score.num_pairs,
+        }
 
 
-def evaluate(network: Network, config: Config, num_games: int) -> list[Score]:
-    """Scores of a network against the configured opponents, seats balanced on duplicate deals."""
-    agent = ValueAgent(network="trained", belief=config.play.belief, particles=config.evaluation.particles, loaded=network)
-    scores = []
+def evaluate(network: Network, config: Config, num_games: int) -> list[Standing]:
+    """Play a network against the configured opponents, seats swapped, on the same deals every time."""
+    agent = value(network="trained", loaded=network, belief=config.play.belief, particles=config.evaluation.particles)
+    standings = []
     for spec in config.evaluation.opponents:
-        winner = play_match(jax.random.key(_DEALS), (agent, parse_agent(spec)), -(-num_games // 2)).winner
-        # Games of a pair share their deals, so the pairs are what is independent.
-        of_pair = np.where(winner < 0, 0.5, winner == 0).mean(-1)
-        margin = 1.96 * of_pair.std(ddof=1) / math.sqrt(len(of_pair)) if len(of_pair) > 1 else math.inf
-        scores.append(Score(spec, float(of_pair.mean()), margin, winner.size))
-    return scores
+        pairs = play_match(jax.random.key(_DEALS), (agent, parse_agent(spec)), -(-num_games // 2))
+        standings.append(Standing(spec, paired_score(pairs.points)))
+    return standings
 
 
-def mean_score(scores: list[Score]) -> float:
-    """One figure for all opponents."""
-    return sum(score.mean for score in scores) / len(scores)
+def mean_score(standings: list[Standing]) -> float:
+    """Average over all opponents."""
+    return sum(standing.score.value for standing in standings) / len(standings)
 
 
-def table_of(scores: list[Score], title: str) -> Table:
-    """For a terminal."""
+def table_of(standings: list[Standing], title: str) -> Table:
+    """Lay out a table for a terminal."""
     table = Table(title=title, title_justify="left")
     table.add_column("greedy, no search, against")
     for heading in ("win rate", "95 % interval", "games"):
         table.add_column(heading, justify="right")
-    for score in scores:
-        low, high = 100 * (score.mean - score.margin), 100 * (score.mean + score.margin)
-        table.add_row(score.opponent, f"{100 * score.mean:.1f} %", f"{low:.1f} .. {high:.1f} %", f"{score.games:,}")
+    for opponent, score in standings:
+        low, high = score.interval
+        interval = f"{100 * low:.1f} .. {100 * high:.1f} %"
+        table.add_row(opponent, f"{100 * score.value:.1f} %", interval, f"{2 * score.num_pairs:,}")
     return table

@@ -37,7 +37,7 @@ from unojax.observation import observe
 from unojax.policies import POLICIES, Policy
 from unojax.policies.scoring import WEIGHT_NAMES, LinearPolicy, LookaheadPolicy
 from unojax.rules import Rules
-from unojax.search.rollouts import list_arms, play_out
+from unojax.search.rollouts import Rollouts, list_arms, play_out
 from unojax.simulation import simulate
 
 _RULES: Final = Rules()
@@ -45,12 +45,12 @@ _LANES: Final = 2048
 _BATCH: Final = 4096
 """Games played and positions looked at in one call."""
 _TEMPERATURES: Final = (0.06, 0.03, 0.015)
-"""Of the softmax of the points, in returns: two good plays differ by some 0.05."""
+"""Temperatures of the softmax of the points, in returns: two good plays differ by some 0.05."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """What to fit, and how long.
+    """Options of the fit.
 
     Attributes:
         policy: which scoring policy.
@@ -79,13 +79,13 @@ _NAMES = {"linear": WEIGHT_NAMES, "lookahead": ("margin", "playable", "wilds")}
 
 
 def make_policy(kind: str, weights: np.ndarray) -> LinearPolicy | LookaheadPolicy:
-    """The scoring policy with these weights."""
+    """Make the scoring policy with these weights."""
     values = tuple(weights.tolist())
     return LinearPolicy(values) if kind == "linear" else LookaheadPolicy(values)
 
 
 def win_rate(seed: int, policy: Policy, opponent: Policy, games: int) -> float:
-    """Win rate of a policy over both seats, a drawn game counting half."""
+    """Measure the win rate of a policy over both seats, a drawn game counting half."""
     key = jax.random.key(seed)
     first = simulate(key, games, (policy, opponent)).winner
     second = simulate(key, games, (opponent, policy)).winner
@@ -95,15 +95,15 @@ def win_rate(seed: int, policy: Policy, opponent: Policy, games: int) -> float:
 
 @partial(jax.jit, static_argnames=("policy", "max_steps"))
 def play(numbers: list[Array], keys: Array, *, policy: Skeleton, max_steps: int) -> tuple[State, Array]:
-    """Games of a policy against itself: the positions, [G, T], and their legal masks, bool[G, T, 61]."""
+    """Play games of a policy against itself: the positions, [G, T], and their legal masks, bool[G, T, 61]."""
     player = static.join(numbers, policy)
     states = jax.vmap(lambda key: play_game(key, (player, player), num_steps=max_steps).states)(keys)
     states = jax.tree.map(lambda x: x[:, :-1], states)
-    return states, jax.vmap(jax.vmap(partial(game.legal_mask, rules=_RULES)))(states)
+    return states, jax.vmap(jax.vmap(game.legal_mask))(states)
 
 
 def pick_decisions(rng: np.random.Generator, states: State, legal: np.ndarray, most: int) -> tuple[State, np.ndarray]:
-    """Up to so many random decisions with a choice from each game."""
+    """Pick up to so many random decisions with a choice from each game."""
     has_choice = (legal[..., :-1].sum(-1) > 1) & ~np.asarray(states.terminated)
     rank = np.where(has_choice, rng.random(has_choice.shape), 2.0)
     at = np.argsort(rank, axis=1)[:, :most]
@@ -113,7 +113,7 @@ def pick_decisions(rng: np.random.Generator, states: State, legal: np.ndarray, m
 
 
 class Comparisons(NamedTuple):
-    """A legal plays of P decisions, those of a decision side by side.
+    """Returns of A legal plays of P decisions, those of a decision side by side.
 
     Attributes:
         position: int[A] the decision.
@@ -130,17 +130,17 @@ class Comparisons(NamedTuple):
 def compare_plays(
     numbers: list[Array], states: State, legal: Array, seeds: tuple[Array, Array], *, policy: Skeleton, num_samples: int
 ) -> tuple[Array, Array]:
-    """Features float32[B, 60, F] and returns float32[B, 60] of all plays at B positions; meaningless for illegal ones."""
+    """Compute features float32[B, 60, F] and returns float32[B, 60] of all plays at B positions; meaningless for illegal ones."""
     player = static.join(numbers, policy)
     tables = jax.tree.map(lambda x: jnp.repeat(x, num_samples, axis=0), jax.vmap(game.to_table)(states))
     arms = list_arms(legal)
-    returns, _ = play_out(tables, seeds, arms, numbers, policies=policy, rules=_RULES, num_samples=num_samples, num_lanes=_LANES)
+    returns, _ = play_out(tables, seeds, arms, Rollouts(player, _RULES, num_samples, _LANES))
     counts = jnp.arange(legal.size) < arms.number
     grid = jnp.zeros(legal.shape, jnp.float32).at[arms.position, arms.action].add(jnp.where(counts, returns.mean(1), 0.0))
 
     def scores(weights: Array, state: State) -> Array:
         scorer = replace(player[0], weights=tuple(weights))
-        return scorer.score_plays(player[0].view(observe(state, state.current_player, rules=_RULES)))
+        return scorer.score_plays(player[0].view(observe(state, state.current_player)))
 
     # Points are linear in the weights: the features are the points under unit weights.
     one_position = jax.vmap(scores, in_axes=(0, None), out_axes=-1)
@@ -181,7 +181,7 @@ def _least_squares(features: Array, returns: Array) -> Array:
 
 
 def best_choices(compared: Comparisons) -> np.ndarray:
-    """The weights whose choices return most, from those of least squares on."""
+    """Find the weights whose choices return most, from those of least squares on."""
     scale = compared.features.std(0) + 1e-6
     features, returns = jnp.asarray(compared.features / scale), jnp.asarray(compared.returns)
     position, num = jnp.asarray(compared.position), int(compared.position[-1]) + 1
@@ -208,7 +208,7 @@ def best_choices(compared: Comparisons) -> np.ndarray:
 def iterate_policy(
     config: Config, rng: np.random.Generator, console: Console
 ) -> tuple[LinearPolicy | LookaheadPolicy, list[dict[str, float]]]:
-    """Approximate policy iteration: the last policy, and what each of them won."""
+    """Iterate the policy; returns the last one, and what each of them won."""
     policy = make_policy(config.policy, np.zeros(len(_NAMES[config.policy])))
     history = []
     for iteration in range(config.iterations):

@@ -1,4 +1,4 @@
-"""Targets, losses and updates: what the network learns from games."""
+"""Targets, losses and their gradients."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import numpy as np
 import optax
 from jax import Array, lax
 
-from training.selfplay import Games
+from training.checks import check_options, is_not_negative, is_share
+from training.selfplay import RULES, Episodes, list_chosen
 from unojax import bits
 from unojax.game import options_to_mask
-from unojax.rules import Rules
 from unojax.table import Table
 from unojax.value.features import Features, Outlook, after_plays, features, outlook_of_hand
 from unojax.value.network import Network, Outputs, Params
@@ -29,7 +29,7 @@ _Tree = TypeVar("_Tree")
 
 @dataclass(frozen=True)
 class Loss:
-    """What is minimised.
+    """Weights and targets of what is minimised.
 
     Attributes:
         trace: lambda of TD(lambda), in [0, 1]: 1 learns from the outcomes of games, 0 from the next values.
@@ -46,6 +46,10 @@ class Loss:
     advantage_weight: float = 0.0
     policy_weight: float = 0.0
     belief_weight: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_options(self, "loss.", "trace shown", is_share, "must be in [0, 1]")
+        check_options(self, "loss.", "advantage_weight policy_weight belief_weight", is_not_negative, "can't be negative")
 
 
 class Sums(NamedTuple):
@@ -71,7 +75,7 @@ class Sums(NamedTuple):
 
 
 def lambda_returns(rewards: Array, discounts: Array, values: Array, trace: float) -> Array:
-    """The targets of TD(lambda): float32[T, ...].
+    """Compute the targets of TD(lambda): float32[T, ...].
 
         G_t = r_t + d_t ((1 - lambda) v_t + lambda G_{t+1}),    G_T = v_{T-1}
 
@@ -93,15 +97,15 @@ def lambda_returns(rewards: Array, discounts: Array, values: Array, trace: float
 
 
 class States(NamedTuple):
-    """Information states, [S]: what the network gets, what the player sees, and the opponent's true hand."""
+    """Information states, [S]: input of the network, view of the player, true hand of the opponent."""
 
     features: Features
     view: View
     hand: bits.Words
 
 
-def states_of(games: Games, index: Array, shown: Array, rules: Rules) -> States:
-    """The information states with numbers `index` (int32[S]).
+def states_of(games: Episodes, index: Array, shown: Array) -> States:
+    """Look up the information states with numbers `index` (int32[S]).
 
     The state of player p in game g before step t has the number (t G + g) 2 + p. With `shown` (bool[G, 2]) the hand is known.
     """
@@ -109,8 +113,8 @@ def states_of(games: Games, index: Array, shown: Array, rules: Rules) -> States:
     player, at = index % 2, index // 2
     game, step = at % num_games, at // num_games
     tables: Table = jax.tree.map(lambda x: x[step, game], games.table)
-    view = view_of_table(tables, player, rules)
-    hand = view_of_table(tables, 1 - player, rules).hand
+    view = view_of_table(tables, player, RULES)
+    hand = view_of_table(tables, 1 - player, RULES).hand
     believed: Outlook = jax.tree.map(lambda x: x[step, game, player].astype(jnp.float32), games.outlook)
     known = outlook_of_hand(hand)
     is_shown = shown[game, player]
@@ -118,15 +122,15 @@ def states_of(games: Games, index: Array, shown: Array, rules: Rules) -> States:
     return States(features(view, outlook), view, hand)
 
 
-def targets_of(games: Games, shown: Array, network: Network, trace: float, rules: Rules) -> Array:
-    """float32[T, G, 2]: what the value of each information state is drawn towards, in [-1, 1]."""
+def targets_of(games: Episodes, shown: Array, network: Network, trace: float) -> Array:
+    """Compute what the value of each information state is drawn towards: float32[T, G, 2] in [-1, 1]."""
     num_steps = len(games.action)
     is_row = games.is_row()
     ends = (jnp.arange(num_steps)[:, None] == games.num_steps - 1) & games.is_over
     sign = np.array([1.0, -1.0], np.float32)
     # Games are few that go on after T steps; their last value stands in for the outcome.
     is_needed = is_row[..., None] & games.learns & ((trace < 1.0) | ~games.is_over[:, None])
-    values = _values(games, is_needed, shown, network, rules)
+    values = _values(games, is_needed, shown, network)
     # Transition t leads to the state before step t + 1. A game cut off leads nowhere: to its own last state.
     last = is_row & (jnp.arange(num_steps)[:, None] == games.num_steps - 1)
     following = jnp.where(last[..., None], values, jnp.concatenate([values[1:], values[-1:]]))
@@ -138,14 +142,13 @@ def targets_of(games: Games, shown: Array, network: Network, trace: float, rules
     return lambda_returns(rewards, discounts, following, trace)
 
 
-def _values(games: Games, is_needed: Array, shown: Array, network: Network, rules: Rules) -> Array:
-    """float32[T, G, 2]: values of the states that are needed, else 0."""
-    (index,) = jnp.nonzero(is_needed.reshape(-1), size=_padded(is_needed.size), fill_value=is_needed.size)
-    number = is_needed.sum()
+def _values(games: Episodes, is_needed: Array, shown: Array, network: Network) -> Array:
+    """Value the states that are needed: float32[T, G, 2], else 0."""
+    index, number = list_chosen(is_needed, _CHUNK)
 
     def one_chunk(i: Array, values: Array) -> Array:
         at = lax.dynamic_slice(index, [i * _CHUNK], [_CHUNK])
-        value = network(states_of(games, at, shown, rules).features).value
+        value = network(states_of(games, at, shown).features).value
         return values.at[at].set(value, mode="drop")
 
     values = lax.fori_loop(0, (number + _CHUNK - 1) // _CHUNK, one_chunk, jnp.zeros(is_needed.size))
@@ -153,29 +156,29 @@ def _values(games: Games, is_needed: Array, shown: Array, network: Network, rule
 
 
 def loss_and_gradient(
-    key: Array, network: Network, games: Games, shown: Array, targets: Array, loss: Loss, rules: Rules
+    key: Array, network: Network, games: Episodes, shown: Array, targets: Array, loss: Loss
 ) -> tuple[Sums, Params, Params]:
-    """Sums of the losses over some games, and two gradients: of the weighted sum over information states, and over decisions.
+    """Sum the losses over some games, with two gradients: of the weighted sum over information states, and over decisions.
 
     Each is to be divided by its number, summed over all devices.
     """
-    sums, gradient = _learn_states(network, games, shown, targets, loss, rules)
+    sums, gradient = _learn_states(network, games, shown, targets, loss)
     if games.search is None or not loss.advantage_weight:
         return sums, gradient, jax.tree.map(jnp.zeros_like, gradient)
-    advantage, decisions, of_decisions = _learn_decisions(key, network, games, games.search, shown, rules)
+    advantage, decisions, of_decisions = _learn_decisions(key, network, games, games.search, shown)
     of_decisions = jax.tree.map(lambda g: loss.advantage_weight * g, of_decisions)
     return sums._replace(advantage=advantage, decisions=decisions), gradient, of_decisions
 
 
-def _learn_states(network: Network, games: Games, shown: Array, targets: Array, loss: Loss, rules: Rules) -> tuple[Sums, Params]:
+def _learn_states(network: Network, games: Episodes, shown: Array, targets: Array, loss: Loss) -> tuple[Sums, Params]:
     is_row = (games.is_row()[..., None] & games.learns).reshape(-1)
     num_games = games.action.shape[1]
 
     def chunk_loss(params: Params, at: Array, is_real: Array) -> tuple[Array, Sums]:
-        states = states_of(games, at, shown, rules)
+        states = states_of(games, at, shown)
         outputs = Network(params, network.config)(states.features)
         game, step, player = at // 2 % num_games, at // 2 // num_games, at % 2
-        chooses = games.is_choice[step, game] & states.position.is_own_turn
+        chooses = games.is_choice[step, game] & states.view.is_own_turn
         action = games.action[step, game].astype(jnp.int32)
         sums = _sums(outputs, targets.reshape(-1)[at], states, action, chooses, ~shown[game, player], is_real)
         return sums.win + loss.policy_weight * sums.policy + loss.belief_weight * sums.belief, sums
@@ -184,10 +187,8 @@ def _learn_states(network: Network, games: Games, shown: Array, targets: Array, 
     return _sum_chunks(chunk_loss, network.params, is_row, _CHUNK, zero)
 
 
-def _learn_decisions(
-    key: Array, network: Network, games: Games, search: Array, shown: Array, rules: Rules
-) -> tuple[Array, Array, Params]:
-    """Sum and gradient of the squared errors of differences, and the number of decisions.
+def _learn_decisions(key: Array, network: Network, games: Episodes, search: Array, shown: Array) -> tuple[Array, Array, Params]:
+    """Sum the squared errors of differences; the sum, the number of decisions, and the gradient.
 
     With values v and estimates q of the plays of a decision, the loss is sum_a ((v_a - mean v) - (q_a - mean q))^2: what is
     common to all plays, the luck of the deal above all, is noise that the choice does not depend on. At most `_PLAYS` plays of a
@@ -208,7 +209,7 @@ def _learn_decisions(
         noise = jax.vmap(lambda key: jax.random.uniform(key, estimates.shape[1:]))(keys)
         priority, play = lax.top_k(jnp.where(jnp.isnan(estimates), -1.0, noise), _PLAYS)
         counts = (priority >= 0) & is_real[:, None]
-        view = view_of_table(jax.tree.map(lambda x: x[step, game], games.table), player, rules)
+        view = view_of_table(jax.tree.map(lambda x: x[step, game], games.table), player, RULES)
         believed = jax.tree.map(lambda x: x[step, game, player].astype(jnp.float32), games.outlook)
         view, believed = jax.tree.map(lambda x: jnp.broadcast_to(x[:, None], (len(x), _PLAYS, *x.shape[1:])), (view, believed))
         after, is_won = after_plays(view, play)
@@ -224,7 +225,7 @@ def _learn_decisions(
 
 
 def _centre(values: Array, counts: Array) -> Array:
-    """Values less their mean over those of their row that count."""
+    """Subtract from values the mean of those in their row that count."""
     values = jnp.where(counts, values, 0.0)
     return values - values.sum(-1, keepdims=True) / jnp.maximum(counts.sum(-1, keepdims=True), 1)
 
@@ -232,12 +233,11 @@ def _centre(values: Array, counts: Array) -> Array:
 def _sum_chunks(
     chunk_loss: Callable[[Params, Array, Array], tuple[Array, _Tree]], params: Params, chosen: Array, chunk: int, zero: _Tree
 ) -> tuple[_Tree, Params]:
-    """Sums over the chosen elements (bool[S]) of what `chunk_loss` reports, and of its gradient.
+    """Sum what `chunk_loss` reports over the chosen elements (bool[S]), and its gradient.
 
     `chunk_loss(params, index, is_real)` gets int32[chunk] and bool[chunk], and returns the loss and the report.
     """
-    (index,) = jnp.nonzero(chosen, size=-(-chosen.size // chunk) * chunk, fill_value=chosen.size)
-    number = chosen.sum()
+    index, number = list_chosen(chosen, chunk)
 
     def one_chunk(i: Array, carry: tuple[_Tree, Params]) -> tuple[_Tree, Params]:
         at = lax.dynamic_slice(index, [i * chunk], [chunk])
@@ -258,8 +258,8 @@ def _sums(
     win = optax.sigmoid_binary_cross_entropy(outputs.win_logit, (1.0 + target) / 2)
     policy = belief = jnp.zeros_like(win)
     if outputs.policy_logits is not None:
-        seen = states.position
-        legal = jax.vmap(options_to_mask)(bits.playable(seen.own, seen.color, seen.rank))
+        seen = states.view
+        legal = jax.vmap(options_to_mask)(bits.playable(seen.hand, seen.color, seen.rank))
         logits = jnp.where(legal, outputs.policy_logits, -jnp.inf)
         # Where nothing was chosen, no play need be legal: any finite number will do.
         logits = jnp.where(chooses[:, None], logits, 0.0)
@@ -281,7 +281,3 @@ def _sums(
         decisions=jnp.zeros(()),
         advantage=jnp.zeros(()),
     )
-
-
-def _padded(size: int) -> int:
-    return -(-size // _CHUNK) * _CHUNK

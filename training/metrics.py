@@ -1,4 +1,4 @@
-"""What a run reports while it goes on: a line of JSON for each iteration, and TensorBoard's files."""
+"""Metrics of a run while it goes on: a line of JSON for each iteration, and TensorBoard's files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class MetricsLog:
 
 
 def summarize(metrics: Metrics, num_games: int, epochs: int, seconds: float) -> dict[str, float]:
-    """The figures of an iteration: losses in nats per information state or choice, rates per second.
+    """Sum up an iteration: losses in nats per information state or choice, rates per second.
 
     Each information state counts once in the number of states, however often it was learned from.
     """

@@ -1,7 +1,8 @@
-"""Games for the network to learn from, played to their end on the device, with beliefs carried along."""
+"""Self-play: games for the network to learn from, played to their end on the device, with beliefs carried along."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal, NamedTuple
@@ -11,28 +12,33 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from training.checks import check_options, is_not_negative, is_positive, is_share
 from unojax import bits, cards, game
-from unojax.belief import Belief, belief_init, belief_update
+from unojax.belief.filters import ParticleFilter
+from unojax.belief.particles import Belief
 from unojax.bits import Words
 from unojax.device.batching import for_chosen
+from unojax.device.platform import platform
 from unojax.game import State
 from unojax.observation import Observation, observe
-from unojax.policies import LINEAR, PackedPolicy
+from unojax.policies import LINEAR, POLICIES, get_policy
 from unojax.rules import Rules
 from unojax.search.agents import default_num_lanes
 from unojax.search.monte_carlo import flat_monte_carlo, sample_hands
-from unojax.search.rollouts import Leaf
+from unojax.search.rollouts import Leaf, Rollouts
 from unojax.table import Table
 from unojax.value.features import Outlook, outlook_of_hands, outlook_of_unseen
 from unojax.value.network import Network
 from unojax.value.plays import value_known, value_plays
 from unojax.view import view_of
 
+RULES: Final = Rules()
+"""Rules of all games that are learned from."""
 SELF: Final = "self"
 """As an opponent: the network itself."""
 _MAX_SLOTS: Final = 128
 _MAX_PLAYS: Final = 48
-"""Of the beliefs; a game that outgrows them begins its belief anew, which happens to one game in some thousand."""
+"""Capacity of the beliefs; a game that outgrows it begins its belief anew, which happens to one game in some thousand."""
 _CHUNK: Final = {"cpu": 512, "gpu": 4096}
 """Games that move at a time."""
 _BELIEF_CHUNK: Final = {"cpu": 32, "gpu": 4096}
@@ -43,38 +49,57 @@ _ACT, _DRAW, _BELIEF, _SEARCH = range(4)
 
 
 @dataclass(frozen=True)
-class Play:
-    """How games are played.
+class SelfPlay:
+    """Options of the games that the network plays.
 
     Attributes:
-        opponents: of the network, in turn: "self" or policies.
-        belief: "particles", or "unseen" for beliefs that take any unseen card for as likely as another.
+        opponents: of the network, in turn: "self" or names of policies.
+        belief: "particles", or "unseen": any unseen card is as likely as another.
         particles: of each belief.
         temperature: the network's plays are drawn from softmax(values / temperature); 0: the best one.
         explore: probability of a uniformly random play instead.
         max_steps: games are learned from up to here.
-        search: rollouts of each legal play at the network's choices, whose returns the network learns the differences between
-            plays from; 0: none. Hands are drawn from the belief; with "unseen" it is the true one, which averages out over games.
+        search: rollouts of each legal play at the network's choices, whose returns teach it the differences between plays; 0:
+            none. Hands are drawn from the belief; with "unseen" it is the true one, which averages out over games.
         search_depth: steps that rollouts follow the linear policy before the network values them; 0: to the end of the game.
-        follow_search: the search's best play is played, and not the network's.
+        follow_search: play the search's best play, and not the network's.
         search_weight: a search that is followed is averaged with the network's own values, which count as so many rollouts.
-        rules: of the game.
     """
 
-    opponents: tuple[PackedPolicy | Literal["self"], ...] = (SELF,)
+    opponents: tuple[str, ...] = (SELF, SELF, "uniform", "scarcest-color")
     belief: Literal["particles", "unseen"] = "particles"
     particles: int = 64
     temperature: float = 0.0
-    explore: float = 0.0
+    explore: float = 0.03
     max_steps: int = 192
-    search: int = 0
+    search: int = 8
     search_depth: int = 0
     follow_search: bool = False
     search_weight: float = 0.0
-    rules: Rules = Rules()
+
+    def __post_init__(self) -> None:
+        check_options(self, "play.", "explore", is_share, "must be in [0, 1]")
+        check_options(self, "play.", "temperature search search_depth search_weight", is_not_negative, "can't be negative")
+        check_options(self, "play.", "particles max_steps", is_positive, "must be at least 1")
+        if not self.opponents:
+            raise ValueError("play.opponents must name at least one")
+        for name in self.opponents:
+            if name != SELF and name not in POLICIES:
+                raise ValueError(f"play.opponents must be {SELF!r} or one of {', '.join(POLICIES)}, got {name!r}")
+        if self.search_weight and not self.follow_search:
+            raise ValueError("play.search_weight needs a search that is followed: --play.follow-search")
+        if self.follow_search and not self.search:
+            raise ValueError("play.follow_search needs a search: --play.search 8, for example")
+
+    @property
+    def filter(self) -> ParticleFilter | None:
+        """The particle filter of either player; None if any unseen card is as likely as another."""
+        if self.belief == "unseen":
+            return None
+        return ParticleFilter(self.particles, max_slots=_MAX_SLOTS, max_plays=_MAX_PLAYS)
 
 
-class Games(NamedTuple):
+class Episodes(NamedTuple):
     """G games of at most T steps. Row t is before step t; nothing in rows at and after `num_steps` counts.
 
     Attributes:
@@ -105,9 +130,15 @@ class Games(NamedTuple):
         """bool[T, G]: the row counts."""
         return jnp.arange(self.action.shape[0])[:, None] < self.num_steps
 
+    def map_games(self, function: Callable[[Array, int], Array]) -> Episodes:
+        """Apply `function(leaf, axis)` to all leaves, with their axis of games: 1 where steps come first."""
+        by_step = ("table", "outlook", "action", "is_choice", "search")
+        fields = self._asdict().items()
+        return Episodes(**{name: jax.tree.map(lambda x, a=int(name in by_step): function(x, a), field) for name, field in fields})
 
-class _Lanes(NamedTuple):
-    """G games in progress: keys, `State`, who learns, and the opponent's number."""
+
+class _InPlay(NamedTuple):
+    """G games in progress: keys, `State`, who learns, and the opponent's place among `SelfPlay.opponents`."""
 
     key: Array
     state: State
@@ -115,7 +146,9 @@ class _Lanes(NamedTuple):
     opponent: Array
 
 
-class _Row(NamedTuple):
+class _Moment(NamedTuple):
+    """One row of `Episodes`: the games before a step, and the step."""
+
     table: Table
     outlook: Outlook
     action: Array
@@ -124,10 +157,15 @@ class _Row(NamedTuple):
 
 
 class _Search(NamedTuple):
-    """What is to be searched: bool[...] whether, and R hands that the opponent may hold, uint32[..., R] each; or what was found.
+    """Searches to be done, and their estimates once they are.
 
     A search that is followed is done at once. One that is only learned from waits until all games are over: searched together, a
     thousand decisions at a time, they cost a fraction.
+
+    Attributes:
+        is_due: bool[...].
+        hands: uint32[..., R] each, the hands that rollouts are dealt.
+        estimates: float16[..., 60], or None.
     """
 
     is_due: Array
@@ -135,7 +173,7 @@ class _Search(NamedTuple):
     estimates: Array | None
 
 
-def play_games(keys: Array, number: Array, network: Network, play: Play) -> Games:
+def play_episodes(keys: Array, number: Array, network: Network, play: SelfPlay) -> Episodes:
     """Play games with the network, greedily on afterstates up to exploration.
 
     Pure, and the same for each game whatever the others are, up to rounding in the network.
@@ -146,125 +184,122 @@ def play_games(keys: Array, number: Array, network: Network, play: Play) -> Game
         network: plays.
         play: static.
     """
-    rules, num_games = play.rules, len(keys)
-    platform = "cpu" if jax.default_backend() == "cpu" else "gpu"
-    chunk, belief_chunk = min(num_games, _CHUNK[platform]), min(2 * num_games, _BELIEF_CHUNK[platform])
+    num_games = len(keys)
+    chunk, belief_chunk = min(num_games, _CHUNK[platform()]), min(2 * num_games, _BELIEF_CHUNK[platform()])
     kind = number % len(play.opponents)
     is_self = jnp.asarray(np.array([opponent == SELF for opponent in play.opponents]))[kind]
     seat = (number // len(play.opponents)) % 2
     learns = is_self[:, None] | (seat[:, None] == np.arange(2))
 
-    lanes = _Lanes(keys, jax.vmap(lambda key: game.init(jax.random.fold_in(key, 0), rules=rules))(keys), learns, kind)
+    games = _InPlay(keys, jax.vmap(lambda key: game.init(jax.random.fold_in(key, 0), rules=RULES))(keys), learns, kind)
     # View v is player v % 2 of game v // 2.
     game_of, player_of = jnp.arange(2 * num_games) // 2, jnp.arange(2 * num_games) % 2
-    beliefs = None
-    if play.belief == "particles":
-        first = partial(_first_belief, play=play)
-        beliefs = jax.vmap(first)(*jax.tree.map(lambda x: x[game_of], (lanes.key, lanes.state)), player_of)
+    beliefs: Belief | None = None
+    if play.filter is not None:
+        key, state = jax.tree.map(lambda x: x[game_of], (games.key, games.state))
+        beliefs = jax.vmap(partial(_first_belief, filter=play.filter))(key, state, player_of)
 
     def clouds(beliefs: Belief | None) -> tuple[Words, Array] | None:
-        """What an outlook needs of beliefs, [G, 2, N]."""
+        """Take from beliefs what an outlook needs, [G, 2, N]."""
         if beliefs is None:
             return None
         return jax.tree.map(lambda x: x.reshape(num_games, 2, -1), (beliefs.cloud.hand, beliefs.log_weights))
 
     row = jax.eval_shape(
-        lambda lanes, clouds: _one_step(jnp.ones(num_games, bool), lanes, clouds, network, play)[1], lanes, clouds(beliefs)
+        lambda games, clouds: _one_step(jnp.ones(num_games, bool), games, clouds, network, play)[1], games, clouds(beliefs)
     )
     rows = jax.tree.map(lambda r: jnp.zeros((play.max_steps, *r.shape), r.dtype), row)
 
-    def goes_on(carry: tuple[Array, _Lanes, Belief | None, _Row]) -> Array:
-        step, lanes, _, _ = carry
-        return (step < play.max_steps) & ~lanes.state.is_over.all()
+    def goes_on(carry: tuple[Array, _InPlay, Belief | None, _Moment]) -> Array:
+        step, games, _, _ = carry
+        return (step < play.max_steps) & ~games.state.is_over.all()
 
-    def one_step(carry: tuple[Array, _Lanes, Belief | None, _Row]) -> tuple[Array, _Lanes, Belief | None, _Row]:
+    def one_step(carry: tuple[Array, _InPlay, Belief | None, _Moment]) -> tuple[Array, _InPlay, Belief | None, _Moment]:
         step, before, beliefs, rows = carry
         now = jax.tree.map(lambda r: r[step], rows)
         work = partial(_one_step, network=network, play=play)
         after, now = for_chosen(~before.state.is_over, chunk, work, (before, clouds(beliefs)), (before, now))
-        if beliefs is not None:
+        if play.filter is not None:
             needed = (learns & ~after.state.is_over[:, None]).reshape(-1)
-            update = partial(_update_beliefs, before=before, after=after.state, action=now.action, play=play)
+            update = partial(_update_beliefs, before=before, after=after.state, action=now.action, filter=play.filter)
             beliefs = for_chosen(needed, belief_chunk, update, (beliefs, game_of, player_of), beliefs)
         return step + 1, after, beliefs, jax.tree.map(lambda r, n: r.at[step].set(n), rows, now)
 
-    _, lanes, _, rows = lax.while_loop(goes_on, one_step, (jnp.int32(0), lanes, beliefs, rows))
+    _, games, _, rows = lax.while_loop(goes_on, one_step, (jnp.int32(0), games, beliefs, rows))
     search = None
     if rows.search is not None:
-        search = _search_all(keys, rows, network, play) if rows.search.estimates is None else rows.search.estimates
-    winner = lanes.state.winner
-    return Games(
+        search = rows.search.estimates
+        if search is None:
+            search = _search_all(keys, rows.table, rows.search, network, play)
+    winner = games.state.winner
+    return Episodes(
         table=rows.table,
         outlook=rows.outlook,
         action=rows.action,
         is_choice=rows.is_choice,
         search=search,
-        num_steps=lanes.state.step_count,
+        num_steps=games.state.step_count,
         outcome=jnp.where(winner == game.NO_WINNER, 0.0, jnp.where(winner == 0, 1.0, -1.0)),
-        is_over=lanes.state.is_over,
+        is_over=games.state.is_over,
         learns=learns,
         number=number,
     )
 
 
-def _first_belief(key: Array, state: State, player: Array, *, play: Play) -> Belief:
+def _first_belief(key: Array, state: State, player: Array, *, filter: ParticleFilter) -> Belief:
     key = jax.random.fold_in(jax.random.fold_in(key, 1), player)
-    observation = observe(state, player, rules=play.rules)
-    return belief_init(
-        observation,
-        key,
-        num_particles=play.particles,
-        rules=play.rules,
-        prior="deal",
-        max_slots=_MAX_SLOTS,
-        max_plays=_MAX_PLAYS,
-    )
+    return filter.init(key, observe(state, player))
 
 
 def _keys(key: Array, step: Array) -> Array:
-    """Keys of a game for one step, by purpose."""
+    """Split a game's key for one step, by purpose."""
     return jax.random.split(jax.random.fold_in(key, 2 + step), 4)
 
 
 def _update_beliefs(
-    is_real: Array, beliefs: Belief, game_of: Array, player: Array, *, before: _Lanes, after: State, action: Array, play: Play
+    is_real: Array,
+    beliefs: Belief,
+    game_of: Array,
+    player: Array,
+    *,
+    before: _InPlay,
+    after: State,
+    action: Array,
+    filter: ParticleFilter,
 ) -> Belief:
-    """C beliefs after a step of the games that they are about."""
-    rules = play.rules
+    """Condition C beliefs on a step of the games that they are about."""
     key, earlier, later, taken = jax.tree.map(lambda x: x[game_of], (before.key, before.state, after, action))
     # No action: nothing is believed and nothing changes.
     taken = jnp.where(is_real, taken.astype(jnp.int32), game.NO_ACTION)
     keys = jax.vmap(lambda key, step, player: jax.random.fold_in(_keys(key, step)[_BELIEF], player))(
         key, earlier.step_count, player
     )
-    seen = [jax.vmap(partial(observe, rules=rules))(states, player) for states in (earlier, later)]
-    update = jax.vmap(lambda *args: belief_update(*args, rules=rules)[0])
-    return update(beliefs, seen[0], taken, seen[1], keys)
+    seen = [jax.vmap(observe)(states, player) for states in (earlier, later)]
+    return jax.vmap(lambda *args: filter.update(*args)[0])(keys, beliefs, seen[0], taken, seen[1])
 
 
 def _one_step(
-    is_real: Array, lanes: _Lanes, clouds: tuple[Words, Array] | None, network: Network, play: Play
-) -> tuple[_Lanes, _Row]:
-    """One step of C games, and the row of what was before it."""
-    rules, state, num = play.rules, lanes.state, len(is_real)
-    keys = jax.vmap(_keys)(lanes.key, state.step_count)
-    both = jax.vmap(lambda state: jax.vmap(partial(observe, state, rules=rules))(jnp.arange(2)))
-    observation = both(state)
-    position = view_of(observation)
+    is_real: Array, games: _InPlay, clouds: tuple[Words, Array] | None, network: Network, play: SelfPlay
+) -> tuple[_InPlay, _Moment]:
+    """Take C games one step further; also returns the row of what was before it."""
+    state, num = games.state, len(is_real)
+    keys = jax.vmap(_keys)(games.key, state.step_count)
+    observation = jax.vmap(lambda state: jax.vmap(partial(observe, state))(jnp.arange(2)))(state)
+    view = view_of(observation)
     if clouds is None:
-        hands, outlook = None, outlook_of_unseen(position)
+        hands, outlook = None, outlook_of_unseen(view)
     else:
         hands = bits.canonical(clouds[0]), jnp.exp(clouds[1])
-        outlook = outlook_of_hands(position, *hands)
+        outlook = outlook_of_hands(view, *hands)
 
-    mover = state.current_player.astype(jnp.int32)
-    of_mover = partial(_take, mover)
-    legal = jax.vmap(partial(game.legal_mask, rules=rules))(state)
+    of_mover = partial(_take, state.current_player.astype(jnp.int32))
+    legal = jax.vmap(game.legal_mask)(state)
     plays = legal[:, : cards.DRAW]
-    by_network = is_real & of_mover(lanes.learns)
+    by_network = is_real & of_mover(games.learns)
     has_choice = legal.sum(-1) > 1
     chooses = plays & (by_network & has_choice)[:, None]
     mine = jax.tree.map(of_mover, observation)
+    values = value_plays(network, view_of(mine), jax.tree.map(of_mover, outlook), chooses)
     searched = None
     if play.search:
         if hands is None:
@@ -275,63 +310,48 @@ def _one_step(
         key_hands, key_search = jnp.swapaxes(jax.vmap(jax.random.split)(keys[:, _SEARCH]), 0, 1)
         samples = jax.vmap(partial(sample_hands, num=play.search))(key_hands, believed[0], jnp.log(believed[1]))
         searched = _Search(chooses.any(-1), samples, None)
-    values = value_plays(network, view_of(mine), jax.tree.map(of_mover, outlook), chooses)
-    if searched is not None and play.follow_search:
-        found = _search(key_search, network, mine, samples, chooses, play)
-        searched = searched._replace(estimates=jnp.where(chooses, found, jnp.nan).astype(jnp.float16))
-        share = play.search / (play.search + play.search_weight)
-        values = share * found + (1 - share) * jnp.where(chooses, values, 0.0)
+        if play.follow_search:
+            found = _search(key_search, network, mine, samples, chooses, play)
+            searched = searched._replace(estimates=jnp.where(chooses, found, jnp.nan).astype(jnp.float16))
+            share = play.search / (play.search + play.search_weight)
+            values = share * found + (1 - share) * jnp.where(chooses, values, 0.0)
     explores, action = jax.vmap(partial(_choose, play=play))(keys[:, _ACT], values, legal)
     for number, opponent in enumerate(play.opponents):
         if opponent != SELF:
-            theirs = jax.vmap(opponent)(keys[:, _ACT], mine, legal)
-            action = jnp.where(by_network | (lanes.opponent != number), action, theirs)
+            theirs = jax.vmap(get_policy(opponent))(keys[:, _ACT], mine, legal)
+            action = jnp.where(by_network | (games.opponent != number), action, theirs)
     action = jnp.where(has_choice, action, jnp.argmax(legal, -1)).astype(jnp.int32)
 
-    after = jax.vmap(partial(game.step, rules=rules))(state, action, keys[:, _DRAW])
-
-    row = _Row(
+    after = jax.vmap(game.step)(state, action, keys[:, _DRAW])
+    row = _Moment(
         table=jax.vmap(game.to_table)(state),
         outlook=jax.tree.map(lambda x: x.astype(jnp.float16), outlook),
         action=action.astype(jnp.int8),
         is_choice=by_network & has_choice & ~explores,
         search=searched,
     )
-    return lanes._replace(state=after), row
+    return games._replace(state=after), row
 
 
-def _search(keys: Array, network: Network, observation: Observation, hands: Words, legal: Array, play: Play) -> Array:
-    """float32[C, 60]: the mean return of each legal play, -inf for the others."""
-    estimate = flat_monte_carlo(
-        keys,
-        observation,
-        hands,
-        legal,
-        policies=(LINEAR,),
-        rules=play.rules,
-        num_samples=play.search,
-        discount=1.0,
-        stop=0.0,
-        num_lanes=default_num_lanes(len(legal)),
-        leaf=Leaf(play.search_depth, partial(value_known, network, play.rules)) if play.search_depth else None,
-    )
+def _search(keys: Array, network: Network, observation: Observation, hands: Words, legal: Array, play: SelfPlay) -> Array:
+    """Search C decisions: float32[C, 60], the mean return of each legal play, -inf for the others."""
+    leaf = Leaf(play.search_depth, partial(value_known, network, RULES)) if play.search_depth else None
+    how = Rollouts((LINEAR,), RULES, play.search, default_num_lanes(len(legal)), leaf=leaf)
+    estimate = flat_monte_carlo(keys, observation, hands, legal, how)
     return jnp.where(legal, estimate.value, -jnp.inf)
 
 
-def _search_all(keys: Array, rows: _Row, network: Network, play: Play) -> Array:
-    """float16[T, G, 60]: what searches of all decisions that are due found; see `Games.search`."""
-    assert rows.search is not None
-    is_due = rows.search.is_due
+def _search_all(keys: Array, tables: Table, search: _Search, network: Network, play: SelfPlay) -> Array:
+    """Do all searches that are due, at tables [T, G]: float16[T, G, 60], see `Episodes.search`."""
+    is_due = search.is_due
     num_games = is_due.shape[1]
-    size = -(-is_due.size // _SEARCHED) * _SEARCHED
-    (index,) = jnp.nonzero(is_due.reshape(-1), size=size, fill_value=is_due.size)
-    number = is_due.sum()
+    index, number = list_chosen(is_due, _SEARCHED)
 
     def one_chunk(i: Array, found: Array) -> Array:
         at = lax.dynamic_slice(index, [i * _SEARCHED], [_SEARCHED])
         step, which = at // num_games, at % num_games
-        tables, hands = jax.tree.map(lambda x: x[step, which], (rows.table, rows.search.hands))
-        observation = jax.vmap(partial(_observation_of_mover, rules=play.rules))(tables)
+        table, hands = jax.tree.map(lambda x: x[step, which], (tables, search.hands))
+        observation = jax.vmap(_observe_mover)(table)
         legal = jax.vmap(lambda seen: seen.legal_mask[: cards.DRAW])(observation)
         legal &= (i * _SEARCHED + jnp.arange(_SEARCHED) < number)[:, None]
         of_step = jax.vmap(_keys)(keys[which], step)[:, _SEARCH]
@@ -344,14 +364,20 @@ def _search_all(keys: Array, rows: _Row, network: Network, play: Play) -> Array:
     return found.reshape(*is_due.shape, cards.DRAW)
 
 
-def _observation_of_mover(tables: Table, *, rules: Rules) -> Observation:
-    """What the player to move sees of a table."""
-    state = game.from_table(tables, rules)
-    return observe(state, state.current_player, rules=rules)
+def list_chosen(chosen: Array, chunk: int) -> tuple[Array, Array]:
+    """List the flat indices of the chosen elements, filled up to whole chunks with one beyond the end; also their number."""
+    (index,) = jnp.nonzero(chosen.reshape(-1), size=-(-chosen.size // chunk) * chunk, fill_value=chosen.size)
+    return index, chosen.sum()
 
 
-def _choose(key: Array, values: Array, legal: Array, *, play: Play) -> tuple[Array, Array]:
-    """Whether the network explores, and its action."""
+def _observe_mover(table: Table) -> Observation:
+    """Show a table to the player to move."""
+    state = game.from_table(table, RULES)
+    return observe(state, state.current_player)
+
+
+def _choose(key: Array, values: Array, legal: Array, *, play: SelfPlay) -> tuple[Array, Array]:
+    """Choose the network's action; also says whether it explores."""
     key_noise, key_whether, key_which = jax.random.split(key, 3)
     noise = play.temperature * jax.random.gumbel(key_noise, values.shape)
     best = jnp.argmax(jnp.where(legal[: cards.DRAW], values + noise, -jnp.inf))
@@ -361,5 +387,5 @@ def _choose(key: Array, values: Array, legal: Array, *, play: Play) -> tuple[Arr
 
 
 def _take(player: Array, leaf: Array) -> Array:
-    """The rows of one player of each game: [C, 2, ...] to [C, ...]."""
+    """Take the rows of one player of each game: [C, 2, ...] to [C, ...]."""
     return leaf[jnp.arange(len(player)), player]

@@ -29,9 +29,9 @@ from jax.sharding import PartitionSpec as P
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from training.checkpoints import Checkpoints
+from training.checkpoints import Checkpoints, Resumed
 from training.config import Config, Launch, parse, to_dict
-from training.evaluation import Score, evaluate, mean_score, table_of
+from training.evaluation import Standing, evaluate, mean_score, table_of
 from training.metrics import MetricsLog, summarize
 from training.trainer import TrainState, make_iteration, make_mesh, start
 from unojax.files import write_whole
@@ -43,7 +43,7 @@ INTERRUPTED = 130
 
 
 class _Stop:
-    """Notes a Ctrl-C; a second one gets its usual effect at once."""
+    """Notes a Ctrl-C; a second one has its usual effect at once."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -62,7 +62,7 @@ class _Stop:
 
 
 def train(config: Config, launch: Launch, console: Console) -> int:
-    """Run to the end, or to a Ctrl-C; the exit status.
+    """Train to the end, or to a Ctrl-C; returns the exit status.
 
     Raises:
         ValueError: the options do not fit each other, the devices, or the run that is in the folder.
@@ -99,13 +99,13 @@ def train(config: Config, launch: Launch, console: Console) -> int:
             network = Network(_on_host(state.average), plan.network)
             if is_first and not is_done and done % config.evaluation.every == 0:
                 scores = evaluate(network, config, config.evaluation.games)
-                values |= {f"win rate/{score.opponent}": score.mean for score in scores}
+                values |= {f"win rate/{standing.opponent}": standing.score.value for standing in scores}
                 best = _keep_best(config, network, scores, best, done)
             if log is not None:
                 log.write(done - 1, values)
             is_last = is_done or _agreed(stop.asked)
             if is_first and (done % config.checkpoint_every == 0 or is_last):
-                checkpoints.save(_host_state(state), config, best)
+                checkpoints.save(_on_host(state.with_plain_key()).with_key(), config, best)
             rates = f"loss {values['loss/win']:.4f}  {values['games per second']:,.0f} games/s"
             rates += f"  {values['states per second']:,.0f} states/s"
             progress.update(bar, completed=done, rates=rates)
@@ -118,16 +118,16 @@ def train(config: Config, launch: Launch, console: Console) -> int:
 
 
 def _agreed(asked: bool) -> bool:
-    """Whether any process was asked to stop, the same answer in all of them: they leave after the same iteration."""
+    """Tell all processes whether any was asked to stop, so that they leave after the same iteration."""
     if jax.process_count() == 1:
         return asked
     return bool(multihost_utils.process_allgather(np.array(asked)).any())
 
 
-def _begin(config: Config, launch: Launch, checkpoints: Checkpoints) -> tuple[TrainState, float]:
-    """The state to go on from, and the best score so far."""
+def _begin(config: Config, launch: Launch, checkpoints: Checkpoints) -> Resumed:
+    """Start a run, or find where the one in the folder stopped."""
     if launch.resume:
-        return tuple(checkpoints.load(config))
+        return checkpoints.load(config)
     if checkpoints.newest() is not None:
         raise ValueError(
             f"there is a run in {config.run} already; go on with it with --resume, or name another folder with --run"
@@ -141,11 +141,11 @@ def _begin(config: Config, launch: Launch, checkpoints: Checkpoints) -> tuple[Tr
         # Heads that it lacks begin as any head does; heads that are not asked for are left out.
         params = {name: network.params.get(name, fresh) for name, fresh in state.params.items()}
         state = state._replace(params=params, average=params)
-    return state, -1.0
+    return Resumed(state, -1.0)
 
 
-def _keep_best(config: Config, network: Network, scores: list[Score], best: float, iteration: int) -> float:
-    """Write the network if it is the best so far; the best score."""
+def _keep_best(config: Config, network: Network, scores: list[Standing], best: float, iteration: int) -> float:
+    """Write the network if it is the best so far; returns the best score."""
     score = mean_score(scores)
     if score <= best:
         return best
@@ -159,39 +159,31 @@ def _finish(config: Config, network: Network, best: float, console: Console) -> 
     scores = evaluate(network, config, config.evaluation.final_games)
     save_network(config.run / "last.safetensors", network, **_about(config, scores, config.iterations))
     _keep_best(config, network, scores, best, config.iterations)
-    result = {"scores": [score._asdict() for score in scores], "config": to_dict(config)}
+    result = {"scores": [standing.to_dict() for standing in scores], "config": to_dict(config)}
     write_whole(config.run / "result.json", json.dumps(result, indent=2) + "\n")
     console.print(table_of(scores, f"{config.run / 'last.safetensors'} after {config.iterations} iterations"))
 
 
-def _about(config: Config, scores: list[Score], iteration: int) -> dict[str, str]:
+def _about(config: Config, scores: list[Standing], iteration: int) -> dict[str, str]:
     return {
         "training": json.dumps(to_dict(config)),
         "iteration": str(iteration),
-        "scores": json.dumps([score._asdict() for score in scores]),
+        "scores": json.dumps([standing.to_dict() for standing in scores]),
     }
 
 
 def _on_mesh(state: TrainState, mesh: Mesh) -> TrainState:
-    """The state on every device of every process."""
-    # Keys can't be put on other processes' devices, the numbers in them can.
-    plain = state._replace(key=jax.random.key_data(state.key))
-    plain = jax.device_put(plain, NamedSharding(mesh, P()))
-    return plain._replace(key=jax.random.wrap_key_data(plain.key))
+    """Put the state on every device of every process."""
+    return jax.device_put(state.with_plain_key(), NamedSharding(mesh, P())).with_key()
 
 
 def _on_host(tree: Any) -> Any:
-    """Arrays that every device has, as this process's own."""
+    """Copy arrays that every device has to the host."""
     return jax.tree.map(lambda x: np.asarray(x.addressable_data(0)), tree)
 
 
-def _host_state(state: TrainState) -> TrainState:
-    key = jax.random.wrap_key_data(np.asarray(jax.random.key_data(state.key).addressable_data(0)))
-    return TrainState(*(_on_host(part) for part in state[:3]), key, _on_host(state.iteration))
-
-
 def main(args: Sequence[str] | None = None, default: Config | None = None) -> int:
-    """The command, with other defaults if given."""
+    """Run the command, with other defaults if given."""
     console = Console(stderr=True)
     try:
         config, launch = parse(args, default)

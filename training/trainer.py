@@ -14,8 +14,9 @@ from jax import Array, lax
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from training.checks import check_options
 from training.learning import Loss, Sums, loss_and_gradient, targets_of
-from training.selfplay import Games, Play, play_games
+from training.selfplay import SelfPlay, play_episodes
 from unojax.value.network import Network, NetworkConfig, Params, init_network
 
 _GAMES, _SHOWN, _PICKS = range(3)
@@ -24,7 +25,7 @@ _AXIS: Final = "games"
 
 @dataclass(frozen=True)
 class Optimizer:
-    """How the network follows the gradient: AdamW with a warm-up and a cosine decay of the learning rate.
+    """AdamW with a warm-up and a cosine decay of the learning rate.
 
     Attributes:
         learning_rate: the highest.
@@ -42,8 +43,11 @@ class Optimizer:
     clip: float = 1.0
     average: float = 0.99
 
+    def __post_init__(self) -> None:
+        check_options(self, "optimizer.", "average", lambda decay: 0 <= decay < 1, "must be in [0, 1)")
+
     def make(self, num_updates: int) -> optax.GradientTransformation:
-        """The transformation of gradients, for so many updates in all."""
+        """Make the transformation of gradients for so many updates in all."""
         schedule = optax.warmup_cosine_decay_schedule(
             0.0,
             self.learning_rate,
@@ -56,7 +60,7 @@ class Optimizer:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that an iteration depends on besides the numbers; static.
+    """Settings that an iteration is compiled for; static.
 
     Attributes:
         network: its shape.
@@ -68,7 +72,7 @@ class Plan:
     """
 
     network: NetworkConfig
-    play: Play
+    play: SelfPlay
     loss: Loss
     optimizer: Optimizer
     games: int
@@ -81,12 +85,12 @@ class Plan:
             raise ValueError(f"games ({self.games}) must be a multiple of updates ({self.updates})")
 
     def make_optimizer(self) -> optax.GradientTransformation:
-        """For all updates of all iterations."""
+        """Make the transformation of gradients for all updates of all iterations."""
         return self.optimizer.make(self.iterations * self.epochs * self.updates)
 
 
 class TrainState(NamedTuple):
-    """What training carries on, and all that a checkpoint needs to hold.
+    """State of training between iterations; all that a checkpoint holds.
 
     Attributes:
         params: of the network.
@@ -102,9 +106,17 @@ class TrainState(NamedTuple):
     key: Array
     iteration: Array
 
+    def with_plain_key(self) -> TrainState:
+        """Replace the key by the numbers in it, which can be saved, and put on the devices of other processes."""
+        return self._replace(key=jax.random.key_data(self.key))
+
+    def with_key(self) -> TrainState:
+        """Undo `with_plain_key`."""
+        return self._replace(key=jax.random.wrap_key_data(self.key))
+
 
 class Metrics(NamedTuple):
-    """Of one iteration: sums of the losses, float32[] norm of the last gradient, int32[] steps played and games cut off."""
+    """Sums of the losses of one iteration, float32[] norm of the last gradient, int32[] steps played and games cut off."""
 
     sums: Sums
     gradient_norm: Array
@@ -113,14 +125,14 @@ class Metrics(NamedTuple):
 
 
 def start(seed: int, plan: Plan) -> TrainState:
-    """The state before training."""
+    """Make the state before training."""
     key_init, key = jax.random.split(jax.random.key(seed))
     params = init_network(key_init, plan.network).params
     return TrainState(params, params, plan.make_optimizer().init(params), key, jnp.int32(0))
 
 
 def make_mesh() -> Mesh:
-    """All devices of all processes in a row."""
+    """Put all devices of all processes in a row."""
     return jax.make_mesh((jax.device_count(),), (_AXIS,))
 
 
@@ -144,9 +156,12 @@ def check_mesh(plan: Plan, mesh: Mesh) -> None:
 
 
 def make_iteration(plan: Plan, mesh: Mesh) -> Callable[[TrainState], tuple[TrainState, Metrics]]:
-    """The device program of one iteration. The state is on every device, the games are divided among them.
+    """Build the device program of one iteration. The state is on every device, the games are divided among them.
 
     The same games are played, and shared out to the same updates, on any number of devices; only the order of sums differs.
+
+    Raises:
+        ValueError: the devices can't share the games equally.
     """
     check_mesh(plan, mesh)
     optimizer = plan.make_optimizer()
@@ -156,11 +171,10 @@ def make_iteration(plan: Plan, mesh: Mesh) -> Callable[[TrainState], tuple[Train
         key = jax.random.fold_in(state.key, state.iteration)
         number = number.reshape(-1)
         keys = jax.vmap(partial(jax.random.fold_in, jax.random.fold_in(key, _GAMES)))(number)
-        games = play_games(keys, number, Network(state.average, plan.network), plan.play)
+        episodes = play_episodes(keys, number, Network(state.average, plan.network), plan.play)
         shown_keys = jax.vmap(partial(jax.random.fold_in, jax.random.fold_in(key, _SHOWN)))(number)
         shown = jax.vmap(lambda key: jax.random.bernoulli(key, plan.loss.shown, (2,)))(shown_keys)
-        rules = plan.play.rules
-        targets = targets_of(games, shown, Network(state.average, plan.network), plan.loss.trace, rules)
+        targets = targets_of(episodes, shown, Network(state.average, plan.network), plan.loss.trace)
         local = share // mesh.size
 
         def part_of(update: Array, x: Array, axis: int) -> Array:
@@ -169,12 +183,10 @@ def make_iteration(plan: Plan, mesh: Mesh) -> Callable[[TrainState], tuple[Train
         def one_update(carry: tuple[Params, Params, Any], count: Array) -> tuple[tuple[Params, Params, Any], tuple[Sums, Array]]:
             params, average, opt_state = carry
             update = count % plan.updates
-            part = _slice_games(games, partial(part_of, update))
+            part = episodes.map_games(partial(part_of, update))
             network = Network(params, plan.network)
             picks = jax.random.fold_in(jax.random.fold_in(key, _PICKS), count)
-            result = loss_and_gradient(
-                picks, network, part, part_of(update, shown, 0), part_of(update, targets, 1), plan.loss, rules
-            )
+            result = loss_and_gradient(picks, network, part, part_of(update, shown, 0), part_of(update, targets, 1), plan.loss)
             sums, of_states, of_decisions = lax.psum(result, _AXIS)
             num_decisions = jnp.maximum(sums.decisions, 1.0)
             gradient = jax.tree.map(lambda s, d: s / sums.states + d / num_decisions, of_states, of_decisions)
@@ -189,8 +201,8 @@ def make_iteration(plan: Plan, mesh: Mesh) -> Callable[[TrainState], tuple[Train
         metrics = Metrics(
             sums=jax.tree.map(lambda s: s.sum(0), sums),
             gradient_norm=norms[-1],
-            steps=lax.psum(games.num_steps.sum(), _AXIS),
-            cut_off=lax.psum((~games.is_over).sum(), _AXIS),
+            steps=lax.psum(episodes.num_steps.sum(), _AXIS),
+            cut_off=lax.psum((~episodes.is_over).sum(), _AXIS),
         )
         return TrainState(*carry, state.key, state.iteration + 1), metrics
 
@@ -199,14 +211,3 @@ def make_iteration(plan: Plan, mesh: Mesh) -> Callable[[TrainState], tuple[Train
     mapped = jax.shard_map(iteration, mesh=mesh, in_specs=(P(), P(None, _AXIS)), out_specs=P(), check_vma=False)
     program = jax.jit(mapped)
     return lambda state: program(state, number)
-
-
-def _slice_games(games: Games, part_of: Callable[[Array, int], Array]) -> Games:
-    """Some of the games; their axis is the second where steps come first."""
-    by_step = {"table", "outlook", "action", "is_choice", "search"}
-    return Games(
-        **{
-            name: jax.tree.map(lambda x, axis=int(name in by_step): part_of(x, axis), field)
-            for name, field in games._asdict().items()
-        }
-    )

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from unojax.agents import Agent, PolicyAgent
     from unojax.arena import Pairs, play_match
     from unojax.arena.ratings import bradley_terry, paired_score
-    from unojax.belief import Belief, Info, belief_init, belief_update, infer_action
+    from unojax.belief import Belief, Info, belief_init, belief_update, belief_update_checked, infer_action
     from unojax.game import Error, State, init, legal_mask, step, step_checked
     from unojax.games.record import Trajectory, play_game
     from unojax.observation import Observation, observe
@@ -38,7 +38,7 @@ _HOMES = {
     "agents": ("Agent", "PolicyAgent"),
     "arena": ("Pairs", "play_match"),
     "arena.ratings": ("bradley_terry", "paired_score"),
-    "belief": ("Belief", "Info", "belief_init", "belief_update", "infer_action"),
+    "belief": ("Belief", "Info", "belief_init", "belief_update", "belief_update_checked", "infer_action"),
     "game": ("Error", "State", "init", "legal_mask", "step", "step_checked"),
     "games.record": ("Trajectory", "play_game"),
     "observation": ("Observation", "observe"),
@@ -86,6 +86,7 @@ __all__ = [
     "View",
     "belief_init",
     "belief_update",
+    "belief_update_checked",
     "bradley_terry",
     "format_action",
     "format_cards",

@@ -1,8 +1,9 @@
 """Agents: players that remember. `init`, `update` after every micro-step, `act`.
 
 An agent sees observations only. All three functions are pure, unbatched, jit- and vmap-able, and the memory is any pytree, so an
-agent can be carried through thousands of games at once. A policy becomes an agent without memory (`PolicyAgent`). `parse_agent`
-makes an agent from text (see `unojax.specs`).
+agent can be carried through thousands of games at once. A policy becomes an agent without memory (`PolicyAgent`); stronger ones
+are made of parts: what they know of the hidden hand (`unojax.belief.knowledge`) and what values plays (`unojax.search`,
+`unojax.value`). `unojax.specs` makes agents from text.
 """
 
 from __future__ import annotations
@@ -14,23 +15,22 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.typing import ArrayLike
 
+from unojax.game import State
 from unojax.observation import Observation
 from unojax.policies import Policy
-from unojax.specs import parse_agent
-
-__all__ = ["Agent", "Memory", "PolicyAgent", "parse_agent"]
 
 Memory = Any
-"""A pytree of arrays; what is in it is the agent's own business."""
+"""A pytree of arrays, the agent's own business."""
 
 
 class Agent(Protocol):
-    """A player for whole games. Hashable, so that it can be a static argument."""
+    """A player for whole games. Hashable, or a pytree whose leaves are numbers or hashable (see `unojax.device.static`)."""
 
     @property
     def name(self) -> str:
-        """How the agent is called in tables: the shortest spec that makes it."""
+        """The agent's name in tables: the shortest spec that makes it."""
         ...
 
     def init(self, key: Array, observation: Observation, /) -> Memory:
@@ -44,7 +44,7 @@ class Agent(Protocol):
             key: consumed.
             memory: before it.
             before, after: the agent's observations around it.
-            action: the public action of whoever moved, int32[].
+            action: the public action of the player who moved, int32[].
         """
         ...
 
@@ -54,6 +54,24 @@ class Agent(Protocol):
         If it is not the agent's turn, or the game is over, any answer will do and no time should be spent on one.
         """
         ...
+
+
+def reveal(agent: Agent, memory: Memory, state: State, player: ArrayLike) -> Memory:
+    """Show the true state to an agent that has a method `reveal(memory, state, player)`, a yardstick, and nothing to any other.
+
+    Nowhere else does the hidden hand reach an agent.
+
+    Args:
+        agent: about to act.
+        memory: the agent's.
+        state: a single game.
+        player: 0 or 1, that the agent plays.
+
+    Returns:
+        The memory to act with.
+    """
+    look = getattr(agent, "reveal", None)
+    return memory if look is None else look(memory, state, player)
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["policy"], meta_fields=["name"])
@@ -70,16 +88,16 @@ class PolicyAgent:
     policy: Policy
 
     def init(self, key: Array, observation: Observation) -> Memory:
-        """Nothing to remember."""
+        """Remember nothing."""
         del key, observation
         return ()
 
     def update(self, key: Array, memory: Memory, before: Observation, action: Array, after: Observation) -> Memory:
-        """Nothing to remember."""
+        """Remember nothing."""
         del key, before, action, after
         return memory
 
     def act(self, key: Array, memory: Memory, observation: Observation, legal_mask: Array) -> Array:
-        """What the policy chooses."""
+        """Ask the policy."""
         del memory
         return jnp.asarray(self.policy(key, observation, legal_mask), jnp.int32)

@@ -48,7 +48,7 @@ _NIBBLE_SHIFTS: Final = np.arange(0, 32, 4, dtype=np.uint32)
 
 
 def pack(onehot: ArrayLike) -> Words:
-    """`bool[..., 108] -> ` four `uint32[...]`."""
+    """Pack one-hots: `bool[..., 108] -> ` four `uint32[...]`."""
     onehot = jnp.asarray(onehot)
     # Four slots at a time: a multiplication gathers the low bits of a word's four bytes in its top byte. No two of the products'
     # bits meet, so nothing carries.
@@ -56,7 +56,7 @@ def pack(onehot: ArrayLike) -> Words:
     nibbles = (lax.bitcast_convert_type(quads, jnp.uint32) * _GATHER) >> np.uint32(24) & np.uint32(0xF)
     padding = [(0, 0)] * (onehot.ndim - 1) + [(0, 32 - cards.NUM_CARDS // 4)]
     blocks = jnp.pad(nibbles, padding).reshape(*onehot.shape[:-1], 4, 8)
-    dense = (blocks << _NIBBLE_SHIFTS).sum(-1, dtype=jnp.uint32)
+    dense = (blocks << cards.along_last(_NIBBLE_SHIFTS, blocks.ndim)).sum(-1, dtype=jnp.uint32)
     # 108 bits in a row, 32 to a word, are recut into words of 27.
     d0, d1, d2, d3 = (dense[..., i] for i in range(4))
     return (
@@ -68,38 +68,40 @@ def pack(onehot: ArrayLike) -> Words:
 
 
 def unpack(words: Words) -> Array:
-    """Four `uint32[...] -> bool[..., 108]`, the inverse of `pack`."""
+    """Unpack words, the inverse of `pack`: four `uint32[...] -> bool[..., 108]`."""
     # Elementwise in the slots and without a concatenation, so that the compiler computes the words once per game and not once
     # per slot.
-    w0, w1, w2, w3 = (word[..., None] & slots for word, slots in zip(words, _SLOT_BITS_OF_WORD, strict=True))
+    w0, w1, w2, w3 = (
+        word[..., None] & cards.along_last(slots, word.ndim + 1) for word, slots in zip(words, _SLOT_BITS_OF_WORD, strict=True)
+    )
     return ((w0 | w1) | (w2 | w3)) != 0
 
 
 def static_words(onehot: np.ndarray) -> StaticWords:
-    """`pack` on the host, for constants: `bool[108]` to four NumPy scalars."""
+    """Pack a constant on the host: `bool[108]` to four NumPy scalars."""
     words = np.where(onehot.reshape(cards.NUM_COLORS, -1), _SLOT_BITS, np.uint32(0)).sum(-1, dtype=np.uint32)
     return words[0], words[1], words[2], words[3]
 
 
 def all_cards(composition: Sequence[int]) -> StaticWords:
-    """The packed set of all cards of a game with so many copies of the 54 types, constants."""
+    """Pack all cards of a game with so many copies of the 54 types, constants."""
     return static_words(np.asarray(composition)[cards.TYPE_OF_SLOT] > cards.COPY_OF_SLOT)
 
 
 def empty(like: Array) -> Words:
-    """The empty set, with the shape of `like`."""
+    """Make empty sets, with the shape of `like`."""
     zero = jnp.zeros_like(like, jnp.uint32)
     return zero, zero, zero, zero
 
 
 def count(words: Words) -> Array:
-    """uint32[...]: number of cards in the set."""
+    """Count the cards in the set: uint32[...]."""
     w0, w1, w2, w3 = map(lax.population_count, words)
     return (w0 + w1) + (w2 + w3)
 
 
 def any_of(words: Words) -> Array:
-    """uint32[...]: the four words or-ed; nonzero if the set is not empty."""
+    """Or the four words: uint32[...], nonzero if the set is not empty."""
     return (words[0] | words[1]) | (words[2] | words[3])
 
 
@@ -115,29 +117,37 @@ def map_words(fn, *sets: Words | StaticWords) -> Words:
 
 
 def rank_bit(rank: ArrayLike) -> Array:
-    """uint32[...]: the option bit of a rank 0..14 (uint32)."""
+    """Make the option bit of a rank 0..14: uint32[...]."""
     rank = jnp.asarray(rank)
     return jnp.uint32(1) << jnp.where(rank < cards.WILD, rank, rank + _SECOND_SHIFT)
 
 
 def rank_at(position: Array) -> Array:
-    """Rank 0..14 of the card at a bit position 0..26 of any word; the inverse of `rank_bit` up to the copy."""
+    """Tell the rank 0..14 of the card at a bit position 0..26 of any word; the inverse of `rank_bit` up to the copy."""
     return jnp.where(position >= cards.WILD, position - _SECOND_SHIFT, position)
 
 
 def both_copies(bit: Array) -> Array:
-    """A first-copy bit together with the bit of its second copy, where there is one."""
+    """Add to a first-copy bit the bit of its second copy, where there is one."""
     return bit | ((bit & _HAS_SECOND_COPY) << _SECOND_SHIFT)
 
 
+def type_mask(color: Array, rank: Array) -> Words:
+    """Collect all cards of a type; the colour of a wild is ignored."""
+    kind = both_copies(rank_bit(rank))
+    everywhere = rank >= cards.WILD
+    w0, w1, w2, w3 = (jnp.where(everywhere | (color == c), kind, np.uint32(0)) for c in range(cards.NUM_COLORS))
+    return w0, w1, w2, w3
+
+
 def types(words: Words) -> Words:
-    """The options a set of labelled cards offers: per colour, the ranks held in any copy; a held Wild shows in all four words."""
+    """Find the options of a set of labelled cards: per colour, the ranks held in any copy; a Wild shows in all four words."""
     wilds = any_of(words) & WILDS
     return map_words(lambda w: ((w | ((w & SECOND_COPIES) >> _SECOND_SHIFT)) & FIRST_COPIES) | wilds, words)
 
 
 def matching(color: Array, rank: Array) -> Words:
-    """The options that may be played on a top card: colour or rank matches, or the card is Wild or Wild+4.
+    """Find the options that may be played on a top card: colour or rank matches, or the card is Wild or Wild+4.
 
     Args:
         color: active colour 0..3, uint32[...].
@@ -149,7 +159,7 @@ def matching(color: Array, rank: Array) -> Words:
 
 
 def playable(hand: Words, color: Array, rank: Array) -> Words:
-    """The options that a hand, a labelled or canonical set, allows on a top card; see `matching`."""
+    """Find the options that a hand, a labelled or canonical set, allows on a top card; see `matching`."""
     return map_words(lambda held, match: held & match, types(hand), matching(color, rank))
 
 
@@ -168,17 +178,16 @@ def canonical(words: Words) -> Words:
 
 
 def type_counts(words: Words) -> Array:
-    """int32[..., 54]: cards of each type in a labelled set."""
-    ranks = np.arange(cards.NUM_COLORED_RANKS, dtype=np.uint32)
-    first = np.uint32(1) << ranks
+    """Count the cards of each type in a labelled set: int32[..., 54]."""
+    first = cards.along_last(np.uint32(1) << np.arange(cards.NUM_COLORED_RANKS, dtype=np.uint32), jnp.ndim(words[0]) + 1)
     second = (first & _HAS_SECOND_COPY) << _SECOND_SHIFT
-    of_colors = [((word[..., None] & first) != 0).astype(jnp.int32) + ((word[..., None] & second) != 0) for word in words]
+    of_colors = [sum(((word[..., None] & copies) != 0).astype(jnp.int32) for copies in (first, second)) for word in words]
     wilds = [_count_bit(words, bit).astype(jnp.int32) for bit in (WILD_BIT, WILD_DRAW_FOUR_BIT)]
     return jnp.concatenate([*of_colors, jnp.stack(wilds, -1)], -1)
 
 
 def merge(a: Words, b: Words) -> Words:
-    """Multiset sum of two canonical sets, canonical; exact as long as no type exceeds its copies."""
+    """Add two canonical sets as multisets, canonical; exact as long as no type exceeds its copies."""
     num_wild = _count_bit(a, WILD_BIT) + _count_bit(b, WILD_BIT)
     num_wild_draw_four = _count_bit(a, WILD_DRAW_FOUR_BIT) + _count_bit(b, WILD_DRAW_FOUR_BIT)
 
@@ -202,12 +211,12 @@ def _wild_bits(color: int, num_wild: Array, num_wild_draw_four: Array) -> Array:
 
 
 def word_at(words: Words, index: Array) -> Array:
-    """`words[index]` for a traced index 0..3."""
+    """Take `words[index]` for a traced index 0..3."""
     return jnp.where(index < 2, jnp.where(index == 0, words[0], words[1]), jnp.where(index == 2, words[2], words[3]))
 
 
 def one_copy(words: Words, color: Array, rank: Array) -> tuple[Array, Array]:
-    """Where a set of labelled cards holds its lowest copy of a type: (word index, bit); bit 0 if it holds none.
+    """Find the lowest copy of a type in a set of labelled cards: (word index, bit); bit 0 if it holds none.
 
     Args:
         words: labelled or canonical set.
@@ -223,7 +232,7 @@ def one_copy(words: Words, color: Array, rank: Array) -> tuple[Array, Array]:
 
 
 def uniform_below(bits: Array, n: Array) -> Array:
-    """floor(bits * n / 2^32) exactly, for `bits` uniform in uint32 and n < 2^16: an index that is uniform on 0..n-1.
+    """Compute floor(bits * n / 2^32) exactly, uniform on 0..n-1 for `bits` uniform in uint32 and n < 2^16.
 
     No value's probability differs from 1/n by more than 2^-32, that is by a relative n / 2^32 (2.5e-8 for n = 108).
     """
@@ -233,7 +242,7 @@ def uniform_below(bits: Array, n: Array) -> Array:
 
 
 def choose(words: Words, bits: Array) -> tuple[Array, Array]:
-    """A uniformly random element of a set: (word index 0..3, bit position 0..26), for random `bits`.
+    """Choose a uniformly random element of a set: (word index 0..3, bit position 0..26), for random `bits`.
 
     The answer for an empty set is meaningless but in range.
     """
@@ -241,7 +250,7 @@ def choose(words: Words, bits: Array) -> tuple[Array, Array]:
 
 
 def nth(words: Words, r: Array) -> tuple[Array, Array]:
-    """The r-th element of a set, uint32[...] counted from 0: (word index 0..3, bit position 0..26).
+    """Find the r-th element of a set, uint32[...] counted from 0: (word index 0..3, bit position 0..26).
 
     It is found by counting: first the word, then a binary search on the popcount of its lower part. The answer is in range but
     meaningless if there are not so many.

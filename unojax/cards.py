@@ -94,22 +94,66 @@ SLOTS_OF_TYPE: Final = _read_only(_slots_of_type())
 """int32[54, 4]: slots of each type's copies in order; 108 (no slot) past the last copy."""
 
 
+_WILD_SHIFT: Final = WILD_TYPE - WILD
+_TYPES_OF_SLOTS: Final = _read_only(np.eye(NUM_TYPES, dtype=np.float32)[TYPE_OF_SLOT])
+TYPE_OF_PLAY: Final = _read_only(
+    np.array([rank + _WILD_SHIFT if rank >= WILD else color * 13 + rank for color in range(4) for rank in range(15)], np.int8)
+)
+"""int8[60]: card type of each play, `declared_colour * 15 + rank`."""
+
+
+def _check_last(values: ArrayLike, size: int, name: str) -> None:
+    shape = np.shape(values)
+    if shape[-1:] != (size,):
+        raise ValueError(f"{name} must have a last axis of {size}, got shape {shape}")
+
+
+def along_last(values: np.ndarray, num_axes: int) -> np.ndarray:
+    """Give constants [n] leading axes of size 1, so that arrays of so many axes meet them without rank promotion."""
+    return values.reshape((1,) * (num_axes - 1) + values.shape)
+
+
 def counts(onehot: ArrayLike) -> Array:
-    """Copies of each type in a set of cards: `bool[..., 108] -> int8[..., 54]`."""
+    """Count the copies of each type in a set of cards: `bool[..., 108] -> int8[..., 54]`.
+
+    Raises:
+        ValueError: the last axis is another one.
+    """
+    _check_last(onehot, NUM_CARDS, "onehot")
     slots = jnp.asarray(onehot).at[..., SLOTS_OF_TYPE].get(mode="fill", fill_value=False)
     return slots.sum(-1, dtype=jnp.int8)
 
 
 def onehot(counts: ArrayLike) -> Array:
-    """Canonical one-hot of a multiset: `int[..., 54] -> bool[..., 108]`.
+    """Write a multiset as a canonical one-hot: `int[..., 54] -> bool[..., 108]`.
 
     A count above the type's number of copies has no slot to go to; `counts(onehot(c))` then differs from `c`. Host code that
     takes counts from a user checks them first.
+
+    Raises:
+        ValueError: the last axis is another one.
     """
-    return jnp.asarray(counts)[..., TYPE_OF_SLOT] > COPY_OF_SLOT
+    _check_last(counts, NUM_TYPES, "counts")
+    counts = jnp.asarray(counts)
+    return counts[..., TYPE_OF_SLOT] > along_last(COPY_OF_SLOT, counts.ndim).astype(counts.dtype)
 
 
 def type_of(color: ArrayLike, rank: ArrayLike) -> Array:
-    """Card type of a rank and its (own or declared) colour; the colour of a Wild or Wild+4 is ignored. int32."""
+    """Give the card type of a rank and its (own or declared) colour, int32; the colour of a Wild or Wild+4 is ignored."""
     rank = jnp.asarray(rank, jnp.int32)
-    return jnp.where(rank >= WILD, rank + 39, jnp.asarray(color, jnp.int32) * 13 + rank)
+    return jnp.where(rank >= WILD, rank + _WILD_SHIFT, jnp.asarray(color, jnp.int32) * NUM_COLORED_RANKS + rank)
+
+
+def card_type(color: int, rank: int) -> int:
+    """Give the card type of a rank and its (own or declared) colour on the host; see `type_of`."""
+    return int(TYPE_OF_PLAY[color * NUM_RANKS + rank])
+
+
+def count_types(onehot: ArrayLike) -> np.ndarray:
+    """Count the cards of each type of a set on the host: `bool[..., 108] -> int64[..., 54]`."""
+    return (np.asarray(onehot, np.float32) @ _TYPES_OF_SLOTS).astype(int)
+
+
+def onehot_of(counts: np.ndarray) -> np.ndarray:
+    """Write a multiset as a canonical one-hot on the host: `int[..., 54] -> bool[..., 108]`; see `onehot`."""
+    return np.asarray(counts)[..., TYPE_OF_SLOT] > COPY_OF_SLOT

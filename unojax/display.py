@@ -1,4 +1,4 @@
-"""How positions and games show themselves: as a picture in a notebook, as a line of text elsewhere.
+"""Display of positions and games: a picture in a notebook, a line of text elsewhere.
 
 The drawings and the notation stand on higher floors; they are found by name, when something is to be shown.
 """
@@ -9,7 +9,7 @@ from importlib import import_module
 
 
 class Displayed:
-    """Shows itself through `unojax.viz.notebook` and `unojax.text`."""
+    """Mixin that shows an object through `unojax.viz.notebook` and `unojax.text`."""
 
     def __repr__(self) -> str:
         return import_module("unojax.text").describe(self)

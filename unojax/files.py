@@ -34,7 +34,7 @@ def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
 
 
 def is_special(path: Path) -> bool:
-    """A device or a pipe, which must be written to and not replaced."""
+    """Tell a device or a pipe, which must be written to and not replaced."""
     return path.exists() and not path.is_file()
 
 

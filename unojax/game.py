@@ -13,12 +13,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
-from jax import Array, lax
+from jax import Array
 from jax.experimental import checkify
 from jax.typing import ArrayLike
 
 from unojax import bits, cards, table
 from unojax.device.lanes import walk
+from unojax.device.random_bits import check_key
 from unojax.display import Displayed
 from unojax.rules import Rules, agreed_rules
 from unojax.table import Picked, Table
@@ -28,7 +29,8 @@ NO_ACTION: Final = -1
 NO_WINNER: Final = -1
 """`winner` of an unfinished, truncated or drawn game."""
 
-_MAX_DRAW: Final = 4
+MAX_DRAW: Final = 4
+"""Cards of the largest draw."""
 
 
 class Error(enum.IntFlag):
@@ -94,8 +96,12 @@ def init(key: Array, *, rules: Rules = Rules()) -> State:
 
     Args:
         key: consumed by the deal and by what of the start is random.
-        rules: static.
+        rules: static; the state carries them from here on.
+
+    Raises:
+        ValueError: `key` is a batch, or no key.
     """
+    check_key(key, "init")
     num_nodes = 2 * rules.hand_size + 1
     words = jax.random.bits(key, (num_nodes + 1,), jnp.uint32)
 
@@ -109,7 +115,7 @@ def init(key: Array, *, rules: Rules = Rules()) -> State:
 
 
 def legal_mask(state: State, *, rules: Rules | None = None) -> Array:
-    """The legal actions of the player to move: bool[61]. Exactly {DRAW} if drawing is forced; all True when the game is over.
+    """Mark the legal actions of the player to move: bool[61]; exactly {DRAW} if drawing is forced, all when the game is over.
 
     A finished game accepts every action and ignores it, so that normalising a policy over the mask never divides by zero.
 
@@ -134,21 +140,21 @@ def legal_mask(state: State, *, rules: Rules | None = None) -> Array:
 
 
 def hand_legal_mask(hand: Array, color: Array, top_rank: Array, penalty: Array) -> Array:
-    """The legal actions of a player to move who holds `hand` (bool[108]), in an unfinished game: bool[61]."""
+    """Mark the legal actions of a player to move who holds `hand` (bool[108]), in an unfinished game: bool[61]."""
     options = bits.playable(bits.pack(hand), color.astype(jnp.uint32), top_rank.astype(jnp.uint32))
     plays = options_to_mask(options) & (penalty == 0)
     return jnp.append(plays, ~plays.any())
 
 
 def options_to_mask(options: bits.Words) -> Array:
-    """Packed options (see `unojax.bits`) as `bool[60]` over the play actions."""
-    rank_bits = bits.rank_bit(np.arange(cards.NUM_RANKS, dtype=np.uint32))
+    """Write packed options (see `unojax.bits`) as `bool[60]` over the play actions."""
+    rank_bits = bits.rank_bit(np.arange(cards.NUM_RANKS, dtype=np.uint32)[None])
     return ((jnp.stack(options)[:, None] & rank_bits) != 0).reshape(-1)
 
 
 def mask_to_options(mask: Array) -> bits.Words:
-    """The play actions of a `bool[60]` or `bool[61]` mask as packed options, the inverse of `options_to_mask`."""
-    rank_bits = bits.rank_bit(np.arange(cards.NUM_RANKS, dtype=np.uint32))
+    """Pack the play actions of a `bool[60]` or `bool[61]` mask as options, the inverse of `options_to_mask`."""
+    rank_bits = bits.rank_bit(np.arange(cards.NUM_RANKS, dtype=np.uint32)[None])
     words = jnp.where(mask[: cards.DRAW].reshape(cards.NUM_COLORS, -1), rank_bits, np.uint32(0)).sum(-1, dtype=jnp.uint32)
     return words[0], words[1], words[2], words[3]
 
@@ -166,10 +172,12 @@ def step(state: State, action: ArrayLike, key: Array, *, rules: Rules | None = N
         The game after the action. A finished game stays as it is, with zero rewards.
 
     Raises:
-        ValueError: the state or the action is a batch, the action is no integer, or `rules` are other ones than the state's.
+        ValueError: the state, the action or the key is a batch, the action is no integer, or `rules` are other ones than the
+            state's.
     """
     check_state(state, "step")
     agreed_rules(state.rules, rules)
+    check_key(key, "step")
     return step_with(state, action, RandomPicker(key))
 
 
@@ -177,7 +185,7 @@ class RandomPicker:
     """Picks the cards drawn in a step uniformly at random."""
 
     def __init__(self, key: Array):
-        self._words = jax.random.bits(key, (1 + _MAX_DRAW,), jnp.uint32)
+        self._words = jax.random.bits(key, (1 + MAX_DRAW,), jnp.uint32)
 
     def __call__(self, index: ArrayLike, deck: bits.Words) -> tuple[Array, Array]:
         return bits.choose(deck, self._words[index])
@@ -205,20 +213,20 @@ class GivenCards:
 
 
 def step_with(state: State, action: ArrayLike, pick_card: RandomPicker | GivenCards) -> State:
-    """`step` with the cards that are drawn chosen by `pick_card`."""
+    """Play an action as `step` does, with the cards that are drawn chosen by `pick_card`.
+
+    Raises:
+        ValueError: the action is a batch or no integer.
+    """
     rules = state.rules
-    action = jnp.asarray(action)
-    if action.shape:
-        raise ValueError(f"action must be a single one, got shape {action.shape}; {_USE_VMAP.format(name='step')}")
-    if not jnp.issubdtype(action.dtype, jnp.integer):
-        raise ValueError(f"action must be an integer 0..60, got {action.dtype}")
+    action = _single_action(action, "step")
     in_range = (action >= 0) & (action < cards.NUM_ACTIONS)
     action = jnp.where(in_range, action, cards.DRAW).astype(jnp.uint32)
-    color, bit = action // cards.NUM_RANKS, bits.rank_bit(action % cards.NUM_RANKS)
+    played = table.pick_of(action)
 
     before = to_table(state)
     node = table.find_node(before, rules)
-    can_play = (bits.word_at(node.legal, color) & bit) != 0
+    can_play = (bits.word_at(node.legal, played.word) >> played.position) & np.uint32(1) != 0
     is_legal = in_range & jnp.where(action == cards.DRAW, ~node.is_decision, node.is_decision & can_play)
     is_live = ~state.is_over
     applies = is_legal & is_live
@@ -230,15 +238,14 @@ def step_with(state: State, action: ArrayLike, pick_card: RandomPicker | GivenCa
         move = table.resolve(current, node, drawn, jnp.uint32(0), rules)
         return jnp.where(goes_on, move, table.stay(current))
 
-    played = Picked(color, lax.population_count(bit - np.uint32(1)))
     drawn = Picked(*pick_card(0, node.deck))
     pick = Picked(*(jnp.where(node.is_decision, a, b) for a, b in zip(played, drawn, strict=True)))
     move = table.resolve(before, node, pick, jnp.uint32(0), rules)
     move = jnp.where(applies, move, table.stay(before))
     # A reshuffle and up to four cards: at most five nodes in a step.
-    after = walk(before, move, draw_more, table.commit, num_nodes=1 + _MAX_DRAW)
+    after = walk(before, move, draw_more, table.commit, num_nodes=1 + MAX_DRAW)
 
-    step_count = state.step_count + applies
+    step_count = state.step_count + applies.astype(jnp.int32)
     terminated = after.unpack_meta().phase > table.PLAY
     truncated = state.truncated
     if rules.max_steps is not None:
@@ -255,8 +262,17 @@ def step_with(state: State, action: ArrayLike, pick_card: RandomPicker | GivenCa
     )
 
 
+def _single_action(action: ArrayLike, name: str) -> Array:
+    action = jnp.asarray(action)
+    if action.shape:
+        raise ValueError(f"{name} takes a single action, got shape {action.shape}; {_USE_VMAP.format(name=name)}")
+    if not jnp.issubdtype(action.dtype, jnp.integer):
+        raise ValueError(f"action must be an integer 0..60, got {action.dtype}")
+    return action
+
+
 def _rewards(after: Table, rules: Rules) -> Array:
-    """float32[2]: +1 / -1 / 0 for a win, loss, draw; minus the step penalty for a step that does not end the game."""
+    """Compute float32[2]: +1 / -1 / 0 for a win, loss, draw; minus the step penalty if the step does not end the game."""
     phase = after.unpack_meta().phase
     won = jnp.where(phase == table.OVER_WON_BY_0, 1.0, jnp.where(phase == table.OVER_WON_BY_1, -1.0, 0.0))
     # Subtracted from 0.0, since -0.0 is another bit pattern than 0.0.
@@ -265,13 +281,17 @@ def _rewards(after: Table, rules: Rules) -> Array:
 
 
 def step_checked(state: State, action: ArrayLike, key: Array, *, rules: Rules | None = None) -> State:
-    """`step` that fails on an illegal action, for debugging.
+    """Play an action as `step` does, and fail on an illegal one; for debugging.
 
     Use it as `jax.jit(checkify.checkify(step_checked))(state, action, key)`; the error returned beside the state raises at
     `err.throw()`.
+
+    Raises:
+        ValueError: as in `step`.
     """
+    check_state(state, "step_checked")
+    action = _single_action(action, "step_checked")
     mask = legal_mask(state, rules=rules)
-    action = jnp.asarray(action)
     in_range = (action >= 0) & (action < cards.NUM_ACTIONS)
     checkify.check(in_range, "action must be in 0..60, got {action}", action=action)
     checkify.check(
@@ -281,7 +301,7 @@ def step_checked(state: State, action: ArrayLike, key: Array, *, rules: Rules | 
         player=state.current_player,
         step=state.step_count,
     )
-    return step(state, action, key, rules=rules)
+    return step(state, action, key)
 
 
 _USE_VMAP: Final = "map over a batch with jax.vmap({name})"
@@ -333,13 +353,13 @@ def from_table(
     after: Table,
     rules: Rules,
     *,
-    rewards: ArrayLike = (0.0, 0.0),
+    rewards: ArrayLike | tuple[float, float] = (0.0, 0.0),
     truncated: ArrayLike = False,
     step_count: ArrayLike = 0,
     error: ArrayLike = 0,
     last_action: ArrayLike = NO_ACTION,
 ) -> State:
-    """The state that a table shows, with the episode's own fields, which begin like this."""
+    """Show a table as a state, with the episode's own fields, which begin like this."""
     meta = after.unpack_meta()
     hands = [bits.unpack(bits.canonical(after.cards_of(owner, rules))) for owner in (table.HAND_0, table.HAND_1)]
     winner = jnp.where(meta.phase == table.OVER_WON_BY_0, 0, jnp.where(meta.phase == table.OVER_WON_BY_1, 1, NO_WINNER))

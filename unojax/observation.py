@@ -1,4 +1,4 @@
-"""What one player may know, and nothing else."""
+"""Observations: one player's information and nothing else."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Observation(Displayed):
     def unseen(self) -> Array:
         """int8[..., 54]: copies of each type that are in the opponent's hand or in the deck."""
         seen = cards.counts(self.hand) + cards.counts(self.pile)
-        return jnp.asarray(np.asarray(self.rules.deck, np.int8)) - seen
+        return jnp.asarray(cards.along_last(np.asarray(self.rules.deck, np.int8), seen.ndim)) - seen
 
     @property
     def hand_count(self) -> Array:
@@ -115,7 +115,7 @@ def observe(state: State, player: ArrayLike, *, rules: Rules | None = None) -> O
         raise ValueError(f"player must be 0 or 1, got {player}")
     player = jnp.asarray(player)
     if player.shape:
-        raise ValueError(f"player must be a single one, got shape {player.shape}; map over a batch with jax.vmap(observe)")
+        raise ValueError(f"observe takes a single player, got shape {player.shape}; map over a batch with jax.vmap(observe)")
     is_0, is_1 = player == 0, player == 1
     # Counted packed: sums over booleans take a good part of a step's time.
     hand_counts = bits.count(bits.pack(state.hands)).astype(jnp.int8)

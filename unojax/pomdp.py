@@ -30,13 +30,13 @@ from unojax.game import State
 from unojax.observation import Observation, check_observation, observe
 from unojax.rules import Rules, agreed_rules
 
-_MAX_DRAW: Final = 4
-_BINOMIAL: Final = np.array([[comb(n, k) for k in range(_MAX_DRAW + 1)] for n in range(cards.NUM_CARDS + 1)], np.int32)
+_BINOMIAL: Final = np.array([[comb(n, k) for k in range(game.MAX_DRAW + 1)] for n in range(cards.NUM_CARDS + 1)], np.int32)
 """int32[109, 5]: C(n, k). At most C(108, 4) < 2^24, so exact in float32 too."""
+_MARKOV_FIELDS: Final = tuple("hands deck pile top_rank color current_player penalty terminated truncated winner".split())
 
 
 def transition_log_prob(state: State, action: ArrayLike, next_state: State, *, rules: Rules | None = None) -> Array:
-    """log T(s' | s, a): the log probability that `action` leads from `state` to `next_state`.
+    """Compute log T(s' | s, a), the log probability that `action` leads from `state` to `next_state`.
 
     A draw of k cards takes the multiset d from a deck of n cards, after the reshuffle if there is one, with the multivariate
     hypergeometric probability
@@ -61,12 +61,12 @@ def transition_log_prob(state: State, action: ArrayLike, next_state: State, *, r
     rules = _check_states(state, next_state, "transition_log_prob", rules)
     reached = _step_to(state, action, next_state)
     is_reached = jnp.bool_(True)
-    for there, given in zip(_markov_fields(reached, rules), _markov_fields(next_state, rules), strict=True):
-        is_reached &= (there == given).all()
+    for name in _MARKOV_FIELDS if rules.max_steps is None else (*_MARKOV_FIELDS, "step_count"):
+        is_reached &= (getattr(reached, name) == getattr(next_state, name)).all()
 
     # Cards enter a hand by a draw alone, and only the mover draws.
     drawn = jnp.maximum(cards.counts(reached.hands) - cards.counts(state.hands), 0).sum(0, dtype=jnp.int32)
-    deck = cards.counts(reached.deck) + drawn
+    deck = cards.counts(reached.deck).astype(jnp.int32) + drawn
     binomial = jnp.asarray(_BINOMIAL)
     ways = binomial[deck, drawn].prod(dtype=jnp.int32)
     ways_in_all = binomial[deck.sum(), drawn.sum()]
@@ -75,7 +75,7 @@ def transition_log_prob(state: State, action: ArrayLike, next_state: State, *, r
 
 
 def observation_log_prob(observation: Observation, state: State, *, rules: Rules | None = None) -> Array:
-    """log O(o | s): 0 if `observation` is what its player sees of `state`, else -inf. float32[], nats.
+    """Compute log O(o | s): 0 if `observation` is what its player sees of `state`, else -inf. float32[], nats.
 
     All fields count, `last_action` among them.
 
@@ -91,7 +91,7 @@ def observation_log_prob(observation: Observation, state: State, *, rules: Rules
 
 
 def reward(state: State, action: ArrayLike, next_state: State, *, rules: Rules | None = None) -> Array:
-    """R(s, a, s'): float32[2], each player's reward for the step, as `game.step` gives it.
+    """Compute R(s, a, s'), each player's reward for the step as `game.step` gives it: float32[2].
 
     +1 / -1 for a win and a loss, 0 for a drawn game, `-rules.step_penalty` for a step that does not end the game; 0 for an
     illegal action and in a finished game. In this game the cards drawn never change the reward, so it is the same for all
@@ -112,21 +112,5 @@ def _check_states(state: State, next_state: State, name: str, rules: Rules | Non
 
 
 def _step_to(state: State, action: ArrayLike, next_state: State) -> State:
-    """The state after `action` with the cards drawn that `next_state` lacks in its deck: `next_state` if that can follow."""
+    """Step with the cards drawn that `next_state` lacks in its deck: to `next_state`, if that can follow."""
     return game.step_with(state, action, game.GivenCards(bits.pack(next_state.deck)))
-
-
-def _markov_fields(state: State, rules: Rules) -> tuple[Array, ...]:
-    fields = (
-        state.hands,
-        state.deck,
-        state.pile,
-        state.top_rank,
-        state.color,
-        state.current_player,
-        state.penalty,
-        state.terminated,
-        state.truncated,
-        state.winner,
-    )
-    return fields if rules.max_steps is None else (*fields, state.step_count)

@@ -38,7 +38,7 @@ FirstPlayer = Literal["zero", "random"]
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What may vary between games. Frozen and hashable, so that it can be a static argument under `jit`.
+    """Options of the game. Frozen and hashable, so that it can be a static argument under `jit`.
 
     Attributes:
         skip_forfeits: Skip and Reverse make the same player move again; False: they just pass the turn.
@@ -92,7 +92,7 @@ class Rules:
 
 
 def small_deck(*, colors: int = 4, ranks: Sequence[int] = tuple(range(13)), copies: int = 2, wilds: int = 4) -> tuple[int, ...]:
-    """Copy counts of a smaller deck, for exact solving: `Rules(deck=small_deck(colors=2, ranks=(1, 2, 10), wilds=1))`.
+    """Make the copy counts of a smaller deck, for exact solving: `Rules(deck=small_deck(colors=2, ranks=(1, 2, 10), wilds=1))`.
 
     Args:
         colors: the first so many of red, yellow, blue, green.
@@ -117,7 +117,7 @@ def small_deck(*, colors: int = 4, ranks: Sequence[int] = tuple(range(13)), copi
 
 
 def agreed_rules(carried: Rules, given: Rules | None) -> Rules:
-    """The rules that a state, an observation or a belief carries.
+    """Return the rules that a state, an observation or a belief carries, if those given beside it are the same.
 
     Args:
         carried: its rules.
@@ -151,7 +151,7 @@ def check_max_steps(max_steps: object) -> None:
 
 
 def is_int(value: object) -> TypeGuard[int]:
-    """A Python or NumPy integer, True and False excepted."""
+    """Tell a Python or NumPy integer, True and False excepted."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 

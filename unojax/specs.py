@@ -1,65 +1,69 @@
 """Agents by text: `uniform`, `name:key=value,key=value`. Imports no JAX until an agent is made.
 
 A name stands for a named policy (`unojax.policies.POLICIES`) or for an entry of `AGENTS`. An entry names, as `module:attribute`,
-a policy, or a frozen dataclass that is an agent: its fields are the keys, its `__post_init__` checks their values, and its
-`name` is `format_spec(entry, self)`. A field `rules` gets the rules of the game.
+a policy, or a factory of agents: a function whose parameters all have defaults. Those with simple types are the keys, the factory
+checks their values, and the `name` of what it makes is `format_spec(entry, factory, values)`. A parameter `rules` gets the rules
+of the game.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import types
+from collections.abc import Callable, Mapping
 from importlib import import_module
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 if TYPE_CHECKING:
     from unojax.agents import Agent
+    from unojax.policies import Policy
     from unojax.rules import Rules
 
+POLICY_NAMES: Final = (
+    *("uniform", "keep-wilds", "wilds-first", "actions-first", "actions-last", "scarcest-color", "commonest-color"),
+    *("repeat-turns", "guard", "lookahead", "linear"),
+)
+"""The names in `unojax.policies.POLICIES`, for those who can't wait for JAX; a test holds the two together."""
+
 AGENTS: Final[dict[str, str]] = {
-    "mc": "unojax.search.agents:MonteCarloAgent",
-    "tree": "unojax.search.agents:TreeAgent",
-    "value": "unojax.value.agent:ValueAgent",
+    "mc": "unojax.search.agents:monte_carlo",
+    "tree": "unojax.search.agents:tree",
+    "value": "unojax.value.agent:value",
 }
 """Names beside those of the named policies, and where they lead."""
 
 DEFAULT_OPPONENT: Final = "value"
-"""Whom a person plays against unless another agent is asked for."""
+"""The opponent of a person who asks for no other agent."""
 
 _BOOLS: Final = {"true": True, "false": False}
 _NONE: Final = "none"
 
+Factory = Callable[..., "Agent"]
+"""A function that makes agents; all its parameters have defaults."""
 
-def parse_agent(spec: str, *, rules: Rules | None = None) -> Agent:
-    """The agent that a spec describes.
+
+def parse_agent(spec: str, *, rules: Rules | None = None, **changes: Any) -> Agent:
+    """Make the agent that a spec describes.
 
     Args:
         spec: `name` or `name:key=value,...`. Whole numbers may be written 1e4, flags are true or false, and where None is
             allowed it is none. What is left out has its default.
         rules: of the games that the agent is to play; None: the default ones.
+        changes: values of keys in place of those of the spec.
 
     Raises:
         ValueError: there is no such name, key or value; the message says which there are.
     """
     from unojax.agents import PolicyAgent
-    from unojax.policies import POLICIES
 
-    name, colon, rest = spec.partition(":")
-    if name in AGENTS:
-        module, _, attribute = AGENTS[name].partition(":")
-        found = getattr(import_module(module), attribute)
-    elif name in POLICIES:
-        found = POLICIES[name]
-    else:
-        raise ValueError(f"no agent is called {name!r}; choose one of {', '.join((*POLICIES, *AGENTS))}")
-    if not isinstance(found, type):
-        if colon:
+    found = _find(spec)
+    if not _is_factory(found):
+        if ":" in spec or changes:
+            name = spec.partition(":")[0]
             raise ValueError(f"agent {spec!r}: {name} is a policy without parameters; write just {name}")
-        return PolicyAgent(name, found)
-    if colon and not rest:
-        raise ValueError(f"agent {spec!r}: key=value must follow the colon, or leave it out")
-    values = _parse_values(spec, found, rest)
-    if rules is not None and "rules" in (field.name for field in dataclasses.fields(found)):
+        return PolicyAgent(spec, found)
+    values = _parse_values(spec, found) | changes
+    if rules is not None and "rules" in signature(found).parameters:
         values["rules"] = rules
     try:
         return found(**values)
@@ -67,19 +71,69 @@ def parse_agent(spec: str, *, rules: Rules | None = None) -> Agent:
         raise ValueError(f"agent {spec!r}: {error}") from None
 
 
-def format_spec(name: str, agent: Any) -> str:
-    """The shortest spec of an agent that is a dataclass: the fields that differ from their defaults, in their order."""
-    settable = _settable(type(agent))
-    parts = []
-    for field in dataclasses.fields(agent):
-        value = getattr(agent, field.name)
-        if field.name in settable and value != field.default:
-            parts.append(f"{field.name}={_format_value(value)}")
+def as_agent(player: str | Policy | Agent, *, rules: Rules | None = None) -> Agent:
+    """Take a player in any form.
+
+    Args:
+        player: a spec such as "linear" or "mc:rollouts=64", a policy, or an agent, which stays as it is.
+        rules: of the games that an agent made from a spec is to play; None: the default ones.
+
+    Raises:
+        ValueError: it is none of these, or no agent has that spec.
+    """
+    from unojax.agents import PolicyAgent
+
+    if isinstance(player, str):
+        return parse_agent(player, rules=rules)
+    has = [name for name in ("init", "update", "act") if callable(getattr(player, name, None))]
+    if len(has) == 3 and not isinstance(player, type):
+        return player  # pyright: ignore[reportReturnType]  # looked at just now
+    if callable(player) and not has and not isinstance(player, type):
+        name = getattr(player, "name", None) or getattr(player, "__name__", None) or type(player).__name__
+        return PolicyAgent(str(name), player)
+    raise ValueError(
+        "a player must be the spec of an agent, such as 'linear' or 'mc:rollouts=64', a policy, called with key, observation and "
+        f"legal mask, or an agent, an object with init, update and act; got {player!r}"
+    )
+
+
+def settings_of(spec: str) -> dict[str, Any]:
+    """Read the values of all keys of a spec, defaults too; a policy has none. Raises as `parse_agent`, but for ranges."""
+    found = _find(spec)
+    if not _is_factory(found):
+        return {}
+    return {key: default for key, (_, default) in _keys(found).items()} | _parse_values(spec, found)
+
+
+def format_spec(name: str, factory: Factory, values: Mapping[str, Any]) -> str:
+    """Write the shortest spec that makes the same again: the values that differ from the factory's defaults, in their order."""
+    differing = [key for key, (_, default) in _keys(factory).items() if values.get(key, default) != default]
+    parts = [f"{key}={_format_value(values[key])}" for key in differing]
     return f"{name}:{','.join(parts)}" if parts else name
 
 
-def _parse_values(spec: str, cls: type, rest: str) -> dict[str, Any]:
-    allowed = _settable(cls)
+def _find(spec: str) -> Any:
+    """A policy or a factory."""
+    from unojax.policies import POLICIES
+
+    name = spec.partition(":")[0]
+    if name in AGENTS:
+        module, _, attribute = AGENTS[name].partition(":")
+        return getattr(import_module(module), attribute)
+    if name not in POLICIES:
+        raise ValueError(f"no agent is called {name!r}; choose one of {', '.join((*POLICIES, *AGENTS))}")
+    return POLICIES[name]
+
+
+def _is_factory(found: Any) -> bool:
+    return all(parameter.default is not Parameter.empty for parameter in signature(found).parameters.values())
+
+
+def _parse_values(spec: str, factory: Factory) -> dict[str, Any]:
+    allowed = _keys(factory)
+    _, colon, rest = spec.partition(":")
+    if colon and not rest:
+        raise ValueError(f"agent {spec!r}: key=value must follow the colon, or leave it out")
     values: dict[str, Any] = {}
     for part in rest.split(",") if rest else ():
         key, equals, text = part.partition("=")
@@ -90,16 +144,16 @@ def _parse_values(spec: str, cls: type, rest: str) -> dict[str, Any]:
         if key in values:
             raise ValueError(f"agent {spec!r}: {key} is given twice")
         try:
-            values[key] = _parse_value(text, allowed[key])
+            values[key] = _parse_value(text, allowed[key][0])
         except ValueError as error:
             raise ValueError(f"agent {spec!r}: {key} must be {error}, got {text!r}") from None
     return values
 
 
-def _settable(cls: type) -> dict[str, Any]:
-    """The fields that a spec can set, and their types; a field of another type, such as an array of weights, it can't."""
-    hints = get_type_hints(cls)
-    return {f.name: hints[f.name] for f in dataclasses.fields(cls) if f.init and _is_settable(hints[f.name])}
+def _keys(factory: Factory) -> dict[str, tuple[Any, Any]]:
+    """Types and defaults of the parameters that a spec can set; one of another type, such as an array of weights, it can't."""
+    hints, parameters = get_type_hints(factory), signature(factory).parameters
+    return {name: (hints[name], parameters[name].default) for name in parameters if _is_settable(hints[name])}
 
 
 def _is_settable(kind: Any) -> bool:

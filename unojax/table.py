@@ -124,7 +124,7 @@ class Table(NamedTuple):
         return Meta(_RANK.get(m), _COLOR.get(m), _PLAYER.get(m), _PENALTY.get(m) << np.uint32(1), _TO_DRAW.get(m), _PHASE.get(m))
 
     def cards_of(self, owner: int, rules: Rules) -> Words:
-        """The labelled cards of one of DECK, HAND_0, HAND_1, PILE."""
+        """Find the labelled cards of one of DECK, HAND_0, HAND_1, PILE."""
         low, high = self.low, self.high
         if owner == DECK:
             return deck(self, rules)
@@ -136,7 +136,7 @@ class Table(NamedTuple):
 
 
 class Node(NamedTuple):
-    """What is to be picked next, and by whom.
+    """Next pick of a game: from which set, and by whom.
 
     Attributes:
         meta: the unpacked bookkeeping.
@@ -170,25 +170,25 @@ class Picked(NamedTuple):
 
 
 def pick_of(action: Array) -> Picked:
-    """A play, uint32[...] 0..59, among the packed options."""
+    """Find a play, uint32[...] 0..59, among the packed options."""
     bit = bits.rank_bit(action % np.uint32(cards.NUM_RANKS))
     return Picked(action // np.uint32(cards.NUM_RANKS), lax.population_count(bit - np.uint32(1)))
 
 
 def new_table(like: Array, rules: Rules) -> Table:
-    """Tables before the deal, all cards in the deck, with the shape of `like`."""
+    """Make tables before the deal, all cards in the deck, with the shape of `like`."""
     zero = jnp.zeros_like(like, jnp.uint32)
     meta = Meta(zero, zero, zero, zero, zero + np.uint32(rules.hand_size), zero + np.uint32(DEAL))
     return Table(bits.empty(like), bits.empty(like), meta.pack())
 
 
 def deck(table: Table, rules: Rules) -> Words:
-    """The cards left to draw: those without an owner."""
+    """Find the cards left to draw, those without an owner."""
     return bits.map_words(lambda full, low, high: full & ~(low | high), bits.all_cards(rules.deck), table.low, table.high)
 
 
 def find_node(table: Table, rules: Rules) -> Node:
-    """What is to be picked next at each table."""
+    """Find what is to be picked next at each table."""
     meta = table.unpack_meta()
     is_mover_0 = meta.player == 0
     hand = bits.where(is_mover_0, table.cards_of(HAND_0, rules), table.cards_of(HAND_1, rules))
@@ -221,12 +221,12 @@ def find_node(table: Table, rules: Rules) -> Node:
 
 
 def cards_due(meta: Meta) -> Array:
-    """Cards that the mover draws if it draws: the pending penalty, else one."""
+    """Count the cards that the mover draws if it draws: the pending penalty, else one."""
     return jnp.maximum(meta.penalty, np.uint32(1))
 
 
 def resolve(table: Table, node: Node, pick: Picked, coins: Array, rules: Rules) -> Array:
-    """Everything that happens at a node, squeezed into one word (uint32[...]) for `commit`.
+    """Decide everything that happens at a node, squeezed into one word (uint32[...]) for `commit`.
 
     Args:
         table, node: the tables and what `find_node` found there.
@@ -336,8 +336,8 @@ def commit(table: Table, move: Array) -> Table:
 
 
 def visible_part(move: Array, table: Table, player: Array) -> Array:
-    """What a player sees of a move in play, uint32[...], equal for moves that look the same: which copy of a type moved does not
-    show, nor which card the other player drew.
+    """Mask a move in play down to what a player sees of it, uint32[...], equal for moves that look the same: which copy of a type
+    moved does not show, nor which card the other player drew.
 
     Args:
         move: of `resolve`.
@@ -353,32 +353,32 @@ def visible_part(move: Array, table: Table, player: Array) -> Array:
 
 
 def stay(table: Table) -> Array:
-    """The move that changes nothing."""
+    """Make the move that changes nothing."""
     return table.meta
 
 
 def is_reshuffle(move: Array) -> Array:
-    """bool[...]: the move put the pile back into the deck."""
+    """Tell moves that put the pile back into the deck: bool[...]."""
     return (move & _RESHUFFLE.bit) != 0
 
 
 def is_step(move: Array) -> Array:
-    """bool[...]: the move began a step of the game (a play, a whole draw, or the end by an impossible draw)."""
+    """Tell moves that began a step of the game (a play, a whole draw, or the end by an impossible draw): bool[...]."""
     return (move & _STEP.bit) != 0
 
 
 def is_play(move: Array) -> Array:
-    """bool[...]: the move was a card played by a player."""
+    """Tell moves that are a card played by a player: bool[...]."""
     return (move & _PLAY.bit) != 0
 
 
 def is_card_drawn(move: Array) -> Array:
-    """bool[...]: the move was a card drawn, dealt or turned up."""
+    """Tell moves that are a card drawn, dealt or turned up: bool[...]."""
     return ((move & _OWNER.mask) != 0) & ~is_play(move)
 
 
 def is_choice(move: Array) -> Array:
-    """bool[...]: the move was a play with more than one legal action."""
+    """Tell plays with more than one legal action: bool[...]."""
     return (move & _CHOICE.bit) != 0
 
 

@@ -1,7 +1,7 @@
-"""What one player sees, packed: the form in which policies, opponent models and networks look at the game.
+"""Views: packed observations, the form in which policies, opponent models and networks look at the game.
 
-`Observation` is the same for one game and for everybody; a `View` keeps sets of cards in words (`unojax.bits`), has any shape, and
-is made of observations or straight of tables.
+An `Observation` is unbatched and readable; a `View` keeps sets of cards in words (`unojax.bits`), has any shape, and is made of
+observations or straight of tables.
 """
 
 from __future__ import annotations
@@ -49,11 +49,12 @@ class View:
         return bits.all_cards(self.rules.deck)
 
     def unseen(self) -> Array:
-        """int32[..., 54]: cards of each type in the opponent's hand or the deck."""
-        return np.asarray(self.rules.deck, np.int32) - bits.type_counts(self.hand) - bits.type_counts(self.pile)
+        """Count the cards of each type in the opponent's hand or the deck: int32[..., 54]."""
+        held, played = bits.type_counts(self.hand), bits.type_counts(self.pile)
+        return jnp.asarray(cards.along_last(np.asarray(self.rules.deck, np.int32), held.ndim)) - held - played
 
     def count_unseen(self, word: int, mask: ArrayLike) -> Array:
-        """int32[...]: cards of one word that the player has not seen, opponent's hand and deck together.
+        """Count the cards of one word that the player has not seen, opponent's hand and deck together: int32[...].
 
         Args:
             word: index 0..3.
@@ -66,10 +67,11 @@ class View:
         return everything - hand - pile
 
     def playable_types(self) -> Array:
-        """bool[..., 54]: types playable on the top card."""
-        same_color = cards.COLOR_OF_TYPE == self.color[..., None].astype(jnp.int8)
-        same_rank = cards.RANK_OF_TYPE == self.rank[..., None].astype(jnp.int8)
-        return same_color | same_rank | (cards.RANK_OF_TYPE >= cards.WILD)
+        """Mark the types playable on the top card: bool[..., 54]."""
+        colors, ranks = (cards.along_last(of_type, self.color.ndim + 1) for of_type in (cards.COLOR_OF_TYPE, cards.RANK_OF_TYPE))
+        same_color = colors == self.color[..., None].astype(jnp.int8)
+        same_rank = ranks == self.rank[..., None].astype(jnp.int8)
+        return same_color | same_rank | jnp.asarray(ranks >= cards.WILD)
 
 
 def view_of(observation: Observation) -> View:

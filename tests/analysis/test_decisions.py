@@ -10,10 +10,12 @@ import pytest
 
 from unojax import analysis, bits, cards
 from unojax.analysis import Decisions, Recorded
+from unojax.belief.filters import ExactFilter, ParticleFilter
 from unojax.rules import Rules, small_deck
 
 SMALL = Rules(deck=small_deck(colors=2, ranks=(1, 2, 10, 12), wilds=1), hand_size=3)
 PLAYER, NUM_PARTICLES = 1, 512
+FILTER = ParticleFilter(NUM_PARTICLES)
 # So short that some games have no end in it.
 MAX_STEPS = 24
 
@@ -25,7 +27,7 @@ def games() -> Recorded:
 
 @pytest.fixture(scope="module")
 def decisions(games: Recorded) -> Decisions:
-    return analysis.decisions_of(jax.random.key(1), games, player=PLAYER, num_particles=NUM_PARTICLES, rules=SMALL)
+    return analysis.decisions_of(jax.random.key(1), games, FILTER, player=PLAYER)
 
 
 def by_hand(games: Recorded) -> list[tuple[int, int]]:
@@ -70,7 +72,7 @@ def test_hands_are_possible_and_the_truth_is_true(games: Recorded, decisions: De
 
 def test_the_cloud_is_the_belief_of_the_exact_filter(games: Recorded, decisions: Decisions):
     # The filter's error is some 1 / sqrt(512) of a copy, or less; a belief of another position would be far off.
-    followed = analysis.follow_exact(games, player=PLAYER, rules=SMALL)
+    followed = analysis.follow(jax.random.key(1), games, ExactFilter(), player=PLAYER)
     expected = np.stack([followed.expected[g, t] for g, t in by_hand(games)])
     counts = np.asarray(cards.counts(bits.unpack(decisions.hands)))
     believed = np.einsum("dnt,dn->dt", counts, np.exp(decisions.log_weights))
@@ -80,4 +82,4 @@ def test_the_cloud_is_the_belief_of_the_exact_filter(games: Recorded, decisions:
 def test_no_decision_at_all(games: Recorded):
     endless = games._replace(states=dataclasses.replace(games.states, terminated=np.zeros_like(games.states.terminated)))
     with pytest.raises(ValueError, match="there is no decision"):
-        analysis.decisions_of(jax.random.key(4), endless, player=PLAYER, num_particles=NUM_PARTICLES, rules=SMALL)
+        analysis.decisions_of(jax.random.key(4), endless, FILTER, player=PLAYER)

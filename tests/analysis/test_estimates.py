@@ -9,7 +9,7 @@ import pytest
 import scipy.stats
 
 from tests.helpers import ERROR_PROBABILITY
-from unojax.analysis import Estimate, estimate_mean, estimate_ratio, share_interval
+from unojax.analysis import Measure, estimate_mean, estimate_ratio
 
 
 def test_mean_by_hand():
@@ -45,12 +45,12 @@ def test_intervals_hold_the_truth_as_often_as_they_should():
 
 
 def test_difference_and_text():
-    difference = Estimate(0.55, 0.003) - Estimate(0.5, 0.004)
+    difference = Measure(0.55, 0.003) - Measure(0.5, 0.004)
     assert difference.value == pytest.approx(0.05)
     assert difference.standard_error == pytest.approx(0.005)
     assert difference.excludes(0) and not difference.excludes(0.045)
     assert f"{difference:+.1%}" == "+5.0 % ± 1.0"
-    assert f"{Estimate(69.54, 0.05):.2f}" == "69.54 ± 0.10"
+    assert f"{Measure(69.54, 0.05):.2f}" == "69.54 ± 0.10"
 
 
 @pytest.mark.parametrize(
@@ -65,15 +65,3 @@ def test_bad_clusters(totals: list[float], sizes: list[float], message: str):
 def test_mean_of_one_value_has_no_error():
     with pytest.raises(ValueError, match="at least two values, got 1"):
         estimate_mean([1.0])
-
-
-@pytest.mark.parametrize(("number", "total"), [(0, 7), (7, 7), (1, 1), (3, 40), (500, 1000)])
-def test_share_interval_is_that_of_wilson(number: int, total: int):
-    wilson = scipy.stats.binomtest(number, total).proportion_ci(method="wilson")
-    assert share_interval(number, total) == pytest.approx((wilson.low, wilson.high))
-
-
-@pytest.mark.parametrize(("number", "total"), [(-1, 5), (6, 5), (0, 0)])
-def test_bad_share(number: int, total: int):
-    with pytest.raises(ValueError, match=f"got {number} of {total}"):
-        share_interval(number, total)

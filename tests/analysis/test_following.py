@@ -9,6 +9,7 @@ import pytest
 from unojax import analysis, cards
 from unojax.analysis import Followed, Recorded
 from unojax.belief import closed_form, exact
+from unojax.belief.filters import BootstrapFilter, ClosedFormFilter, ExactFilter, ParticleFilter, UnseenFilter
 from unojax.observation import observe
 from unojax.rules import Rules, small_deck
 
@@ -23,14 +24,8 @@ def games() -> Recorded:
 
 @pytest.fixture(scope="module")
 def followed(games: Recorded) -> dict[str, Followed]:
-    methods = (
-        analysis.particles(256, rules=SMALL),
-        analysis.bootstrap(32, rules=SMALL),
-        analysis.closed_form(),
-        analysis.unseen(),
-    )
-    by_name = {m.name: analysis.follow(jax.random.key(1), games, m, player=1, rules=SMALL) for m in methods}
-    return by_name | {"exact": analysis.follow_exact(games, player=1, rules=SMALL)}
+    filters = (ParticleFilter(256), BootstrapFilter(32), ClosedFormFilter(), UnseenFilter(), ExactFilter())
+    return {f.name: analysis.follow(jax.random.key(1), games, f, player=1) for f in filters}
 
 
 def is_followed(games: Recorded) -> np.ndarray:
@@ -60,14 +55,14 @@ def test_columns_fit_the_games(games: Recorded, followed: dict[str, Followed], n
 
 def test_start_of_the_closed_forms_is_the_formula(games: Recorded, followed: dict[str, Followed]):
     first = jax.tree.map(lambda x: x[0, 0], games.states)
-    expected = closed_form.expected_counts(observe(first, 1, rules=SMALL))
+    expected = closed_form.expected_counts(observe(first, 1))
     for name in ("closed form", "unseen cards"):
         assert np.allclose(followed[name].expected[0, 0], expected, atol=1e-6)
 
 
 def test_start_of_the_exact_filter_is_the_deal(games: Recorded, followed: dict[str, Followed]):
     first = jax.tree.map(lambda x: x[0, 0], games.states)
-    belief = exact.exact_init(observe(first, 1, rules=SMALL), rules=SMALL, prior="deal")
+    belief = exact.exact_init(observe(first, 1), prior="deal")
     assert np.allclose(followed["exact"].expected[0, 0], belief.expected_counts, atol=1e-6)
 
 

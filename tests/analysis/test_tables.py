@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from unojax.analysis import Table
+from unojax.analysis import TextTable
 
-TABLE = Table(["policy", "wins"], [["uniform", "50 %"], ["a|b", 7]])
+TABLE = TextTable(["policy", "wins"], [["uniform", "50 %"], ["a|b", 7]])
 
 
 def test_text():
@@ -20,4 +20,4 @@ def test_markdown():
 
 def test_row_of_another_length():
     with pytest.raises(ValueError, match=r"must have 2 entries .* got \('x',\)"):
-        Table(["a", "b"], [["x"]])
+        TextTable(["a", "b"], [["x"]])

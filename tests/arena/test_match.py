@@ -16,13 +16,15 @@ from jax import Array
 
 from tests.helpers import ERROR_PROBABILITY
 from unojax import cards
-from unojax.agents import PolicyAgent, parse_agent
+from unojax.agents import PolicyAgent
 from unojax.arena import AgentError, Batch, Pairs, compile_match, default_batch_size, lanes, play_batches, play_match
+from unojax.arena.ratings import paired_score
 from unojax.belief import infer_action
 from unojax.game import State
 from unojax.observation import Observation
-from unojax.arena.ratings import paired_score
+from unojax.policies import POLICIES
 from unojax.simulation import simulate
+from unojax.specs import parse_agent
 
 BATCH = 256
 NUM_PAIRS = 1024
@@ -53,7 +55,7 @@ def match() -> Pairs:
 
 
 def test_games_are_those_of_simulate_in_distribution(match: Pairs):
-    games = simulate(jax.random.key(0), 40_000, (SCARCEST.policy, UNIFORM.policy))
+    games = simulate(jax.random.key(0), 40_000, (SCARCEST.policy, UNIFORM.policy), batch_size=256)
     # The first games of the pairs; the second ones are the first ones of the match the other way round.
     samples = [
         (match.winner[:, 0] == 0, games.winner == 0),
@@ -66,6 +68,26 @@ def test_games_are_those_of_simulate_in_distribution(match: Pairs):
         assert abs(mine.mean() - theirs.mean()) < error * scipy.stats.norm.isf(ERROR_PROBABILITY / 2 / len(samples))
     assert match.points.mean() > 0.6
     assert (match.seconds > 0).all()
+
+
+def test_names_policies_and_agents_are_taken_alike(match: Pairs):
+    for agents in (("scarcest-color", "uniform"), (POLICIES["scarcest-color"], UNIFORM)):
+        some = play_match(jax.random.key(1), agents, 30, batch_size=BATCH)
+        np.testing.assert_array_equal(some.winner, match.winner[:30])
+
+
+@pytest.mark.parametrize(
+    ("agents", "message"),
+    [
+        (("uniform",), "agents must be two"),
+        ("uniform", "agents must be two"),
+        (("uniform", "smart"), "no agent is called 'smart'; choose one of uniform"),
+        (("uniform", 3), "must be the spec of an agent, .*a policy.*or an agent"),
+    ],
+)
+def test_what_is_no_agent_is_refused(agents: Any, message: str):
+    with pytest.raises(ValueError, match=message):
+        play_match(jax.random.key(1), agents, 2)
 
 
 def test_result_shapes(match: Pairs):

@@ -10,7 +10,7 @@ import scipy.optimize
 import scipy.stats
 
 from tests.helpers import ERROR_PROBABILITY
-from unojax.arena.ratings import ELO_PER_NAT, Match, Ratings, bradley_terry, paired_score
+from unojax.arena.ratings import ELO_PER_NAT, Match, Ratings, bradley_terry, paired_score, wilson_interval
 
 
 def pairs_of(*counts: tuple[tuple[float, float], int]) -> np.ndarray:
@@ -52,6 +52,20 @@ def test_interval_of_independent_games_is_that_of_wilson():
     wilson = scipy.stats.binomtest(int(points.sum()), points.size).proportion_ci(method="wilson")
     # The estimated variance differs from p (1 - p) by some per cent.
     assert score.interval == pytest.approx((wilson.low, wilson.high), abs=0.002)
+
+
+@pytest.mark.parametrize(("number", "total"), [(0, 1), (1, 1), (0, 30), (30, 30), (1, 1000), (517, 1000), (999, 1000)])
+def test_wilson_interval(number: int, total: int):
+    wilson = scipy.stats.binomtest(number, total).proportion_ci(method="wilson")
+    low, high = wilson_interval(number, total)
+    assert (low, high) == pytest.approx((wilson.low, wilson.high))
+    assert (low == 0) == (number == 0) and (high == 1) == (number == total)
+
+
+@pytest.mark.parametrize(("points", "games"), [(0, 0), (-1, 3), (4, 3), (1, -1), (math.nan, 3)])
+def test_wilson_interval_refuses_what_is_no_share(points: float, games: float):
+    with pytest.raises(ValueError, match="points must be in"):
+        wilson_interval(points, games)
 
 
 def test_interval_if_all_is_won():

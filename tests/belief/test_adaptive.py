@@ -26,7 +26,7 @@ def view(mine: str, theirs: str) -> Observation:
 @pytest.fixture(scope="module")
 def uneven() -> Belief:
     """64 particles with weights from 0 to 20 %."""
-    belief = belief_init(view("R1 R2", "B1 B2 B3 B4 B5"), jax.random.key(0), num_particles=64)
+    belief = jax.jit(partial(belief_init, num_particles=64))(view("R1 R2", "B1 B2 B3 B4 B5"), jax.random.key(0))
     weights = np.random.default_rng(1).gamma(0.3, size=64)
     weights[:9] = 0.0
     weights[20] = weights.sum() / 4
@@ -52,16 +52,17 @@ def test_schedule(mine: str, theirs: str, ess_share: float, size: int) -> None:
     assert num_particles_for(view(mine, theirs), ess_share, schedule=SIZES) == size
 
 
-@pytest.mark.parametrize("num_particles", [10, 48, 100, 256])
+@pytest.mark.parametrize(
+    "num_particles", [10, pytest.param(48, marks=pytest.mark.slow), 100, pytest.param(256, marks=pytest.mark.slow)]
+)
 def test_copies_follow_the_weights(uneven: Belief, num_particles: int) -> None:
     """Over seeds each particle is copied M w times on average, always within two of it, and never for w = 0.
 
     The mean is tested at 6 standard errors of a number that varies by less than 4: error probability below 1e-5.
     """
     seeds = 400
-    resized = jax.vmap(partial(resize, num_particles=num_particles), (None, 0))(
-        uneven, jax.random.split(jax.random.key(2), seeds)
-    )
+    several = jax.jit(jax.vmap(partial(resize, num_particles=num_particles), (None, 0)))
+    resized = several(uneven, jax.random.split(jax.random.key(2), seeds))
     np.testing.assert_allclose(jnp.exp(resized.log_weights).sum(-1), 1.0, atol=1e-5)
     assert np.ptp(resized.log_weights) == 0
     # Each particle is known by its likelihood, and hands and labels move along with it.
@@ -80,13 +81,14 @@ def test_same_size_is_the_same_belief(uneven: Belief) -> None:
     assert resize(uneven, jax.random.key(0), num_particles=64) is uneven
 
 
+@pytest.mark.slow
 def test_a_whole_game_compiles_a_program_per_size() -> None:
     """Sizes go up and down over a game and again over a second one; each size is traced once."""
     traces: list[int] = []
 
     def counted(belief, before, action, after, key):
         traces.append(belief.num_particles)
-        return belief_update(belief, before, action, after, key, rules=FORFEITING)
+        return belief_update(belief, before, action, after, key)
 
     update = jax.jit(counted)
     schedule = Schedule(sizes=(16, 32), cards_left=(1,), low_ess=0.0)
@@ -98,14 +100,14 @@ def test_a_whole_game_compiles_a_program_per_size() -> None:
         before = record.view(0, 0, lane)
         key = jax.random.key(int(lane))
         size = num_particles_for(before, schedule=schedule)
-        belief = jax.jit(partial(belief_init, num_particles=size, rules=FORFEITING))(before, key)
+        belief = jax.jit(partial(belief_init, num_particles=size))(before, key)
         for step in range(25):
             after = record.view(0, step + 1, lane)
             key_update, key_resize = jax.random.split(jax.random.fold_in(key, step))
             belief, info = update(belief, before, int(record.happened[step, lane]), after, key_update)
             used.append(belief.num_particles)
             size = num_particles_for(after, info.ess / belief.num_particles, schedule=schedule)
-            belief = resize(belief, key_resize, num_particles=size)
+            belief = jax.jit(resize, static_argnames="num_particles")(belief, key_resize, num_particles=size)
             assert belief.num_particles == size
             assert not info.depleted
             assert (belief.particles.sum(-1) == after.opponent_count).all()

@@ -18,7 +18,7 @@ from unojax import bits, cards, game
 from unojax.belief import history, opponents, summary
 from unojax.belief.bootstrap import bootstrap_init, bootstrap_update
 from unojax.belief.exact import exact_init, exact_update
-from unojax.observation import observe
+from unojax.observation import Observation, observe
 from unojax.policies import get_policy
 from unojax.rules import Rules, small_deck
 
@@ -33,14 +33,12 @@ MODELS = {
 }
 
 # Made once, so that each is compiled once.
-INITS = {rules: partial(bootstrap_init, num_particles=PARTICLES, rules=rules) for rules in (FORFEITING, THIN)}
-UPDATES = {
-    (rules, name): partial(bootstrap_update, opponent=model, rules=rules)
-    for rules in (FORFEITING, THIN)
-    for name, model in MODELS.items()
-}
+run_init = partial(bootstrap_init, num_particles=PARTICLES)
+RUN_UPDATES = {name: partial(bootstrap_update, opponent=model) for name, model in MODELS.items()}
 full_init = jax.jit(partial(bootstrap_init, num_particles=256))
 full_update = jax.jit(bootstrap_update)
+small_init = jax.jit(partial(bootstrap_init, num_particles=32))
+small_update = full_update
 
 
 def games(rules: Rules) -> Record:
@@ -48,7 +46,12 @@ def games(rules: Rules) -> Record:
 
 
 @pytest.mark.parametrize(
-    ("rules", "model", "lanes"), [(FORFEITING, "uniform", 5), (THIN, "uniform", 4), (FORFEITING, "scarcest", 3)]
+    ("rules", "model", "lanes"),
+    [
+        (FORFEITING, "uniform", 5),
+        pytest.param(THIN, "uniform", 4, marks=pytest.mark.slow),
+        pytest.param(FORFEITING, "scarcest", 3, marks=pytest.mark.slow),
+    ],
 )
 def test_agrees_with_the_exact_filter(rules: Rules, model: str, lanes: int) -> None:
     """Expected counts of runs without a collapse so far, and the evidence over all runs, which is unbiased."""
@@ -57,14 +60,14 @@ def test_agrees_with_the_exact_filter(rules: Rules, model: str, lanes: int) -> N
     for lane in range(lanes):
         views = game_of(record, lane % 2, lane, NUM_STEPS)
         keys = jax.random.split(jax.random.key(lane), RUNS)
-        means, infos = jax.device_get(follow(views, keys, init=INITS[rules], update=UPDATES[rules, model]))
+        means, infos = jax.device_get(follow(views, keys, init=run_init, update=RUN_UPDATES[model]))
         before = jax.tree.map(lambda x: x[0], views)
-        belief = exact_init(before, rules=rules)
+        belief = exact_init(before)
         log_evidence, log_likelihood = np.zeros(RUNS), 0.0
         for t in range(NUM_STEPS):
             after = jax.tree.map(lambda x, t=t: x[t + 1], views)
             action = int(history.infer_action(before, after))
-            belief, log_step = exact_update(belief, before, action, after, opponent=opponent, rules=rules)
+            belief, log_step = exact_update(belief, before, action, after, opponent=opponent)
             log_likelihood += log_step
             log_evidence += infos.log_evidence[:, t]
             assert not infos.depleted[:, : t + 1].any(), "the decks of this test are too small for a collapse"
@@ -135,12 +138,53 @@ def test_a_play_that_no_particle_explains_depletes() -> None:
 def test_nothing_happened() -> None:
     record = games(FORFEITING)
     view = record.view(0, 3, 0)
-    belief = bootstrap_init(view, jax.random.key(0), num_particles=32, rules=FORFEITING)
-    same, info = jax.jit(partial(bootstrap_update, rules=FORFEITING))(belief, view, -1, view, jax.random.key(1))
+    belief = small_init(view, jax.random.key(0))
+    same, info = small_update(belief, view, -1, view, jax.random.key(1))
     for a, b in zip(jax.tree.leaves(same), jax.tree.leaves(belief), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-6)
     assert info.log_evidence == pytest.approx(0.0, abs=1e-5)
-    assert not info.resampled
+    assert not info.resampled and not info.inconsistent
+
+
+def test_what_does_not_belong_together_changes_nothing() -> None:
+    """Above all an action that the observations do not show: it was conditioned on."""
+    record = games(FORFEITING)
+    happened, mover = record.happened, record.states.current_player[:-1]
+    plays = (happened >= 0) & (happened < cards.DRAW) & (mover == 1) & ~record.states.terminated[1:]
+    step, lane = np.argwhere(plays & (record.observations[0].opponent_count[:-1] > 1))[0]
+    before, after = record.view(0, step, lane), record.view(0, step + 1, lane)
+    belief = small_init(before, jax.random.key(0))
+    action = happened[step, lane]
+    _, info = small_update(belief, before, action, after, jax.random.key(1))
+    assert not info.inconsistent
+    elsewhere = small_init(replace_count(before), jax.random.key(0))
+    for old, wrong, seen in (
+        (belief, cards.DRAW, after),
+        (belief, (action + 1) % 60, after),
+        (belief, game.NO_ACTION, after),
+        (belief, action, record.view(1, step + 1, lane)),
+        (elsewhere, action, after),
+    ):
+        updated, info = small_update(old, before, np.int32(wrong), seen, jax.random.key(1))
+        assert info.inconsistent
+        assert not (info.depleted or info.resampled)
+        for a, b in zip(jax.tree.leaves(updated), jax.tree.leaves(old), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def replace_count(seen: Observation) -> Observation:
+    """The same with a card more in the opponent's hand."""
+    return dataclasses.replace(seen, opponent_count=seen.opponent_count + np.int8(1), deck_count=seen.deck_count - np.int8(1))
+
+
+def test_rules_are_checked() -> None:
+    view = games(FORFEITING).view(0, 3, 0)
+    belief = small_init(view, jax.random.key(0))
+    with pytest.raises(ValueError, match="rules differ"):
+        bootstrap_update(belief, view, np.int32(-1), view, jax.random.key(1), rules=THIN)
+    other = dataclasses.replace(view, rules=THIN)
+    with pytest.raises(ValueError, match="rules differ"):
+        bootstrap_update(belief, other, np.int32(-1), other, jax.random.key(1))
 
 
 def test_deal_prior() -> None:
@@ -148,9 +192,9 @@ def test_deal_prior() -> None:
     rules = Rules(deck=small_deck(colors=1, ranks=(1, 2), wilds=3), hand_size=1)
     view = observe(game.init(jax.random.key(0), rules=rules), 0, rules=rules)
     n = 100_000
-    belief = bootstrap_init(view, jax.random.key(1), num_particles=n, rules=rules, prior="deal")
+    belief = bootstrap_init(view, jax.random.key(1), num_particles=n, prior="deal")
     got = np.asarray(summary.expected_counts(belief))
-    deal, flat = (exact_init(view, rules=rules, prior=prior).expected_counts for prior in ("deal", "uniform"))
+    deal, flat = (exact_init(view, prior=prior).expected_counts for prior in ("deal", "uniform"))
     # Weights differ by a factor of at most 2, so the effective sample is above n / 2.
     tolerance = 6 * np.sqrt(0.25 / (n / 2))
     assert np.abs(got - deal).max() < tolerance < np.abs(flat - deal).max()
@@ -158,6 +202,6 @@ def test_deal_prior() -> None:
 
 def test_bad_input() -> None:
     with pytest.raises(ValueError, match="prior must be one of"):
-        bootstrap_init(games(FORFEITING).view(0, 0, 0), jax.random.key(0), prior="flat", rules=FORFEITING)  # type: ignore[arg-type] the bad value is the test
+        bootstrap_init(games(FORFEITING).view(0, 0, 0), jax.random.key(0), prior="flat")  # type: ignore[arg-type] the bad value is the test
     with pytest.raises(ValueError, match="num_particles must be at least 1, got 0"):
-        bootstrap_init(games(FORFEITING).view(0, 0, 0), jax.random.key(0), num_particles=0, rules=FORFEITING)
+        bootstrap_init(games(FORFEITING).view(0, 0, 0), jax.random.key(0), num_particles=0)

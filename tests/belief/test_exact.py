@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, product
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,6 @@ from unojax.belief.exact import ExactBelief, exact_init, exact_update
 from unojax.observation import Observation, observe
 from unojax.rules import Rules, small_deck
 
-ALL_RULES = pytest.mark.parametrize("rules", [FORFEITING, PASSING, THIN], ids=["forfeiting", "passing", "thin"])
 NUM_STEPS = 25
 
 
@@ -83,10 +82,18 @@ def events(record: Record, player: int) -> dict[str, np.ndarray]:
     return {f"{name} by {who}": at & by for name, at in kinds.items() for who, by in (("me", mine), ("opponent", ~mine))}
 
 
-@pytest.mark.parametrize("player", [0, 1])
-@ALL_RULES
-@pytest.mark.parametrize("model", ["uniform", "consistent", "choosy"])
-def test_filter_agrees_with_the_oracle(rules: Rules, player: int, model: str) -> None:
+# Each model, each set of rules and each seat once by `make test`.
+QUICK = {("uniform", THIN, 0), ("uniform", FORFEITING, 1), ("consistent", PASSING, 0), ("choosy", FORFEITING, 0)}
+
+
+@pytest.mark.parametrize(
+    ("model", "rules", "player"),
+    [
+        pytest.param(*case, marks=() if case in QUICK else pytest.mark.slow)
+        for case in product(("uniform", "consistent", "choosy"), (FORFEITING, PASSING, THIN), (0, 1))
+    ],
+)
+def test_filter_agrees_with_the_oracle(model: str, rules: Rules, player: int) -> None:
     opponent = {"uniform": opponents.uniform_opponent, "consistent": opponents.consistent_opponent, "choosy": choosy_opponent}[
         model
     ]
@@ -102,18 +109,18 @@ def test_filter_agrees_with_the_oracle(rules: Rules, player: int, model: str) ->
     for lane in lanes:
         before = record.view(player, 0, lane)
         prior = "deal" if lane % 2 else "uniform"
-        belief = exact_init(before, rules=rules, prior=prior)
+        belief = exact_init(before, prior=prior)
         worlds = oracle.deal(before, sees_start=prior == "deal")
         assert_same(belief, worlds)
         for step in range(NUM_STEPS):
             after = record.view(player, step + 1, lane)
             action = int(happened[step, lane])
             if action == game.NO_ACTION:
-                same, log_evidence = exact_update(belief, before, action, after, opponent=opponent, rules=rules)
+                same, log_evidence = exact_update(belief, before, action, after, opponent=opponent)
                 assert same is belief
                 assert log_evidence == 0.0
                 continue
-            belief, log_evidence = exact_update(belief, before, action, after, opponent=opponent, rules=rules)
+            belief, log_evidence = exact_update(belief, before, action, after, opponent=opponent)
             worlds, evidence = oracle.update(worlds, action, after, policy=policy, rules=rules)
             assert log_evidence == pytest.approx(math.log(evidence), abs=tolerance)
             assert_same(belief, worlds, tolerance)
@@ -128,7 +135,7 @@ def test_empty_deck_means_certainty() -> None:
     assert len(found)
     step, lane = found[0]
     seen = record.view(0, int(step), int(lane))
-    belief = exact_init(seen, rules=rules)
+    belief = exact_init(seen)
     hand = true_hand(record, 0, step, lane)
     assert belief.entropy == 0.0
     assert belief.log_prob(hand) == 0.0
@@ -147,11 +154,11 @@ def test_fast_paths_equal_the_model_path() -> None:
 
         for lane in range(4):
             before = record.view(0, 0, lane)
-            belief = exact_init(before, rules=FORFEITING)
+            belief = exact_init(before)
             for step in range(NUM_STEPS):
                 after, action = record.view(0, step + 1, lane), int(record.happened[step, lane])
-                fast, log_fast = exact_update(belief, before, action, after, opponent=model, rules=FORFEITING)
-                slow, log_slow = exact_update(belief, before, action, after, opponent=disguised, rules=FORFEITING)
+                fast, log_fast = exact_update(belief, before, action, after, opponent=model)
+                slow, log_slow = exact_update(belief, before, action, after, opponent=disguised)
                 # The models answer in float32.
                 np.testing.assert_allclose(fast.probs, slow.probs, rtol=1e-6, atol=1e-12)
                 assert log_fast == pytest.approx(log_slow, abs=1e-6)
@@ -172,10 +179,10 @@ def test_a_model_is_compiled_once() -> None:
     asked = 0
     for lane in range(6):
         before = record.view(0, 0, lane)
-        belief = exact_init(before, rules=FORFEITING)
+        belief = exact_init(before)
         for step in range(NUM_STEPS):
             after, action = record.view(0, step + 1, lane), int(record.happened[step, lane])
-            belief, _ = exact_update(belief, before, action, after, opponent=counting, rules=FORFEITING)
+            belief, _ = exact_update(belief, before, action, after, opponent=counting)
             asked += int(before.current_player) == 1 and 0 <= action < cards.DRAW
             before = after
     assert asked > 10
@@ -184,7 +191,7 @@ def test_a_model_is_compiled_once() -> None:
 
 def test_summaries_against_the_listed_hands() -> None:
     record = games(FORFEITING)
-    belief = exact_init(record.view(0, 0, 0), rules=FORFEITING)
+    belief = exact_init(record.view(0, 0, 0))
     counts, probs = belief.hands()
     assert counts.dtype == np.int8
     assert counts.shape == (len(probs), 54)
@@ -216,7 +223,7 @@ def test_uniform_prior_by_counting_subsets() -> None:
     physical = np.repeat(np.arange(54), np.asarray(seen.unseen)).tolist()
     subsets = Counter(tuple(sorted(hand)) for hand in combinations(physical, int(seen.opponent_count)))
     total = math.comb(len(physical), int(seen.opponent_count))
-    got = hand_probs(exact_init(seen, rules=THIN))
+    got = hand_probs(exact_init(seen))
     assert got.keys() == subsets.keys()
     for hand, ways in subsets.items():
         assert got[hand] == pytest.approx(ways / total, abs=1e-14)
@@ -232,7 +239,7 @@ def test_deal_prior_against_dealt_games() -> None:
     rules = Rules(deck=small_deck(colors=1, ranks=(1, 2), wilds=3), hand_size=1)
     num_deals = 200_000
     states = jax.jit(jax.vmap(lambda key: game.init(key, rules=rules)))(jax.random.split(jax.random.key(5), num_deals))
-    seen = jax.tree.map(np.asarray, jax.jit(jax.vmap(lambda s: observe(s, 0, rules=rules)))(states))
+    seen = jax.tree.map(np.asarray, jax.jit(jax.vmap(lambda s: observe(s, 0)))(states))
     mine, theirs = (cards.TYPE_OF_SLOT[np.asarray(states.hands[:, i]).argmax(-1)] for i in (0, 1))
     top = seen.color * 13 + seen.top_rank
     statistic, degrees, wrong = 0.0, 0, 0.0
@@ -241,7 +248,7 @@ def test_deal_prior_against_dealt_games() -> None:
         one = jax.tree.map(lambda x, i=chosen[0]: x[i], seen)
         observed = np.bincount(theirs[chosen], minlength=54)
         for prior in ("deal", "uniform"):
-            expected = exact_init(one, rules=rules, prior=prior).expected_counts * len(chosen)
+            expected = exact_init(one, prior=prior).expected_counts * len(chosen)
             possible = expected > 0
             assert observed[~possible].sum() == 0
             value = float(((observed - expected)[possible] ** 2 / expected[possible]).sum())
@@ -257,19 +264,23 @@ def test_bad_input() -> None:
     record = games(FORFEITING)
     before, after = record.view(0, 0, 0), record.view(0, 1, 0)
     action = int(record.happened[0, 0])
-    belief = exact_init(before, rules=FORFEITING)
+    belief = exact_init(before)
     with pytest.raises(ValueError, match=r"entries, at most 5000000"):
-        exact_init(replace(before, composition=Rules().deck), rules=Rules())
-    with pytest.raises(ValueError, match="another deck"):
+        exact_init(replace(before, rules=Rules()))
+    with pytest.raises(ValueError, match="rules differ"):
         exact_init(before, rules=THIN)
-    with pytest.raises(ValueError, match="unbatched"):
-        exact_init(jax.tree.map(lambda x: x[0], record.observations[0]), rules=FORFEITING)
+    with pytest.raises(ValueError, match="rules differ"):
+        exact_update(belief, before, action, after, rules=PASSING)
+    with pytest.raises(ValueError, match="exact_init takes a single observation"):
+        exact_init(jax.tree.map(lambda x: x[0], record.observations[0]))
     with pytest.raises(ValueError, match="prior must be one of"):
-        exact_init(before, rules=FORFEITING, prior="flat")  # type: ignore[arg-type] the bad value is the test
+        exact_init(before, prior="flat")  # type: ignore[arg-type] the bad value is the test
     with pytest.raises(ValueError, match="does not lead from"):
-        exact_update(belief, before, (action + 1) % 61, after, rules=FORFEITING)
+        exact_update(belief, before, (action + 1) % 61, after)
+    with pytest.raises(ValueError, match="not one micro-step apart"):
+        exact_update(belief, before, action, replace(after, deck_count=after.deck_count - np.int8(1)))
     with pytest.raises(ValueError, match="does not show the position"):
-        exact_update(belief, replace(before, opponent_count=np.int8(4)), action, after, rules=FORFEITING)
+        exact_update(belief, replace(before, opponent_count=np.int8(4)), action, after)
     with pytest.raises(ValueError, match=r"color must be in \[0, 3\]"):
         belief.prob_no_playable(4, 0)
     with pytest.raises(ValueError, match=r"bool\[108\] or integer counts\[54\]"):
@@ -278,12 +289,12 @@ def test_bad_input() -> None:
         0
     ]
     before, after = record.view(0, step, lane), record.view(0, step + 1, lane)
-    belief = exact_init(before, rules=FORFEITING)
+    belief = exact_init(before)
     action = int(record.happened[step, lane])
     with pytest.raises(ValueError, match="no hand of the belief explains"):
-        exact_update(belief, before, action, after, opponent=lambda o, legal: jnp.zeros(61), rules=FORFEITING)
+        exact_update(belief, before, action, after, opponent=lambda o, legal: jnp.zeros(61))
     with pytest.raises(ValueError, match="finite likelihoods"):
-        exact_update(belief, before, action, after, opponent=lambda o, legal: -jnp.ones(61), rules=FORFEITING)
+        exact_update(belief, before, action, after, opponent=lambda o, legal: -jnp.ones(61))
 
 
 def test_the_limit_is_the_documented_one() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import cache
+from functools import cache, partial
 from itertools import permutations
 from typing import NamedTuple
 
@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.belief.oracle import FORFEITING, play_games
+from tests.belief.oracle import FORFEITING
 from tests.helpers import ERROR_PROBABILITY, assert_distributed, deck_of
-from unojax import bits, cards, observe
+from unojax import bits, cards, init, observe
 from unojax.belief import belief_init, uniform_opponent
-from unojax.belief.particles import ledger
-from unojax.belief.particles import moves
+from unojax.belief.particles import ledger, moves
 from unojax.belief.particles.accounts import RELEASED, Cloud
 from unojax.belief.particles.ledger import Ledger, as_words
 from unojax.belief.particles.likelihood import Exchange, log_likelihood
@@ -113,6 +112,7 @@ def seen() -> Observation:
         return observe(make_state("G5", "R1", "B9", rules=RULES), 0, rules=RULES)
 
 
+@cache
 def history() -> Ledger:
     def on(color: int, rank: int) -> bits.Words:
         return ledger.cards_playable_on(jnp.uint32(color), jnp.uint32(rank))
@@ -156,7 +156,7 @@ def test_log_likelihood_by_hand() -> None:
     every = cloud_of(np.arange(len(accounts())))
     expected = [a.likelihood for a in accounts()]
     assert len(set(expected)) >= 4
-    np.testing.assert_allclose(np.exp(likelihood(every, history())), expected, rtol=1e-5)
+    np.testing.assert_allclose(np.exp(jax.jit(likelihood)(every, history())), expected, rtol=1e-5)
 
 
 def test_refreshing_leaves_the_posterior_as_it_is() -> None:
@@ -203,19 +203,31 @@ def assert_repairs(log_weights: jax.Array, cloud: Cloud, outcomes: list[tuple[fl
     assert (held[alive].sum(-1) == len(outcomes[0][1])).all()
 
 
+@jax.jit
+def repaired_after_a_play(cloud: Cloud, book: Ledger, color: jax.Array, rank: jax.Array) -> tuple[Cloud, jax.Array]:
+    before = dataclasses.replace(seen(), color=color.astype(jnp.int8), top_rank=rank.astype(jnp.int8))
+    after, log_weight = moves.condition_on_play(jax.random.key(2), cloud, book, color, rank)
+    recorded = ledger.record_play(book, before, color * 15 + rank)
+    return after, log_weight + likelihood(after, recorded) - likelihood(cloud, book)
+
+
+@jax.jit
+def repaired_without_a_play(cloud: Cloud, book: Ledger, color: jax.Array, rank: jax.Array) -> tuple[Cloud, jax.Array]:
+    after, log_weight = moves.condition_on_no_play(jax.random.key(3), cloud, book, ledger.cards_playable_on(color, rank))
+    return after, log_weight + likelihood(after, book) - likelihood(cloud, book)
+
+
+@jax.jit
+def repaired_after_a_draw(cloud: Cloud, book: Ledger, color: jax.Array, rank: jax.Array) -> tuple[Cloud, jax.Array]:
+    after, log_weight = moves.condition_on_own_draw(jax.random.key(4), cloud, book, color, rank)
+    return after, log_weight + likelihood(after, book) - likelihood(cloud, book)
+
+
 @pytest.mark.parametrize("card_type", [BLUE_2, YELLOW_1, YELLOW_2, GREEN_1])
 def test_repair_after_a_play(card_type: int) -> None:
     """The opponent plays one more card, on a top card of the same type; the green 1 only the reshuffle brought into the deck."""
     color, rank = card_type // 13, card_type % 13
-    before = dataclasses.replace(seen(), color=jnp.int8(color), top_rank=jnp.int8(rank))
-
-    @jax.jit
-    def repaired(cloud, book):
-        after, log_weight = moves.condition_on_play(jax.random.key(2), cloud, book, jnp.uint32(color), jnp.uint32(rank))
-        recorded = ledger.record_play(book, before, jnp.int32(color * 15 + rank))
-        return after, log_weight + likelihood(after, recorded) - likelihood(cloud, book)
-
-    cloud, log_weights = repaired(sample(seed=2), history())
+    cloud, log_weights = repaired_after_a_play(sample(seed=2), history(), jnp.uint32(color), jnp.uint32(rank))
     unseen = UNSEEN_LABELS + BACK
     # One blue 2 was played and is on top.
     num_copies = sum(type_of(label) == card_type for label in unseen) - (card_type == BLUE_2)
@@ -230,13 +242,7 @@ def test_repair_after_a_play(card_type: int) -> None:
 
 @pytest.mark.parametrize(("color", "rank"), [(1, 9), (0, 1), (3, 1)])
 def test_repair_when_the_opponent_cannot_play(color: int, rank: int) -> None:
-    @jax.jit
-    def repaired(cloud, book):
-        playable = ledger.cards_playable_on(jnp.uint32(color), jnp.uint32(rank))
-        after, log_weight = moves.condition_on_no_play(jax.random.key(3), cloud, book, playable)
-        return after, log_weight + likelihood(after, book) - likelihood(cloud, book)
-
-    cloud, log_weights = repaired(sample(seed=3), history())
+    cloud, log_weights = repaired_without_a_play(sample(seed=3), history(), jnp.uint32(color), jnp.uint32(rank))
     outcomes = [
         (p, a.hand)
         for p, a in zip(posterior(), accounts(), strict=True)
@@ -250,13 +256,7 @@ def test_repair_when_the_opponent_cannot_play(color: int, rank: int) -> None:
 def test_repair_when_the_observer_draws(card_type: int) -> None:
     color, rank = (card_type // 13, card_type % 13) if card_type < 52 else (0, card_type - 39)
 
-    @jax.jit
-    def repaired(cloud, book):
-        key = jax.random.key(4)
-        after, log_weight = moves.condition_on_own_draw(key, cloud, book, jnp.uint32(color), jnp.uint32(rank))
-        return after, log_weight + likelihood(after, book) - likelihood(cloud, book)
-
-    cloud, log_weights = repaired(sample(seed=4), history())
+    cloud, log_weights = repaired_after_a_draw(sample(seed=4), history(), jnp.uint32(color), jnp.uint32(rank))
     num_copies = sum(type_of(label) == card_type for label in UNSEEN_LABELS + BACK) - (card_type == BLUE_2)
     outcomes = []
     for p, a in zip(posterior(), accounts(), strict=True):
@@ -269,17 +269,18 @@ def test_repair_when_the_observer_draws(card_type: int) -> None:
 
 def test_weights_of_a_flat_belief_are_constant() -> None:
     """With k cards in hand of u unseen ones: k/u for a play, 1 - k/u for a draw of the observer, in every particle."""
-    view = play_games(seed=3, num_games=300, num_steps=25, rules=FORFEITING).view(0, 0, 0)
-    belief = belief_init(view, jax.random.key(0), num_particles=500, rules=FORFEITING, max_slots=16, max_plays=2)
+    view = observe(init(jax.random.key(0), rules=FORFEITING), 0)
+    belief = jax.jit(partial(belief_init, num_particles=500, max_slots=16, max_plays=2))(view, jax.random.key(0))
     share = int(view.opponent_count) / int(view.unseen.sum())
+    play, draw = jax.jit(moves.condition_on_play), jax.jit(moves.condition_on_own_draw)
     tried = 0
     for card_type in np.flatnonzero(view.unseen).tolist():
         color, rank = (card_type // 13, card_type % 13) if card_type < 52 else (2, card_type - 39)
         arguments = (jax.random.key(card_type), belief.cloud, belief.ledger, jnp.uint32(color), jnp.uint32(rank))
-        for move, expected in ((moves.condition_on_play, share), (moves.condition_on_own_draw, 1 - share)):
-            cloud, log_weights = jax.jit(move)(*arguments)
+        for move, expected in ((play, share), (draw, 1 - share)):
+            cloud, log_weights = move(*arguments)
             np.testing.assert_allclose(np.exp(log_weights), expected, rtol=1e-5)
-            moved = int(move is moves.condition_on_play)
+            moved = int(move is play)
             assert (bits.count(cloud.hand) == int(view.opponent_count) - moved).all()
             tried += 1
     assert tried >= 10

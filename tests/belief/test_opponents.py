@@ -11,9 +11,8 @@ import pytest
 
 from tests.belief.oracle import FORFEITING, play_games
 from unojax import bits, cards
-from unojax.belief.particles import ledger
-from unojax.belief.particles import likelihood
 from unojax.belief.opponents import PolicyOpponent, consistent_opponent, parse_opponent, uniform_opponent
+from unojax.belief.particles import ledger, likelihood
 from unojax.game import hand_legal_mask
 from unojax.observation import Observation
 from unojax.policies import POLICIES, LinearPolicy

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import lax
+from jax.experimental import checkify
 from jax.scipy.special import logsumexp
 from scipy import stats
 
@@ -18,13 +18,23 @@ from tests.belief.oracle import FORFEITING, PASSING, THIN, Record, play_games
 from tests.belief.test_exact import choosy_opponent, events
 from tests.helpers import ERROR_PROBABILITY, assert_trees_equal
 from unojax import bits, cards, game
-from unojax.belief import Belief, Info, belief_init, belief_update, consistent_opponent, uniform_opponent
-from unojax.belief.particles import accounts
-from unojax.belief.particles import likelihood
+from unojax.belief import (
+    Belief,
+    Info,
+    belief_init,
+    belief_update,
+    belief_update_checked,
+    consistent_opponent,
+    history,
+    summary,
+    uniform_opponent,
+)
 from unojax.belief.exact import exact_init, exact_update
+from unojax.belief.filters import BootstrapFilter, ClosedFormFilter, ExactFilter, plain_info
 from unojax.belief.history import Prior
-from unojax.belief.particles.ledger import as_words
 from unojax.belief.opponents import OpponentModel, PolicyOpponent
+from unojax.belief.particles import accounts, likelihood
+from unojax.belief.particles.ledger import as_words
 from unojax.observation import Observation
 from unojax.policies import POLICIES
 from unojax.rules import Rules
@@ -46,11 +56,6 @@ CASES: dict[str, tuple[OpponentModel, Rules, Prior]] = {
 
 def games(rules: Rules) -> Record:
     return play_games(seed=3, num_games=300, num_steps=NUM_STEPS, rules=rules)
-
-
-def deck_only(rules: Rules) -> Rules:
-    """A belief depends on the deck alone: rules that share one share a compiled program."""
-    return Rules(deck=rules.deck, hand_size=1)
 
 
 class Track(NamedTuple):
@@ -98,36 +103,45 @@ def invariants(belief: Belief, seen: Observation, opponent: OpponentModel, rules
     }
 
 
-@partial(jax.jit, static_argnames=("opponent", "prior", "rules"))
-def _follow(
-    keys: jax.Array, seen: Observation, happened: jax.Array, *, opponent: OpponentModel, prior: Prior, rules: Rules
-) -> Track:
+def numbers_of(belief: Belief, rules: Rules) -> jax.Array:
+    """int32[N]: the numbers of the hands in the lattice of the exact filter."""
     deck = np.array(rules.deck)
     shape = deck[deck > 0] + 1
     strides = np.zeros(54, np.int32)
     strides[deck > 0] = np.prod(shape) // np.cumprod(shape)
-    before, after = (jax.tree.map(lambda x, i=i: x[i], seen) for i in (slice(None, -1), slice(1, None)))
+    return (cards.counts(belief.particles) * strides).sum(-1, dtype=jnp.int32)
 
-    def one_step(belief: Belief, step: tuple[Any, ...]) -> tuple[Belief, Track]:
-        before, action, after, key = step
 
-        def update() -> tuple[Belief, Track]:
-            updated, info = belief_update(belief, before, action, after, key, opponent=opponent, rules=rules)
-            counts = cards.counts(updated.particles)
-            expected = jnp.exp(updated.log_weights) @ counts.astype(jnp.float32)
-            hands = (counts * strides).sum(-1, dtype=jnp.int32)
-            return updated, Track(expected, hands, info, invariants(updated, after, opponent, rules))
+@partial(jax.jit, static_argnames="prior")
+def begin_runs(keys: jax.Array, seen: Observation, *, prior: Prior) -> Belief:
+    return jax.vmap(lambda key: belief_init(seen, key, num_particles=NUM_PARTICLES, prior=prior, **CAPACITY))(keys)
 
-        blank = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(update)[1])
-        return lax.cond(action == game.NO_ACTION, lambda: (belief, blank), update)
 
-    def one_run(key: jax.Array) -> Track:
-        key_init, key_steps = jax.random.split(key)
-        first = jax.tree.map(lambda x: x[0], seen)
-        belief = belief_init(first, key_init, num_particles=NUM_PARTICLES, rules=rules, prior=prior, **CAPACITY)
-        return lax.scan(one_step, belief, (before, happened, after, jax.random.split(key_steps, NUM_STEPS)))[1]
+@partial(jax.jit, static_argnames="opponent")
+def advance_runs(
+    beliefs: Belief, before: Observation, action: jax.Array, after: Observation, keys: jax.Array, *, opponent: OpponentModel
+) -> tuple[Belief, Track]:
+    """One step of R runs that see the same."""
 
-    return lax.map(one_run, keys)
+    def measure(belief: Belief, info: Info) -> Track:
+        expected = summary.expected_counts(belief)
+        return Track(expected, numbers_of(belief, belief.rules), info, invariants(belief, after, opponent, belief.rules))
+
+    update = partial(belief_update, opponent=opponent)
+    beliefs, infos = jax.vmap(update, (0, None, None, None, 0))(beliefs, before, action, after, keys)
+    return beliefs, jax.lax.map(lambda run: measure(*run), (beliefs, infos))
+
+
+def follow_runs(
+    keys: jax.Array, views: list[Observation], happened: np.ndarray, *, opponent: OpponentModel, prior: Prior
+) -> Track:
+    """Let R filters follow the steps of one game at which anything happened: a track [R, n, ...]."""
+    beliefs, tracks = begin_runs(keys, views[0], prior=prior), []
+    for t in np.flatnonzero(happened != game.NO_ACTION).tolist():
+        keys_t = jax.vmap(lambda key, t=t: jax.random.fold_in(key, t))(keys)
+        beliefs, track = advance_runs(beliefs, views[t], np.int32(happened[t]), views[t + 1], keys_t, opponent=opponent)
+        tracks.append(jax.device_get(track))
+    return jax.tree.map(lambda *xs: np.stack(xs, 1), *tracks)
 
 
 class Comparison(NamedTuple):
@@ -158,16 +172,13 @@ def comparisons(case: str) -> list[Comparison]:
                 lanes.add(int(max(found[:6], key=lambda lane: (happened[:, lane] >= 0).sum())))
         for lane in sorted(lanes):
             keys = jax.random.split(jax.random.key(lane), NUM_RUNS)
-            seen = jax.tree.map(lambda x, lane=lane: x[:, lane], record.observations[player])
-            track = jax.device_get(
-                _follow(keys, seen, happened[:, lane].astype(np.int32), opponent=opponent, prior=prior, rules=deck_only(rules))
-            )
-            steps = np.flatnonzero(happened[:, lane] != game.NO_ACTION)
-            belief = exact_init(record.view(player, 0, lane), rules=rules, prior=prior)
+            views = [record.view(player, t, lane) for t in range(NUM_STEPS + 1)]
+            track = follow_runs(keys, views, happened[:, lane], opponent=opponent, prior=prior)
+            belief = exact_init(views[0], prior=prior)
             rows = []
-            for t in steps.tolist():
-                before, after = record.view(player, t, lane), record.view(player, t + 1, lane)
-                belief, log_evidence = exact_update(belief, before, int(happened[t, lane]), after, opponent=opponent, rules=rules)
+            for t in np.flatnonzero(happened[:, lane] != game.NO_ACTION).tolist():
+                before, after = views[t], views[t + 1]
+                belief, log_evidence = exact_update(belief, before, int(happened[t, lane]), after, opponent=opponent)
                 copies = np.arange(5)
                 expected = belief.count_probs @ copies
                 variance = np.maximum(belief.count_probs @ copies**2 - expected**2, 0.0)
@@ -176,7 +187,7 @@ def comparisons(case: str) -> list[Comparison]:
             result.append(
                 Comparison(
                     name=f"{case}, player {player}, game {lane}",
-                    track=jax.tree.map(lambda x, steps=steps: x[:, steps], track),
+                    track=track,
                     expected=np.array(expected),
                     variance=np.array(variance),
                     possible=list(possible),
@@ -187,7 +198,11 @@ def comparisons(case: str) -> list[Comparison]:
     return result
 
 
-EACH_CASE = pytest.mark.parametrize("case", CASES)
+# The other models and rules compile a filter each.
+FAST_CASE = "uniform, thin"
+EACH_CASE = pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=() if case == FAST_CASE else pytest.mark.slow) for case in CASES]
+)
 
 
 @EACH_CASE
@@ -280,9 +295,9 @@ def test_an_empty_deck_leaves_no_doubt() -> None:
 # One update at a time, with little room.
 
 SMALL = {"max_slots": THIN.num_cards, "max_plays": 3}
-update: Any = jax.jit(partial(belief_update, rules=THIN))
-update_games = jax.jit(jax.vmap(partial(belief_update, rules=THIN)))
-start = jax.jit(partial(belief_init, num_particles=64, rules=THIN, **SMALL))
+update: Any = jax.jit(belief_update)
+update_games = jax.jit(jax.vmap(belief_update))
+start = jax.jit(partial(belief_init, num_particles=64, **SMALL))
 check = jax.jit(partial(invariants, opponent=uniform_opponent, rules=THIN))
 
 
@@ -383,8 +398,7 @@ def test_a_batch_of_games_equals_its_games() -> None:
 
 
 def test_one_program_for_all_events_and_seats() -> None:
-    update.clear_cache()
-    kinds = set()
+    size, kinds = update._cache_size(), set()
     for lane in range(6):
         views, happened = thin_lane(lane % 2, lane)
         belief = start(views[0], jax.random.key(lane))
@@ -392,7 +406,7 @@ def test_one_program_for_all_events_and_seats() -> None:
             belief, _ = update(belief, views[t], happened[t], views[t + 1], jax.random.key(t))
             kinds.add((int(happened[t]) == cards.DRAW, int(views[t].current_player) == lane % 2))
     assert len(kinds) == 4
-    assert update._cache_size() == 1
+    assert update._cache_size() == max(size, 1)
 
 
 def test_the_same_key_gives_the_same_belief() -> None:
@@ -413,4 +427,127 @@ def test_the_same_key_gives_the_same_belief() -> None:
 )
 def test_bad_sizes(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        belief_init(games(THIN).view(0, 0, 0), jax.random.key(0), rules=THIN, **arguments)
+        belief_init(games(THIN).view(0, 0, 0), jax.random.key(0), **arguments)
+
+
+# Observations that do not belong together.
+
+
+def test_what_does_not_belong_together_changes_nothing() -> None:
+    """Another action than the one shown, a skipped turn, another player's view, and a belief of another position."""
+    record, happened = games(THIN), games(THIN).happened
+    mine = record.states.current_player[:-1] == 0
+    both = (happened[:-1] >= 0) & (happened[1:] >= 0) & ~record.states.terminated[2:]
+    play, draw = ((happened[:-1] >= 0) & (happened[:-1] < cards.DRAW), happened[:-1] == cards.DRAW)
+    for kind in (play & ~mine[:-1], draw & ~mine[:-1], play & mine[:-1], draw & mine[:-1]):
+        t, lane = np.argwhere(both & kind)[0].tolist()
+        views, actions = thin_lane(0, lane)
+        belief = start(views[t], jax.random.key(1))
+        elsewhere = start(thin_lane(0, lane + 1)[0][0], jax.random.key(1))
+        wrong_action = np.int32(3 if actions[t] == cards.DRAW else cards.DRAW)
+        other_player = thin_lane(1, lane)[0]
+        cases = {
+            "right": (belief, views[t], actions[t], views[t + 1]),
+            "another action": (belief, views[t], wrong_action, views[t + 1]),
+            "no action": (belief, views[t], np.int32(game.NO_ACTION), views[t + 1]),
+            "a skipped turn": (belief, views[t], actions[t], views[t + 2]),
+            "the other player after": (belief, views[t], actions[t], other_player[t + 1]),
+            "the other player": (belief, other_player[t], actions[t], other_player[t + 1]),
+            "another position": (elsewhere, views[t], actions[t], views[t + 1]),
+            "backwards": (belief, views[t + 1], actions[t], views[t]),
+        }
+        for name, (old, before, action, after) in cases.items():
+            updated, info = update(old, before, action, after, jax.random.key(2))
+            assert bool(info.inconsistent) == (name != "right"), name
+            if name != "right":
+                assert_trees_equal(updated, old)
+                assert not (info.restarted or info.depleted or info.resampled), name
+                assert float(info.log_evidence) == 0.0
+
+
+def test_an_uneven_belief_stays_as_it_was_too() -> None:
+    """Its weights are not evened out by a resampling for which nothing gave a reason."""
+    views, happened = thin_lane(0, 0)
+    belief = start(views[0], jax.random.key(0))
+    log_weights = jnp.log(jnp.arange(64.0) ** 4 / (jnp.arange(64.0) ** 4).sum())
+    uneven = dataclasses.replace(belief, log_weights=log_weights)
+    updated, info = update(uneven, views[0], happened[0], views[2], jax.random.key(1))
+    assert info.inconsistent
+    assert_trees_equal(updated, uneven)
+
+
+def quick_update(belief: Belief, before: Observation, action: jax.Array, after: Observation, key: jax.Array):
+    """In place of `belief_update`, which takes long to compile: it tells what is inconsistent and believes nothing."""
+    del key
+    return belief, plain_info(~history.belongs(before, action, after))
+
+
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_checked_update_raises(whole: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not whole:
+        monkeypatch.setattr("unojax.belief.particles.filter.belief_update", quick_update)
+    views, happened = thin_lane(0, 0)
+    belief = start(views[0], jax.random.key(0))
+    checked = jax.jit(checkify.checkify(belief_update_checked))
+    error, result = checked(belief, views[0], happened[0], views[1], jax.random.key(1))
+    error.throw()
+    if whole:
+        assert_trees_equal(result, update(belief, views[0], happened[0], views[1], jax.random.key(1)))
+    error, _ = checked(belief, views[0], np.int32(7), views[1], jax.random.key(1))
+    with pytest.raises(checkify.JaxRuntimeError, match="observations around action 7 are not one micro-step apart"):
+        error.throw()
+
+
+# The modes of JAX.
+
+
+@pytest.fixture
+def step_of_a_game() -> tuple[Any, ...]:
+    views, happened = thin_lane(0, 0)
+    return start(views[0], jax.random.key(0)), views[0], happened[0], views[1], jax.random.key(1)
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [lambda: jax.numpy_dtype_promotion("strict"), lambda: jax.numpy_rank_promotion("raise"), lambda: jax.debug_key_reuse(True)],
+    ids=["strict dtypes", "equal ranks", "keys used once"],
+)
+def test_strict_modes(mode: Any, step_of_a_game: tuple[Any, ...]) -> None:
+    """Tracing is enough: that is when JAX complains."""
+    belief, before, action, after, key = step_of_a_game
+    with mode():
+        jax.make_jaxpr(partial(belief_init, num_particles=16, prior="deal"))(before, key)
+        jax.make_jaxpr(history.infer_action)(before, after)
+        several = jax.vmap(partial(belief_update, opponent=guard_opponent), (None, None, None, None, 0))
+        jax.make_jaxpr(several)(belief, before, action, after, jax.random.split(key, 2))
+        other = BootstrapFilter(16, guard_opponent)
+        jax.make_jaxpr(other.update)(key, jax.eval_shape(other.init, key, before), before, action, after)
+        closed = ClosedFormFilter()
+        jax.make_jaxpr(closed.update)(key, jax.eval_shape(closed.init, key, before), before, action, after)
+        exact = ExactFilter(guard_opponent)
+        exact.update(key, exact.init(key, before), before, action, after)
+
+
+def test_64_bit_mode_changes_nothing() -> None:
+    """Along a game, through events of all kinds: the same bits of the same types."""
+    views, happened = thin_lane(0, 1)
+
+    def along() -> list[Any]:
+        begin = jax.jit(partial(belief_init, num_particles=64, **SMALL))
+        belief, result = begin(views[0], jax.random.key(0)), []
+        for t in range(8):
+            belief, info = update(belief, views[t], happened[t], views[t + 1], jax.random.key(t))
+            result.append(jax.device_get((belief, info)))
+        return result
+
+    assert {int(a) == cards.DRAW for a in happened[:8]} == {True, False}
+    usual = along()
+    with jax.enable_x64(True):
+        wide = along()
+        exact = ExactFilter()
+        belief, _ = exact.update(None, exact.init(None, views[0]), views[0], happened[0], views[1])
+    for one, two in zip(jax.tree.leaves(usual), jax.tree.leaves(wide), strict=True):
+        assert one.dtype == two.dtype
+        np.testing.assert_array_equal(one, two)
+    expected, _ = exact.update(None, exact.init(None, views[0]), views[0], happened[0], views[1])
+    np.testing.assert_array_equal(belief.probs, expected.probs)

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import Array
 
-from tests.helpers import assert_distributed, counts_of
+from tests.helpers import counts_of
 from unojax import bits, cards
 from unojax.belief import summary
+from unojax.belief.hands import Hands
 from unojax.text import parse_cards
 
 HANDS = "R5 R5 YS W", "R5 W W W W+4", "G0 B7", "R5 R5 YS W", "Y1 Y2", "W W W W"
 WEIGHTS = np.array([0.1, 0.2, 0.3, 0.25, 0.0, 0.15])
-
-
-class Hands(NamedTuple):
-    packed: bits.Words
-    log_weights: Array
 
 
 @pytest.fixture(scope="module")
@@ -96,15 +90,10 @@ def test_most_likely_hands(belief: Hands) -> None:
     assert everything.probs.sum() == pytest.approx(1.0, abs=1e-6)
 
 
-def test_samples_follow_the_weights(belief: Hands) -> None:
-    """Chi-square with error probability 1e-6; the hand of weight zero must not occur."""
-    sample = jax.jit(summary.sample_hands, static_argnames="num")
-    drawn = np.asarray(sample(belief, jax.random.key(3), num=20_000))
-    assert drawn.shape == (20_000, 108)
-    distinct = [parse_cards(HANDS[i]) for i in (0, 1, 2, 4, 5)]
-    observed = [int((drawn == hand).all(-1).sum()) for hand in distinct]
-    assert sum(observed) == len(drawn)
-    assert_distributed(observed, [0.35, 0.2, 0.3, 0.0, 0.15])
+def test_log_score(belief: Hands) -> None:
+    probs = np.asarray(summary.count_probs(belief))
+    truth = cards.count_types(parse_cards("R5 R5 YS W"))
+    assert summary.log_score(probs, truth) == pytest.approx(sum(math.log(probs[t, truth[t]]) for t in range(54)))
 
 
 def test_functions_batch(belief: Hands) -> None:
@@ -114,8 +103,6 @@ def test_functions_batch(belief: Hands) -> None:
 
 
 def test_bad_input(belief: Hands) -> None:
-    with pytest.raises(ValueError, match="num must be at least 1, got 0"):
-        summary.sample_hands(belief, jax.random.key(0), 0)
     with pytest.raises(ValueError, match="n must be at least 1, got -2"):
         summary.most_likely_hands(belief, -2)
     with pytest.raises(ValueError, match="must be unbatched"):

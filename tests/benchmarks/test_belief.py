@@ -1,35 +1,30 @@
-"""The belief benchmarks: their statistics on made-up data, the NumPy port against the filter it is a port of, and short runs."""
+"""The belief benchmarks: their statistics on made-up data, and short runs."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from benchmarks import belief, belief_methods, belief_speed, timing
-from benchmarks.belief_methods import NUM_BINS, Followed, Games, Health
-from benchmarks.numpy_filter import from_belief, numpy_update
-from unojax import cards
-from unojax.belief import belief_init, belief_update, infer_action
-from unojax.observation import Observation, observe
-from unojax.policies import uniform
-from unojax.games.record import play_game
+from benchmarks import belief, belief_scores, belief_speed, timing
+from benchmarks.belief_scores import NUM_BINS, Scores
+from benchmarks.belief_speed import Call
+from unojax.analysis import Recorded, follow, record
+from unojax.belief.filters import BootstrapFilter, ClosedFormFilter, ExactFilter, Filter, UnseenFilter, plain_info
 from unojax.rules import Rules, small_deck
 
-pytestmark = pytest.mark.slow  # compiles a dozen programs to run for a second
-
 RULES = Rules(deck=small_deck(colors=2, ranks=(1, 2, 10, 12), wilds=1), hand_size=4)
-NUM_PARTICLES = 256
 
 
-def followed(scores: list[list[float]]) -> Followed:
-    log_score = np.array(scores)
+def scores_of(rows: list[list[float]]) -> Scores:
+    log_score = np.array(rows)
     zeros = np.zeros_like(log_score)
-    return Followed(log_score, Health(zeros, zeros, zeros > 0, zeros > 0), np.zeros((len(scores), NUM_BINS, 3)))
+    return Scores(log_score, zeros, zeros, zeros > 0, zeros > 0, np.zeros((len(rows), NUM_BINS, 3)))
 
 
 def test_clustered_mean() -> None:
@@ -48,8 +43,8 @@ def test_clustered_mean() -> None:
 
 def test_margin_is_paired_by_game() -> None:
     """Games differ widely, the beliefs by exactly one nat per update: the error of the margin is zero."""
-    games = Games(None, np.array([2, 1, 2]))  # type: ignore[arg-type] states are not looked at
-    ours, other = followed([[-1.0, -1.0], [-50.0, 0.0], [-7.0, -9.0]]), followed([[-2.0, -2.0], [-51.0, 0.0]])
+    games = Recorded(None, np.zeros((3, 2)), np.array([2, 1, 2]))  # type: ignore[arg-type]  # states are not looked at
+    ours, other = scores_of([[-1.0, -1.0], [-50.0, 0.0], [-7.0, -9.0]]), scores_of([[-2.0, -2.0], [-51.0, 0.0]])
     assert belief.margin(ours, other, games) == pytest.approx({"mean": 1.0, "standard_error": 0.0})
 
 
@@ -72,7 +67,7 @@ def test_bins_count_what_they_should() -> None:
     predicted = jnp.array([0.0, 0.05, 0.1, 0.95, 1.0, 0.5])
     happened = jnp.array([False, True, True, True, True, True])
     counted = jnp.array([True, True, True, True, True, False])
-    bins = np.asarray(belief_methods._bin(predicted, happened, counted))
+    bins = np.asarray(belief_scores._bin(predicted, happened, counted))
     np.testing.assert_allclose(bins[0], [2, 0.05, 1], atol=1e-6)
     np.testing.assert_allclose(bins[1], [1, 0.1, 1], atol=1e-6)
     np.testing.assert_allclose(bins[9], [2, 1.95, 2], atol=1e-6)
@@ -84,7 +79,7 @@ def test_log_score() -> None:
     probs[3] = [0.0, 0.5, 0.5, 0.0, 0.0]
     truth = np.zeros(54, np.int8)
     truth[3] = 1
-    assert belief_methods._log_score(jnp.asarray(probs), jnp.asarray(truth)) == pytest.approx(
+    assert belief_scores._log_score(jnp.asarray(probs), jnp.asarray(truth)) == pytest.approx(
         53 * np.log(0.2) + np.log(0.5), rel=1e-5
     )
 
@@ -96,123 +91,62 @@ def compilation_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def step():
-    """For a batch of games of a small deck: the views of player 0, and the beliefs after each of the first steps."""
-    num_games, num_steps = 60, 24
-    states = jax.jit(jax.vmap(lambda key: play_game(key, num_steps=num_steps, rules=RULES).states))(
-        jax.random.split(jax.random.key(1), num_games)
-    )
-    views = jax.jit(jax.vmap(jax.vmap(lambda state: observe(state, 0, rules=RULES))))(states)
-
-    def follow(game):
-        views, key = game
-
-        def one(belief, step):
-            before, after, key = step
-            after_belief, _ = belief_update(belief, before, infer_action(before, after), after, key, rules=RULES)
-            return after_belief, belief
-
-        befores, afters = jax.tree.map(lambda x: x[:-1], views), jax.tree.map(lambda x: x[1:], views)
-        start = belief_init(jax.tree.map(lambda x: x[0], views), key, num_particles=NUM_PARTICLES, rules=RULES, prior="deal")
-        return jax.lax.scan(one, start, (befores, afters, jax.random.split(key, num_steps)))[1]
-
-    beliefs = jax.jit(lambda games: jax.lax.map(follow, games))((views, jax.random.split(jax.random.key(2), num_games)))
-    return jax.device_get(views), beliefs
+def games() -> Recorded:
+    """Six games of a small deck."""
+    return record(jax.random.key(0), 6, max_steps=30, rules=RULES)
 
 
-def test_numpy_port_agrees(step) -> None:
-    """From the same belief both filters take many independent steps: same mean evidence, hands and ESS.
-
-    For each kind of micro-step two positions late in a game, 200 repetitions each; means differ by less than 6 standard errors of
-    the difference (error probability below 1e-5 over all comparisons), or by rounding.
-    """
-    views, beliefs = step
-    befores = jax.tree.map(lambda x: x[:, :-1], views)
-    actions = np.asarray(jax.jit(jax.vmap(jax.vmap(infer_action)))(befores, jax.tree.map(lambda x: x[:, 1:], views)))
-    mine = befores.current_player == 0
-    draws, plays = actions == cards.DRAW, (actions >= 0) & (actions < cards.DRAW)
-    shuffled = views.pile[:, 1:].sum(-1) < views.pile[:, :-1].sum(-1)
-    has_past = np.arange(actions.shape[1]) >= 5
-    kinds = {
-        "opponent plays": plays & ~mine,
-        "could not play": draws & ~mine & (befores.penalty == 0) & ~shuffled,
-        "penalty": draws & ~mine & (befores.penalty > 0) & ~shuffled,
-        "opponent draws after a reshuffle": draws & ~mine & shuffled,
-        "own draw": draws & mine & ~shuffled,
-        "own draw after a reshuffle": draws & mine & shuffled,
-        "own play": plays & mine,
-        "opponent plays after a reshuffle": plays & ~mine & (np.cumsum(shuffled, 1) > 0),
-    }
-    repetitions = 200
-    update = jax.jit(
-        jax.vmap(lambda b, before, a, after, key: belief_update(b, before, a, after, key, rules=RULES), (None,) * 4 + (0,))
-    )
-    mean_hand = jax.jit(jax.vmap(lambda belief: (jnp.exp(belief.log_weights)[:, None] * cards.counts(belief.particles)).sum(0)))
-    rng = np.random.default_rng(0)
-    for name, occurs in kinds.items():
-        found = np.argwhere(occurs & has_past)
-        assert len(found), f"no {name} in the games"
-        for game, t in found[[0, -1]]:
-            before, after = (jax.tree.map(lambda x, s=s, g=game: x[g, s], views) for s in (t, t + 1))
-            belief = jax.tree.map(lambda x, g=game, t=t: x[g, t], beliefs)
-            action = int(actions[game, t])
-            updated, info = update(belief, before, action, after, jax.random.split(jax.random.key(3), repetitions))
-            assert not np.asarray(info.depleted).any()
-            ours = np.column_stack([mean_hand(updated), np.exp(info.log_evidence), info.ess / NUM_PARTICLES, info.resampled])
-            theirs = []
-            port = from_belief(belief)
-            for _ in range(repetitions):
-                copy, seen = numpy_update(port, before, action, after, rng, rules=RULES)
-                hands = onehots(copy.hand)
-                assert (hands.sum(-1) == after.opponent_count).all()
-                weights = np.exp(copy.log_weights)
-                mean = np.bincount(cards.TYPE_OF_SLOT, weights @ hands, minlength=54)
-                theirs.append([*mean, np.exp(seen.log_evidence), seen.ess / NUM_PARTICLES, seen.resampled])
-            theirs = np.array(theirs)
-            error = np.sqrt((ours.var(0) + theirs.var(0)) / repetitions)
-            assert (np.abs(ours.mean(0) - theirs.mean(0)) <= 6 * error + 2e-4).all(), (name, game, t)
+@pytest.mark.parametrize("filter", [UnseenFilter(), ExactFilter()], ids=lambda filter: filter.name)
+def test_scores_are_those_of_the_analysis(games: Recorded, filter: Filter) -> None:
+    """The same games followed by `unojax.analysis.follow`, which keeps all that the bins are made of."""
+    if isinstance(filter, ExactFilter):
+        scores, cost = belief_scores.score_exact(filter, games, seat=1)
+    else:
+        scores, cost = belief_scores.score(filter, games, seat=1, seed=0)
+    followed = follow(jax.random.key(0), games, filter, player=1)
+    done = np.arange(1, 31) <= games.num_updates[:, None]
+    np.testing.assert_allclose(scores.log_score, np.where(done, followed.log_score[:, 1:], 0), rtol=1e-4, atol=1e-5)
+    assert (scores.ess_before[done] == 1).all() and (scores.ess_after[done] == 1).all()
+    assert not scores.depleted.any() and not scores.restarted.any() and cost.microseconds_per_update > 0
+    for g in range(6):
+        counted = followed.is_unseen[g, 1:] & done[g, :, None]
+        predicted, held = followed.prob_holds[g, 1:][counted], followed.truth[g, 1:][counted] > 0
+        totals = len(predicted), predicted.sum(), held.sum()
+        np.testing.assert_allclose(scores.bins[g].sum(0), totals, rtol=1e-4)
 
 
-def onehots(words: np.ndarray) -> np.ndarray:
-    """uint32[4, N] labelled cards as bool[N, 108] slots."""
-    return ((words.T[:, :, None] >> np.arange(27, dtype=np.uint32)) & 1).reshape(words.shape[1], 108).astype(bool)
+def test_the_filters_to_compare() -> None:
+    filters = belief.filters_for("scarcest-color", 64, [16])
+    assert list(filters) == [
+        "particles 64",
+        "particles 64, consistency only",
+        "particles 64, knows the policy",
+        "particles 16",
+        "bootstrap 64",
+        "closed form",
+        "uniform",
+    ]
+    assert filters["bootstrap 64"] == BootstrapFilter(64) and filters["closed form"] == ClosedFormFilter()
+    assert "particles 64, knows the policy" not in belief.filters_for("uniform", 64, [])
 
 
-def test_port_keeps_all_cards(step) -> None:
-    """Over whole games the port stays among possible hands: right counts, cards of hand and deck unseen, labels in step."""
-    views, beliefs = step
-    rng = np.random.default_rng(1)
-    follow_view = lambda g, t: jax.tree.map(lambda x: x[g, t], views)  # noqa: E731 one line, used beside its like
-    infer = jax.jit(infer_action)
-    updates = 0
-    for game in range(4):
-        port = from_belief(jax.tree.map(lambda x, g=game: x[g, 0], beliefs))
-        for t in range(24):
-            before, after = follow_view(game, t), follow_view(game, t + 1)
-            action = int(infer(before, after))
-            if action < 0:
-                break
-            port, info = numpy_update(port, before, action, after, rng, rules=RULES)
-            assert_consistent(port, after)
-            assert 0 < info.ess <= NUM_PARTICLES * 1.001
-            updates += 1
-    assert updates > 40
+def test_one_belief_is_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "belief.json"
+    arguments = "--games 2 --small-games 6 --decks small --opponents uniform --particles 16 --max-steps 30 --particles-only"
+    returned = belief.main([*arguments.split(), "--json", str(path)])
+    assert json.loads(path.read_text()) == json.loads(json.dumps(returned))
+    (comparison,) = returned["comparisons"]
+    (method,) = comparison["methods"].values()
+    assert method["updates"] == comparison["updates"] > 20 and method["games"] == 6
+    assert method["log_score"]["mean"] < 0 and method["compile_seconds"] > 0
+    assert 0 < method["ess_share_before_resampling"]["0.5"] <= method["ess_share_after_resampling"]["0.5"] <= 1.001
+    assert sum(row["n"] for row in method["calibration"]["bins"]) > 100
+    assert "log score" in capsys.readouterr().out
 
 
-def assert_consistent(port, after: Observation) -> None:
-    hands, decks = onehots(port.hand), onehots(port.deck)
-    assert not (hands & decks).any()
-    types = np.eye(54, dtype=int)[cards.TYPE_OF_SLOT]
-    unseen = np.asarray(RULES.deck) - after.hand @ types - after.pile @ types
-    assert ((hands | decks) @ types == unseen).all()
-    assert (hands.sum(-1) == after.opponent_count).all()
-    live = port.labels < 0x80
-    assert (live.sum(0) == after.opponent_count).all()
-
-
+@pytest.mark.slow  # a program for each belief
 def test_comparison_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "belief.json"
-    # A program for each belief takes most of the time, so one opponent on one deck is enough.
     arguments = "--games 4 --small-games 6 --decks small --opponents uniform --particles 64 --other-sizes --max-steps 30"
     belief.main([*arguments.split(), "--json", str(path)])
     results = json.loads(path.read_text())
@@ -241,18 +175,40 @@ def test_comparison_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "log score" in capsys.readouterr().out
 
 
+def test_speed_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without compiling anything: calls that take no time."""
+    beliefs = SimpleNamespace(log_weights=np.zeros((4, 16)))
+    info = plain_info(ess=8)._replace(ess=np.full(4, 8.0), log_evidence=np.zeros(4), depleted=np.zeros(4, bool))
+    copies = []
+    call = Call(run=lambda beliefs: (beliefs, info), copy=lambda: copies.append(1), compile_seconds=2.0, program_bytes=2**30)
+    monkeypatch.setattr(belief_speed, "prepare", lambda **_: (SimpleNamespace(beliefs=beliefs), {"share_own_plays": 1.0}))
+    monkeypatch.setattr(belief_speed, "compile_call", lambda *_, **__: call)
+    single = {"games": 2, "milliseconds": {"median": 0.5, "p95": 0.7}, "updates_per_second": 2000.0}
+    monkeypatch.setattr(belief_speed, "measure_single", lambda *_, **__: single)
+    path = tmp_path / "speed.json"
+    belief_speed.main(["--games", "4", "--repeats", "3", "--json", str(path)])
+    results = json.loads(path.read_text())
+    batch = results["batch"]
+    assert len(copies) == 4 and len(batch["seconds"]) == 3, "the first run is not timed"
+    rates = batch["particle_updates_per_second"]["median"], batch["updates_per_second"]["median"]
+    assert rates[0] == pytest.approx(16 * rates[1]) and rates[1] == pytest.approx(4 / np.median(batch["seconds"]))
+    assert (batch["mean_ess_share"], batch["depleted"], batch["program_bytes"]) == (0.5, 0, 2**30)
+    assert results["single"] == single and results["positions"] == {"share_own_plays": 1.0}
+    shown = capsys.readouterr().out
+    assert "1.00 GiB, compiled in 2.0 s" in shown and "one game: 0.50 ms" in shown
+
+
+@pytest.mark.slow  # three programs
 def test_speed_runs(tmp_path: Path) -> None:
     path = tmp_path / "speed.json"
-    arguments = "--games 4 --particles 32 --single-games 2 --numpy-games 3 --repeats 1 --max-steps 30"
+    arguments = "--games 4 --particles 16 --single-games 2 --repeats 1 --max-steps 30"
     belief_speed.main([*arguments.split(), "--json", str(path)])
     results = json.loads(path.read_text())
     batch = results["batch"]
-    assert batch["particle_updates_per_second"]["median"] == pytest.approx(32 * batch["updates_per_second"]["median"])
+    assert batch["particle_updates_per_second"]["median"] == pytest.approx(16 * batch["updates_per_second"]["median"])
     assert batch["depleted"] == 0
     assert batch["program_bytes"] > 0
-    assert results["ratios"]["batch"]["median"] == pytest.approx(
-        batch["updates_per_second"]["median"] / results["numpy"]["updates_per_second"]["median"]
-    )
+    assert results["single"]["games"] == 2 and results["single"]["updates_per_second"] > 0
     shares = [value for name, value in results["positions"].items() if name.startswith("share")]
     assert sum(shares) == pytest.approx(1.0)
 
@@ -261,12 +217,3 @@ def test_speed_runs(tmp_path: Path) -> None:
 def test_bad_arguments(arguments: list[str]) -> None:
     with pytest.raises(SystemExit):
         belief.main(arguments)
-
-
-def test_games_hold_only_updates_to_unfinished_positions() -> None:
-    games = belief_methods.record_games(0, (uniform, uniform), num_games=8, max_steps=30, rules=RULES)
-    for g, number in enumerate(games.num_updates):
-        over = games.states.terminated[g]
-        assert not over[: number + 1].any()
-        assert number == 30 or number + 1 == len(over) or over[number + 1]
-    assert 0 < games.num_updates.min() < games.num_updates.max()

@@ -32,10 +32,10 @@ def test_the_checker_agrees_with_the_exact_filter(rules: Rules) -> None:
     possible = impossible = 0
     for player in (0, 1):
         for lane in lanes.tolist():
-            belief = exact_init(record.view(player, 0, lane), rules=rules)
+            belief = exact_init(record.view(player, 0, lane))
             for t in np.flatnonzero(record.happened[:, lane] != game.NO_ACTION).tolist():
                 before, after = record.view(player, t, lane), record.view(player, t + 1, lane)
-                belief, _ = exact_update(belief, before, int(record.happened[t, lane]), after, rules=rules)
+                belief, _ = exact_update(belief, before, int(record.happened[t, lane]), after)
                 if after.terminated:
                     break
                 views = jax.tree.map(lambda x, lane=lane, t=t: x[: t + 2, lane], record.observations[player])
@@ -45,6 +45,12 @@ def test_the_checker_agrees_with_the_exact_filter(rules: Rules) -> None:
                 np.testing.assert_array_equal(found, belief.probs.ravel() > 0, err_msg=f"player {player}, game {lane}, step {t}")
                 possible, impossible = possible + int(found.sum()), impossible + int((~found).sum())
     assert min(possible, impossible) > 200
+
+
+def test_no_impossible_hand_in_a_few_games() -> None:
+    counts = belief_possible.check(num_games=3, num_particles=16, max_steps=60, seed=1)
+    assert counts["games"] == 3 and counts["particles"] == 16 * counts["updates"]
+    assert counts["distinct"] > 500 and counts["impossible"] == 0
 
 
 @pytest.mark.slow

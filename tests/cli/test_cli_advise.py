@@ -9,24 +9,23 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
-import chex
 import jax
 import numpy as np
 import pytest
 
-from unojax import Rules, cards, get_policy
-from unojax.games import replay
-from unojax.belief.exact import exact_init, exact_update
+from unojax import Rules, cards
+from unojax.belief.filters import ExactFilter
+from unojax.belief.follow import follow
 from unojax.cli import main
-from unojax.cli.advise.command import history as advise_history
-from unojax.cli.advise.command import search as advise_search
 from unojax.cli.options import parse_deck
-from unojax.search.monte_carlo import Estimate
-from unojax.text import parse_action, parse_observation
+from unojax.games.seen import play_seen
+from unojax.search import pooling
+from unojax.text import parse_observation
 
 DECK = "colors=2,ranks=0-3+S++2,copies=1,wilds=1"
 RULES = Rules(deck=parse_deck(DECK), hand_size=3)
-SPEC = "mc:rollouts=64,particles=256"
+# Cheaper to compile than the default, in which the linear policy plays and is the model.
+SPEC = "mc:rollouts=64,particles=256,policy=uniform,model=uniform"
 ARGS = ["advise", "--deck", DECK, "--hand-size", "3", "--agent", SPEC, "--rounds", "4"]
 # Player 0 wins at once with the skip, which forfeits the other's turn, and the card after it.
 WIN_IN_TWO = "RS,R1/3/Y0/* R0 0 0 0 - *"
@@ -57,36 +56,6 @@ def check_error(capsys: pytest.CaptureFixture[str], args: list[str], says: str) 
     assert len(captured.err.splitlines()) == 1
     assert captured.err.startswith("unojax advise: error: ")
     assert says in captured.err
-
-
-def follow(position: str, history: str) -> advise_history.Path:
-    return advise_history.follow(parse_observation(position, rules=RULES), history, RULES)
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("player", [0, 1])
-def test_a_real_game_is_seen_as_it_was(seed: int, player: int):
-    uniform = get_policy("uniform")
-    game = replay.play(jax.random.key(seed), (uniform, uniform), rules=RULES)
-    seen = game.observations(player, RULES)
-    history = " ".join(step.notation(with_cards=step.mover == player) for step in game.steps)
-    path = advise_history.follow(seen[0], history, RULES)
-    assert path.actions == tuple(step.action for step in game.steps)
-    assert path.notation == history
-    for mine, real in zip(path.observations, seen, strict=True):
-        chex.assert_trees_all_equal(mine, real)
-        chex.assert_trees_all_equal_dtypes(mine, real)
-
-
-def test_the_real_games_are_of_all_kinds():
-    uniform = get_policy("uniform")
-    steps = [step for seed in range(4) for step in replay.play(jax.random.key(seed), (uniform, uniform), rules=RULES).steps]
-    for player in range(2):
-        own = [step for step in steps if step.mover == player]
-        assert any(step.reshuffled for step in own)
-        assert any(step.is_draw and not step.before.penalty for step in own)
-        assert any(step.is_draw and step.before.penalty for step in own)
-        assert any(step.action == parse_action("W:Y") for step in own) or any(step.before.top_rank >= cards.WILD for step in own)
 
 
 def test_a_winning_play_is_found(capsys):
@@ -148,30 +117,16 @@ def test_belief_is_that_of_the_history(capsys):
     A sound filter fails on fewer than one seed in 10^6.
     """
     history = "draw R0 R3 R1 draw"
-    # The model of the exact filter.
-    uniform = ("--agent", "mc:particles=256,rollouts=8,model=uniform")
-    data = run_json(capsys, OPPONENT_DRAWS, "--history", history, *uniform)
-    path = follow(OPPONENT_DRAWS, history)
-    exact = exact_init(path.observations[0], rules=RULES, prior="uniform")
-    for index, action in enumerate(path.actions):
-        exact, _ = exact_update(exact, path.observations[index], action, path.observations[index + 1], rules=RULES)
+    data = run_json(capsys, OPPONENT_DRAWS, "--history", history)
+    seen = play_seen(parse_observation(OPPONENT_DRAWS, rules=RULES), history).observations
+    *_, (exact, _) = follow(ExactFilter(prior="uniform"), jax.random.key(0), seen)
     believed = [data["belief"]["prob_holds"].get(name, 0.0) for name in cards.TYPE_NAMES]
     np.testing.assert_allclose(believed, exact.prob_holds, atol=0.2)
     alone = run_json(capsys, data["observation"])["belief"]["prob_holds"]
     assert max(abs(alone[name] - data["belief"]["prob_holds"][name]) for name in alone) > 0.25
-    out = run_text(capsys, OPPONENT_DRAWS, "--history", history, *uniform)
+    out = run_text(capsys, OPPONENT_DRAWS, "--history", history)
     assert "from 5 actions, player 1 taken for uniform" in " ".join(out.split())
     assert "--history would sharpen it" in " ".join(run_text(capsys, data["observation"]).split())
-
-
-@pytest.mark.parametrize(
-    ("history", "player"),
-    [("", 0), ("R1", 1), ("RS", 0), ("RS R1 draw", 0), ("R1 draw", 0), ("R1 draw(W) Y1", 1), ("R1 draw Y1 Y3", 0)],
-)
-def test_who_is_advised(history: str, player: int):
-    """By default who moves at the end; whose draws are named, it is that player's view."""
-    path = advise_history.read_path("RS,R1,Y1,Y2/Y3,YS/-/* R0 0 0 0 - *", history, None, RULES)
-    assert path.end.player == path.end.current_player == player
 
 
 @pytest.mark.parametrize(
@@ -227,14 +182,15 @@ def test_impossible_histories(capsys, position: str, history: str, says: str):
         (["R1/2/-/* R9 0 0 0 - *"], "but rules.deck has 0"),
         (["R1/20/-/* R0 0 0 0 - *"], "the other player can't hold 20 cards"),
         (["R1/Q/-/* R0 0 0 0 - *"], "unknown card 'Q' in hand of player 1"),
-        (["-/R1/-/* R0 0 0 1 - 0"], "the game is over; there is nothing to advise"),
+        (["-/R1/-/* R0 0 0 1 - 0"], "position '-/R1/-/* R0 0 0 1 - 0': the game is over"),
         (["player 0: the game is over"], "write a position with the number"),
-        ([WIN_IN_TWO, "--player", "1"], "--player 1: the position shows the hand of player 0"),
+        ([WIN_IN_TWO, "--player", "1"], "the position shows the hand of player 0, not of player 1"),
         (["RS,R1/Y1/Y0/* R0 0 0 0 - *", "--player", "1"], "player 0 is to move, but the view is that of player 1"),
         ([WIN_IN_TWO, "--agent", "uniform"], "agent 'uniform' has no estimates; choose a search, mc or tree"),
         ([WIN_IN_TWO, "--agent", "best"], "no agent is called 'best'"),
         ([WIN_IN_TWO, "--agent", "mc:belief=truth"], "belief=truth needs the hidden hand"),
         ([WIN_IN_TWO, "--agent", "mc:discount=0.9"], "discounted returns are no win probabilities"),
+        ([WIN_IN_TWO, "--step-penalty", "0.1"], "are no win probabilities; leave --step-penalty out"),
         ([WIN_IN_TWO, "--seconds", "1"], "give --rounds or --seconds, not both"),
         ([WIN_IN_TWO, "--rounds", "2"], "--rounds must be at least 4"),
         ([WIN_IN_TWO, "--rounds", "none", "--seconds", "0"], "--seconds must be a positive number, got 0.0"),
@@ -252,63 +208,12 @@ def test_of_two_views_that_fail_the_longer_one_tells_why(capsys):
     check_error(capsys, args, "action 3: 'Y2' is not legal for player 0, who may only: W:R")
 
 
-def estimates(values: list[list[float]]) -> list[Estimate]:
-    """Rounds that estimate the first plays so, compared with play 1."""
-    rounds = []
-    for row in values:
-        value = np.zeros(cards.DRAW, np.float32)
-        value[: len(row)] = row
-        gain = np.where(np.arange(cards.DRAW) < len(row), value - value[1], 0).astype(np.float32)
-        tried = np.where(np.arange(cards.DRAW) < len(row), 100, 0).astype(np.int32)
-        rounds.append(Estimate(value, gain, 0 * value, 0 * value, tried, np.int32(1)))
-    return rounds
-
-
-@pytest.mark.parametrize(("keep", "recommended"), [(0.0, 2), (1.5, 2), (2.5, 1)])
-def test_rounds_are_pooled(keep: float, recommended: int):
-    """Play 2 is better than play 1 by -0.1, 0.1, 0.3, 0.5: 0.2, and its error sqrt(0.2 / 3 / 4) = 0.129 is 1/1.55 of that."""
-    values = [[-0.5, 0.2, 0.1], [-0.5, 0.1, 0.2], [-0.5, 0.0, 0.3], [-0.5, -0.1, 0.4]]
-    legal = np.arange(cards.DRAW) < 3
-    advice = advise_search.pool(estimates(values), legal, keep, 1.0)
-    assert [play.action for play in advice.plays] == [2, 1, 0]
-    assert (advice.own, advice.rounds, advice.recommended) == (1, 4, recommended)
-    best, own, worst = advice.plays
-    error = np.sqrt(0.2 / 3 / 4)
-    assert best.win == pytest.approx(0.625) and best.win_error == pytest.approx(error / 4)
-    assert (best.gain, best.gain_error) == pytest.approx((0.1, error / 2))
-    assert (best.behind, best.behind_error, own.gain, own.gain_error) == (0, 0, 0, 0)
-    assert (own.behind, own.behind_error) == pytest.approx((0.1, error / 2))
-    assert (worst.win, worst.win_error, worst.behind) == pytest.approx((0.25, 0, 0.375))
-    assert worst.behind_error == pytest.approx(error / 4)
-    assert {play.rollouts for play in advice.plays} == {400}
-
-
-def test_a_play_given_up_where_it_looks_bad_is_not_underrated():
-    """The round of few games counts less, so that the win rate is that of all games together."""
-    rounds = estimates([[0.0, 0.0], [-1.0, 0.0], [-0.25, 0.0], [-0.25, 0.0]])
-    sizes = np.array([100, 50, 200, 200])
-    rounds = [
-        one._replace(num_samples=np.where(np.arange(cards.DRAW) == 0, size, one.num_samples).astype(np.int32))
-        for one, size in zip(rounds, sizes, strict=True)
-    ]
-    wins = np.array([0.5, 0.0, 0.375, 0.375])
-    advice = advise_search.pool(rounds, np.arange(cards.DRAW) < 2, 1.0, 1.0)
-    own, other = advice.plays
-    assert (own.win, own.win_error) == (0.5, 0)
-    assert other.rollouts == 550
-    assert other.win == pytest.approx((sizes * wins).sum() / 550) and other.win > wins.mean()
-    # The standard error of a ratio of sums over independent rounds.
-    residuals = sizes * wins - other.win * sizes
-    error = np.sqrt((residuals**2).sum() / (4 * 3)) / sizes.mean()
-    assert (other.win_error, other.behind_error) == pytest.approx((error, error))
-
-
 def test_seconds_are_kept(capsys, monkeypatch):
     """With a clock that goes on by 1 s at each look, a round takes 1 s; and there are never fewer rounds than errors need."""
     rounds = {}
     for seconds in ("1", "10.5"):
         ticks = iter(range(1000))
-        monkeypatch.setattr(advise_search, "time", SimpleNamespace(perf_counter=lambda ticks=ticks: next(ticks)))
+        monkeypatch.setattr(pooling, "time", SimpleNamespace(perf_counter=lambda ticks=ticks: next(ticks)))
         rounds[seconds] = run_json(capsys, WIN_IN_TWO, "--rounds", "none", "--seconds", seconds)["rounds"]
     assert rounds == {"1": 4, "10.5": 10}
 
@@ -325,15 +230,19 @@ def test_text_shows_what_the_record_has(capsys):
     likely = sorted(data["belief"]["prob_holds"].items(), key=lambda item: -item[1])[:5]
     shown = re.findall(r"([RYW]\S*) +[█▏▎▍▌▋▊▉]+ +(\d+)", out)
     assert dict(shown) == {name: f"{100 * probability:.0f}" for name, probability in likely}
-    assert re.search(rf"^ *[> ] +{re.escape(data['policy_play'])} .* linear alone$", out, re.MULTILINE)
+    assert re.search(rf"^ *[> ] +{re.escape(data['policy_play'])} .* uniform alone$", out, re.MULTILINE)
     assert "[" not in out
     assert "█" not in run_text(capsys, "R1,R2,Y1,W/4/Y0/* R0 0 0 0 - *", "--top", "0")
 
 
 @pytest.mark.slow
-def test_a_tree_and_a_belief_without_memory(capsys):
-    """Other agents say the same of a position that is won."""
-    for spec in ("tree:simulations=64,particles=256,nodes=64", "mc:rollouts=64,particles=256,belief=unseen"):
+def test_other_searches(capsys):
+    """The default policy, a tree, and a belief without memory say the same of a position that is won."""
+    for spec in (
+        "mc:rollouts=64,particles=256",
+        "tree:simulations=64,particles=256,nodes=64",
+        "mc:rollouts=64,particles=256,belief=unseen",
+    ):
         data = run_json(capsys, WIN_IN_TWO, "--agent", spec)
         assert data["agent"] == spec
         assert data["recommended"] == "RS"

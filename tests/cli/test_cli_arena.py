@@ -17,17 +17,18 @@ import pytest
 from rich.console import Console
 
 from unojax import arena
-from unojax.agents import parse_agent
 from unojax.arena import Pairs, play_match
-from unojax.cli import main
-from unojax.cli.arena.command import _duration, _match_table, _percent, _rate, _score_table, _tables
-from unojax.cli.arena.plot import break_name
-from unojax.cli.arena.summary import Standings, summarize
 from unojax.arena.ratings import paired_score
+from unojax.arena.results import ResultsFile
+from unojax.arena.standings import standings_of
+from unojax.cli import main
+from unojax.cli.arena.plot import break_name
+from unojax.cli.arena.tables import duration, fitting, match_table, percent, rate, score_table
+from unojax.specs import parse_agent
 
 NAMES = ("uniform", "scarcest-color", "keep-wilds")
-NUM_PAIRS = 80
-BATCH_SIZE = 64
+NUM_PAIRS = 40
+BATCH_SIZE = 32
 ARGS = ["arena", *NAMES, "--games", str(2 * NUM_PAIRS), "--batch-size", str(BATCH_SIZE), "--workers", "2", "--seed", "1"]
 
 
@@ -105,7 +106,7 @@ def test_stopped_and_continued_is_as_if_never_stopped(capsys, monkeypatch, tmp_p
         interrupted_after(0, patch)
         assert main([*ARGS, "--results", str(parts)]) == 130
     captured = capsys.readouterr()
-    assert "64 to 128 of 160 of each two agents" in captured.out
+    assert "32 to 64 of 80 of each two agents" in captured.out
     assert "stopped after" in captured.err
     # A line cut off by a crash does no harm.
     with parts.open("a") as file:
@@ -119,10 +120,10 @@ def test_stopped_and_continued_is_as_if_never_stopped(capsys, monkeypatch, tmp_p
 
 def test_a_file_is_used_in_any_order_and_for_fewer_games(capsys, monkeypatch, tmp_path, matches):
     path = tmp_path / "results.jsonl"
-    args = ["--games", "64", "--batch-size", str(BATCH_SIZE), "--seed", "1", "--results", str(path), "--quiet"]
+    args = ["--games", "32", "--batch-size", str(BATCH_SIZE), "--seed", "1", "--results", str(path), "--quiet"]
     assert main(["arena", "scarcest-color", "uniform", *args]) == 0
     out = capsys.readouterr().out
-    assert "64 of each two agents" in out
+    assert "32 of each two agents" in out
     assert "Found" not in out
 
     def no_games(key: jax.Array, batches: list[arena.Batch], **options: Any) -> Iterator[Any]:
@@ -130,9 +131,9 @@ def test_a_file_is_used_in_any_order_and_for_fewer_games(capsys, monkeypatch, tm
         yield from ()
 
     monkeypatch.setattr(arena, "play_batches", no_games)
-    (row,) = run_json(capsys, "arena", "uniform", "scarcest-color", *args, "--games", "40")["results"]["matches"]
-    assert row["games"] == 40
-    assert row["wins"][0] == (matches[0, 1].winner[:20] == 0).sum()
+    (row,) = run_json(capsys, "arena", "uniform", "scarcest-color", *args, "--games", "20")["results"]["matches"]
+    assert row["games"] == 20
+    assert row["wins"][0] == (matches[0, 1].winner[:10] == 0).sum()
 
 
 @pytest.mark.parametrize(
@@ -144,7 +145,6 @@ def test_a_file_is_used_in_any_order_and_for_fewer_games(capsys, monkeypatch, tm
     ],
 )
 def test_a_file_of_other_games_is_refused(capsys, tmp_path, matches, args: list[str], says: str):
-    from unojax.cli.arena.file import ResultsFile
     from unojax.rules import Rules
 
     path = tmp_path / "results.jsonl"
@@ -212,7 +212,7 @@ def test_output_and_picture(capsys, tmp_path, kind: str):
     captured = capsys.readouterr()
     assert captured.err == ""
     assert all(len(line) <= 80 and line == line.rstrip() for line in captured.out.splitlines())
-    for words in ("Ratings in Elo points", "Score of row against column", "160 of each two agents", "2 workers", "games/s"):
+    for words in ("Ratings in Elo points", "Score of row against column", "80 of each two agents", "2 workers", "games/s"):
         assert words in " ".join(captured.out.split())
     picture = target.read_bytes()
     if kind == "svg":
@@ -223,10 +223,6 @@ def test_output_and_picture(capsys, tmp_path, kind: str):
         assert picture.startswith(b"\x89PNG")
 
 
-def standings_of(matches: dict[tuple[int, int], Pairs], names: tuple[str, ...] = NAMES) -> Standings:
-    return summarize(names, matches)
-
-
 def text_of(part: Any, width: int) -> str:
     console = Console(width=width)
     with console.capture() as capture:
@@ -234,28 +230,28 @@ def text_of(part: Any, width: int) -> str:
     return capture.get()
 
 
-@pytest.mark.parametrize("make", [_score_table, partial(_score_table, names=False), _match_table])
+@pytest.mark.parametrize("make", [score_table, partial(score_table, names=False), match_table])
 def test_tables_show_both_sides_of_a_match(matches, make: Any):
-    standings = standings_of(matches)
+    standings = standings_of(NAMES, matches)
     text = text_of(make(standings), 80)
     first, second = standings.agents[0].name, standings.agents[1].name
     match = standings.match(first, second)
     assert match is not None
-    assert _percent(match.score, match.interval) in text
+    assert percent(match.score, match.interval) in text
     other = standings.match(second, first)
     assert other is not None
     assert other.score == pytest.approx(1 - match.score)
     assert other.wins == match.wins[::-1]
     assert other.interval[0] == pytest.approx(1 - match.interval[1])
-    if make is not _match_table:
-        assert _percent(other.score, other.interval) in text
+    if make is not match_table:
+        assert percent(other.score, other.interval) in text
 
 
 def test_long_names_and_many_agents_fit(monkeypatch, matches):
     names = tuple(f"tree:simulations={n}000,belief=particles,exploration=1.41" for n in range(3))
     monkeypatch.setenv("COLUMNS", "80")
-    standings = standings_of(matches, names)
-    parts = _tables(standings)
+    standings = standings_of(names, matches)
+    parts = fitting(standings)
     for part in parts:
         text = text_of(part, 80)
         assert "…" not in text
@@ -264,28 +260,28 @@ def test_long_names_and_many_agents_fit(monkeypatch, matches):
     assert "Score of row" in scores
     assert "simulations" not in scores, "the ratings have the names"
     monkeypatch.setenv("COLUMNS", "120")
-    assert names[0] in text_of(_tables(standings)[2], 120)
+    assert names[0] in text_of(fitting(standings)[2], 120)
     monkeypatch.setenv("COLUMNS", "30")
-    assert "first" in text_of(_tables(standings)[2], 30)
+    assert "first" in text_of(fitting(standings)[2], 30)
 
 
 def test_a_match_without_games_is_left_out(matches):
     some = {match: pairs for match, pairs in matches.items() if 0 not in match}
-    standings = standings_of({**some, (0, 1): Pairs.join([])})
+    standings = standings_of(NAMES, {**some, (0, 1): Pairs.join([])})
     assert standings.match("uniform", "keep-wilds") is None
     row = next(row for row in standings.agents if row.name == "uniform")
     assert row.games == 0
     assert row.score is None
     assert row.seconds_per_decision is None
-    assert "-" in text_of(_score_table(standings), 80)
+    assert "-" in text_of(score_table(standings), 80)
     json.dumps(standings.to_json(), allow_nan=False)
 
 
 def test_numbers_in_words():
-    assert [_duration(s) for s in (2.5, 0.0123, 4.56e-6)] == ["2.5 s", "12.3 ms", "4.56 µs"]
-    assert [_rate(r) for r in (0.123, 3.0, 4321.0)] == ["0.12 games/s", "3 games/s", "4,321 games/s"]
-    assert _percent(0.5, (0.499, 0.501)) == "50.00 ± 0.10"
-    assert _percent(0.662, (0.65, 0.672)) == "66.2 ± 1.1"
+    assert [duration(s) for s in (2.5, 0.0123, 4.56e-6)] == ["2.5 s", "12.3 ms", "4.56 µs"]
+    assert [rate(r) for r in (0.123, 3.0, 4321.0)] == ["0.12 games/s", "3 games/s", "4,321 games/s"]
+    assert percent(0.5, (0.499, 0.501)) == "50.00 ± 0.10"
+    assert percent(0.662, (0.65, 0.672)) == "66.2 ± 1.1"
 
 
 @pytest.mark.parametrize(

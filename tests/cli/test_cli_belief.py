@@ -15,15 +15,16 @@ import pytest
 from rich.console import Console
 
 from unojax import Rules, format_position, get_policy, parse_position, play_game
-from unojax.games import replay
 from unojax.belief import PolicyOpponent, consistent_opponent, uniform_opponent
-from unojax.belief.exact import exact_init, exact_update
-from unojax.belief.opponents import TREMBLE, parse_opponent
-from unojax.cli import main
-from unojax.cli.belief.command import view as belief_view
-from unojax.cli.belief.command import DEFAULT_TREMBLE, read_model
-from unojax.cli.belief.turns import is_deal
-from unojax.cli.options import POLICY_NAMES, parse_deck
+from unojax.belief.filters import ExactFilter
+from unojax.belief.follow import follow
+from unojax.belief.opponents import TREMBLE
+from unojax.cli import drawing, main
+from unojax.cli.belief import turns as belief_turns
+from unojax.cli.belief.run import read_model
+from unojax.cli.options import parse_deck
+from unojax.games import replay
+from unojax.specs import POLICY_NAMES
 
 DECK = "colors=2,ranks=0-3+S++2,copies=1,wilds=1"
 RULES = Rules(deck=parse_deck(DECK), hand_size=3)
@@ -60,7 +61,8 @@ def data() -> dict[str, Any]:
 def test_game_is_that_of_play_game(data: dict[str, Any]):
     uniform = get_policy("uniform")
     key = jax.random.key(SEED, impl="threefry2x32")
-    game = play_game(key, (uniform, uniform), num_steps=replay.MAX_STEPS, rules=RULES)
+    play = jax.jit(play_game, static_argnames=("policies", "num_steps", "rules"))
+    game = play(key, (uniform, uniform), num_steps=replay.MAX_STEPS, rules=RULES)
     num_steps = int((game.actions >= 0).sum())
     assert [turn["turn"] for turn in data["turns"]] == list(range(num_steps + 1))
     for turn in data["turns"]:
@@ -82,13 +84,12 @@ def test_belief_agrees_with_the_exact_filter(data: dict[str, Any]):
 
     A sound filter fails on fewer than one seed in 10^6.
     """
-    game = replay.replay(parse_position(data["start"], rules=RULES), data["actions"], jax.random.key(0), rules=RULES)
-    seen = game.observations(0, RULES)
-    exact, log_evidence = exact_init(seen[0], rules=RULES, prior="deal"), 0.0
-    for index, turn in enumerate(data["turns"]):
-        if index:
-            exact, gained = exact_update(exact, seen[index - 1], game.steps[index - 1].action, seen[index], rules=RULES)
-            log_evidence += gained
+    game = replay.replay(parse_position(data["start"], rules=RULES), data["actions"], jax.random.key(0))
+    seen, log_evidence = game.observations(0), 0.0
+    for index, (turn, (exact, info)) in enumerate(
+        zip(data["turns"], follow(ExactFilter(), jax.random.key(0), seen), strict=True)
+    ):
+        log_evidence += 0.0 if info is None else float(info.log_evidence)
         belief = turn["belief"]
         assert list(belief["prob_holds"]) == list(belief["expected_counts"])
         expected = exact.expected_counts[np.flatnonzero(RULES.deck)]
@@ -105,14 +106,12 @@ def test_belief_agrees_with_the_exact_filter(data: dict[str, Any]):
     assert data["summary"]["log_evidence"] == pytest.approx(log_evidence, abs=0.5)
 
 
-def test_prior_of_a_deal_and_of_a_position(data: dict[str, Any]):
-    start = parse_position(data["start"], rules=RULES)
-    assert is_deal(start, RULES)
-    assert not is_deal(parse_position(data["turns"][1]["truth"]["position"], rules=RULES), RULES)
-    assert not is_deal(parse_position(data["start"].replace(" 0 - *", " 2 - *"), rules=RULES), RULES)
-    assert not is_deal(parse_position(KNOWN_HAND, rules=RULES), RULES)
-    # The weights of the deal's prior are uneven: hands with a wild card are less likely.
+def test_prior_of_a_deal_and_of_a_position(capsys, data: dict[str, Any]):
+    """The weights of the deal's prior are uneven: hands with a wild card are less likely."""
     assert NUM_PARTICLES / 2 < data["turns"][0]["ess"] < NUM_PARTICLES
+    for later in (data["start"].replace(" 0 - *", " 2 - *"), data["turns"][1]["truth"]["position"]):
+        (turn,) = run_json(capsys, "--start", later, "--actions", "")["turns"]
+        assert turn["ess"] == pytest.approx(NUM_PARTICLES)
 
 
 def test_summary_is_of_the_turns(data: dict[str, Any]):
@@ -177,7 +176,7 @@ def test_text(capsys, monkeypatch, data: dict[str, Any]):
         # The deck holds one copy of each card; those that are held are marked, and no others.
         assert sorted(re.findall(r"\*(\S+)", block)) == sorted(turn["truth"]["hand"].split())
         for name, shown in re.findall(r"[ *]([RY][\dS+]\S*|W\S*) +[█▏▎▍▌▋▊▉]* +(<1|>99|\d+)(?= |$)", block):
-            assert shown == belief_view.percent(turn["belief"]["prob_holds"][name])
+            assert shown == drawing.percent(turn["belief"]["prob_holds"][name])
     assert f"won by player 1 after turn {data['turns'][-1]['turn']}" in out
     assert f"{data['summary']['log_score']:.3f}" in out
 
@@ -217,6 +216,23 @@ def test_status_line_keeps_off_the_results(capsys, monkeypatch):
     assert "compiling" in captured.err
 
 
+def test_a_belief_begun_anew_is_said(capsys, monkeypatch):
+    """As with a wrong model, of which `test_wrong_model_is_said` makes one."""
+
+    def follow_badly(*args):
+        for belief, info in follow(*args):
+            yield belief, info and info._replace(depleted=True, restarted=True, ess=0.0, log_evidence=-np.inf)
+
+    monkeypatch.setattr(belief_turns, "follow", follow_badly)
+    args = ["--start", KNOWN_HAND, "--actions", "R1"]
+    last = run_json(capsys, *args)["turns"][-1]
+    assert (last["log_evidence"], last["ess"], last["begun_anew"]) == (None, 0.0, "no particle could explain this turn")
+    out = run_text(capsys, *args)
+    assert "begun anew from the position alone: no particle could explain this turn" in out
+    assert "Begun anew    in turn 5" in out
+
+
+@pytest.mark.slow
 def test_wrong_model_is_said(capsys):
     """A player who plays wilds first has not played R1 while holding W."""
     args = ["--opponent-model", "wilds-first+0", "--start", KNOWN_HAND, "--actions", "R1"]
@@ -232,29 +248,29 @@ def test_wrong_model_is_said(capsys):
 @pytest.mark.parametrize(
     ("start", "actions", "player", "words"),
     [
-        ("R0,W/Y0,Y2/R2/* R1 0 0 0 - *", "W:B", 0, "player 0 plays W, declares blue"),
-        ("R0/Y0,Y2/R2/* R1 0 0 0 - *", "R0", 0, "player 0 plays R0 and wins"),
-        ("Y1,Y2/R1/R2/* R0 0 0 0 - *", "draw(W)", 0, "player 0 can't play and draws W"),
-        ("Y1,Y2/R1/R2/* R0 0 0 0 - *", "draw(W)", 1, "player 0 can't play and draws 1 card"),
-        ("Y0,Y2/R1/R2/* R+2 0 2 0 - *", "draw(YS,W)", 0, "player 0 draws the penalty: YS W"),
-        ("Y0,Y2/R1/R2/* R+2 0 2 0 - *", "DRAW( ys , w )", 1, "player 0 draws the penalty: 2 cards"),
+        ("R0,W/Y0,Y2/R2/* R1 0 0 0 - *", "W:B", 0, "player 0 plays W and declares blue, one card left."),
+        ("R0/Y0,Y2/R2/* R1 0 0 0 - *", "R0", 0, "player 0 plays R0 and wins."),
+        ("Y1,Y2/R1/R2/* R0 0 0 0 - *", "draw(W)", 0, "player 0 draws W, unable to play."),
+        ("Y1,Y2/R1/R2/* R0 0 0 0 - *", "draw(W)", 1, "player 0 draws a card, unable to play."),
+        ("Y0,Y2/R1/R2/* R+2 0 2 0 - *", "draw(YS,W)", 0, "player 0 draws YS, W as the penalty."),
+        ("Y0,Y2/R1/R2/* R+2 0 2 0 - *", "DRAW( ys , w )", 1, "player 0 draws 2 cards as the penalty."),
         (
             "Y0,Y1/R0,R1,RS,Y3/R2,R3,Y2,YS,Y+2,W,W+4/0 R+2 0 2 0 - *",
             "draw(R2,R3)",
             0,
-            "player 0 draws the penalty: R2 R3 (reshuffle)",
+            "player 0 draws R2, R3 as the penalty; the pile goes back into the deck first.",
         ),
-        ("Y1,Y3,YS,Y+2/Y0,R1,RS,R2,R3,Y2,W,W+4,R+2/-/0 R0 0 0 0 - *", "draw", 0, "can't draw, too few cards are left"),
+        ("Y1,Y3,YS,Y+2/Y0,R1,RS,R2,R3,Y2,W,W+4,R+2/-/0 R0 0 0 0 - *", "draw", 0, "player 0 can't draw, too few cards are left;"),
     ],
 )
 def test_words(start: str, actions: str, player: int, words: str):
-    game = replay.replay(parse_position(start, rules=RULES), actions, jax.random.key(0), rules=RULES)
-    assert words in belief_view.describe(game.steps[-1], player)
+    game = replay.replay(parse_position(start, rules=RULES), actions, jax.random.key(0))
+    assert words in drawing.step_words(game.steps[-1], player).plain
 
 
 def test_cards_drawn_come_as_given_and_are_written_as_read():
     start = parse_position("Y0,Y1/R0,R1,RS,Y3/R2,R3,Y2,YS,Y+2,W,W+4/0 R+2 0 2 0 - *", rules=RULES)
-    game = replay.replay(start, "draw(R2,R3) R1 R2 RS Y3", jax.random.key(0), rules=RULES, max_steps=3)
+    game = replay.replay(start, "draw(R2,R3) R1 R2 RS Y3", jax.random.key(0), max_steps=3)
     assert " ".join(step.notation(with_cards=True) for step in game.steps) == "draw(R2,R3) R1 R2"
     assert game.steps[0].notation(with_cards=False) == "draw"
     assert game.steps[0].drawn == "R2 R3"
@@ -267,10 +283,10 @@ def test_cards_drawn_come_as_given_and_are_written_as_read():
         ("--turn 99", "--turn must be in [0, 10], the turns of this game, got 99"),
         ("--turn -1", "--turn must be in [0, 10]"),
         ("--particles 2000000", "--particles must be at most 1048576, got 2000000"),
-        ("--opponent-model best", "--opponent-model 'best' is none; choose uniform, consistent, or one of keep-wilds"),
-        ("--opponent-model guard+2", "the probability of a random action must be in [0, 1], got '2'"),
-        ("--opponent-model guard+", "the probability of a random action must be in [0, 1], got ''"),
-        ("--opponent-model uniform+0.1", "--opponent-model 'uniform+0.1': uniform has no"),
+        ("--opponent-model best", "--opponent-model 'best': "),
+        ("--opponent-model guard+2", "--opponent-model 'guard+2': tremble must be a probability in [0, 1], got 2.0"),
+        ("--opponent-model guard+", "the tremble must be a probability in [0, 1], got ''"),
+        ("--opponent-model uniform+0.1", "uniform has no tremble"),
         ("--actions R5", "--start and --actions need each other"),
         ("--start x", "--start and --actions need each other"),
         ("--start x --actions draw", "--start: position 'x' must have seven fields"),
@@ -312,12 +328,16 @@ def check_error(capsys: pytest.CaptureFixture[str], args: list[str], says: str) 
 
 
 def test_every_policy_is_a_model():
-    assert DEFAULT_TREMBLE == TREMBLE
     for name in POLICY_NAMES[1:]:
-        assert read_model(name) == f"{name}+{DEFAULT_TREMBLE}"
-        assert parse_opponent(read_model(f"{name}+.25")) == PolicyOpponent(get_policy(name), tremble=0.25)
-    assert parse_opponent(read_model("uniform")) == uniform_opponent
-    assert parse_opponent(read_model("consistent")) == consistent_opponent
+        assert read_model(name) == PolicyOpponent(get_policy(name), tremble=TREMBLE)
+        assert read_model(f"{name}+.25") == PolicyOpponent(get_policy(name), tremble=0.25)
+    assert read_model("uniform") == uniform_opponent
+    assert read_model("consistent") == consistent_opponent
+
+
+def test_the_help_knows_the_tremble(capsys):
+    assert main(["belief", "--help"]) == 0
+    assert f"guard+{TREMBLE}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -325,10 +345,10 @@ def test_every_policy_is_a_model():
     [(0.0, "0"), (1e-4, "<1"), (0.0049, "<1"), (0.006, "1"), (0.5, "50"), (0.994, "99"), (0.996, ">99"), (1 - 2e-7, "100")],
 )
 def test_percent(probability: float, text: str):
-    assert belief_view.percent(probability) == text
+    assert drawing.percent(probability) == text
 
 
 @pytest.mark.parametrize(("share", "text"), [(0.0, "    "), (1 / 32, "▏   "), (0.5, "██  "), (0.9, "███▋"), (1.0, "████")])
 def test_bar(monkeypatch, share: float, text: str):
     monkeypatch.setattr(sys, "stdout", Console(file=io.TextIOWrapper(io.BytesIO(), encoding="utf-8")).file)
-    assert belief_view.bar(share, 4) == text
+    assert drawing.bar(share, 4) == text

@@ -11,7 +11,8 @@ import tyro
 
 from unojax import POLICIES, Rules, cards, small_deck
 from unojax.cli import options
-from unojax.cli.options import POLICY_NAMES, RuleOptions, parse_deck
+from unojax.cli.options import RuleOptions, parse_deck
+from unojax.specs import POLICY_NAMES
 
 
 def test_rule_options_are_the_fields_of_rules():

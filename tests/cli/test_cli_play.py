@@ -15,17 +15,18 @@ from rich.console import Console
 
 from tests.helpers import assert_trees_equal
 from unojax import POLICIES, Rules, cards, parse_position
-from unojax.agents import parse_agent
 from unojax.cli import main
-from unojax.cli.play.command import loop as play_loop
-from unojax.cli.play.command import view as play_view
 from unojax.cli.options import parse_deck
+from unojax.cli.play import loop as play_loop
+from unojax.cli.play import view as play_view
 from unojax.cli.play.input import Command, Options, Wild, quote, read_color
 from unojax.cli.play.loop import Conversation, Record
+from unojax.games.adviser import Adviser
 from unojax.games.gamefile import GameFile, read_game, write_game
-from unojax.games.session import Adviser, Match, draw_seat
 from unojax.games.replay import Replay
-from unojax.search.agents import MonteCarloAgent
+from unojax.games.session import Session, draw_seat
+from unojax.search.agents import monte_carlo
+from unojax.specs import parse_agent
 from unojax.text import format_action, format_cards, parse_action
 
 DECK = "colors=2,ranks=0-3+S++2,copies=1,wilds=1"
@@ -34,7 +35,7 @@ RULE_ARGS = ["--deck", DECK, "--hand-size", "3"]
 AGENT = parse_agent("uniform", rules=RULES)
 SEEDS = range(8)
 # Without the particle filter and the linear policy, which take long to compile; `test_advice_of_a_particle_filter` has them.
-SEARCH = MonteCarloAgent(rollouts=32, particles=64, belief="unseen", policy="uniform", rules=RULES)
+SEARCH = monte_carlo(rollouts=32, particles=64, belief="unseen", policy="uniform", rules=RULES)
 
 # Player 0 to move can play R0, R2, W and W+4 on R3.
 MY_TURN = "R0,R2,Y1,W,W+4/Y0,Y2/-/* R3 0 0 0 - *"
@@ -70,40 +71,41 @@ def someone(seed: int) -> Callable[[str], str]:
     return read
 
 
-def talk(match: Match, read: Callable[[str], str], **options) -> tuple[int, str]:
+def talk(session: Session, read: Callable[[str], str], **options) -> tuple[int, str]:
     """Hold a whole conversation: exit status and transcript."""
     out = io.StringIO()
     console = Console(file=out, markup=False, highlight=False, emoji=False, width=80)
-    return Conversation(match, "uniform", read=read, console=console, **options).run(), out.getvalue()
+    return Conversation(session, "uniform", read=read, console=console, **options).run(), out.getvalue()
 
 
-def match_from(position: str, *, seat: int = 0) -> Match:
-    return Match(AGENT, seat=seat, seed=0, rules=RULES, start=parse_position(position, rules=RULES))
+def session_from(position: str, *, seat: int = 0) -> Session:
+    return Session(AGENT, seat=seat, seed=0, rules=RULES, start=parse_position(position, rules=RULES))
 
 
 @pytest.fixture(scope="module")
-def games(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Match, str, Path]]:
+def games(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Session, str, Path]]:
     """Whole games with their transcripts and files; the person sits at seat 0 and 1 by turns."""
     folder = tmp_path_factory.mktemp("games")
     played = []
     for seed in SEEDS:
-        match, path = Match(AGENT, seat=seed % 2, seed=seed, rules=RULES), folder / f"{seed}.json"
+        session, path = Session(AGENT, seat=seed % 2, seed=seed, rules=RULES), folder / f"{seed}.json"
         players = ("person", "uniform") if seed % 2 == 0 else ("uniform", "person")
-        status, text = talk(match, someone(seed), record=Record(path, players, seed))
+        status, text = talk(session, someone(seed), record=Record(path, players, seed))
         assert status == 0
-        played.append((match, text, path))
+        played.append((session, text, path))
     return played
 
 
 def test_games_come_to_their_end(games):
     winners = set()
-    for match, text, _ in games:
-        assert match.is_over
-        winner = match.winner
-        winners.add(winner == match.seat if winner >= 0 else None)
-        said = "The game is drawn" if winner < 0 else "You win" if winner == match.seat else "uniform wins"
-        assert f"{said} after {len(match.steps)} turn" in text
-        assert len(re.findall("^uniform (plays|draws|can't draw)", text, re.M)) == sum(s.mover != match.seat for s in match.steps)
+    for session, text, _ in games:
+        assert session.is_over
+        winner = session.winner
+        winners.add(winner == session.seat if winner >= 0 else None)
+        said = "The game is drawn" if winner < 0 else "You win" if winner == session.seat else "uniform wins"
+        assert f"{said} after {len(session.steps)} turn" in text
+        num_replies = sum(step.mover != session.seat for step in session.steps)
+        assert len(re.findall("^uniform (plays|draws|can't draw)", text, re.MULTILINE)) == num_replies
     assert winners >= {True, False}, "the games of these seeds are meant to be won by either side"
 
 
@@ -115,23 +117,23 @@ def test_transcripts_fit_a_terminal(games):
 
 
 def test_records_replay_to_the_same_end(games):
-    for match, _, path in games:
+    for session, _, path in games:
         saved = read_game(path)
         assert saved.rules == RULES
         again = saved.replay()
-        assert [step.action for step in again.steps] == [step.action for step in match.steps]
-        for mine, theirs in zip(match.replay().states, again.states, strict=True):
+        assert [step.action for step in again.steps] == [step.action for step in session.steps]
+        for mine, theirs in zip(session.replay().states, again.states, strict=True):
             assert_trees_equal(jax.device_get(mine), jax.device_get(theirs))
 
 
 def test_all_that_happens_is_said(games):
     """Plays of both by name; the cards that the person drew by name, and of the others how many."""
     draws = {True: 0, False: 0}
-    for match, text, _ in games:
+    for session, text, _ in games:
         said = [row for row in text.splitlines() if re.match(r"(You|uniform) (play|draw|can't draw)", row)]
-        assert len(said) == len(match.steps)
-        for words, step in zip(said, match.steps, strict=True):
-            mine = step.mover == match.seat
+        assert len(said) == len(session.steps)
+        for words, step in zip(said, session.steps, strict=True):
+            mine = step.mover == session.seat
             assert words.startswith("You" if mine else "uniform")
             if not step.is_draw:
                 card = cards.TYPE_NAMES[int(cards.type_of(*divmod(step.action, cards.NUM_RANKS)))]
@@ -139,13 +141,13 @@ def test_all_that_happens_is_said(games):
             elif step.drawn:
                 draws[mine] += 1
                 number = len(step.drawn.split())
-                assert (step.drawn if mine else "a card" if number == 1 else f"{number} cards") in words
+                assert (step.drawn.replace(" ", ", ") if mine else "a card" if number == 1 else f"{number} cards") in words
     assert min(draws.values()) > 5
 
 
 def test_the_same_seed_and_moves_give_the_same_game(games):
     _, text, path = games[0]
-    again = Match(AGENT, seat=0, seed=SEEDS[0], rules=RULES)
+    again = Session(AGENT, seat=0, seed=SEEDS[0], rules=RULES)
     assert talk(again, someone(SEEDS[0]), record=Record(path, ("person", "uniform"), SEEDS[0])) == (0, text)
 
 
@@ -163,25 +165,25 @@ def test_what_is_hidden_changes_nothing_that_is_shown(one: str, other: str):
     """The same words to the letter, advice included, whatever the opponent holds and draws."""
     shown = []
     for position in (one, other):
-        match = match_from(position)
-        shown.append(talk(match, lines("?", "p", "h"), adviser=Adviser(SEARCH, seed=0))[1])
-        hidden = format_cards(match.replay().end.hands[1])
+        session = session_from(position)
+        shown.append(talk(session, lines("?", "p", "h"), adviser=Adviser(SEARCH, seed=0))[1])
+        hidden = format_cards(session.replay().end.hands[1])
     assert shown[0] == shown[1]
     assert "Advice: " in shown[0] or "nothing to choose" in shown[0]
     assert hidden
 
 
 def test_advice_knows_what_can_be_known(monkeypatch):
-    match = match_from(KNOWN_HAND)
+    session = session_from(KNOWN_HAND)
     adviser = Adviser(SEARCH, seed=0)
-    told = adviser.advise(match.view, match.seen)
+    told = adviser.advise(session.view, session.seen)
     legal = [parse_action("R0"), parse_action("R2")]
     assert told.thought is not None
     assert np.flatnonzero(told.thought.tried).tolist() == legal
     assert int(told.thought.advised) in legal
     held = np.flatnonzero(np.asarray(told.prob_holds) > 1e-6)
     assert [cards.TYPE_NAMES[t] for t in held] == ["R1", "W"]
-    text = play_view.advice(told, match.view).plain
+    text = play_view.advice(told, session.view).plain
     assert re.search(r"R1 +█+ +100", text)
     assert "No card to play on this top: 0." in text
     assert "red 0, yellow 100" in text
@@ -192,24 +194,41 @@ def test_advice_knows_what_can_be_known(monkeypatch):
     assert f"Advice: {format_action(int(told.thought.advised))}. " in text
     assert f"\n*{format_action(int(told.thought.advised))} " in text
     monkeypatch.setattr("sys.stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
-    assert play_view.advice(told, match.view).plain.isascii()
+    assert play_view.advice(told, session.view).plain.isascii()
     # It goes on from where it was.
-    match.play(legal[0])
-    later = adviser.advise(match.view, match.seen)
+    session.play(legal[0])
+    later = adviser.advise(session.view, session.seen)
     assert later.thought is None
     assert np.flatnonzero(np.asarray(later.prob_holds) > 1e-6).tolist() == held.tolist()
 
 
+def test_returns_under_a_step_penalty_are_no_win_probabilities():
+    session = session_from(KNOWN_HAND)
+    told = Adviser(SEARCH, seed=0).advise(session.view, session.seen)
+    assert told.thought is not None
+    penalized = replace(session.view, rules=replace(RULES, step_penalty=0.125))
+    text = play_view.advice(told, penalized).plain
+    assert ". Mean return (standard error), 32 games of each play:" in text
+    for action in (parse_action("R0"), parse_action("R2")):
+        value, error = told.thought.estimate.value[action], told.thought.estimate.value_error[action]
+        assert f" {value:+.3f} ({error:.3f})" in text
+
+
+def test_the_help_says_when_a_rule_of_thumb_gives_way():
+    assert monte_carlo(rules=RULES).keep == 0.25
+    assert "a quarter of a standard error" in " ".join(play_view.HELP.split())
+
+
 @pytest.fixture(scope="module")
 def options() -> Options:
-    match = match_from(MY_TURN)
-    return Options.of(match.view, match.legal)
+    session = session_from(MY_TURN)
+    return Options.of(session.view, session.legal)
 
 
 @pytest.fixture(scope="module")
 def forced() -> Options:
-    match = match_from("Y0,Y2/R0,R2/-/* R+2 0 2 1 R+2 *")
-    return Options.of(match.view, match.legal)
+    session = session_from("Y0,Y2/R0,R2/-/* R+2 0 2 1 R+2 *")
+    return Options.of(session.view, session.legal)
 
 
 @pytest.mark.parametrize(
@@ -278,9 +297,9 @@ def test_colors_and_quotes():
 
 
 def test_bad_input_is_answered_in_one_line_and_asked_again():
-    match = match_from(MY_TURN)
-    _, text = talk(match, lines("nonsense", "Y1", "W", "purple", "", "3", "h", "b"))
-    assert [step.action for step in match.steps][:1] == [parse_action("W:B")]
+    session = session_from(MY_TURN)
+    _, text = talk(session, lines("nonsense", "Y1", "W", "purple", "", "3", "h", "b"))
+    assert [step.action for step in session.steps][:1] == [parse_action("W:B")]
     for says in ("'nonsense' is not clear", "Y1 does not go on R3", "'purple' is no colour", "W:B      play a wild card"):
         assert text.count(says) == 1
     assert "You play W and declare blue." in text
@@ -291,23 +310,23 @@ def test_leaving_saves_the_game(tmp_path: Path, read: Callable[[str], str], stat
     typed = iter(["R0", None])
 
     def read_once_before(prompt: str) -> str:
-        return next(typed) or "" if "play" in prompt and not match.steps else read(prompt)
+        return next(typed) or "" if "play" in prompt and not session.steps else read(prompt)
 
-    match, path = match_from(MY_TURN), tmp_path / "game.json"
-    found, text = talk(match, read_once_before, record=Record(path, ("person", "uniform"), 0), auto_draw=False)
+    session, path = session_from(MY_TURN), tmp_path / "game.json"
+    found, text = talk(session, read_once_before, record=Record(path, ("person", "uniform"), 0), auto_draw=False)
     assert found == status
-    assert len(match.steps) > 0
-    assert f"Stopped: the game is unfinished after {len(match.steps)} turns." in text
+    assert len(session.steps) > 0
+    assert f"Stopped: the game is unfinished after {len(session.steps)} turns." in text
     assert f"Saved in {path}: unojax play --resume goes on with it.\n" in text
     saved = read_game(path)
-    assert (saved.result, len(saved.actions)) == ("*", len(match.steps))
-    assert_trees_equal(jax.device_get(saved.replay().end), jax.device_get(match.replay().end))
+    assert (saved.result, len(saved.actions)) == ("*", len(session.steps))
+    assert_trees_equal(jax.device_get(saved.replay().end), jax.device_get(session.replay().end))
 
 
 def test_interrupted_while_the_opponent_thinks(monkeypatch, tmp_path: Path):
-    match = match_from(MY_TURN)
-    monkeypatch.setattr(match, "reply", lambda: interrupt(""))
-    status, _ = talk(match, lines("R0"), record=Record(tmp_path / "game.json", ("person", "uniform"), 0))
+    session = session_from(MY_TURN)
+    monkeypatch.setattr(session, "reply", lambda: interrupt(""))
+    status, _ = talk(session, lines("R0"), record=Record(tmp_path / "game.json", ("person", "uniform"), 0))
     assert status == 130
     assert read_game(tmp_path / "game.json").actions == ("R0",)
 
@@ -318,12 +337,12 @@ def test_a_full_disk_does_not_end_the_game(monkeypatch, tmp_path: Path):
 
     def read(prompt: str) -> str:
         monkeypatch.setattr(play_loop, "write_game", fail)
-        return someone(0)(prompt) if not match.steps else end_of_input(prompt)
+        return someone(0)(prompt) if not session.steps else end_of_input(prompt)
 
-    match = match_from(MY_TURN)
-    status, text = talk(match, read, record=Record(tmp_path / "game.json", ("person", "uniform"), 0))
+    session = session_from(MY_TURN)
+    status, text = talk(session, read, record=Record(tmp_path / "game.json", ("person", "uniform"), 0))
     assert status == 0
-    assert match.steps
+    assert session.steps
     assert text.endswith(f"could not be saved in {tmp_path / 'game.json'}: No space left on device.\n")
 
 
@@ -335,15 +354,15 @@ def test_forced_draws_need_no_enter_if_so_wished():
         return end_of_input(prompt)
 
     for auto_draw in (False, True):
-        match = match_from("Y0,Y2/R0,R2/-/* R+2 0 2 1 R+2 *")
-        _, text = talk(match, read, auto_draw=auto_draw)
+        session = session_from("Y0,Y2/R0,R2/-/* R+2 0 2 1 R+2 *")
+        _, text = talk(session, read, auto_draw=auto_draw)
         assert "You must draw 2 cards and lose the turn." in text
-        assert bool(match.steps) == auto_draw
+        assert bool(session.steps) == auto_draw
     assert prompts[0] == "Enter draws> "
 
 
 def test_a_long_hand_is_wrapped():
-    view = match_from("R0,R1,R2,RS,R+2,Y0,Y1,Y2,YS,Y+2,W,W+4/Y3/-/0 R3 0 0 0 - *").view
+    view = session_from("R0,R1,R2,RS,R+2,Y0,Y1,Y2,YS,Y+2,W,W+4/Y3/-/0 R3 0 0 0 - *").view
     rows = [row.plain for row in play_view.hand_rows(view)]
     assert len(rows) == 2
     assert all(len(row) <= 80 for row in rows)
@@ -383,7 +402,7 @@ def test_an_interrupted_game_goes_on(capsys, stdin, tmp_path: Path):
     game = read_game(whole)
     assert game.result in "01="
     cut = game.replay()
-    cut = GameFile.of(Replay(cut.start, cut.steps[:3]), players=game.players, seed=game.seed, rules=game.rules)
+    cut = GameFile.of(Replay(cut.start, cut.steps[:3]), players=game.players, seed=game.seed)
     write_game(parts, cut)
     capsys.readouterr()
     stdin("1\nb\n" * 40)
@@ -412,12 +431,12 @@ def test_an_interrupted_game_goes_on(capsys, stdin, tmp_path: Path):
 
 
 def test_colors_are_beside_the_letters(games):
-    match = match_from(MY_TURN)
+    session = session_from(MY_TURN)
     shown = {}
     for no_color in (False, True):
         console = Console(file=io.StringIO(), force_terminal=True, color_system="standard", no_color=no_color, width=80)
         with console.capture() as capture:
-            console.print(play_view.position(match.view, "uniform", 1, Options.of(match.view, match.legal)))
+            console.print(play_view.position(session.view, "uniform", 1, Options.of(session.view, session.legal)))
         shown[no_color] = capture.get()
     plain = [re.sub(r"\x1b\[[\d;]*m", "", text) for text in shown.values()]
     assert plain[0] == plain[1]
@@ -463,14 +482,14 @@ def test_errors_are_one_line(capsys, stdin, args: str, says: str):
 
 
 def test_replay_shows_every_turn(capsys, games, tmp_path: Path):
-    match, _, path = games[1]
+    session, _, path = games[1]
     html, svg = tmp_path / "game.html", tmp_path / "game.svg"
     assert main(["replay", str(path), "--html", str(html), "--svg", str(svg)]) == 0
     out = capsys.readouterr().out
     turns = re.findall(r"^turn (\d+) ", out, re.MULTILINE)
-    assert turns == [str(n) for n in range(len(match.steps) + 1)]
-    assert f"after turn {len(match.steps)}; replayed to the same end" in out
-    for state, block in zip(match.replay().states, re.split(r"^turn ", out, flags=re.MULTILINE)[1:], strict=True):
+    assert turns == [str(n) for n in range(len(session.steps) + 1)]
+    assert f"after turn {len(session.steps)}; replayed to the same end" in out
+    for state, block in zip(session.replay().states, re.split(r"^turn ", out, flags=re.MULTILINE)[1:], strict=True):
         for player in (0, 1):
             held = re.search(rf"^  player {player} +(.*)$", block, re.MULTILINE)
             assert held is not None
@@ -481,11 +500,11 @@ def test_replay_shows_every_turn(capsys, games, tmp_path: Path):
 
 @pytest.mark.parametrize("player", [0, 1])
 def test_replay_of_one_player_hides_the_other(capsys, games, tmp_path: Path, player: int):
-    match, _, path = next((m, t, p) for m, t, p in games if np.sum(m.replay().end.hands[1 - player]) > 1)
+    session, _, path = next((m, t, p) for m, t, p in games if np.sum(m.replay().end.hands[1 - player]) > 1)
     html = tmp_path / "game.html"
     assert main(["replay", str(path), "--player", str(player), "--html", str(html)]) == 0
     out = capsys.readouterr().out
-    states = match.replay().states
+    states = session.replay().states
     never_seen = set(range(cards.NUM_TYPES)) - {
         t for state in states for t in cards.TYPE_OF_SLOT[state.hands[player] | state.pile].tolist()
     }
@@ -501,11 +520,11 @@ def test_replay_of_one_player_hides_the_other(capsys, games, tmp_path: Path, pla
 
 
 def test_replay_of_one_turn(capsys, games):
-    match, _, path = games[0]
+    session, _, path = games[0]
     assert main(["replay", str(path), "--turn", "2"]) == 0
     assert re.findall(r"^turn (\d+)", capsys.readouterr().out, re.MULTILINE) == ["2"]
     assert main(["replay", str(path), "--turn", "999"]) == 2
-    assert f"--turn must be in [1, {len(match.steps)}]" in capsys.readouterr().err
+    assert f"--turn must be in [1, {len(session.steps)}]" in capsys.readouterr().err
 
 
 def test_replay_complains_about_a_changed_game(capsys, games, tmp_path: Path):

@@ -7,7 +7,7 @@ import pytest
 from unojax import Rules, cards
 from unojax.cli import main
 from unojax.cli.options import parse_deck
-from unojax.cli.rules import describe
+from unojax.cli.rules import rules_in_words
 
 
 def words(capsys: pytest.CaptureFixture[str], *args: str) -> str:
@@ -48,7 +48,7 @@ def test_each_option_changes_the_words(capsys, args: list[str], loses: str | Non
     ],
 )
 def test_only_cards_of_the_deck_are_spoken_of(deck: str, speaks_of: set[str]):
-    text = " ".join(sentence for section in describe(Rules(deck=parse_deck(deck))).values() for sentence in section)
+    text = " ".join(sentence for section in rules_in_words(Rules(deck=parse_deck(deck))).values() for sentence in section)
     for phrase in ("Wild or Wild+4", "Skip or Reverse", "After Skip the", "After +2", "After Wild+4"):
         assert (phrase in text) == (phrase in speaks_of), phrase
     if not speaks_of:
@@ -59,7 +59,7 @@ def test_only_cards_of_the_deck_are_spoken_of(deck: str, speaks_of: set[str]):
 def test_one_kind_of_wild_only():
     deck = list(Rules().deck)
     deck[cards.WILD_DRAW_FOUR_TYPE] = 0
-    text = " ".join(sentence for section in describe(Rules(deck=tuple(deck))).values() for sentence in section)
+    text = " ".join(sentence for section in rules_in_words(Rules(deck=tuple(deck))).values() for sentence in section)
     assert "A Wild goes back" in text
     assert "Wild+4" not in text
 

@@ -19,8 +19,9 @@ from scipy.stats import binomtest
 from unojax import Games, Rules, get_policy, simulate
 from unojax.cli import main, output
 from unojax.cli.options import parse_deck
-from unojax.cli.simulate.command import Played, _win_table
-from unojax.cli.simulate.summary import QUANTILES, Rate, Tally
+from unojax.cli.simulate import run as simulate_run
+from unojax.cli.simulate.tables import QUANTILES, Played, Rate, win_table
+from unojax.simulation.tally import Tally
 
 # Games of these rules end in every way there is: won, by stalemate, drawn, truncated.
 DECK = "colors=2,ranks=0-2+S++2,copies=1,wilds=1"
@@ -30,9 +31,6 @@ NAMES = ("scarcest-color", "uniform")
 NUM_GAMES = 2001
 BATCH_SIZE = 64
 ARGS = ["simulate", "--games", str(NUM_GAMES), "--batch-size", str(BATCH_SIZE), "--seed", "5", *RULE_ARGS]
-
-
-simulate_module = sys.modules["unojax.simulation"]
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +131,7 @@ def test_one_game(capsys):
 def interrupted_after(num_calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on Ctrl-C comes instead of the answer to call `num_calls` of the device, over all seatings and the compilation."""
     calls = 0
-    stream = simulate_module.stream
+    stream = simulate_run.stream
 
     def stream_until(*args: Any, **kwargs: Any) -> Iterator[Any]:
         nonlocal calls
@@ -143,7 +141,7 @@ def interrupted_after(num_calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
                 raise KeyboardInterrupt
             yield finished
 
-    monkeypatch.setattr(simulate_module, "stream", stream_until)
+    monkeypatch.setattr(simulate_run, "stream", stream_until)
 
 
 def test_interrupted_while_playing(capsys, monkeypatch, seatings: tuple[Games, Games]):
@@ -234,7 +232,7 @@ def test_wilson_interval(wins: int, games: int):
 
 def test_tally_does_not_depend_on_the_slices(monkeypatch, seatings: tuple[Games, Games]):
     whole = Tally.of(seatings[0])
-    monkeypatch.setattr("unojax.cli.simulate.summary._GAMES_PER_SLICE", 7)
+    monkeypatch.setattr("unojax.simulation.tally._GAMES_PER_SLICE", 7)
     parts = Tally.of(seatings[0])
     np.testing.assert_array_equal(parts.lengths, whole.lengths)
     for name in ("games", "wins", "stalemates", "drawn", "truncated", "steps", "choices", "reshuffles"):
@@ -247,7 +245,7 @@ def test_widest_table_fits_80_columns(names: tuple[str, str]):
     played = Played((half, half), True, 2 * 10**9, BATCH_SIZE, 1.0, 1.0, 2 * 10**9, 10**11)
     console = Console(width=80)
     with console.capture() as capture:
-        console.print(_win_table(played, names, Rules()))
+        console.print(win_table(played, names, Rules()))
     text = capture.get()
     assert text.count("50.00 (50.00-50.00)") == 8
     assert "…" not in text

@@ -11,8 +11,8 @@ import pytest
 
 from tests.helpers import assert_trees_equal
 from unojax import Rules, parse_position
-from unojax.games import replay
 from unojax.cli.options import parse_deck
+from unojax.games import replay
 from unojax.games.gamefile import GameFile, parse_game, read_game, write_game
 
 RULES = Rules(deck=parse_deck("colors=2,ranks=0-3+S++2,copies=1,wilds=1"), hand_size=3)
@@ -22,12 +22,12 @@ ACTIONS = "W:Y Y+2 draw(R3,RS) Y0 draw(W+4)"
 
 @pytest.fixture(scope="module")
 def played() -> replay.Replay:
-    return replay.replay(parse_position(START, rules=RULES), ACTIONS, jax.random.key(0), rules=RULES)
+    return replay.replay(parse_position(START, rules=RULES), ACTIONS, jax.random.key(0))
 
 
 @pytest.fixture(scope="module")
 def saved(played: replay.Replay) -> GameFile:
-    return GameFile.of(played, players=("person", "mc:rollouts=10"), seed=7, rules=RULES)
+    return GameFile.of(played, players=("person", "mc:rollouts=10"), seed=7)
 
 
 def test_round_trip(played: replay.Replay, saved: GameFile, tmp_path: Path):
@@ -52,8 +52,8 @@ def test_each_field_has_a_line(saved: GameFile):
 
 def test_result_of_a_finished_game():
     start = parse_position("R1/R2,Y0/-/* R0 0 0 0 - *", rules=RULES)
-    game = replay.replay(start, "R1", jax.random.key(0), rules=RULES)
-    assert GameFile.of(game, players=("a", "b"), seed=None, rules=RULES).result == "0"
+    game = replay.replay(start, "R1", jax.random.key(0))
+    assert GameFile.of(game, players=("a", "b"), seed=None).result == "0"
 
 
 @pytest.mark.parametrize(

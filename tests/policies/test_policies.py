@@ -3,30 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.helpers import actions
+from tests.helpers import actions, play
 from unojax import bits, cards, game
 from unojax.game import State
 from unojax.observation import observe
-from unojax.policies import POLICIES, PackedPolicy, get_policy, uniform
+from unojax.policies import POLICIES, get_policy, uniform
 from unojax.policies.rule import RULE_POLICIES
-from unojax.games.record import play_game
+from unojax.rules import Rules
 from unojax.simulation import simulate
 from unojax.text import format_action, make_state, parse_action
+from unojax.view import view_of
 
 ACTION_RANKS = (cards.SKIP, cards.REVERSE, cards.DRAW_TWO)
 
 
-def choices(policy: PackedPolicy, hand: str, top: str, color: str | None = None, theirs: str = "B1 B2 B3 B4 B5") -> set[int]:
+@partial(jax.jit, static_argnames="name")
+def action_probs(state: State, *, name: str) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """What one policy does for the players to move in a batch of states: hands, masks, probabilities."""
+
+    def one(state: State) -> tuple[jax.Array, jax.Array, jax.Array]:
+        seen, mask = observe(state, state.current_player), game.legal_mask(state)
+        return seen.hand, mask, POLICIES[name].action_probs(seen, mask)
+
+    return jax.vmap(one)(state)
+
+
+@cache
+def random_states() -> State:
+    """Positions of random games on the host, [640]."""
+    games = play(0, num_games=300, num_steps=320, rules=Rules())
+    return jax.tree.map(lambda leaf: leaf[:32, :20].reshape(-1, *leaf.shape[2:]), games.states)
+
+
+def choices(name: str, hand: str, top: str, theirs: str = "B1 B2 B3 B4 B5") -> set[int]:
     """The actions that the policy may take."""
-    state = make_state(hand, theirs, top, color=color)
-    probs = np.asarray(policy.action_probs(observe(state, 0), game.legal_mask(state)))
+    # In a batch of the size of the others, which is compiled once.
+    state = make_state(hand, theirs, top)
+    states = jax.tree.map(lambda one, many: np.concatenate([np.asarray(one)[None], many[1:]]), state, random_states())
+    probs = np.asarray(action_probs(states, name=name)[2][0])
     chosen = np.flatnonzero(probs)
     np.testing.assert_allclose(probs[chosen], 1 / len(chosen), rtol=1e-6)
     return set(chosen.tolist())
@@ -56,12 +77,12 @@ def choices(policy: PackedPolicy, hand: str, top: str, color: str | None = None,
     ],
 )
 def test_preferences_on_crafted_hands(name: str, hand: str, top: str, expected: str):
-    assert choices(POLICIES[name], hand, top) == actions(expected)
+    assert choices(name, hand, top) == actions(expected)
 
 
 def test_guard_attacks_once_the_opponent_is_down_to_three():
-    assert choices(POLICIES["guard"], "R1 RS W R+2", "R7", theirs="B1 B2 B3") == {parse_action("R+2")}
-    assert choices(POLICIES["guard"], "R1 RS R2", "R7", theirs="B1") == {parse_action("RS")}
+    assert choices("guard", "R1 RS W R+2", "R7", theirs="B1 B2 B3") == {parse_action("R+2")}
+    assert choices("guard", "R1 RS R2", "R7", theirs="B1") == {parse_action("RS")}
 
 
 def _plain(name: str) -> list[Callable[[set[int], dict[int, int]], set[int]]]:
@@ -96,21 +117,10 @@ def _plain(name: str) -> list[Callable[[set[int], dict[int, int]], set[int]]]:
     }[name]
 
 
-@pytest.fixture(scope="module")
-def states() -> State:
-    """Positions of random games, [640]."""
-    keys = jax.random.split(jax.random.key(0), 32)
-    games = jax.jit(jax.vmap(partial(play_game, num_steps=19)))(keys)
-    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), games.states)
-
-
 @pytest.mark.parametrize("name", [name for name in RULE_POLICIES if name != "guard"])
-def test_action_probs_agree_with_plain_python(name: str, states: State):
-    policy = POLICIES[name]
-    masks = jax.vmap(game.legal_mask)(states)
-    seen = jax.vmap(observe)(states, states.current_player)
-    probs = np.asarray(jax.jit(jax.vmap(policy.action_probs))(seen, masks))
-    hands, masks = np.asarray(cards.counts(seen.hand)), np.asarray(masks)
+def test_action_probs_agree_with_plain_python(name: str):
+    hands, masks, probs = map(np.asarray, action_probs(random_states(), name=name))
+    hands = cards.count_types(hands)
     checked = 0
     for hand, mask, prob in zip(hands, masks, probs, strict=True):
         legal = set(np.flatnonzero(mask).tolist())
@@ -127,18 +137,39 @@ def test_action_probs_agree_with_plain_python(name: str, states: State):
     assert checked > 50
 
 
+@partial(jax.jit, static_argnames="name")
+def calls_and_narrowed(keys: jax.Array, state: State, *, name: str) -> tuple[jax.Array, ...]:
+    """Actions for many keys, the probabilities, and the options in the packed form."""
+    policy, seen, mask = POLICIES[name], observe(state, 0), game.legal_mask(state)
+    view = view_of(seen)
+    narrowed = policy.narrow(view, bits.playable(view.hand, jnp.uint32(0), jnp.uint32(7)))
+    called = jax.vmap(lambda key: policy(key, seen, mask))(keys)
+    return called, policy.action_probs(seen, mask), game.options_to_mask(narrowed)
+
+
 @pytest.mark.parametrize("name", POLICIES)
 def test_calls_and_packed_choices_follow_the_action_probs(name: str):
-    policy, state = POLICIES[name], make_state("R1 R1 RS RR R+2 W W+4 B7 B9 G7", "Y1 Y2 Y3", "R7")
-    seen, mask = observe(state, 0), game.legal_mask(state)
-    probs = np.asarray(policy.action_probs(seen, mask))
+    state = make_state("R1 R1 RS RR R+2 W W+4 B7 B9 G7", "Y1 Y2 Y3", "R7")
     keys = jax.random.split(jax.random.key(0), 2_000)
-    called = np.bincount(np.asarray(jax.jit(jax.vmap(lambda k: policy(k, seen, mask)))(keys)), minlength=61)
+    actions, probs, narrowed = map(np.asarray, calls_and_narrowed(keys, state, name=name))
+    called = np.bincount(actions, minlength=61)
     # Within 6 standard errors: false alarms below 1e-7.
-    assert (np.abs(called / 2_000 - probs) <= 6 * np.sqrt(probs * (1 - probs) / 2_000)).all(), format_action(int(called.argmax()))
-    view = policy.view(seen)
-    narrowed = policy.narrow(view, bits.playable(view.hand, jnp.uint32(0), jnp.uint32(7)))
-    np.testing.assert_array_equal(game.options_to_mask(narrowed), probs[:60] > 0)
+    assert (np.abs(called / 2_000 - probs) <= 6 * np.sqrt(probs * (1 - probs) / 2_000)).all(), format_action(called.argmax())
+    np.testing.assert_array_equal(narrowed, probs[:60] > 0)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_batches_are_refused_with_the_way_to_map(size: int):
+    state, key = make_state("R1", "Y1", "R7"), jax.random.key(0)
+    seen, mask = jax.jit(observe)(state, 0), jnp.ones(61, bool)
+    many = jax.tree.map(lambda x: jnp.stack([x] * size), (seen, mask))
+    for arguments in ((many[0], mask), (seen, many[1])):
+        with pytest.raises(ValueError, match=r"takes a single .*jax\.vmap"):
+            uniform(key, *arguments)
+        with pytest.raises(ValueError, match=r"takes a single .*jax\.vmap"):
+            uniform.action_probs(*arguments)
+    with pytest.raises(ValueError, match=r"takes a single key.*jax\.vmap"):
+        uniform(jax.random.split(key, size), seen, mask)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +182,7 @@ def test_calls_and_packed_choices_follow_the_action_probs(name: str):
 )
 def test_each_policy_beats_uniform_play(name: str):
     policy = POLICIES[name]
-    first, second = (simulate(jax.random.key(1), 8_000, pair) for pair in ((policy, uniform), (uniform, policy)))
+    first, second = (simulate(jax.random.key(1), 8_000, pair, batch_size=256) for pair in ((policy, uniform), (uniform, policy)))
     # The weakest wins 54 %, the standard error is 0.4 points.
     assert ((first.winner == 0).mean() + (second.winner == 1).mean()) / 2 > 0.515
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 import jax
@@ -10,23 +9,21 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.value.positions import RULES, legal_all, observe_all, random_states
+from tests.value.positions import RULES, legal_all, observe_all, random_hands, random_states
 from unojax import bits, cards, game
-from unojax.device import static
-from unojax.belief import belief_init
-from unojax.policies import uniform
+from unojax.belief.hands import Hands
 from unojax.device.random_bits import key_words
-from unojax.search.agents import MonteCarloAgent
+from unojax.policies import uniform
+from unojax.search.agents import Remembered, SearchAgent, monte_carlo
 from unojax.search.monte_carlo import Estimate, average
-from unojax.search.rollouts import Leaf, list_arms, play_out
+from unojax.search.rollouts import Leaf, Rollouts, list_arms, play_out
 from unojax.table import Table
-from unojax.value import load_pretrained
-from unojax.value.agent import ValueAgent
+from unojax.value import load_pretrained, outlook_of_hands, value_plays
 from unojax.value.plays import value_known
+from unojax.view import view_of
 
 NUM = 24
-PLAIN = MonteCarloAgent(rollouts=16, particles=32, keep=0.0)
-AVERAGED = replace(PLAIN, leaf="pretrained")
+SETTINGS = {"rollouts": 16, "particles": 8, "policy": "uniform", "keep": 0.0}
 
 
 def row(values: dict[int, float]) -> jax.Array:
@@ -55,36 +52,43 @@ def test_the_average_by_hand():
 
 @pytest.fixture(scope="module")
 def decisions():
-    """Observations, legal masks and beliefs of positions of random games, [NUM]."""
+    """Observations, legal masks and weighted hands of positions of random games, [NUM]."""
     states = random_states(0, NUM, deciding=True)
     seen, legal = observe_all(states, states.current_player), legal_all(states)
-    keys = jax.random.split(jax.random.key(5), NUM)
-    beliefs = jax.vmap(partial(belief_init, num_particles=PLAIN.particles, rules=RULES))(seen, keys)
-    return seen, legal, beliefs
+    packed, weights = random_hands(5, seen, 8)
+    return seen, legal, Hands(packed, jnp.log(weights))
 
 
 @pytest.fixture(scope="module")
 def think(decisions):
-    seen, legal, beliefs = decisions
+    seen, legal, hands = decisions
     keys = jax.random.split(jax.random.key(6), NUM)
+    memory = Remembered(hands, jnp.zeros(NUM, jnp.int32))
 
-    def think(agent: MonteCarloAgent) -> tuple[Estimate, np.ndarray]:
-        estimate, searched = jax.jit(jax.vmap(agent.think))(keys, beliefs, seen, legal)
+    def think(agent: SearchAgent) -> tuple[Estimate, np.ndarray]:
+        estimate, searched = jax.jit(jax.vmap(agent.think))(keys, memory, seen, legal)
         return estimate, np.asarray(searched)
 
     return think
 
 
 def test_no_weight_is_no_network(think):
-    (plain, legal), (averaged, _) = think(PLAIN), think(replace(AVERAGED, weight=0.0))
+    agents = (monte_carlo(**SETTINGS, leaf=leaf, weight=0.0) for leaf in (None, "pretrained"))
+    (plain, legal), (averaged, _) = map(think, agents)
     assert legal.any(1).all()
     jax.tree.map(partial(np.testing.assert_allclose, atol=1e-6), averaged, plain)
 
 
 def test_all_weight_is_the_network_alone(decisions, think):
-    seen, _, beliefs = decisions
-    estimate, searched = think(replace(AVERAGED, weight=1e9))
-    of_network = jax.jit(jax.vmap(ValueAgent(particles=PLAIN.particles).scores))(beliefs, seen, jnp.asarray(searched))
+    seen, _, hands = decisions
+    estimate, searched = think(monte_carlo(**SETTINGS, leaf="pretrained", weight=1e9))
+
+    @jax.jit
+    def values(seen, hands: Hands, legal: jax.Array) -> jax.Array:
+        outlook = outlook_of_hands(view_of(seen), hands.packed, jnp.exp(hands.log_weights))
+        return value_plays(load_pretrained(), view_of(seen), outlook, legal)
+
+    of_network = values(seen, hands, jnp.asarray(searched))
     np.testing.assert_allclose(np.asarray(estimate.value)[searched], np.asarray(of_network)[searched], atol=1e-5)
     np.testing.assert_array_equal(np.where(searched, estimate.gain, -np.inf).argmax(1), np.asarray(of_network).argmax(1))
 
@@ -93,10 +97,8 @@ def test_all_weight_is_the_network_alone(decisions, think):
 def cut_off(states, leaf: Leaf | None, num_samples: int = 8) -> jax.Array:
     tables = jax.tree.map(lambda x: jnp.repeat(x, num_samples, axis=0), jax.vmap(game.to_table)(states))
     seeds = jax.vmap(key_words)(jax.random.split(jax.random.key(1), NUM))
-    numbers, skeleton = static.split((uniform,))
     arms = list_arms(legal_all(states)[:, : cards.DRAW])
-    options = {"policies": skeleton, "rules": RULES, "num_samples": num_samples, "num_lanes": 64, "leaf": leaf}
-    returns, _ = play_out(tables, seeds, arms, numbers, **options)
+    returns, _ = play_out(tables, seeds, arms, Rollouts((uniform,), RULES, num_samples, num_lanes=64, leaf=leaf))
     return jnp.where(jnp.arange(len(returns))[:, None] < arms.number, returns, jnp.nan)
 
 

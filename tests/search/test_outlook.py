@@ -9,24 +9,25 @@ import numpy as np
 import pytest
 
 from unojax import Rules, observe, parse_position
+from unojax.agents import reveal
 from unojax.cli.options import parse_deck
-from unojax.search.agents import MonteCarloAgent
+from unojax.search.agents import monte_carlo
 from unojax.search.outlook import win_probability
 
-RULES = Rules(deck=parse_deck("colors=2,ranks=0-3+S++2,copies=1,wilds=1"), hand_size=3)
+RULES = Rules(deck=parse_deck("colors=2,ranks=0-3+S++2,copies=1,wilds=1"), hand_size=3, max_steps=1000, step_penalty=0.5)
 NUM = 4000
 
 
 RATE = jax.jit(partial(win_probability, num_samples=NUM), static_argnums=1)
 
 
-def win(position: str, player: int, **options) -> tuple[float, float]:
+def win(position: str, player: int, num_steps: int = 0, **options) -> tuple[float, float]:
     """The player's, who knows the other hand."""
-    search = MonteCarloAgent(belief="truth", rules=RULES, **({"policy": "uniform"} | options))
+    search = monte_carlo(belief="truth", rules=RULES, **({"policy": "uniform"} | options))
     state = parse_position(position, rules=RULES)
-    view = observe(state, player, rules=RULES)
-    memory = search.reveal(search.init(jax.random.key(0), view), state, player)
-    probability, error = RATE(jax.random.key(1), search, memory, view)
+    view = observe(state, player)
+    memory = reveal(search, search.init(jax.random.key(0), view), state, player)
+    probability, error = RATE(jax.random.key(1), search, memory._replace(num_steps=np.int32(num_steps)), view)
     return float(probability), float(error)
 
 
@@ -43,6 +44,20 @@ def win(position: str, player: int, **options) -> tuple[float, float]:
 )
 def test_known_positions(position, first):
     assert [win(position, player) for player in (0, 1)] == [(first, 0), (1 - first, 0)]
+
+
+@pytest.mark.parametrize(
+    ("position", "left", "first"),
+    [
+        ("R0/Y0,Y2/-/* R3 0 0 0 - *", 1, 1.0),
+        ("R0/Y0,Y2/-/* R3 0 0 0 - *", 0, 0.5),
+        # The penalty is the last step that is left, or the one before the win.
+        ("Y0,Y2/R0/Y1/* R+2 0 2 1 R+2 *", 2, 0.0),
+        ("Y0,Y2/R0/Y1/* R+2 0 2 1 R+2 *", 1, 0.5),
+    ],
+)
+def test_a_truncated_game_counts_half(position, left, first):
+    assert [win(position, player, 1000 - left)[0] for player in (0, 1)] == [first, 1 - first]
 
 
 def test_two_policies_are_each_players_own():

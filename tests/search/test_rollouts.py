@@ -1,5 +1,6 @@
 """Rollouts against exact values, and what they promise: common random numbers, no dependence on lanes."""
 
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -8,70 +9,40 @@ import numpy as np
 import pytest
 
 from tests.helpers import assert_trees_equal
+from tests.value.positions import legal_all, random_states
 from unojax import Rules, bits, cards, game, make_state
-from unojax.device import static
+from unojax.device.random_bits import key_words
 from unojax.game import State
 from unojax.observation import observe
 from unojax.policies import LINEAR, POLICIES, uniform
-from unojax.device.random_bits import key_words
-from unojax.games.record import play_game
-from unojax.search.rollouts import Arms, list_arms, place_cards, play_out
+from unojax.search.rollouts import Arms, Leaf, Rollouts, list_arms, place_cards, play_out
 
 RULES = Rules()
+UNIFORM = Rollouts((uniform,), RULES, num_samples=8, num_lanes=256)
 
 
-@partial(jax.jit, static_argnames=("policies", "num_samples", "num_lanes", "discount"))
-def returns_of(
-    states: State,
-    arms: Arms,
-    seed: int,
-    *,
-    policies,
-    num_samples: int,
-    num_lanes: int = 256,
-    discount: float = 1.0,
-    rules: Rules = RULES,
-    first=0,
-) -> jax.Array:
+@partial(jax.jit, static_argnames="how")
+def returns_of(states: State, arms: Arms, seed: int, how: Rollouts, first: int = 0, num_steps: int = 0) -> jax.Array:
     """Rollouts from the true positions, float32[A, R]."""
     number = len(states.color)
-    tables = jax.tree.map(lambda x: jnp.repeat(x, num_samples, axis=0), jax.vmap(game.to_table)(states))
+    tables = jax.tree.map(lambda x: jnp.repeat(x, how.num_samples, axis=0), jax.vmap(game.to_table)(states))
     seeds = jax.vmap(key_words)(jax.random.split(jax.random.key(seed), number))
-    numbers, skeleton = static.split(policies)
-    return play_out(
-        tables,
-        seeds,
-        arms,
-        numbers,
-        policies=skeleton,
-        rules=rules,
-        num_samples=num_samples,
-        num_lanes=num_lanes,
-        discount=discount,
-        first_sample=first,
-    )[0]
-
-
-def stacked(*states: State) -> State:
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
+    passed = jnp.full(number, num_steps, jnp.int32)
+    return play_out(tables, seeds, arms, how, first_sample=first, num_steps=passed)[0]
 
 
 def arms_of(states: State) -> Arms:
-    return list_arms(jax.vmap(game.legal_mask)(states)[:, : cards.DRAW])
+    return list_arms(legal_all(states)[:, : cards.DRAW])
 
 
 @pytest.fixture(scope="module")
 def positions() -> State:
     """Decisions with a choice from random games, [48]."""
-    states = jax.jit(jax.vmap(partial(play_game, num_steps=40)))(jax.random.split(jax.random.key(0), 24)).states
-    states = jax.tree.map(lambda leaf: np.asarray(leaf).reshape(-1, *leaf.shape[2:]), states)
-    masks = np.asarray(jax.vmap(game.legal_mask)(states))[:, : cards.DRAW]
-    chosen = np.flatnonzero((masks.sum(1) > 1) & ~states.terminated)
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf[chosen[:: len(chosen) // 48][:48]]), states)
+    return random_states(0, 48, deciding=True)
 
 
 def test_arms_are_the_legal_plays(positions: State):
-    masks = np.asarray(jax.vmap(game.legal_mask)(positions))[:, : cards.DRAW]
+    masks = np.asarray(legal_all(positions))[:, : cards.DRAW]
     arms = arms_of(positions)
     number = int(arms.number)
     assert number == masks.sum()
@@ -81,36 +52,76 @@ def test_arms_are_the_legal_plays(positions: State):
 
 
 def test_placed_cards_are_those_of_the_position(positions: State):
-    def placed(state: State, player: int) -> State:
+    @jax.jit
+    @jax.vmap
+    def placed(state: State, player: jax.Array) -> State:
         hands = bits.map_words(lambda w: w[None], bits.pack(state.hands[1 - player]))
-        tables = place_cards(observe(state, player), hands)
-        table = jax.tree.map(lambda x: x[0], tables)
-        return game.from_table(
-            table,
-            rewards=state.rewards,
-            truncated=state.truncated,
-            step_count=state.step_count,
-            error=state.error,
-            last_action=state.last_action,
-            rules=RULES,
-        )
+        table = jax.tree.map(lambda x: x[0], place_cards(observe(state, player), hands))
+        of_episode = {name: getattr(state, name) for name in ("rewards", "truncated", "step_count", "error", "last_action")}
+        return game.from_table(table, state.rules, **of_episode)
 
     for player in (0, 1):
-        assert_trees_equal(jax.jit(jax.vmap(partial(placed, player=player)))(positions), positions)
+        assert_trees_equal(placed(positions, jnp.full(48, player)), jax.tree.map(jnp.asarray, positions))
 
 
-def test_a_win_a_loss_and_the_discount():
+def test_a_win_a_loss_and_the_discount(positions: State):
     # Red 1 wins at once. After red 2 or blue 7 the opponent wins with red 5 or the wild card, whatever is drawn before.
     won, lost = make_state("R1", "R5", "R7"), make_state("R2 B7", "W", "R7")
-    states = stacked(won, lost)
-    returns = np.asarray(returns_of(states, arms_of(states), 0, policies=(uniform,), num_samples=4, discount=0.5))
-    np.testing.assert_array_equal(returns[:4], np.array([[1.0], [-0.5], [-0.5], [0.0]]) * np.ones(4))
+    states = jax.tree.map(lambda many, *two: np.concatenate([np.stack(two), many[2:]]), positions, won, lost)
+    arms = arms_of(states)
+    returns = np.asarray(returns_of(states, arms, 0, replace(UNIFORM, discount=0.5)))
+    np.testing.assert_array_equal(returns[:3], np.array([[1.0], [-0.5], [-0.5]]) * np.ones(8))
+    assert (returns[int(arms.number) :] == 0).all()
+
+
+@pytest.fixture(scope="module")
+def outcomes(positions: State) -> tuple[np.ndarray, np.ndarray]:
+    """Results and numbers of steps of rollouts from the first arms, read off returns discounted by one half."""
+    returns = np.asarray(returns_of(positions, arms_of(positions), 0, replace(UNIFORM, discount=0.5)), np.float64)[:100]
+    # Games of more than a hundred steps leave float32, and drawn ones tell nothing: they are left out by NaN.
+    with np.errstate(divide="ignore"):
+        number = 1 - np.log2(np.abs(returns))
+    number[~np.isfinite(number) | (number > 100)] = np.nan
+    assert np.isfinite(number).sum() > 200
+    np.testing.assert_array_equal(number, np.round(number))
+    return np.sign(returns), number
+
+
+def test_each_step_but_the_last_has_its_penalty(positions: State, outcomes):
+    result, number = outcomes
+    penalty, discount = 0.05, 0.9
+    how = replace(UNIFORM, rules=replace(RULES, step_penalty=penalty), discount=discount)
+    returns = np.asarray(returns_of(positions, arms_of(positions), 0, how))[:100]
+    for found, sign, n in zip(returns.ravel(), result.ravel(), number.ravel(), strict=True):
+        if np.isfinite(n):
+            # Step k of n is discounted k - 1 times.
+            by_hand = sum(-penalty * discount**k for k in range(int(n) - 1)) + sign * discount ** (n - 1)
+            assert found == pytest.approx(by_hand, abs=1e-5)
+
+
+@pytest.mark.parametrize("passed", [0, 7])
+def test_games_are_truncated_at_max_steps(positions: State, outcomes, passed: int):
+    result, number = outcomes
+    how = replace(UNIFORM, rules=replace(RULES, max_steps=20, step_penalty=0.25))
+    returns = np.asarray(returns_of(positions, arms_of(positions), 0, how, num_steps=passed))[:100]
+    left = 20 - passed
+    # A truncated game has as many steps as are left, all with their penalty, and no winner.
+    by_hand = np.where(number <= left, result - 0.25 * (number - 1), -0.25 * left)
+    counts = np.isfinite(number)
+    np.testing.assert_allclose(returns[counts], by_hand[counts], atol=1e-5)
+    assert (number[counts] <= left).any() and (number[counts] > left).any() and (number[counts] == left).any()
+
+
+def test_values_of_leaves_know_of_no_truncation_and_no_penalty():
+    for rules in (replace(RULES, max_steps=100), replace(RULES, step_penalty=0.1)):
+        with pytest.raises(ValueError, match="a leaf needs max_steps=None and step_penalty=0"):
+            replace(UNIFORM, rules=rules, leaf=Leaf(4, lambda tables, player: tables.meta))
 
 
 def test_returns_count_as_the_player_who_takes_the_first_action(positions: State):
     mirrored = positions.replace(hands=positions.hands[:, ::-1], current_player=1 - positions.current_player)
-    arms = arms_of(positions)
-    one, other = (np.asarray(returns_of(p, arms, 3, policies=(uniform,), num_samples=256)) for p in (positions, mirrored))
+    arms, how = arms_of(positions), replace(UNIFORM, num_samples=256)
+    one, other = (np.asarray(returns_of(p, arms, 3, how)) for p in (positions, mirrored))
     number = int(arms.number)
     # The same games with other cards drawn: means over all arms within six standard errors, false alarms below 1e-8.
     assert abs(one[:number].mean() - other[:number].mean()) < 6 * 2**0.5 / np.sqrt(256 * 48)
@@ -118,34 +129,35 @@ def test_returns_count_as_the_player_who_takes_the_first_action(positions: State
 
 def test_lanes_and_split_samples_change_nothing(positions: State):
     arms = arms_of(positions)
-    run = partial(returns_of, positions, arms, 1, policies=(LINEAR, uniform))
-    whole = np.asarray(run(num_samples=8))
-    np.testing.assert_array_equal(whole, run(num_samples=8, num_lanes=1000))
-    np.testing.assert_array_equal(whole[:, 4:], run(num_samples=4, first=4))
-    assert (whole[int(arms.number) :] == 0).all()
+    two = replace(UNIFORM, policies=(POLICIES["scarcest-color"], uniform))
+    whole = np.asarray(returns_of(positions, arms, 1, two))
+    np.testing.assert_array_equal(whole, returns_of(positions, arms, 1, replace(two, num_lanes=1000)))
+    np.testing.assert_array_equal(whole[:, 4:], returns_of(positions, arms, 1, replace(two, num_samples=4), first=4))
 
 
 def test_the_same_arm_twice_has_the_same_rollouts_and_other_arms_are_correlated(positions: State):
-    masks = jax.vmap(game.legal_mask)(positions)[:, : cards.DRAW]
+    masks = np.asarray(legal_all(positions))[:, : cards.DRAW]
     first, last = masks.argmax(1), cards.DRAW - 1 - masks[:, ::-1].argmax(1)
     number = len(first)
-    index = jnp.arange(number)
-    arms = Arms(jnp.tile(index, 3), jnp.concatenate([first, last, first]).astype(jnp.int32), jnp.int32(3 * number))
-    returns = np.asarray(returns_of(positions, arms, 2, policies=(LINEAR,), num_samples=512)).reshape(3, number, 512)
+    index = jnp.tile(jnp.arange(number), 3)
+    arms = Arms(index, jnp.concatenate([first, last, first]).astype(jnp.int32), jnp.int32(3 * number))
+    how = Rollouts((LINEAR,), RULES, num_samples=512, num_lanes=256)
+    returns = np.asarray(returns_of(positions, arms, 2, how)).reshape(3, number, 512)
     np.testing.assert_array_equal(returns[0], returns[2])
     # What common random numbers are for: the difference of two plays varies less than that of independent rollouts.
     paired = (returns[0] - returns[1]).var(1).mean()
     assert paired < 0.9 * (returns[0].var(1) + returns[1].var(1)).mean()
 
 
+@pytest.mark.slow
 def test_each_player_follows_its_own_policy(positions: State):
     """Against the same games played with `step`, each player by its policy."""
     strong = POLICIES["scarcest-color"]
-    legal = jax.vmap(game.legal_mask)(positions)
-    action = legal.argmax(1).astype(jnp.int32)
+    action = np.asarray(legal_all(positions)).argmax(1).astype(np.int32)
     number, num_samples = len(action), 256
-    arms = Arms(jnp.arange(number), action, jnp.int32(number))
-    returns = np.asarray(returns_of(positions, arms, 7, policies=(strong, uniform), num_samples=num_samples))
+    arms = Arms(jnp.arange(number), jnp.asarray(action), jnp.int32(number))
+    how = Rollouts((strong, uniform), RULES, num_samples, num_lanes=256)
+    returns = np.asarray(returns_of(positions, arms, 7, how))
 
     def play_on(state: State, action: jax.Array, key: jax.Array) -> jax.Array:
         player = state.current_player

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from training import train_expert
-from training.config import Config, Launch, SelfPlay, from_dict, parse, read_file, to_dict
+from training.config import Config, Launch, from_dict, parse, read_file, to_dict
 from training.learning import Loss
-from training.selfplay import SELF
-from unojax.policies import POLICIES
+from training.selfplay import SelfPlay
+from unojax.belief.filters import ParticleFilter
 from unojax.value import NetworkConfig
 
 
@@ -152,7 +152,9 @@ def changed(**parts) -> dict:
         ({"play": {"opponents": ("self", "nobody")}}, "play.opponents must be 'self' or one of .*uniform.*, got 'nobody'"),
         ({"play": {"search": -1}}, "can't be negative, got -1"),
         ({"play": {"search_depth": -1}}, "can't be negative"),
-        ({"play": {"search": 0}}, "need a search"),
+        ({"play": {"search": 0}}, "loss.advantage_weight needs a search"),
+        ({"play": {"search": 0, "follow_search": True}}, "play.follow_search needs a search"),
+        ({"play": {"particles": 0}}, "play.particles must be at least 1, got 0"),
         ({"play": {"search_weight": 1.0}}, "search_weight needs a search that is followed"),
         ({"play": {"follow_search": True, "belief": "unseen"}}, "follow_search needs beliefs"),
         ({"play": {"temperature": -0.5}}, "temperature can't be negative, got -0.5"),
@@ -180,17 +182,17 @@ def test_a_configuration_goes_through_json_and_back():
     assert from_dict(Config, to_dict(Config()), "text") == Config()
 
 
-def test_the_plan_has_the_policies_themselves():
-    plan = Config(**changed(play={"opponents": ("self", "linear")})).plan()
-    assert plan.play.opponents == (SELF, POLICIES["linear"])
-    config = Config()
-    assert (plan.games, plan.updates, plan.epochs, plan.iterations) == (
-        config.games,
-        config.updates,
-        config.epochs,
-        config.iterations,
-    )
-    assert (plan.play.explore, plan.play.particles) == (Config().play.explore, Config().play.particles)
+def test_the_plan_has_what_the_configuration_says():
+    config = Config(**changed(play={"opponents": ("self", "linear")}))
+    plan = config.plan()
+    for name in ("network", "play", "loss", "optimizer", "games", "updates", "epochs", "iterations"):
+        assert getattr(plan, name) == getattr(config, name), name
+
+
+def test_the_filter_of_a_belief():
+    filter = SelfPlay(particles=32).filter
+    assert isinstance(filter, ParticleFilter) and (filter.num_particles, filter.prior) == (32, "deal")
+    assert SelfPlay(belief="unseen").filter is None
 
 
 def test_processes():

@@ -1,22 +1,27 @@
-"""`training.learning`: returns, targets, losses and gradients against numbers by hand, plain Python and a dense loss."""
+"""`training.learning`: returns, targets, losses and gradients against numbers by hand, plain Python and a dense loss.
+
+All games have one shape, and few states go through the network at a time, so that one small program serves most of the tests.
+"""
 
 from __future__ import annotations
 
 import math
-from functools import partial
+from collections.abc import Iterator
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.value.positions import RULES, legal_all, observe_all, random_network, random_states, says
+from tests.value.positions import legal_all, observe_all, random_network, random_states, says
 from training import learning
 from training.learning import Loss, Sums, lambda_returns, loss_and_gradient, targets_of
-from training.selfplay import Games
+from training.selfplay import Episodes
 from unojax import bits, cards, game
+from unojax.game import State
 from unojax.observation import Observation
-from unojax.value import Features, Network, after_plays, features, outlook_of_hand, outlook_of_unseen, position_of
+from unojax.value import Features, Network, after_plays, features, outlook_of_hand, outlook_of_unseen
+from unojax.view import view_of
 
 STEPS, GAMES = 4, 4
 NUM_STEPS = [4, 3, 4, 2]
@@ -25,6 +30,15 @@ OUTCOME = [1.0, 0.0, -1.0, 0.0]
 LEARNS = [[True, True], [True, True], [True, False], [False, True]]
 SHOWN = np.array([[False, True], [False, False], [False, False], [True, False]])
 KEY = jax.random.key(5)
+CHUNK = 16
+
+
+@pytest.fixture(scope="module", autouse=True)
+def chunk() -> Iterator[None]:
+    """Two chunks of states and several of decisions, the last ones not full."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(learning, "_CHUNK", CHUNK)
+        yield
 
 
 # A game that ends with -1, and what its transitions lead to: 0.2, 0.4, -0.6, the end.
@@ -65,9 +79,13 @@ def test_lambda_returns_of_many_games_at_once():
 
 
 @pytest.fixture(scope="module")
-def games() -> Games:
+def states() -> State:
+    return random_states(41, STEPS * GAMES, deciding=True)
+
+
+@pytest.fixture(scope="module")
+def games(states: State) -> Episodes:
     """Four made-up games, of positions that have nothing to do with each other: what is learned depends on each alone."""
-    states = random_states(41, STEPS * GAMES, deciding=True)
     legal = np.asarray(legal_all(states))
     rng = np.random.default_rng(0)
     action = np.array([rng.choice(np.flatnonzero(row)) for row in legal])
@@ -84,7 +102,7 @@ def games() -> Games:
     def by_step(leaf):
         return jnp.asarray(leaf).reshape(STEPS, GAMES, *leaf.shape[1:])
 
-    return Games(
+    return Episodes(
         table=jax.tree.map(by_step, jax.jit(jax.vmap(game.to_table))(states)),
         outlook=jax.tree.map(lambda leaf: leaf.reshape(STEPS, GAMES, 2, *leaf.shape[1:]), outlook),
         action=by_step(action.astype(np.int8)),
@@ -98,7 +116,7 @@ def games() -> Games:
     )
 
 
-def both_sides(states) -> Observation:
+def both_sides(states: State) -> Observation:
     """What both players see, [2 N]: player 0 and player 1 of each position in turn."""
     twice = jax.tree.map(lambda leaf: np.repeat(leaf, 2, axis=0), states)
     return observe_all(twice, jnp.arange(2 * len(states.color)) % 2)
@@ -106,7 +124,7 @@ def both_sides(states) -> Observation:
 
 @jax.jit
 def outlooks(seen: Observation):
-    return outlook_of_unseen(position_of(seen))
+    return outlook_of_unseen(view_of(seen))
 
 
 class Row:
@@ -127,12 +145,7 @@ ROWS = [
 
 
 @pytest.fixture(scope="module")
-def states():
-    return random_states(41, STEPS * GAMES, deciding=True)
-
-
-@pytest.fixture(scope="module")
-def inputs(games: Games, states) -> Features:
+def inputs(games: Episodes, states: State) -> Features:
     """What the network sees of each of the 32 information states, by the way of observations."""
     seen = both_sides(states)
     theirs = np.asarray(states.hands)[:, ::-1].reshape(-1, 108)
@@ -143,16 +156,19 @@ def inputs(games: Games, states) -> Features:
     def look(seen, believed, hands):
         known = outlook_of_hand(bits.pack(hands))
         outlook = jax.tree.map(lambda a, b: jnp.where(is_shown.reshape(-1, *[1] * (a.ndim - 1)), a, b), known, believed)
-        return features(position_of(seen), outlook)
+        return features(view_of(seen), outlook)
 
     return look(seen, believed, theirs)
 
 
+jitted_targets = jax.jit(targets_of)
+
+
 @pytest.mark.parametrize("trace", [0.0, 0.5, 1.0])
-def test_targets(games: Games, inputs: Features, trace: float):
+def test_targets(games: Episodes, inputs: Features, trace: float):
     network = random_network()
     values = np.asarray(says(network, inputs).value)
-    made = np.asarray(jax.jit(partial(targets_of, trace=trace, rules=RULES))(games, SHOWN, network))
+    made = np.asarray(jitted_targets(games, SHOWN, network, trace))
     assert made.shape == (STEPS, GAMES, 2)
     for row in ROWS:
         last = NUM_STEPS[row.game] - 1
@@ -164,10 +180,10 @@ def test_targets(games: Games, inputs: Features, trace: float):
         assert made[row.step, row.game, row.player] == pytest.approx(target, abs=2e-6), (row.step, row.game, row.player)
 
 
-def test_targets_of_finished_games_ask_no_network_for_monte_carlo(games: Games):
+def test_targets_of_finished_games_ask_no_network_for_monte_carlo(games: Episodes):
     """A network that has gone wrong shows nowhere in the outcomes."""
     broken = jax.tree.map(lambda leaf: jnp.full_like(leaf, jnp.nan), random_network())
-    made = np.asarray(jax.jit(partial(targets_of, trace=1.0, rules=RULES))(games, SHOWN, broken))
+    made = np.asarray(jitted_targets(games, SHOWN, broken, 1.0))
     for row in ROWS:
         assert np.isnan(made[row.step, row.game, row.player]) == (not IS_OVER[row.game])
 
@@ -176,20 +192,24 @@ TARGETS = np.random.default_rng(1).uniform(-1, 1, (STEPS, GAMES, 2)).astype(np.f
 LOSS = Loss(advantage_weight=2.0, policy_weight=0.5, belief_weight=3.0)
 
 
-def learn(network: Network, games: Games, loss: Loss = LOSS):
-    shown, targets = jnp.asarray(SHOWN), jnp.asarray(TARGETS)
-    # A function of its own, so that it is traced anew.
-    return jax.jit(lambda network, games: loss_and_gradient(KEY, network, games, shown, targets, loss, RULES))(network, games)
+@jax.jit
+def learn_from(key: jax.Array, network: Network, games: Episodes, shown: jax.Array, targets: jax.Array):
+    return loss_and_gradient(key, network, games, shown, targets, LOSS)
 
 
-def test_losses_by_hand(games: Games, states):
+def learn(network: Network, games: Episodes, key: jax.Array = KEY, shown: np.ndarray = SHOWN, targets: np.ndarray = TARGETS):
+    # NumPy: numbers that came about as Python's would be compiled for anew.
+    return jax.device_get(learn_from(key, *jax.tree.map(np.asarray, (network, games, shown, targets))))
+
+
+def test_losses_by_hand(games: Episodes, states: State):
     """A network that says the same of everything: P(win) 3/4, rank 5 twice as likely as others, every slot with 3/4."""
     network = jax.tree.map(jnp.zeros_like, random_network())
     log3 = math.log(3)
     network.params["win"]["bias"] = jnp.full(1, log3)
     network.params["policy"]["bias"] = jnp.zeros(15).at[5].set(math.log(2))
     network.params["slots"]["bias"], network.params["wild_slots"]["bias"] = jnp.full(25, log3), jnp.full(8, log3)
-    sums: Sums = learn(network, games)[0]
+    sums = learn(network, games)[0]
 
     rest, quarter = -math.log(3 / 4), -math.log(1 / 4)
     legal = np.asarray(legal_all(states))
@@ -216,7 +236,7 @@ def test_losses_by_hand(games: Games, states):
     np.testing.assert_allclose(found, [win, hidden_win, policy, belief], rtol=1e-5)
 
 
-def decisions(games: Games, states) -> list[tuple[int, np.ndarray, np.ndarray]]:
+def decisions(games: Episodes, states: State) -> list[tuple[int, np.ndarray, np.ndarray]]:
     """Number, plays and estimates of the decisions that are compared: searched, and by a player who learns without a look."""
     found = []
     search = np.asarray(games.search, np.float32).reshape(-1, cards.DRAW)
@@ -228,7 +248,7 @@ def decisions(games: Games, states) -> list[tuple[int, np.ndarray, np.ndarray]]:
     return found
 
 
-def test_the_advantage_loss_by_hand(games: Games, states):
+def test_the_advantage_loss_by_hand(games: Episodes, states: State):
     """Values that are all alike: what is left are the squared distances of the estimates from their mean."""
     network = jax.tree.map(jnp.zeros_like, random_network())
     sums = learn(network, games)[0]
@@ -238,17 +258,21 @@ def test_the_advantage_loss_by_hand(games: Games, states):
     assert float(sums.advantage) == pytest.approx(sum(((q - q.mean()) ** 2).sum() for _, _, q in found), rel=1e-5)
 
 
-def test_no_search_and_no_weight_learn_no_differences(games: Games):
-    for sums, _, of_decisions in (
-        learn(random_network(), games._replace(search=None)),
-        learn(random_network(), games, Loss(advantage_weight=0.0)),
-    ):
-        assert float(sums.decisions) == float(sums.advantage) == 0
-        assert not any(np.asarray(leaf).any() for leaf in jax.tree.leaves(of_decisions))
+@pytest.mark.parametrize("is_searched", [False, True])
+def test_no_search_and_no_weight_learn_no_differences(games: Episodes, monkeypatch: pytest.MonkeyPatch, is_searched: bool):
+    network = random_network()
+    of_states = Sums(*range(len(Sums._fields))), network.params
+    monkeypatch.setattr(learning, "_learn_states", lambda *_: of_states)
+    monkeypatch.setattr(learning, "_learn_decisions", None)
+    made, loss = (games, Loss(advantage_weight=0.0)) if is_searched else (games._replace(search=None), LOSS)
+    sums, gradient, of_decisions = loss_and_gradient(KEY, network, made, SHOWN, TARGETS, loss)
+    assert (sums, gradient) == of_states
+    assert jax.tree.structure(of_decisions) == jax.tree.structure(gradient)
+    assert not any(np.asarray(leaf).any() for leaf in jax.tree.leaves(of_decisions))
 
 
 @pytest.fixture(scope="module")
-def dense(games: Games, states, inputs: Features):
+def dense(games: Episodes, states: State, inputs: Features):
     """Sums and gradients of the losses over all states and decisions in one piece, without chunks, and by `jax.grad`."""
     index = np.array([row.index for row in ROWS])
     made = jax.tree.map(lambda leaf: leaf[index], inputs)
@@ -282,7 +306,7 @@ def dense(games: Games, states, inputs: Features):
         return sums[0] + LOSS.policy_weight * sums[1] + LOSS.belief_weight * sums[2], sums
 
     def of_decisions(network: Network):
-        after, is_won = after_plays(position_of(seen), jnp.asarray(play), RULES)
+        after, is_won = after_plays(view_of(seen), jnp.asarray(play))
         difference = jnp.where(is_won, 1.0, network(features(after, believed)).value) - estimate
         error = difference - same @ (mean.T @ difference)
         return LOSS.advantage_weight * (error**2).sum(), (error**2).sum()
@@ -294,10 +318,8 @@ def dense(games: Games, states, inputs: Features):
     return jax.device_get(both(random_network()))
 
 
-@pytest.mark.parametrize("chunk", [1024, 16])
-def test_gradients_are_those_of_a_dense_loss(games: Games, dense, monkeypatch: pytest.MonkeyPatch, chunk: int):
-    monkeypatch.setattr(learning, "_CHUNK", chunk)
-    sums, of_states, of_decisions = jax.device_get(learn(random_network(), games))
+def check_gradients(learned, dense) -> None:
+    sums, of_states, of_decisions = learned
     ((_, truth), gradient), ((_, advantage), gradient_of_decisions) = dense
     np.testing.assert_allclose([sums.win, sums.policy, sums.belief, sums.advantage], [*truth, advantage], rtol=2e-5)
     for found, wanted in ((of_states, gradient.params), (of_decisions, gradient_of_decisions.params)):
@@ -306,64 +328,49 @@ def test_gradients_are_those_of_a_dense_loss(games: Games, dense, monkeypatch: p
         jax.tree.map(lambda a, b, size=largest: np.testing.assert_allclose(a, b, atol=1e-5 * size), found, wanted)
 
 
-def test_of_many_plays_eight_take_part():
+def test_gradients_are_those_of_a_dense_loss(games: Episodes, dense):
+    assert len(ROWS) > CHUNK
+    check_gradients(learn(random_network(), games), dense)
+
+
+@pytest.mark.slow
+def test_the_size_of_chunks_changes_nothing(games: Episodes, dense, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(learning, "_CHUNK", 1024)
+    whole = jax.jit(lambda *args: loss_and_gradient(*args, LOSS))
+    check_gradients(jax.device_get(whole(KEY, random_network(), games, SHOWN, TARGETS)), dense)
+
+
+def with_plays(games: Episodes, num_plays: int, num_steps: list[int]) -> Episodes:
+    """So many plays at every decision, all of them searched; the first one has returned 1 and the others 0."""
+    search = np.full((STEPS, GAMES, cards.DRAW), np.nan, np.float16)
+    search[..., :num_plays] = np.arange(num_plays) == 0
+    return games._replace(search=search, num_steps=np.array(num_steps))
+
+
+def test_of_many_plays_eight_take_part(games: Episodes, states: State):
     """Ten plays, one estimate of 1 among zeros: if it is drawn, (1 - 1/8)^2 + 7 (1/8)^2 = 7/8, else 0."""
-    made = one_decision(random_states(43, 1, deciding=True), 10)
+    assert states.hands[0].sum(-1).min() > 1, "no play wins at once"
+    made = with_plays(games, 10, [1, 0, 0, 0])
     network = jax.tree.map(jnp.zeros_like, random_network())
-
-    @jax.jit
-    @jax.vmap
-    def draw(key: jax.Array) -> Sums:
-        loss = Loss(advantage_weight=1.0)
-        return loss_and_gradient(key, network, made, jnp.zeros((1, 2), bool), jnp.zeros((1, 1, 2)), loss, RULES)[0]
-
-    sums = draw(jax.random.split(jax.random.key(0), 80))
-    is_drawn = np.isclose(sums.advantage, 0.875)
-    assert (is_drawn | (np.asarray(sums.advantage) == 0)).all() and (np.asarray(sums.decisions) == 1).all()
+    drawn = [learn(network, made, key, np.zeros_like(SHOWN))[0] for key in jax.random.split(jax.random.key(0), 80)]
+    advantage = np.array([sums.advantage for sums in drawn])
+    is_drawn = np.isclose(advantage, 0.875)
+    assert (is_drawn | (advantage == 0)).all() and all(sums.decisions == 1 for sums in drawn)
     # It is with probability 8/10; neither never nor always in 80 draws, but for a probability of 2e-8.
     assert 0 < is_drawn.sum() < 80
 
 
-def test_parts_of_the_games_add_up_to_the_whole():
+def test_parts_of_the_games_add_up_to_the_whole(games: Episodes):
     """As they must, to be divided among devices: the draw of plays depends on the game and not on its place among others."""
-    two = [
-        one_decision(random_states(43 + number, 1, deciding=True), 12)._replace(number=jnp.array([number])) for number in (0, 1)
-    ]
-    both = Games(
-        **{
-            name: jax.tree.map(lambda *leaves, axis=int(name in BY_STEP): jnp.concatenate(leaves, axis), *parts)
-            for name, parts in zip(Games._fields, zip(*two, strict=True), strict=True)
-        }
-    )
-
-    @jax.jit
-    def learn_from(games: Games):
-        size = games.num_steps.size
-        loss = Loss(advantage_weight=1.0, policy_weight=1.0, belief_weight=1.0)
-        return loss_and_gradient(KEY, random_network(), games, jnp.zeros((size, 2), bool), jnp.ones((1, size, 2)), loss, RULES)
-
-    summed = jax.tree.map(jnp.add, learn_from(two[0]), learn_from(two[1]))
-    for one, other in zip(jax.tree.leaves(learn_from(both)), jax.tree.leaves(summed), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
-
-
-BY_STEP = ("table", "outlook", "action", "is_choice", "search")
-
-
-def one_decision(states, num_plays: int) -> Games:
-    seen = both_sides(states)
-    search = np.full((1, 1, cards.DRAW), np.nan, np.float16)
-    search[..., :num_plays] = 0
-    search[..., 0] = 1
-    return Games(
-        table=jax.tree.map(lambda leaf: leaf[None], jax.jit(jax.vmap(game.to_table))(states)),
-        outlook=jax.tree.map(lambda leaf: leaf[None, None].astype(jnp.float16), outlooks(seen)),
-        action=jnp.zeros((1, 1), jnp.int8),
-        is_choice=jnp.zeros((1, 1), bool),
-        search=jnp.asarray(search),
-        num_steps=jnp.ones(1, jnp.int32),
-        outcome=jnp.ones(1),
-        is_over=jnp.ones(1, bool),
-        learns=jnp.ones((1, 2), bool),
-        number=jnp.zeros(1, jnp.int32),
-    )
+    network = random_network()
+    whole = learn(network, with_plays(games, 12, NUM_STEPS))
+    assert whole[0].decisions > 4
+    parts = [learn(network, with_plays(games, 12, num_steps)) for num_steps in ([4, 0, 0, 2], [0, 3, 4, 0])]
+    order = np.array([2, 0, 3, 1])
+    elsewhere = with_plays(games, 12, NUM_STEPS).map_games(lambda leaf, axis: np.take(np.asarray(leaf), order, axis))
+    moved = learn(network, elsewhere, KEY, SHOWN[order], TARGETS[:, order])
+    for same in (jax.tree.map(np.add, *parts), moved):
+        for one, other in zip(jax.tree.leaves(whole), jax.tree.leaves(same), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+    other_draw = learn(network, with_plays(games, 12, NUM_STEPS), jax.random.key(6))[0]
+    assert abs(other_draw.advantage - whole[0].advantage) > 1e-3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
 from functools import partial
 
 import jax
@@ -14,33 +14,45 @@ import scipy.stats
 from tests.helpers import ERROR_PROBABILITY, assert_distributed
 from tests.value.positions import RULES, legal_all, observe_all, random_network
 from training import selfplay
-from training.selfplay import SELF, Games, Play, play_games
+from training.selfplay import SELF, Episodes, SelfPlay, play_episodes
 from unojax import bits, cards, game, table
 from unojax.game import GivenCards, State
-from unojax.policies import POLICIES
-from unojax.value import NetworkConfig, outlook_of_unseen, position_of, value_plays
+from unojax.observation import Observation
+from unojax.value import NetworkConfig, outlook_of_unseen, value_plays
+from unojax.view import view_of
 
 NUM = 32
 MAX_STEPS = 120
 NETWORK = random_network(3, NetworkConfig(width=8))
-PLAY = Play(opponents=(SELF, POLICIES["uniform"]), belief="unseen", explore=0.3, max_steps=MAX_STEPS)
+PLAY = SelfPlay(opponents=(SELF, "uniform"), belief="unseen", explore=0.3, max_steps=MAX_STEPS, search=0)
 KEYS = jax.random.split(jax.random.key(0), NUM)
+CHUNK = 13
 
 
-def played(play: Play, keys=KEYS, number=None) -> Games:
-    number = jnp.arange(len(keys)) if number is None else number
-    return jax.device_get(jax.jit(partial(play_games, play=play))(keys, number, NETWORK))
+@pytest.fixture(scope="module", autouse=True)
+def chunk() -> Iterator[None]:
+    """Some games at a time: two chunks are full, and the last one is not."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(selfplay._CHUNK, "cpu", CHUNK)
+        yield
+
+
+play_all = jax.jit(play_episodes, static_argnames="play")
+
+
+def played(play: SelfPlay, keys=KEYS, number=None) -> Episodes:
+    return jax.device_get(play_all(keys, np.arange(len(keys)) if number is None else number, NETWORK, play=play))
 
 
 @pytest.fixture(scope="module")
-def games() -> Games:
+def games() -> Episodes:
     return played(PLAY)
 
 
 class Rows:
     """The rows that count, flat: [R], and the positions in them."""
 
-    def __init__(self, games: Games):
+    def __init__(self, games: Episodes):
         self.step, self.game = np.nonzero(np.arange(len(games.action))[:, None] < games.num_steps)
         self.table, self.outlook, self.action, self.is_choice = (
             jax.tree.map(lambda leaf: leaf[self.step, self.game], part)
@@ -60,33 +72,35 @@ class Rows:
 @jax.jit
 @jax.vmap
 def states_of(tables: table.Table) -> State:
-    nothing = jnp.int32(0)
-    rewards, error = jnp.zeros(2), jnp.uint8(0)
-    return game.from_table(
-        tables,
-        rewards=rewards,
-        truncated=jnp.bool_(False),
-        step_count=nothing,
-        error=error,
-        last_action=jnp.int8(-1),
-        rules=RULES,
-    )
+    return game.from_table(tables, RULES)
+
+
+@jax.jit
+def outlooks(seen: Observation):
+    return outlook_of_unseen(view_of(seen))
+
+
+@jax.jit
+def values_of(seen: Observation, legal: jax.Array) -> jax.Array:
+    """What the network sees in the plays, without a belief."""
+    view = view_of(seen)
+    return value_plays(NETWORK, view, outlook_of_unseen(view), legal)
 
 
 @pytest.fixture(scope="module")
-def rows(games: Games) -> Rows:
+def rows(games: Episodes) -> Rows:
     return Rows(games)
 
 
 @jax.jit
 def step_to(states: State, actions: jax.Array, decks: jax.Array) -> State:
     """One step each, in which the cards are drawn that leave the given deck."""
-    return jax.vmap(lambda state, action, deck: game._step(state, action, GivenCards(bits.pack(deck)), RULES))(
+    return jax.vmap(lambda state, action, deck: game.step_with(state, action, GivenCards(bits.pack(deck))))(
         states, actions, decks
     )
 
 
-def test_every_row_follows_from_the_one_before_by_the_rules(games: Games, rows: Rows):
+def test_every_row_follows_from_the_one_before_by_the_rules(games: Episodes, rows: Rows):
     assert rows.legal[np.arange(len(rows.action)), rows.action].all(), "every action is legal"
     followed = rows.states.deck[rows.following]
     after = jax.device_get(step_to(rows.states, rows.action.astype(np.int32), followed))
@@ -105,7 +119,7 @@ def test_every_row_follows_from_the_one_before_by_the_rules(games: Games, rows: 
     assert not after.terminated[~goes_on & ~games.is_over[rows.game]].any()
 
 
-def test_games_begin_with_a_deal(games: Games, rows: Rows):
+def test_games_begin_with_a_deal(games: Episodes, rows: Rows):
     first = rows.step == 0
     assert first.sum() == NUM
     assert (rows.states.hands[first].sum(-1) == 7).all() and (rows.states.pile[first].sum(-1) == 1).all()
@@ -116,13 +130,13 @@ def test_games_begin_with_a_deal(games: Games, rows: Rows):
 def test_outlooks_are_those_of_what_the_players_see(rows: Rows):
     for player in (0, 1):
         seen = observe_all(rows.states, jnp.full(len(rows.action), player))
-        truth = jax.jit(lambda seen: outlook_of_unseen(position_of(seen)))(seen)
+        truth = outlooks(seen)
         for name, found, wanted in zip(truth._fields, rows.outlook, truth, strict=True):
             assert found.dtype == np.float16
             np.testing.assert_allclose(found[:, player], wanted, rtol=1e-3, atol=1e-4, err_msg=name)
 
 
-def test_seats_and_opponents_are_balanced(games: Games, rows: Rows):
+def test_seats_and_opponents_are_balanced(games: Episodes, rows: Rows):
     """By number: the opponents in turn; after a round of them the other seat."""
     assert games.learns[0::2].all(), "against itself"
     assert games.learns[1::4].tolist() == [[True, False]] * 8 and games.learns[3::4].tolist() == [[False, True]] * 8
@@ -131,12 +145,6 @@ def test_seats_and_opponents_are_balanced(games: Games, rows: Rows):
 
 def test_the_network_chooses_what_it_values_most_but_when_it_explores(rows: Rows):
     seen = observe_all(rows.states, jnp.asarray(rows.mover))
-
-    @jax.jit
-    def values_of(seen, legal: jax.Array) -> jax.Array:
-        position = position_of(seen)
-        return value_plays(NETWORK, position, outlook_of_unseen(position), legal, rules=RULES)
-
     values = np.asarray(values_of(seen, rows.legal[:, : cards.DRAW]))
     chosen = np.where(rows.action < cards.DRAW, values[np.arange(len(values)), np.minimum(rows.action, 59)], np.nan)
     best = values.max(-1)
@@ -170,25 +178,29 @@ def test_the_opponent_follows_its_policy(rows: Rows):
     assert_distributed([is_first.sum(), (~is_first).sum()], [0.5, 0.5])
 
 
-def test_the_same_key_plays_the_same_game_in_any_company(games: Games, monkeypatch: pytest.MonkeyPatch):
-    """Other chunks, other games beside it, another order."""
+def test_the_same_key_plays_the_same_game_in_any_company(games: Episodes):
+    """Other games beside it, another order."""
+    rng = np.random.default_rng(0)
+    order = rng.permutation(NUM)
+    others = rng.permutation(NUM)[: NUM // 2]
+    strangers = jax.random.split(jax.random.key(1), len(others))
+    some = played(PLAY, KEYS[order].at[others].set(strangers), order)
+    kept = np.setdiff1d(np.arange(NUM), others)
+    assert_same_games(take(some, kept), take(games, order[kept]))
+
+
+@pytest.mark.slow
+def test_the_same_key_plays_the_same_game_in_other_chunks(games: Episodes, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(selfplay._CHUNK, "cpu", 5)
-    order = np.random.default_rng(0).permutation(NUM)[:12]
-    some = played(PLAY, KEYS[order], jnp.asarray(order))
-    assert_same_games(some, take(games, order))
+    whole = jax.jit(partial(play_episodes, play=PLAY))(KEYS, np.arange(NUM), NETWORK)
+    assert_same_games(jax.device_get(whole), games)
 
 
-def take(games: Games, chosen: np.ndarray) -> Games:
-    by_step = ("table", "outlook", "action", "is_choice")
-    return Games(
-        **{
-            name: jax.tree.map(lambda leaf, first=name in by_step: leaf[:, chosen] if first else leaf[chosen], part)
-            for name, part in games._asdict().items()
-        }
-    )
+def take(games: Episodes, chosen: np.ndarray) -> Episodes:
+    return games.map_games(lambda leaf, axis: np.take(leaf, chosen, axis))
 
 
-def assert_same_games(one: Games, other: Games) -> None:
+def assert_same_games(one: Episodes, other: Episodes) -> None:
     np.testing.assert_array_equal(one.num_steps, other.num_steps)
     count = np.arange(len(one.action))[:, None] < one.num_steps
     for name in ("action", "is_choice"):
@@ -203,7 +215,7 @@ def assert_same_games(one: Games, other: Games) -> None:
 
 def test_with_particles_beliefs_are_carried_along_and_searched():
     """The same games, with a belief of each player and a search at the choices."""
-    play = Play(opponents=(SELF,), particles=16, explore=0.1, max_steps=40, search=4, search_depth=1)
+    play = SelfPlay(opponents=(SELF,), particles=16, explore=0.1, max_steps=40, search=4, search_depth=1)
     games = played(play, KEYS[:8])
     rows = Rows(games)
     held = rows.states.hands.sum(-1)[:, ::-1]
@@ -212,7 +224,7 @@ def test_with_particles_beliefs_are_carried_along_and_searched():
         seen = observe_all(rows.states, jnp.full(len(rows.action), player))
         believed = rows.outlook.expected[:, player].astype(np.float32)
         assert (believed <= np.asarray(seen.unseen) + 2e-3).all(), "only what is not seen"
-        assert np.abs(believed - np.asarray(jax.jit(lambda s: outlook_of_unseen(position_of(s)))(seen).expected)).max() > 0.1
+        assert np.abs(believed - np.asarray(outlooks(seen).expected)).max() > 0.1
     # Both players of the same game learn of each other's draws for want of a playable card.
     could_not = (rows.action == cards.DRAW) & (rows.states.penalty == 0) & rows.goes_on
     assert could_not.any()
@@ -223,6 +235,7 @@ def test_with_particles_beliefs_are_carried_along_and_searched():
         playable = [t for t in range(52) if t // 13 == state.color or t % 13 == state.top_rank] + [52, 53]
         # At most the one card that was drawn.
         assert believed[playable].sum() <= 1 + 1e-2
+    assert games.search is not None
     estimates = games.search[rows.step, rows.game].astype(np.float32)
     searched = rows.by_network & rows.has_choice
     np.testing.assert_array_equal(~np.isnan(estimates).all(-1), searched)
@@ -230,22 +243,34 @@ def test_with_particles_beliefs_are_carried_along_and_searched():
     assert (np.abs(estimates[searched][rows.legal[searched][:, : cards.DRAW]]) <= 1).all()
 
 
-def test_following_the_search():
-    """Without exploration every choice is the search's best."""
-    play = Play(opponents=(SELF,), belief="unseen", max_steps=12, search=2, search_depth=1, follow_search=True)
+def test_a_search_that_is_followed_is_averaged_with_the_network():
+    """Without exploration every choice is the best one by a hundredth of the search's word and the rest of the network's."""
+    play = SelfPlay(
+        opponents=(SELF,), belief="unseen", explore=0.0, max_steps=12, search=2, follow_search=True, search_weight=198.0
+    )
     games = played(play, KEYS[:8])
+    assert games.search is not None
     rows = Rows(games)
-    estimates = np.where(rows.legal[:, : cards.DRAW], games.search[rows.step, rows.game].astype(np.float32), -np.inf)[
-        rows.is_choice
-    ]
-    assert len(estimates) > 20
-    np.testing.assert_array_equal(estimates[np.arange(len(estimates)), rows.action[rows.is_choice]], estimates.max(-1))
+    legal = rows.legal[:, : cards.DRAW]
+    found = games.search[rows.step, rows.game].astype(np.float32)
+    at = np.flatnonzero(rows.is_choice)
+    assert len(at) > 20
+    # What is learned from is the search's own word, of two rollouts to the end.
+    assert set(np.unique(found[at][legal[at]])) == {-1.0, 0.0, 1.0}
+    values = np.asarray(values_of(observe_all(rows.states, jnp.asarray(rows.mover)), legal))
+    mixed = np.where(legal, 0.01 * found + 0.99 * np.where(legal, values, 0.0), -np.inf)
+    np.testing.assert_allclose(mixed[at, rows.action[at]], mixed[at].max(-1), atol=1e-5)
+    for alone in (np.where(legal, found, -np.inf), values):
+        assert (alone[at, rows.action[at]] < alone[at].max(-1) - 1e-3).any(), "neither decides alone"
 
 
-def test_a_search_of_little_weight_is_overruled_by_the_network():
-    play = Play(opponents=(SELF,), belief="unseen", max_steps=12, search=2, follow_search=True, search_weight=1e6)
-    followed, alone = played(play, KEYS[:8]), played(replace(play, search=0, follow_search=False, search_weight=0.0), KEYS[:8])
-    np.testing.assert_array_equal(followed.action, alone.action)
-    # What is learned from is the search's own word.
-    estimates = followed.search.astype(np.float32)
-    assert set(np.unique(estimates[~np.isnan(estimates)])) == {-1.0, 0.0, 1.0}
+@pytest.mark.slow
+def test_the_search_alone_is_followed():
+    play = SelfPlay(opponents=(SELF,), belief="unseen", explore=0.0, max_steps=12, search=2, search_depth=1, follow_search=True)
+    games = played(play, KEYS[:8])
+    assert games.search is not None
+    rows = Rows(games)
+    estimates = np.where(rows.legal[:, : cards.DRAW], games.search[rows.step, rows.game].astype(np.float32), -np.inf)
+    at = np.flatnonzero(rows.is_choice)
+    assert len(at) > 20
+    np.testing.assert_array_equal(estimates[at, rows.action[at]], estimates[at].max(-1))

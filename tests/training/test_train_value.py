@@ -7,10 +7,14 @@ import io
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -22,11 +26,13 @@ from safetensors.numpy import load_file
 from tests.helpers import ERROR_PROBABILITY, assert_trees_equal
 from training import evaluation, train_value
 from training.checkpoints import Checkpoints
-from training.config import Config, Launch, SelfPlay, parse, to_dict
-from training.evaluation import Score, evaluate
+from training.config import Config, Launch, parse, to_dict
+from training.evaluation import Standing, evaluate, mean_score, table_of
 from training.learning import Loss
 from training.metrics import MetricsLog
+from training.selfplay import SelfPlay
 from training.trainer import Optimizer, check_mesh, make_iteration, make_mesh, start
+from unojax.arena.ratings import paired_score
 from unojax.value import Network, NetworkConfig, load_network
 
 ROOT = Path(__file__).parents[2]
@@ -120,10 +126,33 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     return Runs(tmp_path_factory.mktemp("runs"))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def compiled_once() -> Iterator[None]:
+    """Runs in this process with the same plan share their program."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train_value, "make_iteration", cache(make_iteration))
+        yield
+
+
+def trained(config: Config, **launch) -> tuple[int, str]:
+    """Train in this process: the exit status, and what is written to the terminal."""
+    terminal = io.StringIO()
+    status = train_value.train(config, Launch(quiet=True, **launch), Console(file=terminal, width=200))
+    return status, terminal.getvalue()
+
+
 @pytest.fixture(scope="module")
 def whole(runs: Runs) -> str:
-    """A run from beginning to end on one device: its output. Its name is "whole"."""
-    return runs.run("whole", "--devices", "1")
+    """A run from beginning to end in this process: its output. Its name is "whole"."""
+    status, told = trained(runs.config("whole"))
+    assert status == 0
+    return told
+
+
+@pytest.fixture(scope="module")
+def alone(runs: Runs) -> str:
+    """The same in a process of its own, on one device. (Its program may round in another way.)"""
+    return runs.run("alone", "--devices", "1")
 
 
 def test_a_run_leaves_everything_behind(runs: Runs, whole: str):
@@ -152,27 +181,52 @@ def test_the_network_that_is_left_is_the_running_average(runs: Runs, whole: str)
     assert 0 <= best <= 1
 
 
-def test_a_run_killed_and_one_interrupted_end_as_one_that_was_not(runs: Runs, whole: str):
+def assert_same_end(runs: Runs, name: str, other: str) -> None:
+    """Everything is bit for bit the same, but for the times."""
+    for file in ("last.safetensors", "best.safetensors"):
+        one, two = (load_file(runs.folder / run / file) for run in (name, other))
+        assert one.keys() == two.keys()
+        for key in one:
+            np.testing.assert_array_equal(one[key].view(np.uint32), two[key].view(np.uint32), err_msg=key)
+    (one, best), (two, best_of_other) = (Checkpoints(runs.folder / run).load(runs.config(run)) for run in (name, other))
+    assert_trees_equal(jax.random.key_data(one.key), jax.random.key_data(two.key))
+    assert_trees_equal(one._replace(key=None), two._replace(key=None))
+    assert best == best_of_other
+    timed = {"seconds", "states per second", "games per second"}
+    found = [[{k: v for k, v in row.items() if k not in timed} for row in runs.metrics(run)] for run in (name, other)]
+    assert found[0] == found[1]
+
+
+def test_a_run_interrupted_ends_as_one_that_was_not(runs: Runs, whole: str, monkeypatch: pytest.MonkeyPatch):
     assert "Stopped" not in whole
-    runs.run("parts", "--devices", "1", stopped=("kill", 2), status=-9)
-    assert len((runs.folder / "parts" / "metrics.jsonl").read_text().splitlines()) == 3, "the last one is half a line"
-    told = runs.run("parts", "--devices", "1", "--resume", stopped=("interrupt", 2), status=train_value.INTERRUPTED)
+    config = runs.config("parts")
+    write = MetricsLog.write
+
+    def write_and_stop(log: MetricsLog, iteration: int, values: dict) -> None:
+        write(log, iteration, values)
+        if iteration == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MetricsLog, "write", write_and_stop)
+        status, told = trained(config)
+    assert status == train_value.INTERRUPTED
+    assert "Stopped after iteration 3; everything is saved. Go on with --resume." in told
+    status, told = trained(config, resume=True)
+    assert status == 0 and "iteration 3 of 5" in told
+    assert_same_end(runs, "whole", "parts")
+
+
+@pytest.mark.slow
+def test_a_run_killed_and_one_interrupted_end_as_one_that_was_not(runs: Runs, alone: str):
+    assert "1 device (" in alone and "Stopped" not in alone
+    runs.run("killed", "--devices", "1", stopped=("kill", 2), status=-9)
+    assert len((runs.folder / "killed" / "metrics.jsonl").read_text().splitlines()) == 3, "the last one is half a line"
+    told = runs.run("killed", "--devices", "1", "--resume", stopped=("interrupt", 2), status=train_value.INTERRUPTED)
     # The checkpoint is the one after two iterations; the third is computed again, and saved on the way out.
     assert "iteration 2 of 5" in told and "Stopped after iteration 3; everything is saved. Go on with --resume." in told
-    assert "iteration 3 of 5" in runs.run("parts", "--devices", "1", "--resume")
-
-    for name in ("last.safetensors", "best.safetensors"):
-        one, other = (load_file(runs.folder / run / name) for run in ("whole", "parts"))
-        assert one.keys() == other.keys()
-        for key in one:
-            np.testing.assert_array_equal(one[key].view(np.uint32), other[key].view(np.uint32), err_msg=key)
-    (state, best), (other, best_of_parts) = (Checkpoints(runs.folder / run).load(runs.config(run)) for run in ("whole", "parts"))
-    assert_trees_equal(jax.random.key_data(state.key), jax.random.key_data(other.key))
-    assert_trees_equal(state._replace(key=None), other._replace(key=None))
-    assert best == best_of_parts
-    timed = {"seconds", "states per second", "games per second"}
-    found = [[{k: v for k, v in row.items() if k not in timed} for row in runs.metrics(run)] for run in ("whole", "parts")]
-    assert found[0] == found[1]
+    assert "iteration 3 of 5" in runs.run("killed", "--devices", "1", "--resume")
+    assert_same_end(runs, "alone", "killed")
 
 
 def assert_same_training(runs: Runs, name: str, other: str) -> None:
@@ -189,14 +243,16 @@ def assert_same_training(runs: Runs, name: str, other: str) -> None:
     assert np.quantile(difference, 0.95) < 1e-4 and difference.max() < 2e-2
 
 
-def test_eight_devices_train_as_one_does(runs: Runs, whole: str):
-    assert "1 device (" in whole
+@pytest.mark.slow
+def test_eight_devices_train_as_one_does(runs: Runs, alone: str):
+    assert "1 device (" in alone
     assert "8 devices (" in runs.run("eight", "--devices", "8")
-    assert_same_training(runs, "eight", "whole")
+    assert_same_training(runs, "eight", "alone")
 
 
-def test_two_processes_train_as_one_does(runs: Runs, whole: str):
-    assert "1 device (" in whole
+@pytest.mark.slow
+def test_two_processes_train_as_one_does(runs: Runs, alone: str):
+    assert "1 device (" in alone
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
@@ -207,12 +263,12 @@ def test_two_processes_train_as_one_does(runs: Runs, whole: str):
         for process in both:
             process.kill()
     assert "2 devices (" in told[0] and "devices" not in told[1], "the first one reports"
-    assert_same_training(runs, "two", "whole")
+    assert_same_training(runs, "two", "alone")
 
 
 def refused(config: Config, **launch) -> str:
     with pytest.raises(ValueError) as error:  # noqa: PT011  # the caller looks at the text
-        train_value.train(config, Launch(quiet=True, **launch), Console(file=io.StringIO()))
+        trained(config, **launch)
     return str(error.value)
 
 
@@ -237,6 +293,11 @@ def test_what_is_refused(runs: Runs, whole: str, tmp_path: Path):
     assert "must be a multiple of 4, so that every opponent is met as often in either seat" in refused(few)
 
 
+def test_the_command_says_what_is_wrong(runs: Runs, whole: str):
+    assert "there is a run in" in runs.run("whole", "--devices", "1", status=2)
+    assert "Traceback" not in runs.run("whole", "--devices", "1", "--resume", "--seed", "1", status=2)
+
+
 def test_other_rules_are_refused(runs: Runs, whole: str, monkeypatch: pytest.MonkeyPatch):
     assert "1 device (" in whole
     monkeypatch.setattr("training.checkpoints.RULES_VERSION", 99)
@@ -256,8 +317,8 @@ def test_a_finished_run_is_resumed_to_the_same_end(runs: Runs, whole: str, monke
     """In another place, which is no part of it. Nothing is left to do but to judge it again."""
     assert "1 device (" in whole
     shutil.copytree(runs.folder / "whole", runs.folder / "moved")
-    monkeypatch.setattr(train_value, "evaluate", lambda *_: [Score("uniform", 0.5, 0.1, 8)])
-    assert train_value.train(runs.config("moved"), Launch(resume=True, quiet=True), Console(file=io.StringIO())) == 0
+    monkeypatch.setattr(train_value, "evaluate", lambda *_: [Standing("uniform", paired_score(np.full((4, 2), 0.5)))])
+    assert trained(runs.config("moved"), resume=True)[0] == 0
     before, after = (load_file(runs.folder / run / "last.safetensors") for run in ("whole", "moved"))
     assert all((before[key] == after[key]).all() for key in before)
     assert runs.metrics("moved") == runs.metrics("whole")
@@ -277,16 +338,25 @@ def test_metrics_of_iterations_that_are_computed_again_are_replaced(tmp_path: Pa
 
 def test_scores_and_their_intervals(monkeypatch: pytest.MonkeyPatch):
     """Four pairs: both won, one each, a drawn game and a lost one, both lost."""
+    points = np.array([[1, 1], [1, 0], [0.5, 0], [0, 0]])
+    asked = []
 
-    class Played:
-        winner = np.array([[0, 0], [0, 1], [-1, 1], [1, 1]])
+    def play_match(key: jax.Array, agents: tuple, num_pairs: int) -> SimpleNamespace:
+        asked.append((agents[0].name, agents[1].name, num_pairs))
+        return SimpleNamespace(points=points)
 
-    monkeypatch.setattr(evaluation, "play_match", lambda *_: Played)
-    config = Config(evaluation=dataclasses.replace(Config().evaluation, opponents=("uniform",)))
-    (score,) = evaluate(load_network("pretrained"), config, 8)
-    # Means of the pairs: 1, 1/2, 1/4, 0.
-    assert score.mean == pytest.approx(1.75 / 4) and score.games == 8 and score.opponent == "uniform"
-    assert score.margin == pytest.approx(1.96 * np.std([1, 0.5, 0.25, 0], ddof=1) / 2)
+    monkeypatch.setattr(evaluation, "play_match", play_match)
+    config = Config(evaluation=dataclasses.replace(Config().evaluation, opponents=("uniform", "linear")))
+    first, second = evaluate(load_network("pretrained"), config, 8)
+    assert [row[1:] for row in asked] == [("uniform", 4), ("linear", 4)]
+    assert (first.opponent, second.opponent) == ("uniform", "linear") and first.score == paired_score(points)
+    assert first.score.value == mean_score([first, second]) == 3.5 / 8
+    low, high = first.score.interval
+    assert first.to_dict() == {"opponent": "uniform", "mean": 3.5 / 8, "interval_95": [low, high], "games": 8}
+    console = Console(file=io.StringIO(), width=100)
+    console.print(table_of([first], "after 3 iterations"))
+    shown = console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
+    assert "43.8 %" in shown and f"{100 * low:.1f} .. {100 * high:.1f} %" in shown and "uniform" in shown
 
 
 LEARNING = Config(
@@ -301,9 +371,8 @@ LEARNING = Config(
 )
 
 
-@pytest.mark.parametrize(
-    ("iterations", "games"), [(24, 2000), pytest.param(120, 8000, marks=pytest.mark.slow)], ids=["short", "long"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("iterations", "games"), [(24, 2000), (120, 8000)], ids=["short", "long"])
 def test_training_makes_a_better_player(iterations: int, games: int):
     """The loss falls, and the win rate against uniform play rises above that of the untrained network; error probability 1e-6."""
     config = dataclasses.replace(LEARNING, iterations=iterations)
@@ -318,6 +387,5 @@ def test_training_makes_a_better_player(iterations: int, games: int):
     assert losses[0] == pytest.approx(np.log(2), abs=0.03)
     assert np.mean(losses[-4:]) < losses[0] - 0.03 and np.mean(losses[-4:]) < np.mean(losses[:4])
     (before,), (after,) = (evaluate(network, config, games) for network in (untrained, trained))
-    # The games of a pair share their deals, and so the intervals are of pairs; half of one is 1.96 standard errors.
-    error = np.hypot(before.margin, after.margin) / 1.96
-    assert scipy.stats.norm.sf((after.mean - before.mean) / error) < ERROR_PROBABILITY, (before, after)
+    error = np.hypot(before.score.standard_error, after.score.standard_error)
+    assert scipy.stats.norm.sf((after.score.value - before.score.value) / error) < ERROR_PROBABILITY, (before, after)

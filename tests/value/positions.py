@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +12,7 @@ from unojax.game import State
 from unojax.observation import Observation, observe
 from unojax.rules import Rules
 from unojax.value import Features, Network, NetworkConfig, Outputs, init_network
+from unojax.view import view_of
 
 RULES = Rules()
 SMALL = NetworkConfig(width=8, policy_head=True, belief_head=True)
@@ -30,20 +29,15 @@ def random_states(seed: int, number: int, *, deciding: bool = False, rules: Rule
     return jax.tree.map(lambda leaf: leaf[chosen], states)
 
 
-@partial(jax.jit, static_argnames="rules")
-def observe_all(states: State, players: jax.Array, *, rules: Rules = RULES) -> Observation:
-    """What player p sees, [N] each."""
-    return jax.vmap(partial(observe, rules=rules))(states, players)
+observe_all = jax.jit(jax.vmap(observe))
+legal_all = jax.jit(jax.vmap(game.legal_mask))
+views_of = jax.jit(view_of)
 
 
-@partial(jax.jit, static_argnames="rules")
-def step_all(states: State, actions: jax.Array, *, rules: Rules = RULES) -> State:
+@jax.jit
+def step_all(states: State, actions: jax.Array) -> State:
     """One step each, [N]."""
-    keys = jax.random.split(jax.random.key(0), len(actions))
-    return jax.vmap(partial(game.step, rules=rules))(states, actions, keys)
-
-
-legal_all = jax.jit(jax.vmap(partial(game.legal_mask, rules=RULES)))
+    return jax.vmap(game.step)(states, actions, jax.random.split(jax.random.key(0), len(actions)))
 
 
 def random_hands(seed: int, seen: Observation, number: int) -> tuple[bits.Words, np.ndarray]:
@@ -60,11 +54,9 @@ def random_hands(seed: int, seen: Observation, number: int) -> tuple[bits.Words,
 
 def random_network(seed: int = 0, config: NetworkConfig = SMALL) -> Network:
     """A network all of whose numbers are drawn, so that it says something else of everything."""
-    network = init_network(jax.random.key(seed), config)
-    leaves, structure = jax.tree.flatten(network)
-    keys = jax.random.split(jax.random.key(seed + 1), len(leaves))
-    drawn = [jax.random.normal(key, leaf.shape) * 0.3 for key, leaf in zip(keys, leaves, strict=True)]
-    return jax.tree.unflatten(structure, drawn)
+    rng = np.random.default_rng(seed)
+    shapes = jax.eval_shape(lambda: init_network(jax.random.key(0), config))
+    return jax.tree.map(lambda leaf: jnp.asarray(0.3 * rng.standard_normal(leaf.shape, np.float32)), shapes)
 
 
 @jax.jit
@@ -75,4 +67,4 @@ def says(network: Network, made: Features) -> Outputs:
 
 def repeated(tree, times: int):
     """Each row `times` times, [N * times]."""
-    return jax.tree.map(lambda leaf: jnp.repeat(jnp.asarray(leaf), times, axis=0), tree)
+    return jax.tree.map(lambda leaf: np.repeat(np.asarray(leaf), times, axis=0), tree)

@@ -17,15 +17,17 @@ from unojax.value import (
     COLOR_COLUMNS,
     SHARED_COLUMNS,
     Features,
+    Network,
     NetworkConfig,
     Outputs,
     features,
     init_network,
     outlook_of_hands,
     outlook_of_unseen,
-    position_of,
 )
+from unojax.view import view_of
 
+init = jax.jit(init_network, static_argnums=1)
 PERMUTATIONS = np.array(list(itertools.permutations(range(4))))
 """Row k: where each colour goes."""
 
@@ -54,18 +56,19 @@ def seen_by_all() -> tuple[Features, Outputs]:
 
     @jax.jit
     def look(states: State, onehots: jax.Array) -> tuple[Features, Outputs]:
-        position = position_of(observe_all(states, player))
-        made = features(position, outlook_of_hands(position, bits.pack(onehots), jnp.asarray(weights)))
+        view = view_of(observe_all(states, player))
+        made = features(view, outlook_of_hands(view, bits.pack(onehots), jnp.asarray(weights)))
         return made, random_network()(made)
 
-    rows = []
-    for goes_to in PERMUTATIONS:
-        other = states.replace(
-            **{name: permuted(getattr(states, name), goes_to) for name in ("hands", "deck", "pile")},
-            color=goes_to[states.color].astype(np.int8),
-        )
-        rows.append(look(other, permuted(onehots, goes_to)))
-    return jax.device_get(jax.tree.map(lambda *leaves: jnp.stack(leaves), *rows))
+    rows = [jax.device_get(look(recolored(states, goes_to), permuted(onehots, goes_to))) for goes_to in PERMUTATIONS]
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *rows)
+
+
+def recolored(states: State, goes_to: np.ndarray) -> State:
+    return states.replace(
+        **{name: permuted(getattr(states, name), goes_to) for name in ("hands", "deck", "pile")},
+        color=goes_to[states.color].astype(np.int8),
+    )
 
 
 def test_the_value_is_the_same_under_all_permutations_of_the_colours(seen_by_all):
@@ -97,24 +100,24 @@ def test_the_belief_permutes_with_the_colours(seen_by_all):
 
 def test_the_active_colour_counts(seen_by_all):
     """Nothing would tell the active colour if all colours were only averaged over."""
-    made = jax.tree.map(lambda leaf: leaf[0], seen_by_all[0])
+    made = seen_by_all[0]
     column = COLOR_COLUMNS.index("active colour")
-    assert (made.color[:, :, column].sum(1) == 1).all()
+    assert (made.color[..., column].sum(-1) == 1).all()
     other = made.color.copy()
-    other[:, :, column] = np.roll(other[:, :, column], 1, axis=1)
+    other[..., column] = np.roll(other[..., column], 1, axis=-1)
     network = random_network()
     assert np.abs(says(network, made).value - says(network, made._replace(color=other)).value).max() > 0.01
 
 
 def test_an_untrained_network_gives_even_odds_and_prefers_nothing(seen_by_all):
-    outputs = says(init_network(jax.random.key(0), SMALL), seen_by_all[0])
+    outputs = says(init(jax.random.key(0), SMALL), seen_by_all[0])
     for numbers in (outputs.value, outputs.policy_logits, outputs.slot_logits):
         assert not np.asarray(numbers).any()
     np.testing.assert_array_equal(outputs.win_prob, np.full((24, 12), 0.5))
 
 
 def test_untrained_networks_differ_inside():
-    one, other = (init_network(jax.random.key(seed), SMALL).params["color_in"]["kernel"] for seed in (0, 1))
+    one, other = (init(jax.random.key(seed), SMALL).params["color_in"]["kernel"] for seed in (0, 1))
     assert np.abs(np.asarray(one) - np.asarray(other)).min() > 0
 
 
@@ -136,16 +139,16 @@ def test_leading_axes_are_a_batch(seen_by_all):
     assert alone.win_logit.shape == () and alone.policy_logits.shape == (60,) and alone.slot_logits.shape == (108,)
 
 
+@jax.jit
+@jax.grad
+def gradient_of(network, made):
+    outputs = network(made)
+    return outputs.win_logit.sum() + outputs.policy_logits[..., 3].sum() + (outputs.slot_logits**2).sum()
+
+
 @pytest.mark.parametrize("untrained", [True, False])
 def test_gradients_are_finite_and_reach_every_parameter(seen_by_all, untrained: bool):
-    network = init_network(jax.random.key(0), SMALL) if untrained else random_network()
-
-    @jax.jit
-    @jax.grad
-    def gradient_of(network, made):
-        outputs = network(made)
-        return outputs.win_logit.sum() + outputs.policy_logits[..., 3].sum() + (outputs.slot_logits**2).sum()
-
+    network = init(jax.random.key(0), SMALL) if untrained else random_network()
     gradient = gradient_of(network, seen_by_all[0])
     flat = jax.tree.flatten_with_path(gradient.params)[0]
     assert all(np.isfinite(leaf).all() for _, leaf in flat)
@@ -154,25 +157,30 @@ def test_gradients_are_finite_and_reach_every_parameter(seen_by_all, untrained: 
 
 
 def test_gradients_are_finite_where_nothing_is_left():
-    everything_zero = Features(jnp.zeros((2, 4, len(COLOR_COLUMNS))), jnp.zeros((2, len(SHARED_COLUMNS))))
-    gradient = jax.grad(lambda network: network(everything_zero).value.sum())(random_network())
+    everything_zero = Features(jnp.zeros((24, 12, 4, len(COLOR_COLUMNS))), jnp.zeros((24, 12, len(SHARED_COLUMNS))))
+    gradient = gradient_of(random_network(), everything_zero)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
 
 
 def test_heads_are_there_if_asked_for(seen_by_all):
     made = jax.tree.map(lambda leaf: leaf[0, 0], seen_by_all[0])
     for policy, belief in itertools.product((False, True), repeat=2):
-        outputs = init_network(jax.random.key(0), NetworkConfig(width=4, policy_head=policy, belief_head=belief))(made)
+        config = NetworkConfig(width=4, policy_head=policy, belief_head=belief)
+        outputs = jax.eval_shape(lambda config=config: init_network(jax.random.key(0), config)(made))
         assert (outputs.policy_logits is not None) == policy and (outputs.slot_logits is not None) == belief
 
 
+def shape_of(config: NetworkConfig) -> Network:
+    return jax.eval_shape(lambda: init_network(jax.random.key(0), config))
+
+
 def test_the_number_of_parameters_is_counted():
-    network = init_network(jax.random.key(0), NetworkConfig(width=8, color_layers=1, trunk_layers=1))
+    network = shape_of(NetworkConfig(width=8, color_layers=1, trunk_layers=1))
     colored, shared = len(COLOR_COLUMNS), len(SHARED_COLUMNS)
     # Encoder with bias; the shared row in twice, without; the pooled means with bias; the last layer.
     assert network.num_params == (colored * 8 + 8) + 2 * shared * 8 + (16 * 8 + 8) + (8 + 1)
     assert NetworkConfig(width=8, color_layers=3, trunk_layers=2) != network.config
-    deeper = init_network(jax.random.key(0), NetworkConfig(width=8, color_layers=3, trunk_layers=2))
+    deeper = shape_of(NetworkConfig(width=8, color_layers=3, trunk_layers=2))
     assert deeper.num_params - network.num_params == 3 * (8 * 8 + 8)
 
 
@@ -201,15 +209,10 @@ def test_networks_of_one_shape_share_a_compiled_program(seen_by_all):
 def test_the_unseen_outlook_permutes_too():
     states = random_states(13, 6)
     goes_to = np.array([2, 0, 3, 1])
-    value = jax.jit(
-        lambda states: (
-            random_network()(
-                features(position := position_of(observe_all(states, jnp.zeros(6, jnp.int32))), outlook_of_unseen(position))
-            ).value
-        )
-    )
-    other = states.replace(
-        **{name: permuted(getattr(states, name), goes_to) for name in ("hands", "deck", "pile")},
-        color=goes_to[states.color].astype(np.int8),
-    )
-    np.testing.assert_allclose(value(states), value(other), atol=1e-5)
+
+    @jax.jit
+    def value(states: State) -> jax.Array:
+        view = view_of(observe_all(states, jnp.zeros(6, jnp.int32)))
+        return random_network()(features(view, outlook_of_unseen(view))).value
+
+    np.testing.assert_allclose(value(states), value(recolored(states, goes_to)), atol=1e-5)

@@ -1,25 +1,33 @@
-"""Random games, played once for all tests of pictures."""
+"""Random games of the oracle, for all tests of pictures: nothing has to be compiled for them."""
 
 from __future__ import annotations
 
-from functools import cache, partial
+from collections import Counter
+from functools import cache
 
 import jax
 import numpy as np
 
+from tests.oracle import game as oracle
 from unojax import cards
 from unojax.game import NO_ACTION, State
-from unojax.games.record import Trajectory, play_game
+from unojax.games.record import Trajectory
+from unojax.observation import observe
+from unojax.rules import Rules
 
-NUM_GAMES = 6
+MAX_STEPS = 150
+_SEEDS = (0, 37, 10, 26, 5, 6)
+"""Games of 11 to 150 steps; player 0 wins some, player 1 others, one is not over after `MAX_STEPS`."""
+
+
+seen_by = jax.jit(lambda state: (observe(state, 0), observe(state, 1)))
+"""Observations of both players."""
 
 
 @cache
 def trajectories() -> list[Trajectory]:
     """Some games; most are over."""
-    keys = jax.random.split(jax.random.key(3), NUM_GAMES)
-    games = jax.device_get(jax.jit(jax.vmap(partial(play_game, num_steps=150)))(keys))
-    return [jax.tree.map(lambda leaf, g=g: leaf[g], games) for g in range(NUM_GAMES)]
+    return [_play(np.random.default_rng(seed)) for seed in _SEEDS]
 
 
 def positions(game: Trajectory) -> list[State]:
@@ -31,8 +39,60 @@ def positions(game: Trajectory) -> list[State]:
 def with_other_hand(state: State, player: int) -> State:
     """The same to everyone but `player`, whose cards change places with as many of the deck."""
     hands = np.asarray(state.hands).copy()
-    held, deck = (np.bincount(cards.TYPE_OF_SLOT[c], minlength=cards.NUM_TYPES) for c in (hands[player], state.deck))
+    held, deck = cards.count_types(hands[player]), cards.count_types(state.deck)
     unseen = np.repeat(np.arange(cards.NUM_TYPES), held + deck)
     other = np.bincount(np.roll(unseen, 7)[: held.sum()], minlength=cards.NUM_TYPES)
-    hands[player] = other[cards.TYPE_OF_SLOT] > cards.COPY_OF_SLOT
-    return state.replace(hands=hands, deck=(held + deck - other)[cards.TYPE_OF_SLOT] > cards.COPY_OF_SLOT)
+    hands[player] = cards.onehot_of(other)
+    return state.replace(hands=hands, deck=cards.onehot_of(held + deck - other))
+
+
+def _play(random: np.random.Generator) -> Trajectory:
+    variant = oracle.Variant()
+    deck = variant.deck.copy()
+    hands = [_draw(random, deck, variant.hand_size) for _ in range(2)]
+    (top,) = _draw(random, deck - Counter(dict.fromkeys(oracle.WILDS, 4)), 1)
+    game = oracle.Game.deal(variant, hands, top, top[0], 0)
+    states, actions = [_state_of(game)], []
+    while not game.is_over and len(actions) < MAX_STEPS:
+        actions.append(int(random.choice(sorted(game.legal_actions()))))
+        due = game.penalty or 1
+        left = game.deck if game.deck.total() >= due else game.deck + game.pile - Counter([game.top])
+        drawn = _draw(random, left.copy(), due) if actions[-1] == oracle.DRAW and left.total() >= due else Counter()
+        game.step(actions[-1], drawn)
+        states.append(_state_of(game))
+    # After the end a trajectory repeats its last position.
+    padding = MAX_STEPS - len(actions)
+    rows = states + states[-1:] * padding
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *rows)
+    return Trajectory(stacked, np.array(actions + [NO_ACTION] * padding, np.int32))
+
+
+def _draw(random: np.random.Generator, deck: Counter[str], num: int) -> Counter[str]:
+    """Take cards out of a deck."""
+    drawn = Counter(random.permutation(sorted(deck.elements()))[:num].tolist())
+    deck -= drawn
+    return drawn
+
+
+def _onehot(held: Counter[str]) -> np.ndarray:
+    return cards.onehot_of(np.array([held[name] for name in oracle.CARDS]))
+
+
+def _state_of(game: oracle.Game) -> State:
+    return State(
+        hands=np.stack([_onehot(hand) for hand in game.hands]),
+        deck=_onehot(game.deck),
+        pile=_onehot(game.pile),
+        top_rank=np.int8(oracle.RANKS.index(oracle.rank_of(game.top))),
+        color=np.int8(oracle.COLORS.index(game.color)),
+        current_player=np.int8(game.player),
+        penalty=np.int8(game.penalty),
+        terminated=np.bool_(game.terminated),
+        truncated=np.bool_(game.truncated),
+        winner=np.int8(-1 if game.winner is None else game.winner),
+        rewards=np.array(game.rewards, np.float32),
+        step_count=np.int32(game.step_count),
+        error=np.uint8(game.error),
+        last_action=np.int8(NO_ACTION if game.last_action is None else game.last_action),
+        rules=Rules(),
+    )

@@ -1,4 +1,4 @@
-"""Pictures read back: what tests ask of an SVG."""
+"""Read pictures back: questions that tests ask of an SVG."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def lines(root: Element) -> list[str]:
 
 
 def centre(card: Element) -> tuple[float, float]:
-    """Where a placed card is."""
+    """Find the place of a card."""
     match = re.match(r"translate\(([-\d.]+) ([-\d.]+)\)", card.get("transform", ""))
     assert match
     return float(match[1]), float(match[2])

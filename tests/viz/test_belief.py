@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.viz.games import seen_by
 from tests.viz.reading import SVG, lines, parse
 from unojax import bits, cards
 from unojax.belief.exact import exact_init
-from unojax.observation import observe
 from unojax.rules import Rules, small_deck
 from unojax.text import make_state, parse_cards
 from unojax.viz import belief_svg
@@ -73,7 +73,7 @@ def test_a_title_fits_a_tall_map():
 
 def test_the_truth_is_outlined():
     hand = "R3 R3 Y5 G0 W W W W+4"
-    for truth in (parse_cards(hand), np.asarray(cards.counts(parse_cards(hand)))):
+    for truth in (parse_cards(hand), cards.count_types(parse_cards(hand))):
         picture = belief_svg(PROBS, truth=truth)
         held = {name: int(cell.get("data-held")) for name, cell in cells(picture).items() if cell.get("data-held")}
         assert held == {"R3": 2, "Y5": 1, "G0": 1, "W": 3, "W+4": 1}
@@ -92,7 +92,7 @@ class Cloud(NamedTuple):
 
 def test_beliefs_of_all_kinds():
     rules = Rules(deck=small_deck(colors=2, ranks=(1, 2, 3), wilds=1), hand_size=2)
-    exact = exact_init(observe(make_state("R1 Y2", "Y1 R3", "R2", rules=rules), 0, rules=rules), rules=rules)
+    exact = exact_init(seen_by(make_state("R1 Y2", "Y1 R3", "R2", rules=rules))[0])
     assert belief_svg(exact) == belief_svg(exact.prob_holds)
     assert 0 < exact.prob_holds.max() < 1
 

@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 
 from tests.helpers import deck_of
-from tests.viz.games import positions, trajectories, with_other_hand
+from tests.viz.games import positions, seen_by, trajectories, with_other_hand
 from tests.viz.reading import SVG, Reader, cards_in, check_references, lines, parse, part
 from unojax import cards
-from unojax.observation import observe
 from unojax.rules import Rules
 from unojax.text import format_cards, make_state, parse_position
 from unojax.viz import Page, game_html, game_svg
-from unojax.viz.scene import action_words, move_words, read_game, read_scene, result_words, start_words
+from unojax.viz.moments import read_game
+from unojax.viz.scene import read_scene
+from unojax.viz.words import CardWord, ColorWord, action_words, move_phrase, move_words, result_words, start_words
 
 
 def words(states, view=None):
@@ -53,21 +54,21 @@ def test_moves_in_words():
     )
     expected = [
         "Red 2 is on top. Player 0 to move.",
-        "Player 0 plays red skip; player 0 moves again.",
+        "Player 0 plays red skip, and moves again.",
         "Player 0 plays red 1.",
         "Player 1 plays yellow 1.",
-        "Player 0 plays Wild, declares green; player 0 has one card left.",
-        "Player 1 plays green +2; player 1 has one card left.",
-        "Player 0 draws 2 cards: red 2, blue 5; the pile goes back into the deck.",
-        "Player 1 draws 1 card: Wild.",
+        "Player 0 plays Wild and declares green, one card left.",
+        "Player 1 plays green +2, one card left.",
+        "Player 0 draws red 2, blue 5 as the penalty; the pile goes back into the deck first.",
+        "Player 1 draws Wild, unable to play.",
     ]
     assert words(states) == expected
-    expected[7] = "Player 1 draws 1 card."
+    expected[7] = "Player 1 draws a card, unable to play."
     assert words(states, view=0) == expected
-    expected[6] = "Player 0 draws 2 cards; the pile goes back into the deck."
+    expected[6] = "Player 0 draws 2 cards as the penalty; the pile goes back into the deck first."
     assert words(states, view="public") == expected
-    expected[7] = "Player 1 draws 1 card: Wild."
-    assert words(states, view=1) == words([observe(state, 1, rules=rules) for state in states]) == expected
+    expected[7] = "Player 1 draws Wild, unable to play."
+    assert words(states, view=1) == words([seen_by(state)[1] for state in states]) == expected
     drawn = [moment.drawn for moment in read_game(states, None, 1)]
     assert drawn == [(frozenset(), frozenset())] * 7 + [(frozenset(), frozenset([cards.WILD_TYPE]))]
 
@@ -85,26 +86,34 @@ def test_a_player_is_spoken_to():
     scenes = [read_scene(state, 0) for state in states]
     for names, who in ((("you", "the opponent"), "You play"), (("the opponent", "you"), "The opponent plays")):
         said = [move_words(before, after, names) for before, after in pairwise(scenes)]
-        assert said[0].startswith(f"{who} red skip; {names[0]} move{'' if who.startswith('You') else 's'} again.")
-        assert said[1] == f"{who} Wild, declare{'' if who.startswith('You') else 's'} green."
-        assert said[2] == ("The opponent draws 1 card." if who.startswith("You") else "You draw 1 card.")
-        assert said[3].endswith("can't draw.") and said[3].startswith(who.rpartition(" ")[0])
+        assert said[0] == f"{who} red skip, and move{'' if who.startswith('You') else 's'} again."
+        assert said[1] == f"{who} Wild and declare{'' if who.startswith('You') else 's'} green."
+        assert said[2] == f"{'The opponent draws' if who.startswith('You') else 'You draw'} a card, unable to play."
+        assert said[3] == f"{who.rpartition(' ')[0]} can't draw, too few cards are left."
         assert start_words(scenes[0], names) == f"Red 2 is on top. {who.rpartition(' ')[0]} to move."
     won = [read_scene(state) for state in read("R1/Y1,Y2/-/* R2 0 0 4 - *", "-/Y1,Y2/R2/* R1 0 0 5 R1 0")]
-    assert move_words(*won, ("you", "the opponent")) == "You play red 1; you win."
-    assert move_words(*won, ("the opponent", "you")) == "The opponent plays red 1; the opponent wins."
+    assert move_words(*won, ("you", "the opponent")) == "You play red 1 and win."
+    assert move_words(*won, ("the opponent", "you")) == "The opponent plays red 1 and wins."
     with pytest.raises(ValueError, match="the game goes on"):
         result_words(won[0])
 
 
+def test_a_phrase_keeps_its_cards_and_colours():
+    before, after = map(read_scene, read("W+4,R2/Y1/-/* R2 0 0 4 - *", "R2/Y1/R2/* W+4:B 1 4 5 W+4:B *"))
+    phrase = move_phrase(before, after, ("uniform", "you"))
+    played = ["plays ", CardWord(cards.WILD_DRAW_FOUR_TYPE), " and declares ", ColorWord(cards.BLUE)]
+    assert phrase == ["uniform ", *played, ", one card left"]
+    assert move_words(before, after, notation=True) == "Player 0 plays W+4 and declares blue, one card left."
+
+
 def test_the_end_in_words():
     won = read("R1/Y1,Y2/-/* R2 0 0 4 - *", "-/Y1,Y2/R2/* R1 0 0 5 R1 0")
-    assert words(won)[1] == "Player 0 plays red 1; player 0 wins."
+    assert words(won)[1] == "Player 0 plays red 1 and wins."
     rules = Rules(deck=deck_of("R1 Y2 B3"), hand_size=1)
     drawn = read("Y2/B3/-/* R1 0 0 4 - *", "Y2/B3/-/* R1 0 0 5 draw =", rules=rules)
-    assert words(drawn)[1] == "Player 0 can't draw; the game is drawn."
+    assert words(drawn)[1] == "Player 0 can't draw, too few cards are left; the game is drawn."
     cut = read("R1,R3/Y1/-/* R2 0 0 4 - *", "R3/Y1/R2/* R1 1 0 5 R1 T", rules=Rules(max_steps=5))
-    assert words(cut)[1] == "Player 0 plays red 1; the game is cut off."
+    assert words(cut)[1] == "Player 0 plays red 1, one card left; the game is cut off."
     assert [action_words(action) for action in (-1, 60, 59, 0)] == ["none yet", "draw", "Wild+4, declares green", "red 0"]
 
 

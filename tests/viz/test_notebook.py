@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
+from IPython.core.formatters import DisplayFormatter
 
+from tests.viz.games import seen_by
 from tests.viz.reading import Reader, cards_in, parse, part
 from unojax.game import State, init
 from unojax.observation import observe
@@ -16,16 +17,24 @@ from unojax.viz import position_svg
 
 
 def batch(position, *shape):
-    return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (*shape, *leaf.shape)), position)
+    return jax.tree.map(lambda leaf: np.broadcast_to(leaf, (*shape, *np.shape(leaf))), jax.device_get(position))
 
 
 def test_single_ones_are_pictures():
     state = make_state("R5 W", "Y0", "B1")
     assert state._repr_svg_() == position_svg(state) and state._repr_html_() is None
-    seen = observe(state, 1)
+    seen = seen_by(state)[1]
     assert seen._repr_svg_() == position_svg(seen) and seen._repr_html_() is None
     assert not cards_in(part(parse(seen._repr_svg_()), "hand-0"))
     assert jax.device_get(state)._repr_svg_() == position_svg(state)
+
+
+def test_a_notebook_finds_the_picture_by_itself():
+    """As IPython asks any object: for a representation by the name of its type."""
+    for position in (state := make_state("R5 W", "Y0", "B1"), seen_by(state)[1]):
+        data, _ = DisplayFormatter().format(position)
+        assert data["image/svg+xml"] == position_svg(position) and data["text/plain"] == repr(position)
+        assert "text/html" not in data
 
 
 def test_batches_are_a_line():
@@ -33,7 +42,7 @@ def test_batches_are_a_line():
     games = batch(state, 1500).replace(terminated=np.arange(1500) < 20, truncated=np.arange(1500) >= 1490)
     assert games._repr_svg_() is None
     assert Reader(games._repr_html_()).said[0].startswith("State[1500]: 1,500 games, 30 of them over.")
-    seen = batch(observe(state, 0), 2, 3)
+    seen = batch(seen_by(state)[0], 2, 3)
     assert seen._repr_svg_() is None
     assert Reader(seen._repr_html_()).said[0].startswith("Observation[2, 3]: 6 observations, 0 of them over.")
     assert Reader(batch(state, 0)._repr_html_()).said[0].startswith("State[0]: 0 games, 0 of them over.")
@@ -47,8 +56,8 @@ def test_anything_else_is_left_alone():
         return state
 
     state = make_state("R5 W", "Y0", "B1")
-    jax.jit(look)(state)
-    jax.vmap(look)(batch(state, 2))
+    jax.eval_shape(look, state)
+    jax.eval_shape(jax.vmap(look), batch(state, 2))
     for odd in (
         jax.eval_shape(init, jax.random.key(0)),
         jax.tree.map(lambda leaf: None, state),

@@ -11,13 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.viz.games import positions, trajectories, with_other_hand
+from tests.viz.games import positions, seen_by, trajectories, with_other_hand
 from tests.viz.reading import SVG, backs_in, cards_in, centre, lines, parse, part
 from unojax import cards
-from unojax.game import legal_mask
-from unojax.observation import observe
 from unojax.rules import Rules
-from unojax.text import format_action, format_cards, make_state, parse_position
+from unojax.text import format_action, format_cards, make_state, parse_action, parse_position
 from unojax.viz import Picture, position_svg
 from unojax.viz.card import BACK, CORNER_HEIGHT, CORNER_WIDTH, HEIGHT, WIDTH, definitions
 from unojax.viz.theme import DARK, LIGHT, get_theme
@@ -66,7 +64,6 @@ def test_a_view_shows_nothing_of_what_it_hides():
 
 
 def test_an_observation_looks_like_its_players_view():
-    seen_by = jax.jit(lambda state: (observe(state, 0), observe(state, 1)))
     for state in some_positions():
         for player, seen in enumerate(seen_by(state)):
             picture, same = parse(position_svg(seen)), parse(position_svg(state, view=player))
@@ -128,7 +125,7 @@ def test_what_is_said_about_a_position():
     assert {"last move: Wild+4, declares blue", "blue declared", "must draw 4"} <= set(lines(parse(position_svg(wild))))
     won = parse_position("-/Y0,G4,W+4/R5,Y5/* G2 0 0 9 G2 0")
     assert {"Player 0 wins", "wins", "0 cards", "3 cards"} <= set(lines(parse(position_svg(won))))
-    assert "Player 0 wins" in lines(parse(position_svg(observe(won, 1))))
+    assert "Player 0 wins" in lines(parse(position_svg(seen_by(won)[1])))
     one_left = lines(parse(position_svg(declared)))
     assert one_left.count("1 card") == 2 and "to move" in one_left
     cut = parse_position("B7/Y0/-/* R1 1 0 3 R1 T", rules=Rules(max_steps=3))
@@ -146,7 +143,9 @@ def test_drawn_game_and_empty_deck():
 def test_legal_cards_stand_out():
     state = make_state("R5 Y7 B2 W", "R1 R2", "R+2", pile="G9")
     heights = {}
-    for legal in (None, legal_mask(state)):
+    mask = np.zeros(cards.NUM_ACTIONS, bool)
+    mask[[parse_action(action) for action in "R5 W:R W:Y W:B W:G".split()]] = True
+    for legal in (None, jnp.asarray(mask)):
         placed = part(parse(position_svg(state, legal=legal)), "hand-0")
         heights[legal is None] = {card.get("data-card"): centre(card)[1] for card in placed if card.get("data-card")}
     lifts = {name: heights[True][name] - heights[False][name] for name in heights[True]}
@@ -195,10 +194,10 @@ def test_bad_arguments(arguments, message):
 
 def test_bad_positions():
     state = make_state("R5", "Y0", "B1")
-    batch = jax.tree.map(lambda x: jnp.stack([x, x]), state)
+    batch = jax.tree.map(lambda x: np.stack([x, x]), state)
     for position, message in [
         (batch, r"state must be a single one, with hands of shape \(2, 108\), got \(2, 2, 108\)"),
-        (observe(state, 0).replace(hand=batch.deck), "observation must be a single one"),
+        (seen_by(state)[0].replace(hand=batch.deck), "observation must be a single one"),
         (state.replace(color=np.int8(4)), r"color must be a number in \[0, 3\]"),
         (state.replace(deck=np.zeros(108, np.int8)), r"deck must be bool\[108\]"),
         ("R5", "must be an unojax State or Observation, got str"),
@@ -206,7 +205,7 @@ def test_bad_positions():
         with pytest.raises(ValueError, match=message):
             position_svg(position)
     with pytest.raises(ValueError, match="an observation has one of its own"):
-        position_svg(observe(state, 0), view=0)
+        position_svg(seen_by(state)[0], view=0)
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])

@@ -1,4 +1,4 @@
-"""Boards without a page: what they would send to one, and clicks as a page would send them."""
+"""Boards without a page: the messages that one would get, and clicks as it would send them."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class Comm(BaseComm):
 
     @property
     def states(self) -> list[dict[str, Any]]:
-        """What the page was told to draw, in order."""
+        """Data that the page got, in order."""
         return [state for data in self.sent if (state := data.get("state", {}).get("state"))]
 
     @property
     def notices(self) -> list[str]:
-        """What the page was told to say."""
+        """Words that the page was told to say."""
         return [data["content"]["text"] for data in self.sent if data.get("method") == "custom"]
 
 

@@ -1,4 +1,4 @@
-"""Finding things out about the game and about beliefs, on the host; for notebooks and studies.
+"""Studies of the game and of beliefs, on the host; for notebooks and benchmarks.
 
 * `estimates`: means with their 95 % intervals. `tables`: how notebooks show them.
 * `deals`: the hands that `unojax.simulate` dealt. `worth`: what each card in them was worth.
@@ -11,37 +11,23 @@ from unojax.analysis.calibration import Calibration, calibrate
 from unojax.analysis.deals import Deals, deal_hands
 from unojax.analysis.decisions import Decisions, decisions_of
 from unojax.analysis.declaring import declare
-from unojax.analysis.estimates import Estimate, estimate_mean, estimate_ratio, share_interval
-from unojax.analysis.following import (
-    Followed,
-    Method,
-    Recorded,
-    bootstrap,
-    closed_form,
-    follow,
-    follow_exact,
-    particles,
-    record,
-    unseen,
-)
+from unojax.analysis.estimates import Measure, estimate_mean, estimate_ratio
+from unojax.analysis.following import Followed, Recorded, follow, record
 from unojax.analysis.forecasts import fit_logistic, log_loss, sigmoid
-from unojax.analysis.tables import Table
+from unojax.analysis.tables import TextTable
 from unojax.analysis.worth import Worth, card_worth
 
 __all__ = [
     "Calibration",
     "Deals",
     "Decisions",
-    "Estimate",
     "Followed",
-    "Method",
+    "Measure",
     "Recorded",
-    "Table",
+    "TextTable",
     "Worth",
-    "bootstrap",
     "calibrate",
     "card_worth",
-    "closed_form",
     "deal_hands",
     "decisions_of",
     "declare",
@@ -49,11 +35,7 @@ __all__ = [
     "estimate_ratio",
     "fit_logistic",
     "follow",
-    "follow_exact",
     "log_loss",
-    "particles",
     "record",
-    "share_interval",
     "sigmoid",
-    "unseen",
 ]

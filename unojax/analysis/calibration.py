@@ -1,4 +1,4 @@
-"""Whether probabilities are what happens. NumPy on the host."""
+"""Calibration: predicted probabilities against what happened. NumPy on the host."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unojax.analysis.estimates import Estimate, estimate_ratio
+from unojax.analysis.estimates import Measure, estimate_ratio
 
 
 class Calibration(NamedTuple):
@@ -22,8 +22,8 @@ class Calibration(NamedTuple):
 
     number: np.ndarray
     predicted: np.ndarray
-    observed: tuple[Estimate, ...]
-    surplus: tuple[Estimate, ...]
+    observed: tuple[Measure, ...]
+    surplus: tuple[Measure, ...]
 
     @property
     def mean_absolute_error(self) -> float:

@@ -1,4 +1,4 @@
-"""The deals of `unojax.simulate`: what its games began with.
+"""Deals of `unojax.simulate`: the hands and the start cards of its games.
 
 A game of `simulate` depends on the key and its index alone, so its deal can be had again without playing on.
 """
@@ -18,13 +18,13 @@ from unojax.device.random_bits import key_words
 from unojax.policies import uniform
 from unojax.rules import Rules, is_int
 from unojax.simulation import MAX_GAMES
-from unojax.simulation.lanes import Lanes, Limits, carry_out, choose_moves, start_lanes
+from unojax.simulation.lanes import GameLanes, Limits, carry_out, choose_moves, start_lanes
 
 _GAMES_PER_CALL = 2**16
 
 
 class Deals(NamedTuple):
-    """The beginnings of G games.
+    """Beginnings of G games.
 
     Attributes:
         hands: int8[G, 2, 54] copies of each type in the players' hands.
@@ -36,7 +36,7 @@ class Deals(NamedTuple):
 
 
 def deal_hands(key: Array, num_games: int, *, rules: Rules = Rules()) -> Deals:
-    """What games 0 .. num_games - 1 of `simulate(key, ..., rules=rules)` began with, whatever the policies.
+    """Deal what games 0 .. num_games - 1 of `simulate(key, ..., rules=rules)` began with, whatever the policies.
 
     Args:
         key: the one given to `simulate`.
@@ -64,7 +64,7 @@ def _deal(seed: tuple[Array, Array], start: Array, *, size: int, rules: Rules) -
     lanes, _ = start_lanes(size, limits, policies, rules)
     lanes = lanes._replace(game_index=lanes.game_index + start)
 
-    def one_node(_: Any, lanes: Lanes) -> Lanes:
+    def one_node(_: Any, lanes: GameLanes) -> GameLanes:
         move = choose_moves(lanes, seed, limits, policies, rules, truncates=False)
         return carry_out(lanes, move)
 

@@ -1,23 +1,25 @@
-"""The decisions of one player in recorded games, with what the player believed at each of them."""
+"""Decisions of one player in recorded games, with what the player believed at each of them."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 
 from unojax import bits, cards, game
-from unojax.analysis.following import Recorded, in_parts
-from unojax.belief import belief_init, belief_update, history
-from unojax.belief.opponents import OpponentModel, uniform_opponent
+from unojax.analysis.following import Recorded, in_parts, over_games
+from unojax.belief.filters import ParticleFilter
+from unojax.belief.follow import follow_game
+from unojax.belief.particles import Belief, Info
 from unojax.bits import Words
 from unojax.game import State
 from unojax.observation import Observation, observe
-from unojax.rules import Rules
+
+_SMALL_FILTER: Final = ParticleFilter(128)
 
 
 class Decisions(NamedTuple):
@@ -44,15 +46,7 @@ class Decisions(NamedTuple):
     points: np.ndarray
 
 
-def decisions_of(
-    key: Array,
-    games: Recorded,
-    *,
-    player: int = 0,
-    num_particles: int = 128,
-    opponent: OpponentModel = uniform_opponent,
-    rules: Rules = Rules(),
-) -> Decisions:
+def decisions_of(key: Array, games: Recorded, filter: ParticleFilter = _SMALL_FILTER, *, player: int = 0) -> Decisions:
     """Follow games with a particle filter, and take out the player's decisions.
 
     Games without an end are left out.
@@ -60,15 +54,13 @@ def decisions_of(
     Args:
         key: consumed.
         games: what happened.
+        filter: what the player believes.
         player: 0 or 1.
-        num_particles: of the filter.
-        opponent: how the filter takes the other player to choose.
-        rules: of the games.
 
     Raises:
         ValueError: there is no decision.
     """
-    program = partial(_decisions_of_games, player=player, num_particles=num_particles, opponent=opponent, rules=rules)
+    program = partial(_decisions_of_games, filter=filter, player=player)
     is_decision, columns = in_parts(key, games, program)
     ended = games.states.is_over[:, -1]
     which, step = np.nonzero(is_decision & ended[:, None])
@@ -92,46 +84,32 @@ _Row = tuple[Observation, Array, Words, Array, Words]
 """Observation, plays, the cloud and its log weights, the opponent's hand."""
 
 
-@partial(jax.jit, static_argnames=("player", "num_particles", "opponent", "rules"))
+@partial(jax.jit, static_argnames=("filter", "player"))
 def _decisions_of_games(
-    states: State, num_updates: Array, keys: Array, *, player: int, num_particles: int, opponent: OpponentModel, rules: Rules
+    states: State, num_updates: Array, keys: Array, *, filter: ParticleFilter, player: int
 ) -> tuple[Array, _Row]:
-    """bool[G, T + 1] which positions are decisions, and a row for each position, of zeros where it is none."""
+    """Find the positions that are decisions, bool[G, T + 1], and a row for each position, of zeros where it is none."""
 
     def one_game(args: tuple[State, Array, Array]) -> tuple[Array, _Row]:
         states, num_updates, key = args
-        num_positions = states.terminated.shape[0]
+        views = jax.vmap(observe, (0, None))(states, player)
 
-        def view(t: Array) -> Observation:
-            return observe(jax.tree.map(lambda x: x[t], states), player, rules=rules)
-
-        def look(t: Array, belief, out: tuple[Array, _Row]) -> tuple[Array, _Row]:
-            seen = view(t)
-            legal = seen.legal_mask[: cards.DRAW]
-            is_decision = seen.is_my_turn & ~seen.terminated & (seen.legal_mask.sum() > 1)
+        def row(t: Array, seen: Observation, belief: Belief) -> _Row:
             theirs = bits.pack(states.hands[t, 1 - player])
-            row = seen, legal, bits.canonical(belief.packed), belief.log_weights, theirs
-            rows = jax.tree.map(lambda old, new: old.at[t].set(jnp.where(is_decision, new, old[t])), out[1], row)
-            return out[0].at[t].set(is_decision), rows
+            return seen, seen.legal_mask[: cards.DRAW], belief.packed, belief.log_weights, theirs
 
-        def one_update(t: Array, carry):
-            belief, out = carry
-            before, after = view(t), view(t + 1)
-            action = history.infer_action(before, after)
-            key_update = jax.random.fold_in(key, t)
-            belief, _ = belief_update(belief, before, action, after, key_update, opponent=opponent, rules=rules)
-            return belief, look(t + 1, belief, out)
+        def note(out: tuple[Array, _Row], t: Array, seen: Observation, belief: Belief, info: Info) -> tuple[Array, _Row]:
+            del info
+            is_decision = seen.is_my_turn & ~seen.terminated & (seen.legal_mask.sum() > 1)
 
-        start = view(jnp.int32(0))
-        belief = belief_init(
-            start, jax.random.fold_in(key, num_positions), num_particles=num_particles, rules=rules, prior="deal"
-        )
-        cloud = (belief.packed, belief.log_weights)
-        row = start, start.legal_mask[: cards.DRAW], *cloud, bits.pack(states.hands[0, 1 - player])
-        nothing = jax.tree.map(lambda x: jnp.zeros((num_positions, *x.shape), x.dtype), row)
-        out = look(jnp.int32(0), belief, (jnp.zeros(num_positions, bool), nothing))
-        return lax.fori_loop(0, num_updates, one_update, (belief, out))[1]
+            def put(rows: Array, new: Array) -> Array:
+                return rows.at[t].set(jnp.where(is_decision, new, rows[t]))
 
-    # One game after the other on CPU, as in `following`.
-    over_games = lax.map if jax.default_backend() == "cpu" else lambda f, xs: jax.vmap(f)(xs)
+            return out[0].at[t].set(is_decision), jax.tree.map(put, out[1], row(t, seen, belief))
+
+        num_positions, first = len(states.terminated), jax.tree.map(lambda x: x[0], views)
+        shapes = jax.eval_shape(lambda: row(jnp.int32(0), first, filter.init(key, first)))
+        nothing = jax.tree.map(lambda x: jnp.zeros((num_positions, *x.shape), x.dtype), shapes)
+        return follow_game(filter, key, views, num_updates, note, (jnp.zeros(num_positions, bool), nothing))
+
     return over_games(one_game, (states, num_updates, keys))

@@ -1,4 +1,4 @@
-"""Which colour to declare with a wild card: preferences for `unojax.policies.RulePolicy`."""
+"""Preferences for the colour to declare with a wild card, for `unojax.policies.RulePolicy`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from unojax.policies import Preference
 from unojax.view import View
 
 ColorScore = Callable[[View], Array]
-"""How good each colour is: numbers of shape [4, ...]."""
+"""Scores of the colours: numbers of shape [4, ...]."""
 
 
 def declare(score: ColorScore) -> Preference:
-    """With a Wild or Wild+4, declare a colour of the highest score. Leaves coloured plays alone."""
+    """Declare a colour of the highest score with a Wild or Wild+4. Leaves coloured plays alone."""
 
     def preference(view: View, legal: Words) -> Words:
         scores = score(view)
@@ -30,15 +30,15 @@ def declare(score: ColorScore) -> Preference:
 
 
 def held(view: View) -> Array:
-    """int32[4, ...]: coloured cards of each colour in the player's own hand."""
+    """Count the coloured cards of each colour in the player's own hand: int32[4, ...]."""
     return jnp.stack([lax.population_count(word & bits.COLORED).astype(jnp.int32) for word in view.hand])
 
 
 def not_seen(view: View) -> Array:
-    """int32[4, ...]: coloured cards of each colour that the player has not seen, in the opponent's hand or the deck."""
+    """Count the coloured cards of each colour that the player has not seen, in the opponent's hand or the deck: int32[4, ...]."""
     return jnp.stack([view.count_unseen(color, bits.COLORED) for color in range(cards.NUM_COLORS)])
 
 
 def is_active(view: View) -> Array:
-    """int32[4, ...]: 1 for the active colour, else 0."""
+    """Give 1 for the active colour, else 0: int32[4, ...]."""
     return jnp.stack([(view.color == color).astype(jnp.int32) for color in range(cards.NUM_COLORS)])

@@ -1,4 +1,4 @@
-"""How good forecasts of results are. NumPy on the host."""
+"""Forecasts of results, scored and fitted. NumPy on the host."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def log_loss(probability: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """float64[...] nats: the cross-entropy of each forecast, lower is better; ln 2 for even odds.
+    """Score each forecast by its cross-entropy: float64[...] nats, lower is better; ln 2 for even odds.
 
     Args:
         probability: float[...] of a win, in (0, 1).
@@ -22,7 +22,7 @@ def log_loss(probability: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 
 def fit_logistic(terms: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """float64[K]: weights of the logistic regression that forecasts points by sigmoid(terms @ weights), found by Newton's method.
+    """Fit the logistic regression that forecasts points by sigmoid(terms @ weights), by Newton's method: float64[K] weights.
 
     Args:
         terms: float[D, K], linearly independent columns; one of ones gives a constant.
@@ -47,5 +47,5 @@ def fit_logistic(terms: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 
 def sigmoid(logits: np.ndarray) -> np.ndarray:
-    """float64[...]: 1 / (1 + exp(-x)), in (0, 1) for logits of sensible size."""
+    """Compute 1 / (1 + exp(-x)), in (0, 1) for logits of sensible size: float64[...]."""
     return 1 / (1 + np.exp(-np.asarray(logits, np.float64)))

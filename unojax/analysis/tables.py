@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, repr=False)
-class Table:
+class TextTable:
     """Rows of text under headings. The first column is set to the left, the others to the right.
 
     Raises:

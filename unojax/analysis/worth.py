@@ -1,4 +1,4 @@
-"""What a card in the first hand is worth: linear regression of the result on what was dealt. NumPy on the host."""
+"""Worth of a card in the first hand: linear regression of the result on what was dealt. NumPy on the host."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from unojax import cards
-from unojax.analysis.estimates import Estimate
+from unojax.analysis.estimates import Measure
 
 
 @dataclass(frozen=True)
 class Worth:
-    """What one card of each rank is worth, compared with the average number card.
+    """Worth of one card of each rank, compared with the average number card.
 
     Attributes:
         own: float[15] by rank, the change of the player's expected points (1 for a win, 1/2 for a drawn game) when a card of
@@ -25,19 +25,19 @@ class Worth:
     opponent: np.ndarray
     covariance: np.ndarray
 
-    def estimate(self, rank: int, *, opponent: bool = False) -> Estimate:
-        """The worth of a rank 0..14 with its error."""
+    def estimate(self, rank: int, *, opponent: bool = False) -> Measure:
+        """Give the worth of a rank 0..14 with its error."""
         values, place = (self.opponent, 15 + rank) if opponent else (self.own, rank)
-        return Estimate(float(values[rank]), float(np.sqrt(self.covariance[place, place])))
+        return Measure(float(values[rank]), float(np.sqrt(self.covariance[place, place])))
 
-    def contrast(self, weights: np.ndarray) -> Estimate:
-        """A weighted sum of the 30 worths, own ones first, with its error: float[30]."""
+    def contrast(self, weights: np.ndarray) -> Measure:
+        """Give a weighted sum of the 30 worths, own ones first, with its error; `weights` float[30]."""
         values = np.concatenate([self.own, self.opponent])
-        return Estimate(float(weights @ values), float(np.sqrt(weights @ self.covariance @ weights)))
+        return Measure(float(weights @ values), float(np.sqrt(weights @ self.covariance @ weights)))
 
 
 def card_worth(hands: np.ndarray, points: np.ndarray) -> Worth:
-    """Ordinary least squares of the points on how many cards of each rank either player was dealt.
+    """Regress the points by ordinary least squares on how many cards of each rank either player was dealt.
 
     Deals are random, so the coefficients are average effects of dealing one card instead of another. As all hands have the same
     size, only differences between ranks are defined; they are taken from the number cards 0-9, weighted by their frequency in

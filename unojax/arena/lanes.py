@@ -1,4 +1,4 @@
-"""The device's side: one step of all games of a batch, and what an agent does at it."""
+"""Games of a batch on the device: one step of all of them, and an agent's part in it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from unojax import cards, game
-from unojax.agents import Agent, Memory
+from unojax.agents import Agent, Memory, reveal
 from unojax.device import static
 from unojax.device.batching import for_chosen
 from unojax.device.static import Skeleton
@@ -32,7 +32,7 @@ _Tree = TypeVar("_Tree")
 
 
 class Seats(NamedTuple):
-    """What of G games stays: whose they are.
+    """Constant part of G games: whose they are.
 
     Attributes:
         key: key[G] of the pair.
@@ -43,8 +43,8 @@ class Seats(NamedTuple):
     game: Array
 
 
-class Lanes(NamedTuple):
-    """What of G games moves.
+class MatchLanes(NamedTuple):
+    """Mutable part of G games.
 
     Attributes:
         state: the games.
@@ -60,55 +60,52 @@ class Lanes(NamedTuple):
 
 
 @partial(jax.jit, static_argnames="rules")
-def deal(key: Array, pair: Array, which: Array, is_used: Array, *, rules: Rules) -> tuple[Seats, Lanes]:
+def deal(key: Array, pair: Array, which: Array, is_used: Array, *, rules: Rules) -> tuple[Seats, MatchLanes]:
     """Start games; unused ones are over from the beginning."""
     keys = jax.vmap(partial(jax.random.fold_in, key))(pair)
 
-    def deal_one(key: Array, is_used: Array) -> Lanes:
+    def deal_one(key: Array, is_used: Array) -> MatchLanes:
         state = game.init(_fold(key, _DEAL), rules=rules)
         state = replace(state, terminated=state.terminated | ~is_used)
         nothing = jnp.zeros(2, jnp.int32)
-        return Lanes(state, _forced(state, rules), nothing, nothing)
+        return MatchLanes(state, _forced(state), nothing, nothing)
 
     return Seats(keys, which), jax.vmap(deal_one)(keys, is_used)
 
 
-@partial(jax.jit, static_argnames=("skeleton", "rules"))
-def begin(numbers: list[Array], index: Array, seats: Seats, lanes: Lanes, *, skeleton: Skeleton, rules: Rules) -> Memory:
-    """The memories of agent `index` (0 for A, 1 for B) at the start."""
+@partial(jax.jit, static_argnames="skeleton")
+def begin(numbers: list[Array], index: Array, seats: Seats, lanes: MatchLanes, *, skeleton: Skeleton) -> Memory:
+    """Make the memories of agent `index` (0 for A, 1 for B) at the start."""
     agent: Agent = static.join(numbers, skeleton)
 
-    def begin_one(seats: Seats, lanes: Lanes) -> Memory:
+    def begin_one(seats: Seats, lanes: MatchLanes) -> Memory:
         player = seats.game ^ index
         key = _agent_key(seats, lanes.state, player, _INIT)
-        return jax.tree.map(jnp.asarray, agent.init(key, observe(lanes.state, player, rules=rules)))
+        return jax.tree.map(jnp.asarray, agent.init(key, observe(lanes.state, player)))
 
     return jax.vmap(begin_one)(seats, lanes)
 
 
-@partial(jax.jit, static_argnames=("skeleton", "rules", "chunk"))
+@partial(jax.jit, static_argnames=("skeleton", "chunk"))
 def decide(
     numbers: list[Array],
     index: Array,
     memory: Memory,
     seats: Seats,
-    lanes: Lanes,
+    lanes: MatchLanes,
     *,
     skeleton: Skeleton,
-    rules: Rules,
     chunk: int,
 ) -> Array:
-    """int32[G]: what agent `index` plays where it has a choice; -1 elsewhere."""
+    """Ask agent `index` for its actions where it has a choice: int32[G], -1 elsewhere."""
     agent: Agent = static.join(numbers, skeleton)
-    reveal = getattr(agent, "reveal", None)
 
-    def decide_one(seats: Seats, lanes: Lanes, memory: Memory) -> Array:
+    def decide_one(seats: Seats, lanes: MatchLanes, memory: Memory) -> Array:
         player = seats.game ^ index
         state = lanes.state
-        if reveal is not None:
-            memory = reveal(memory, state, player)
+        memory = reveal(agent, memory, state, player)
         key = _agent_key(seats, state, player, _ACT)
-        action = jnp.asarray(agent.act(key, memory, observe(state, player, rules=rules), game.legal_mask(state, rules=rules)))
+        action = jnp.asarray(agent.act(key, memory, observe(state, player), game.legal_mask(state)))
         if action.shape or not jnp.issubdtype(action.dtype, jnp.integer):
             raise ValueError(f"act must return one integer, got {action.dtype}{list(action.shape)}")
         return action.astype(jnp.int32)
@@ -118,19 +115,19 @@ def decide(
     return _for_chosen(waits, chunk, decide_one, (seats, lanes, memory), nothing)
 
 
-@partial(jax.jit, static_argnames=("rules", "chunk"))
-def advance(seats: Seats, lanes: Lanes, actions: list[Array], *, rules: Rules, chunk: int) -> tuple[Lanes, Array, Array, Array]:
-    """Every unfinished game one step further; the actions int32[G], how many games go on, and whether an action was illegal."""
+@partial(jax.jit, static_argnames="chunk")
+def advance(seats: Seats, lanes: MatchLanes, actions: list[Array], *, chunk: int) -> tuple[MatchLanes, Array, Array, Array]:
+    """Take every unfinished game one step further; also the actions int32[G], how many go on, and if an action was illegal."""
     mover = _mover(seats, lanes.state)
     action = jnp.where(lanes.forced >= 0, lanes.forced, jnp.where(mover == 0, actions[0], actions[1]))
 
-    def advance_one(seats: Seats, lanes: Lanes, action: Array, mover: Array) -> Lanes:
+    def advance_one(seats: Seats, lanes: MatchLanes, action: Array, mover: Array) -> MatchLanes:
         player = lanes.state.current_player.astype(jnp.int32)
         key = _fold(seats.key, _DRAW, player, lanes.num_draws[player])
-        state = game.step(lanes.state, action, key, rules=rules)
-        return Lanes(
+        state = game.step(lanes.state, action, key)
+        return MatchLanes(
             state=state,
-            forced=_forced(state, rules),
+            forced=_forced(state),
             num_draws=lanes.num_draws.at[player].add((action == cards.DRAW).astype(jnp.int32)),
             num_choices=lanes.num_choices.at[mover].add((lanes.forced < 0).astype(jnp.int32)),
         )
@@ -139,27 +136,26 @@ def advance(seats: Seats, lanes: Lanes, actions: list[Array], *, rules: Rules, c
     return lanes, action, jnp.sum(~lanes.state.is_over), jnp.any(lanes.state.error != 0)
 
 
-@partial(jax.jit, static_argnames=("skeleton", "rules", "chunk"), donate_argnames="memory")
+@partial(jax.jit, static_argnames=("skeleton", "chunk"), donate_argnames="memory")
 def remember(
     numbers: list[Array],
     index: Array,
     memory: Memory,
     seats: Seats,
-    before: Lanes,
-    after: Lanes,
+    before: MatchLanes,
+    after: MatchLanes,
     action: Array,
     *,
     skeleton: Skeleton,
-    rules: Rules,
     chunk: int,
 ) -> Memory:
-    """The memories of agent `index` after a step of every game that was unfinished before it."""
+    """Update the memories of agent `index` after a step of every game that was unfinished before it."""
     agent: Agent = static.join(numbers, skeleton)
 
-    def remember_one(seats: Seats, before: Lanes, after: Lanes, action: Array, memory: Memory) -> Memory:
+    def remember_one(seats: Seats, before: MatchLanes, after: MatchLanes, action: Array, memory: Memory) -> Memory:
         player = seats.game ^ index
         key = _agent_key(seats, before.state, player, _UPDATE)
-        seen = [observe(lanes.state, player, rules=rules) for lanes in (before, after)]
+        seen = [observe(lanes.state, player) for lanes in (before, after)]
         new = jax.tree.map(jnp.asarray, agent.update(key, memory, seen[0], action, seen[1]))
         if (a := _shapes(memory)) != (b := _shapes(new)):
             raise ValueError(f"update must return a memory like the one it gets, {a}, but returned {b}")
@@ -170,7 +166,7 @@ def remember(
 
 
 def _for_chosen(chosen: Array, chunk: int, one: Callable[..., _Tree], args: tuple[Any, ...], out: _Tree) -> _Tree:
-    """`for_chosen` with a function of one game; what fills up the last chunk are finished games."""
+    """Do `for_chosen` with a function of one game; what fills up the last chunk are finished games."""
 
     def work(is_real: Array, *picked: Any) -> _Tree:
         finish = partial(_finish, ~is_real)
@@ -183,14 +179,14 @@ def _finish(where: Array, leaf: Any) -> Any:
     return replace(leaf, terminated=leaf.terminated | where) if isinstance(leaf, State) else leaf
 
 
-def _forced(state: State, rules: Rules) -> Array:
-    """int32[]: the only legal action, or -1."""
-    legal = game.legal_mask(state, rules=rules)
+def _forced(state: State) -> Array:
+    """Find the only legal action, int32[]; -1 where there are several."""
+    legal = game.legal_mask(state)
     return jnp.where(legal.sum() == 1, legal.argmax(), game.NO_ACTION).astype(jnp.int32)
 
 
 def _mover(seats: Seats, state: State) -> Array:
-    """int32[...]: the agent whose player moves next, 0 for A."""
+    """Tell the agent whose player moves next, 0 for A: int32[...]."""
     return state.current_player.astype(jnp.int32) ^ seats.game
 
 

@@ -1,4 +1,4 @@
-"""The host's side: batches of games, one after the other and side by side."""
+"""Batches of games of two agents on the host, one after the other and side by side."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from jax import Array
 from unojax import cards, game
 from unojax.agents import Agent, Memory
 from unojax.arena import lanes as device
-from unojax.arena.lanes import Lanes, Seats
+from unojax.arena.lanes import MatchLanes, Seats
 from unojax.arena.pairs import Pairs
 from unojax.device import static
-from unojax.device.platform import available_cores
+from unojax.device.platform import available_cores, platform
+from unojax.policies import Policy
 from unojax.rules import Rules, is_int
+from unojax.specs import as_agent
 from unojax.text import format_action
 
 MAX_PAIRS: Final = 2**30
@@ -33,6 +35,7 @@ _SMALLEST_CHUNK: Final = 32
 """Games; fewer at a time take hardly less time."""
 
 Agents = tuple[Agent, Agent]
+Players = tuple[str | Policy | Agent, str | Policy | Agent]
 _Tree = TypeVar("_Tree")
 
 
@@ -42,7 +45,7 @@ class AgentError(ValueError):
 
 def play_match(
     key: Array,
-    agents: Agents,
+    agents: Players,
     num_pairs: int,
     *,
     rules: Rules = Rules(),
@@ -53,47 +56,57 @@ def play_match(
 
     Args:
         key: the source of everything random; the same key gives the same deals to any agents.
-        agents: A and B.
+        agents: A and B: agents, specs of agents such as "linear" or "mc:rollouts=64", or policies.
         num_pairs: 1 .. 2^30.
         rules: static.
         batch_size: games in progress at a time in a batch, an even number; None: what suits the device. Changes no result.
         workers: batches in progress at a time; None: one for each CPU core, or 1 with a GPU. Changes no result.
 
     Raises:
-        ValueError: an argument is out of range.
+        ValueError: an argument is out of range, or an agent is none.
         AgentError: an agent raised, or chose an illegal action.
     """
     if not (is_int(num_pairs) and 1 <= num_pairs <= MAX_PAIRS):
         raise ValueError(f"num_pairs must be an integer in [1, {MAX_PAIRS}], got {num_pairs!r}")
+    both = _both(agents, rules)
     workers = default_workers() if workers is None else workers
     if not (is_int(workers) and workers >= 1):
         raise ValueError(f"workers must be None or an integer of at least 1, got {workers!r}")
     batch_size = default_batch_size(2 * num_pairs, workers) if batch_size is None else batch_size
     if not (is_int(batch_size) and batch_size >= 2 and batch_size % 2 == 0):
         raise ValueError(f"batch_size must be None or an even number of games, since they come in pairs, got {batch_size!r}")
-    compile_match(agents, rules=rules, batch_size=batch_size)
+    compile_match(both, rules=rules, batch_size=batch_size)
     batches = split_pairs(np.arange(num_pairs), batch_size)
-    played = play_batches(key, [Batch(agents, batch) for batch in batches], rules=rules, batch_size=batch_size, workers=workers)
+    played = play_batches(key, [Batch(both, batch) for batch in batches], rules=rules, batch_size=batch_size, workers=workers)
     return Pairs.join([pairs for _, pairs in played])
 
 
+def _both(agents: Players, rules: Rules) -> Agents:
+    if isinstance(agents, str) or len(agents) != 2:
+        raise ValueError(f"agents must be two, A and B, got {agents!r}")
+    first, second = (as_agent(agent, rules=rules) for agent in agents)
+    return first, second
+
+
 def default_workers() -> int:
-    """Batches in progress at a time: XLA lets go of Python's lock, and one batch alone leaves a part of the cores idle."""
-    return available_cores() if jax.default_backend() == "cpu" else 1
+    """Choose how many batches are in progress at a time.
+
+    XLA lets go of Python's lock, and one batch alone leaves a part of the cores idle.
+    """
+    return available_cores() if platform() == "cpu" else 1
 
 
 def default_batch_size(num_games: int, workers: int) -> int:
-    """Games in progress at a time in a batch, for so many games of a match.
+    """Choose how many games are in progress at a time in a batch, for so many games of a match.
 
     A power of two, so that matches of similar size share their compiled programs; some work for every worker.
     """
-    most = MOST_GAMES["cpu" if jax.default_backend() == "cpu" else "gpu"]
     share = max(2, -(-num_games // workers))
-    return min(most, 1 << (share - 1).bit_length())
+    return min(MOST_GAMES[platform()], 1 << (share - 1).bit_length())
 
 
 def split_pairs(pairs: np.ndarray, batch_size: int) -> list[np.ndarray]:
-    """Numbers of pairs int64[P], divided into batches."""
+    """Divide numbers of pairs int64[P] into batches."""
     size = batch_size // 2
     return [pairs[start : start + size] for start in range(0, len(pairs), size)]
 
@@ -157,8 +170,8 @@ def _play_batch(
     pair = np.zeros(batch_size, np.uint32)
     pair[:num_games] = np.repeat(batch.pairs, 2)
     which = np.arange(batch_size, dtype=np.int32) % 2
-    chunk = min(batch_size, max(_SMALLEST_CHUNK, batch_size // _CHUNKS["cpu" if jax.default_backend() == "cpu" else "gpu"]))
-    sides = [_Side(agent, index, rules, chunk) for index, agent in enumerate(batch.agents)]
+    chunk = min(batch_size, max(_SMALLEST_CHUNK, batch_size // _CHUNKS[platform()]))
+    sides = [_Side(agent, index, chunk) for index, agent in enumerate(batch.agents)]
 
     seats, lanes = device.deal(key, pair, which, np.arange(batch_size) < num_games, rules=rules)
     for side in sides:
@@ -167,7 +180,7 @@ def _play_batch(
     # Without games one round is still made, which compiles the programs.
     while True:
         actions = [side.decide(seats, lanes) for side in sides]
-        after, action, live, wrong = device.advance(seats, lanes, actions, rules=rules, chunk=chunk)
+        after, action, live, wrong = device.advance(seats, lanes, actions, chunk=chunk)
         if wrong:
             raise AgentError(_describe_illegal(batch, lanes, after, action))
         for side in sides:
@@ -193,22 +206,21 @@ def _play_batch(
 class _Side:
     """One of the two agents in a batch: its memories, and the time it takes."""
 
-    def __init__(self, agent: Agent, index: int, rules: Rules, chunk: int):
+    def __init__(self, agent: Agent, index: int, chunk: int):
         self.agent = agent
         self.seconds = 0.0
         self._index = np.int32(index)
-        self._numbers, skeleton = static.split(agent)
-        self._static: dict[str, Any] = {"skeleton": skeleton, "rules": rules}
+        self._numbers, self._skeleton = static.split(agent)
         self._chunk = chunk
         self._memory: Memory = ()
 
-    def begin(self, seats: Seats, lanes: Lanes) -> None:
+    def begin(self, seats: Seats, lanes: MatchLanes) -> None:
         self._memory = self._call(device.begin, seats, lanes)
 
-    def decide(self, seats: Seats, lanes: Lanes) -> Array:
+    def decide(self, seats: Seats, lanes: MatchLanes) -> Array:
         return self._call(device.decide, self._memory, seats, lanes, chunk=self._chunk)
 
-    def remember(self, seats: Seats, before: Lanes, after: Lanes, action: Array) -> None:
+    def remember(self, seats: Seats, before: MatchLanes, after: MatchLanes, action: Array) -> None:
         # Most policies remember nothing.
         if jax.tree.leaves(self._memory):
             self._memory = self._call(device.remember, self._memory, seats, before, after, action, chunk=self._chunk)
@@ -216,7 +228,7 @@ class _Side:
     def _call(self, program: Callable[..., _Tree], *args: Any, **static_args: Any) -> _Tree:
         began = time.perf_counter()
         try:
-            return jax.block_until_ready(program(self._numbers, self._index, *args, **self._static, **static_args))
+            return jax.block_until_ready(program(self._numbers, self._index, *args, skeleton=self._skeleton, **static_args))
         except jax.errors.JaxRuntimeError:
             # The device's: no memory, for example.
             raise
@@ -226,7 +238,7 @@ class _Side:
             self.seconds += time.perf_counter() - began
 
 
-def _describe_illegal(batch: Batch, before: Lanes, after: Lanes, action: Array) -> str:
+def _describe_illegal(batch: Batch, before: MatchLanes, after: MatchLanes, action: Array) -> str:
     lane = int(np.flatnonzero(np.asarray(after.state.error))[0])
     which = lane % 2
     state = jax.tree.map(lambda leaf: leaf[lane], before.state)

@@ -1,16 +1,18 @@
-"""What a match leaves behind."""
+"""Results of a match of two agents."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Results of P pairs of games of agents A and B. A is player 0 in the first game of a pair, and player 1 in the second.
+    """Results of P pairs of games of agents A and B, on the host.
+
+    A is player 0 in the first game of a pair, and player 1 in the second.
 
     Attributes:
         index: int64[P] the pairs' numbers.
@@ -33,11 +35,11 @@ class Pairs:
 
     @property
     def points(self) -> np.ndarray:
-        """float64[P, 2]: what A got in each game, 1 for a win and 1/2 for a drawn game."""
+        """float64[P, 2]: points of A in each game, 1 for a win and 1/2 for a drawn game."""
         return np.select([self.winner == 0, self.winner == 1], [1.0, 0.0], 0.5)
 
     def swapped(self) -> Pairs:
-        """The results of the match of B and A, which has the same games in the other order."""
+        """Swap the agents: the results of the match of B and A, which has the same games in the other order."""
         return Pairs(
             index=self.index,
             winner=np.where(self.winner < 0, self.winner, 1 - self.winner)[:, ::-1],
@@ -48,7 +50,7 @@ class Pairs:
 
     @classmethod
     def join(cls, parts: Sequence[Pairs]) -> Pairs:
-        """All pairs of some results, in the order of their numbers."""
+        """Join the pairs of some results in the order of their numbers."""
         empty = cls(
             index=np.zeros(0, np.int64),
             winner=np.zeros((0, 2), np.int8),
@@ -57,12 +59,6 @@ class Pairs:
             seconds=np.zeros(2),
         )
         every = [empty, *parts]
-        index = np.concatenate([part.index for part in every])
-        order = np.argsort(index, kind="stable")
-        return cls(
-            index=index[order],
-            winner=np.concatenate([part.winner for part in every])[order],
-            num_steps=np.concatenate([part.num_steps for part in every])[order],
-            num_choices=np.concatenate([part.num_choices for part in every])[order],
-            seconds=np.sum([part.seconds for part in every], axis=0),
-        )
+        joined = {f.name: np.concatenate([getattr(part, f.name) for part in every]) for f in fields(cls) if f.name != "seconds"}
+        order = np.argsort(joined["index"], kind="stable")
+        return cls(**{name: array[order] for name, array in joined.items()}, seconds=np.sum([p.seconds for p in every], axis=0))

@@ -1,4 +1,4 @@
-"""How strong agents are, from pairs of games with the same deal. NumPy on the host.
+"""Strength of agents, from pairs of games with the same deal. NumPy on the host.
 
 A *pair* is two games with the seats swapped (see `unojax.arena`). The two results of a pair depend on each other, and pairs of
 different matches with the same deal do too; errors are therefore estimated from whole pairs and whole deals.
@@ -22,6 +22,25 @@ _MAX_NEWTON_STEPS: Final = 100
 _TOLERANCE_NATS: Final = 1e-10
 
 
+def wilson_interval(points: float, games: float) -> tuple[float, float]:
+    """Compute the 95 % score interval of Wilson (1927) for a share of independent games; right at 0 and at all, too.
+
+    Args:
+        points: what was won, or how often something was seen.
+        games: of how many; any positive number, such as one of equal weight for games that depend on each other.
+
+    Raises:
+        ValueError: not 0 <= points <= games, or games is not positive.
+    """
+    if not 0 <= points <= games or games <= 0:
+        raise ValueError(f"points must be in [0, games] and games positive, got {points} of {games}")
+    p, z2 = points / games, Z_95**2
+    center = (p + z2 / (2 * games)) / (1 + z2 / games)
+    half = Z_95 / (1 + z2 / games) * math.sqrt(p * (1 - p) / games + z2 / (4 * games * games))
+    # At p = 0 and p = 1 one end is exactly p, which rounding must not push past it.
+    return max(0.0, min(p, center - half)), min(1.0, max(p, center + half))
+
+
 @dataclass(frozen=True)
 class Score:
     """An agent's score against another one: its share of the points, 1 for a win and 1/2 for a drawn game.
@@ -41,17 +60,14 @@ class Score:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The 95 % score interval of Wilson (1927), for so many wins and losses as would have the same standard error."""
-        p, z2 = self.value, Z_95**2
+        """The 95 % interval of Wilson (1927), for so many wins and losses as would have the same standard error."""
+        p = self.value
         n = p * (1 - p) / self.standard_error**2 if self.standard_error else 2 * self.num_pairs
-        center = (p + z2 / (2 * n)) / (1 + z2 / n)
-        half = Z_95 / (1 + z2 / n) * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
-        # At p = 0 and p = 1 one end is exactly p, which rounding must not push past it.
-        return min(p, center - half), max(p, center + half)
+        return wilson_interval(p * n, n)
 
 
 def paired_score(points: np.ndarray) -> Score:
-    """The score in a match.
+    """Compute the score in a match.
 
     The variance of a pair's mean is estimated from the P pairs, to which one is added that has the variance of two independent
     wins or losses. So identical pairs, or a few that happen to be, do not seem to leave no error at all; with many pairs it
@@ -119,7 +135,7 @@ class Ratings:
 
 
 def bradley_terry(num_agents: int, matches: Sequence[Match], *, prior_games: float = 1.0) -> Ratings:
-    """Ratings of agents that have played each other (Bradley and Terry 1952), a drawn game being half a win.
+    """Rate agents that have played each other (Bradley and Terry 1952), a drawn game being half a win.
 
     Maximum likelihood by Newton's method; the likelihood is concave. Every two agents are given `prior_games` drawn games beside
     those played, so that an agent that has won or lost everything, or has not played yet, has a rating and an error too: after n
@@ -197,7 +213,7 @@ def _information(values: np.ndarray, games: np.ndarray) -> np.ndarray:
 
 
 def _scatter(values: np.ndarray, matches: Sequence[Match], prior_games: float) -> np.ndarray:
-    """float[K, K]: the sum over deals of the square of their gradient."""
+    """Sum the squares of the deals' gradients: float[K, K]."""
     num_agents = len(values)
     p = _win_probability(values)
     numbers, place = np.unique(np.concatenate([np.zeros(0, np.int64), *(m.deals for m in matches)]), return_inverse=True)

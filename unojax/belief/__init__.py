@@ -11,7 +11,7 @@
 
 from unojax.belief.history import infer_action
 from unojax.belief.opponents import ConsistentOpponent, PolicyOpponent, consistent_opponent, uniform_opponent
-from unojax.belief.particles import Belief, Info, belief_init, belief_update
+from unojax.belief.particles import Belief, Info, belief_init, belief_update, belief_update_checked
 
 __all__ = [
     "Belief",
@@ -20,6 +20,7 @@ __all__ = [
     "PolicyOpponent",
     "belief_init",
     "belief_update",
+    "belief_update_checked",
     "consistent_opponent",
     "infer_action",
     "uniform_opponent",

@@ -1,4 +1,4 @@
-"""As many particles as a position needs: more near the end of the game, and more when the weights were uneven.
+"""Adapt the number of particles to the position: more near the end of the game, and more when the weights were uneven.
 
 The number of particles is a shape, so each number that occurs costs a compilation. It is therefore chosen on the host from a
 few fixed sizes, and a belief is brought to another size between two updates:
@@ -27,7 +27,7 @@ from unojax.observation import Observation
 
 @dataclass(frozen=True)
 class Schedule:
-    """When to use how many particles.
+    """A rule for the number of particles.
 
     Attributes:
         sizes: the numbers of particles, increasing.
@@ -59,7 +59,7 @@ DEFAULT_SCHEDULE: Final = Schedule()
 
 
 def num_particles_for(observation: Observation, ess_share: float | Array = 1.0, *, schedule: Schedule = DEFAULT_SCHEDULE) -> int:
-    """How many particles to use from here on; on the host.
+    """Choose how many particles to use from here on; on the host.
 
     Args:
         observation: the position now; unbatched.
@@ -77,7 +77,7 @@ def num_particles_for(observation: Observation, ess_share: float | Array = 1.0, 
 
 
 def resize(belief: Belief, key: Array, *, num_particles: int) -> Belief:
-    """The same belief with another number of equally weighted particles; jit-able with `num_particles` static.
+    """Give a belief another number of equally weighted particles; jit-able with `num_particles` static.
 
     Systematic resampling: a particle of weight w is copied M w times on average, within two of it, and never if w is zero.
     Copies part company at the next refreshing moves.
@@ -97,10 +97,12 @@ def resize(belief: Belief, key: Array, *, num_particles: int) -> Belief:
     key_ancestors, key_thin = jax.random.split(key)
     missing = max(num_particles - belief.num_particles, 0)
     padded = jnp.pad(belief.log_weights, (0, missing), constant_values=-jnp.inf)
-    ancestors = resample.systematic(jax.random.uniform(key_ancestors), padded)
+    ancestors = resample.systematic(jax.random.uniform(key_ancestors, dtype=jnp.float32), padded)
     # Fewer than these are wanted: one out of every N / M, at a common random offset.
     stride = padded.shape[0] / num_particles
-    places = jnp.floor((jnp.arange(num_particles) + jax.random.uniform(key_thin)) * stride).astype(jnp.int32)
+    places = jnp.floor(
+        (jnp.arange(num_particles, dtype=jnp.float32) + jax.random.uniform(key_thin, dtype=jnp.float32)) * stride
+    ).astype(jnp.int32)
     ancestors = ancestors[jnp.minimum(places, padded.shape[0] - 1)]
     return dataclasses.replace(
         belief,

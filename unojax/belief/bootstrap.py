@@ -15,7 +15,7 @@ present position, and `Info.depleted` says so.
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,10 +29,11 @@ from unojax.belief import history, resample
 from unojax.belief.history import Prior
 from unojax.belief.opponents import OpponentModel, uniform_opponent
 from unojax.belief.particles import Info, ledger, likelihood
+from unojax.belief.particles.belief import check_start
 from unojax.bits import Words
 from unojax.device.random_bits import key_words, threefry
 from unojax.observation import Observation, check_observation
-from unojax.rules import Rules
+from unojax.rules import Rules, agreed_rules
 
 
 @struct.dataclass
@@ -42,10 +43,12 @@ class BootstrapBelief:
     Attributes:
         log_weights: float32[N] nats, normalised.
         packed: four uint32[N], the hands as packed canonical sets.
+        rules: static; of the game.
     """
 
     log_weights: Array
     packed: Words
+    rules: Rules = struct.field(pytree_node=False)
 
     @property
     def particles(self) -> Array:
@@ -66,33 +69,31 @@ def bootstrap_init(
     rules: Rules | None = None,
     prior: Prior = "uniform",
 ) -> BootstrapBelief:
-    """The belief at the start: the opponent's hand is a random subset of the unseen cards.
+    """Begin a belief: the opponent's hand is a random subset of the unseen cards.
 
     Args:
         observation: of the player whose belief it is.
         key: consumed.
         num_particles: N, static.
-        rules: static.
+        rules: those of the observation, if given.
         prior: "uniform" or, for an observation right after a deal, "deal". See `exact.exact_init`.
 
     Raises:
-        ValueError: `num_particles` is not positive, there is no such prior, or `rules` have another deck.
+        ValueError: `num_particles` is not positive, there is no such prior, the observation is a batch, or `rules` are other ones
+            than the observation's.
     """
     check_observation(observation, "bootstrap_init", rules)
     rules = observation.rules
-    if num_particles < 1:
-        raise ValueError(f"num_particles must be at least 1, got {num_particles}")
-    if prior not in get_args(Prior):
-        raise ValueError(f"prior must be one of {get_args(Prior)}, got {prior!r}")
+    check_start(num_particles, prior)
     nothing = bits.empty(jnp.zeros(num_particles))
-    unseen = observation.unseen
-    hands = _draw(key, nothing, _pack(unseen), observation.opponent_count.astype(jnp.int32))
+    unseen = history.unseen_words(observation)
+    hands = _draw(key, nothing, unseen, observation.opponent_count.astype(jnp.int32))
     book = ledger.empty(max_slots=1, max_plays=1)
     if prior == "deal" and rules.start_card == "non_wild":
-        num_colored = 1 + unseen[: cards.WILD_TYPE].sum(dtype=jnp.int32)
+        num_colored = 1 + bits.count(bits.map_words(lambda w: w & bits.COLORED, unseen)).astype(jnp.int32)
         book = dataclasses.replace(book, num_dealt=observation.opponent_count.astype(jnp.int32), num_colored=num_colored)
     log_weights, _ = resample.normalize(likelihood.start_log_prob(hands, book))
-    return BootstrapBelief(log_weights=log_weights, packed=hands)
+    return BootstrapBelief(log_weights=log_weights, packed=hands, rules=rules)
 
 
 def bootstrap_update(
@@ -106,14 +107,19 @@ def bootstrap_update(
     rules: Rules | None = None,
     ess_threshold: float = 0.5,
 ) -> tuple[BootstrapBelief, Info]:
-    """Condition the belief on one micro-step; arguments and results as those of `particles.belief_update`.
+    """Condition the belief on one micro-step; arguments, results and errors as those of `particles.belief_update`.
 
     `Info.acceptance` is 0: there are no refreshing moves. A belief without any particle left is begun anew at `after`.
     """
+    for seen in (before, after):
+        check_observation(seen, "bootstrap_update", rules)
+        agreed_rules(belief.rules, seen.rules)
     key_draw, key_pick, key_anew = jax.random.split(key, 3)
+    shown = history.infer_action(before, after)
+    inconsistent = ~(history.belongs(before, jnp.asarray(action), after) & _fits(belief, before))
     # Nothing moves in a finished game, nor by an action that the rules refuse.
-    moved = (jnp.asarray(action) >= 0) & (history.infer_action(before, after) >= 0)
-    action = jnp.where(moved, action, cards.DRAW).astype(jnp.int32)
+    moved = ~inconsistent & (shown >= 0)
+    action = jnp.where(moved, shown, cards.DRAW)
     by_opponent = history.opponent_moved(before)
     is_draw = moved & (action == cards.DRAW)
     now = _Weighted(belief.packed, jnp.zeros_like(belief.log_weights))
@@ -131,31 +137,40 @@ def bootstrap_update(
     dead = jnp.isneginf(belief.log_weights) | jnp.isneginf(log_increment)
     log_weights, log_evidence = resample.normalize(jnp.where(dead, -jnp.inf, belief.log_weights + log_increment))
     ess = resample.effective_sample_size(log_weights)
-    depleted = jnp.isneginf(log_evidence)
+    depleted = jnp.isneginf(log_evidence) & ~inconsistent
+    log_weights = jnp.where(inconsistent, belief.log_weights, log_weights)
     # A hand of weight zero may be impossible; none is carried on.
-    resampled = ~depleted & ((ess < ess_threshold * belief.num_particles) | jnp.isneginf(log_weights).any())
+    resampled = ~(depleted | inconsistent) & ((ess < ess_threshold * belief.num_particles) | jnp.isneginf(log_weights).any())
 
     def pick() -> BootstrapBelief:
-        ancestors = resample.systematic(jax.random.uniform(key_pick), log_weights)
+        ancestors = resample.systematic(jax.random.uniform(key_pick, dtype=jnp.float32), log_weights)
         picked = bits.map_words(lambda w: w[ancestors], hands)
-        return BootstrapBelief(log_weights=resample.uniform_log_weights(belief.num_particles), packed=picked)
+        return dataclasses.replace(belief, log_weights=resample.uniform_log_weights(belief.num_particles), packed=picked)
 
     updated = lax.switch(
         jnp.where(depleted, 2, jnp.where(resampled, 1, 0)),
         (
-            lambda: BootstrapBelief(log_weights=log_weights, packed=hands),
+            lambda: dataclasses.replace(belief, log_weights=log_weights, packed=hands),
             pick,
-            lambda: bootstrap_init(after, key_anew, num_particles=belief.num_particles, rules=rules),
+            lambda: bootstrap_init(after, key_anew, num_particles=belief.num_particles),
         ),
     )
     return updated, Info(
         ess=ess,
-        log_evidence=log_evidence,
+        log_evidence=jnp.where(inconsistent, 0.0, log_evidence),
         depleted=depleted,
         restarted=depleted,
         resampled=resampled,
         acceptance=jnp.float32(0.0),
+        inconsistent=inconsistent,
     )
+
+
+def _fits(belief: BootstrapBelief, seen: Observation) -> Array:
+    """Tell whether an observation shows the position of a belief: bool[]. All of its particles are possible there, or none."""
+    hand = bits.map_words(lambda w: w[0], belief.packed)
+    not_unseen = bits.map_words(lambda h, u: h & ~u, hand, history.unseen_words(seen))
+    return (bits.count(hand).astype(jnp.int32) == seen.opponent_count.astype(jnp.int32)) & (bits.any_of(not_unseen) == 0)
 
 
 class _Weighted(NamedTuple):
@@ -186,11 +201,11 @@ def _opponent_draws(key: Array, now: _Weighted, before: Observation, after: Obse
 
 def _observer_draws(now: _Weighted, before: Observation, after: Observation) -> _Weighted:
     unseen = history.unseen_at_draw(before, after)
-    drawn = history.observer_drew(before, after)
+    drawn = history.observer_drew(before, after).astype(jnp.int32)
     number = drawn.sum(dtype=jnp.int32)
     # One card after the other, in the order of types; the card at place i is of the first type whose running total exceeds i.
     totals = jnp.cumsum(drawn, dtype=jnp.int32)
-    deck_count = unseen.sum(dtype=jnp.int32) - before.opponent_count
+    deck_count = unseen.sum(dtype=jnp.int32) - before.opponent_count.astype(jnp.int32)
 
     def one_card(index: Array, log_increment: Array) -> Array:
         card_type = jnp.argmax(totals > index)
@@ -200,7 +215,7 @@ def _observer_draws(now: _Weighted, before: Observation, after: Observation) -> 
         log_factor = jnp.where(left > 0, jnp.log(jnp.maximum(left, 1).astype(jnp.float32)), -jnp.inf)
         return log_increment + log_factor - jnp.log((deck_count - index).astype(jnp.float32))
 
-    log_orders = (gammaln(number + 1.0) - gammaln(drawn + 1.0).sum()).astype(jnp.float32)
+    log_orders = gammaln(number.astype(jnp.float32) + 1.0) - gammaln(drawn.astype(jnp.float32) + 1.0).sum()
     return now._replace(log_increment=lax.fori_loop(0, number, one_card, now.log_increment + log_orders))
 
 

@@ -26,7 +26,6 @@ All logarithms are natural; entropies are in nats.
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 import jax.numpy as jnp
@@ -37,71 +36,43 @@ from jax.typing import ArrayLike
 
 from unojax import cards
 from unojax.belief import history
+from unojax.device.combinatorics import log_binomial, log_binomial_ratio
 from unojax.observation import Observation
 
 MAX_GROUPS: Final = 8
 """Groups of cards by age in a `ClosedFormBelief`."""
 
 _COUNTS: Final = np.arange(5)
-"""How many copies of one type a hand may hold."""
-
-
-def _log_binomial_table() -> np.ndarray:
-    """float32[2, 109, 109]: ln C(n, k) as a float32 and the rest of it, so that differences are good to float32 precision.
-
-    The logarithms reach 73. One float32 would be off by up to 4e-6, and so would be every probability made of two of them.
-    """
-    exact = np.array([[math.log(math.comb(n, k)) if k <= n else -np.inf for k in range(109)] for n in range(109)])
-    high = exact.astype(np.float32)
-    low = np.where(np.isfinite(exact), exact - np.where(np.isfinite(exact), high, 0), 0).astype(np.float32)
-    table = np.stack([high, low])
-    table.flags.writeable = False
-    return table
-
-
-_LOG_BINOMIAL: Final = _log_binomial_table()
-
-
-def log_binomial_ratio(n: ArrayLike, j: ArrayLike, m: ArrayLike, k: ArrayLike) -> Array:
-    """ln [C(n, j) / C(m, k)]: float32, for integers n, j up to 108 and 0 <= k <= m <= 108; -inf unless 0 <= j <= n."""
-    n, j, m, k = (jnp.asarray(x, jnp.int32) for x in (n, j, m, k))
-    table = jnp.asarray(_LOG_BINOMIAL)
-    above, below = table[:, jnp.maximum(n, 0), jnp.maximum(j, 0)], table[:, m, k]
-    ratio = (above[0] - below[0]) + (above[1] - below[1])
-    return jnp.where((n < 0) | (j < 0), -jnp.inf, ratio)
-
-
-def _log_binomial(n: ArrayLike, k: ArrayLike) -> Array:
-    return jnp.asarray(_LOG_BINOMIAL[0])[jnp.asarray(n, jnp.int32), jnp.asarray(k, jnp.int32)]
+"""Copies of one type that a hand may hold."""
 
 
 def _log_hypergeometric(j: Array | np.ndarray, marked: Array, total: Array, picked: Array) -> Array:
     """ln P(j of the `marked` cards are among `picked` cards, which are uniform over `total`); float32."""
-    return _log_binomial(marked, j) + log_binomial_ratio(total - marked, picked - j, total, picked)
+    return log_binomial(marked, j) + log_binomial_ratio(total - marked, picked - j, total, picked)
 
 
 # The uniform belief, from one observation.
 
 
 def prob_holds_card(observation: Observation) -> Array:
-    """float32[]: probability that the opponent holds one given physical unseen card, |H| / |U|; 0 if there is none."""
+    """Compute the probability that the opponent holds one given physical unseen card, |H| / |U|: float32[]; 0 for none."""
     num_unseen = observation.unseen.sum(-1)
-    return observation.opponent_count / jnp.maximum(num_unseen, 1).astype(jnp.float32)
+    return observation.opponent_count.astype(jnp.float32) / jnp.maximum(num_unseen, 1).astype(jnp.float32)
 
 
 def expected_counts(observation: Observation) -> Array:
-    """float32[54]: expected copies of each type in the opponent's hand, U_t |H| / |U|."""
-    return observation.unseen * prob_holds_card(observation)
+    """Compute the expected copies of each type in the opponent's hand, U_t |H| / |U|: float32[54]."""
+    return observation.unseen.astype(jnp.float32) * prob_holds_card(observation)
 
 
 def count_probs(observation: Observation) -> Array:
-    """float32[54, 5]: probability that the opponent holds 0..4 copies of each type; hypergeometric."""
+    """Compute the probability that the opponent holds 0..4 copies of each type, hypergeometric: float32[54, 5]."""
     unseen, held = observation.unseen.astype(jnp.int32), observation.opponent_count.astype(jnp.int32)
-    return jnp.exp(_log_hypergeometric(_COUNTS, unseen[:, None], unseen.sum(), held))
+    return jnp.exp(_log_hypergeometric(_COUNTS[None], unseen[:, None], unseen.sum(), held))
 
 
 def prob_none_of(observation: Observation, types: ArrayLike) -> Array:
-    """float32[]: probability that the opponent holds no card of the types in `types` (bool[54]), C(|U| - |N|, k) / C(|U|, k)."""
+    """Compute the probability C(|U| - |N|, k) / C(|U|, k) that the opponent holds no card of `types` (bool[54]): float32[]."""
     unseen = observation.unseen.astype(jnp.int32)
     marked = jnp.where(jnp.asarray(types), unseen, 0).sum(-1)
     total = unseen.sum(-1)
@@ -110,43 +81,43 @@ def prob_none_of(observation: Observation, types: ArrayLike) -> Array:
 
 
 def prob_holds(observation: Observation) -> Array:
-    """float32[54]: probability that the opponent holds at least one card of each type."""
+    """Compute the probability that the opponent holds at least one card of each type: float32[54]."""
     unseen = observation.unseen.astype(jnp.int32)
     total, held = unseen.sum(-1), observation.opponent_count
     return -jnp.expm1(log_binomial_ratio(total - unseen, held, total, held))
 
 
 def prob_no_color(observation: Observation) -> Array:
-    """float32[4]: probability that the opponent holds no card of each colour (wild cards have none)."""
+    """Compute the probability that the opponent holds no card of each colour (wild cards have none): float32[4]."""
     of_color = np.arange(cards.NUM_COLORS)[:, None] == cards.COLOR_OF_TYPE
     unseen = observation.unseen.astype(jnp.int32)
     total, held = unseen.sum(-1), observation.opponent_count
-    return jnp.exp(log_binomial_ratio(total - (of_color * unseen).sum(-1), held, total, held))
+    return jnp.exp(log_binomial_ratio(total - jnp.where(of_color, unseen[None], 0).sum(-1), held, total, held))
 
 
 def prob_no_playable(observation: Observation) -> Array:
-    """float32[]: probability that the opponent holds no card that is playable on the present top card and colour."""
+    """Compute the probability that the opponent holds no card that is playable on the present top card and colour: float32[]."""
     return prob_none_of(observation, history.playable_types(observation.color, observation.top_rank))
 
 
 def expected_playable(observation: Observation) -> Array:
-    """float32[]: expected number of cards in the opponent's hand that are playable on the present top card, k |N| / |U|."""
+    """Compute the expected playable cards in the opponent's hand on the present top card, k |N| / |U|: float32[]."""
     playable = history.playable_types(observation.color, observation.top_rank)
-    return jnp.where(playable, observation.unseen, 0).sum(-1) * prob_holds_card(observation)
+    return jnp.where(playable, observation.unseen, 0).sum(-1).astype(jnp.float32) * prob_holds_card(observation)
 
 
 def entropy_of_subsets(observation: Observation) -> Array:
-    """float32[]: entropy in nats of the uniform belief over *physical* hands, ln C(|U|, k): copies of a type are told apart."""
-    return _log_binomial(observation.unseen.sum(-1), observation.opponent_count)
+    """Compute the entropy (nats) of the uniform belief over *physical* hands, ln C(|U|, k), copies told apart: float32[]."""
+    return log_binomial(observation.unseen.sum(-1), observation.opponent_count)
 
 
 def entropy_of_hands(observation: Observation) -> Array:
-    """float32[]: entropy in nats of the uniform belief over hands as *multisets*; this is the one that other beliefs report.
+    """Compute the entropy (nats) of the uniform belief over hands as *multisets*, the one that other beliefs report: float32[].
 
     A hand H stands for prod_t C(U_t, H_t) equally likely subsets, so the entropy is ln C(|U|, k) - sum_t E[ln C(U_t, H_t)].
     """
     probs = count_probs(observation)
-    log_ways = jnp.where(probs > 0, _log_binomial(observation.unseen[:, None], _COUNTS), 0.0)
+    log_ways = jnp.where(probs > 0, log_binomial(observation.unseen[:, None], _COUNTS[None]), 0.0)
     return entropy_of_subsets(observation) - (probs * log_ways).sum()
 
 
@@ -168,24 +139,24 @@ class ClosedFormBelief:
 
     @property
     def expected_counts(self) -> Array:
-        """float32[54]: expected copies of each type in the hand."""
+        """Expected copies of each type in the hand: float32[54]."""
         free = self._free()
         expected = jnp.zeros(cards.NUM_TYPES, jnp.float32)
         for g in range(MAX_GROUPS):
             # Where `free` is 0 the group is empty.
-            share = self.sizes[g] / jnp.maximum(free[g], 1).astype(jnp.float32)
-            expected = expected + share * (self.available[g] - expected)
+            share = self.sizes[g].astype(jnp.float32) / jnp.maximum(free[g], 1).astype(jnp.float32)
+            expected = expected + share * (self.available[g].astype(jnp.float32) - expected)
         return expected
 
     @property
     def count_probs(self) -> Array:
-        """float32[54, 5]: probability that the hand holds 0..4 copies of each type, group after group.
+        """Probability that the hand holds 0..4 copies of each type, group after group: float32[54, 5].
 
         The c copies that older groups hold are among the group's available ones, which leaves it A_g(t) - c.
         """
         free = self._free()
         probs = jnp.zeros((cards.NUM_TYPES, _COUNTS.size), jnp.float32).at[:, 0].set(1.0)
-        held, total = _COUNTS[:, None], _COUNTS[None, :]
+        held, total = _COUNTS[None, :, None], _COUNTS[None, None, :]
         for g in range(MAX_GROUPS):
             left = self.available[g, :, None, None] - held
             is_possible = (left >= 0) & (total >= held)
@@ -196,20 +167,20 @@ class ClosedFormBelief:
 
     @property
     def prob_holds(self) -> Array:
-        """float32[54]: probability that the hand holds at least one card of each type."""
+        """Probability that the hand holds at least one card of each type: float32[54]."""
         return -jnp.expm1(self._log_prob_none(self.available))
 
     def prob_none_of(self, types: ArrayLike) -> Array:
-        """float32[]: probability that the hand holds no card of the types in `types` (bool[54])."""
-        marked = jnp.where(jnp.asarray(types), self.available, 0).sum(-1, keepdims=True)
+        """Compute the probability that the hand holds no card of the types in `types` (bool[54]): float32[]."""
+        marked = jnp.where(jnp.asarray(types)[None], self.available, 0).sum(-1, keepdims=True)
         return jnp.exp(self._log_prob_none(marked))[0]
 
     def prob_no_playable(self, color: ArrayLike, rank: ArrayLike) -> Array:
-        """float32[]: probability that the hand holds no card playable on a top card of `rank` 0..14 with `color` 0..3 active."""
+        """Compute the probability that the hand holds no card playable on a top card of `rank` with `color` active: float32[]."""
         return self.prob_none_of(history.playable_types(color, rank))
 
     def _free(self) -> Array:
-        """int32[G]: |A_g| - M_g, how many cards the older groups leave to each group."""
+        """Count the cards that the older groups leave to each group, |A_g| - M_g: int32[G]."""
         return self.available.sum(-1) - (jnp.cumsum(self.sizes) - self.sizes)
 
     def _log_prob_none(self, marked: Array) -> Array:
@@ -219,7 +190,7 @@ class ClosedFormBelief:
 
 
 def closed_form_init(observation: Observation) -> ClosedFormBelief:
-    """The uniform belief: the hand is one group, from all unseen cards."""
+    """Begin the uniform belief: the hand is one group, from all unseen cards."""
     return _uniform(observation.opponent_count, observation.unseen)
 
 
@@ -231,7 +202,7 @@ def closed_form_update(
     *,
     exclude_drawn: bool = False,
 ) -> ClosedFormBelief:
-    """The closed form after one micro-step, exact from the uniform belief to the opponent's next play.
+    """Condition the closed form on one micro-step, exactly from the uniform belief to the opponent's next play.
 
     After an opponent's play it is the uniform belief again. Besides, it is approximate (and forgets, never
     contradicts) when the opponent draws for want of a playable card more than `MAX_GROUPS` - 1 times between two
@@ -255,12 +226,12 @@ def closed_form_update(
     sizes = belief.sizes
     playable = history.playable_types(before.color, before.top_rank)
     is_cut = history.opponent_could_not_play(before, action)
-    available = jnp.where(is_cut & playable, 0, belief.available)
-    available = jnp.where((sizes > 0)[:, None], jnp.minimum(available, unseen), unseen)
+    available = jnp.where((is_cut & playable)[None], 0, belief.available)
+    available = jnp.where((sizes > 0)[:, None], jnp.minimum(available, unseen[None]), unseen[None])
 
     # Drawn cards join the first group that knows no restriction; if all groups have one, the last one gives it up.
     drawn = history.opponent_drew(before, after)
-    unrestricted = (available == unseen).all(-1)
+    unrestricted = (available == unseen[None]).all(-1)
     if exclude_drawn:
         joined = jnp.where(is_cut, 0, jnp.argmax(unrestricted))
     else:

@@ -32,7 +32,7 @@ from unojax import cards, game
 from unojax.belief import history
 from unojax.belief.history import Prior
 from unojax.belief.opponents import OpponentModel, consistent_opponent, uniform_opponent
-from unojax.observation import Observation
+from unojax.observation import Observation, check_observation
 from unojax.rules import Rules, agreed_rules
 
 MAX_LATTICE: Final = 5_000_000
@@ -52,12 +52,14 @@ class ExactBelief:
         types: int64[T] the card types of the game, one for each axis.
         unseen: int64[54] copies of each type that are in the opponent's hand or in the deck.
         hand_count: cards in the opponent's hand.
+        rules: of the game.
     """
 
     probs: np.ndarray
     types: np.ndarray
     unseen: np.ndarray
     hand_count: int
+    rules: Rules
 
     @property
     def expected_counts(self) -> np.ndarray:
@@ -86,7 +88,11 @@ class ExactBelief:
         return result
 
     def prob_no_playable(self, color: int, rank: int) -> float:
-        """Probability that the hand holds no card that is playable on a top card of `rank` 0..14 with `color` 0..3 active."""
+        """Probability that the hand holds no card that is playable on a top card of `rank` 0..14 with `color` 0..3 active.
+
+        Raises:
+            ValueError: there is no such colour or rank.
+        """
         if not (0 <= color < cards.NUM_COLORS and 0 <= rank < cards.NUM_RANKS):
             raise ValueError(f"color must be in [0, 3] and rank in [0, 14], got color {color} and rank {rank}")
         return float(self.probs[_without(self.types, _playable(color, rank))].sum())
@@ -94,9 +100,7 @@ class ExactBelief:
     def hands(self) -> tuple[np.ndarray, np.ndarray]:
         """The possible hands and their probabilities: (int8[K, 54] counts, float64[K])."""
         index = np.nonzero(self.probs)
-        counts = np.zeros((index[0].size, cards.NUM_TYPES), np.int8)
-        counts[:, self.types] = np.stack(index, -1)
-        return counts, self.probs[index]
+        return _counts_at(index, self.types), self.probs[index]
 
     def log_prob(self, hand: np.ndarray | Array) -> float:
         """ln b(hand) in nats, -inf for an impossible hand.
@@ -109,7 +113,7 @@ class ExactBelief:
         """
         hand = np.asarray(hand)
         if hand.shape == (cards.NUM_CARDS,) and hand.dtype == bool:
-            counts = np.bincount(cards.TYPE_OF_SLOT[hand], minlength=cards.NUM_TYPES)
+            counts = cards.count_types(hand)
         elif hand.shape == (cards.NUM_TYPES,) and hand.dtype.kind in "iu":
             counts = hand.astype(np.int64)
         else:
@@ -120,14 +124,14 @@ class ExactBelief:
         return math.log(prob) if prob > 0 else -math.inf
 
 
-def exact_init(observation: Observation, *, rules: Rules, prior: Prior = "uniform") -> ExactBelief:
-    """The belief before the first micro-step.
+def exact_init(observation: Observation, *, rules: Rules | None = None, prior: Prior = "uniform") -> ExactBelief:
+    """Begin a belief, before the first micro-step.
 
         b0(H) = prod_t C(U_t, H_t) / C(|U|, |H|)                      H is a uniformly random set of |H| unseen cards
 
     Args:
-        observation: what the observer sees; unbatched.
-        rules: the rules of the game; the deck must be small enough.
+        observation: of the player whose belief it is, in a game whose deck is small enough.
+        rules: those of the observation, if given.
         prior: "uniform" is the formula above: the convention of all beliefs here, and right for any position without
             a history. "deal" is the posterior right after the deal. Under `start_card="non_wild"` it differs a
             little: the start card is uniform over the coloured cards not dealt, so its identity has likelihood 1 /
@@ -135,11 +139,13 @@ def exact_init(observation: Observation, *, rules: Rules, prior: Prior = "unifor
             decks without wild cards.
 
     Raises:
-        ValueError: the lattice of hands is larger than `MAX_LATTICE`, or the observation does not fit the rules.
+        ValueError: the lattice of hands is larger than `MAX_LATTICE`, the observation is a batch, `rules` are other ones than the
+            observation's, or there is no such prior.
     """
     if prior not in get_args(Prior):
         raise ValueError(f"prior must be one of {get_args(Prior)}, got {prior!r}")
-    _check_observation(observation, rules)
+    check_observation(observation, "exact_init", rules)
+    rules = observation.rules
     deck = np.asarray(rules.deck)
     types = np.flatnonzero(deck)
     shape = deck[types] + 1
@@ -160,7 +166,7 @@ def exact_init(observation: Observation, *, rules: Rules, prior: Prior = "unifor
     total = weights.sum()
     if total == 0:
         raise ValueError(f"an opponent's hand of {hand_count} cards does not fit into {unseen.sum()} unseen cards")
-    return ExactBelief(weights / total, types, unseen, hand_count)
+    return ExactBelief(weights / total, types, unseen, hand_count, rules)
 
 
 def exact_update(
@@ -170,9 +176,9 @@ def exact_update(
     after: Observation,
     *,
     opponent: OpponentModel = uniform_opponent,
-    rules: Rules,
+    rules: Rules | None = None,
 ) -> tuple[ExactBelief, float]:
-    """The belief after one micro-step.
+    """Condition the belief on one micro-step.
 
     Args:
         belief: the belief at `before`.
@@ -180,7 +186,7 @@ def exact_update(
         action: the public action taken, 0..60. If nothing happened (the game was over, or the action was illegal) it
             is not looked at.
         opponent: see `OpponentModel`. The built-in `uniform_opponent` and `consistent_opponent` take a fast path.
-        rules: the rules of the game.
+        rules: those of belief and observations, if given.
 
     Returns:
         The next belief, and the log evidence in nats: ln P(what the observer saw in this micro-step | history), the
@@ -191,11 +197,14 @@ def exact_update(
         ValueError: the observations fit neither each other, the belief, the action, nor the rules, or no hand
             explains what happened (under this opponent model).
     """
-    _check_observation(before, rules)
-    _check_observation(after, rules)
+    for one in (before, after):
+        check_observation(one, "exact_update", rules)
+        agreed_rules(belief.rules, one.rules)
     if not (np.array_equal(belief.unseen, before.unseen) and belief.hand_count == int(before.opponent_count)):
         raise ValueError("`before` does not show the position of this belief: the unseen cards or the opponent's count differ")
     seen = jax.tree.map(np.asarray, _read(before, after))
+    if not seen.is_one_step:
+        raise ValueError("`before` and `after` are not one micro-step apart; feed the observer's view of every micro-step")
     if seen.action == game.NO_ACTION:
         return belief, 0.0
     if seen.action != action:
@@ -212,7 +221,7 @@ def exact_update(
             probs, log_evidence = _condition(probs, possible)
         if (drawn := seen.observer_drew.astype(np.int64)).any():
             in_deck = int(unseen.sum()) - hand_count
-            ways = _product(types, lambda t, held: _comb(unseen[t] - held, drawn[t]), np.asarray(rules.deck))
+            ways = _product(types, lambda t, held: _comb(unseen[t] - held, drawn[t]), np.asarray(belief.rules.deck))
             probs, log_evidence = _condition(probs, ways / math.comb(in_deck, int(drawn.sum())))
         for _ in range(int(seen.opponent_drew)):
             probs = _draw_one(probs, types, unseen, hand_count)
@@ -222,12 +231,13 @@ def exact_update(
         probs, log_evidence = _condition(probs, _play_likelihood(belief, before, action, axis, opponent))
         probs = _shifted(probs, axis, -1)
         hand_count -= 1
-    return ExactBelief(probs, types, np.asarray(after.unseen, np.int64), hand_count), log_evidence
+    return ExactBelief(probs, types, np.asarray(after.unseen, np.int64), hand_count, belief.rules), log_evidence
 
 
 class _Seen(NamedTuple):
-    """What happened in a micro-step; see the functions of `history` of the same names."""
+    """One micro-step; see the functions of `history` of the same names."""
 
+    is_one_step: Array
     action: Array
     opponent_moved: Array
     could_not_play: Array
@@ -241,6 +251,7 @@ class _Seen(NamedTuple):
 def _read(before: Observation, after: Observation) -> _Seen:
     action = history.infer_action(before, after)
     return _Seen(
+        is_one_step=history.is_one_step(before, after),
         action=action,
         opponent_moved=history.opponent_moved(before),
         could_not_play=history.opponent_could_not_play(before, action),
@@ -249,12 +260,6 @@ def _read(before: Observation, after: Observation) -> _Seen:
         played_type=history.played_type(after),
         unseen_at_draw=history.unseen_at_draw(before, after),
     )
-
-
-def _check_observation(observation: Observation, rules: Rules) -> None:
-    if np.ndim(observation.player) != 0:
-        raise ValueError(f"the observation must be unbatched, got a batch of shape {np.shape(observation.player)}")
-    agreed_rules(observation.rules, rules)
 
 
 def _condition(probs: np.ndarray, likelihood: np.ndarray) -> tuple[np.ndarray, float]:
@@ -307,9 +312,7 @@ def _play_likelihood(belief: ExactBelief, before: Observation, action: int, axis
         return holds / np.maximum(num_actions, 1)
 
     index = np.nonzero(holds)
-    counts = np.zeros((index[0].size, cards.NUM_TYPES), np.int8)
-    counts[:, types] = np.stack(index, -1)
-    onehots = counts[:, cards.TYPE_OF_SLOT] > cards.COPY_OF_SLOT
+    onehots = cards.onehot_of(_counts_at(index, types))
     padded = np.zeros((-(-len(onehots) // _CHUNK), _CHUNK, cards.NUM_CARDS), bool)
     padded.reshape(-1, cards.NUM_CARDS)[: len(onehots)] = onehots
     if len(onehots):
@@ -326,7 +329,7 @@ def _play_likelihood(belief: ExactBelief, before: Observation, action: int, axis
 
 @partial(jax.jit, static_argnames="opponent")
 def _action_likelihood(before: Observation, action: Array, hands: Array, *, opponent: OpponentModel) -> Array:
-    """float32[N]: pi(action | hand) for each of hands bool[N, 108], 0 where the action is not legal."""
+    """Compute pi(action | hand) for each of hands bool[N, 108], 0 where the action is not legal: float32[N]."""
 
     def one(hand: Array) -> Array:
         view = history.imagine(before, hand)
@@ -336,8 +339,15 @@ def _action_likelihood(before: Observation, action: Array, hands: Array, *, oppo
     return jax.vmap(one)(hands)
 
 
+def _counts_at(index: tuple[np.ndarray, ...], types: np.ndarray) -> np.ndarray:
+    """int8[K, 54]: the hands at K places of the lattice."""
+    counts = np.zeros((index[0].size, cards.NUM_TYPES), np.int8)
+    counts[:, types] = np.stack(index, -1)
+    return counts
+
+
 def _playable(color: int, rank: int) -> np.ndarray:
-    """bool[54]: `history.playable_types` on the host."""
+    """Call `history.playable_types` on the host: bool[54]."""
     return np.asarray(history.playable_types(color, rank))
 
 

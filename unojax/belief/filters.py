@@ -1,7 +1,8 @@
-"""Filters: ways to believe something about the opponent's hand, as values.
+"""Filters: beliefs about the opponent's hand that follow what an observer sees, as values.
 
-A filter (an *updater* in ParticleFilters.jl) knows all that it needs to begin a belief and to condition it on what is seen: its size,
-its prior, how it takes the opponent to choose. Frozen and hashable, so it can be a static argument under `jit`.
+A filter (an *updater* in ParticleFilters.jl) knows all that it needs to begin a belief and to condition it on what is seen: its
+size, its prior, how it takes the opponent to choose. Frozen and hashable, so it can be a static argument under `jit`;
+`unojax.belief.follow` lets one follow a game.
 """
 
 from __future__ import annotations
@@ -9,9 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
-from unojax.belief import bootstrap, closed_form, summary
+from unojax.belief import bootstrap, closed_form, exact, history, summary
+from unojax.belief.bootstrap import BootstrapBelief
+from unojax.belief.closed_form import ClosedFormBelief
+from unojax.belief.exact import ExactBelief
 from unojax.belief.history import Prior
 from unojax.belief.opponents import OpponentModel, uniform_opponent
 from unojax.belief.particles import MAX_PLAYS, MAX_SLOTS, NUM_MOVES, Belief, Info, belief_init, belief_update
@@ -19,29 +26,47 @@ from unojax.observation import Observation
 
 
 class Filter(Protocol):
-    """Begins a belief and conditions it on micro-steps. Pure, unbatched, jit- and vmap-able."""
+    """Begin a belief and condition it on micro-steps. Pure and unbatched; jit- and vmap-able, except `ExactFilter`."""
 
     @property
     def name(self) -> str:
-        """How the filter is called in tables."""
+        """Title in tables."""
+        ...
+
+    @property
+    def num_particles(self) -> int:
+        """N, the effective sample size at its best; 1 for a filter without particles."""
         ...
 
     def init(self, key: Array, observation: Observation, /) -> Any:
-        """The belief at an observer's first position. Consumes `key`."""
+        """Begin the belief at an observer's first position. Consumes `key`."""
         ...
 
     def update(self, key: Array, belief: Any, before: Observation, action: Array, after: Observation, /) -> tuple[Any, Info]:
-        """The belief after one micro-step of either player, and what happened. Consumes `key`; else as `belief_update`."""
+        """Condition the belief on one micro-step of either player. Consumes `key`; else as `belief_update`."""
         ...
 
-    def count_probs(self, belief: Any, observation: Observation, /) -> Array:
-        """float32[54, 5]: probability that the opponent holds 0..4 copies of each type, none of them zero that is possible."""
+    def count_probs(self, belief: Any, observation: Observation, /) -> Array | np.ndarray:
+        """Probability that the opponent holds 0..4 copies of each type, none zero that is possible: float32[54, 5]."""
         ...
+
+
+class _CloudFilter:
+    """Filters whose belief is a cloud of hands."""
+
+    def count_probs(self, belief: Belief | BootstrapBelief, observation: Observation) -> Array:
+        """Give the probabilities of a cloud with one particle more, spread like the uniform belief: float32[54, 5].
+
+        A cloud gives a hand that it lacks the probability zero, and its log score would be minus infinity; so all filters stay on
+        one scale.
+        """
+        n = belief.num_particles
+        return (n * summary.count_probs(belief) + closed_form.count_probs(observation)) / (n + 1)
 
 
 @dataclass(frozen=True)
-class ParticleFilter:
-    """The particle filter, see `belief_init` and `belief_update` for the fields."""
+class ParticleFilter(_CloudFilter):
+    """The particle filter; see `belief_init` and `belief_update` for the fields."""
 
     num_particles: int = 1024
     opponent: OpponentModel = uniform_opponent
@@ -80,13 +105,9 @@ class ParticleFilter:
             num_moves=self.num_moves,
         )
 
-    def count_probs(self, belief: Belief, observation: Observation) -> Array:
-        """See `Filter`."""
-        return _with_one_uniform(belief, self.num_particles, observation)
-
 
 @dataclass(frozen=True)
-class BootstrapFilter:
+class BootstrapFilter(_CloudFilter):
     """The plain bootstrap filter, for comparison; see `unojax.belief.bootstrap`."""
 
     num_particles: int = 1024
@@ -98,26 +119,116 @@ class BootstrapFilter:
         """See `Filter`."""
         return f"bootstrap {self.num_particles}"
 
-    def init(self, key: Array, observation: Observation) -> bootstrap.BootstrapBelief:
+    def init(self, key: Array, observation: Observation) -> BootstrapBelief:
         """See `bootstrap_init`."""
         return bootstrap.bootstrap_init(observation, key, num_particles=self.num_particles, prior=self.prior)
 
     def update(
-        self, key: Array, belief: bootstrap.BootstrapBelief, before: Observation, action: Array, after: Observation
-    ) -> tuple[bootstrap.BootstrapBelief, Info]:
+        self, key: Array, belief: BootstrapBelief, before: Observation, action: Array, after: Observation
+    ) -> tuple[BootstrapBelief, Info]:
         """See `bootstrap_update`."""
         return bootstrap.bootstrap_update(belief, before, action, after, key, opponent=self.opponent)
 
-    def count_probs(self, belief: bootstrap.BootstrapBelief, observation: Observation) -> Array:
-        """See `Filter`."""
-        return _with_one_uniform(belief, self.num_particles, observation)
 
+@dataclass(frozen=True)
+class ClosedFormFilter:
+    """The closed form that starts afresh at each play of the opponent, from the uniform belief.
 
-def _with_one_uniform(belief: Any, num_particles: int, observation: Observation) -> Array:
-    """The belief of a cloud with one particle more, spread like the uniform belief.
-
-    A cloud gives a hand that it lacks the probability zero, and its log score would be minus infinity; so all filters stay on one
-    scale.
+    Attributes:
+        exclude_drawn: its wrong sibling; see `closed_form_update`.
     """
-    n = num_particles
-    return (n * summary.count_probs(belief) + closed_form.count_probs(observation)) / (n + 1)
+
+    exclude_drawn: bool = False
+    num_particles = 1
+
+    @property
+    def name(self) -> str:
+        """See `Filter`."""
+        return "closed form, drawn cards excluded" if self.exclude_drawn else "closed form"
+
+    def init(self, key: Array, observation: Observation) -> ClosedFormBelief:
+        """See `closed_form_init`. Needs no `key`."""
+        del key
+        return closed_form.closed_form_init(observation)
+
+    def update(
+        self, key: Array, belief: ClosedFormBelief, before: Observation, action: Array, after: Observation
+    ) -> tuple[ClosedFormBelief, Info]:
+        """See `closed_form_update`. Needs no `key`."""
+        del key
+        held = belief.sizes.sum(dtype=jnp.int32)
+        consistent = history.belongs(before, action, after) & (held == before.opponent_count.astype(jnp.int32))
+        updated = closed_form.closed_form_update(belief, before, action, after, exclude_drawn=self.exclude_drawn)
+        return jax.tree.map(lambda new, old: jnp.where(consistent, new, old), updated, belief), plain_info(~consistent)
+
+    def count_probs(self, belief: ClosedFormBelief, observation: Observation) -> Array:
+        """See `Filter`."""
+        del observation
+        return belief.count_probs
+
+
+@dataclass(frozen=True)
+class UnseenFilter:
+    """Any of the cards not seen, without a memory: the uniform belief of each position."""
+
+    name = "unseen cards"
+    num_particles = 1
+
+    def init(self, key: Array, observation: Observation) -> tuple[()]:
+        """Keep nothing."""
+        del key, observation
+        return ()
+
+    def update(
+        self, key: Array, belief: tuple[()], before: Observation, action: Array, after: Observation
+    ) -> tuple[tuple[()], Info]:
+        """Keep nothing."""
+        del key
+        return belief, plain_info(~history.belongs(before, action, after))
+
+    def count_probs(self, belief: tuple[()], observation: Observation) -> Array:
+        """See `closed_form.count_probs`."""
+        del belief
+        return closed_form.count_probs(observation)
+
+
+@dataclass(frozen=True)
+class ExactFilter:
+    """The exact filter, for small decks; on the host, in NumPy. Keys are ignored. See `unojax.belief.exact`."""
+
+    opponent: OpponentModel = uniform_opponent
+    prior: Prior = "deal"
+    name = "exact"
+    num_particles = 1
+
+    def init(self, key: Array, observation: Observation) -> ExactBelief:
+        """See `exact_init`."""
+        del key
+        return exact.exact_init(observation, prior=self.prior)
+
+    def update(
+        self, key: Array, belief: ExactBelief, before: Observation, action: Array, after: Observation
+    ) -> tuple[ExactBelief, Info]:
+        """See `exact_update`, which refuses what is inconsistent."""
+        del key
+        belief, log_evidence = exact.exact_update(belief, before, int(action), after, opponent=self.opponent)
+        return belief, jax.tree.map(np.asarray, plain_info(np.bool_(False), log_evidence=np.float32(log_evidence)))
+
+    def count_probs(self, belief: ExactBelief, observation: Observation) -> np.ndarray:
+        """See `ExactBelief.count_probs`: float64."""
+        del observation
+        return belief.count_probs
+
+
+def plain_info(inconsistent: Any = False, *, ess: float = 1.0, log_evidence: Any = 0.0) -> Info:
+    """Write the diagnostics of an update without particles, or of a start: an effective sample size."""
+    nothing = jnp.bool_(False)
+    return Info(
+        ess=jnp.float32(ess),
+        log_evidence=jnp.float32(log_evidence),
+        depleted=nothing,
+        restarted=nothing,
+        resampled=nothing,
+        acceptance=jnp.float32(0.0),
+        inconsistent=jnp.bool_(inconsistent),
+    )

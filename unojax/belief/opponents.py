@@ -1,4 +1,4 @@
-"""Opponent models: how likely a player with a given hand is to act as it did.
+"""Opponent models: likelihoods of the actions of a player with a given hand.
 
 A model is any callable `opponent(observation, legal_mask) -> float32[61]` (`OpponentModel`); the `action_probs` of a policy is
 one. The two classes here also answer for packed hands, a whole cloud of particles at a time, which is many times faster.
@@ -23,13 +23,13 @@ from unojax.view import View
 
 
 class OpponentModel(Protocol):
-    """How likely a player who sees `observation` is to take each action.
+    """A model of how a player who sees `observation` chooses.
 
     It is asked for the opponent's own view of the game, imagined for one hand that the opponent might hold (`history.imagine`).
     """
 
     def __call__(self, observation: Observation, legal_mask: Array, /) -> Array:
-        """float32[61]: likelihoods >= 0 of the actions for `legal_mask` bool[61].
+        """Give likelihoods >= 0 of the actions for `legal_mask` bool[61]: float32[61].
 
         They need not add up to 1, but a factor common to all hands scales the evidence, and one that depends on the
         hand is information about the hand.
@@ -44,7 +44,7 @@ class PackedOpponent(Protocol):
     def __call__(self, observation: Observation, legal_mask: Array, /) -> Array: ...
 
     def likelihood(self, view: View, legal: Words, played: Picked, /) -> Array:
-        """float32[...]: likelihood of a play, for packed hands with the legal options given."""
+        """Give the likelihood of a play, for packed hands with the legal options given: float32[...]."""
         ...
 
 
@@ -68,13 +68,13 @@ class PolicyOpponent:
             raise ValueError(f"tremble must be a probability in [0, 1], got {self.tremble}")
 
     def __call__(self, observation: Observation, legal_mask: Array) -> Array:
-        """Probability of each action: float32[61]."""
+        """Give the probability of each action: float32[61]."""
         by_policy = self.policy.action_probs(observation, legal_mask)
         by_chance = legal_mask.astype(jnp.float32) / legal_mask.sum(dtype=jnp.float32)
         return (1.0 - self.tremble) * by_policy + self.tremble * by_chance
 
     def likelihood(self, view: View, legal: Words, played: Picked) -> Array:
-        """float32[...]: probability of a play, for packed hands with the legal options given."""
+        """Give the probability of a play, for packed hands with the legal options given: float32[...]."""
         by_policy = _share(self.policy.narrow(view, legal), played)
         if self.tremble == 0.0:
             return by_policy
@@ -87,18 +87,18 @@ class ConsistentOpponent:
     not."""
 
     def __call__(self, observation: Observation, legal_mask: Array) -> Array:
-        """1 for a legal action, 0 for another: float32[61]."""
+        """Give 1 for a legal action, 0 for another: float32[61]."""
         del observation
         return legal_mask.astype(jnp.float32)
 
     def likelihood(self, view: View, legal: Words, played: Picked) -> Array:
-        """float32[...]: 1 if the play was legal, else 0."""
+        """Give 1 if the play was legal, else 0: float32[...]."""
         del view
         return _contains(legal, played).astype(jnp.float32)
 
 
 TREMBLE: Final = 0.05
-"""Of a policy named without one."""
+"""The tremble of a policy named without one."""
 
 uniform_opponent: Final = PolicyOpponent(uniform)
 """Plays every legal action with equal probability: the default model."""
@@ -107,7 +107,7 @@ consistent_opponent: Final = ConsistentOpponent()
 
 
 def parse_opponent(text: str) -> OpponentModel:
-    """The model that a text names: uniform, consistent, or a policy, as in linear, or linear+0.5 for a tremble of 0.5.
+    """Make the model that a text names: uniform, consistent, or a policy, as in linear, or linear+0.5 for a tremble of 0.5.
 
     Raises:
         ValueError: there is no such policy, or the tremble is no probability.
@@ -130,6 +130,6 @@ def _contains(options: Words, played: Picked) -> Array:
 
 
 def _share(options: Words, played: Picked) -> Array:
-    """Probability of a play under a uniform choice among options; 0 if it is not among them."""
+    """Give the probability of a play under a uniform choice among options; 0 if it is not among them."""
     number = lax.max(bits.count(options), np.uint32(1)).astype(jnp.float32)
     return jnp.where(_contains(options, played), 1.0 / number, 0.0)

@@ -1,4 +1,4 @@
-"""Weights of a cloud of particles: normalising, effective sample size, systematic resampling."""
+"""Weights of a cloud of particles: normalise, measure, resample."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jax.scipy.special import logsumexp
 
 
 def normalize(log_weights: Array) -> tuple[Array, Array]:
-    """Log weights that sum to one, and the log of their former sum: (float32[N], float32[]), nats.
+    """Normalise log weights, and give the log of their former sum: (float32[N], float32[]), nats.
 
     If all weights are zero, both are -inf; nothing is NaN.
     """
@@ -18,14 +18,14 @@ def normalize(log_weights: Array) -> tuple[Array, Array]:
 
 
 def effective_sample_size(log_weights: Array) -> Array:
-    """1 / sum w^2 for normalised weights (Kong, Liu, Wong 1994): float32[] in [1, N]; 0 if all weights are zero."""
+    """Compute 1 / sum w^2 for normalised weights (Kong, Liu, Wong 1994): float32[] in [1, N]; 0 if all weights are zero."""
     sum_of_squares = jnp.exp(2.0 * log_weights).sum()
     size = 1.0 / jnp.where(sum_of_squares > 0, sum_of_squares, 1.0)
     return jnp.where(sum_of_squares > 0, jnp.minimum(size, log_weights.shape[0]), 0.0)
 
 
 def systematic(uniform: Array, log_weights: Array, num: int | None = None) -> Array:
-    """Systematic resampling (Kitagawa 1996): int32[M] ancestors, each particle drawn floor or ceil of M w times.
+    """Resample systematically (Kitagawa 1996): int32[M] ancestors, each particle drawn floor or ceil of M w times.
 
     Never picks a particle of zero weight, and copes with any `uniform` in [0, 1), 0 included. If all weights are zero the
     answer is the identity (0, 1, ..., over again from 0 if M > N).
@@ -46,12 +46,12 @@ def systematic(uniform: Array, log_weights: Array, num: int | None = None) -> Ar
     # The sum that was accumulated, not 1: rounding can leave no point beyond the last end, and none before the first.
     points = (jnp.arange(num, dtype=jnp.float32) + uniform) * (ends[-1] / num)
     # side="right": a point that meets an end belongs to the next particle of positive weight, also when the point is 0.
-    ancestors = jnp.searchsorted(ends, points, side="right")
-    last = jnp.max(jnp.where(weights > 0, jnp.arange(n), 0))
-    ancestors = jnp.minimum(ancestors, last).astype(jnp.int32)
+    ancestors = jnp.searchsorted(ends, points, side="right").astype(jnp.int32)
+    last = jnp.max(jnp.where(weights > 0, jnp.arange(n, dtype=jnp.int32), 0))
+    ancestors = jnp.minimum(ancestors, last)
     return jnp.where(is_dead, jnp.arange(num, dtype=jnp.int32) % n, ancestors)
 
 
 def uniform_log_weights(n: int) -> Array:
-    """float32[n] equal normalised weights."""
+    """Give equal normalised weights: float32[n]."""
     return jnp.full(n, -np.log(n), jnp.float32)

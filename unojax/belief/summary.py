@@ -1,7 +1,7 @@
-"""What a cloud of hands says: marginals, entropy, samples, the most likely hands.
+"""Summaries of a cloud of hands: marginals, entropy, the most likely hands.
 
 All functions take any belief with weighted packed hands (`WeightedHands`): the particle filter's, or the bootstrap filter's. They
-are pure, unbatched, and jit- and vmap-able, except `most_likely_hands`, which is for the host.
+are pure, unbatched, and jit- and vmap-able, except `most_likely_hands` and `log_score`, which are for the host.
 
 The canonical encoding makes most of them one weighted mean. Slot s of a hand is set if and only if the hand holds more than
 `COPY_OF_SLOT[s]` copies of its type, so with P_s the probability that slot s is set,
@@ -24,44 +24,44 @@ from unojax.belief.hands import WeightedHands
 
 
 def slot_probs(belief: WeightedHands) -> Array:
-    """float32[108]: probability that each slot of the opponent's canonical hand is set; the mean of the one-hot hands."""
+    """Average the one-hot hands: float32[108], the probability that each slot of the opponent's canonical hand is set."""
     weights = jnp.exp(belief.log_weights)
     positions = np.arange(cards.SLOTS_PER_COLOR, dtype=np.uint32)[:, None]
-    of_color = [jnp.where((word >> positions) & np.uint32(1) != 0, weights, 0.0).sum(-1) for word in belief.packed]
+    of_color = [jnp.where((word[None] >> positions) & np.uint32(1) != 0, weights[None], 0.0).sum(-1) for word in belief.packed]
     # Rounding may carry a sum of weights past 1.
     return jnp.minimum(jnp.concatenate(of_color), 1.0)
 
 
 def expected_counts(belief: WeightedHands) -> Array:
-    """float32[54]: expected copies of each type in the opponent's hand."""
+    """Compute the expected copies of each type in the opponent's hand: float32[54]."""
     return _probs_above(belief).sum(-1)
 
 
 def prob_holds(belief: WeightedHands) -> Array:
-    """float32[54]: probability that the opponent holds at least one card of each type."""
+    """Compute the probability that the opponent holds at least one card of each type: float32[54]."""
     return _probs_above(belief)[:, 0]
 
 
 def count_probs(belief: WeightedHands) -> Array:
-    """float32[54, 5]: probability that the opponent holds 0..4 copies of each type."""
+    """Compute the probability that the opponent holds 0..4 copies of each type: float32[54, 5]."""
     above = _probs_above(belief)
     at_least = jnp.pad(above, ((0, 0), (1, 0)), constant_values=1.0)
     return at_least - jnp.pad(above, ((0, 0), (0, 1)))
 
 
 def prob_color(belief: WeightedHands) -> Array:
-    """float32[4]: probability that the opponent holds at least one card of each colour (wild cards have none)."""
+    """Compute the probability that the opponent holds at least one card of each colour (wild cards have none): float32[4]."""
     return jnp.stack([_prob(belief, (word & bits.COLORED) != 0) for word in belief.packed])
 
 
 def prob_no_playable(belief: WeightedHands, color: ArrayLike, rank: ArrayLike) -> Array:
-    """float32[]: probability that the opponent holds no card playable on a top card of `rank` 0..14 with `color` 0..3 active."""
+    """Compute the probability that the opponent holds no card playable on `rank` with `color` active: float32[]."""
     options = bits.playable(belief.packed, jnp.asarray(color).astype(jnp.uint32), jnp.asarray(rank).astype(jnp.uint32))
     return _prob(belief, bits.any_of(options) == 0)
 
 
 def entropy(belief: WeightedHands) -> Array:
-    """float32[] nats: entropy of the weighted distinct hands, -sum_h p_h ln p_h with p_h the weight of all particles that hold h.
+    """Compute the entropy of the weighted distinct hands, -sum_h p_h ln p_h with p_h the weight of all h: float32[] nats.
 
     This plug-in estimate is biased downwards: by about (K - 1) / (2 N) for N equally weighted particles over K possible hands
     with N well above K (Miller 1955), and it never exceeds ln N. With many more possible hands than particles it says how
@@ -72,25 +72,18 @@ def entropy(belief: WeightedHands) -> Array:
 
 
 def num_distinct(belief: WeightedHands) -> Array:
-    """int32[]: number of different hands of positive weight."""
+    """Count the different hands of positive weight: int32[]."""
     return (_probs_of_distinct(belief) > 0).sum(dtype=jnp.int32)
 
 
-def sample_hands(belief: WeightedHands, key: Array, num: int) -> Array:
-    """bool[num, 108]: independent hands drawn from the belief, as canonical one-hots. Hands of zero weight are never drawn.
+def log_score(count_probs: np.ndarray, truth: np.ndarray) -> float:
+    """Score a belief by the truth, on the host: the sum over the card types of ln P(number of copies held), nats.
 
     Args:
-        belief: the hands and their weights, not all zero.
-        key: consumed.
-        num: how many, static.
-
-    Raises:
-        ValueError: `num` is not positive.
+        count_probs: float[54, 5] probability of 0..4 copies of each type; with a cloud's zeros filled in (`Filter.count_probs`).
+        truth: int[54] copies that the opponent holds.
     """
-    if num < 1:
-        raise ValueError(f"num must be at least 1, got {num}")
-    index = jax.random.categorical(key, belief.log_weights, shape=(num,))
-    return bits.unpack(bits.map_words(lambda w: w[index], belief.packed))
+    return float(np.log(count_probs[np.arange(cards.NUM_TYPES), truth], dtype=np.float64).sum())
 
 
 class LikelyHands(NamedTuple):
@@ -101,7 +94,7 @@ class LikelyHands(NamedTuple):
 
 
 def most_likely_hands(belief: WeightedHands, n: int) -> LikelyHands:
-    """The n most likely hands of one belief, or all if there are fewer; on the host. Ties go by the packed words.
+    """Find the n most likely hands of one belief, or all if there are fewer; on the host. Ties go by the packed words.
 
     Raises:
         ValueError: `n` is not positive, or the belief is batched.
@@ -121,17 +114,17 @@ def most_likely_hands(belief: WeightedHands, n: int) -> LikelyHands:
 
 
 def _prob(belief: WeightedHands, is_so: Array) -> Array:
-    """float32[]: total weight of the particles for which `is_so` (bool[N])."""
+    """Add up the weights of the particles for which `is_so` (bool[N]): float32[]."""
     return jnp.minimum(jnp.where(is_so, jnp.exp(belief.log_weights), 0.0).sum(), 1.0)
 
 
 def _probs_above(belief: WeightedHands) -> Array:
-    """float32[54, 4]: P(count_t > c)."""
+    """Compute P(count_t > c): float32[54, 4]."""
     return slot_probs(belief).at[cards.SLOTS_OF_TYPE].get(mode="fill", fill_value=0.0)
 
 
 def _probs_of_distinct(belief: WeightedHands) -> Array:
-    """float32[N]: the probability of each distinct hand, and zeros."""
+    """Add up the probability of each distinct hand: float32[N], zeros at the end."""
     *words, log_weights = lax.sort((*belief.packed, belief.log_weights), num_keys=4)
     differs = jnp.stack([word[1:] != word[:-1] for word in words]).any(0)
     hand = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.cumsum(differs, dtype=jnp.int32)])

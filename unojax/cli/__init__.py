@@ -15,12 +15,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-EXIT_ERROR: Final = 1
-"""The machine failed: no memory, no device."""
-EXIT_USAGE: Final = 2
-"""The request can't be met: an unknown option or policy, a value out of range, a file that can't be written."""
-EXIT_INTERRUPTED: Final = 130
-"""Stopped by Ctrl-C: 128 + SIGINT, as shells count."""
+from unojax.cli.status import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_USAGE
 
 _DESCRIPTION: Final = (
     "Two-player UNO with hidden hands, many thousands of games at a time.\n\n"
@@ -32,7 +27,7 @@ class Command(Protocol):
     """A command with its options, as tyro has read them."""
 
     def run(self) -> int:
-        """Do it; returns the exit status.
+        """Carry the command out and return the exit status.
 
         Raises:
             ValueError: an option's value is not allowed.
@@ -41,7 +36,7 @@ class Command(Protocol):
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status and raises nothing for what a user can do wrong.
+    """Run the command line and return the exit status; raises nothing for what a user can do wrong.
 
     Args:
         args: what follows the program's name; `sys.argv[1:]` if None.
@@ -87,13 +82,13 @@ def _parse(args: list[str]) -> Command:
     from unojax.cli.arena.command import Arena
     from unojax.cli.belief.command import ShowBelief
     from unojax.cli.bench import Bench
-    from unojax.cli.play.command import Play
+    from unojax.cli.play.command import PlayGame
     from unojax.cli.replay import ShowReplay
     from unojax.cli.rules import ShowRules
     from unojax.cli.simulate.command import Simulate
 
     commands = {"simulate": Simulate, "arena": Arena, "advise": Advise, "belief": ShowBelief, "rules": ShowRules, "bench": Bench}
-    commands |= {"play": Play, "replay": ShowReplay}
+    commands |= {"play": PlayGame, "replay": ShowReplay}
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
@@ -106,7 +101,7 @@ def _parse(args: list[str]) -> Command:
 
 
 def _condense(box: str) -> str:
-    """One line for tyro's framed report: what is wrong, its suggestions, and no help texts."""
+    """Bring to one line tyro's framed report: what is wrong, its suggestions, and no help texts."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", box)
     framed = plain.startswith("╭")
     rows = [row.strip("│ ") for row in plain.splitlines() if not row.startswith(("╭", "╰"))]

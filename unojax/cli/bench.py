@@ -1,24 +1,16 @@
-"""`unojax bench`: how many steps per second this machine plays."""
+"""`unojax bench`: steps per second on this machine."""
 
 from __future__ import annotations
 
 import statistics
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from unojax.cli.options import (
-    POLICY_NAMES,
-    Count,
-    Flag,
-    JsonTarget,
-    RuleOptions,
-    Seed,
-    check_policy_names,
-    get_policies,
-)
+from unojax.cli.options import Count, Flag, JsonTarget, RuleOptions, Seed, check_policy_names, get_policies
+from unojax.specs import POLICY_NAMES
 
 if TYPE_CHECKING:
     from unojax.policies import PackedPolicy
@@ -78,7 +70,7 @@ class Bench:
                 "seed": self.seed,
                 "repeats": self.repeats,
                 "seconds_each": self.seconds,
-                "rules": output.rules_json(rules),
+                "rules": asdict(rules),
             }
             output.write_json(self.json, request | {"results": rows} | about)
         return 0

@@ -11,26 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 import tyro
 
+from unojax.specs import AGENTS, POLICY_NAMES
+
 if TYPE_CHECKING:
     from unojax.policies import PackedPolicy
     from unojax.rules import Rules
 
-POLICY_NAMES: Final = (
-    "uniform",
-    "keep-wilds",
-    "wilds-first",
-    "actions-first",
-    "actions-last",
-    "scarcest-color",
-    "commonest-color",
-    "repeat-turns",
-    "guard",
-    "lookahead",
-    "linear",
-)
-"""The names in `unojax.policies.POLICIES`, here because that module imports JAX; a test holds the two together."""
-
 _Value = TypeVar("_Value")
+
+AGENT_HELP: Final = f"{', '.join((*POLICY_NAMES, *AGENTS))}. Parameters follow a colon: mc:rollouts=1000,belief=unseen."
+"""The agents that an option takes."""
 
 _MAX_COUNT: Final = 2**31
 """Most games that one key numbers, and more lanes than any device holds."""
@@ -123,17 +113,15 @@ class RuleOptions:
         ),
     ] = "full"
     first_player: Annotated[
-        Literal["zero", "random"],
-        tyro.conf.arg(help="Who moves first. zero: player 0. random: either player, by a fair coin."),
+        Literal["zero", "random"], tyro.conf.arg(help="Who moves first. zero: player 0. random: either player, by a fair coin.")
     ] = "zero"
     max_steps: Annotated[CountOrNone, tyro.conf.arg(help="Cut a game off after N steps, without a winner.")] = None
     step_penalty: Annotated[
-        float,
-        tyro.conf.arg(metavar="X", help="Taken from both players' rewards at each step that does not end the game."),
+        float, tyro.conf.arg(metavar="X", help="Taken from both players' rewards at each step that does not end the game.")
     ] = 0.0
 
     def build(self) -> Rules:
-        """The rules.
+        """Make the rules.
 
         Raises:
             ValueError: an option is out of its range, or the deck can't be read.
@@ -151,7 +139,7 @@ _RANK_ITEM: Final = r"(?:\d-\d|\d|[SRsr]|\+2)"
 
 
 def parse_deck(text: str) -> tuple[int, ...]:
-    """Copies of each of the 54 card types for a value of `--deck`.
+    """Read the copies of each of the 54 card types from a value of `--deck`.
 
     Raises:
         ValueError: the text is none of the forms that the option's help names, or the file can't be read.
@@ -229,7 +217,7 @@ def check_policy_names(names: Sequence[str]) -> None:
 
 
 def get_policies(names: tuple[str, str]) -> tuple[PackedPolicy, PackedPolicy]:
-    """The policies of these names."""
+    """Look two policies up."""
     from unojax.policies import get_policy
 
     return get_policy(names[0]), get_policy(names[1])

@@ -1,4 +1,4 @@
-"""Where results go: the terminal, a JSON file, and what both say about the machine."""
+"""Results on the terminal and in files, and what both say about the machine."""
 
 from __future__ import annotations
 
@@ -35,30 +35,30 @@ def show(*parts: RenderableType) -> None:
 
 
 def error_console() -> Console:
-    """For progress and notes."""
+    """Make a console for progress and notes."""
     return Console(file=sys.stderr, markup=False, highlight=False, emoji=False)
 
 
 def shows_progress(*, quiet: bool) -> bool:
-    """Whether someone is looking. FORCE_COLOR makes rich take any file for a terminal, so the file is asked."""
+    """Tell whether someone is looking. FORCE_COLOR makes rich take any file for a terminal, so the file is asked."""
     return not quiet and sys.stderr.isatty()
 
 
 def progress(*, quiet: bool) -> Progress:
-    """A bar on the error stream that is gone when it is done. Its tasks have a field `done`: what is said behind the bar."""
+    """Make a bar on the error stream that is gone when it is done. Its tasks have a field `done`, said behind the bar."""
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[done]}"), TimeRemainingColumn())
     return Progress(*columns, console=error_console(), transient=True, disable=not shows_progress(quiet=quiet))
 
 
 def grid(title: str) -> Table:
-    """A table with a rule under its header and nothing else, as wide as its cells."""
+    """Make a table with a rule under its header and nothing else, as wide as its cells."""
     # The box adds a blank of its own between columns.
     options: dict[str, Any] = {"box": box.SIMPLE_HEAD, "show_edge": False, "pad_edge": False, "padding": (0, 1, 0, 0)}
     return Table(title=title, title_justify="left", title_style="bold", **options)
 
 
 def facts(rows: dict[str, str]) -> Table:
-    """Names and what is to be said about them."""
+    """Lay out names and what is to be said about them."""
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1))
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
@@ -68,12 +68,12 @@ def facts(rows: dict[str, str]) -> Table:
 
 
 def plus_minus() -> str:
-    """The sign before an error, where stdout can show it."""
+    """Give the sign before an error, as stdout can show it."""
     return "±" if (sys.stdout.encoding or "").lower().startswith("utf") else "+-"
 
 
 def count(number: int, one: str, many: str | None = None) -> str:
-    """`1 game`, `2,000 games`."""
+    """Count things: `1 game`, `2,000 games`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
@@ -81,20 +81,28 @@ def check_json_target(target: str | None) -> None:
     """Complain before the work is done about a file that could not be written after it.
 
     Raises:
+        ValueError: see `check_target`.
+    """
+    if target is not None and target != STDOUT:
+        check_target("--json", target, hint="; give a file name, or - for stdout")
+
+
+def check_target(option: str, target: str, hint: str = "") -> None:
+    """Complain about a file that can't be written.
+
+    Raises:
         ValueError: the path is a folder, or no file can be made beside it.
     """
-    if target is None or target == STDOUT:
-        return
     path = Path(target)
     if path.is_dir():
-        raise ValueError(f"--json: {target!r} is a folder; give a file name, or - for stdout")
+        raise ValueError(f"{option}: {target!r} is a folder{hint}")
     if not is_special(path) and not os.access(path.resolve().parent, os.W_OK | os.X_OK):
         what = "no permission" if path.resolve().parent.is_dir() else "there is no such folder"
-        raise ValueError(f"--json: can't write {target!r}: {what}")
+        raise ValueError(f"{option}: can't write {target!r}: {what}")
 
 
 def write_json(target: str, data: dict[str, Any]) -> None:
-    """Write to stdout for `-`, else to a file that is there as a whole or not at all.
+    """Write to stdout for `-`, else to a file as a whole.
 
     Raises:
         ValueError: the file can't be written.
@@ -102,15 +110,24 @@ def write_json(target: str, data: dict[str, Any]) -> None:
     text = json.dumps(data, indent=2, allow_nan=False) + "\n"
     if target == STDOUT:
         sys.stdout.write(text)
-        return
+    else:
+        write_file("--json", target, text)
+
+
+def write_file(option: str, target: str, content: str | bytes) -> None:
+    """Write a file, which is there as a whole or not at all.
+
+    Raises:
+        ValueError: it can't be written.
+    """
     try:
-        write_whole(target, text)
+        write_whole(target, content)
     except OSError as error:
-        raise ValueError(f"--json: can't write {target!r}: {error.strerror}") from None
+        raise ValueError(f"{option}: can't write {target!r}: {error.strerror}") from None
 
 
 def machine() -> dict[str, Any]:
-    """Device and versions.
+    """Name the device and the versions.
 
     Raises:
         RuntimeError: JAX has no device.
@@ -134,7 +151,7 @@ def machine() -> dict[str, Any]:
 
 
 def machine_facts(about: dict[str, Any]) -> dict[str, str]:
-    """`machine()` in words."""
+    """Put `machine()` in words."""
     device, versions = about["device"], about["versions"]
     name = device["platform"] if device["kind"] == device["platform"] else f"{device['platform']} ({device['kind']})"
     more = f", the first of {device['count']}" if device["count"] > 1 else ""
@@ -146,7 +163,7 @@ def machine_facts(about: dict[str, Any]) -> dict[str, str]:
 
 
 def rules_text(rules: Rules) -> str:
-    """The fields that differ from the defaults."""
+    """Name the rules that differ from the defaults."""
     default = Rules()
     changed = []
     for rule in fields(Rules):
@@ -154,8 +171,3 @@ def rules_text(rules: Rules) -> str:
         if value != getattr(default, rule.name):
             changed.append(f"deck of {rules.num_cards} cards" if rule.name == "deck" else f"{rule.name}={value}")
     return ", ".join(changed) or "default"
-
-
-def rules_json(rules: Rules) -> dict[str, Any]:
-    """All fields."""
-    return {rule.name: getattr(rules, rule.name) for rule in fields(Rules)}

@@ -1,4 +1,4 @@
-"""`unojax replay`: a saved game, move by move, checked on the way."""
+"""`unojax replay`: a saved game, move by move."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from unojax.games.gamefile import GameFile
     from unojax.games.replay import Replay
-    from unojax.games.session import Seen
+    from unojax.observation import Observation
 
 
 @dataclass(frozen=True)
@@ -44,18 +44,16 @@ class ShowReplay:
         if self.turn is not None and self.turn > len(played.steps):
             raise ValueError(f"--turn must be in [1, {len(played.steps)}], the turns of this game, got {self.turn}")
         player = None if self.player == "both" else int(self.player)
-        views = [played.observations(seat, game.rules) for seat in (0, 1)]
+        views = [played.observations(seat) for seat in (0, 1)]
         self._draw(played, views, player, game)
-        turns = _turns(played, views, player)
-        chosen = enumerate(turns) if self.turn is None else [(self.turn, turns[self.turn])]
         output.show(_heading(game))
-        for number, seen in chosen:
-            output.show(*_turn(number, seen, [view[number] for view in views], player))
+        for number in range(len(played.states)) if self.turn is None else [self.turn]:
+            output.show(*_turn(number, _move(played, number, player), [view[number] for view in views], player))
         output.show("", _outcome(game, played))
         return 0
 
     def _draw(self, played: Replay, views: list[Any], player: int | None, game: GameFile) -> None:
-        """The files that were asked for, before anything is shown."""
+        """Write the files that were asked for, before anything is shown."""
         from unojax import viz
 
         positions = played.states if player is None else views[player]
@@ -68,15 +66,16 @@ class ShowReplay:
             raise ValueError(f"can't write {error.filename or 'the picture'!r}: {error.strerror}") from None
 
 
-def _turns(played: Replay, views: list[Any], player: int | None) -> list[Seen | None]:
-    """Each action as `player` saw it, or if that is None, as whoever moved did; None before the first."""
-    from unojax.games.session import Seen
+def _move(played: Replay, number: int, player: int | None) -> Text:
+    """Tell the move that led to a turn as `player` saw it; if that is None, as its mover did."""
+    from rich.text import Text
 
-    turns: list[Seen | None] = [None]
-    for number, step in enumerate(played.steps):
-        own = views[step.mover if player is None else player]
-        turns.append(Seen(own[number], step.action, own[number + 1]))
-    return turns
+    from unojax.cli import drawing
+
+    if number == 0:
+        return Text("the start")
+    step = played.steps[number - 1]
+    return drawing.step_words(step, step.mover if player is None else player)
 
 
 def _heading(game: GameFile) -> Text:
@@ -90,22 +89,22 @@ def _heading(game: GameFile) -> Text:
     return Text(who if rules == "default" else f"{who}; rules: {rules}", style="bold")
 
 
-def _turn(number: int, seen: Seen | None, views: list[Any], player: int | None) -> list[Text]:
-    """The move in words, then the position."""
+def _turn(number: int, move: Text, views: list[Observation], player: int | None) -> list[Text]:
+    """Tell the move, and draw the position."""
     from rich.text import Text
 
     from unojax import cards
-    from unojax.cli import output
-    from unojax.cli.play.command import view as play_view
+    from unojax.cli import drawing, output
+    from unojax.cli.play import view as play_view
+    from unojax.viz.words import PLAYERS
 
-    names = ("player 0", "player 1")
-    what = Text("the start") if seen is None else play_view.describe(seen, names)
-    rows = [Text.assemble("\n", (f"turn {number}".ljust(play_view.LABEL), "bold"), what)]
     here = views[0]
-    top = Text.assemble("  top".ljust(play_view.LABEL), play_view.card(play_view.top_type(here)))
-    rows.append(top.append(f"  {cards.COLOR_NAMES[int(here.color)]}, deck {int(here.deck_count)}"))
+    rows = [Text.assemble("\n", (f"turn {number}".ljust(play_view.LABEL), "bold"), move)]
+    top = drawing.card(cards.card_type(int(here.color), int(here.top_rank)))
+    state = f"  {cards.COLOR_NAMES[int(here.color)]}, deck {int(here.deck_count)}"
+    rows.append(Text.assemble("  top".ljust(play_view.LABEL), top, state))
     for seat in (0, 1):
-        label = f"  {names[seat]}"
+        label = f"  {PLAYERS[seat]}"
         if player in (None, seat):
             rows += play_view.hand_rows(views[seat], label=label)
         else:

@@ -29,14 +29,14 @@ class ShowRules:
 
         from unojax.cli import output
 
-        for heading, sentences in describe(rules).items():
+        for heading, sentences in rules_in_words(rules).items():
             output.show(Text(heading, style="bold"), *(Padding(sentence, (0, 0, 0, 2)) for sentence in sentences))
         output.show("", card_table(rules), wild_cards(rules))
         return 0
 
 
-def describe(rules: Rules) -> dict[str, list[str]]:
-    """The rules as sentences under headings. They speak only of cards that the deck holds."""
+def rules_in_words(rules: Rules) -> dict[str, list[str]]:
+    """Write the rules as sentences under headings. They speak only of cards that the deck holds."""
     from unojax import cards
 
     wild = _either([name for name, t in (("Wild", cards.WILD_TYPE), ("Wild+4", cards.WILD_DRAW_FOUR_TYPE)) if rules.deck[t]])
@@ -104,7 +104,7 @@ def describe(rules: Rules) -> dict[str, list[str]]:
 
 
 def card_table(rules: Rules) -> Table:
-    """How many copies of each card the deck holds; colours and ranks that it lacks are left out."""
+    """Count the copies of each card in the deck; colours and ranks that it lacks are left out."""
     from rich.text import Text
 
     from unojax import cards
@@ -124,7 +124,7 @@ def card_table(rules: Rules) -> Table:
 
 
 def wild_cards(rules: Rules) -> str:
-    """The cards of the deck that have no colour."""
+    """Count the cards of the deck that have no colour."""
     from unojax import cards
 
     wild, wild_draw_four = rules.deck[cards.WILD_TYPE :]

@@ -1,1 +1,1 @@
-"""What has to do with devices and not with cards: the platform, work on parts of batches, random bits, numbers apart from structure."""
+"""Devices, apart from cards: the platform, work on parts of batches, random bits, numbers apart from structure."""

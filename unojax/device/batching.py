@@ -14,7 +14,7 @@ _Tree = TypeVar("_Tree")
 
 
 def for_chosen(chosen: Array, chunk: int, work: Callable[..., _Tree], args: tuple[Any, ...], out: _Tree) -> _Tree:
-    """`out` with what `work` makes of each chosen element in its place, computed for the chosen ones only.
+    """Replace the chosen elements of `out` by the results of `work`, computed for these only.
 
     Args:
         chosen: bool[B].
@@ -39,7 +39,7 @@ def for_chosen(chosen: Array, chunk: int, work: Callable[..., _Tree], args: tupl
 
 
 def together(work: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of a batch as a function of one element, which `vmap` turns into the function of the batch again.
+    """Turn a function of a batch into one of a single element, which `vmap` turns back.
 
     Args:
         work: `work(shared, *args)` with a leading axis on all of `args` and on the result. `shared` is what has none; it must not

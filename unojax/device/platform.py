@@ -1,4 +1,4 @@
-"""Which machine this is: what programs are tuned for, and what of it this process may use."""
+"""The machine: what programs are tuned for, and what of it this process may use."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Platform = Literal["cpu", "gpu"]
 
 
 def platform() -> Platform:
-    """What sizes and loops are chosen for: "cpu", or "gpu" for JAX's default backend being any accelerator."""
+    """Tell what sizes and loops are chosen for: "gpu" if JAX's default backend is any accelerator, else "cpu"."""
     return "cpu" if jax.default_backend() == "cpu" else "gpu"
 
 
 def available_cores() -> int:
-    """CPU cores: those that the process is bound to where the system tells, else all of them."""
+    """Count CPU cores: those that the process is bound to where the system tells, else all of them."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -7,7 +7,7 @@ which would send every random word through memory. Both give the same bits, and 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ _PARITY: Final = np.uint32(0x1BD1_1BDA)
 
 
 def threefry(key: tuple[Array, Array], counter: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Two uint32 of random bits for a key and a counter, elementwise: Threefry-2x32-20."""
+    """Make two uint32 of random bits of a key and a counter, elementwise: Threefry-2x32-20."""
     keys = (key[0], key[1], key[0] ^ key[1] ^ _PARITY)
     x0, x1 = counter[0] + keys[0], counter[1] + keys[1]
     for block in range(5):
@@ -32,8 +32,26 @@ def threefry(key: tuple[Array, Array], counter: tuple[Array, Array]) -> tuple[Ar
     return x0, x1
 
 
+def check_key(key: Any, name: str) -> None:
+    """Check that a random key is a single one; shapes are static, so this works while tracing too.
+
+    Args:
+        key: what came.
+        name: of the function that it came to.
+
+    Raises:
+        ValueError: it is a batch of keys, or no key.
+    """
+    dtype = getattr(key, "dtype", None)
+    is_typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
+    if not (is_typed or (dtype == jnp.uint32 and key.ndim)):
+        raise ValueError(f"{name} takes a random key such as jax.random.key(0), got {key!r}")
+    if key.ndim > (not is_typed):
+        raise ValueError(f"{name} takes a single key, got shape {key.shape}; map over a batch with jax.vmap({name})")
+
+
 def key_words(key: Array) -> tuple[Array, Array]:
-    """The two words of a typed or raw Threefry key.
+    """Take the two words of a typed or raw Threefry key.
 
     Raises:
         ValueError: the key is of another kind.

@@ -32,14 +32,19 @@ class Skeleton(NamedTuple):
 
 
 def split(tree: Any) -> tuple[list[Array], Skeleton]:
-    """The numbers of a pytree as arrays, and all the rest.
+    """Split a pytree into its numbers, as arrays, and all the rest.
 
     Raises:
         TypeError: a leaf is neither a number nor hashable.
     """
     leaves, treedef = jax.tree.flatten(tree)
     is_number = [isinstance(leaf, _NUMBERS) for leaf in leaves]
-    numbers = [jnp.asarray(leaf) for leaf, here in zip(leaves, is_number, strict=True) if here]
+    # A Python number has no precision of its own: the same one in 64-bit mode.
+    numbers = [
+        jnp.asarray(leaf, jnp.float32 if isinstance(leaf, float) else None)
+        for leaf, here in zip(leaves, is_number, strict=True)
+        if here
+    ]
     rest = tuple(None if here else leaf for leaf, here in zip(leaves, is_number, strict=True))
     skeleton = Skeleton(treedef, _types(treedef), rest)
     hash(skeleton)
@@ -52,7 +57,7 @@ def _types(treedef: Any) -> tuple[Hashable, ...]:
 
 
 def join(numbers: list[Array], skeleton: Skeleton) -> Any:
-    """The pytree that `split` took apart."""
+    """Put the pytree that `split` took apart together."""
     rest = iter(numbers)
     leaves = [next(rest) if leaf is None else leaf for leaf in skeleton.leaves]
     return jax.tree.unflatten(skeleton.treedef, leaves)

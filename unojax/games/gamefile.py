@@ -1,4 +1,4 @@
-"""A saved game: all that it takes to see it again, and to check that it is the same. Host only.
+"""Saved games: all that it takes to see a game again, and to check that it is the same. Host only.
 
 The file is a JSON object with one line for each of its fields:
 
@@ -12,14 +12,14 @@ The file is a JSON object with one line for each of its fields:
     end             the last position
     result          "*" unfinished, "0" or "1" the winner, "=" drawn, "T" truncated by the rules' max_steps
 
-It holds both hands, and is for looking back.
+The file holds both hands: it is for looking back.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,14 +38,15 @@ _FIELDS: Final = ("format", "rules_version", "rules", "players", "seed", "start"
 
 @dataclass(frozen=True)
 class GameFile:
-    """What a saved game says; see the module.
+    """The record of a game; see the module.
 
     Attributes:
         players: who sat at seat 0 and at seat 1.
         seed: of the game, or None.
-        rules: it was played under.
-        start, end: positions as text.
-        actions: in between.
+        rules: of the game.
+        start: the first position as text.
+        actions: the list in the order of play, as text.
+        end: the last position as text.
     """
 
     players: tuple[str, str]
@@ -56,12 +57,9 @@ class GameFile:
     end: str
 
     @classmethod
-    def of(cls, game: Replay, *, players: tuple[str, str], seed: int | None, rules: Rules) -> GameFile:
-        """The record of a game, finished or not.
-
-        Raises:
-            ValueError: the game has another deck than the rules.
-        """
+    def of(cls, game: Replay, *, players: tuple[str, str], seed: int | None) -> GameFile:
+        """Record a game, finished or not."""
+        rules = game.start.rules
         return cls(
             players=players,
             seed=seed,
@@ -73,7 +71,7 @@ class GameFile:
 
     @property
     def result(self) -> str:
-        """One character, see the module."""
+        """The last field of the end: one character, see the module."""
         return self.end[-1:]
 
     def replay(self) -> Replay:
@@ -84,17 +82,17 @@ class GameFile:
         """
         start = parse_position(self.start, rules=self.rules)
         # All cards drawn are named, so that nothing is left to this key; if not, the end shows it.
-        game = replay(start, " ".join(self.actions), jax.random.key(0, impl="threefry2x32"), rules=self.rules)
+        game = replay(start, " ".join(self.actions), jax.random.key(0, impl="threefry2x32"))
         if (end := format_position(game.end, rules=self.rules)) != self.end:
             raise ValueError(f"the actions lead to {end!r}, but the file says that the game ended at {self.end!r}")
         return game
 
     def to_json(self) -> str:
-        """The text of the file."""
+        """Write the text of the file."""
         data = {
             "format": FORMAT,
             "rules_version": RULES_VERSION,
-            "rules": {field.name: getattr(self.rules, field.name) for field in fields(Rules)},
+            "rules": asdict(self.rules),
             "players": self.players,
             "seed": self.seed,
             "start": self.start,
@@ -107,7 +105,7 @@ class GameFile:
 
 
 def write_game(path: str | os.PathLike[str], game: GameFile) -> None:
-    """Write a game to a file, which is there as a whole or not at all.
+    """Write a game to a file, as a whole or not at all.
 
     Raises:
         OSError: it can't be written.
@@ -116,7 +114,7 @@ def write_game(path: str | os.PathLike[str], game: GameFile) -> None:
 
 
 def read_game(path: str | os.PathLike[str]) -> GameFile:
-    """Read a game that `write_game` wrote. Its actions are looked at by `GameFile.replay`.
+    """Read a game that `write_game` wrote. `GameFile.replay` checks its actions.
 
     Raises:
         ValueError: the file can't be read, is no saved game, or is one of other rules than this version of unojax plays.

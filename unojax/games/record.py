@@ -9,9 +9,10 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from unojax import game
+from unojax.device.random_bits import check_key
 from unojax.game import State
 from unojax.observation import observe
-from unojax.policies import Policy, distinct, uniform
+from unojax.policies import Policy, as_policies, ask, distinct, uniform
 from unojax.rules import Rules
 
 
@@ -19,8 +20,8 @@ class Trajectory(NamedTuple):
     """One game of at most T steps.
 
     Attributes:
-        states: `State` with a leading axis T + 1: the start, and the position after each step. After the end it repeats the
-            last one.
+        states: `State` with a leading axis T + 1: the start, and the position after each step. After the end the last one is
+            repeated.
         actions: int32[T] the action of each step; -1 after the end.
     """
 
@@ -29,30 +30,31 @@ class Trajectory(NamedTuple):
 
 
 def play_game(
-    key: Array,
-    policies: tuple[Policy, Policy] = (uniform, uniform),
-    *,
-    num_steps: int,
-    rules: Rules = Rules(),
+    key: Array, policies: tuple[str | Policy, str | Policy] = (uniform, uniform), *, num_steps: int, rules: Rules = Rules()
 ) -> Trajectory:
-    """Play one game and keep every position. Pure; batch it with `vmap`.
+    """Play one game of two policies and keep every position. Pure, unbatched, jit- and vmap-able.
 
     Args:
         key: consumed.
-        policies: player p follows `policies[p]`, called through the protocol.
+        policies: player p follows `policies[p]`, a name or a policy, called through the protocol.
         num_steps: T, static. The game may be unfinished after that many.
         rules: static.
+
+    Raises:
+        ValueError: `key` is a batch, or `policies` are not two policies.
     """
+    check_key(key, "play_game")
+    asked = distinct(as_policies(policies))
     key_start, key_steps = jax.random.split(key)
     start = game.init(key_start, rules=rules)
 
     def one_step(state: State, key: Array) -> tuple[State, tuple[State, Array]]:
-        key_policy, key_draw = jax.random.split(key)
-        observation = observe(state, state.current_player, rules=rules)
-        legal = game.legal_mask(state, rules=rules)
-        actions = [policy(key_policy, observation, legal) for policy in distinct(policies)]
-        action = jnp.where(state.current_player == 0, actions[0], actions[-1]).astype(jnp.int32)
-        after = game.step(state, action, key_draw, rules=rules)
+        # Cloned, since a scan under `vmap` passes keys on in a way that `jax_debug_key_reuse` takes for a use.
+        key_policy, key_draw = jax.random.split(jax.random.clone(key))
+        observation = observe(state, state.current_player)
+        legal = game.legal_mask(state)
+        action = ask(asked, key_policy, observation, legal)
+        after = game.step(state, action, key_draw)
         return after, (after, jnp.where(state.is_over, game.NO_ACTION, action))
 
     _, (states, actions) = lax.scan(one_step, start, jax.random.split(key_steps, num_steps))

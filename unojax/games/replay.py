@@ -7,7 +7,6 @@ can be named, `draw(R5,W)`; `draw` alone leaves them to chance.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -16,7 +15,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.typing import ArrayLike
 
 from unojax import bits, cards, game, text
 from unojax.game import State
@@ -26,15 +24,17 @@ from unojax.policies import Policy
 from unojax.rules import Rules
 
 MAX_STEPS: Final = 1000
-"""A game of policies is followed so far, or as far as the caller asks if that is more."""
+"""Steps of a game of policies that are kept, or as many as the caller asks for if that is more."""
 
 TOKEN: Final = re.compile(r"[^\s(]+\s*\([^()]*\)|\S+")
+"""One action in a list."""
 DRAW: Final = re.compile(r"draw\s*\(([^()]*)\)", re.IGNORECASE)
+"""A draw with the cards named, which are the group."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One action and the positions around it, as NumPy.
+    """An action and the positions around it, as NumPy.
 
     Attributes:
         action: 0..60.
@@ -58,8 +58,8 @@ class Step:
     @property
     def drawn(self) -> str:
         """The cards that the mover drew, in card notation: `R5 W`."""
-        hand_before, hand_after = (counts(state.hands[self.mover]) for state in (self.before, self.after))
-        return text.format_cards(onehot(np.maximum(hand_after - hand_before, 0)))
+        hand_before, hand_after = (cards.count_types(state.hands[self.mover]) for state in (self.before, self.after))
+        return text.format_cards(cards.onehot_of(np.maximum(hand_after - hand_before, 0)))
 
     @property
     def reshuffled(self) -> bool:
@@ -67,7 +67,7 @@ class Step:
         return int(self.after.pile.sum()) < int(self.before.pile.sum())
 
     def notation(self, *, with_cards: bool) -> str:
-        """The action as `replay` reads it, with the cards drawn if wanted and if there were any."""
+        """Write the action as `replay` reads it, with the cards drawn if wanted and if there were any."""
         name = text.format_action(self.action)
         return f"{name}({self.drawn.replace(' ', ',')})" if with_cards and self.is_draw and self.drawn else name
 
@@ -78,7 +78,7 @@ class Replay:
 
     Attributes:
         start: the first position, as NumPy.
-        steps: what happened, in order.
+        steps: the actions in order.
     """
 
     start: State
@@ -94,24 +94,24 @@ class Replay:
         """The start, and the position after each step."""
         return [self.start, *(step.after for step in self.steps)]
 
-    def observations(self, player: int, rules: Rules) -> list[Observation]:
-        """What a player saw at each of `states`, as NumPy."""
+    def observations(self, player: int) -> list[Observation]:
+        """Observe each of `states` as a player, as NumPy."""
         # Padded to a power of two, so that games of any length need few programs.
         states = self.states
         num_rows = 1 << (len(states) - 1).bit_length()
         rows = states + [states[-1]] * (num_rows - len(states))
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *rows)
-        return _unstack(jax.device_get(_observe(stacked, player, rules=rules)), len(states))
+        return _unstack(jax.device_get(_observe(stacked, player)), len(states))
 
 
 def play(key: Array, policies: tuple[Policy, Policy], *, rules: Rules, max_steps: int | None = None) -> Replay:
-    """The game `play_game(key, policies, num_steps=1000, rules=rules)`, or as much of it as `max_steps` says.
+    """Play a game of two policies: `play_game(key, policies, num_steps=1000, rules=rules)`, or its first `max_steps`.
 
     Args:
         key: consumed.
         policies: player p follows `policies[p]`.
         rules: the rules.
-        max_steps: the most steps to follow; more than 1000 make the game be played for so many.
+        max_steps: the most steps to keep; more than 1000 make the game be played for so many.
     """
     num_steps = max(MAX_STEPS, max_steps or 0)
     trajectory = jax.device_get(_play(key, policies, num_steps=num_steps, rules=rules))
@@ -121,86 +121,101 @@ def play(key: Array, policies: tuple[Policy, Policy], *, rules: Rules, max_steps
     return Replay(states[0], tuple(steps))
 
 
-def replay(start: State, actions: str, key: Array, *, rules: Rules, max_steps: int | None = None) -> Replay:
-    """The game that a list of actions makes.
+def replay(start: State, actions: str, key: Array, *, max_steps: int | None = None) -> Replay:
+    """Play a list of actions.
 
     Args:
         start: the first position.
         actions: the list, see the module.
         key: for the draws whose cards are not named; consumed.
-        rules: the rules.
-        max_steps: the most steps to follow. What comes after them in the list is not looked at.
+        max_steps: the most steps to play. What comes after them in the list is not looked at.
 
     Raises:
         ValueError: an action can't be read or is not legal, or the cards of a draw can't have been drawn.
     """
-    state = jax.device_get(start)
+    state = start = jax.device_get(start)
     steps: list[Step] = []
     for number, token in enumerate(TOKEN.findall(actions)[:max_steps]):
         try:
-            step = follow(state, token.strip(), jax.random.fold_in(key, number), rules)
+            steps.append(play_token(state, token, jax.random.fold_in(key, number)))
         except ValueError as error:
             raise ValueError(f"action {number + 1}: {error}") from error
-        steps.append(step)
-        state = step.after
-    return Replay(jax.device_get(start), tuple(steps))
+        state = steps[-1].after
+    return Replay(start, tuple(steps))
 
 
-def follow(state: State, token: str, key: Array, rules: Rules) -> Step:
-    draw = DRAW.fullmatch(token)
-    action = cards.DRAW if draw else text.parse_action(token)
-    if state.terminated or state.truncated:
-        raise ValueError(f"{token!r} comes after the end of the game")
-    mask = np.asarray(game.legal_mask(state, rules=rules))
-    if not mask[action]:
-        legal = ", ".join(text.format_action(a) for a in np.flatnonzero(mask).tolist())
-        raise ValueError(f"{token!r} is not legal for player {int(state.current_player)}, who may only: {legal}")
-    if draw:
-        return _draw_given(state, draw[1], rules)
-    return Step(action, state, jax.device_get(_step(state, np.int32(action), key, rules=rules)))
+def play_token(state: State, token: str, key: Array) -> Step:
+    """Play one action of a list.
 
+    Args:
+        state: the position, as NumPy.
+        token: the action as text.
+        key: for a draw whose cards are not named; consumed.
 
-def _draw_given(state: State, names: str, rules: Rules) -> Step:
-    given = counts(text.parse_cards(names))
-    due = max(int(state.penalty), 1)
-    if given.sum() != due:
-        raise ValueError(f"a draw of {due} must name as many cards, got {names!r}; or write draw and leave them to chance")
-    deck = counts(state.deck)
-    if deck.sum() < due:
-        deck = deck + counts(state.pile)
-        deck[int(cards.type_of(state.color, state.top_rank))] -= 1
-    if (missing := np.flatnonzero(given > deck)).size:
-        raise ValueError(f"draw({names}): the deck holds {deck[missing[0]]} x {cards.TYPE_NAMES[missing[0]]}")
-    after = _step_to_deck(state, np.int32(cards.DRAW), onehot(deck - given), rules=rules)
+    Raises:
+        ValueError: as `replay`, without the number of the action.
+    """
+    draw = DRAW.fullmatch(token.strip())
+    if not draw:
+        return play_action(state, text.parse_action(token.strip()), key)
+    _check_legal(state, cards.DRAW, token)
+    after = _step_to_deck(state, cards.onehot_of(_deck_after(state, draw[1])))
     return Step(cards.DRAW, state, jax.device_get(after))
 
 
+def play_action(state: State, action: int, key: Array) -> Step:
+    """Play an action 0..60.
+
+    Args:
+        state: the position, as NumPy.
+        action: of the player to move.
+        key: for the cards of a draw; consumed.
+
+    Raises:
+        ValueError: the game is over, or the action is not legal.
+    """
+    _check_legal(state, action, text.format_action(action))
+    return Step(action, state, jax.device_get(_step(state, np.int32(action), key)))
+
+
+def _check_legal(state: State, action: int, name: str) -> None:
+    if state.terminated or state.truncated:
+        raise ValueError(f"{name!r} comes after the end of the game")
+    mask = np.asarray(_legal_mask(state))
+    if not mask[action]:
+        legal = ", ".join(text.format_action(a) for a in np.flatnonzero(mask).tolist())
+        raise ValueError(f"{name!r} is not legal for player {int(state.current_player)}, who may only: {legal}")
+
+
+def _deck_after(state: State, names: str) -> np.ndarray:
+    """int[54]: what these cards leave of the deck when they are drawn."""
+    given = cards.count_types(text.parse_cards(names))
+    due = max(int(state.penalty), 1)
+    if given.sum() != due:
+        raise ValueError(f"a draw of {due} must name as many cards, got {names!r}; or write draw and leave them to chance")
+    deck = cards.count_types(state.deck)
+    if deck.sum() < due:
+        deck = deck + cards.count_types(state.pile)
+        deck[cards.card_type(int(state.color), int(state.top_rank))] -= 1
+    if (missing := np.flatnonzero(given > deck)).size:
+        raise ValueError(f"draw({names}): the deck holds {deck[missing[0]]} x {cards.TYPE_NAMES[missing[0]]}")
+    return deck - given
+
+
 _play = partial(jax.jit, static_argnames=("policies", "num_steps", "rules"))(play_game)
+_step = jax.jit(game.step)
+_legal_mask = jax.jit(game.legal_mask)
 
 
-@partial(jax.jit, static_argnames="rules")
-def _step(state: State, action: Array, key: Array, *, rules: Rules) -> State:
-    return game.step(state, action, key, rules=rules)
+@jax.jit
+def _step_to_deck(state: State, deck_after: Array) -> State:
+    return game.step_with(state, np.int32(cards.DRAW), game.GivenCards(bits.pack(deck_after)))
 
 
-@partial(jax.jit, static_argnames="rules")
-def _step_to_deck(state: State, action: Array, deck_after: Array, *, rules: Rules) -> State:
-    return game.step_with(state, action, game.GivenCards(bits.pack(deck_after)))
-
-
-@partial(jax.jit, static_argnames="rules")
-def _observe(states: State, player: Array, *, rules: Rules) -> Observation:
-    return jax.vmap(lambda state: observe(state, jnp.asarray(player), rules=rules))(states)
+@jax.jit
+def _observe(states: State, player: Array) -> Observation:
+    return jax.vmap(lambda state: observe(state, jnp.asarray(player)))(states)
 
 
 def _unstack(batch: object, number: int) -> list:
     return [jax.tree.map(lambda rows, i=i: rows[i], batch) for i in range(number)]
-
-
-def counts(onehot: ArrayLike) -> np.ndarray:
-    """Copies of each type: bool[108] to int[54], on the host."""
-    return np.bincount(cards.TYPE_OF_SLOT[np.asarray(onehot)], minlength=cards.NUM_TYPES)
-
-
-def onehot(counts: Sequence[int] | np.ndarray) -> np.ndarray:
-    return np.asarray(counts)[cards.TYPE_OF_SLOT] > cards.COPY_OF_SLOT

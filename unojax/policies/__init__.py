@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from unojax.policies.packed import PackedPolicy, Policy, distinct
+from unojax.policies.packed import PackedPolicy, Policy, ask, distinct
 from unojax.policies.rule import RULE_POLICIES, Preference, RulePolicy, uniform
 from unojax.policies.scoring import LINEAR, LOOKAHEAD, LinearPolicy, LookaheadPolicy
 
@@ -19,6 +20,8 @@ __all__ = [
     "Policy",
     "Preference",
     "RulePolicy",
+    "as_policies",
+    "ask",
     "distinct",
     "get_policy",
     "uniform",
@@ -29,7 +32,7 @@ POLICIES: Final[dict[str, PackedPolicy]] = {**RULE_POLICIES, LOOKAHEAD.name: LOO
 
 
 def get_policy(name: str) -> PackedPolicy:
-    """A named policy.
+    """Look a named policy up.
 
     Raises:
         ValueError: there is no such policy; the message lists those there are.
@@ -37,3 +40,31 @@ def get_policy(name: str) -> PackedPolicy:
     if name not in POLICIES:
         raise ValueError(f"no policy is called {name!r}; choose one of {', '.join(POLICIES)}")
     return POLICIES[name]
+
+
+def as_policies(policies: Sequence[str | Policy]) -> tuple[Policy, Policy]:
+    """Take two policies, one for each player, by name or as they are.
+
+    Raises:
+        ValueError: there are not two, a name is unknown, or one is an agent; the message says what to do.
+    """
+    if isinstance(policies, str) or len(policies) != 2:
+        raise ValueError(f"policies must be two, names or callables, one for each player, got {policies!r}")
+    first, second = (_as_policy(policy) for policy in policies)
+    return first, second
+
+
+def _as_policy(policy: str | Policy) -> Policy:
+    if isinstance(policy, str):
+        if policy not in POLICIES:
+            raise ValueError(
+                f"no policy is called {policy!r}; choose one of {', '.join(POLICIES)}; agents that remember, such as mc, play in "
+                "unojax.play_match"
+            )
+        return POLICIES[policy]
+    if hasattr(policy, "act"):
+        its_policy = ", or pass its policy: agent.policy" if hasattr(policy, "policy") else ""
+        raise ValueError(f"policies don't remember, and {policy!r} is an agent: play it with unojax.play_match{its_policy}")
+    if not callable(policy):
+        raise ValueError(f"policies must be two, names or callables, one for each player, got {policy!r}")
+    return policy

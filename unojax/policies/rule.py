@@ -34,14 +34,14 @@ class RulePolicy(PackedPolicy):
     preferences: tuple[Preference, ...] = ()
 
     def narrow(self, view: View, legal: Words) -> Words:
-        """See `PackedPolicy`."""
+        """Apply the preferences in order; see `PackedPolicy`."""
         for preference in self.preferences:
             legal = preference(view, legal)
         return legal
 
 
 def prefer(legal: Words, favoured: Words) -> Words:
-    """The favoured ones among the legal options if there are any, else all of them."""
+    """Keep the favoured ones among the legal options if there are any, else all of them."""
     both = bits.map_words(lambda a, b: a & b, legal, favoured)
     return bits.where(bits.any_of(both) != 0, both, legal)
 
@@ -104,7 +104,7 @@ def commonest_color(view: View, legal: Words) -> Words:
 
 
 def when_opponent_has(at_most: int, then: Preference, otherwise: Preference) -> Preference:
-    """One preference while the opponent holds at most so many cards, another while it holds more."""
+    """Switch from one preference to another while the opponent holds at most so many cards."""
 
     def preference(view: View, legal: Words) -> Words:
         near = view.opponent_count <= at_most

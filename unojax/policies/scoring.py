@@ -71,6 +71,11 @@ of none. Last the cards left in hand that could be played on the new top card, b
 once more for plays after which one moves again, or for wild cards."""
 
 
+def _float32(weights: tuple[float, ...]) -> tuple[Array, ...]:
+    """Take weights in single precision, in 64-bit mode too."""
+    return tuple(jnp.asarray(weight, jnp.float32) for weight in weights)
+
+
 class _Group(NamedTuple):
     """Plays with equal points: option bits (one colour's word) and float32[...]."""
 
@@ -95,7 +100,7 @@ class LinearPolicy(PackedPolicy):
     summary: str = "the play with the most points, by kind of card and by colour, with fitted weights"
 
     def narrow(self, view: View, legal: Words) -> Words:
-        """See `PackedPolicy`."""
+        """Keep the plays with the most points; see `PackedPolicy`."""
         groups = self._groups(view)
         best = jnp.full(legal[0].shape, -jnp.inf, jnp.float32)
         for of_color, option in zip(groups, legal, strict=True):
@@ -111,8 +116,8 @@ class LinearPolicy(PackedPolicy):
         return w0, w1, w2, w3
 
     def score_plays(self, view: View) -> Array:
-        """The points of every play, float32[..., 60]."""
-        rank_bits = bits.rank_bit(np.arange(cards.NUM_RANKS, dtype=np.uint32))
+        """Compute the points of every play, float32[..., 60]."""
+        rank_bits = bits.rank_bit(cards.along_last(np.arange(cards.NUM_RANKS, dtype=np.uint32), view.color.ndim + 1))
         scores = []
         for of_color in self._groups(view):
             score = jnp.zeros((*view.color.shape, cards.NUM_RANKS), jnp.float32)
@@ -122,10 +127,11 @@ class LinearPolicy(PackedPolicy):
         return jnp.concatenate(scores, axis=-1)
 
     def _groups(self, view: View) -> list[list[_Group]]:
-        """For each colour declared, the kinds of plays and their points."""
+        """Compute for each colour declared the kinds of plays and their points."""
         num_kinds = len(_KINDS)
-        always, at_1, at_2, at_3_4 = (self.weights[i * num_kinds : (i + 1) * num_kinds] for i in range(len(_WHEN)))
-        of_color, of_next = self.weights[len(_WHEN) * num_kinds : -len(_OF_NEXT)], self.weights[-len(_OF_NEXT) :]
+        weights = _float32(self.weights)
+        always, at_1, at_2, at_3_4 = (weights[i * num_kinds : (i + 1) * num_kinds] for i in range(len(_WHEN)))
+        of_color, of_next = weights[len(_WHEN) * num_kinds : -len(_OF_NEXT)], weights[-len(_OF_NEXT) :]
         held_w, action_w, active_w, expected_w, none_w, *more = of_color
         again_held_w, again_action_w, again_expected_w, wild_held_w, wild_none_w = more
         number_linked_w, again_linked_w, again_wilds_w, stuck_w, again_stuck_w = of_next
@@ -136,7 +142,7 @@ class LinearPolicy(PackedPolicy):
             for base, a, b, c in zip(always, at_1, at_2, at_3_4, strict=True)
         ]
         unseen = [view.count_unseen(c, bits.ALL_SLOTS) for c in range(cards.NUM_COLORS)]
-        share = n.astype(jnp.float32) / jnp.maximum((unseen[0] + unseen[1]) + (unseen[2] + unseen[3]), 1)
+        share = n.astype(jnp.float32) / jnp.maximum((unseen[0] + unseen[1]) + (unseen[2] + unseen[3]), 1).astype(jnp.float32)
         num_wilds = bits.count(bits.map_words(lambda w: w & bits.WILDS, view.hand))
         ranks = [(word | (word & bits.SECOND_COPIES) >> np.uint32(12)) & bits.FIRST_COPIES for word in view.hand]
         groups = []
@@ -196,8 +202,8 @@ class LookaheadPolicy(PackedPolicy):
     summary: str = "one step ahead: fewer cards than the opponent, few that it can play, wild cards kept"
 
     def narrow(self, view: View, legal: Words) -> Words:
-        """See `PackedPolicy`."""
-        rank_bits = bits.rank_bit(np.arange(cards.NUM_RANKS, dtype=np.uint32))
+        """Keep the plays with the most points; see `PackedPolicy`."""
+        rank_bits = bits.rank_bit(cards.along_last(np.arange(cards.NUM_RANKS, dtype=np.uint32), view.color.ndim + 2))
         is_legal = (jnp.stack(legal, axis=-1)[..., None] & rank_bits) != 0
         scores = jnp.where(is_legal, self.score_plays(view).reshape(is_legal.shape), -jnp.inf)
         best = is_legal & (scores == scores.max((-2, -1), keepdims=True))
@@ -205,9 +211,9 @@ class LookaheadPolicy(PackedPolicy):
         return words[..., 0], words[..., 1], words[..., 2], words[..., 3]
 
     def score_plays(self, view: View) -> Array:
-        """V after every play, float32[..., 60]."""
-        margin_w, playable_w, wilds_w = self.weights
-        ranks = np.arange(cards.NUM_RANKS, dtype=np.uint32)
+        """Compute V after every play, float32[..., 60]."""
+        margin_w, playable_w, wilds_w = _float32(self.weights)
+        ranks = cards.along_last(np.arange(cards.NUM_RANKS, dtype=np.uint32), view.color.ndim + 1)
         of_rank = jnp.where(ranks < cards.WILD, bits.both_copies(bits.rank_bit(ranks)), np.uint32(0))
         wide = replace(
             view, hand=bits.map_words(lambda w: w[..., None], view.hand), pile=bits.map_words(lambda w: w[..., None], view.pile)
@@ -215,17 +221,19 @@ class LookaheadPolicy(PackedPolicy):
         same_color = [wide.count_unseen(c, bits.COLORED) for c in range(cards.NUM_COLORS)]
         same_rank = [wide.count_unseen(c, of_rank) for c in range(cards.NUM_COLORS)]
         wilds = [wide.count_unseen(c, bits.WILDS) for c in range(cards.NUM_COLORS)]
-        num_unseen = jnp.maximum(sum(same_color) + sum(wilds), 1)
+        num_unseen = jnp.maximum(sum(same_color) + sum(wilds), 1).astype(jnp.float32)
 
-        drawn = np.select([ranks == cards.DRAW_TWO, ranks == cards.WILD_DRAW_FOUR], [2, 4], 0)
+        drawn = np.select([ranks == cards.DRAW_TWO, ranks == cards.WILD_DRAW_FOUR], [2, 4], 0).astype(np.int32)
         their_count = view.opponent_count.astype(jnp.int32)[..., None] + drawn
         own_count = bits.count(wide.hand).astype(jnp.int32) - 1
-        own_wilds = bits.count(bits.map_words(lambda w: w & bits.WILDS, wide.hand)).astype(jnp.int32) - (ranks >= cards.WILD)
+        wild_cards = bits.map_words(lambda w: w & bits.WILDS, wide.hand)
+        own_wilds = (bits.count(wild_cards).astype(jnp.int32) - (ranks >= cards.WILD).astype(np.int32)).astype(jnp.float32)
+        margin = (their_count - own_count).astype(jnp.float32)
         scores = []
         for color in range(cards.NUM_COLORS):
             playable = same_color[color] + sum(same_rank) - same_rank[color] + sum(wilds)
-            expected = their_count * playable.astype(jnp.float32) / num_unseen
-            scores.append(margin_w * (their_count - own_count) + playable_w * expected + wilds_w * own_wilds)
+            expected = their_count.astype(jnp.float32) * playable.astype(jnp.float32) / num_unseen
+            scores.append(margin_w * margin + playable_w * expected + wilds_w * own_wilds)
         return jnp.concatenate(scores, axis=-1)
 
 

@@ -6,32 +6,31 @@ are tried on the same samples (common random numbers), so their differences are 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
 from unojax import bits, cards
 from unojax.belief import resample
 from unojax.bits import Words
-from unojax.device import static
 from unojax.device.random_bits import key_words
 from unojax.observation import Observation
-from unojax.policies import PackedPolicy
-from unojax.rules import Rules
-from unojax.search.rollouts import Arms, Guide, Leaf, list_arms, place_cards, play_out
+from unojax.search.rollouts import Arms, Rollouts, list_arms, place_cards, play_out
 
 ROUNDS: Final = 4
 """Looks at the estimates on the way, if a search may stop early."""
 
 
 class Estimate(NamedTuple):
-    """What a search says about each play of one decision.
+    """Estimates of a search for each play of one decision.
 
     Attributes:
-        value: float32[60] mean return of the player to move, in [-1, 1]: twice the win probability less one if nothing is
-            discounted. 0 for plays that were not tried.
+        value: float32[60] mean return of the player to move: twice the win probability less one, in [-1, 1], if nothing is
+            discounted and steps have no penalty. 0 for plays that were not tried.
         gain: float32[60] value less that of the base play; 0 for plays that were not tried.
         value_error, gain_error: float32[60] their standard errors. That of the gain is smaller, since all plays share samples.
         num_samples: int32[60] rollouts or simulations of each play.
@@ -47,7 +46,7 @@ class Estimate(NamedTuple):
 
 
 def choose(estimate: Estimate, legal: Array, keep: float) -> Array:
-    """The play of highest value if its gain exceeds `keep` standard errors, else the base play: int32[].
+    """Choose the play of highest value if its gain exceeds `keep` standard errors, else the base play: int32[].
 
     With few rollouts the best of several noisy values is often not the best play, and the base play a good one.
 
@@ -64,7 +63,7 @@ def choose(estimate: Estimate, legal: Array, keep: float) -> Array:
 
 
 def average(estimate: Estimate, values: Array, legal: Array, weight: float) -> Estimate:
-    """Estimates averaged with a value function's: each of its values counts as `weight` rollouts.
+    """Average estimates with a value function's, each of whose values counts as `weight` rollouts.
 
     Knowledge of other origin as a number of imagined results is the prior of Gelly and Silver (2007, section 6). Standard errors
     remain those of the rollouts, in the average; the error of the value function is not known here.
@@ -76,7 +75,8 @@ def average(estimate: Estimate, values: Array, legal: Array, weight: float) -> E
         weight: rollouts.
     """
     at_base = jnp.take_along_axis(values, jnp.minimum(estimate.base, cards.DRAW - 1)[:, None], axis=1)
-    share = estimate.num_samples / jnp.maximum(estimate.num_samples + jnp.float32(weight), 1.0)
+    num_samples = estimate.num_samples.astype(jnp.float32)
+    share = num_samples / jnp.maximum(num_samples + jnp.float32(weight), 1.0)
 
     def mixed(of_rollouts: Array, of_function: Array) -> Array:
         return jnp.where(legal, share * of_rollouts + (1 - share) * of_function, 0.0)
@@ -90,7 +90,7 @@ def average(estimate: Estimate, values: Array, legal: Array, weight: float) -> E
 
 
 def sample_hands(key: Array, hands: Words, log_weights: Array, num: int) -> Words:
-    """`num` hands drawn systematically from a weighted cloud, in random order: uint32[num] each.
+    """Draw `num` hands systematically from a weighted cloud, in random order: uint32[num] each.
 
     Args:
         key: consumed.
@@ -99,7 +99,7 @@ def sample_hands(key: Array, hands: Words, log_weights: Array, num: int) -> Word
         num: static.
     """
     key_offset, key_order = jax.random.split(key)
-    index = resample.systematic(jax.random.uniform(key_offset), log_weights, num)
+    index = resample.systematic(jax.random.uniform(key_offset, dtype=jnp.float32), log_weights, num)
     index = jax.random.permutation(key_order, index)
     return bits.map_words(lambda w: w[index], hands)
 
@@ -109,16 +109,11 @@ def flat_monte_carlo(
     observations: Observation,
     hands: Words,
     legal: Array,
+    how: Rollouts,
     *,
-    policies: tuple[PackedPolicy, ...],
-    rules: Rules,
-    num_samples: int,
-    discount: float,
-    stop: float,
-    num_lanes: int,
-    guide: Guide | None = None,
+    stop: float = 0.0,
+    num_steps: Array | None = None,
     store: Any = None,
-    leaf: Leaf | None = None,
 ) -> Estimate:
     """Estimate every legal play of D decisions.
 
@@ -127,22 +122,17 @@ def flat_monte_carlo(
         observations: [D] of the players to move.
         hands: uint32[D, R] each: hands of the opponents, drawn from the beliefs.
         legal: bool[D, 60]; a row without True is left out.
-        policies: one that both players follow in the rollouts, or two: of the player to move, and of the other one.
-        rules: static.
-        num_samples: R, static. With `stop`, a multiple of `ROUNDS`.
-        discount: per step, static.
+        how: the plays are tried, R times each; with `stop` or a guide, R is a multiple of `ROUNDS`.
         stop: a play is given up once it is so many standard errors below the best one; 0: never. Static.
-        num_lanes: rollouts at a time, static.
-        guide, store: as in `rollouts.play_out`; what a guide learns in one round it knows in the next.
-        leaf: as in `rollouts.play_out`.
+        num_steps: int32[D] steps of the games so far, as in `rollouts.play_out`.
+        store: of the guide; what it learns in one round it knows in the next.
 
     Returns:
         [D] estimates.
     """
     num_decisions = legal.shape[0]
-    numbers, skeleton = static.split(policies)
     key_pairs = jax.vmap(jax.random.split)(keys)
-    base = jax.vmap(policies[0])(key_pairs[:, 0], observations, jnp.pad(legal, ((0, 0), (0, 1))))
+    base = jax.vmap(how.policies[0])(key_pairs[:, 0], observations, jnp.pad(legal, ((0, 0), (0, 1))))
     seeds = jax.vmap(key_words)(key_pairs[:, 1])
     arms = list_arms(legal)
     row = jnp.arange(legal.size, dtype=jnp.int32)
@@ -150,8 +140,9 @@ def flat_monte_carlo(
     row_of = jnp.zeros(legal.shape, jnp.int32).at[arms.position, arms.action].max(jnp.where(row < arms.number, row, 0))
     base_row = row_of[jnp.arange(num_decisions), jnp.minimum(base, cards.DRAW - 1)]
 
-    num_rounds = ROUNDS if stop > 0 or guide is not None else 1
-    per_round = num_samples // num_rounds
+    num_rounds = ROUNDS if stop > 0 or how.guide is not None else 1
+    per_round = how.num_samples // num_rounds
+    of_round = replace(how, num_samples=per_round)
 
     def one_round(index: Array, carry: tuple[Array, Array, Any]) -> tuple[Array, Array, Any]:
         returns, num_played, store = carry
@@ -162,26 +153,12 @@ def flat_monte_carlo(
         here = bits.map_words(lambda w: lax.dynamic_slice_in_dim(w, first, per_round, axis=1), hands)
         tables = jax.vmap(place_cards)(observations, here)
         tables = jax.tree.map(lambda x: x.reshape(-1), tables)
-        new, store = play_out(
-            tables,
-            seeds,
-            playing,
-            numbers,
-            policies=skeleton,
-            rules=rules,
-            num_samples=per_round,
-            discount=discount,
-            num_lanes=num_lanes,
-            first_sample=first,
-            guide=guide,
-            store=store,
-            leaf=leaf,
-        )
+        new, store = play_out(tables, seeds, playing, of_round, first_sample=first, num_steps=num_steps, store=store)
         new = jnp.zeros_like(new).at[order].set(new)
         returns = lax.dynamic_update_slice_in_dim(returns, new, first, axis=1)
         return returns, num_played + jnp.where(alive, per_round, 0), store
 
-    first = (jnp.zeros((legal.size, num_samples), jnp.float32), jnp.zeros(legal.size, jnp.int32), store)
+    first = (jnp.zeros((legal.size, how.num_samples), jnp.float32), jnp.zeros(legal.size, jnp.int32), store)
     returns, num_played, _ = lax.fori_loop(0, num_rounds, one_round, first)
 
     def spread(per_arm: Array) -> Array:
@@ -196,7 +173,7 @@ def _mean_and_error(samples: Array, num: Array) -> tuple[Array, Array]:
     """Mean and its standard error over the first `num` entries of each row; the entries after them are 0."""
     n = jnp.maximum(num, 1).astype(jnp.float32)
     mean = samples.sum(-1) / n
-    is_in = jnp.arange(samples.shape[-1]) < num[:, None]
+    is_in = np.arange(samples.shape[-1], dtype=np.int32)[None] < num[:, None]
     square = jnp.where(is_in, (samples - mean[:, None]) ** 2, 0.0).sum(-1)
     return mean, jnp.sqrt(square / jnp.maximum(n - 1.0, 1.0) / n)
 
@@ -204,7 +181,7 @@ def _mean_and_error(samples: Array, num: Array) -> tuple[Array, Array]:
 def _gain(returns: Array, num_played: Array, reference: Array) -> tuple[Array, Array]:
     """Mean and standard error of each arm's returns less those of another row on the samples that both have."""
     num = jnp.minimum(num_played, num_played[reference])
-    is_in = jnp.arange(returns.shape[-1]) < num[:, None]
+    is_in = np.arange(returns.shape[-1], dtype=np.int32)[None] < num[:, None]
     return _mean_and_error(jnp.where(is_in, returns - returns[reference], 0.0), num)
 
 
@@ -212,13 +189,13 @@ def _alive(arms: Arms, returns: Array, num_played: Array, base_row: Array, stop:
     """bool[A]: arms to go on with: those that may still be the best of their decision, and its base arm (`base_row`, int32[D]),
     which gains are measured against. None of a decision that only one arm can win: it is made."""
     num_decisions = len(base_row)
-    row = jnp.arange(num_played.shape[0])
+    row = jnp.arange(num_played.shape[0], dtype=jnp.int32)
     counts = row < arms.number
     never_played = num_played.max() == 0
     # Only arms that took part in every round so far.
     running = counts & (num_played == jnp.zeros(num_decisions, jnp.int32).at[arms.position].max(num_played)[arms.position])
     value = jnp.where(running, returns.sum(-1), -jnp.inf)
-    best_value = jnp.full(num_decisions, -jnp.inf).at[arms.position].max(value)
+    best_value = jnp.full(num_decisions, -jnp.inf, jnp.float32).at[arms.position].max(value)
     is_best = running & (value == best_value[arms.position])
     best_row = jnp.zeros(num_decisions, jnp.int32).at[arms.position].max(jnp.where(is_best, row, 0))
     gain, error = _gain(returns, num_played, best_row[arms.position])

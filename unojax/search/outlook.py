@@ -1,28 +1,29 @@
-"""How likely a player is to win from here, whoever is to move: games played out from what the player believes."""
+"""Win probabilities at any player's turn: games played out from what the observer believes."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from unojax.agents import Memory
-from unojax.device import static
 from unojax.device.random_bits import key_words
 from unojax.observation import Observation
-from unojax.search.agents import SearchAgent, default_num_lanes
+from unojax.search.agents import Remembered, SearchAgent, default_num_lanes
 from unojax.search.monte_carlo import sample_hands
-from unojax.search.rollouts import FREE, Arms, place_cards, play_out
+from unojax.search.rollouts import FREE, Arms, Rollouts, place_cards, play_out
 
 
 def win_probability(
-    key: Array, search: SearchAgent, memory: Memory, observation: Observation, *, num_samples: int
+    key: Array, search: SearchAgent, memory: Remembered, observation: Observation, *, num_samples: int
 ) -> tuple[Array, Array]:
-    """The observer's share of games won if from here both follow the search's rollout policies; a drawn game counts half.
+    """Estimate the observer's share of games won if from here both follow the search's rollout policies.
 
-    Sample s deals the opponent a hand drawn from the belief and the deck the rest. It is what a position is worth to that policy,
-    not to the search, which plays better: a lower bound of what there is to be had against that opponent.
+    A drawn or truncated game counts half, and penalties of steps nothing. Sample s deals the opponent a hand drawn from the
+    belief and the deck the rest. It is what a position is worth to that policy, not to the search, which plays better: a lower
+    bound of what there is to be had against that opponent.
 
     Args:
         key: consumed.
@@ -38,28 +39,18 @@ def win_probability(
     hands = search.hands(key_hands, memory, observation)
     samples = sample_hands(key_samples, hands.packed, hands.log_weights, num_samples)
     is_mine = observation.current_player == observation.player
+    first, second = key_words(key_games)
+    how = Rollouts(search.policies, replace(search.rules, step_penalty=0.0), num_samples, default_num_lanes(1))
 
-    def play(policies: tuple) -> Array:
-        numbers, skeleton = static.split(policies)
+    def play(how: Rollouts) -> Array:
         arm = Arms(jnp.zeros(1, jnp.int32), jnp.full(1, FREE).astype(jnp.int32), jnp.int32(1))
-        seed = tuple(word[None] for word in key_words(key_games))
-        returns, _ = play_out(
-            place_cards(observation, samples),
-            (seed[0], seed[1]),
-            arm,
-            numbers,
-            policies=skeleton,
-            rules=search.rules,
-            num_samples=num_samples,
-            num_lanes=default_num_lanes(1),
-        )
-        return returns[0]
+        tables, num_steps = place_cards(observation, samples), jnp.asarray(memory.num_steps)[None]
+        return play_out(tables, (first[None], second[None]), arm, how, num_steps=num_steps)[0][0]
 
-    policies = search.policies
     # Returns are those of the player to move.
-    if len(policies) == 1:
-        returns = play(policies)
+    if len(how.policies) == 1:
+        returns = play(how)
     else:
-        returns = jax.lax.cond(is_mine, lambda: play(policies), lambda: play(policies[::-1]))
-    wins = (1 + jnp.where(is_mine, returns, -returns)) / 2
-    return wins.mean(), wins.std(ddof=1) / np.sqrt(num_samples)
+        returns = jax.lax.cond(is_mine, lambda: play(how), lambda: play(replace(how, policies=how.policies[::-1])))
+    wins = (np.float32(1) + jnp.where(is_mine, returns, -returns)) / np.float32(2)
+    return wins.mean(), wins.std(ddof=1) / np.float32(np.sqrt(num_samples))

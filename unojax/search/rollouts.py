@@ -1,8 +1,8 @@
 """Rollouts: millions of games played to the end from given positions.
 
 A rollout starts at a position with every card placed, takes a given first action, and follows packed policies from there. Like
-`unojax.simulation`, rollouts run in lanes over the nodes of `unojax.table`; a lane whose rollout has ended takes the next one, so
-that a long game keeps one lane waiting and not all of them.
+`unojax.simulation`, rollouts run in lanes over the nodes of `unojax.table`: `play_out` decides, carries out, cuts off what has
+ended, and refills. A lane whose rollout has ended takes the next one, so that a long game keeps one lane waiting and not all.
 
 Rollouts are numbered by (arm, sample). An *arm* is a first action at a position; sample s of every arm of a position starts from
 the same placed cards, and the same random word decides each player's k-th card drawn and k-th play. These common random numbers
@@ -13,6 +13,7 @@ would: one play more does not shift all later draws.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -28,8 +29,8 @@ from unojax.device.batching import for_chosen
 from unojax.device.lanes import NO_WALK, walk
 from unojax.device.lanes import refill as next_walks
 from unojax.device.random_bits import threefry
-from unojax.device.static import Skeleton
 from unojax.observation import Observation
+from unojax.policies import PackedPolicy
 from unojax.rules import Rules
 from unojax.table import Node, Picked, Table
 from unojax.view import view_at_node
@@ -39,6 +40,8 @@ NODES_PER_BLOCK: Final = 8
 NO_ROLLOUT: Final = NO_WALK
 FREE: Final = np.uint32(0xFFFF_FFFF)
 """The first action was taken: the policies choose."""
+_LEAVES: Final = 256
+"""Tables valued at a time."""
 
 
 class Arms(NamedTuple):
@@ -56,14 +59,14 @@ class Arms(NamedTuple):
 
 
 def list_arms(legal: Array) -> Arms:
-    """One arm for every legal play: of bool[G, 60], in order."""
+    """List one arm for every legal play of bool[G, 60], in order."""
     number = legal.sum(dtype=jnp.int32)
     position, action = jnp.nonzero(legal, size=legal.size, fill_value=0)
     return Arms(position.astype(jnp.int32), action.astype(jnp.int32), number)
 
 
 def place_cards(observation: Observation, hands: Words) -> Table:
-    """The table as an observer would see it if the opponent held given cards; the deck gets the rest.
+    """Lay out the table as an observer would see it if the opponent held given cards; the deck gets the rest.
 
     Args:
         observation: unbatched, of the player to move or any other.
@@ -106,6 +109,7 @@ class Lanes(NamedTuple):
         first: the first action while it has not been taken, then `FREE`.
         player: who took it.
         seed: the key words of the position.
+        steps_left: at its beginning, until the game is truncated; None if games are not.
     """
 
     table: Table
@@ -117,10 +121,42 @@ class Lanes(NamedTuple):
     first: Array
     player: Array
     seed: tuple[Array, Array]
+    steps_left: Array | None
+
+
+class Guide(Protocol):
+    """Chooses for the player who took the first action at some of the decisions after it, in place of the policy.
+
+    Lanes wait for it: between blocks it looks at those that do and gives each an action. A *walk* is what it keeps for a lane,
+    its *store* what it keeps for all.
+    """
+
+    def start(self, num_lanes: int) -> Any:
+        """Begin the walks of lanes whose rollout is about to begin."""
+        ...
+
+    def waits(self, walks: Any, lanes: Lanes, node: Node) -> Array:
+        """Tell which lanes wait at this node: bool[B]."""
+        ...
+
+    def follow(self, walks: Any, lanes: Lanes, move: Array) -> Any:
+        """Take the walks past a move that is about to be carried out."""
+        ...
+
+    def advise(self, store: Any, walks: Any, lanes: Lanes, position: Array) -> tuple[Any, Any, Array]:
+        """Return the store, the walks, and `Lanes.first` with an action for some at least of the lanes that wait.
+
+        `position` is int32[B], the index of each lane's position.
+        """
+        ...
+
+    def learn(self, store: Any, walks: Any, ended: Array, returns: Array) -> Any:
+        """Add the returns (float32[B]) of the rollouts that ended (bool[B]) to the store."""
+        ...
 
 
 class Leaf(NamedTuple):
-    """Where rollouts are cut off, and what stands in for their end.
+    """Cuts rollouts off before their end.
 
     Attributes:
         depth: a rollout ends with the first turn that begins after so many steps, or within a few nodes more; at least 1.
@@ -132,56 +168,122 @@ class Leaf(NamedTuple):
     value: Callable[[Table, Array], Array]
 
 
-_LEAVES: Final = 256
-"""Tables valued at a time."""
+@dataclass(frozen=True)
+class Rollouts:
+    """Settings of rollouts, and one block of moves of theirs. Static, but for numbers in the policies and in the leaf.
 
+    Attributes:
+        policies: one for both players, or two: of the player who takes the first action, and of the other one.
+        rules: of the game. Games are truncated as they say, and returns take off their step penalties.
+        num_samples: R, rollouts of each arm.
+        num_lanes: rollouts in progress at a time; without a guide it changes no result.
+        discount: of returns, per step.
+        leaf: cuts rollouts off; None: games are played to their end.
+        guide: chooses in place of the first policy at some decisions; None: it does not.
 
-class Guide(Protocol):
-    """Chooses for the player who took the first action at some of the decisions after it, in place of the policy.
-
-    Lanes wait for it: between blocks it looks at those that do and gives each an action. A *walk* is what it keeps for a lane,
-    its *store* what it keeps for all.
+    Raises:
+        ValueError: there is a leaf, under rules with a truncation or penalties, of which its values know nothing.
     """
 
-    def start(self, num_lanes: int) -> Any:
-        """The walks of lanes whose rollout is about to begin."""
-        ...
+    policies: tuple[PackedPolicy, ...]
+    rules: Rules
+    num_samples: int
+    num_lanes: int
+    discount: float = 1.0
+    leaf: Leaf | None = None
+    guide: Guide | None = None
 
-    def waits(self, walks: Any, lanes: Lanes, node: Node) -> Array:
-        """bool[B]: which lanes wait at this node."""
-        ...
+    def __post_init__(self) -> None:
+        if self.leaf is not None:
+            check_valued(self.rules)
 
-    def follow(self, walks: Any, lanes: Lanes, move: Array) -> Any:
-        """The walks after a move that is about to be carried out."""
-        ...
+    def decide(self, now: tuple[Lanes, Any]) -> Array:
+        """Choose what happens at each lane's node: uint32[B] moves of `unojax.table`."""
+        lanes, walks = now
+        node = table.find_node(lanes.table, self.rules)
+        is_other = node.meta.player != lanes.player
+        count = jnp.where(node.is_decision, lanes.plays, lanes.draws)
+        count = jnp.where(is_other, count >> np.uint32(16), count & np.uint32(0xFFFF))
+        kind = jnp.where(node.is_decision, np.uint32(2), np.uint32(0)) | is_other.astype(jnp.uint32)
+        word, _ = threefry(lanes.seed, (lanes.sample, count | kind << np.uint32(16)))
+        view = view_at_node(lanes.table, node, self.rules)
+        favoured = [policy.narrow(view, node.legal) for policy in self.policies]
+        options = bits.where(is_other, favoured[-1], favoured[0])
+        pick = Picked(*bits.choose(bits.where(node.is_decision, options, node.deck), word))
+        given = table.pick_of(lanes.first)
+        is_free = lanes.first == FREE
+        pick = Picked(*(jnp.where(is_free, p, g) for p, g in zip(pick, given, strict=True)))
+        move = table.resolve(lanes.table, node, pick, jnp.uint32(0), self.rules)
+        if self.guide is not None:
+            move = jnp.where(self.guide.waits(walks, lanes, node), table.stay(lanes.table), move)
+        if lanes.steps_left is not None:
+            move = jnp.where(_is_truncated(lanes, lanes.steps_left), table.stay(lanes.table), move)
+        return move
 
-    def advise(self, store: Any, walks: Any, lanes: Lanes, position: Array) -> tuple[Any, Any, Array]:
-        """The store, the walks, and `Lanes.first`, with an action for some lanes at least of those that wait.
+    def carry_out(self, now: tuple[Lanes, Any], move: Array) -> tuple[Lanes, Any]:
+        """Take every lane and its walk one node further."""
+        lanes, walks = now
+        if self.guide is not None:
+            walks = self.guide.follow(walks, lanes, move)
+        one = jnp.where(lanes.table.unpack_meta().player == lanes.player, np.uint32(1), np.uint32(1 << 16))
+        lanes = lanes._replace(
+            table=table.commit(lanes.table, move),
+            plays=lanes.plays + jnp.where(table.is_play(move), one, np.uint32(0)),
+            draws=lanes.draws + jnp.where(table.is_card_drawn(move), one, np.uint32(0)),
+            num_steps=lanes.num_steps + table.is_step(move).astype(jnp.uint32),
+            first=jnp.full_like(lanes.first, FREE),
+        )
+        return lanes, walks
 
-        `position` is int32[B], the index of each lane's position.
-        """
-        ...
+    def cut_off(self, lanes: Lanes) -> tuple[Array, Array]:
+        """Find the rollouts that have ended, by the rules or at a leaf: bool[B], and float32[B] their returns."""
+        meta = lanes.table.unpack_meta()
+        is_active = lanes.rollout != NO_ROLLOUT
+        is_over = meta.phase > table.PLAY
+        won = (meta.phase - np.uint32(table.OVER_WON_BY_0)) == lanes.player
+        returns = jnp.where(won, jnp.float32(1), jnp.float32(-1))
+        returns = jnp.where(meta.phase == table.OVER_DRAWN, jnp.float32(0), returns)
+        ended = is_over & is_active
+        if lanes.steps_left is not None:
+            is_cut = _is_truncated(lanes, lanes.steps_left)
+            returns = jnp.where(is_cut, jnp.float32(0), returns)
+            ended |= is_cut & is_active
+        if self.leaf is not None:
+            is_cut = is_active & ~ended & (meta.to_draw == 0) & (lanes.num_steps >= self.leaf.depth)
+            value = partial(_value_chunk, self.leaf.value)
+            returns = for_chosen(is_cut, min(self.num_lanes, _LEAVES), value, (lanes.table, lanes.player), returns)
+            ended |= is_cut
+        num_steps = lanes.num_steps.astype(jnp.float32)
+        if self.discount != 1.0:
+            returns *= jnp.float32(self.discount) ** (num_steps - jnp.float32(1))
+        if self.rules.step_penalty:
+            # The step that ends the game has no penalty.
+            num_steps -= is_over.astype(jnp.float32)
+            if self.discount != 1.0:
+                # The sum of the geometric series 1, d, d^2, ..., exact also for d close to 1.
+                num_steps = jnp.expm1(num_steps * np.float32(np.log(self.discount))) / np.float32(self.discount - 1.0)
+            returns -= jnp.float32(self.rules.step_penalty) * num_steps
+        return ended, returns
 
-    def learn(self, store: Any, walks: Any, ended: Array, returns: Array) -> Any:
-        """The store with the returns (float32[B]) of the rollouts that ended (bool[B])."""
-        ...
+
+def check_valued(rules: Rules) -> None:
+    """Check that games are worth what a network's values are, chances to win; raise ValueError if they are not."""
+    if rules.max_steps is not None or rules.step_penalty:
+        raise ValueError(
+            "a network's values know of no truncation and no penalty: a leaf needs max_steps=None and step_penalty=0, "
+            f"got max_steps={rules.max_steps!r} and step_penalty={rules.step_penalty!r}"
+        )
 
 
 def play_out(
     tables: Table,
     seeds: tuple[Array, Array],
     arms: Arms,
-    numbers: list[Array],
+    how: Rollouts,
     *,
-    policies: Skeleton,
-    rules: Rules,
-    num_samples: int,
-    discount: float = 1.0,
-    num_lanes: int,
     first_sample: Array | int = 0,
-    guide: Guide | None = None,
+    num_steps: Array | None = None,
     store: Any = None,
-    leaf: Leaf | None = None,
 ) -> tuple[Array, Any]:
     """Play every sample of every arm to its end.
 
@@ -189,120 +291,81 @@ def play_out(
         tables: G * R tables: sample s of position g at g * R + s, the player to move at a decision.
         seeds: uint32[G] each: the two words of a threefry2x32 key for each position.
         arms: the first actions.
-        numbers, policies: the `static.split` of one policy for all players, or of two: of the player who takes the first
-            action, and of the other one. `PackedPolicy`s.
-        rules: static.
-        num_samples: R, static.
-        discount: per step, static.
-        num_lanes: rollouts in progress at a time, static; without a guide it changes no result.
+        how: the rollouts are played.
         first_sample: added to the sample's number in the random words.
-        guide, store: who chooses in place of the policy, if anyone, and what it knows.
-        leaf: where and how rollouts are cut off, if at all.
+        num_steps: int32[G] steps of the game before each position, which count towards a truncation; None: none.
+        store: what the guide knows.
 
     Returns:
         float32[A, R] returns of the player who takes the first action: discount^(steps after the first) times 1 for a win, -1 for
-        a loss, 0 for a drawn game. 0 for arms that do not count. And the guide's store.
+        a loss, 0 for a drawn or truncated game, less the discounted penalties of the steps that did not end the game. 0 for arms
+        that do not count. And the guide's store.
     """
-    both = static.join(numbers, policies)
-    num_rollouts = arms.number.astype(jnp.uint32) * np.uint32(num_samples)
-    first_sample = jnp.asarray(first_sample, jnp.uint32)
-    nodes_per_block = NODES_PER_BLOCK if leaf is None else min(NODES_PER_BLOCK, leaf.depth)
+    # Arrays, whoever gives the weights: one program for all of them.
+    how = replace(how, policies=static.join(*static.split(how.policies)))
+    guide, num_samples = how.guide, np.uint32(how.num_samples)
+    num_rollouts = arms.number.astype(jnp.uint32) * num_samples
+    nodes_per_block = NODES_PER_BLOCK if how.leaf is None else min(NODES_PER_BLOCK, how.leaf.depth)
+    steps_left = None
+    if how.rules.max_steps is not None:
+        passed = jnp.zeros(seeds[0].shape, jnp.int32) if num_steps is None else num_steps
+        steps_left = jnp.maximum(np.int32(how.rules.max_steps) - passed, np.int32(0)).astype(jnp.uint32)
 
-    def decide(lanes: Lanes, walks: Any) -> Array:
-        node = table.find_node(lanes.table, rules)
-        is_other = node.meta.player != lanes.player
-        count = jnp.where(node.is_decision, lanes.plays, lanes.draws)
-        count = jnp.where(is_other, count >> np.uint32(16), count & np.uint32(0xFFFF))
-        kind = jnp.where(node.is_decision, np.uint32(2), np.uint32(0)) | is_other.astype(jnp.uint32)
-        word, _ = threefry(lanes.seed, (lanes.sample, count | kind << np.uint32(16)))
-        view = view_at_node(lanes.table, node, rules)
-        favoured = [policy.narrow(view, node.legal) for policy in both]
-        options = bits.where(is_other, favoured[-1], favoured[0])
-        pick = Picked(*bits.choose(bits.where(node.is_decision, options, node.deck), word))
-        given = table.pick_of(lanes.first)
-        is_free = lanes.first == FREE
-        pick = Picked(*(jnp.where(is_free, p, g) for p, g in zip(pick, given, strict=True)))
-        move = table.resolve(lanes.table, node, pick, jnp.uint32(0), rules)
-        return move if guide is None else jnp.where(guide.waits(walks, lanes, node), table.stay(lanes.table), move)
-
-    def decide_next(index: Array, carry: tuple[Lanes, Any], move: Array) -> Array:
-        del index, move
-        return decide(*carry)
-
-    def carry_out(carry: tuple[Lanes, Any], move: Array) -> tuple[Lanes, Any]:
-        lanes, walks = carry
-        walks = None if guide is None else guide.follow(walks, lanes, move)
-        one = jnp.where(lanes.table.unpack_meta().player == lanes.player, np.uint32(1), np.uint32(1 << 16))
-        lanes = lanes._replace(
-            table=table.commit(lanes.table, move),
-            plays=lanes.plays + jnp.where(table.is_play(move), one, np.uint32(0)),
-            draws=lanes.draws + jnp.where(table.is_card_drawn(move), one, np.uint32(0)),
-            num_steps=lanes.num_steps + table.is_step(move),
-            first=jnp.full_like(lanes.first, FREE),
-        )
-        return lanes, walks
-
-    def refill(lanes: Lanes, next_index: Array, ended: Array) -> tuple[Lanes, Array]:
-        rollout, next_index = next_walks(ended, next_index, num_rollouts)
+    def refill(lanes: Lanes, next_rollout: Array, ended: Array) -> tuple[Lanes, Array]:
+        rollout, next_rollout = next_walks(ended, next_rollout, num_rollouts)
         has_next = rollout != NO_ROLLOUT
         # Lanes that go on look at rollout 0, which is in the cache.
-        index = jnp.where(ended & has_next, rollout, 0)
-        arm, sample = index // np.uint32(num_samples), index % np.uint32(num_samples)
+        index = jnp.where(ended & has_next, rollout, np.uint32(0))
+        arm, sample = index // num_samples, index % num_samples
         position = arms.position[arm]
-        start = jax.tree.map(lambda x: x[position * num_samples + sample.astype(jnp.int32)], tables)
+        start = jax.tree.map(lambda x: x[position * np.int32(how.num_samples) + sample.astype(jnp.int32)], tables)
         zero = jnp.zeros_like(index)
         fresh = Lanes(
             # An idle lane stands still, like a game that is over.
             table=start._replace(meta=jnp.where(has_next, start.meta, table.IDLE)),
             rollout=rollout,
-            sample=sample + first_sample,
+            sample=sample + jnp.asarray(first_sample, jnp.uint32),
             plays=zero,
             draws=zero,
             num_steps=zero,
             first=arms.action[arm].astype(jnp.uint32),
             player=start.unpack_meta().player,
             seed=(seeds[0][position], seeds[1][position]),
+            steps_left=None if steps_left is None else steps_left[position],
         )
-        lanes = jax.tree.map(partial(jnp.where, ended), fresh, lanes)
-        return lanes, next_index
-
-    def goes_on(carry: tuple[Lanes, Any, Array, Array, Any]) -> Array:
-        return (carry[0].rollout != NO_ROLLOUT).any()
+        return jax.tree.map(partial(jnp.where, ended), fresh, lanes), next_rollout
 
     def block(carry: tuple[Lanes, Any, Array, Array, Any]) -> tuple[Lanes, Any, Array, Array, Any]:
-        lanes, walks, next_index, returns, store = carry
+        lanes, walks, next_rollout, returns, store = carry
         if guide is not None:
-            position = arms.position[jnp.where(lanes.rollout == NO_ROLLOUT, 0, lanes.rollout // np.uint32(num_samples))]
+            position = arms.position[jnp.where(lanes.rollout == NO_ROLLOUT, np.uint32(0), lanes.rollout // num_samples)]
             store, walks, first = guide.advise(store, walks, lanes, position)
             lanes = lanes._replace(first=first)
-        first = decide(lanes, walks)
-        lanes, walks = walk((lanes, walks), first, decide_next, carry_out, num_nodes=nodes_per_block)
-        meta = lanes.table.unpack_meta()
-        is_active = lanes.rollout != NO_ROLLOUT
-        ended = (meta.phase > table.PLAY) & is_active
-        won = (meta.phase - np.uint32(table.OVER_WON_BY_0)) == lanes.player
-        outcome = jnp.where(meta.phase == table.OVER_DRAWN, 0.0, jnp.where(won, 1.0, -1.0))
-        if leaf is not None:
-            is_cut = is_active & ~ended & (meta.to_draw == 0) & (lanes.num_steps >= leaf.depth)
-            value = partial(_value_chunk, leaf.value)
-            outcome = for_chosen(is_cut, min(num_lanes, _LEAVES), value, (lanes.table, lanes.player), outcome)
-            ended |= is_cut
-        if discount != 1.0:
-            outcome *= jnp.float32(discount) ** (lanes.num_steps.astype(jnp.float32) - 1.0)
-        returns = returns.at[jnp.where(ended, lanes.rollout, returns.size)].set(outcome, mode="drop")
+        now = lanes, walks
+        lanes, walks = walk(now, how.decide(now), lambda i, now, move: how.decide(now), how.carry_out, num_nodes=nodes_per_block)
+        ended, outcome = how.cut_off(lanes)
+        returns = returns.at[jnp.where(ended, lanes.rollout, np.uint32(returns.size))].set(outcome, mode="drop")
         if guide is not None:
             store = guide.learn(store, walks, ended, outcome)
-            walks = jax.tree.map(partial(jnp.where, ended), guide.start(num_lanes), walks)
-        lanes, next_index = refill(lanes, next_index, ended | (lanes.rollout == NO_ROLLOUT))
-        return lanes, walks, next_index, returns, store
+            walks = jax.tree.map(partial(jnp.where, ended), guide.start(how.num_lanes), walks)
+        lanes, next_rollout = refill(lanes, next_rollout, ended | (lanes.rollout == NO_ROLLOUT))
+        return lanes, walks, next_rollout, returns, store
 
-    zero = jnp.zeros(num_lanes, jnp.uint32)
-    idle = Lanes(table.new_table(zero, rules), zero + NO_ROLLOUT, zero, zero, zero, zero, zero, zero, (zero, zero))
-    lanes, next_index = refill(idle, jnp.uint32(0), jnp.ones(num_lanes, bool))
-    returns = jnp.zeros(arms.position.shape[0] * num_samples, jnp.float32)
-    walks = None if guide is None else guide.start(num_lanes)
-    *_, returns, store = lax.while_loop(goes_on, block, (lanes, walks, next_index, returns, store))
-    return returns.reshape(-1, num_samples), store
+    zero = jnp.zeros(how.num_lanes, jnp.uint32)
+    none = None if steps_left is None else zero
+    idle = Lanes(table.new_table(zero, how.rules), zero + NO_ROLLOUT, zero, zero, zero, zero, zero, zero, (zero, zero), none)
+    lanes, next_rollout = refill(idle, jnp.uint32(0), jnp.ones(how.num_lanes, bool))
+    walks = None if guide is None else guide.start(how.num_lanes)
+    returns = jnp.zeros(arms.position.shape[0] * how.num_samples, jnp.float32)
+    first = (lanes, walks, next_rollout, returns, store)
+    *_, returns, store = lax.while_loop(lambda carry: (carry[0].rollout != NO_ROLLOUT).any(), block, first)
+    return returns.reshape(-1, how.num_samples), store
+
+
+def _is_truncated(lanes: Lanes, steps_left: Array) -> Array:
+    """bool[B]: the game has had all its steps and is not over."""
+    meta = lanes.table.unpack_meta()
+    return (meta.phase == table.PLAY) & (meta.to_draw == 0) & (lanes.num_steps >= steps_left)
 
 
 def _value_chunk(value: Callable[[Table, Array], Array], is_real: Array, tables: Table, player: Array) -> Array:

@@ -7,15 +7,18 @@ Veness 2010). At a node the player takes the option of highest
 
     Q(a) + c P(a) sqrt(1 + N) / (1 + N(a))
 
-(PUCT as in Silver et al. 2017), with N visits, Q the mean return and P a prior that favours the rollout policy's play. A
-simulation adds at most one node and goes on with the rollout policy. The opponent follows the policy everywhere: it is part of
-the environment, so returns are the player's at every node and no sign ever changes, whoever moves twice in a row.
+(PUCT as in Silver et al. 2017), with N visits, Q the sum of the returns so far over N, and P a prior that favours the rollout
+policy's play. A simulation adds at most one node and goes on with the rollout policy. The opponent follows the policy everywhere:
+it is part of the environment, so returns are the player's at every node and no sign ever changes, whoever moves twice in a row.
 
 The root is not in the tree: its plays share samples, round by round, and those that fall behind are given up, as in flat Monte
 Carlo with `stop`. That keeps the common random numbers, where a bandit rule at the root would spend a pull on one arm at a time.
 
 The nodes of a decision lie in a hash table. Simulations run in lanes side by side and share it; between blocks of moves the lanes
-that have come to a decision of the player look up their nodes (`rollouts.Guide`).
+that have come to a decision of the player look up their nodes (`rollouts.Guide`). A simulation is a visit from the moment it
+chooses, and its return is added when it ends: until then it counts as a return of 0. For plays that win more than they lose that
+is a virtual loss (Chaslot, Winands, van den Herik 2008, "Parallel Monte-Carlo Tree Search") and sends the next lanes elsewhere;
+others look better than they are meanwhile, up to a drawn game. Once all simulations have ended, Q is the mean return.
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ _HASH_FACTOR: Final = np.uint32(0x9E37_79B1)
 
 
 class Walks(NamedTuple):
-    """Where B simulations are in their trees.
+    """Positions of B simulations in their trees.
 
     Attributes:
         history: uint32[B] hash of what the player has seen since the root.
@@ -67,7 +70,7 @@ class Store(NamedTuple):
     Attributes:
         histories: uint32[D * M] of each node, 0 where there is none.
         visits: float32[D * M * MAX_OPTIONS] of each play.
-        returns: float32[D * M * MAX_OPTIONS] the sum of its returns.
+        returns: float32[D * M * MAX_OPTIONS] the sum of its returns, of the simulations that have ended.
     """
 
     histories: Array
@@ -135,7 +138,7 @@ class TreeGuide:
         histories = store.histories.at[claimed].set(history, mode="drop")
         found = is_real & (histories[slot] == history)
 
-        edges = slot[:, None] * MAX_OPTIONS + np.arange(MAX_OPTIONS)
+        edges = slot[:, None] * MAX_OPTIONS + np.arange(MAX_OPTIONS, dtype=np.int32)[None]
         visits, returns = store.visits[edges], store.returns[edges]
         favoured = self.policy.narrow(view_at_node(tables, node, self.rules), node.legal)
         choice = self._select(visits, returns, bits.count(node.legal), _rank_of_first(favoured, node.legal))
@@ -169,13 +172,14 @@ class TreeGuide:
         return store._replace(returns=total)
 
     def _select(self, visits: Array, returns: Array, number: Array, favourite: Array) -> Array:
-        """int32[...]: the option of highest PUCT score among the first `number`."""
-        option = np.arange(MAX_OPTIONS, dtype=np.uint32)
+        """int32[B]: the option of highest PUCT score among the first `number`."""
+        option = np.arange(MAX_OPTIONS, dtype=np.uint32)[None]
         all_visits = visits.sum(-1, keepdims=True)
         # A play not tried is as good as the node so far.
         mean = returns.sum(-1, keepdims=True) / jnp.maximum(all_visits, 1.0)
         q = jnp.where(visits > 0, returns / jnp.maximum(visits, 1.0), mean)
-        prior = (1.0 - _PRIOR_OF_POLICY) / number[:, None] + jnp.where(option == favourite[:, None], _PRIOR_OF_POLICY, 0.0)
+        of_favourite = jnp.where(option == favourite[:, None], np.float32(_PRIOR_OF_POLICY), np.float32(0.0))
+        prior = (1.0 - _PRIOR_OF_POLICY) / number[:, None].astype(jnp.float32) + of_favourite
         score = q + self.exploration * prior * jnp.sqrt(1.0 + all_visits) / (1.0 + visits)
         return jnp.argmax(jnp.where(option < number[:, None], score, -jnp.inf), axis=-1).astype(jnp.int32)
 

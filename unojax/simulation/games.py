@@ -79,7 +79,7 @@ class Collector:
         self._done[finished.index] = True
 
     def prefix(self) -> Games:
-        """The games before the first unfinished one.
+        """Return the games before the first unfinished one.
 
         All finished games together would favour short ones, since of the games in progress the long ones are still missing.
         """

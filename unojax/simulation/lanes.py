@@ -1,4 +1,4 @@
-"""The device's side of `unojax.simulate`: lanes of games, advanced node by node."""
+"""Lanes of games on the device, advanced node by node: the inside of `unojax.simulate`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from unojax.device.platform import Platform
 from unojax.device.random_bits import threefry
 from unojax.device.static import Skeleton
 from unojax.observation import observe
-from unojax.policies import PackedPolicy, Policy
+from unojax.policies import PackedPolicy, Policy, ask
 from unojax.rules import Rules
 from unojax.table import Node, Picked, Table
 from unojax.view import view_at_node
@@ -32,7 +32,7 @@ _ILLEGAL: Final = np.uint32(1 << 31)
 """Set in a move, above what `unojax.table` uses, where a policy's answer was illegal."""
 
 
-class Lanes(NamedTuple):
+class GameLanes(NamedTuple):
     """B games in progress: uint32[B] each.
 
     Attributes:
@@ -55,7 +55,7 @@ class Lanes(NamedTuple):
 
 
 class Results(NamedTuple):
-    """What a finished game leaves behind, uint32[B] each; `game_index` is 2^32 - 1 where none finished."""
+    """Results of finished games, uint32[B] each; `game_index` is 2^32 - 1 where none finished."""
 
     game_index: Array
     num_steps: Array
@@ -79,27 +79,23 @@ class Limits(NamedTuple):
     max_steps: Array
 
 
-def start_lanes(batch_size: int, limits: Limits, policies: tuple[Policy, ...], rules: Rules) -> tuple[Lanes, Array]:
-    """Lanes at the beginning of games 0..batch_size-1, and the index of the next game."""
+def start_lanes(batch_size: int, limits: Limits, policies: tuple[Policy, ...], rules: Rules) -> tuple[GameLanes, Array]:
+    """Start lanes at the beginning of games 0..batch_size-1, and the index of the next game."""
     index = jnp.arange(batch_size, dtype=jnp.uint32)
-    zero = jnp.zeros_like(index)
-    lanes = Lanes(
-        table=table.new_table(index, rules),
-        game_index=jnp.where(index < limits.num_games, index, NO_WALK),
-        node=zero,
-        num_steps=zero,
-        num_choices=zero,
-        num_reshuffles=zero,
-        illegal=zero,
-        last_action=None if _all_packed(policies) else zero.astype(jnp.int8) + np.int8(game.NO_ACTION),
-    )
+    lanes = _fresh(jnp.where(index < limits.num_games, index, NO_WALK), rules, keeps_last=not _all_packed(policies))
     # Every leaf a buffer of its own: the run takes them over.
     return jax.tree.map(jnp.copy, lanes), jnp.uint32(batch_size)
 
 
+def _fresh(index: Array, rules: Rules, keeps_last: bool) -> GameLanes:
+    zero = jnp.zeros_like(index)
+    last_action = jnp.full_like(index, game.NO_ACTION, jnp.int8) if keeps_last else None
+    return GameLanes(table.new_table(index, rules), index, zero, zero, zero, zero, zero, last_action)
+
+
 @partial(jax.jit, static_argnames=("policies", "rules", "truncates", "on"), donate_argnums=0)
 def advance_lanes(
-    lanes: Lanes,
+    lanes: GameLanes,
     next_index: Array,
     seed: tuple[Array, Array],
     limits: Limits,
@@ -109,18 +105,20 @@ def advance_lanes(
     rules: Rules,
     truncates: bool,
     on: Platform,
-) -> tuple[Lanes, Array, Results]:
-    """The device program: all lanes `NODES_PER_BLOCK * BLOCKS_PER_CALL` nodes further, and the games that finished
-    (uint32[blocks, B]). `numbers` and `policies` are the `static.split` of one policy for each player, or of one for both."""
+) -> tuple[GameLanes, Array, Results]:
+    """Take all lanes `NODES_PER_BLOCK * BLOCKS_PER_CALL` nodes further, and hand out the games that finished (uint32[blocks, B]).
+
+    `numbers` and `policies` are the `static.split` of one policy for each player, or of one for both.
+    """
 
     both = static.join(numbers, policies)
     decide = partial(choose_moves, seed=seed, limits=limits, policies=both, rules=rules, truncates=truncates)
 
-    def decide_next(index: Array, lanes: Lanes, move: Array) -> Array:
+    def decide_next(index: Array, lanes: GameLanes, move: Array) -> Array:
         del index, move
         return decide(lanes)
 
-    def block(carry: tuple[Lanes, Array], _: None) -> tuple[tuple[Lanes, Array], Results]:
+    def block(carry: tuple[GameLanes, Array], _: None) -> tuple[tuple[GameLanes, Array], Results]:
         lanes, next_index = carry
         unroll = 1 if on == "cpu" else 4
         lanes = walk(lanes, decide(lanes), decide_next, carry_out, num_nodes=NODES_PER_BLOCK, unroll=unroll)
@@ -132,9 +130,9 @@ def advance_lanes(
 
 
 def choose_moves(
-    lanes: Lanes, seed: tuple[Array, Array], limits: Limits, policies: tuple[Policy, ...], rules: Rules, truncates: bool
+    lanes: GameLanes, seed: tuple[Array, Array], limits: Limits, policies: tuple[Policy, ...], rules: Rules, truncates: bool
 ) -> Array:
-    """What happens at each lane's node, as a move (see `unojax.table`) for `carry_out`."""
+    """Choose what happens at each lane's node, as a move (see `unojax.table`) for `carry_out`."""
     word, coins = threefry(seed, (lanes.game_index, lanes.node))
     node = table.find_node(lanes.table, rules)
     if _all_packed(policies):
@@ -154,8 +152,8 @@ def choose_moves(
     return jnp.where(stands_still, table.stay(lanes.table), move)
 
 
-def carry_out(lanes: Lanes, move: Array) -> Lanes:
-    """Every lane one node further."""
+def carry_out(lanes: GameLanes, move: Array) -> GameLanes:
+    """Take every lane one node further."""
     after = table.commit(lanes.table, move)
     last_action = lanes.last_action
     if last_action is not None:
@@ -163,13 +161,12 @@ def carry_out(lanes: Lanes, move: Array) -> Lanes:
         played = (meta.color * np.uint32(cards.NUM_RANKS) + meta.rank).astype(jnp.int8)
         action = jnp.where(table.is_play(move), played, np.int8(cards.DRAW))
         last_action = jnp.where(table.is_step(move), action, last_action)
-    return Lanes(
+    return lanes._replace(
         table=after,
-        game_index=lanes.game_index,
         node=lanes.node + np.uint32(1),
-        num_steps=lanes.num_steps + table.is_step(move),
-        num_choices=lanes.num_choices + table.is_choice(move),
-        num_reshuffles=lanes.num_reshuffles + table.is_reshuffle(move),
+        num_steps=lanes.num_steps + table.is_step(move).astype(jnp.uint32),
+        num_choices=lanes.num_choices + table.is_choice(move).astype(jnp.uint32),
+        num_reshuffles=lanes.num_reshuffles + table.is_reshuffle(move).astype(jnp.uint32),
         illegal=lanes.illegal | (move >> np.uint32(31)),
         last_action=last_action,
     )
@@ -186,7 +183,7 @@ def _narrow(policies: tuple[Policy, ...], tables: Table, node: Node, rules: Rule
 
 
 def _ask(
-    policies: tuple[Policy, ...], lanes: Lanes, node: Node, words: tuple[Array, Array], rules: Rules
+    policies: tuple[Policy, ...], lanes: GameLanes, node: Node, words: tuple[Array, Array], rules: Rules
 ) -> tuple[Picked, Array]:
     """Call the policies through their protocol, and check their answers."""
     last_action = lanes.last_action
@@ -197,23 +194,22 @@ def _ask(
         observation = observe(state, state.current_player)
         legal = game.legal_mask(state)
         key = jax.random.wrap_key_data(jnp.stack(words), impl="threefry2x32")
-        actions = [jnp.asarray(policy(key, observation, legal), jnp.int32) for policy in policies]
-        return jnp.where(state.current_player == 0, actions[0], actions[-1])
+        return ask(policies, key, observation, legal)
 
     action = jax.vmap(ask_one)(lanes.table, last_action, words)
     in_range = (action >= 0) & (action < cards.DRAW)
-    action = jnp.where(in_range, action, 0).astype(jnp.uint32)
-    color, bit = action // cards.NUM_RANKS, bits.rank_bit(action % cards.NUM_RANKS)
-    is_legal = in_range & ((bits.word_at(node.legal, color) & bit) != 0)
-    return Picked(color, lax.population_count(bit - np.uint32(1))), is_legal
+    pick = table.pick_of(jnp.where(in_range, action, 0).astype(jnp.uint32))
+    return pick, in_range & (((bits.word_at(node.legal, pick.word) >> pick.position) & np.uint32(1)) != 0)
 
 
-def _is_truncated(lanes: Lanes, limits: Limits) -> Array:
+def _is_truncated(lanes: GameLanes, limits: Limits) -> Array:
     meta = lanes.table.unpack_meta()
     return (meta.phase == table.PLAY) & (meta.to_draw == 0) & (lanes.num_steps >= limits.max_steps)
 
 
-def _harvest(lanes: Lanes, next_index: Array, limits: Limits, rules: Rules, truncates: bool) -> tuple[Lanes, Array, Results]:
+def _harvest(
+    lanes: GameLanes, next_index: Array, limits: Limits, rules: Rules, truncates: bool
+) -> tuple[GameLanes, Array, Results]:
     """Hand out the results of finished games and start the next ones in their lanes."""
     phase = lanes.table.unpack_meta().phase
     ended = (phase > table.PLAY) | (lanes.illegal != 0)
@@ -231,16 +227,5 @@ def _harvest(lanes: Lanes, next_index: Array, limits: Limits, rules: Rules, trun
         illegal=lanes.illegal,
     )
     index, next_index = refill(ended, next_index, limits.num_games)
-    zero = jnp.zeros_like(index)
-    last_action = lanes.last_action
-    fresh = Lanes(
-        table=table.new_table(index, rules),
-        game_index=index,
-        node=zero,
-        num_steps=zero,
-        num_choices=zero,
-        num_reshuffles=zero,
-        illegal=zero,
-        last_action=None if last_action is None else jnp.full_like(last_action, game.NO_ACTION),
-    )
+    fresh = _fresh(index, rules, keeps_last=lanes.last_action is not None)
     return jax.tree.map(partial(jnp.where, ended), fresh, lanes), next_index, results

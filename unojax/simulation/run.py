@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -21,7 +22,7 @@ from unojax.device import static
 from unojax.device.lanes import NO_WALK
 from unojax.device.platform import platform
 from unojax.device.random_bits import key_words
-from unojax.policies import Policy, distinct, uniform
+from unojax.policies import Policy, as_policies, distinct, uniform
 from unojax.rules import Rules, check_max_steps, is_int
 from unojax.simulation.games import Collector, Finished, Games
 from unojax.simulation.lanes import Limits, Results, advance_lanes, start_lanes
@@ -32,7 +33,7 @@ MOST_LANES: Final = {"cpu": 2**14, "gpu": 2**20}
 """Games in progress at a time, at most."""
 _GAMES_PER_LANE: Final = {"cpu": 8, "gpu": 1}
 
-Policies = tuple[Policy, Policy]
+Policies = tuple[str | Policy, str | Policy]
 
 
 def simulate(
@@ -52,15 +53,16 @@ def simulate(
     Args:
         key: a threefry2x32 key (the default kind); game i uses the random stream (key, i).
         num_games: 1 .. 2^31.
-        policies: any two policies; a `PackedPolicy` runs packed, any other is called through the protocol, with one-hot
-            observations.
+        policies: two names of `unojax.POLICIES` or policies; a `PackedPolicy` runs packed, any other is called through the
+            protocol, with one-hot observations.
         rules: static.
         batch_size: games in progress at a time; the device's default if None.
         max_steps: truncate games after that many steps, instead of `rules.max_steps`.
 
     Raises:
-        ValueError: an argument is out of range, or a policy chose an illegal action.
+        ValueError: an argument is out of range, one of `policies` is none, or a policy chose an illegal action.
     """
+    _check_num_games(num_games)
     results = Collector(num_games)
     for finished in stream(key, num_games, policies, rules=rules, batch_size=batch_size, max_steps=max_steps):
         results.add(finished)
@@ -76,18 +78,16 @@ def stream(
     batch_size: int | None = None,
     max_steps: int | None = None,
 ) -> Iterator[Finished]:
-    """`simulate` as an iterator over finished games, a few milliseconds of work apart; arguments and errors as there."""
-    if not (is_int(num_games) and 1 <= num_games <= MAX_GAMES):
-        raise ValueError(f"num_games must be an integer in [1, {MAX_GAMES}], got {num_games!r}")
-    if len(policies) != 2 or not all(callable(p) for p in policies):
-        raise ValueError(f"policies must be two callables, one for each player, got {policies!r}")
+    """Play games like `simulate`, and hand out the finished ones every few milliseconds; arguments and errors as there."""
+    _check_num_games(num_games)
+    both = as_policies(policies)
     if batch_size is None:
         batch_size = default_batch_size(num_games)
     if not (is_int(batch_size) and batch_size >= 1):
         raise ValueError(f"batch_size must be None or an integer of at least 1, got {batch_size!r}")
     check_max_steps(max_steps)
     max_steps = rules.max_steps if max_steps is None else max_steps
-    numbers, skeleton = static.split(distinct(policies))
+    numbers, skeleton = static.split(distinct(both))
     run = partial(
         advance_lanes,
         policies=skeleton,
@@ -97,17 +97,17 @@ def stream(
     )
     seed = key_words(key)
     limits = Limits(jnp.uint32(num_games), jnp.uint32(max_steps or 0))
-    lanes, next_index = start_lanes(batch_size, limits, policies, rules)
+    lanes, next_index = start_lanes(batch_size, limits, both, rules)
     num_done = 0
     while num_done < num_games:
         lanes, next_index, results = run(lanes, next_index, seed, limits, numbers)
-        finished = _to_host(results, policies)
+        finished = _to_host(results, both)
         num_done += len(finished.index)
         yield finished
 
 
 def default_batch_size(num_games: int) -> int:
-    """Games in progress at a time for a run of so many.
+    """Choose how many games are in progress at a time in a run of so many.
 
     On CPU what stays in the second-level cache, and few enough that most lanes are busy until the end; on GPU what fills the
     device. A power of two, so that runs of similar size share their compiled program.
@@ -117,36 +117,27 @@ def default_batch_size(num_games: int) -> int:
     return min(MOST_LANES[on], 1 << (lanes - 1).bit_length())
 
 
+def _check_num_games(num_games: int) -> None:
+    if not (is_int(num_games) and 1 <= num_games <= MAX_GAMES):
+        raise ValueError(f"num_games must be an integer in [1, {MAX_GAMES}], got {num_games!r}")
+
+
 def _to_host(results: Results, policies: Policies) -> Finished:
-    index = np.asarray(results.game_index).ravel()
-    at = np.flatnonzero(index != NO_WALK)
-    index = index[at].astype(np.int64)
-    illegal, phase, hand_0, hand_1, num_steps, num_choices, num_reshuffles = (
-        np.asarray(a).ravel()[at]
-        for a in (
-            results.illegal,
-            results.phase,
-            results.hand_0,
-            results.hand_1,
-            results.num_steps,
-            results.num_choices,
-            results.num_reshuffles,
-        )
-    )
-    if illegal.any():
+    at = np.flatnonzero(np.asarray(results.game_index) != NO_WALK)
+    ended: Any = jax.tree.map(lambda field: np.asarray(field).ravel()[at], results)
+    index = ended.game_index.astype(np.int64)
+    if ended.illegal.any():
         raise ValueError(
-            f"a policy of {policies!r} chose an illegal action in game {index[np.argmax(illegal)]} (one of "
-            f"{np.count_nonzero(illegal)} such games so far); a policy must return an action whose legal_mask is True"
+            f"a policy of {policies!r} chose an illegal action in game {index[np.argmax(ended.illegal)]} (one of "
+            f"{np.count_nonzero(ended.illegal)} such games so far); a policy must return an action whose legal_mask is True"
         )
-    winner = np.select([phase == table.OVER_WON_BY_0, phase == table.OVER_WON_BY_1], [0, 1], game.NO_WINNER)
-    return Finished(
-        index,
-        Games(
-            winner=winner.astype(np.int8),
-            num_steps=num_steps.astype(np.int32),
-            num_choices=num_choices.astype(np.int32),
-            num_reshuffles=num_reshuffles.astype(np.int32),
-            hand_sizes=np.stack([hand_0, hand_1], axis=1).astype(np.int8),
-            truncated=phase == table.PLAY,
-        ),
+    winner = np.select([ended.phase == table.OVER_WON_BY_0, ended.phase == table.OVER_WON_BY_1], [0, 1], game.NO_WINNER)
+    games = Games(
+        winner=winner.astype(np.int8),
+        num_steps=ended.num_steps.astype(np.int32),
+        num_choices=ended.num_choices.astype(np.int32),
+        num_reshuffles=ended.num_reshuffles.astype(np.int32),
+        hand_sizes=np.stack([ended.hand_0, ended.hand_1], axis=1).astype(np.int8),
+        truncated=ended.phase == table.PLAY,
     )
+    return Finished(index, games)

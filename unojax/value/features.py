@@ -1,4 +1,4 @@
-"""What the value network sees: numbers that describe an information state, in the eyes of one player.
+"""Features, the value network's input: numbers that describe an information state, in the eyes of one player.
 
 An information state is what the player sees (`View`) and what it believes about the opponent's hand (`Outlook`); nothing else
 comes in. Both can stand for the moment after a play that is only being considered (an afterstate): `after_plays`.
@@ -10,7 +10,7 @@ permutes the rows and changes nothing else.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -20,6 +20,7 @@ from jax import Array
 
 from unojax import bits, cards, table
 from unojax.bits import Words
+from unojax.device.combinatorics import log_binomial_ratio
 from unojax.table import Table
 from unojax.view import View, view_of_table
 
@@ -27,7 +28,6 @@ _RANKS: Final = cards.RANK_NAMES[: cards.NUM_COLORED_RANKS]
 _COUNT_STEPS: Final = (1, 2, 3, 4, 5, 6, 7, 8, 10, 13)
 COLORED_SLOTS: Final = 25
 _TYPES_OF_COLORS: Final = cards.NUM_COLORS * cards.NUM_COLORED_RANKS
-_LOG_FACTORIAL: Final = np.array([math.lgamma(n + 1) for n in range(cards.NUM_CARDS + 1)], np.float32)
 
 COLOR_COLUMNS: Final = (
     *(f"own {rank}, first copy" for rank in _RANKS),
@@ -69,7 +69,7 @@ of the hand: 0 if the hand is known."""
 
 
 class Outlook(NamedTuple):
-    """What a player believes about the opponent's hand, as far as the network looks at it.
+    """Summary of a belief about the opponent's hand, as far as the network looks at it.
 
     Attributes:
         expected: float32[..., 54] expected cards of each type.
@@ -116,7 +116,7 @@ def after_plays(view: View, action: Array) -> tuple[View, Array]:
 
 
 def outlook_of_hands(view: View, hands: Words, weights: Array) -> Outlook:
-    """What a belief in weighted hands says.
+    """Sum up a belief in weighted hands.
 
     Args:
         view: of any shape.
@@ -136,7 +136,7 @@ def outlook_of_hands(view: View, hands: Words, weights: Array) -> Outlook:
 
 
 def outlook_of_hand(hand: Words) -> Outlook:
-    """What is known if the opponent's hand is seen: uint32[...] each, of any shape."""
+    """Sum up the opponent's hand itself, uint32[...] each, of any shape."""
     counts = bits.type_counts(hand).astype(jnp.float32)
     lacks = _lacks(hand)
     return Outlook(
@@ -148,7 +148,7 @@ def outlook_of_hand(hand: Words) -> Outlook:
 
 
 def outlook_of_unseen(view: View) -> Outlook:
-    """What the position alone says, if any of the unseen cards is as likely as another to be in the opponent's hand.
+    """Sum up the belief that any of the unseen cards is as likely as another to be in the opponent's hand.
 
     With n cards in that hand and U unseen, of which u are of a kind: E = n u / U, P(none) = C(U - u, n) / C(U, n), and the
     hypergeometric variance.
@@ -157,8 +157,8 @@ def outlook_of_unseen(view: View) -> Outlook:
     unseen, total = num_unseen.astype(jnp.float32), num_unseen.sum(-1)
     of_hand = view.opponent_count.astype(jnp.int32)
     n = of_hand.astype(jnp.float32)
-    share = unseen / jnp.maximum(total, 1.0)[..., None]
-    left = (total - of_hand) / jnp.maximum(total - 1, 1)
+    share = unseen / jnp.maximum(total.astype(jnp.float32), 1.0)[..., None]
+    left = (total - of_hand).astype(jnp.float32) / jnp.maximum(total - 1, 1).astype(jnp.float32)
     variance = n[..., None] * share * (1.0 - share) * left[..., None]
     by_rank = num_unseen[..., :_TYPES_OF_COLORS].reshape(*total.shape, cards.NUM_COLORS, cards.NUM_COLORED_RANKS)
     of_color = by_rank.sum(-1)
@@ -174,7 +174,7 @@ def outlook_of_unseen(view: View) -> Outlook:
 
 
 def features(view: View, outlook: Outlook) -> Features:
-    """The network's input for information states of any shape."""
+    """Compute the network's input for information states of any shape."""
     own, unseen = bits.type_counts(view.hand), view.unseen()
     shape = view.color.shape
     canonical = bits.unpack(bits.canonical(view.hand)).reshape(*shape, cards.NUM_COLORS, cards.SLOTS_PER_COLOR)
@@ -182,15 +182,15 @@ def features(view: View, outlook: Outlook) -> Features:
     def by_color(of_type: Array) -> Array:
         return of_type[..., :_TYPES_OF_COLORS].reshape(*shape, cards.NUM_COLORS, cards.NUM_COLORED_RANKS).astype(jnp.float32)
 
-    is_top_rank = (np.arange(cards.NUM_COLORED_RANKS) == view.rank[..., None])[..., None, :]
+    is_top_rank = _is_one_of(view.rank, range(cards.NUM_COLORED_RANKS))[..., None, :]
     own_by_color, expected_by_color = by_color(own), by_color(outlook.expected)
     columns = [
         canonical[..., :COLORED_SLOTS].astype(jnp.float32),
-        by_color(unseen) / 2,
+        by_color(unseen) / 2.0,
         expected_by_color,
-        (np.arange(cards.NUM_COLORS) == view.color[..., None])[..., None].astype(jnp.float32),
-        own_by_color.sum(-1, keepdims=True) / 4,
-        expected_by_color.sum(-1, keepdims=True) / 4,
+        _is_one_of(view.color, range(cards.NUM_COLORS))[..., None].astype(jnp.float32),
+        own_by_color.sum(-1, keepdims=True) / 4.0,
+        expected_by_color.sum(-1, keepdims=True) / 4.0,
         outlook.none_of_color[..., None],
         jnp.where(is_top_rank, own_by_color, 0.0).sum(-1, keepdims=True),
         jnp.where(is_top_rank, expected_by_color, 0.0).sum(-1, keepdims=True),
@@ -199,19 +199,19 @@ def features(view: View, outlook: Outlook) -> Features:
     playable = view.playable_types()
     own_playable = jnp.where(playable, own, 0).sum(-1)
     shared = [
-        own[..., cards.WILD_TYPE, None] >= np.arange(1, 5),
-        own[..., cards.WILD_DRAW_FOUR_TYPE, None] >= np.arange(1, 5),
-        unseen[..., _TYPES_OF_COLORS:] / 4,
+        _is_at_least(own[..., cards.WILD_TYPE], range(1, 5)),
+        _is_at_least(own[..., cards.WILD_DRAW_FOUR_TYPE], range(1, 5)),
+        unseen[..., _TYPES_OF_COLORS:].astype(jnp.float32) / 4.0,
         outlook.expected[..., _TYPES_OF_COLORS:],
         *_count_columns(own.sum(-1)),
         *_count_columns(view.opponent_count.astype(jnp.int32)),
-        ((unseen.sum(-1) - view.opponent_count.astype(jnp.int32)) / 100)[..., None],
-        view.rank[..., None] == np.arange(cards.NUM_RANKS),
-        view.penalty[..., None] == np.array([2, 4]),
+        (unseen.sum(-1) - view.opponent_count.astype(jnp.int32))[..., None].astype(jnp.float32) / 100.0,
+        _is_one_of(view.rank, range(cards.NUM_RANKS)),
+        _is_one_of(view.penalty, (2, 4)),
         view.is_own_turn[..., None],
-        own_playable[..., None] / 4,
+        own_playable[..., None].astype(jnp.float32) / 4.0,
         own_playable[..., None] == 0,
-        jnp.where(playable, outlook.expected, 0.0).sum(-1, keepdims=True) / 4,
+        jnp.where(playable, outlook.expected, 0.0).sum(-1, keepdims=True) / 4.0,
         _at_top(outlook.none_playable, view),
         outlook.spread[..., None],
     ]
@@ -225,7 +225,7 @@ def _at_top(none_playable: Array, view: View) -> Array:
 
 
 class _Lacks(NamedTuple):
-    """What a hand has none of, 1 or 0: float32[..., 4] colours, [..., 15] ranks (the wild ones count as lacking), [...] wilds."""
+    """1 for what a hand lacks, else 0: float32[..., 4] colours, [..., 15] ranks (the wild ones count as lacking), [...] wilds."""
 
     color: Array
     rank: Array
@@ -235,7 +235,7 @@ class _Lacks(NamedTuple):
 def _lacks(hands: Words) -> _Lacks:
     held = bits.any_of(bits.types(hands))
     ranks = np.arange(cards.NUM_RANKS, dtype=np.uint32)
-    of_rank = np.where(ranks < cards.WILD, np.uint32(1) << ranks, np.uint32(0))
+    of_rank = np.expand_dims(np.where(ranks < cards.WILD, np.uint32(1) << ranks, np.uint32(0)), tuple(range(held.ndim)))
     return _Lacks(
         color=jnp.stack([(word & bits.COLORED) == 0 for word in hands], -1).astype(jnp.float32),
         rank=((held[..., None] & of_rank) == 0).astype(jnp.float32),
@@ -244,7 +244,17 @@ def _lacks(hands: Words) -> _Lacks:
 
 
 def _count_columns(count: Array) -> tuple[Array, Array]:
-    return count[..., None] >= np.array(_COUNT_STEPS), count[..., None] / 10
+    return _is_at_least(count, _COUNT_STEPS), count[..., None].astype(jnp.float32) / 10.0
+
+
+def _is_one_of(x: Array, values: Sequence[int]) -> Array:
+    """bool[..., len(values)]: which of the values it is."""
+    return x[..., None] == np.expand_dims(np.array(values, x.dtype), tuple(range(x.ndim)))
+
+
+def _is_at_least(x: Array, values: Sequence[int]) -> Array:
+    """bool[..., len(values)]: which of the values it reaches."""
+    return x[..., None] >= np.expand_dims(np.array(values, x.dtype), tuple(range(x.ndim)))
 
 
 def _spread(view: View, variance: Array) -> Array:
@@ -254,9 +264,4 @@ def _spread(view: View, variance: Array) -> Array:
 
 def _prob_none(total: Array, kind: Array, n: Array) -> Array:
     """C(total - kind, n) / C(total, n) for integers, 0 if fewer than n are left."""
-    left = total - kind
-    enough = left >= n
-    left = jnp.where(enough, left, n)
-    table = jnp.asarray(_LOG_FACTORIAL)
-    log_p = table[left] - table[left - n] - table[total] + table[total - n]
-    return jnp.where(enough, jnp.exp(log_p), 0.0)
+    return jnp.exp(log_binomial_ratio(total - kind, n, total, n))

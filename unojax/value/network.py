@@ -53,7 +53,7 @@ class NetworkConfig:
 
 
 class Outputs(NamedTuple):
-    """What a network says of information states of any shape.
+    """Outputs of a network for information states of any shape.
 
     Attributes:
         win_logit: float32[...] log odds of winning.
@@ -95,7 +95,7 @@ class ValueNetwork(nnx.Module):
         self.wild_slots = last(width, 2 * cards.NUM_COLORS) if config.belief_head else None
 
     def __call__(self, features: Features) -> Outputs:
-        """Of any leading axes."""
+        """Evaluate features of any leading axes."""
         of_color = nnx.relu(self.color_in(features.color) + self.shared_in(features.shared)[..., None, :])
         for layer in self.color_hidden:
             of_color = nnx.relu(layer(of_color))
@@ -125,18 +125,18 @@ class Network:
     config: NetworkConfig = NetworkConfig()
 
     def __call__(self, features: Features) -> Outputs:
-        """What the network says of information states of any shape. Pure."""
+        """Evaluate information states of any shape. Pure."""
         graphdef, state = _structure(self.config)
         return nnx.merge(graphdef, _fill(state, self.params))(features)
 
     @property
     def num_params(self) -> int:
-        """How many numbers the parameters are."""
+        """Number of parameters."""
         return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(self.params))
 
 
 def init_network(key: Array, config: NetworkConfig = NetworkConfig()) -> Network:
-    """A network with random parameters that gives even odds to everything. Consumes `key`."""
+    """Make a network with random parameters that gives even odds to everything. Consumes `key`."""
     state = nnx.state(ValueNetwork(config, rngs=nnx.Rngs(key)))
     return Network(nnx.to_pure_dict(state), config)
 

@@ -32,7 +32,7 @@ def value_plays(
     *,
     chunk: int = CHUNK,
 ) -> Array:
-    """What every legal play is worth to the player who makes it.
+    """Value every legal play for the player who makes it.
 
     A play shows the player nothing new, so the belief after it is the one before. Only the legal plays of all decisions together
     go through the network, so a batch costs what its plays cost.
@@ -63,7 +63,7 @@ def value_plays(
 
 
 def value_known(network: Network, rules: Rules, tables: Table, player: Array) -> Array:
-    """What tables with all cards known are worth to one player each: float32[C], for tables [C] and uint32[C].
+    """Value tables [C] with all cards known for one player each, uint32[C]: float32[C].
 
     A rollout knows the hand that it was dealt, so a search can value its leaves so.
     """

@@ -25,12 +25,12 @@ _FORMAT: Final = "unojax value network 1"
 
 
 def load_pretrained() -> Network:
-    """The trained network that the package brings; MODEL_CARD.md beside it says how it was made and what it can do."""
+    """Load the trained network that the package brings; MODEL_CARD.md beside it says how it was made and what it can do."""
     return load_network(PRETRAINED)
 
 
 def load_network(path: str | Path) -> Network:
-    """A network from a file written by `save_network`, or the shipped one ("pretrained").
+    """Load a network from a file written by `save_network`, or the shipped one ("pretrained").
 
     Raises:
         ValueError: there is no such file, it holds no network, or one that was trained on other features.
@@ -79,7 +79,7 @@ def _load(path: Path) -> Network:
 
 
 def _features() -> str:
-    """What the inputs mean, as text."""
+    """Names of the inputs, as text."""
     return json.dumps([COLOR_COLUMNS, SHARED_COLUMNS])
 
 

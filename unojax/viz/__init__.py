@@ -5,8 +5,8 @@
 * `game_svg`: a game that plays by itself. `game_html`: a page to step through a game.
 * `game_plot_svg`: win probability and belief entropy along a game.
 
-All give text, and write a file too if they get a `path`. Colours are never alone: each has a mark (circle, triangle, square,
-diamond) and its letter. What a view hides does not get into the text. Host only; for single games.
+All return text, and write a file too if they get a `path`. Colours are never alone: each has a mark (circle, triangle, square,
+diamond) and its letter. Cards that a view hides don't get into the text. Host only; for single games.
 """
 
 from unojax.viz.belief import belief_svg

@@ -1,32 +1,33 @@
-"""A belief over the opponent's hand as a heat map of the 54 card types."""
+"""Heat maps of a belief over the opponent's hand, one cell for each of the 54 card types."""
 
 from __future__ import annotations
 
 import math
 import os
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import jax
 import numpy as np
-from jax import Array
 from jax.typing import ArrayLike
 
 from unojax import cards
+from unojax.belief.hands import Hands
 from unojax.belief.summary import prob_holds
-from unojax.bits import Words
-from unojax.viz.card import card_words
 from unojax.viz.svg import Picture, at, document, element, finish, mark, text
 from unojax.viz.theme import COLOR_PAINTS, Theme, ThemeName, get_theme
+from unojax.viz.words import card_words
+
+TITLE: Final = "Probability that the opponent holds the card, in %"
 
 _TOP: Final = 72.0
 _GAP: Final = 12.0
-"""Between the coloured cards and the wild ones."""
+"""Space between the coloured cards and the wild ones."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Where the cells lie.
+    """Places of the cells.
 
     Attributes:
         width, height: of the picture.
@@ -43,7 +44,7 @@ class Grid:
     is_tall: bool
 
     def box(self, card_type: int) -> tuple[float, float, float, float]:
-        """Left, top, width and height of a cell. A wild card takes two places."""
+        """Place a cell: left, top, width and height. A wild card takes two places."""
         width, height = self.cell_width, self.cell_height
         if card_type >= cards.WILD_TYPE:
             number = card_type - cards.WILD_TYPE
@@ -56,14 +57,14 @@ class Grid:
 
     @property
     def legend_top(self) -> float:
-        """Under all cells."""
+        """Top of the legend, under all cells."""
         return _TOP + (14 * self.cell_height + _GAP if self.is_tall else 4 * self.cell_height) + 18
 
 
 WIDE: Final = Grid(width=700.0, height=300.0, cell_width=43.0, cell_height=43.0, left=48.0, is_tall=False)
 TALL: Final = Grid(width=340.0, height=504.0, cell_width=70.0, cell_height=26.0, left=48.0, is_tall=True)
 _TOLERANCE: Final = 1e-4
-"""Rounding in a float32 sum of weights may carry a probability so far out of [0, 1]."""
+"""Largest distance out of [0, 1] that rounding in a float32 sum of weights may carry a probability."""
 
 
 def belief_svg(
@@ -98,21 +99,14 @@ def belief_svg(
     counts = None if truth is None else _read_truth(truth)
     grid = TALL if tall else WIDE
     if title is None:
-        title = "Held by the opponent, in %" if tall else "Probability that the opponent holds the card, in %"
+        title = "Held by the opponent, in %" if tall else TITLE
     content = heat_map(probs, counts, title, paints, grid)
-    name = f"{title}: " + _likeliest(probs)
-    return finish(document(content, width=grid.width, height=grid.height, title=name, theme=paints, shown_width=width), path)
-
-
-class _Hands(NamedTuple):
-    """What of a particle belief counts here."""
-
-    packed: Words
-    log_weights: Array
+    size = {"width": grid.width, "height": grid.height, "shown_width": width}
+    return finish(document(content, **size, title=f"{title}: {_likeliest(probs)}", theme=paints), path)
 
 
 def read_probs(belief: Any) -> np.ndarray:
-    """float64[54] in [0, 1] from what `belief_svg` takes.
+    """Read a belief as `belief_svg` takes it: float64[54] in [0, 1].
 
     Raises:
         ValueError: it is not that.
@@ -121,7 +115,7 @@ def read_probs(belief: Any) -> np.ndarray:
         if np.ndim(belief.log_weights) != 1:
             raise ValueError(f"belief must be a single one, got log_weights of shape {np.shape(belief.log_weights)}")
         # Compiled, since one operation after the other takes a second for a first picture.
-        belief = jax.jit(prob_holds)(_Hands(belief.packed, belief.log_weights))
+        belief = jax.jit(prob_holds)(Hands(belief.packed, belief.log_weights))
     elif hasattr(belief, "prob_holds"):
         belief = belief.prob_holds
     try:
@@ -136,10 +130,10 @@ def read_probs(belief: Any) -> np.ndarray:
 
 
 def _read_truth(truth: ArrayLike) -> np.ndarray:
-    """int[54] copies from a one-hot or counts."""
+    """Read a one-hot or counts: int[54] copies."""
     array = np.asarray(truth)
     if array.shape == (cards.NUM_CARDS,) and array.dtype == bool:
-        return np.bincount(cards.TYPE_OF_SLOT[array], minlength=cards.NUM_TYPES)
+        return cards.count_types(array)
     if array.shape != (cards.NUM_TYPES,) or array.dtype.kind not in "iu":
         raise ValueError(
             f"truth must be a hand, bool[{cards.NUM_CARDS}] or int[{cards.NUM_TYPES}], got {array.dtype}{list(array.shape)}"
@@ -152,7 +146,7 @@ def _read_truth(truth: ArrayLike) -> np.ndarray:
 
 
 def heat_map(probs: np.ndarray, truth: np.ndarray | None, title: str, theme: Theme, grid: Grid = WIDE) -> str:
-    """The map without the panel under it: probabilities float[54], copies int[54]."""
+    """Draw the map without the panel under it: probabilities float[54], copies int[54]."""
     parts = [text(title, 22.0, 30.0, 16, theme.text, bold=True)]
     for rank, name in enumerate(cards.RANK_NAMES[: cards.WILD]):
         x, y, width, height = grid.box(rank)
@@ -201,7 +195,7 @@ def _cell(card_type: int, prob: float, copies: int, theme: Theme, grid: Grid) ->
 
 
 def percent(prob: float) -> str:
-    """A probability in per cent as it fits a cell: exact 0 and 1 differ from what rounds to them."""
+    """Write a probability in per cent as it fits a cell: exact 0 and 1 differ from what rounds to them."""
     if prob == 0:
         return "–"
     value = 100 * prob
@@ -211,7 +205,7 @@ def percent(prob: float) -> str:
 
 
 def scale_color(prob: float, theme: Theme) -> str:
-    """The scale's paint at a probability, interpolated: `#rrggbb`.
+    """Interpolate the scale's paint at a probability: `#rrggbb`.
 
     Even in the square root of the probability: most cards are held with 1 to 20 per cent, where differences matter most.
     """
@@ -222,7 +216,7 @@ def scale_color(prob: float, theme: Theme) -> str:
 
 
 def contrast(one: str, other: str) -> float:
-    """Contrast ratio of two paints, 1 to 21 (WCAG 2.1, relative luminance)."""
+    """Compute the contrast ratio of two paints, 1 to 21 (WCAG 2.1, relative luminance)."""
     light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 
@@ -250,15 +244,8 @@ def _legend(theme: Theme, grid: Grid, *, shows_truth: bool) -> str:
     left, y, steps = grid.left, grid.legend_top, 52
     width = 176.0 if grid.is_tall else 260.0
     bar = [
-        element(
-            "rect",
-            x=left + i * width / steps,
-            y=y,
-            width=width / steps + 0.5,
-            height=12.0,
-            fill=scale_color(((i + 0.5) / steps) ** 2, theme),
-        )
-        for i in range(steps)
+        element("rect", x=left + i * width / steps, y=y, width=width / steps + 0.5, height=12.0, fill=paint)
+        for i, paint in enumerate(scale_color(((i + 0.5) / steps) ** 2, theme) for i in range(steps))
     ]
     frame = element("rect", x=left, y=y, width=width, height=12.0, fill="none", stroke=theme.line)
     ticks = [text(f"{p} %", left + width * math.sqrt(p / 100), y + 27, 12, theme.dim, anchor="middle") for p in _TICKS]
@@ -269,9 +256,8 @@ def _legend(theme: Theme, grid: Grid, *, shows_truth: bool) -> str:
         parts.append(text("– exactly 0", x, y + 11, 13, theme.dim))
     if shows_truth:
         x += 0 if grid.is_tall else 102
-        parts.append(
-            element("rect", x=x, y=y - 2, width=16.0, height=16.0, rx=3.0, fill="none", stroke=theme.truth, stroke_width=3)
-        )
+        outline = {"fill": "none", "stroke": theme.truth, "stroke_width": 3}
+        parts.append(element("rect", x=x, y=y - 2, width=16.0, height=16.0, rx=3.0, **outline))
         parts.append(text("held" if grid.is_tall else "in the opponent's hand", x + 24, y + 11, 13, theme.dim))
     return "".join(parts)
 

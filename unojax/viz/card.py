@@ -1,7 +1,7 @@
 """Single cards: 54 faces and the back, each drawn once in a picture (`definitions`) and placed by reference (`place`).
 
-A face looks the same in every picture and theme, so the ids may repeat where several pictures stand in one page. The upper left
-corner says all that there is to say of a card, since overlapping cards show no more of each other.
+A face looks the same in every picture and theme, so the ids may repeat where several pictures stand in one page. Its upper left
+corner names the card, since overlapping cards show no more of each other.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import Any, Final
 from unojax import cards
 from unojax.viz.svg import at, element, mark, sector, text
 from unojax.viz.theme import COLOR_PAINTS, FONT, Paint
+from unojax.viz.words import card_words
 
 WIDTH: Final = 64.0
 HEIGHT: Final = 96.0
 CORNER_WIDTH: Final = 21.0
-"""How much of a card's left side must stay uncovered, so that it can be read."""
+"""Width of a card's left side that must stay uncovered, so that it can be read."""
 CORNER_HEIGHT: Final = 41.0
 """The same of its upper side."""
 BACK: Final = -1
@@ -30,19 +31,10 @@ _BACK_BODY: Final = "#34495a"
 _BACK_LINE: Final = "#8fa9b8"
 _TILT: Final = 24.0
 _WILD: Final = Paint(body=_BLACK, deep=_BLACK, tint=_PAPER, ink="#ffffff")
-_RANK_WORDS: Final = (*"0123456789", "skip", "reverse", "+2")
-
-
-def card_words(card_type: int) -> str:
-    """A card as one says it: `red 5`, `green skip`, `Wild+4`."""
-    if card_type >= cards.WILD_TYPE:
-        return "Wild" if card_type == cards.WILD_TYPE else "Wild+4"
-    color, rank = divmod(card_type, cards.NUM_COLORED_RANKS)
-    return f"{cards.COLOR_NAMES[color]} {_RANK_WORDS[rank]}"
 
 
 def place(card_type: int, x: float, y: float, *, angle: float = 0.0, scale: float = 1.0, **attributes: Any) -> str:
-    """A card with its centre at (x, y). It must be among the picture's `definitions`."""
+    """Place a card with its centre at (x, y). It must be among the picture's `definitions`."""
     name = "a hidden card" if card_type == BACK else card_words(card_type)
     data = None if card_type == BACK else cards.TYPE_NAMES[card_type]
     use = element("use", href=f"#{_id(card_type)}")
@@ -50,16 +42,22 @@ def place(card_type: int, x: float, y: float, *, angle: float = 0.0, scale: floa
 
 
 def definitions(card_types: Iterable[int]) -> str:
-    """The drawings of these types (or `BACK`), each once."""
+    """Draw these types (or `BACK`), each once, for `place` to refer to."""
     distinct = sorted(set(card_types))
     return element("defs", *(element("g", _face(t), id=_id(t)) for t in distinct)) if distinct else ""
 
 
 def card_svg(card_type: int) -> str:
-    """A card (or `BACK`) as an SVG of its own, without name or size: for pages that say and set these themselves."""
+    """Draw a card (or `BACK`) as an SVG of its own, without name or size: for pages that say and set these themselves."""
     margin = 1.0
     box = f"{-WIDTH / 2 - margin:g} {-HEIGHT / 2 - margin:g} {WIDTH + 2 * margin:g} {HEIGHT + 2 * margin:g}"
     return element("svg", _face(card_type), xmlns="http://www.w3.org/2000/svg", viewBox=box, font_family=FONT, aria_hidden="true")
+
+
+def outline(x: float = 0.0, y: float = 0.0, *, margin: float = 0.0, rx: float = 8.0, **attributes: Any) -> str:
+    """Draw a card's edge about (x, y), or a frame `margin` outside of it."""
+    width, height = WIDTH + 2 * margin, HEIGHT + 2 * margin
+    return element("rect", x=x - width / 2, y=y - height / 2, width=width, height=height, rx=rx, **attributes)
 
 
 def _id(card_type: int) -> str:
@@ -67,7 +65,7 @@ def _id(card_type: int) -> str:
 
 
 def _face(card_type: int) -> str:
-    """A card about the origin."""
+    """Draw a card about the origin."""
     if card_type == BACK:
         return _back()
     if card_type >= cards.WILD_TYPE:
@@ -119,19 +117,16 @@ def _back() -> str:
 
 
 def _blank(body: str) -> str:
-    paper = element(
-        "rect", x=-WIDTH / 2, y=-HEIGHT / 2, width=WIDTH, height=HEIGHT, rx=8.0, fill=_PAPER, stroke=_EDGE, stroke_width=1.0
-    )
-    return paper + element("rect", x=4 - WIDTH / 2, y=4 - HEIGHT / 2, width=WIDTH - 8, height=HEIGHT - 8, rx=5.0, fill=body)
+    return outline(fill=_PAPER, stroke=_EDGE, stroke_width=1.0) + outline(margin=-4, rx=5.0, fill=body)
 
 
 def _corners(sign: str) -> str:
-    """A sign about the origin, in the upper left corner and, turned round, in the lower right one."""
+    """Put a sign drawn about the origin in the upper left corner and, turned round, in the lower right one."""
     return at(-18.8, -34.0, sign) + at(18.8, 34.0, sign, angle=180)
 
 
 def _rank_sign(rank: int, x: float, y: float, size: float, fill: str) -> str:
-    """A rank, `size` high, about (x, y)."""
+    """Draw a rank, `size` high, about (x, y)."""
     if rank == cards.SKIP:
         return at(x, y, _skip(fill), scale=size / 16)
     if rank == cards.REVERSE:
@@ -147,23 +142,23 @@ def _rank_sign(rank: int, x: float, y: float, size: float, fill: str) -> str:
 
 
 def _label(content: str, x: float, y: float, size: float, fill: str) -> str:
-    """Bold text centred on (x, y)."""
+    """Write bold text centred on (x, y)."""
     return text(content, float(x), y + 0.358 * size, size, fill, bold=True, anchor="middle")
 
 
 def _tilted(x: float, y: float) -> tuple[float, float]:
-    """A point of an oval before and after its tilt."""
+    """Carry a point of an oval along with its tilt."""
     cosine, sine = math.cos(math.radians(_TILT)), math.sin(math.radians(_TILT))
     return x * cosine - y * sine, x * sine + y * cosine
 
 
 def _skip(stroke: str) -> str:
-    """A barred circle, about 13 by 13."""
+    """Draw a barred circle, about 13 by 13."""
     line = {"stroke": stroke, "stroke_width": 2.1, "fill": "none"}
     return element("circle", r=5.4, **line) + element("path", d="M-3.8 3.8L3.8 -3.8", **line)
 
 
 def _reverse(fill: str) -> str:
-    """Two arrows past each other, about 13 by 13."""
+    """Draw two arrows past each other, about 13 by 13."""
     arrow = element("path", d="M-3.5 -6.8L0 -2.4H-2.2V6.4H-4.8V-2.4H-7Z", fill=fill)
     return at(0, 0, arrow, at(0, 0, arrow, angle=180), angle=32, scale=0.95)

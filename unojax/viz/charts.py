@@ -1,4 +1,4 @@
-"""The look of charts made with matplotlib, in the colours of the other pictures."""
+"""Settings for charts made with matplotlib, in the colours of the other pictures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from unojax.viz.theme import FONT, ThemeName, get_theme
 
 
 def chart_style(theme: ThemeName = "light") -> dict[str, Any]:
-    """Settings for `matplotlib.rcParams.update` or `matplotlib.rc_context`.
+    """Make settings for `matplotlib.rcParams.update` or `matplotlib.rc_context`.
 
     The colours of the series are told apart without colour vision; `unojax.viz.theme.get_theme` has them by themselves.
 

@@ -3,36 +3,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import Final
 
 from jax.typing import ArrayLike
 
-from unojax.game import State
-from unojax.games.record import Trajectory
-from unojax.observation import Observation
 from unojax.viz.card import definitions
-from unojax.viz.position import PICTURE_WIDTH, Layout, table, used_types
-from unojax.viz.scene import Moment, View, read_game
+from unojax.viz.moments import Moment, Record, read_game
+from unojax.viz.position import PICTURE_WIDTH, Layout, draw_scene, used_types
+from unojax.viz.scene import Viewer
 from unojax.viz.svg import Picture, at, check_positive, document, element, finish, text, text_width
 from unojax.viz.theme import Theme, ThemeName, get_theme
 
 _CAPTION: Final = 44.0
 _LAST_LASTS: Final = 4
-"""The end of the game stays as long as so many other positions."""
+"""Positions that the last one lasts as long as."""
 
 
 def game_svg(
-    game: Trajectory | Sequence[State] | Sequence[Observation],
+    game: Record,
     actions: ArrayLike | None = None,
     *,
-    view: View | None = None,
+    view: Viewer | None = None,
     theme: ThemeName = "light",
     seconds: float = 1.5,
     width: float = PICTURE_WIDTH,
     path: str | os.PathLike[str] | None = None,
 ) -> Picture:
-    """Draw a game as an SVG that plays by itself, again and again. Where nothing moves, it shows the start.
+    """Draw a game as an SVG that plays by itself, again and again. Where nothing can move, it shows the start.
 
     Args:
         game: a trajectory of `unojax.games.record.play_game`, or a sequence of states or of one player's observations.
@@ -61,7 +58,7 @@ def game_svg(
         animation = _shown_between(index / ticks, 1.0 if index == len(moments) - 1 else (index + 1) / ticks, duration)
         frame = element(
             "g",
-            table(moment.scene, layout, paints, lifted=moment.drawn),
+            draw_scene(moment.scene, layout, paints, lifted=moment.drawn),
             caption,
             animation if len(moments) > 1 else "",
             data_step=index,
@@ -82,14 +79,14 @@ def game_svg(
 
 
 def _caption(index: int, moment: Moment, y: float, theme: Theme) -> str:
-    """The move in words, smaller if there is much to say."""
+    """Write the move in words, smaller if there is much to say."""
     words = f"{index}. {moment.words}"
     size = min(15.0, 15.0 * (PICTURE_WIDTH - 44) / text_width(words, 15))
     return text(words, PICTURE_WIDTH / 2, y, size, theme.text, anchor="middle")
 
 
 def _shown_between(start: float, end: float, duration: str) -> str:
-    """An animation that shows what it stands in from `start` to `end` of each round, 0 to 1, and hides it else."""
+    """Show the element around this animation from `start` to `end` of each round, 0 to 1, and hide it else."""
     stages = [("hidden", 0.0)] * (start > 0) + [("visible", start)] + [("hidden", end)] * (end < 1)
     return element(
         "animate",

@@ -1,4 +1,4 @@
-"""How states and observations show themselves in a notebook. Never raises: what can't be drawn shows as it always did."""
+"""Pictures of states and observations in a notebook. Nothing raises: a position that can't be drawn is left to its `repr`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from unojax.viz.position import position_svg
 
 
 def repr_svg(position: State | Observation) -> str | None:
-    """The picture of a single position; None for anything else."""
+    """Draw a single position; None for anything else."""
     if _batch_shape(position) != ():
         return None
     try:
@@ -25,28 +25,20 @@ def repr_svg(position: State | Observation) -> str | None:
 
 
 def repr_html(position: State | Observation) -> str | None:
-    """A line about a batch of positions; None for anything else."""
+    """Write a line about a batch of positions; None for anything else."""
     shape = _batch_shape(position)
     if not shape:
         return None
-    number, size = int(np.prod(shape)), ", ".join(map(str, shape))
-    is_state = isinstance(position, State)
-    what = type(position).__name__
-    over = position.terminated | position.truncated if is_state else position.terminated
-    line = f"{what}[{size}]: {number:,} {'games' if is_state else 'observations'}, {int(np.sum(over)):,} of them over."
+    number, what = int(np.prod(shape)), type(position).__name__
+    over, of = (position.is_over, "games") if isinstance(position, State) else (position.terminated, "observations")
+    line = f"{what}[{', '.join(map(str, shape))}]: {number:,} {of}, {int(np.sum(over)):,} of them over."
     take = "jax.tree.map(lambda x: x[i], ...)"
     return f"<p>{escape(line)} One of them, taken with <code>{escape(take)}</code>, shows itself as a picture.</p>"
 
 
 def _batch_shape(position: State | Observation) -> tuple[int, ...] | None:
-    """The axes before those of a single position; None if it doesn't hold concrete arrays of one batch."""
-    single = {
-        "hands": (2, cards.NUM_CARDS),
-        "hand": (cards.NUM_CARDS,),
-        "pile": (cards.NUM_CARDS,),
-        "deck": (cards.NUM_CARDS,),
-        "rewards": (2,),
-    }
+    """Find the axes before those of a single position; None if it doesn't hold concrete arrays of one batch."""
+    single = {"hands": (2, cards.NUM_CARDS), "rewards": (2,)} | dict.fromkeys(("hand", "pile", "deck"), (cards.NUM_CARDS,))
     shapes = set()
     for name, leaf in vars(position).items():
         if name == "rules":

@@ -1,4 +1,4 @@
-"""A whole game as one HTML file to step through: no network, works from a disk. Without scripts it lists all positions."""
+"""HTML pages of whole games, to step through: no network, work from a disk. Without scripts they list all positions."""
 
 from __future__ import annotations
 
@@ -11,26 +11,24 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from unojax import cards
-from unojax.game import State
-from unojax.games.record import Trajectory
-from unojax.observation import Observation
-from unojax.viz.belief import WIDE, heat_map, read_probs
+from unojax.viz.belief import TITLE, WIDE, heat_map, read_probs
 from unojax.viz.card import definitions
-from unojax.viz.plot import Series, curves, plot_height, read_panels
-from unojax.viz.position import PICTURE_WIDTH, Layout, describe, table, used_types
-from unojax.viz.scene import Moment, View, read_game
-from unojax.viz.svg import Page, Picture, document, element, escape, finish
-from unojax.viz.theme import FONT, Theme, ThemeName, get_theme
+from unojax.viz.moments import Moment, Record, read_game
+from unojax.viz.plot import Series, curves, plot_height, plot_title, read_panels
+from unojax.viz.position import PICTURE_WIDTH, Layout, draw_scene, scene_words, used_types
+from unojax.viz.scene import Viewer
+from unojax.viz.svg import Page, document, element, escape, finish
+from unojax.viz.theme import Theme, ThemeName, css_variables, get_theme
 
 _SPEEDS: Final = {"slow": 2500, "normal": 1200, "fast": 500}
 """Milliseconds for each position."""
 
 
 def game_html(
-    game: Trajectory | Sequence[State] | Sequence[Observation],
+    game: Record,
     actions: ArrayLike | None = None,
     *,
-    view: View | None = None,
+    view: Viewer | None = None,
     win_probability: Series | None = None,
     entropy: Series | None = None,
     beliefs: ArrayLike | Sequence[object] | None = None,
@@ -71,8 +69,8 @@ def game_html(
     plot = ""
     if panels:
         size = {"width": PICTURE_WIDTH, "height": plot_height(panels)}
-        name = " and ".join(panel.title for panel in panels) + " along the game"
-        plot = element("div", document(curves(panels, paints, has_cursor=True), **size, title=name, theme=paints), class_="plot")
+        picture = document(curves(panels, paints, has_cursor=True), **size, title=plot_title(panels), theme=paints)
+        plot = element("div", picture, class_="plot")
     types = set().union(*(used_types(moment.scene) for moment in moments))
     # One drawing of each card for all pictures. Not `display: none`, where some browsers lose references.
     faces = element("svg", definitions(types), xmlns="http://www.w3.org/2000/svg", class_="faces", aria_hidden="true")
@@ -93,7 +91,7 @@ _HELP: Final = "Keys: ← and → step, Home and End jump, space plays. Click a 
 
 
 def _belief_maps(beliefs: ArrayLike | Sequence[object] | None, truths: ArrayLike | None, num: int, theme: Theme) -> list[str]:
-    """A heat map for each position, or empty texts."""
+    """Draw a heat map for each position; empty texts if there are no beliefs."""
     if beliefs is None:
         if truths is not None:
             raise ValueError("truths are outlined in the beliefs: pass beliefs too")
@@ -104,23 +102,16 @@ def _belief_maps(beliefs: ArrayLike | Sequence[object] | None, truths: ArrayLike
     hands = None if truths is None else np.asarray(truths)
     if hands is not None and (hands.shape != (num, cards.NUM_CARDS) or hands.dtype != bool):
         raise ValueError(f"truths must be bool[{num}, {cards.NUM_CARDS}], got {hands.dtype}{list(hands.shape)}")
-    title = "Probability that the opponent holds the card, in %"
-    maps = []
-    for index, belief in enumerate(each):
-        held = None if hands is None else np.bincount(cards.TYPE_OF_SLOT[hands[index]], minlength=cards.NUM_TYPES)
-        content = heat_map(read_probs(belief), held, title, theme)
-        maps.append(document(content, width=WIDE.width, height=WIDE.height, title=title, theme=theme))
-    return maps
+    size = {"width": WIDE.width, "height": WIDE.height}
+    held = [None] * num if hands is None else list(cards.count_types(hands))
+    maps = (heat_map(read_probs(belief), truth, TITLE, theme) for belief, truth in zip(each, held, strict=True))
+    return [document(content, **size, title=TITLE, theme=theme) for content in maps]
 
 
 def _frame(index: int, moment: Moment, layout: Layout, theme: Theme, belief_map: str) -> str:
-    picture: Picture = document(
-        table(moment.scene, layout, theme, lifted=moment.drawn),
-        width=PICTURE_WIDTH,
-        height=layout.height,
-        title=describe(moment.scene),
-        theme=theme,
-    )
+    content = draw_scene(moment.scene, layout, theme, lifted=moment.drawn)
+    size = {"width": PICTURE_WIDTH, "height": layout.height}
+    picture = document(content, **size, title=scene_words(moment.scene), theme=theme)
     # Hidden at once, so that no long list of pictures flashes up before the script runs.
     return element("div", picture, belief_map, data_step=index, hidden="" if index else None)
 
@@ -148,8 +139,7 @@ def _controls(num: int) -> str:
 
 def _page(title: str, body: str, theme: Theme) -> Page:
     names = ("panel", "field", "line", "text", "dim", "accent", "on_accent")
-    paints = ";".join(f"--{name.replace('_', '-')}:{getattr(theme, name)}" for name in names)
-    variables = f":root{{--scheme:{theme.name};--font:{FONT};{paints}}}"
+    variables = f":root{{--scheme:{theme.name};{css_variables(theme, names)}}}"
     files = resources.files("unojax.viz")
     style, script = (files.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     head = (

@@ -1,4 +1,4 @@
-"""Numbers along a game as curves: one panel for probabilities, one for entropies, over the same steps."""
+"""Curves along a game: one panel for probabilities, one for entropies, over the same steps."""
 
 from __future__ import annotations
 
@@ -53,16 +53,13 @@ def game_plot_svg(
     panels = read_panels(win_probability, entropy)
     if not panels:
         raise ValueError("nothing to plot: pass win_probability, entropy, or both")
-    height = plot_height(panels)
-    title = " and ".join(panel.title for panel in panels) + " along the game"
-    return finish(
-        document(curves(panels, paints), width=WIDTH, height=height, title=title, theme=paints, shown_width=width), path
-    )
+    size = {"width": WIDTH, "height": plot_height(panels), "shown_width": width}
+    return finish(document(curves(panels, paints), **size, title=plot_title(panels), theme=paints), path)
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Some curves of the same kind. `top`: the upper end of the axis; `lines`: values with a grid line."""
+    """Curves of the same kind. `top`: the upper end of the axis; `lines`: values with a grid line."""
 
     title: str
     series: dict[str, np.ndarray]
@@ -71,12 +68,12 @@ class Panel:
 
     @property
     def length(self) -> int:
-        """Positions on the axis."""
+        """Number of positions on the axis."""
         return len(next(iter(self.series.values())))
 
 
 def read_panels(win_probability: Series | None, entropy: Series | None) -> list[Panel]:
-    """What there is to plot; empty if nothing is. Errors as for `game_plot_svg`."""
+    """Read the arguments of `game_plot_svg`, which raises the same; empty if there is nothing to plot."""
     panels = []
     if win_probability is not None:
         series = _read_series(win_probability, "win_probability", 1.0)
@@ -114,29 +111,34 @@ def _read_series(values: Series, what: str, high: float) -> dict[str, np.ndarray
 
 
 def _round_lines(highest: float) -> tuple[float, ...]:
-    """Grid lines at round values from 0 to `highest` or a little above."""
+    """Choose grid lines at round values from 0 to `highest` or a little above."""
     step = _round_step(highest / 3 if highest > 0 else 1 / 3)
     return tuple(step * i for i in range(max(1, math.ceil(highest / step - 1e-9)) + 1))
 
 
 def _round_step(least: float) -> float:
-    """The least of 1, 2, 5 times a power of ten that is not below `least`."""
+    """Round up to 1, 2 or 5 times a power of ten."""
     power = 10.0 ** math.floor(math.log10(least))
     return next(factor * power for factor in (1.0, 2.0, 5.0, 10.0) if factor * power >= least * (1 - 1e-9))
 
 
 def plot_height(panels: list[Panel]) -> float:
-    """Of the picture, in its own units."""
+    """Measure the picture, in its own units."""
     return len(panels) * (_HEAD + _PANEL) + _FOOT
 
 
+def plot_title(panels: list[Panel]) -> str:
+    """Say what is plotted."""
+    return " and ".join(panel.title for panel in panels) + " along the game"
+
+
 def x_at(step: float, length: int) -> float:
-    """Where a step lies."""
+    """Place a step on the axis of `length` positions."""
     return _LEFT + (WIDTH - _LEFT - _RIGHT) * step / max(1, length - 1)
 
 
 def curves(panels: list[Panel], theme: Theme, *, has_cursor: bool = False) -> str:
-    """The plot without the panel under it. The cursor is a line of the class `cursor` at step 0."""
+    """Draw the plot without the panel under it. The cursor is a line of the class `cursor` at step 0."""
     length = panels[0].length
     parts = [_draw_panel(panel, i * (_HEAD + _PANEL) + _HEAD, theme) for i, panel in enumerate(panels)]
     bottom = len(panels) * (_HEAD + _PANEL)
@@ -170,23 +172,14 @@ def _draw_panel(panel: Panel, top: float, theme: Theme) -> str:
         if name:
             key_x -= text_width(name, 13)
             parts.append(text(name, key_x, top - 18, 13, theme.text))
-            sample = element(
-                "line",
-                x1=key_x - 34,
-                x2=key_x - 6,
-                y1=top - 22,
-                y2=top - 22,
-                stroke=paint,
-                stroke_width=2.5,
-                stroke_dasharray=dash,
-            )
-            parts.append(sample)
+            ends = {"x1": key_x - 34, "x2": key_x - 6, "y1": top - 22, "y2": top - 22}
+            parts.append(element("line", **ends, stroke=paint, stroke_width=2.5, stroke_dasharray=dash))
             key_x -= 46
     return "".join(parts)
 
 
 def _curve(points: list[tuple[float, float]], paint: str, dash: str | None, name: str) -> str:
-    """A line through the points; NaN interrupts it, and a lonely point is a dot."""
+    """Draw a line through the points; NaN interrupts it, and a lonely point is a dot."""
     runs: list[list[tuple[float, float]]] = [[]]
     for x, y in points:
         if math.isnan(y):

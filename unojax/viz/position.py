@@ -1,4 +1,4 @@
-"""One position as a picture: both hands, deck and pile, the active colour, whose turn it is, the last move."""
+"""Pictures of one position: both hands, deck and pile, the active colour, whose turn it is, the last move."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from jax.typing import ArrayLike
 from unojax import cards
 from unojax.game import State
 from unojax.observation import Observation
-from unojax.viz.card import BACK, CORNER_HEIGHT, HEIGHT, WIDTH, definitions, place
-from unojax.viz.scene import Hand, Scene, View, action_words, read_scene, turn_words
+from unojax.viz.card import BACK, CORNER_HEIGHT, HEIGHT, WIDTH, definitions, outline, place
+from unojax.viz.scene import Hand, Scene, Viewer, read_scene
 from unojax.viz.svg import Picture, at, document, element, finish, mark, text, text_width
 from unojax.viz.theme import COLOR_PAINTS, Theme, ThemeName, get_theme
+from unojax.viz.words import action_words, capitalized, count_words, turn_words
 
 PICTURE_WIDTH: Final = 700.0
 
@@ -26,7 +27,7 @@ _MAX_IN_ROW: Final = 27
 """More don't fit side by side with readable corners."""
 _FAN_RADIUS: Final = 2600.0
 _LIFT: Final = 9.0
-"""How far some cards stand out of the hand."""
+"""Distance that some cards stand out of the hand."""
 _LABEL: Final = 34.0
 _MIDDLE: Final = 158.0
 
@@ -37,7 +38,7 @@ Lifted = tuple[frozenset[int], frozenset[int]]
 def position_svg(
     position: State | Observation,
     *,
-    view: View | None = None,
+    view: Viewer | None = None,
     theme: ThemeName = "light",
     legal: ArrayLike | None = None,
     width: float = PICTURE_WIDTH,
@@ -68,31 +69,21 @@ def position_svg(
     types = _legal_types(legal) if scene.result is None else frozenset()
     lifted = (types, frozenset()) if scene.player == 0 else (frozenset(), types)
     layout = Layout.of([scene])
-    content = table(scene, layout, paints, lifted=lifted)
-    return finish(
-        document(
-            definitions(used_types(scene)),
-            content,
-            width=PICTURE_WIDTH,
-            height=layout.height,
-            title=describe(scene),
-            theme=paints,
-            shown_width=width,
-        ),
-        path,
-    )
+    content = definitions(used_types(scene)) + draw_scene(scene, layout, paints, lifted=lifted)
+    size = {"width": PICTURE_WIDTH, "height": layout.height, "shown_width": width}
+    return finish(document(content, **size, title=scene_words(scene), theme=paints), path)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Room for the hands of all positions of a game, so that nothing jumps between them. `far` and `near`: rows of cards."""
+    """Rows of cards, `far` and `near`, for the hands of all positions of a game, so that nothing jumps between them."""
 
     far: int
     near: int
 
     @classmethod
     def of(cls, scenes: list[Scene]) -> Layout:
-        """Room for these."""
+        """Make room for these."""
         return cls(
             far=max(_num_rows(scene.hands[1 - scene.near].count) for scene in scenes),
             near=max(_num_rows(scene.hands[scene.near].count) for scene in scenes),
@@ -100,17 +91,17 @@ class Layout:
 
     @property
     def middle(self) -> float:
-        """Where deck and pile begin."""
+        """Top of deck and pile."""
         return _LABEL + _hand_height(self.far)
 
     @property
     def height(self) -> float:
-        """Of the picture."""
+        """Height of the picture."""
         return self.middle + _MIDDLE + _hand_height(self.near) + _LABEL
 
 
-def table(scene: Scene, layout: Layout, theme: Theme, *, lifted: Lifted = (frozenset(), frozenset())) -> str:
-    """A position without the panel under it and the definitions of its cards."""
+def draw_scene(scene: Scene, layout: Layout, theme: Theme, *, lifted: Lifted = (frozenset(), frozenset())) -> str:
+    """Draw a position without the panel under it and the definitions of its cards."""
     near, far = scene.near, 1 - scene.near
     near_top = layout.middle + _MIDDLE
     parts = [
@@ -124,23 +115,18 @@ def table(scene: Scene, layout: Layout, theme: Theme, *, lifted: Lifted = (froze
 
 
 def used_types(scene: Scene) -> set[int]:
-    """The cards that the picture needs definitions of."""
+    """List the cards that a picture needs definitions of."""
     types = {scene.top_type}
     for hand in scene.hands:
         types |= set(hand.types) if hand.types is not None else {BACK} if hand.count else set()
     return types | {BACK} if scene.deck else types
 
 
-def describe(scene: Scene) -> str:
-    """The picture in words."""
+def scene_words(scene: Scene) -> str:
+    """Say what the picture shows."""
     color = f" ({cards.COLOR_NAMES[scene.color]})" if scene.top_type >= cards.WILD_TYPE else ""
     counts = ", ".join(f"player {p} holds {count_words(hand.count)}" for p, hand in enumerate(scene.hands))
     return f"UNO: {cards.TYPE_NAMES[scene.top_type]}{color} on top, {turn_words(scene)}, {counts}"
-
-
-def count_words(count: int) -> str:
-    """`1 card`, `7 cards`."""
-    return f"{count} card" if count == 1 else f"{count} cards"
 
 
 def _num_rows(count: int) -> int:
@@ -148,7 +134,7 @@ def _num_rows(count: int) -> int:
 
 
 def _hand_height(rows: int) -> float:
-    """With room for the fan's sag and for lifted cards."""
+    """Measure a hand, with room for the fan's sag and for lifted cards."""
     return HEIGHT + (rows - 1) * CORNER_HEIGHT + 30
 
 
@@ -213,7 +199,8 @@ def _deck(scene: Scene, theme: Theme) -> str:
     depth = min(3, scene.deck)
     placed = [place(BACK, _DECK_X - 2.5 * i, _CARDS_Y - 2.5 * i) for i in range(depth)]
     if not placed:
-        placed = [_empty_place(_DECK_X, _CARDS_Y, theme)]
+        line = {"fill": "none", "stroke": theme.dim, "stroke_width": 1.5, "stroke_dasharray": "5 5"}
+        placed = [outline(_DECK_X, _CARDS_Y, **line)]
     caption = text(f"deck {scene.deck}", _DECK_X, _MIDDLE - 16, 14, theme.text, anchor="middle")
     return element("g", *placed, data_place="deck", data_count=scene.deck) + caption
 
@@ -222,56 +209,19 @@ def _pile(scene: Scene, theme: Theme) -> str:
     paint = COLOR_PAINTS[scene.color]
     # The cards under the top one have no order, so they are not drawn as cards.
     edges = [
-        element(
-            "rect",
-            x=-WIDTH / 2,
-            y=-HEIGHT / 2,
-            width=WIDTH,
-            height=HEIGHT,
-            rx=8.0,
-            fill="#fffdf8",
-            stroke="#9aa39e",
-            stroke_width=1,
-            transform=f"translate({_PILE_X} {_CARDS_Y}) rotate({angle})",
-        )
+        outline(fill="#fffdf8", stroke="#9aa39e", stroke_width=1, transform=f"translate({_PILE_X} {_CARDS_Y}) rotate({angle})")
         for angle in (-15, 11)[: min(2, scene.pile - 1)]
     ]
-    frame = element(
-        "rect",
-        x=_PILE_X - WIDTH / 2 - 5,
-        y=_CARDS_Y - HEIGHT / 2 - 5,
-        width=WIDTH + 10,
-        height=HEIGHT + 10,
-        rx=12.0,
-        fill=paint.body,
-        stroke=theme.field,
-        stroke_width=1.5,
-        data_color=cards.COLOR_NAMES[scene.color],
-    )
+    line = {"stroke": theme.field, "stroke_width": 1.5, "data_color": cards.COLOR_NAMES[scene.color]}
+    frame = outline(_PILE_X, _CARDS_Y, margin=5, rx=12.0, fill=paint.body, **line)
     top = element("g", place(scene.top_type, _PILE_X, _CARDS_Y), data_place="pile", data_count=scene.pile)
     return "".join(edges) + frame + top + text(f"pile {scene.pile}", _PILE_X, _MIDDLE - 16, 14, theme.text, anchor="middle")
 
 
-def _empty_place(x: float, y: float, theme: Theme) -> str:
-    return element(
-        "rect",
-        x=x - WIDTH / 2,
-        y=y - HEIGHT / 2,
-        width=WIDTH,
-        height=HEIGHT,
-        rx=8.0,
-        fill="none",
-        stroke=theme.dim,
-        stroke_width=1.5,
-        stroke_dasharray="5 5",
-    )
-
-
 def _said(scene: Scene, theme: Theme) -> str:
-    """The lines beside the pile."""
+    """Write the lines beside the pile."""
     paint, name = COLOR_PAINTS[scene.color], cards.COLOR_NAMES[scene.color]
-    turn = turn_words(scene)
-    lines = [text(turn[0].upper() + turn[1:], _SAID_X, 36, 20 if scene.result else 17, theme.text, bold=True)]
+    lines = [text(capitalized(turn_words(scene)), _SAID_X, 36, 20 if scene.result else 17, theme.text, bold=True)]
     lines.append(mark(scene.color, _SAID_X + 10, 62, 9, paint.body, letter=paint.ink, stroke=theme.panel, stroke_width=1))
     declared = " declared" if scene.top_type >= cards.WILD_TYPE else ""
     lines.append(text(f"{name}{declared}", _SAID_X + 28, 67, 15, theme.text))
@@ -282,11 +232,10 @@ def _said(scene: Scene, theme: Theme) -> str:
 
 
 def _legal_types(legal: ArrayLike | None) -> frozenset[int]:
-    """The card types of a mask's play actions."""
+    """List the card types of a mask's plays."""
     if legal is None:
         return frozenset()
     mask = np.asarray(legal)
     if mask.shape != (cards.NUM_ACTIONS,) or mask.dtype != bool:
         raise ValueError(f"legal must be bool[{cards.NUM_ACTIONS}], as of unojax.legal_mask, got {mask.dtype}{list(mask.shape)}")
-    plays = (divmod(int(a), cards.NUM_RANKS) for a in np.flatnonzero(mask[: cards.DRAW]))
-    return frozenset(rank + 39 if rank >= cards.WILD else color * cards.NUM_COLORED_RANKS + rank for color, rank in plays)
+    return frozenset(cards.TYPE_OF_PLAY[mask[: cards.DRAW]].tolist())

@@ -1,4 +1,4 @@
-"""SVG as text: elements, marks of the four colours, and pictures that show themselves in a notebook. No dependencies."""
+"""SVG as text: elements, marks of the four colours, and pictures that show themselves in a notebook."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from unojax.viz.theme import FONT, Theme
 
 
 class Picture(str):
-    """The text of an SVG picture. As the last value of a notebook cell it shows itself."""
+    """Text of an SVG picture. As the last value of a notebook cell it shows itself."""
 
     __slots__ = ()
 
@@ -24,7 +24,7 @@ class Picture(str):
 
 
 class Page(str):
-    """The text of an HTML page. As the last value of a notebook cell it shows itself, in a frame of its own."""
+    """Text of an HTML page. As the last value of a notebook cell it shows itself, in a frame of its own."""
 
     __slots__ = ()
 
@@ -37,20 +37,20 @@ _Text = TypeVar("_Text", bound=str)
 
 
 def finish(text: _Text, path: str | os.PathLike[str] | None) -> _Text:
-    """Write a picture or page to `path`, if there is one, and hand it on."""
+    """Write a picture or page to `path`, if there is one, and return it."""
     if path is not None:
         write_whole(path, text)
     return text
 
 
 def check_positive(value: float, what: str) -> None:
-    """Raise `ValueError` unless it is a positive, finite number."""
+    """Raise `ValueError` unless the value is a positive, finite number."""
     if not isinstance(value, Real) or isinstance(value, bool) or not 0 < value < math.inf:
         raise ValueError(f"{what} must be a positive number, got {value!r}")
 
 
 def escape(content: str) -> str:
-    """Any text as part of XML or HTML. What neither can hold (control characters) becomes the replacement character."""
+    """Make any text fit for XML or HTML. Characters that neither can hold (controls) become the replacement character."""
     return html.escape(_NOT_IN_XML.sub("\ufffd", content))
 
 
@@ -59,7 +59,7 @@ _NOT_IN_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U00
 
 
 def element(name: str, *children: str, **attributes: Any) -> str:
-    """`<name key="value">children</name>`. Children are SVG already; attributes are escaped, and left out if None.
+    """Write `<name key="value">children</name>`. Children are SVG already; attributes are escaped, and left out if None.
 
     An underscore in a key stands for a hyphen, one at its end for nothing (`class_`).
     """
@@ -72,7 +72,7 @@ def element(name: str, *children: str, **attributes: Any) -> str:
 
 
 def _format(value: Any) -> str:
-    """Numbers with at most two decimals: a hundredth of a pixel can't be seen."""
+    """Write a number with at most two decimals: a hundredth of a pixel can't be seen."""
     if not isinstance(value, float):
         return str(value)
     # Adding 0.0 makes -0.0 the usual zero.
@@ -82,14 +82,14 @@ def _format(value: Any) -> str:
 def text(
     content: str, x: float, y: float, size: float, fill: str, *, bold: bool = False, anchor: str = "start", **more: Any
 ) -> str:
-    """One line of text with its baseline at y."""
+    """Write one line of text with its baseline at y."""
     weight = "bold" if bold else None
     attributes = {"x": x, "y": y, "font_size": size, "fill": fill, "font_weight": weight}
     return element("text", escape(content), **attributes, text_anchor=None if anchor == "start" else anchor, **more)
 
 
 def at(x: float, y: float, *children: str, angle: float = 0.0, scale: float = 1.0, **attributes: Any) -> str:
-    """Children moved to (x, y), turned by `angle` degrees and scaled."""
+    """Move children to (x, y), turn them by `angle` degrees, and scale them."""
     moves = [f"translate({_format(float(x))} {_format(float(y))})"]
     if angle:
         moves.append(f"rotate({_format(float(angle))})")
@@ -99,12 +99,12 @@ def at(x: float, y: float, *children: str, angle: float = 0.0, scale: float = 1.
 
 
 def document(*children: str, width: float, height: float, title: str, theme: Theme, shown_width: float | None = None) -> Picture:
-    """A whole picture on a rounded panel.
+    """Put a picture on a rounded panel.
 
     Args:
-        children: what is on it.
+        children: the parts of it, as SVG.
         width, height: of the picture in its own units.
-        title: what it shows, in words, for screen readers.
+        title: in words, for screen readers.
         theme: colours of panel and text.
         shown_width: in pixels; None: one for one unit.
 
@@ -138,7 +138,7 @@ _DIAMOND: Final = 1.25
 
 
 def mark(color: int, x: float, y: float, radius: float, fill: str, *, letter: str | None = None, **more: Any) -> str:
-    """The sign of a colour, which tells it apart without the colour: circle, triangle, square, diamond for R, Y, B, G.
+    """Draw the sign that tells a colour apart without the colour: circle, triangle, square, diamond for R, Y, B, G.
 
     The four have about the same area. `letter`: the paint for the colour's letter inside; None: no letter.
     """
@@ -168,7 +168,7 @@ def _polygon(x: float, y: float, corners: list[tuple[float, float]], fill: str, 
 
 
 def sector(rx: float, ry: float, quarter: int, fill: str) -> str:
-    """A quarter of an ellipse about the origin; 0 is the one to the upper left, then clockwise."""
+    """Draw a quarter of an ellipse about the origin; 0 is the one to the upper left, then clockwise."""
     ends = [(-rx, 0.0), (0.0, -ry), (rx, 0.0), (0.0, ry)]
     (x0, y0), (x1, y1) = ends[quarter], ends[(quarter + 1) % 4]
     numbers = [_format(float(v)) for v in (x0, y0, rx, ry, x1, y1)]
@@ -176,5 +176,5 @@ def sector(rx: float, ry: float, quarter: int, fill: str) -> str:
 
 
 def text_width(content: str, size: float, *, bold: bool = False) -> float:
-    """About how wide a line of text is, generously: no font is measured."""
+    """Estimate the width of a line of text, generously: no font is measured."""
     return math.ceil(len(content) * size * (0.6 if bold else 0.56))

@@ -1,7 +1,8 @@
-"""Colours: what differs between the light and the dark theme, and what does not (the cards)."""
+"""Colours of the light and the dark theme, and of the cards, which are the same in both."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
@@ -12,7 +13,7 @@ FONT: Final = "'Helvetica Neue', Arial, 'Liberation Sans', 'DejaVu Sans', sans-s
 
 @dataclass(frozen=True)
 class Paint:
-    """The paints of one card colour.
+    """Paints of one card colour.
 
     Attributes:
         body: the card's field.
@@ -34,12 +35,12 @@ COLOR_PAINTS: Final = (
     Paint(body="#2468c4", deep="#154a94", tint="#e9f1fd", ink="#ffffff"),
     Paint(body="#2c9550", deep="#17673a", tint="#e8f6ec", ink="#ffffff"),
 )
-"""Of red, yellow, blue, green."""
+"""Paints of red, yellow, blue, green."""
 
 
 @dataclass(frozen=True)
 class Theme:
-    """The paints around the cards.
+    """Paints around the cards.
 
     Attributes:
         name: as users write it.
@@ -103,7 +104,7 @@ _THEMES: Final = {theme.name: theme for theme in (LIGHT, DARK)}
 
 
 def get_theme(name: ThemeName) -> Theme:
-    """A theme by its name.
+    """Look up a theme by its name.
 
     Raises:
         ValueError: there is none of that name.
@@ -111,3 +112,8 @@ def get_theme(name: ThemeName) -> Theme:
     if not isinstance(name, str) or name not in _THEMES:
         raise ValueError(f"theme must be one of {', '.join(map(repr, get_args(ThemeName)))}, got {name!r}")
     return _THEMES[name]
+
+
+def css_variables(theme: Theme, names: Iterable[str]) -> str:
+    """Write the font and these paints of a theme as CSS custom properties: `--on-accent:#ffffff`."""
+    return ";".join([f"--font:{FONT}", *(f"--{name.replace('_', '-')}:{getattr(theme, name)}" for name in names)])

@@ -57,7 +57,7 @@ class Cloud(NamedTuple):
 
 
 def card_of(number: Array) -> Words:
-    """The set that holds one card, from its label: four uint32[...]. Empty for a label with `RELEASED` set."""
+    """Make the set that holds one card, from its label: four uint32[...]. Empty for a label with `RELEASED` set."""
     number = number.astype(jnp.uint32)
     # Shifted by 32 or more, the bit is gone: lax defines that, and for a label in a lower word the difference wraps around.
     w0, w1, w2, w3 = (lax.shift_left(jnp.uint32(1), number - np.uint32(32 * c)) for c in range(cards.NUM_COLORS))
@@ -65,42 +65,33 @@ def card_of(number: Array) -> Words:
 
 
 def contains(words: Words, number: Array) -> Array:
-    """bool[...]: whether a set holds the card with a label; whatever it holds, for a label with `RELEASED` set the answer
-    means nothing."""
+    """Tell whether a set holds the card with a label: bool[...], of no meaning for a label with `RELEASED` set."""
     number = number.astype(jnp.uint32)
     return ((bits.word_at(words, number >> np.uint32(5)) >> (number & np.uint32(31))) & np.uint32(1)) != 0
 
 
-def type_mask(color: Array, rank: Array) -> Words:
-    """All cards of a type; the colour of a wild is ignored."""
-    kind = bits.both_copies(bits.rank_bit(rank))
-    everywhere = rank >= cards.WILD
-    w0, w1, w2, w3 = (jnp.where(everywhere | (color == c), kind, np.uint32(0)) for c in range(cards.NUM_COLORS))
-    return w0, w1, w2, w3
-
-
 def union(a: Words, b: Words) -> Words:
-    """Cards of either set."""
+    """Collect the cards of either set."""
     return bits.map_words(lambda x, y: x | y, a, b)
 
 
 def common(a: Words, b: Words) -> Words:
-    """Cards of both sets."""
+    """Collect the cards of both sets."""
     return bits.map_words(lambda x, y: x & y, a, b)
 
 
 def without(a: Words, b: Words) -> Words:
-    """Cards of the first set that are not in the second."""
+    """Collect the cards of the first set that are not in the second."""
     return bits.map_words(lambda x, y: x & ~y, a, b)
 
 
 def flip(words: Words, change: Words, where: Array) -> Words:
-    """The sets with the cards of `change` put in or taken out, in the particles `where`."""
+    """Put the cards of `change` in or take them out, in the particles `where`."""
     return bits.map_words(lambda w, c: w ^ jnp.where(where, c, np.uint32(0)), words, change)
 
 
 def once(ledger: Ledger, compute: Callable[[], _T]) -> _T:
-    """`compute()`, kept from being fused into each of its users.
+    """Call `compute()`, and keep it from being fused into each of its users.
 
     A branch that the compiler cannot remove makes it compute the result once. (From jax 0.12 on, an optimization barrier has the
     same effect.)
@@ -110,13 +101,13 @@ def once(ledger: Ledger, compute: Callable[[], _T]) -> _T:
 
 
 def random_words(key: Array, ledger: Ledger, like: Array) -> Array:
-    """uint32[N]: a random word for each particle, from which `random_bits` draws; `like` is any array [N]."""
+    """Draw a random word for each particle, from which `random_bits` draws: uint32[N]; `like` is any array [N]."""
     counter = jnp.arange(like.shape[-1], dtype=jnp.uint32)
     return once(ledger, lambda: threefry(key_words(key), (jnp.zeros_like(counter), counter))[0])
 
 
 def random_bits(words: Array, stream: ArrayLike) -> Array:
-    """uint32[N]: random bits; every `stream` gives others.
+    """Draw random bits, others for every `stream`: uint32[N].
 
     An integer hash of the word and the stream ("lowbias32", C. Wellons, github.com/skeeto/hash-prospector): a tenth of the
     operations of Threefry, which makes the words themselves.
@@ -128,13 +119,13 @@ def random_bits(words: Array, stream: ArrayLike) -> Array:
 
 
 def random_card(random: Array, words: Words) -> Array:
-    """uint8[N]: label of a uniformly random card of each set, for random bits uint32[N]."""
+    """Pick a uniformly random card of each set, for random bits uint32[N]: uint8[N] labels."""
     word, position = bits.choose(words, random)
     return ((word << np.uint32(5)) | position).astype(jnp.uint8)
 
 
 def fold_rows(number: Array, visit: Callable[[Array, _T], _T], first: _T) -> _T:
-    """`carry = visit(row, carry)` over rows 0..number-1, and up to three more."""
+    """Loop `carry = visit(row, carry)` over rows 0..number-1, and up to three more."""
 
     def several(block: Array, carry: _T) -> _T:
         for offset in range(ROWS_PER_TURN):
@@ -145,7 +136,7 @@ def fold_rows(number: Array, visit: Callable[[Array, _T], _T], first: _T) -> _T:
 
 
 def map_rows(number: Array, change: Callable[[Array, Array], Array], rows: Array) -> Array:
-    """`rows[r] = change(r, rows[r])` for rows 0..number-1 of [R, N], and up to three more, in place.
+    """Set `rows[r] = change(r, rows[r])` for rows 0..number-1 of [R, N], and up to three more, in place.
 
     `change` takes row numbers int32[4, 1] and rows [4, N]. R is a multiple of four.
     """
@@ -159,28 +150,28 @@ def map_rows(number: Array, change: Callable[[Array, Array], Array], rows: Array
 
 
 def capacity_for(number: int) -> int:
-    """The least multiple of `ROWS_PER_TURN` that is at least so many rows."""
+    """Round a number of rows up to a multiple of `ROWS_PER_TURN`."""
     return -(-number // ROWS_PER_TURN) * ROWS_PER_TURN
 
 
 def num_turns(number: Array) -> Array:
-    """int32[]: turns of a loop over so many rows."""
+    """Count the turns of a loop over so many rows: int32[]."""
     return (number + ROWS_PER_TURN - 1) // ROWS_PER_TURN
 
 
 def put(cloud: Cloud, ledger: Ledger, *changes: tuple[Array, Array]) -> Array:
-    """The labels uint8[S, N] after `labels[slot[n], n] = label[n]` for each (slot uint16[N], label uint8[N]); `NO_SLOT`: none."""
+    """Give the labels uint8[S, N] after `labels[slot[n], n] = label[n]` for each (slot uint16[N], label uint8[N])."""
 
     def change(index: Array, rows: Array) -> Array:
         for slot, label in changes:
-            rows = jnp.where(index.astype(jnp.uint16) == slot, label, rows)
+            rows = jnp.where(index.astype(jnp.uint16) == slot[None], label[None], rows)
         return rows
 
     return map_rows(ledger.num_slots, change, cloud.labels)
 
 
 def find(cloud: Cloud, ledger: Ledger, number: Array) -> Array:
-    """uint16[N]: the slot that holds the card with a label, which is not released; `NO_SLOT` if none does."""
+    """Find the slot that holds the card with a label, which is not released: uint16[N], `NO_SLOT` if none does."""
 
     def visit(slot: Array, found: Array) -> Array:
         return jnp.where(cloud.labels[slot] == number, slot.astype(jnp.uint16), found)
@@ -189,7 +180,7 @@ def find(cloud: Cloud, ledger: Ledger, number: Array) -> Array:
 
 
 def nth_live(cloud: Cloud, ledger: Ledger, place: Array) -> Array:
-    """uint16[N]: the live slot before which lie `place` (int32[]) others; `num_slots` or more if there are not so many."""
+    """Find the live slot before which lie `place` (int32[]) others: uint16[N], at least `num_slots` if there is none."""
 
     # High half: the live slots so far. Low half: the slots passed while there were not enough.
     def visit(slot: Array, sums: Array) -> Array:
@@ -201,13 +192,13 @@ def nth_live(cloud: Cloud, ledger: Ledger, place: Array) -> Array:
 
 
 def label_at(cloud: Cloud, slot: Array) -> Array:
-    """uint8[N]: the label in each particle's slot uint16[N], which is in range."""
+    """Read the label in each particle's slot uint16[N], which is in range: uint8[N]."""
     lanes = jnp.arange(slot.shape[0])
     return cloud.labels.at[slot.astype(jnp.int32), lanes].get(mode="promise_in_bounds")
 
 
 def insertable(cloud: Cloud, ledger: Ledger, slot: Array) -> Words:
-    """The cards that an exchange may put into a slot, if they are in the deck now: four uint32[N].
+    """Collect the cards that an exchange may put into a slot, if they are in the deck now: four uint32[N].
 
     Args:
         cloud, ledger: the particles and the public bookkeeping.

@@ -1,179 +1,42 @@
-"""The particle filter over the opponent's hand: `belief_init` and `belief_update`.
+"""The particle filter over the opponent's hand: `belief_update`.
 
-Each particle is a full account of which card the opponent acquired when (`unojax.belief.particles.ledger`), so its likelihood under the
-whole public history can be computed. Events that contradict a particle repair it with an exact weight instead of killing it,
-and Metropolis moves refresh it (`unojax.belief.particles.moves`, where the derivation stands). The filter is unbiased for the
-evidence, consistent as N grows, and never holds a hand that the history rules out.
+A particle is a full account of the hidden past (`unojax.belief.particles.accounts`), so its likelihood under the whole public
+history can be computed. Events that contradict a particle repair it with an exact weight instead of killing it, and Metropolis
+moves refresh it (`unojax.belief.particles.moves`, where the derivation stands). The filter is unbiased for the evidence,
+consistent as N grows, and never holds a hand that the history rules out.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, NamedTuple, get_args
+from typing import Any, Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from flax import struct
 from jax import Array, lax
 from jax.custom_batching import custom_vmap
+from jax.experimental import checkify
 from jax.scipy.special import gammaln
 
 from unojax import bits, cards
 from unojax.belief import history, resample
-from unojax.belief.history import Prior
 from unojax.belief.opponents import OpponentModel, uniform_opponent
 from unojax.belief.particles import accounts, ledger, moves
 from unojax.belief.particles.accounts import Cloud
+from unojax.belief.particles.belief import Belief, Info, belief_init
 from unojax.belief.particles.ledger import Ledger, as_words
-from unojax.belief.particles.likelihood import Exchange, log_likelihood, start_log_prob
+from unojax.belief.particles.likelihood import Exchange, log_likelihood
+from unojax.device.combinatorics import log_binomial
+from unojax.device.platform import platform
 from unojax.observation import Observation, check_observation
 from unojax.rules import Rules, agreed_rules
 
-MAX_SLOTS: Final = 192
-MAX_PLAYS: Final = 96
-"""Default capacity of a belief: cards the opponent ever acquired, and plays it ever made. In uniform play, 1 game in 10,000
-needs more."""
 NUM_MOVES: Final = 6
 """Default number of refreshing moves after a resampling, each of one card: about a hand's worth."""
 MOST_ROUNDS: Final = 4.0
 """At most so many times more moves are made when the effective sample size was very low."""
-
-
-@struct.dataclass
-class Belief:
-    """A weighted cloud of N hypothetical hands of the opponent.
-
-    Attributes:
-        log_weights: float32[N] nats, normalised (logsumexp = 0).
-        log_likelihood: float32[N] nats, of the opponent's plays so far in each particle (`likelihood.log_likelihood`).
-        cloud: the particles.
-        ledger: what is public about the opponent's cards.
-        rules: static; of the game.
-    """
-
-    log_weights: Array
-    log_likelihood: Array
-    cloud: Cloud
-    ledger: Ledger
-    rules: Rules = struct.field(pytree_node=False)
-
-    @property
-    def packed(self) -> bits.Words:
-        """Four uint32[N]: the hands as packed canonical sets."""
-        return bits.canonical(self.cloud.hand)
-
-    @property
-    def particles(self) -> Array:
-        """bool[N, 108]: the hands as canonical one-hots."""
-        return bits.unpack(self.packed)
-
-    @property
-    def num_particles(self) -> int:
-        """N."""
-        return self.log_weights.shape[-1]
-
-
-class Info(NamedTuple):
-    """What happened in an update.
-
-    Attributes:
-        ess: float32[] effective sample size after weighting and before resampling, 0..N.
-        log_evidence: float32[] nats, log probability of what the observer saw in this micro-step, given the history before.
-        depleted: bool[] no particle could explain what was seen; the belief was begun anew from the current position alone.
-        restarted: bool[] the belief was begun anew: depleted, or the game outgrew the belief's capacity.
-        resampled: bool[] the ESS had fallen below the threshold, or a particle had become impossible.
-        acceptance: float32[] share of particles that a refreshing move changed, 0..1.
-    """
-
-    ess: Array
-    log_evidence: Array
-    depleted: Array
-    restarted: Array
-    resampled: Array
-    acceptance: Array
-
-
-def belief_init(
-    observation: Observation,
-    key: Array,
-    *,
-    num_particles: int = 1024,
-    rules: Rules | None = None,
-    max_slots: int = MAX_SLOTS,
-    max_plays: int = MAX_PLAYS,
-    prior: Prior = "uniform",
-) -> Belief:
-    """The belief at the start: the opponent's hand is a random subset of the unseen cards.
-
-    In mid-game that is what an observer believes who knows the position but not how it came about.
-
-    Args:
-        observation: of the player whose belief it is.
-        key: threefry2x32 (the default kind); consumed.
-        num_particles: N, static.
-        rules: those of the observation, if given.
-        max_slots, max_plays: static capacity, the former rounded up to a multiple of four; a game that outgrows one of them
-            restarts the belief (`Info.restarted`).
-        prior: "uniform" or, for an observation right after a deal with `start_card="non_wild"`, "deal". See `exact.exact_init`.
-
-    Raises:
-        ValueError: a size is not positive, `max_slots` is below the number of cards in the game, there is no such prior, the
-            observation is a batch, or `rules` are other ones than the observation's.
-    """
-    check_observation(observation, "belief_init", rules)
-    rules = observation.rules
-    if num_particles < 1:
-        raise ValueError(f"num_particles must be at least 1, got {num_particles}")
-    if max_slots < rules.num_cards or max_plays < 1:
-        raise ValueError(
-            f"max_slots must be at least the {rules.num_cards} cards of the game and max_plays at least 1, "
-            f"got {max_slots} and {max_plays}"
-        )
-    if prior not in get_args(Prior):
-        raise ValueError(f"prior must be one of {get_args(Prior)}, got {prior!r}")
-    # As if the opponent drew its whole hand now, from all that the observer does not see.
-    own = bits.pack(observation.hand)
-    unseen = bits.pack(cards.onehot(observation.unseen))
-    book = ledger.empty(max_slots=accounts.capacity_for(max_slots), max_plays=max_plays)
-    cloud = _start_cloud(own, unseen, num_particles, book)
-    hand_count = observation.opponent_count.astype(jnp.int32)
-    cloud = moves.draw(key, cloud, book, hand_count)
-    book = ledger.add_slots(book, hand_count)
-    if prior == "deal" and rules.start_card == "non_wild":
-        # The start card was among the coloured cards too, before it was turned up.
-        num_colored = 1 + bits.count(bits.map_words(lambda w: w & bits.COLORED, unseen)).astype(jnp.int32)
-        book = dataclasses.replace(book, num_dealt=hand_count, num_colored=num_colored)
-    log_lik = start_log_prob(cloud.hand, book)
-    return Belief(
-        log_weights=resample.normalize(log_lik)[0],
-        log_likelihood=log_lik,
-        cloud=cloud,
-        ledger=book,
-        rules=rules,
-    )
-
-
-def _start_cloud(own: bits.Words, unseen: bits.Words, num_particles: int, book: Ledger) -> Cloud:
-    """Particles with all unseen cards in the deck.
-
-    Equal cards need labels of their own in deck, hand and pile: the observer's cards take the lowest copies, the unseen ones
-    the next.
-    """
-    spread = partial(bits.map_words, lambda w: jnp.broadcast_to(w, num_particles))
-    not_in_pile = bits.merge(own, unseen)
-    nothing = bits.empty(jnp.zeros(num_particles))
-    return Cloud(
-        hand=nothing,
-        deck=spread(bits.map_words(lambda a, b: a & ~b, not_in_pile, own)),
-        own=spread(own),
-        recycled=nothing,
-        labels=jnp.full((book.epoch.shape[0], num_particles), accounts.RELEASED, jnp.uint8),
-        played=jnp.zeros((accounts.capacity_for(book.plays.action.shape[0]), num_particles), jnp.uint8),
-    )
 
 
 def belief_update(
@@ -194,7 +57,7 @@ def belief_update(
         belief: before the micro-step.
         before, after: the observer's observations around it.
         action: the public action of whoever moved, integer scalar: what `infer_action(before, after)` recovers from the
-            observations. If the two differ, nothing is believed and nothing changes.
+            observations.
         key: threefry2x32; consumed.
         opponent: the opponent model, static. One that gives a legal action probability zero (a deterministic policy, say) needs
             some `tremble`: particles are repaired on the assumption that any legal action may be taken.
@@ -206,7 +69,8 @@ def belief_update(
 
     Returns:
         The belief after the micro-step, and what happened. If nothing moved (finished game, illegal action), the belief as it
-        was.
+        was. If the observations can't be what one step of this game showed to this belief's observer, or show another action,
+        the belief as it was too, and `Info.inconsistent`: see `belief_update_checked`.
 
     Raises:
         ValueError: an observation is a batch, or the rules of belief and observations, or `rules`, differ.
@@ -218,8 +82,26 @@ def belief_update(
     return _game_by_game(one_game)(belief, before, jnp.asarray(action, jnp.int32), after, key)
 
 
+def belief_update_checked(
+    belief: Belief, before: Observation, action: Array, after: Observation, key: Array, **options: Any
+) -> tuple[Belief, Info]:
+    """`belief_update` that fails on observations that do not belong together, for debugging.
+
+    Use it as `jax.jit(checkify.checkify(belief_update_checked))(belief, before, action, after, key)`; the error returned beside
+    the result raises at `err.throw()`. `options` are those of `belief_update`.
+    """
+    belief, info = belief_update(belief, before, action, after, key, **options)
+    checkify.check(
+        ~info.inconsistent,
+        "the observations around action {action} are not one micro-step apart, show another action, or are not of this belief's "
+        "position: give every micro-step of either player, as the observer sees it",
+        action=jnp.asarray(action),
+    )
+    return belief, info
+
+
 def _game_by_game(update: Callable[..., tuple[Belief, Info]]) -> Callable[..., tuple[Belief, Info]]:
-    """`update`, mapped over the games one after the other if it is vmapped on a CPU.
+    """Map `update` over the games one after the other if it is vmapped on a CPU.
 
     Games in lockstep take every branch of an update and the longest of each loop, and their particles do not stay in the cache.
     That pays on a GPU; on a CPU the particles of one game are enough to keep the vector units busy.
@@ -228,13 +110,20 @@ def _game_by_game(update: Callable[..., tuple[Belief, Info]]) -> Callable[..., t
 
     @update.def_vmap
     def over_games(axis_size: int, in_batched: Any, *args: Any) -> tuple[tuple[Belief, Info], Any]:
-        if jax.default_backend() == "cpu":
+        if platform() == "cpu":
             leaves, treedef = jax.tree.flatten(args)
             is_batched = jax.tree.leaves(in_batched)
 
+            # Keys are taken apart, since a loop that indexes them looks like one that uses them again and again.
+            kinds = [jax.random.key_impl(x) if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else None for x in leaves]
+            leaves = [x if kind is None else jax.random.key_data(x) for x, kind in zip(leaves, kinds, strict=True)]
+
             def of_game(game: Array) -> Any:
                 some = (leaf[game] if is_mapped else leaf for leaf, is_mapped in zip(leaves, is_batched, strict=True))
-                return jax.tree.unflatten(treedef, some)
+                typed = (
+                    x if kind is None else jax.random.wrap_key_data(x, impl=kind) for x, kind in zip(some, kinds, strict=True)
+                )
+                return jax.tree.unflatten(treedef, typed)
 
             def spread(leaf: Array, is_mapped: bool) -> Array:
                 return leaf if is_mapped else jnp.broadcast_to(leaf, (axis_size, *leaf.shape))
@@ -270,8 +159,9 @@ def _update(
     num_moves: int,
 ) -> tuple[Belief, Info]:
     key_event, key_resample, key_move, key_anew = jax.random.split(key, 4)
+    inconsistent = ~(history.belongs(before, action, after) & _fits(belief, before))
     # Nothing moves in a finished game, nor by an action that the rules refuse.
-    moved = (action >= 0) & (action == history.infer_action(before, after))
+    moved = ~inconsistent & (history.infer_action(before, after) >= 0)
     action = jnp.where(moved, action, cards.DRAW)
     by_opponent = history.opponent_moved(before)
     is_draw = moved & (action == cards.DRAW)
@@ -311,13 +201,14 @@ def _update(
     log_weights, log_sum = resample.normalize(joint)
     ess = resample.effective_sample_size(log_weights)
 
-    depleted = jnp.isneginf(log_sum + log_constant)
+    depleted = jnp.isneginf(log_sum + log_constant) & ~inconsistent
     max_slots, max_plays = book.epoch.shape[0], book.plays.action.shape[0]
     # Begun anew while the last row still counts, so that this update's evidence is right.
     outgrown = (book.num_slots > max_slots) | (book.num_plays >= max_plays)
     restarted = depleted | outgrown
+    log_weights = jnp.where(inconsistent, belief.log_weights, log_weights)
     # A particle of weight zero may hold an impossible hand; none is carried on.
-    resampled = ~restarted & ((ess < ess_threshold * belief.num_particles) | jnp.isneginf(log_weights).any())
+    resampled = ~(restarted | inconsistent) & ((ess < ess_threshold * belief.num_particles) | jnp.isneginf(log_weights).any())
 
     def carry_on() -> tuple[Belief, Array]:
         return _refresh(
@@ -332,12 +223,24 @@ def _update(
     updated, acceptance = lax.cond(restarted, begin_anew, carry_on)
     return updated, Info(
         ess=ess,
-        log_evidence=log_sum + log_constant,
+        log_evidence=jnp.where(inconsistent, 0.0, log_sum + log_constant),
         depleted=depleted,
         restarted=restarted,
         resampled=resampled,
         acceptance=acceptance,
+        inconsistent=inconsistent,
     )
+
+
+def _fits(belief: Belief, seen: Observation) -> Array:
+    """Tell whether an observation shows the position of a belief: bool[]. What is public is the same in all particles."""
+    hand, deck, own = (bits.map_words(lambda w: w[0], s) for s in (belief.cloud.hand, belief.cloud.deck, belief.cloud.own))
+    unseen = bits.canonical(accounts.union(hand, deck))
+    pairs = zip((*unseen, *bits.canonical(own)), (*history.unseen_words(seen), *bits.pack(seen.hand)), strict=True)
+    differs = bits.count(hand).astype(jnp.int32) != seen.opponent_count.astype(jnp.int32)
+    for ours, theirs in pairs:
+        differs |= ours != theirs
+    return ~differs
 
 
 class _Weighted(NamedTuple):
@@ -368,7 +271,7 @@ def _observer_draws(key: Array, now: _Weighted, before: Observation, after: Obse
     unseen = history.unseen_at_draw(before, after)
     drawn = cards.counts(after.hand) - cards.counts(before.hand)
     number = drawn.sum(dtype=jnp.int32)
-    deck_count = unseen.sum(dtype=jnp.int32) - before.opponent_count
+    deck_count = unseen.sum(dtype=jnp.int32) - before.opponent_count.astype(jnp.int32)
     # One type after the other; the card at place i belongs to the first type whose running total exceeds i.
     totals = jnp.cumsum(drawn, dtype=jnp.int32)
 
@@ -386,7 +289,7 @@ def _observer_draws(key: Array, now: _Weighted, before: Observation, after: Obse
         )
 
     # Ways to draw the same multiset: orders, and copies of each type.
-    log_ways = (gammaln(number + 1.0) + _log_binomial(unseen, drawn).sum()).astype(jnp.float32)
+    log_ways = gammaln(number.astype(jnp.float32) + 1.0) + log_binomial(unseen, drawn).sum()
     return lax.fori_loop(0, number, one_card, now._replace(log_constant=now.log_constant + log_ways))
 
 
@@ -398,12 +301,6 @@ def _reshuffle_if_any(now: _Weighted, before: Observation, after: Observation) -
         return now._replace(cloud=moves.reshuffle(now.cloud, as_words(full), color, rank), book=book)
 
     return lax.cond(history.reshuffled(before, after), shuffle, lambda: now)
-
-
-def _log_binomial(n: Array, k: Array) -> Array:
-    """log C(n, k) for 0 <= k <= n <= 4."""
-    choose = np.array([[math.comb(a, b) if b <= a else 1 for b in range(5)] for a in range(5)])
-    return jnp.log(jnp.asarray(choose, jnp.float32))[n, k]
 
 
 def _refresh(
@@ -447,7 +344,7 @@ def _refresh(
 
 
 def _pick(cloud: Cloud, book: Ledger, ancestors: Array) -> Cloud:
-    """The particles with some indices int32[N]."""
+    """Take the particles with some indices int32[N]."""
 
     def picked(index: Array, rows: Array) -> Array:
         del index

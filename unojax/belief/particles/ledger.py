@@ -68,12 +68,12 @@ class Ledger:
 
 
 def as_words(array: Array) -> Words:
-    """uint32[4, ...] as four words."""
+    """Take uint32[4, ...] apart into four words."""
     return array[0], array[1], array[2], array[3]
 
 
 def empty(*, max_slots: int, max_plays: int) -> Ledger:
-    """A ledger without slots or plays, with room for so many."""
+    """Make a ledger without slots or plays, with room for so many."""
     blank = jnp.zeros(max_plays, jnp.int8)
     return Ledger(
         allowed=jnp.zeros((max_slots, cards.NUM_COLORS), jnp.uint32),
@@ -97,7 +97,7 @@ def empty(*, max_slots: int, max_plays: int) -> Ledger:
 
 
 def add_slots(ledger: Ledger, number: Array) -> Ledger:
-    """The opponent draws: new slots, which could hold anything."""
+    """Add the slots of cards that the opponent draws, which could hold anything."""
     index = jnp.arange(ledger.epoch.shape[0])
     is_new = (index >= ledger.num_slots) & (index < ledger.num_slots + number)
     return dataclasses.replace(
@@ -109,8 +109,8 @@ def add_slots(ledger: Ledger, number: Array) -> Ledger:
 
 
 def forbid(ledger: Ledger, playable: Words) -> Ledger:
-    """No slot filled so far holds one of these cards."""
-    return dataclasses.replace(ledger, allowed=ledger.allowed & ~jnp.stack(playable))
+    """Rule these cards out of all slots filled so far."""
+    return dataclasses.replace(ledger, allowed=ledger.allowed & ~jnp.stack(playable)[None])
 
 
 def record_play(ledger: Ledger, before: Observation, action: Array) -> Ledger:
@@ -130,5 +130,5 @@ def record_play(ledger: Ledger, before: Observation, action: Array) -> Ledger:
 
 
 def cards_playable_on(color: Array, rank: Array) -> Words:
-    """All cards that may be played on a top card of `rank` with `color` active: four uint32[]."""
+    """Collect all cards that may be played on a top card of `rank` with `color` active: four uint32[]."""
     return bits.map_words(lambda m: bits.both_copies(m & bits.FIRST_COPIES) | (m & bits.WILDS), bits.matching(color, rank))

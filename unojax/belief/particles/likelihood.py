@@ -1,4 +1,4 @@
-"""How likely the opponent's plays are in each account: the plays replayed through every particle.
+"""Likelihood of the opponent's plays in each account: the plays replayed through every particle.
 
     p(plays | account)  =  prod_t pi(a_t | H_t, public_t) / copies_t
 
@@ -27,7 +27,6 @@ from unojax.belief.particles.accounts import (
     common,
     flip,
     num_turns,
-    type_mask,
     union,
     without,
 )
@@ -57,7 +56,7 @@ class Exchange(NamedTuple):
     other: Array
 
     def hand(self, hand: Words, num_slots: Array) -> Words:
-        """What a hand of the past, when so many slots were filled, would have been after the exchange."""
+        """Give what a hand of the past, when so many slots were filled, would have been after the exchange."""
         # With both slots filled the hand held both cards and still does; with one, it held one of them and holds the other now.
         differs = (num_slots > self.slot.astype(jnp.int32)) ^ (num_slots > self.other.astype(jnp.int32))
         return flip(hand, self.cards, differs)
@@ -66,7 +65,7 @@ class Exchange(NamedTuple):
 def log_likelihood(
     cloud: Cloud, ledger: Ledger, opponent: OpponentModel, like: Observation, exchange: Exchange | None = None
 ) -> Array:
-    """Log likelihood (nats) of all plays of the opponent, float32[N].
+    """Compute the log likelihood (nats) of all plays of the opponent: float32[N].
 
     Under the "deal" prior it starts from the probability of the start card, one of the coloured cards that were not dealt.
 
@@ -104,23 +103,23 @@ def log_likelihood(
 
 
 def start_log_prob(dealt: Words, ledger: Ledger) -> Array:
-    """Log probability (nats) of the start card that was turned up, float32[N]; 0 if the ledger leaves it out (`num_dealt` 0)."""
+    """Compute the log probability (nats) of the start card: float32[N]; 0 if the ledger leaves it out (`num_dealt` 0)."""
     colored = bits.count(bits.map_words(lambda w: w & bits.COLORED, dealt)).astype(jnp.int32)
     return jnp.where(ledger.num_dealt > 0, -jnp.log(jnp.maximum(ledger.num_colored - colored, 1).astype(jnp.float32)), 0.0)
 
 
 def _fill(cloud: Cloud, hand: Words, first: Array, end: Array) -> Words:
-    """The hands with the cards that slots first..end-1 got."""
+    """Add the cards that slots first..end-1 got to the hands."""
     return lax.fori_loop(first, end, lambda s, h: union(h, card_of(cloud.labels[s] & ~RELEASED)), hand)
 
 
 def copies_held(hand: Words, color: Array, rank: Array) -> Array:
-    """uint32[...]: copies of a type in a set."""
-    return bits.count(common(hand, type_mask(color, rank)))
+    """Count the copies of a type in a set: uint32[...]."""
+    return bits.count(common(hand, bits.type_mask(color, rank)))
 
 
 def play_prob(hand: Words, play: Plays, opponent: OpponentModel, like: Observation) -> Array:
-    """Probability that the model gives one recorded play, for each hand (four uint32[N]): float32[N]."""
+    """Compute the probability that the model gives one recorded play, for each hand (four uint32[N]): float32[N]."""
     color, rank = play.color.astype(jnp.uint32), play.rank.astype(jnp.uint32)
     action = play.action.astype(jnp.uint32)
     if isinstance(opponent, PackedOpponent):

@@ -1,8 +1,8 @@
-r"""How a cloud of particles is carried through one public event, and its weights.
+r"""Carry a cloud of particles through one public event, and weight it.
 
-**Accounts.** A particle is a full account of the hidden past (`unojax.belief.particles.accounts`). All accounts that fit the observed
-types have the same prior probability, because draws are uniform over physical cards. The posterior is therefore flat over the
-accounts that are possible, times the likelihood of the opponent's choices,
+**Accounts.** A particle is a full account of the hidden past (`unojax.belief.particles.accounts`). All accounts that fit the
+observed types have the same prior probability, because draws are uniform over physical cards. The posterior is therefore flat
+over the accounts that are possible, times the likelihood of the opponent's choices,
 
     p(x | history)  ~  [x possible]  *  prod_t pi(a_t | H_t(x), public_t) / copies_t(x)
 
@@ -67,7 +67,6 @@ from unojax.belief.particles.accounts import (
     random_bits,
     random_card,
     random_words,
-    type_mask,
     union,
     without,
 )
@@ -83,7 +82,7 @@ _COPY, _SLOT, _NEW, _ACCEPT = range(4)
 
 
 def condition_on_play(key: Array, cloud: Cloud, ledger: Ledger, color: Array, rank: Array) -> tuple[Cloud, Array]:
-    """The opponent plays a card of a type: it leaves the hand of every particle.
+    """Condition on a play of the opponent: a card of the type leaves the hand of every particle.
 
     Args:
         key: consumed.
@@ -146,7 +145,7 @@ def condition_on_play(key: Array, cloud: Cloud, ledger: Ledger, color: Array, ra
 
 
 def condition_on_no_play(key: Array, cloud: Cloud, ledger: Ledger, playable: Words) -> tuple[Cloud, Array]:
-    """The opponent could not play: no particle holds one of the cards `playable` afterwards.
+    """Condition on the opponent having no card to play: no particle holds one of `playable` afterwards.
 
     Args:
         key: consumed.
@@ -158,7 +157,7 @@ def condition_on_no_play(key: Array, cloud: Cloud, ledger: Ledger, playable: Wor
         the repaired cloud; float32[N] log weights, -inf if no card fits a slot.
     """
     random = random_words(key, ledger, cloud.labels)
-    is_open = (ledger.allowed & jnp.stack(playable)).any(1)
+    is_open = (ledger.allowed & jnp.stack(playable)[None]).any(1)
 
     def one_slot(slot: Array, carry: tuple[Words, Words, Array, Array]) -> tuple[Words, Words, Array, Array]:
         def repair() -> tuple[Words, Words, Array, Array]:
@@ -196,7 +195,7 @@ def condition_on_no_play(key: Array, cloud: Cloud, ledger: Ledger, playable: Wor
 
 
 def condition_on_own_draw(key: Array, cloud: Cloud, ledger: Ledger, color: Array, rank: Array) -> tuple[Cloud, Array]:
-    """The observer draws a card of a type: it moves from the deck to the observer's hand in every particle.
+    """Condition on a draw of the observer: a card of the type moves from the deck to its hand in every particle.
 
     Args:
         key: consumed.
@@ -240,8 +239,7 @@ def condition_on_own_draw(key: Array, cloud: Cloud, ledger: Ledger, color: Array
 
 
 def draw(key: Array, cloud: Cloud, ledger: Ledger, number: Array) -> Cloud:
-    """The opponent draws `number` cards: in each particle, uniformly from its deck, into the next slots. The prior, so no
-    weight."""
+    """Let the opponent draw `number` cards, uniformly from each particle's deck into the next slots. The prior, so no weight."""
     random = random_words(key, ledger, cloud.labels)
 
     def one_card(index: Array, cloud: Cloud) -> Cloud:
@@ -257,14 +255,14 @@ def draw(key: Array, cloud: Cloud, ledger: Ledger, number: Array) -> Cloud:
 
 
 def play_own(cloud: Cloud, color: Array, rank: Array) -> Cloud:
-    """The observer plays a card of a type."""
+    """Take a card of a type out of the observer's hand, onto the pile."""
     word, bit = bits.one_copy(cloud.own, color, rank)
     w0, w1, w2, w3 = (jnp.where(word == c, o & ~bit, o) for c, o in enumerate(cloud.own))
     return cloud._replace(own=(w0, w1, w2, w3))
 
 
 def reshuffle(cloud: Cloud, all_cards: Words, color: Array, rank: Array) -> Cloud:
-    """The pile except its top card, of type (`color`, `rank`), goes back into the deck."""
+    """Put the pile except its top card, of type (`color`, `rank`), back into the deck."""
     pile = bits.map_words(lambda f, h, d, o: f & ~(h | d | o), all_cards, cloud.hand, cloud.deck, cloud.own)
     word, bit = bits.one_copy(pile, color, rank)
     w0, w1, w2, w3 = (jnp.where(word == c, p & ~bit, p) for c, p in enumerate(pile))
@@ -280,7 +278,7 @@ def refresh(
     likelihood: Callable[[Cloud, Exchange], Array],
     place: Array,
 ) -> tuple[Cloud, Array, Array]:
-    """One Metropolis move that leaves the posterior invariant (resample-move; Gilks and Berzuini 2001).
+    """Make one Metropolis move, which leaves the posterior invariant (resample-move; Gilks and Berzuini 2001).
 
     One card of the hand changes places with a random one of the other unseen cards that its slot could hold; accepted with
     probability min(1, likelihood ratio) if the exchange is valid in both directions. The proposal is symmetric: the slot could
@@ -299,7 +297,7 @@ def refresh(
     """
     random = random_words(key, ledger, cloud.labels)
     slot = nth_live(cloud, ledger, place)
-    has_slot = slot < ledger.num_slots
+    has_slot = slot < ledger.num_slots.astype(slot.dtype)
     out = once(ledger, lambda: label_at(cloud, jnp.where(has_slot, slot, 0)))
     out_card = card_of(out)
     could_hold = insertable(cloud, ledger, slot)
@@ -325,18 +323,18 @@ def refresh(
 
 
 def _random_copy(random: Array, cloud: Cloud, ledger: Ledger, color: Array, rank: Array) -> Array:
-    """uint8[N]: label of a random unseen card of a type."""
-    copies = common(union(cloud.hand, cloud.deck), type_mask(color, rank))
+    """Pick a random unseen card of a type: uint8[N] labels."""
+    copies = common(union(cloud.hand, cloud.deck), bits.type_mask(color, rank))
     return once(ledger, lambda: random_card(random_bits(random, _COPY), copies))
 
 
 def _takes_type(ledger: Ledger, color: Array, rank: Array) -> Array:
-    """bool[S]: which slots could hold a type. It is public, and the same for all copies."""
-    return (ledger.allowed & jnp.stack(type_mask(color, rank))).any(1)
+    """Mark the slots that could hold a type: bool[S]. It is public, and the same for all copies."""
+    return (ledger.allowed & jnp.stack(bits.type_mask(color, rank))[None]).any(1)
 
 
 def _exchangeable(cloud: Cloud, ledger: Ledger, slot: Array, row: Array, number: Array) -> Array:
-    """bool[N]: a slot is live, and no reshuffle keeps it from taking another card or, in the reverse exchange, its own again.
+    """Tell whether a slot is live, and no reshuffle keeps it from taking another card, or its own again in the reverse: bool[N].
 
     Args:
         cloud, ledger: the particles and the public bookkeeping.
@@ -349,5 +347,5 @@ def _exchangeable(cloud: Cloud, ledger: Ledger, slot: Array, row: Array, number:
 
 
 def _unit(random: Array) -> Array:
-    """float32[N] uniform in [0, 1), multiples of 2^-24."""
+    """Turn random bits into numbers uniform in [0, 1), multiples of 2^-24: float32[N]."""
     return (random >> np.uint32(8)).astype(jnp.float32) * np.float32(2.0**-24)

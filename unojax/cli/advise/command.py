@@ -4,28 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from importlib import import_module
+from typing import Annotated, Final, Literal
 
 import tyro
 
 from unojax.cli.options import CountOrNone, Flag, JsonTarget, RuleOptions, Seed
 
-if TYPE_CHECKING:
-    from jax import Array
-    from rich.console import RenderableType
-    from rich.status import Status
-
-    from unojax.cli.advise.history import Path
-    from unojax.cli.advise.search import Advice, Belief
-    from unojax.rules import Rules
-    from unojax.search.agents import SearchAgent
-
 DEFAULT_ROUNDS: Final = 32
-MIN_ROUNDS: Final = 4
-"""Standard errors come from the differences between the rounds of a search."""
-
 _MAX_BARS: Final = 54
-_COMPILING: Final = "compiling; faster next time if JAX_COMPILATION_CACHE_DIR names a folder"
 
 
 @dataclass(frozen=True)
@@ -76,143 +63,10 @@ class Advise:
 
     def run(self) -> int:
         """Search and report."""
-        self._check()
-        rules = self.rules.build()
-        import jax
-        from rich.status import Status
-
-        from unojax.cli import output
-        from unojax.cli.advise.command import history as advise_history
-        from unojax.cli.advise.command import search as advise_search
-
-        agent = advise_search.read_agent(self.agent, rules)
-        output.check_json_target(self.json)
-        about = output.machine()
-        path = advise_history.read_path(self.position, self.history, self.player, rules)
-        keys = jax.random.split(jax.random.key(self.seed, impl="threefry2x32"), 3)
-        status = Status(_COMPILING, console=output.error_console())
-        try:
-            if output.shows_progress(quiet=self.quiet):
-                status.start()
-            memory = advise_search.believe(
-                path, agent, keys[0], lambda number: status.update(f"belief: action {number} of {len(path.actions)}")
-            )
-            belief = advise_search.look(memory, path.end, agent, keys[1])
-            advice = self._search(memory, path, agent, keys[2], status)
-        finally:
-            status.stop()
-        if self.json != output.STDOUT:
-            output.show(*self._parts(path, belief, advice, agent, rules))
-        if self.json is not None:
-            output.write_json(self.json, self._record(path, belief, advice, agent, rules) | about)
-        return 0
-
-    def _check(self) -> None:
         if self.rounds is not None and self.seconds is not None:
             raise ValueError("give --rounds or --seconds, not both")
-        if self.rounds is not None and self.rounds < MIN_ROUNDS:
-            raise ValueError(f"--rounds must be at least {MIN_ROUNDS}, from which standard errors come, got {self.rounds}")
         if self.seconds is not None and not (math.isfinite(self.seconds) and self.seconds > 0):
             raise ValueError(f"--seconds must be a positive number, got {self.seconds}")
         if not 0 <= self.top <= _MAX_BARS:
             raise ValueError(f"--top must be in [0, {_MAX_BARS}], got {self.top}")
-
-    def _search(self, memory: Any, path: Path, agent: SearchAgent, key: Array, status: Status) -> Advice | None:
-        """None if there is nothing to play."""
-        import numpy as np
-
-        from unojax import cards
-        from unojax.cli.advise.command import search as advise_search
-
-        legal = np.asarray(path.end.legal_mask)[: cards.DRAW]
-        if not legal.any():
-            return None
-        num_rounds = None if self.seconds is not None else self.rounds or DEFAULT_ROUNDS
-        status.update(_COMPILING)
-        goal = "" if num_rounds is None else f" of {num_rounds}"
-        return advise_search.search(
-            memory,
-            path.end,
-            legal,
-            agent,
-            key,
-            num_rounds=num_rounds,
-            seconds=self.seconds or 0.0,
-            on_round=lambda number: status.update(f"search: round {number + 1}{goal}"),
-        )
-
-    def _parts(self, path: Path, belief: Belief, advice: Advice | None, agent: SearchAgent, rules: Rules) -> list[RenderableType]:
-        from rich.text import Text
-
-        from unojax.cli import output
-        from unojax.cli.advise.command import view as advise_view
-
-        main = (
-            Text(advise_view.forced_draw(path.end) + "\n", style="bold") if advice is None else advise_view.plays(advice, agent)
-        )
-        facts = self._facts(path, belief, advice, agent) | {"Rules": output.rules_text(rules)}
-        return [advise_view.position(path.end), advise_view.belief(belief, path.end, self.top), main, output.facts(facts)]
-
-    def _facts(self, path: Path, belief: Belief, advice: Advice | None, agent: SearchAgent) -> dict[str, str]:
-        from unojax.cli import output
-        from unojax.cli.advise.command import history as advise_history
-
-        other = 1 - int(path.end.player)
-        if agent.belief != "particles":
-            what = "any of the cards not seen, all hands alike"
-        elif path.actions:
-            what = f"from {output.count(len(path.actions), 'action')}, player {other} taken for {agent.model}"
-        else:
-            what = "from this position alone, any cards not seen; --history would sharpen it"
-        facts = {"Belief": f"{what}; {belief.num_hands:,} hands, ESS {belief.ess:,.0f}"}
-        if not advise_history.has_hidden_hand(self.position):
-            facts["Hidden"] = f"the hand of player {other} was given and not looked at"
-        if advice is not None:
-            facts["Search"] = (
-                f"{self.agent}, both players going on by the policy {agent.policy}; {advice.rounds} rounds in "
-                f"{advice.seconds:.2f} s, seed {self.seed}"
-            )
-        return facts
-
-    def _record(self, path: Path, belief: Belief, advice: Advice | None, agent: SearchAgent, rules: Rules) -> dict[str, Any]:
-        import numpy as np
-
-        from unojax import cards
-        from unojax.cli import output
-        from unojax.text import format_action, format_observation
-
-        seen = path.end
-        types = np.flatnonzero(seen.rules.deck).tolist()
-        record: dict[str, Any] = {
-            "command": "advise",
-            "seed": self.seed,
-            "player": int(seen.player),
-            "agent": self.agent,
-            "rules": output.rules_json(rules),
-            "start": format_observation(path.observations[0]),
-            "history": path.notation,
-            "observation": format_observation(seen),
-            "belief": {
-                "prob_holds": {cards.TYPE_NAMES[t]: float(belief.prob_holds[t]) for t in types},
-                "prob_color": dict(zip(cards.COLOR_NAMES, belief.prob_color.tolist(), strict=True)),
-                "num_distinct": belief.num_distinct,
-                "ess": belief.ess,
-                "num_hands": belief.num_hands,
-            },
-            "forced": advice is None or len(advice.plays) == 1,
-        }
-        if advice is None:
-            return record | {
-                "recommended": format_action(cards.DRAW),
-                "policy_play": None,
-                "plays": [],
-                "rounds": 0,
-                "seconds": 0.0,
-            }
-        return record | {
-            "recommended": format_action(advice.recommended),
-            "policy_play": format_action(advice.own),
-            "plays": [play._asdict() | {"action": format_action(play.action)} for play in advice.plays],
-            "rounds": advice.rounds,
-            "seconds": advice.seconds,
-        }
+        return import_module("unojax.cli.advise.run").run(self, self.rules.build())

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import io
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from unojax.files import is_special, write_whole
+from unojax.cli import output
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from unojax.cli.arena.summary import Standings
+    from unojax.arena.standings import Standings
 
 _FORMATS: Final = (".svg", ".png")
 _LONGEST_NAME: Final = 28
@@ -30,19 +29,15 @@ def check_plot_target(target: str) -> None:
     Raises:
         ValueError: the file's name ends otherwise than the formats do, it can't be written, or matplotlib is not installed.
     """
-    path = Path(target)
-    if path.suffix not in _FORMATS:
+    if Path(target).suffix not in _FORMATS:
         raise ValueError(f"--plot: a file must end in {' or '.join(_FORMATS)}, got {target!r}")
-    parent = path.resolve().parent
-    if path.is_dir() or (not is_special(path) and not os.access(parent, os.W_OK | os.X_OK)):
-        what = "it is a folder" if path.is_dir() else "no permission" if parent.is_dir() else "there is no such folder"
-        raise ValueError(f"--plot: can't write {target!r}: {what}")
+    output.check_target("--plot", target)
     if importlib.util.find_spec("matplotlib") is None:
         raise ValueError("--plot needs matplotlib: pip install 'unojax[plot]'")
 
 
 def write_plot(target: str, standings: Standings) -> None:
-    """Draw into a file that is there as a whole or not at all.
+    """Draw into a file, as a whole.
 
     Raises:
         ValueError: the file can't be written.
@@ -55,14 +50,11 @@ def write_plot(target: str, standings: Standings) -> None:
         kind = Path(target).suffix[1:]
         about = {"Date": None} if kind == "svg" else None
         draw(standings).savefig(content, format=kind, dpi=160, bbox_inches="tight", metadata=about)
-    try:
-        write_whole(target, content.getvalue())
-    except OSError as error:
-        raise ValueError(f"--plot: can't write {target!r}: {error.strerror}") from None
+    output.write_file("--plot", target, content.getvalue())
 
 
 def draw(standings: Standings) -> Figure:
-    """The picture, the best agent at the top."""
+    """Draw scores and ratings, the best agent at the top."""
     from matplotlib.figure import Figure
 
     num_agents = len(standings.agents)
@@ -84,7 +76,7 @@ def draw(standings: Standings) -> Figure:
 
 
 def break_name(name: str) -> str:
-    """A name in lines of at most 28 characters, broken after a colon or comma where possible."""
+    """Break a name into lines of at most 28 characters, after a colon or comma where possible."""
     lines, line = [], ""
     for part in name.replace(":", ":\0").replace(",", ",\0").split("\0"):
         if line and len(line + part) > _LONGEST_NAME:

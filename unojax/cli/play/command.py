@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import tyro
 
-from unojax.cli.options import POLICY_NAMES, CountOrNone, Flag, RuleOptions, Seed
-from unojax.specs import AGENTS, DEFAULT_OPPONENT
+from unojax.cli.options import AGENT_HELP, CountOrNone, Flag, RuleOptions, Seed
+from unojax.specs import DEFAULT_OPPONENT
 
 if TYPE_CHECKING:
     from unojax.agents import Agent
     from unojax.games.gamefile import GameFile
-    from unojax.games.session import Match
+    from unojax.games.session import Session
     from unojax.rules import Rules
 
 _MAX_HINTS: Final = 100_000
@@ -24,16 +24,10 @@ _MAX_HINTS: Final = 100_000
 
 
 @dataclass(frozen=True)
-class Play:
+class PlayGame:
     """Play against a policy or a search, in the terminal."""
 
-    opponent: Annotated[
-        str,
-        tyro.conf.arg(
-            metavar="AGENT",
-            help=f"One of: {', '.join((*POLICY_NAMES, *AGENTS))}. Parameters follow a colon: mc:rollouts=1000.",
-        ),
-    ] = DEFAULT_OPPONENT
+    opponent: Annotated[str, tyro.conf.arg(metavar="AGENT", help=f"One of: {AGENT_HELP}")] = DEFAULT_OPPONENT
     seat: Annotated[
         Literal["0", "1", "random"], tyro.conf.arg(help="Where you sit. Player 0 moves first, unless --first-player is random.")
     ] = "0"
@@ -66,45 +60,45 @@ class Play:
         """Play; the exit status is 130 after Ctrl-C."""
         if self.hints is not None and not 2 <= self.hints <= _MAX_HINTS:
             raise ValueError(f"--hints must be in [2, {_MAX_HINTS}] or none, got {self.hints}")
-        plan = self._new() if self.resume is None else self._old(self.resume)
+        setup = self._new() if self.resume is None else self._old(self.resume)
         from rich.console import Console
 
-        from unojax.agents import parse_agent
         from unojax.cli.play.loop import Conversation, Record
-        from unojax.games.session import Adviser
-        from unojax.search.agents import MonteCarloAgent
+        from unojax.games.adviser import Adviser
+        from unojax.search.agents import monte_carlo
+        from unojax.specs import parse_agent
 
-        agent = parse_agent(plan.opponent, rules=plan.rules)
+        agent = parse_agent(setup.opponent, rules=setup.rules)
         console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
         animate = sys.stdout.isatty() and console.is_interactive
         waiting = "getting ready; faster next time if JAX_COMPILATION_CACHE_DIR names a folder"
         with console.status(waiting) if animate else contextlib.nullcontext():
-            match = plan.start(agent)
+            session = setup.start(agent)
         adviser = None
         if self.hints is not None:
-            adviser = Adviser(MonteCarloAgent(rollouts=self.hints, rules=plan.rules), seed=plan.seed)
+            adviser = Adviser(monte_carlo(rollouts=self.hints, rules=setup.rules), seed=setup.seed)
         path = self.resume if self.save is None else self.save
         conversation = Conversation(
-            match,
+            session,
             agent.name.partition(":")[0],
             read=_read_line,
             console=console,
             adviser=adviser,
-            record=None if path is None else Record(path, plan.players(agent.name), plan.seed),
+            record=None if path is None else Record(path, setup.players(agent.name), setup.seed),
             auto_draw=self.auto_draw,
             animate=animate,
         )
-        console.print(f"The opponent is {agent.name}; seed {plan.seed}.")
+        console.print(f"The opponent is {agent.name}; seed {setup.seed}.")
         return conversation.run()
 
-    def _new(self) -> Plan:
+    def _new(self) -> Setup:
         rules = self.rules.build()
         from unojax.games.session import draw_seat
 
         seed = secrets.randbelow(2**32) if self.seed is None else self.seed
-        return Plan(self.opponent, draw_seat(seed) if self.seat == "random" else int(self.seat), seed, rules)
+        return Setup(self.opponent, draw_seat(seed) if self.seat == "random" else int(self.seat), seed, rules)
 
-    def _old(self, path: str) -> Plan:
+    def _old(self, path: str) -> Setup:
         for name in ("opponent", "seat", "seed", "rules"):
             if getattr(self, name) != getattr(_DEFAULT, name):
                 what = "the options of the rules" if name == "rules" else f"--{name}"
@@ -117,20 +111,12 @@ class Play:
         if game.result != "*":
             raise ValueError(f"--resume: the game in {path!r} is over; unojax replay shows it")
         seat = game.players.index(PERSON)
-        return Plan(game.players[1 - seat], seat, game.seed, game.rules, game)
+        return Setup(game.players[1 - seat], seat, game.seed, game.rules, game)
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What is to be played.
-
-    Attributes:
-        opponent: the spec of an agent.
-        seat: the person's.
-        seed: of the game.
-        rules: of the game.
-        past: what has been played already; None: nothing.
-    """
+class Setup:
+    """A game to be played, or to go on with: the opponent's spec, the person's seat, and the past, if there is one."""
 
     opponent: str
     seat: int
@@ -139,40 +125,40 @@ class Plan:
     past: GameFile | None = None
 
     def players(self, opponent: str) -> tuple[str, str]:
-        """Names for the record, given the opponent's."""
+        """Name the players for the record, given the opponent's name."""
         from unojax.games.gamefile import PERSON
 
         return (PERSON, opponent) if self.seat == 0 else (opponent, PERSON)
 
-    def start(self, agent: Agent) -> Match:
-        """The game, with all that it needs compiled.
+    def start(self, agent: Agent) -> Session:
+        """Deal, and play the past again, with all programs compiled.
 
         Raises:
-            ValueError: what has been played does not follow from the seed.
+            ValueError: the past does not follow from the seed.
         """
-        from unojax.games.session import Match
+        from unojax.games.session import Session
         from unojax.text import format_position
 
-        match = Match(agent, seat=self.seat, seed=self.seed, rules=self.rules)
-        match.warm()
+        session = Session(agent, seat=self.seat, seed=self.seed, rules=self.rules)
+        session.warm()
         if self.past is not None:
             # With the same seed and the same actions the same cards are drawn, and the agent remembers the same.
             past = self.past.replay()
-            if format_position(match.start, rules=self.rules) == self.past.start:
+            if format_position(session.start) == self.past.start:
                 for step in past.steps:
-                    match.play(step.action)
-            if format_position(match.replay().end, rules=self.rules) != self.past.end:
+                    session.play(step.action)
+            if format_position(session.replay().end) != self.past.end:
                 raise ValueError(
                     "--resume: the deal and the draws of the saved game are not those of its seed, so it can't go on"
                 )
-        return match
+        return session
 
 
-_DEFAULT: Final = Play()
+_DEFAULT: Final = PlayGame()
 
 
 def _read_line(prompt: str) -> str:
-    """A line from standard input, with the terminal's editing where there is one."""
+    """Read a line from standard input, with the terminal's editing where there is one."""
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401  (from now on `input` lets lines be edited)
     try:

@@ -1,4 +1,4 @@
-"""What a person types in a game: a number or a card, a draw, or a command. Every complaint is one line."""
+"""Input of a person in a game: a number or a card, a draw, or a command. Every complaint is one line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LONGEST_QUOTE = 20
 
 
 class Command(enum.Enum):
-    """What can be typed in place of a play."""
+    """An input in place of a play."""
 
     ADVICE = "?"
     HELP = "h"
@@ -42,13 +42,13 @@ class Wild:
     rank: int
 
     def declare(self, color: int) -> int:
-        """The action that plays it."""
+        """Give the action that plays it."""
         return color * cards.NUM_RANKS + self.rank
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a person who is to move can do.
+    """Choices of a person who is to move.
 
     Attributes:
         view: what the person sees.
@@ -62,11 +62,11 @@ class Options:
 
     @classmethod
     def of(cls, view: Observation, legal: np.ndarray) -> Options:
-        """Those of a position."""
-        return cls(view, legal, tuple(sorted({type_of_action(a) for a in np.flatnonzero(legal[: cards.DRAW]).tolist()})))
+        """Find the choices in a position."""
+        return cls(view, legal, tuple(np.unique(cards.TYPE_OF_PLAY[np.flatnonzero(legal[: cards.DRAW])]).tolist()))
 
     def read(self, line: str) -> int | Wild | Command:
-        """What a line means: an action that is legal, a wild card without its colour, or a command.
+        """Read a line: an action that is legal, a wild card without its colour, or a command.
 
         Raises:
             ValueError: it is none of them, in words for the person.
@@ -93,16 +93,16 @@ class Options:
             raise ValueError(f"{quote(word)} is not clear: type {self._choices()}.") from None
         if action == cards.DRAW:
             raise ValueError(f"You can play, so you must: type {self._choices()}.")
-        self._play(type_of_action(action))
+        self._play(int(cards.TYPE_OF_PLAY[action]))
         return action
 
     def _play(self, card_type: int) -> int | Wild:
-        """Raises ValueError if it is not playable."""
+        """Give the action that plays a card, or the wild card; ValueError if it is not playable."""
         name = cards.TYPE_NAMES[card_type]
         if card_type not in self.types:
             if not np.asarray(self.view.hand)[cards.SLOTS_OF_TYPE[card_type][0]]:
                 raise ValueError(f"You don't hold {name}: type {self._choices()}.")
-            top = cards.TYPE_NAMES[top_type(self.view)]
+            top = cards.TYPE_NAMES[cards.card_type(int(self.view.color), int(self.view.top_rank))]
             color = cards.COLOR_NAMES[int(self.view.color)]
             raise ValueError(f"{name} does not go on {top} ({color}): type {self._choices()}.")
         color, rank = int(cards.COLOR_OF_TYPE[card_type]), int(cards.RANK_OF_TYPE[card_type])
@@ -115,7 +115,7 @@ class Options:
 
 
 def read_color(line: str) -> int | Command | None:
-    """What the answer to the question for a colour means: 0..3, a command, or None to choose another card.
+    """Read the answer to the question for a colour: 0..3, a command, or None to choose another card.
 
     Raises:
         ValueError: it is none of them, in words for the person.
@@ -132,17 +132,6 @@ def read_color(line: str) -> int | Command | None:
 
 
 def quote(word: str) -> str:
-    """What was typed, safe to print and short."""
+    """Quote an input, safe to print and short."""
     quoted = ascii(word)
     return quoted if len(quoted) <= _LONGEST_QUOTE else quoted[: _LONGEST_QUOTE - 4] + "..." + quoted[-1]
-
-
-def type_of_action(action: int) -> int:
-    """Card type 0..53 of a play 0..59."""
-    color, rank = divmod(action, cards.NUM_RANKS)
-    return rank + 39 if rank >= cards.WILD else color * cards.NUM_COLORED_RANKS + rank
-
-
-def top_type(view: Observation) -> int:
-    """Card type of the top card."""
-    return type_of_action(int(view.color) * cards.NUM_RANKS + int(view.top_rank))

@@ -1,22 +1,30 @@
-"""The results file of `unojax arena`: one line of JSON for each complete batch, with all that says which games they are."""
+"""Files of results to go on from: a line of JSON for each complete batch, with all that says which games they are."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from unojax.arena import Pairs
-from unojax.cli import output
+from unojax.arena.pairs import Pairs
 from unojax.rules import RULES_VERSION, Rules
+
+_COLUMNS: Final[dict[str, tuple[str, type, tuple[int, ...]]]] = {
+    "pairs": ("index", np.int64, ()),
+    "winner": ("winner", np.int8, (2,)),
+    "steps": ("num_steps", np.int32, (2,)),
+    "decisions": ("num_choices", np.int32, (2, 2)),
+}
+"""Arrays of a line: the name in `Pairs`, the type, and the shape of what belongs to one pair."""
 
 
 class ResultsFile:
-    """A file to which batches are appended, and what is in it already.
+    """A file to which batches are appended, and the results that are in it already.
 
     Every line is an object with `seed`, `rules`, `rules_version`, `agents` (two names), `pairs` (the numbers of the pairs), for
     each pair `winner`, `steps` and `decisions` as in `unojax.arena.Pairs`, and the `seconds` that the agents took. A line is
@@ -33,7 +41,7 @@ class ResultsFile:
 
     def __init__(self, path: str, *, seed: int, rules: Rules, names: Sequence[str]):
         self._path = Path(path)
-        self._about = {"seed": seed, "rules_version": RULES_VERSION, "rules": json.loads(json.dumps(output.rules_json(rules)))}
+        self._about = {"seed": seed, "rules_version": RULES_VERSION, "rules": json.loads(json.dumps(asdict(rules)))}
         self._found: dict[tuple[str, str], list[Pairs]] = {}
         content = self._read()
         whole = content[: content.rfind(b"\n") + 1]
@@ -46,10 +54,10 @@ class ResultsFile:
                 if len(whole) < len(content):
                     file.truncate(len(whole))
         except OSError as error:
-            raise ValueError(f"--results: can't write {path!r}: {error.strerror}") from None
+            raise ValueError(f"can't write {path!r}: {error.strerror}") from None
 
     def find(self, first: str, second: str, num_pairs: int) -> list[Pairs]:
-        """The results of two agents in the file, of the pairs 0 .. num_pairs - 1; none of them twice."""
+        """Give the results of two agents that were in the file, of the pairs 0 .. num_pairs - 1; none of them twice."""
         parts = self._found.get((first, second), [])
         parts = parts + [pairs.swapped() for pairs in self._found.get((second, first), [])]
         seen = np.zeros(num_pairs, bool)
@@ -58,16 +66,8 @@ class ResultsFile:
             is_new = pairs.index < num_pairs
             is_new[is_new] = ~seen[pairs.index[is_new]]
             seen[pairs.index[is_new]] = True
-            share = is_new.mean()
-            found.append(
-                Pairs(
-                    index=pairs.index[is_new],
-                    winner=pairs.winner[is_new],
-                    num_steps=pairs.num_steps[is_new],
-                    num_choices=pairs.num_choices[is_new],
-                    seconds=pairs.seconds * share,
-                )
-            )
+            kept = {name: getattr(pairs, name)[is_new] for name, _, _ in _COLUMNS.values()}
+            found.append(Pairs(**kept, seconds=pairs.seconds * is_new.mean()))
         return found
 
     def append(self, first: str, second: str, pairs: Pairs) -> None:
@@ -76,19 +76,13 @@ class ResultsFile:
         Raises:
             ValueError: the file can't be written.
         """
-        line = self._about | {
-            "agents": [first, second],
-            "pairs": pairs.index.tolist(),
-            "winner": pairs.winner.tolist(),
-            "steps": pairs.num_steps.tolist(),
-            "decisions": pairs.num_choices.tolist(),
-            "seconds": pairs.seconds.tolist(),
-        }
+        columns = {key: getattr(pairs, name).tolist() for key, (name, _, _) in _COLUMNS.items()}
+        line = self._about | {"agents": [first, second], **columns, "seconds": pairs.seconds.tolist()}
         try:
             with open(self._path, "ab", buffering=0) as file:
                 file.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
         except OSError as error:
-            raise ValueError(f"--results: can't write {os.fspath(self._path)!r}: {error.strerror}") from None
+            raise ValueError(f"can't write {os.fspath(self._path)!r}: {error.strerror}") from None
 
     def _read(self) -> bytes:
         try:
@@ -96,20 +90,15 @@ class ResultsFile:
         except FileNotFoundError:
             return b""
         except OSError as error:
-            raise ValueError(f"--results: can't read {os.fspath(self._path)!r}: {error.strerror}") from None
+            raise ValueError(f"can't read {os.fspath(self._path)!r}: {error.strerror}") from None
 
     def _parse(self, number: int, text: bytes, names: Sequence[str]) -> tuple[str, str, Pairs]:
-        where = f"--results: line {number} of {os.fspath(self._path)!r}"
+        where = f"line {number} of {os.fspath(self._path)!r}"
         try:
             line: dict[str, Any] = json.loads(text)
-            index = np.array(line["pairs"], np.int64)
-            pairs = Pairs(
-                index=index,
-                winner=np.array(line["winner"], np.int8).reshape(len(index), 2),
-                num_steps=np.array(line["steps"], np.int32).reshape(len(index), 2),
-                num_choices=np.array(line["decisions"], np.int32).reshape(len(index), 2, 2),
-                seconds=np.array(line["seconds"], float).reshape(2),
-            )
+            num = len(line["pairs"])
+            columns = {name: np.array(line[key], kind).reshape(num, *shape) for key, (name, kind, shape) in _COLUMNS.items()}
+            pairs = Pairs(**columns, seconds=np.array(line["seconds"], float).reshape(2))
             first, second = line["agents"]
             about = {key: line[key] for key in self._about}
         except (ValueError, KeyError, TypeError):

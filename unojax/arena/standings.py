@@ -1,4 +1,4 @@
-"""What the games of an arena say: scores of the matches, ratings of the agents."""
+"""Standings of many agents that have played each other: scores of the matches, ratings of the agents. NumPy on the host."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from unojax.arena import Pairs, ratings
+from unojax.arena import ratings
+from unojax.arena.pairs import Pairs
 
 
 @dataclass(frozen=True)
 class AgentRow:
-    """One agent.
+    """An agent's place in the standings.
 
     Attributes:
         name: its spec.
         rating: Elo points, mean 0 over the agents.
         rating_margin: half the width of the 95 % interval.
         score: its share of the points in all its games; None if it has played none.
-        games: how many.
+        games: played.
         decisions: plays with more than one legal action.
         seconds_per_decision: as in `Pairs.seconds`; None without decisions.
     """
@@ -36,13 +37,15 @@ class AgentRow:
 
 @dataclass(frozen=True)
 class MatchRow:
-    """Two agents. Scores are those of the first.
+    """A match of two agents, seen by the first.
 
     Attributes:
         first, second: names.
-        games: how many; `wins` of each agent, and `drawn`, truncated ones among them.
+        games: played.
+        wins: of each agent.
+        drawn: games without a winner, truncated ones among them.
         score: the first one's share of the points.
-        interval: 95 %.
+        interval: of the score, 95 %.
         standard_error, variance_reduction: as in `unojax.arena.ratings.Score`.
         steps_per_game: mean.
     """
@@ -59,7 +62,7 @@ class MatchRow:
     steps_per_game: float
 
     def swapped(self) -> MatchRow:
-        """The same match, seen by the second agent."""
+        """Give the same match, seen by the second agent."""
         low, high = self.interval
         return replace(
             self,
@@ -79,7 +82,7 @@ class Standings:
     matches: tuple[MatchRow, ...]
 
     def match(self, first: str, second: str) -> MatchRow | None:
-        """A match, seen by the first of two agents; None if they have not played."""
+        """Find a match, seen by the first of two agents; None if they have not played."""
         for row in self.matches:
             if (row.first, row.second) == (first, second):
                 return row
@@ -88,11 +91,12 @@ class Standings:
         return None
 
     def to_json(self) -> dict[str, Any]:
+        """Give all fields by name."""
         return {"agents": [asdict(row) for row in self.agents], "matches": [asdict(row) for row in self.matches]}
 
 
-def summarize(names: Sequence[str], matches: Mapping[tuple[int, int], Pairs]) -> Standings:
-    """The standings.
+def standings_of(names: Sequence[str], matches: Mapping[tuple[int, int], Pairs]) -> Standings:
+    """Rate agents by the matches they have played.
 
     Args:
         names: of the agents.
@@ -117,7 +121,7 @@ def summarize(names: Sequence[str], matches: Mapping[tuple[int, int], Pairs]) ->
 
 
 def _agent_row(name: str, rating: tuple[float, float], played: Sequence[tuple[Pairs, int]]) -> AgentRow:
-    """`played`: its matches, and whether it is the first (0) or the second agent (1) in each."""
+    """Sum up an agent's matches, in each of which it is the first (0) or the second agent (1)."""
     games = sum(2 * len(pairs) for pairs, _ in played)
     points = sum(float((pairs.points if side == 0 else 1 - pairs.points).sum()) for pairs, side in played)
     decisions = sum(int(pairs.num_choices[..., side].sum(dtype=np.int64)) for pairs, side in played)

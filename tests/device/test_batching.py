@@ -1,0 +1,37 @@
+"""Work on chosen elements of a batch, and functions of batches from within `vmap`."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from unojax.device.batching import for_chosen, together
+
+
+@pytest.mark.parametrize("number", [0, 1, 4, 7, 10])
+def test_only_the_chosen_are_worked_on(number: int):
+    chosen = np.random.default_rng(number).permutation(np.arange(10) < number)
+
+    @jax.jit
+    def work_on(chosen: jax.Array) -> jax.Array:
+        return for_chosen(chosen, 4, lambda is_real, x: jnp.where(is_real, 2 * x, -1), (jnp.arange(10),), jnp.full(10, 100))
+
+    np.testing.assert_array_equal(work_on(chosen), np.where(chosen, 2 * np.arange(10), 100))
+
+
+def test_a_function_of_a_batch_gets_all_of_it_from_within_vmap():
+    sizes = []
+
+    def work(shared: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
+        sizes.append(len(x))
+        return shared + x * y
+
+    of_one = together(work)
+    x = jnp.arange(5.0)
+    assert of_one(jnp.float32(1), 2.0, 3.0) == 7
+    np.testing.assert_array_equal(jax.vmap(of_one, (None, 0, None))(jnp.float32(1), x, 3.0), 1 + 3 * x)
+    assert sizes[0] == 1 and sizes[-1] == 5
+    with pytest.raises(ValueError, match="what all elements share can't be mapped over"):
+        jax.vmap(of_one)(x, x, x)

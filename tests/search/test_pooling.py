@@ -1,0 +1,61 @@
+"""Rounds of a search pooled: means over all samples, and errors from the differences between rounds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from unojax import cards
+from unojax.search.monte_carlo import Estimate
+from unojax.search.pooling import pool
+
+
+def estimates(values: list[list[float]]) -> list[Estimate]:
+    """Rounds that estimate the first plays so, compared with play 1."""
+    rounds = []
+    for row in values:
+        value = np.zeros(cards.DRAW, np.float32)
+        value[: len(row)] = row
+        gain = np.where(np.arange(cards.DRAW) < len(row), value - value[1], 0).astype(np.float32)
+        tried = np.where(np.arange(cards.DRAW) < len(row), 100, 0).astype(np.int32)
+        rounds.append(Estimate(value, gain, 0 * value, 0 * value, tried, np.int32(1)))
+    return rounds
+
+
+@pytest.mark.parametrize(("keep", "recommended"), [(0.0, 2), (1.5, 2), (2.5, 1)])
+def test_rounds_are_pooled(keep: float, recommended: int):
+    """Play 2 is better than play 1 by -0.1, 0.1, 0.3, 0.5: 0.2, and its error sqrt(0.2 / 3 / 4) = 0.129 is 1/1.55 of that."""
+    values = [[-0.5, 0.2, 0.1], [-0.5, 0.1, 0.2], [-0.5, 0.0, 0.3], [-0.5, -0.1, 0.4]]
+    legal = np.arange(cards.DRAW) < 3
+    pooled = pool(estimates(values), legal, keep)
+    assert [play.action for play in pooled.plays] == [2, 1, 0]
+    assert (pooled.own, pooled.rounds, pooled.recommended) == (1, 4, recommended)
+    best, own, worst = pooled.plays
+    error = np.sqrt(0.2 / 3 / 4)
+    assert best.win == pytest.approx(0.625) and best.win_error == pytest.approx(error / 4)
+    assert (best.gain, best.gain_error) == pytest.approx((0.1, error / 2))
+    assert (best.behind, best.behind_error, own.gain, own.gain_error) == (0, 0, 0, 0)
+    assert (own.behind, own.behind_error) == pytest.approx((0.1, error / 2))
+    assert (worst.win, worst.win_error, worst.behind) == pytest.approx((0.25, 0, 0.375))
+    assert worst.behind_error == pytest.approx(error / 4)
+    assert {play.rollouts for play in pooled.plays} == {400}
+
+
+def test_a_play_given_up_where_it_looks_bad_is_not_underrated():
+    """The round of few games counts less, so that the win rate is that of all games together."""
+    rounds = estimates([[0.0, 0.0], [-1.0, 0.0], [-0.25, 0.0], [-0.25, 0.0]])
+    sizes = np.array([100, 50, 200, 200])
+    rounds = [
+        one._replace(num_samples=np.where(np.arange(cards.DRAW) == 0, size, one.num_samples).astype(np.int32))
+        for one, size in zip(rounds, sizes, strict=True)
+    ]
+    wins = np.array([0.5, 0.0, 0.375, 0.375])
+    pooled = pool(rounds, np.arange(cards.DRAW) < 2, 1.0)
+    own, other = pooled.plays
+    assert (own.win, own.win_error) == (0.5, 0)
+    assert other.rollouts == 550
+    assert other.win == pytest.approx((sizes * wins).sum() / 550) and other.win > wins.mean()
+    # The standard error of a ratio of sums over independent rounds.
+    residuals = sizes * wins - other.win * sizes
+    error = np.sqrt((residuals**2).sum() / (4 * 3)) / sizes.mean()
+    assert (other.win_error, other.behind_error) == pytest.approx((error, error))

@@ -1,0 +1,58 @@
+"""`training.fit_scoring`: the parts around the rollouts, on made-up numbers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from training.fit_scoring import Comparisons, _center, best_choices, make_policy, pick_decisions
+from unojax.policies.scoring import WEIGHT_NAMES, LinearPolicy, LookaheadPolicy
+
+
+class Positions(NamedTuple):
+    terminated: np.ndarray
+    number: np.ndarray
+
+
+def test_decisions_are_picked_from_positions_with_a_choice():
+    rng = np.random.default_rng(0)
+    legal = rng.random((6, 9, 61)) < 0.02
+    # A draw is no play: beside one play it leaves no choice.
+    legal[..., -1] = True
+    states = Positions(rng.random((6, 9)) < 0.3, np.arange(54).reshape(6, 9))
+    picked, masks = pick_decisions(rng, states, legal, 2)
+    could = (legal[..., :60].sum(-1) > 1) & ~states.terminated
+    assert could.sum(1).min() < 2 < could.sum(1).max(), "games with few and with many of them"
+    game, step = np.divmod(picked.number, 9)
+    assert could[game, step].all() and len(set(picked.number.tolist())) == len(picked.number)
+    np.testing.assert_array_equal(np.bincount(game, minlength=6), np.minimum(could.sum(1), 2))
+    np.testing.assert_array_equal(masks, legal[game, step, :60])
+
+
+def test_centred_on_the_mean_of_each_decision():
+    position = np.array([0, 0, 1, 1, 1])
+    centred = _center(np.array([[1.0], [3.0], [5.0], [5.0], [8.0]]), position)
+    np.testing.assert_allclose(centred[:, 0], [-1, 1, -1, -1, 2])
+
+
+def test_the_best_choices_are_found_against_least_squares():
+    """Two plays a decision, the better one that whose first feature is larger than its second."""
+    rng = np.random.default_rng(1)
+    features = rng.normal(size=(400, 2))
+    sign = np.where(features[:, 0] > features[:, 1], 1.0, -1.0)
+    # A few decisions matter a lot to the squared error, and not to the choice.
+    returns = 0.1 * sign * np.where(np.arange(400) < 20, 10.0, 1.0)
+    position = np.repeat(np.arange(400), 2)
+    both = np.stack([features, -features], 1).reshape(-1, 2).astype(np.float32)
+    compared = Comparisons(position, both, np.stack([returns, -returns], 1).reshape(-1).astype(np.float32))
+    weights = best_choices(compared)
+    chosen = (compared.features @ weights).reshape(-1, 2).argmax(1)
+    assert compared.returns.reshape(-1, 2)[np.arange(400), chosen].mean() > 0.97 * np.abs(returns).mean()
+    assert weights[0] > 0 > weights[1] and weights[0] == pytest.approx(-weights[1], rel=0.1)
+
+
+def test_policies_of_weights():
+    assert make_policy("linear", np.arange(len(WEIGHT_NAMES), dtype=float)) == LinearPolicy(tuple(map(float, range(35))))
+    assert make_policy("lookahead", np.array([1.0, 2.0, 3.0])) == LookaheadPolicy((1.0, 2.0, 3.0))

@@ -1,0 +1,113 @@
+"""Let a belief follow a game: a whole recorded one on the device, or one position after the other on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from unojax.belief import history
+from unojax.belief.filters import ExactFilter, Filter, plain_info
+from unojax.belief.particles import Info
+from unojax.observation import Observation
+
+_Tree = TypeVar("_Tree")
+
+Note = Callable[[_Tree, Array, Observation, Any, Info], _Tree]
+"""`note(out, t, seen, belief, info)` adds what is to be known of the belief at position t to `out`."""
+
+
+def follow_game(filter: Filter, key: Array, views: Observation, num_updates: Array, note: Note[_Tree], out: _Tree) -> _Tree:
+    """Let a belief follow a recorded game. Pure; batched by `vmap` or, better on a CPU, `lax.map`.
+
+    Args:
+        filter: static; none of the host.
+        key: consumed.
+        views: [T + 1] of the observer, the first position and those after each micro-step.
+        num_updates: int32[] how many steps to follow.
+        note: called at the start, with an `Info` of nothing, and after each update; a position that is not reached is not noted.
+        out: any pytree; given to `note`.
+
+    Returns:
+        `out` as the last `note` left it.
+    """
+    num_positions = views.player.shape[0]
+
+    def view(t: Array) -> Observation:
+        return jax.tree.map(lambda x: x[t], views)
+
+    def one_update(t: Array, carry: tuple[Any, _Tree]) -> tuple[Any, _Tree]:
+        belief, out = carry
+        before, after = view(t), view(t + 1)
+        action = history.infer_action(before, after)
+        belief, info = filter.update(jax.random.fold_in(key, t), belief, before, action, after)
+        return belief, note(out, t + 1, after, belief, info)
+
+    first = view(jnp.int32(0))
+    start = filter.init(jax.random.fold_in(key, num_positions), first)
+    out = note(out, jnp.int32(0), first, start, plain_info(ess=filter.num_particles))
+    return lax.fori_loop(0, num_updates, one_update, (start, out))[1]
+
+
+def follow(filter: Filter, key: Array, observations: Iterable[Observation]) -> Iterator[tuple[Any, Info | None]]:
+    """Let a belief follow a game on the host, one position after the other.
+
+    Args:
+        filter: any.
+        key: consumed.
+        observations: of one player, one before the first and one after each micro-step; taken as they are asked for.
+
+    Yields:
+        the belief at each position, and the diagnostics of the update that led to it; None at the first.
+
+    Raises:
+        ValueError: two observations in a row are not one micro-step apart.
+    """
+    belief, before = None, None
+    for index, seen in enumerate(observations):
+        here = jax.random.fold_in(key, index)
+        if before is None:
+            belief, info = begin(filter, here, seen), None
+        else:
+            belief, info = advance(filter, here, belief, before, seen, place=index)
+        before = seen
+        yield belief, info
+
+
+def begin(filter: Filter, key: Array, observation: Observation) -> Any:
+    """Begin a belief on the host; one program for each filter."""
+    return filter.init(key, observation) if isinstance(filter, ExactFilter) else _init(filter, key, observation)
+
+
+def advance(filter: Filter, key: Array, belief: Any, before: Observation, after: Observation, *, place: int) -> tuple[Any, Info]:
+    """Condition a belief on the host on one micro-step; one program for each filter.
+
+    Raises:
+        ValueError: the observations, the latter the one at `place`, are not one micro-step apart, or not those of this belief.
+    """
+    if isinstance(filter, ExactFilter):
+        return filter.update(key, belief, before, _infer_action(before, after), after)
+    belief, info = _update(filter, key, belief, before, after)
+    if info.inconsistent:
+        raise ValueError(
+            f"observations {place - 1} and {place} are not one micro-step apart; pass the views of one player after every play "
+            f"and every draw of either player"
+        )
+    return belief, info
+
+
+@partial(jax.jit, static_argnums=0)
+def _init(filter: Filter, key: Array, observation: Observation) -> Any:
+    return filter.init(key, observation)
+
+
+@partial(jax.jit, static_argnums=0)
+def _update(filter: Filter, key: Array, belief: Any, before: Observation, after: Observation) -> tuple[Any, Info]:
+    return filter.update(key, belief, before, history.infer_action(before, after), after)
+
+
+_infer_action = jax.jit(history.infer_action)

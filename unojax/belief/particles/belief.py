@@ -1,0 +1,175 @@
+"""Beliefs of the particle filter: a weighted cloud of accounts, and its start.
+
+Each particle is a full account of which card the opponent acquired when (`unojax.belief.particles.accounts`); what is public
+about the opponent's cards is the same for all of them (`unojax.belief.particles.ledger`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+from typing import Final, NamedTuple, get_args
+
+import jax.numpy as jnp
+from flax import struct
+from jax import Array
+
+from unojax import bits
+from unojax.belief import resample
+from unojax.belief.history import Prior, unseen_words
+from unojax.belief.particles import accounts, ledger, moves
+from unojax.belief.particles.accounts import Cloud
+from unojax.belief.particles.ledger import Ledger
+from unojax.belief.particles.likelihood import start_log_prob
+from unojax.observation import Observation, check_observation
+from unojax.rules import Rules
+
+MAX_SLOTS: Final = 192
+MAX_PLAYS: Final = 96
+"""Default capacity of a belief: cards the opponent ever acquired, and plays it ever made. In uniform play, 1 game in 10,000
+needs more."""
+
+
+@struct.dataclass
+class Belief:
+    """A weighted cloud of N hypothetical hands of the opponent.
+
+    Attributes:
+        log_weights: float32[N] nats, normalised (logsumexp = 0).
+        log_likelihood: float32[N] nats, of the opponent's plays so far in each particle (`likelihood.log_likelihood`).
+        cloud: the particles.
+        ledger: what is public about the opponent's cards.
+        rules: static; of the game.
+    """
+
+    log_weights: Array
+    log_likelihood: Array
+    cloud: Cloud
+    ledger: Ledger
+    rules: Rules = struct.field(pytree_node=False)
+
+    @property
+    def packed(self) -> bits.Words:
+        """Four uint32[N]: the hands as packed canonical sets."""
+        return bits.canonical(self.cloud.hand)
+
+    @property
+    def particles(self) -> Array:
+        """bool[N, 108]: the hands as canonical one-hots."""
+        return bits.unpack(self.packed)
+
+    @property
+    def num_particles(self) -> int:
+        """N."""
+        return self.log_weights.shape[-1]
+
+
+class Info(NamedTuple):
+    """Diagnostics of an update.
+
+    Attributes:
+        ess: float32[] effective sample size after weighting and before resampling, 0..N.
+        log_evidence: float32[] nats, log probability of what the observer saw in this micro-step, given the history before.
+        depleted: bool[] no particle could explain what was seen; the belief was begun anew from the current position alone.
+        restarted: bool[] the belief was begun anew: depleted, or the game outgrew the belief's capacity.
+        resampled: bool[] the ESS had fallen below the threshold, or a particle had become impossible.
+        acceptance: float32[] share of particles that a refreshing move changed, 0..1.
+        inconsistent: bool[] the observations belong neither together, nor to the action, or not to this belief; nothing was
+            believed, and the belief stays as it was.
+    """
+
+    ess: Array
+    log_evidence: Array
+    depleted: Array
+    restarted: Array
+    resampled: Array
+    acceptance: Array
+    inconsistent: Array
+
+
+def belief_init(
+    observation: Observation,
+    key: Array,
+    *,
+    num_particles: int = 1024,
+    rules: Rules | None = None,
+    max_slots: int = MAX_SLOTS,
+    max_plays: int = MAX_PLAYS,
+    prior: Prior = "uniform",
+) -> Belief:
+    """Begin a belief: the opponent's hand is a random subset of the unseen cards.
+
+    In mid-game that is what an observer believes who knows the position but not how it came about.
+
+    Args:
+        observation: of the player whose belief it is.
+        key: threefry2x32 (the default kind); consumed.
+        num_particles: N, static.
+        rules: those of the observation, if given.
+        max_slots, max_plays: static capacity, the former rounded up to a multiple of four; a game that outgrows one of them
+            restarts the belief (`Info.restarted`).
+        prior: "uniform" or, for an observation right after a deal with `start_card="non_wild"`, "deal". See `exact.exact_init`.
+
+    Raises:
+        ValueError: a size is not positive, `max_slots` is below the number of cards in the game, there is no such prior, the
+            observation is a batch, or `rules` are other ones than the observation's.
+    """
+    check_observation(observation, "belief_init", rules)
+    rules = observation.rules
+    check_start(num_particles, prior)
+    if max_slots < rules.num_cards or max_plays < 1:
+        raise ValueError(
+            f"max_slots must be at least the {rules.num_cards} cards of the game and max_plays at least 1, "
+            f"got {max_slots} and {max_plays}"
+        )
+    # As if the opponent drew its whole hand now, from all that the observer does not see.
+    own = bits.pack(observation.hand)
+    unseen = unseen_words(observation)
+    book = ledger.empty(max_slots=accounts.capacity_for(max_slots), max_plays=max_plays)
+    cloud = _start_cloud(own, unseen, num_particles, book)
+    hand_count = observation.opponent_count.astype(jnp.int32)
+    cloud = moves.draw(key, cloud, book, hand_count)
+    book = ledger.add_slots(book, hand_count)
+    if prior == "deal" and rules.start_card == "non_wild":
+        # The start card was among the coloured cards too, before it was turned up.
+        num_colored = 1 + bits.count(bits.map_words(lambda w: w & bits.COLORED, unseen)).astype(jnp.int32)
+        book = dataclasses.replace(book, num_dealt=hand_count, num_colored=num_colored)
+    log_lik = start_log_prob(cloud.hand, book)
+    return Belief(
+        log_weights=resample.normalize(log_lik)[0],
+        log_likelihood=log_lik,
+        cloud=cloud,
+        ledger=book,
+        rules=rules,
+    )
+
+
+def check_start(num_particles: int, prior: Prior) -> None:
+    """Check the options that all clouds begin with.
+
+    Raises:
+        ValueError: `num_particles` is not positive, or there is no such prior.
+    """
+    if num_particles < 1:
+        raise ValueError(f"num_particles must be at least 1, got {num_particles}")
+    if prior not in get_args(Prior):
+        raise ValueError(f"prior must be one of {get_args(Prior)}, got {prior!r}")
+
+
+def _start_cloud(own: bits.Words, unseen: bits.Words, num_particles: int, book: Ledger) -> Cloud:
+    """Make particles with all unseen cards in the deck.
+
+    Equal cards need labels of their own in deck, hand and pile: the observer's cards take the lowest copies, the unseen ones
+    the next.
+    """
+    spread = partial(bits.map_words, lambda w: jnp.broadcast_to(w, num_particles))
+    not_in_pile = bits.merge(own, unseen)
+    nothing = bits.empty(jnp.zeros(num_particles))
+    return Cloud(
+        hand=nothing,
+        deck=spread(bits.map_words(lambda a, b: a & ~b, not_in_pile, own)),
+        own=spread(own),
+        recycled=nothing,
+        labels=jnp.full((book.epoch.shape[0], num_particles), accounts.RELEASED, jnp.uint8),
+        played=jnp.zeros((accounts.capacity_for(book.plays.action.shape[0]), num_particles), jnp.uint8),
+    )

@@ -1,0 +1,140 @@
+"""A belief through a game: follow it, and show it turn by turn."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import Any
+
+import jax
+from jax import Array
+from rich.status import Status
+
+from unojax.belief.filters import ParticleFilter
+from unojax.belief.opponents import OpponentModel, parse_opponent
+from unojax.cli import output
+from unojax.cli.belief import view
+from unojax.cli.belief.command import ShowBelief
+from unojax.cli.belief.turns import Summary, Turn, summarize, turns_of
+from unojax.cli.options import get_policies
+from unojax.games import replay
+from unojax.games.replay import Replay
+from unojax.rules import Rules
+from unojax.text import format_position, parse_position
+
+
+def run(request: ShowBelief, rules: Rules) -> int:
+    """Follow the game and report; returns the exit status."""
+    filter = ParticleFilter(request.particles, read_model(request.opponent_model))
+    output.check_json_target(request.json)
+    about = output.machine()
+    key = jax.random.key(request.seed, impl="threefry2x32")
+    status = Status("the game", console=output.error_console())
+    try:
+        if output.shows_progress(quiet=request.quiet):
+            status.start()
+        game = _game(request, key, rules)
+        first, last = int(game.start.step_count), int(game.end.step_count)
+        if request.turn is not None and not first <= request.turn <= last:
+            raise ValueError(f"--turn must be in [{first}, {last}], the turns of this game, got {request.turn}")
+        # A stream of its own: the game is the same whatever is believed about it.
+        turns = _show_turns(request, game, filter, jax.random.fold_in(key, 2), status)
+    finally:
+        status.stop()
+    summary = summarize(turns)
+    if request.json != output.STDOUT and request.turn is None:
+        facts = {"Game": view.outcome(turns[-1])} | _facts(request, summary, rules)
+        output.show("", output.facts(facts))
+    if request.json is not None:
+        output.write_json(request.json, _record(request, game, turns, summary, rules) | about)
+    return 0
+
+
+def _show_turns(request: ShowBelief, game: Replay, filter: ParticleFilter, key: Array, status: Status) -> list[Turn]:
+    """Show the turns as they come, up to the one asked for."""
+    with_truth, last = not request.hide_truth, int(game.end.step_count)
+    shows_all = request.json != output.STDOUT and request.turn is None
+    # Where another program shows what comes, a status line would write across it.
+    shows_status = output.shows_progress(quiet=request.quiet) and (sys.stdout.isatty() or not shows_all)
+    turns: list[Turn] = []
+    status.update("compiling; faster next time if JAX_COMPILATION_CACHE_DIR names a folder")
+    for turn in turns_of(game, request.player, key, filter):
+        # While a status line runs, rich sends what is printed to where the line is.
+        status.stop()
+        if shows_all and not turns:
+            output.show(view.legend(request.player, with_truth=with_truth), "")
+        turns.append(turn)
+        if shows_all:
+            output.show(view.compact(turn, with_truth=with_truth))
+        elif turn.number == request.turn:
+            if request.json != output.STDOUT:
+                output.show(view.full(turn, with_truth=with_truth))
+            break
+        # The first turn after the start is compiled too.
+        if len(turns) > 1:
+            status.update(f"turn {turn.number} of {last}")
+        if shows_status and turn.number < last:
+            status.start()
+    return turns
+
+
+def _game(request: ShowBelief, key: Array, rules: Rules) -> Replay:
+    if request.start is None or request.actions is None:
+        return replay.play(key, get_policies(request.policies), rules=rules, max_steps=request.steps)
+    try:
+        start = parse_position(request.start, rules=rules)
+    except ValueError as error:
+        raise ValueError(f"--start: {error}") from error
+    try:
+        return replay.replay(start, request.actions, jax.random.fold_in(key, 1), max_steps=request.steps)
+    except ValueError as error:
+        raise ValueError(f"--actions: {error}") from error
+
+
+def _facts(request: ShowBelief, summary: Summary, rules: Rules) -> dict[str, str]:
+    facts = {}
+    if summary.log_score is not None and summary.uniform_log_score is not None:
+        facts["Log score"] = (
+            f"{summary.log_score:.3f} ({summary.log_score - summary.uniform_log_score:+.3f}: uniform belief "
+            f"{summary.uniform_log_score:.3f}), sum over the card types of ln P(copies really held), mean of "
+            f"{output.count(summary.scored, 'turn')}"
+        )
+    facts["Smallest ESS"] = f"{summary.smallest_ess:,.0f} of {request.particles:,}, in turn {summary.smallest_ess_turn}"
+    if summary.log_evidence is not None:
+        facts["Evidence"] = f"ln p {summary.log_evidence:.2f} of all that player {request.player} saw"
+    if summary.begun_anew:
+        facts["Begun anew"] = f"in turn {', '.join(map(str, summary.begun_anew))}"
+    facts["Model"] = f"player {1 - request.player} is taken for {request.opponent_model}"
+    if request.start is None:
+        facts["Policies"] = f"{request.policies[0]} as player 0, {request.policies[1]} as player 1; seed {request.seed}"
+    return facts | {"Rules": output.rules_text(rules)}
+
+
+def _record(request: ShowBelief, game: Replay, turns: list[Turn], summary: Summary, rules: Rules) -> dict[str, Any]:
+    shown = not request.hide_truth
+    records = [turn.to_json(with_truth=shown) for turn in turns]
+    return {
+        "command": "belief",
+        "seed": request.seed,
+        "policies": request.policies if request.start is None else None,
+        "player": request.player,
+        "particles": request.particles,
+        "opponent_model": request.opponent_model,
+        "rules": asdict(rules),
+        "start": format_position(game.start) if shown else None,
+        "actions": " ".join(record["action"] for record in records[1:]),
+        "turns": records,
+        "summary": summary._asdict(),
+    }
+
+
+def read_model(text: str) -> OpponentModel:
+    """Read the value of `--opponent-model`.
+
+    Raises:
+        ValueError: it is no model.
+    """
+    try:
+        return parse_opponent(text)
+    except ValueError as error:
+        raise ValueError(f"--opponent-model {text!r}: {error}") from None

@@ -1,0 +1,179 @@
+"""Advice for a person from what the person saw: what the opponent may hold, and what a search says of the plays. Host only."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from unojax.belief.cache import BeliefCache
+from unojax.belief.digest import Digest, digest
+from unojax.belief.hands import Hands
+from unojax.belief.knowledge import Tracked, Unseen
+from unojax.games.seen import Seen, legal_actions
+from unojax.games.session import ADVICE
+from unojax.observation import Observation
+from unojax.search.agents import Remembered, SearchAgent
+from unojax.search.monte_carlo import Estimate, choose
+from unojax.search.outlook import win_probability
+
+_ACT, _HANDS, _OUTLOOK, _BELIEFS = range(2, 6)
+"""Streams of random numbers."""
+_MAX_BELIEFS: Final = 128
+"""Positions whose beliefs are kept, at 0.4 MB for each 1024 particles."""
+
+
+class Thought(NamedTuple):
+    """A search's estimates of the plays. NumPy.
+
+    Attributes:
+        estimate: of each play.
+        tried: bool[60] the plays that it is of.
+        advised: int32[] action.
+    """
+
+    estimate: Estimate
+    tried: Array
+    advised: Array
+
+
+class Advice(NamedTuple):
+    """The opponent's hand from what the person saw, and the play advised. NumPy.
+
+    Attributes:
+        prob_holds: float32[54], prob_color: float32[4], prob_no_playable: float32[]: of the opponent, as in
+            `unojax.belief.summary`.
+        thought: about the plays; None if there is no choice.
+    """
+
+    prob_holds: Array
+    prob_color: Array
+    prob_no_playable: Array
+    thought: Thought | None
+
+
+class Outlook(NamedTuple):
+    """The opponent's hand from what the person saw, and how likely the person is to win. NumPy.
+
+    Attributes:
+        prob_holds: float32[54], of the opponent, as in `unojax.belief.summary`.
+        win_probability, win_error: float32[], as `unojax.search.outlook` gives them.
+    """
+
+    prob_holds: Array
+    win_probability: Array
+    win_error: Array
+
+
+class Adviser:
+    """Advice from what the person saw, which costs nothing until it is asked for.
+
+    Beliefs and answers are kept by what was seen, so that asking again, also after steps back, computes nothing. (1024 particles,
+    500 rollouts, two CPU cores: advice after 42 actions takes 250 ms, again 0.3 ms, the outlook there 20 ms in place of 250, and
+    advice for the position 16 actions before 25 ms in place of 150.)
+    """
+
+    def __init__(self, search: SearchAgent, *, seed: int):
+        """Prepare advice for a game.
+
+        Args:
+            search: for the same rules as the game.
+            seed: of the game.
+
+        Raises:
+            ValueError: the search knows more than the person.
+        """
+        if not isinstance(search.knowledge, Tracked | Unseen):
+            raise ValueError(f"an adviser knows what the person knows: belief=particles or belief=unseen, got {search.name!r}")
+        self._search, self._key = search, jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), ADVICE)
+        self._beliefs = self._new_beliefs()
+        self._answers: dict[tuple[str, bytes], Any] = {}
+
+    def warm(self, start: Observation) -> None:
+        """Compile what following the game needs. Changes nothing.
+
+        Args:
+            start: the person's first view.
+        """
+        if (beliefs := self._new_beliefs()) is not None:
+            # Between two views that are the same nothing has happened.
+            jax.block_until_ready(beliefs.belief([start, start]))
+
+    def advise(self, start: Observation, seen: Sequence[Seen]) -> Advice:
+        """Advise the person after all that was seen.
+
+        Args:
+            start: the person's first view.
+            seen: all that has happened since.
+        """
+        return self._answer("advice", start, seen, self._advise)
+
+    def outlook(self, start: Observation, seen: Sequence[Seen], *, num_games: int) -> Outlook:
+        """Tell what to expect after all that was seen, in a game that is not over, at any player's turn.
+
+        Args:
+            start, seen: as for `advise`.
+            num_games: played out for the win probability.
+        """
+        return self._answer(f"outlook {num_games}", start, seen, partial(self._look_ahead, num_games))
+
+    def _answer(self, question: str, start: Observation, seen: Sequence[Seen], find: Callable[[list[Observation]], Any]) -> Any:
+        views = [start, *(step.after for step in seen)]
+        seen_so_far = hashlib.blake2b(digest_size=16)
+        for leaf in jax.tree.leaves(views):
+            seen_so_far.update(np.asarray(leaf).tobytes())
+        asked = question, seen_so_far.digest()
+        if asked not in self._answers:
+            self._answers[asked] = jax.device_get(find(views))
+        return self._answers[asked]
+
+    def _advise(self, views: list[Observation]) -> Advice:
+        told, memory = self._believe(views)
+        now, thought = views[-1], None
+        if now.is_my_turn and not now.terminated and legal_actions(now).sum() > 1:
+            thought = _think(self._search, self._key_for(_ACT, views), memory, now)
+        return Advice(told.prob_holds, told.prob_color, told.prob_no_playable, thought)
+
+    def _look_ahead(self, num_games: int, views: list[Observation]) -> Outlook:
+        told, memory = self._believe(views)
+        win = _play_out(self._search, num_games, self._key_for(_OUTLOOK, views), memory, views[-1])
+        return Outlook(told.prob_holds, *win)
+
+    def _believe(self, views: list[Observation]) -> tuple[Digest, Remembered]:
+        """Sum up the belief over the opponent's hand, and give the memory of the search."""
+        known = () if self._beliefs is None else self._beliefs.belief(views)
+        memory = Remembered(known, jnp.int32(len(views) - 1))
+        return digest(_hands(self._search, self._key_for(_HANDS, views), memory, views[-1]), views[-1]), memory
+
+    def _new_beliefs(self) -> BeliefCache | None:
+        """None where the search follows no game."""
+        knowledge = self._search.knowledge
+        if not isinstance(knowledge, Tracked):
+            return None
+        seed = int(jax.random.bits(jax.random.fold_in(self._key, _BELIEFS)))
+        return BeliefCache(knowledge.filter, seed=seed, max_entries=_MAX_BELIEFS)
+
+    def _key_for(self, purpose: int, views: list[Observation]) -> Array:
+        return jax.random.fold_in(jax.random.fold_in(self._key, purpose), len(views) - 1)
+
+
+@partial(jax.jit, static_argnums=0)
+def _hands(search: SearchAgent, key: Array, memory: Remembered, view: Observation) -> Hands:
+    return search.hands(key, memory, view)
+
+
+@partial(jax.jit, static_argnums=0)
+def _think(search: SearchAgent, key: Array, memory: Remembered, view: Observation) -> Thought:
+    estimate, tried = search.think(key, memory, view, view.legal_mask)
+    return Thought(estimate, tried, choose(estimate, tried, search.keep))
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _play_out(search: SearchAgent, num_games: int, key: Array, memory: Remembered, view: Observation) -> tuple[Array, Array]:
+    return win_probability(key, search, memory, view, num_samples=num_games)

@@ -1,0 +1,148 @@
+"""A decision searched many times with fresh samples, and the estimates pooled. Host only."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import count
+from typing import Final, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from unojax.agents import Memory
+from unojax.observation import Observation
+from unojax.search.agents import SearchAgent
+from unojax.search.monte_carlo import Estimate, choose
+
+MIN_ROUNDS: Final = 4
+"""Standard errors come from the differences between the rounds of a search."""
+
+
+class PooledPlay(NamedTuple):
+    """Estimates of one legal play. All but the first and the last are probabilities, a drawn game counting half.
+
+    Attributes:
+        action: 0..60.
+        win, win_error: the win probability and its standard error.
+        behind, behind_error: the highest win probability less this one, and the standard error of the difference.
+        gain, gain_error: this win probability less that of the rollout policy's own play, and its standard error.
+        rollouts: games that it was tried in.
+    """
+
+    action: int
+    win: float
+    win_error: float
+    behind: float
+    behind_error: float
+    gain: float
+    gain_error: float
+    rollouts: int
+
+
+class Pooled(NamedTuple):
+    """Estimates of the legal plays of one decision.
+
+    Attributes:
+        plays: the best first.
+        recommended: the action to play.
+        own: the action of the rollout policy.
+        rounds: searches that were pooled.
+    """
+
+    plays: tuple[PooledPlay, ...]
+    recommended: int
+    own: int
+    rounds: int
+
+
+def search_in_rounds(
+    agent: SearchAgent,
+    memory: Memory,
+    observation: Observation,
+    legal: np.ndarray,
+    key: Array,
+    *,
+    num_rounds: int | None,
+    seconds: float = 0.0,
+    on_round: Callable[[int], None] = lambda number: None,
+) -> tuple[Pooled, float]:
+    """Search all legal plays in rounds with fresh samples, and pool them.
+
+    Args:
+        agent: the search.
+        memory: the agent's.
+        observation: of the player to move.
+        legal: bool[60], one or more plays.
+        key: round i uses `fold_in(key, i)`.
+        num_rounds: at least `MIN_ROUNDS`; None: as many as `seconds` allow, but no fewer than that.
+        seconds: of the search, after compiling.
+        on_round: called with the number of rounds done.
+
+    Returns:
+        The estimates, and the seconds that the rounds took.
+    """
+    # A search of nothing compiles and takes no time.
+    jax.block_until_ready(_search(key, memory, observation, np.zeros_like(legal), agent=agent))
+    rounds: list[Estimate] = []
+    began = time.perf_counter()
+    for number in count() if num_rounds is None else range(num_rounds):
+        on_round(number)
+        rounds.append(jax.device_get(_search(jax.random.fold_in(key, number), memory, observation, legal, agent=agent)))
+        spent = time.perf_counter() - began
+        if num_rounds is None and len(rounds) >= MIN_ROUNDS and spent * (1 + 1 / len(rounds)) > seconds:
+            break
+    spent = time.perf_counter() - began
+    return pool(rounds, legal, agent.keep), spent
+
+
+def pool(rounds: Sequence[Estimate], legal: np.ndarray, keep: float) -> Pooled:
+    """Average independent estimates of one decision over all their samples.
+
+    A search that gives plays up does so where they look bad, so that a mean of the rounds' means would be too low for them; the
+    ratio of sums over rounds is not, but for a bias of order 1 / rounds (Wald's identity). Standard errors are those of a ratio,
+    from the differences between the rounds, in which all plays share samples.
+
+    Args:
+        rounds: two or more, as NumPy.
+        legal: bool[60].
+        keep: see `choose`.
+    """
+    # Returns are in [-1, 1].
+    wins = np.stack([(1 + one.value) / 2 for one in rounds], dtype=np.float64)
+    samples = np.stack([one.num_samples for one in rounds])
+    weights = samples / np.maximum(samples.mean(0), 1)
+    win = (weights * wins).mean(0)
+    residuals = weights * (wins - win)
+
+    def error(residuals: np.ndarray) -> np.ndarray:
+        return np.sqrt((residuals**2).sum(0) / (len(rounds) * (len(rounds) - 1)))
+
+    # A policy that is indifferent between plays may pick another one in each round.
+    own = Counter(int(one.base) for one in rounds).most_common(1)[0][0]
+    best = int(np.argmax(np.where(legal, win, -np.inf)))
+    win_error = error(residuals)
+    gain, gain_error = win - win[own], error(residuals - residuals[:, [own]])
+    behind, behind_error = win[best] - win, error(residuals - residuals[:, [best]])
+    columns = (win, win_error, behind, behind_error, gain, gain_error, samples.sum(0))
+    plays = [PooledPlay(a, *(column[a].item() for column in columns)) for a in np.flatnonzero(legal).tolist()]
+    plays.sort(key=lambda play: play.behind)
+    pooled = Estimate(*map(jnp.asarray, (win, gain, win_error, gain_error, samples.sum(0), np.int32(own))))
+    recommended = int(_choose(pooled, jnp.asarray(legal), keep))
+    return Pooled(tuple(plays), recommended, own, len(rounds))
+
+
+_choose = jax.jit(choose)
+
+
+@partial(jax.jit, static_argnames="agent")
+def _search(key: Array, memory: Memory, observation: Observation, legal: Array, *, agent: SearchAgent) -> Estimate:
+    # Not `agent.think`, which leaves a single legal play out.
+    key_hands, key_search = jax.random.split(key)
+    hands = agent.hands(key_hands, memory, observation)
+    one = jax.tree.map(lambda x: jnp.asarray(x)[None], (key_search, observation, hands, legal, memory.num_steps))
+    return jax.tree.map(lambda x: x[0], agent.estimate(*one))

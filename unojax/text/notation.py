@@ -1,0 +1,145 @@
+"""Cards and actions as text; the notation is that of `unojax.text`."""
+
+from __future__ import annotations
+
+import operator
+import re
+from typing import Any, Final
+
+import numpy as np
+from jax.typing import ArrayLike
+
+from unojax import cards
+
+EMPTY: Final = "-"
+"""An empty set of cards, and no action."""
+_TYPE_OF_NAME: Final = {name: t for t, name in enumerate(cards.TYPE_NAMES)}
+_CARD_HELP: Final = (
+    "a card is a colour R, Y, B or G and 0-9, S (skip), R (reverse) or +2, as in R5, YS, BR, G+2; or W or W+4 without a colour"
+)
+_ACTION_HELP: Final = "an action is a card (R5, YS, BR, G+2), a wild with the declared colour (W:R, W+4:B), or draw"
+
+
+def parse_cards(text: str) -> np.ndarray:
+    """Read cards separated by blanks or commas, `"R5 YS, W+4"`: canonical one-hot, bool[108]. The empty text is the empty set.
+
+    Raises:
+        ValueError: a name is unknown, or a card comes more often than there are copies.
+    """
+    return cards.onehot_of(parse_counts(text))
+
+
+def format_cards(onehot: ArrayLike) -> str:
+    """Write a set of cards, sorted by type: `"R5 YS W+4"`. The empty set is the empty text.
+
+    Args:
+        onehot: canonical one-hot, bool[108].
+
+    Raises:
+        ValueError: it is anything else.
+    """
+    return " ".join(names_of(checked_counts(onehot, "cards")))
+
+
+def parse_action(text: str) -> int:
+    """Read an action: `"R5"`, `"W:R"`, `"draw"` to 0..60.
+
+    Raises:
+        ValueError: it is none; a wild without a declared colour, or a coloured card with one.
+    """
+    name, colon, letter = text.strip().upper().partition(":")
+    if name == "DRAW" and not colon:
+        return cards.DRAW
+    if name not in _TYPE_OF_NAME:
+        raise ValueError(f"unknown action {text!r}: {_ACTION_HELP}")
+    color, rank = int(cards.COLOR_OF_TYPE[_TYPE_OF_NAME[name]]), int(cards.RANK_OF_TYPE[_TYPE_OF_NAME[name]])
+    if color >= 0:
+        if colon:
+            raise ValueError(f"action {text!r} declares a colour for a coloured card, which has its own: write {name}")
+        return color * cards.NUM_RANKS + rank
+    if len(letter) != 1 or letter not in cards.COLOR_LETTERS:
+        choices = ", ".join(f"{name}:{c}" for c in cards.COLOR_LETTERS)
+        raise ValueError(f"action {text!r} must declare one of the four colours: write one of {choices}")
+    return cards.COLOR_LETTERS.index(letter) * cards.NUM_RANKS + rank
+
+
+def format_action(action: Any) -> str:
+    """Write an action 0..60 as `parse_action` reads it.
+
+    Args:
+        action: a Python, NumPy or JAX integer.
+
+    Raises:
+        ValueError: it is no integer, an array of several, or not in that range.
+    """
+    number = _single_integer(action)
+    if number is None or not 0 <= number < cards.NUM_ACTIONS:
+        raise ValueError(f"action must be an integer in [0, {cards.DRAW}], got {action!r}")
+    if number == cards.DRAW:
+        return "draw"
+    color, rank = divmod(number, cards.NUM_RANKS)
+    letter, name = cards.COLOR_LETTERS[color], cards.RANK_NAMES[rank]
+    return f"{name}:{letter}" if rank >= cards.WILD else letter + name
+
+
+def _single_integer(value: Any) -> int | None:
+    """Read an integer scalar of any library, True and False excepted; None if it is something else."""
+    if isinstance(value, bool) or getattr(value, "shape", ()) != ():
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
+
+
+def parse_counts(text: str, what: str = "cards") -> np.ndarray:
+    """Read the copies of each type in a list of card names: int[54].
+
+    Raises:
+        ValueError: as in `parse_cards`; the message calls the cards `what`.
+    """
+    if not isinstance(text, str):
+        raise ValueError(f"{what} must be text such as 'R5 YS, W+4', got {text!r}")
+    counts = np.zeros(cards.NUM_TYPES, int)
+    for name in re.split(r"[\s,]+", text.upper()):
+        if not name:
+            continue
+        if name not in _TYPE_OF_NAME:
+            raise ValueError(f"unknown card {name!r} in {what}: {_CARD_HELP}")
+        counts[_TYPE_OF_NAME[name]] += 1
+    if (many := np.flatnonzero(counts > cards.COPIES)).size:
+        t = many[0]
+        raise ValueError(f"{counts[t]} x {cards.TYPE_NAMES[t]} in {what}, but there are only {cards.COPIES[t]}")
+    return counts
+
+
+def checked_counts(onehot: ArrayLike, what: str) -> np.ndarray:
+    """Count the cards of each type in a canonical one-hot: int[54].
+
+    Raises:
+        ValueError: it is not one; the message calls it `what`.
+    """
+    array = np.asarray(onehot)
+    if array.shape != (cards.NUM_CARDS,) or array.dtype != bool:
+        raise ValueError(f"{what} must be bool[{cards.NUM_CARDS}], got {array.dtype}{list(array.shape)}")
+    counts = cards.count_types(array)
+    if not np.array_equal(cards.onehot_of(counts), array):
+        raise ValueError(
+            f"{what} must be canonical: the lower copies of a type first; cards.onehot(cards.counts(...)) makes it so"
+        )
+    return counts
+
+
+def names_of(counts: np.ndarray) -> list[str]:
+    """Name the cards of a multiset int[54], sorted by type."""
+    return [cards.TYPE_NAMES[t] for t in np.repeat(np.arange(cards.NUM_TYPES), counts)]
+
+
+def join_cards(counts: np.ndarray) -> str:
+    """Write a multiset int[54] as one word, `R5,YS,W+4`; `-` if it is empty."""
+    return ",".join(names_of(counts)) or EMPTY
+
+
+def split_cards(word: str, what: str) -> np.ndarray:
+    """Read what `join_cards` wrote: int[54]."""
+    return parse_counts("" if word == EMPTY else word, what)

@@ -1,0 +1,116 @@
+"""Observations as text; the notation is that of `unojax.text`."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import jax
+import numpy as np
+
+from unojax import cards, game
+from unojax.observation import Observation, observe
+from unojax.rules import Rules
+from unojax.text.notation import EMPTY, format_action, format_cards, join_cards, names_of, parse_action, parse_counts, split_cards
+from unojax.text.position import UNFINISHED, parse_number, read_position, top_color
+
+_OBSERVATION_HELP: Final = (
+    "write a position with the number of the other player's cards in place of one hand, as in 'B7,W/3/R5,Y5/* R+2 1 2 2 R+2 *', "
+    "or the lines of format_observation"
+)
+_OBSERVATION_LINES: Final = re.compile(
+    r"player (?P<observer>[01]): player (?P<player>[01]) to move(?:, must draw (?P<penalty>\d+))? "
+    r"top (?P<top>\S+) \((?P<color>\w+)\) hand (?P<hand>.+) opponent (?P<other>\d+) cards deck (?P<deck>\d+) cards "
+    r"pile (?P<pile>.+) last (?P<last>\S+)"
+)
+
+_observe = jax.jit(observe)
+
+
+def format_observation(observation: Observation) -> str:
+    """Write what one player sees in a few lines for people.
+
+    Raises:
+        ValueError: it is a batch of observations.
+    """
+    if np.shape(observation.hand) != (cards.NUM_CARDS,):
+        raise ValueError(
+            f"observation must be a single one, with hand of shape ({cards.NUM_CARDS},), got {np.shape(observation.hand)}; "
+            "take one out of a batch with jax.tree.map(lambda x: x[i], observations)"
+        )
+    seen = jax.device_get(observation)
+    player, last = int(seen.player), int(seen.last_action)
+    top, color = cards.TYPE_NAMES[cards.card_type(int(seen.color), int(seen.top_rank))], cards.COLOR_NAMES[int(seen.color)]
+    turn = "the game is over" if seen.terminated else f"player {int(seen.current_player)} to move"
+    return "\n".join(
+        [
+            f"player {player}: {turn}" + (f", must draw {int(seen.penalty)}" if seen.penalty else ""),
+            f"  top       {top} ({color})",
+            f"  hand      {format_cards(seen.hand) or EMPTY}",
+            f"  opponent  {int(seen.opponent_count)} cards",
+            f"  deck      {int(seen.deck_count)} cards",
+            f"  pile      {format_cards(seen.pile)}",
+            f"  last      {EMPTY if last == game.NO_ACTION else format_action(last)}",
+        ]
+    )
+
+
+def parse_observation(text: str, *, rules: Rules = Rules()) -> Observation:
+    """Read what one player sees of an unfinished game.
+
+    Args:
+        text: the lines of `format_observation`; or one line as of `format_position` with the number of the other player's cards
+            in place of one hand. The steps of such a line are not part of what comes back.
+        rules: what the game is played under.
+
+    Raises:
+        ValueError: it is of neither form, no game under these rules can stand like this, or the game is over.
+    """
+    words = " ".join(text.split())
+    try:
+        lines = _OBSERVATION_LINES.fullmatch(words)
+        places, fields, observer = _split_view(words.split(" ")) if lines is None else _split_lines(lines)
+        places[1 - observer] = _some_hand(places, observer, fields[0], rules)
+        state = read_position(places, *fields, rules=rules)
+    except ValueError as error:
+        raise ValueError(f"observation {text!r}: {error}") from error
+    return _observe(state, np.int32(observer))
+
+
+def _split_view(fields: list[str]) -> tuple[list[str], list[str], int]:
+    """Split a line into the four places, the other six fields, and the player who sees the hand that is not a number."""
+    places = fields[0].split("/")
+    is_hidden = [place.isdigit() for place in places[:2]]
+    if len(fields) != 7 or len(places) != 4 or sum(is_hidden) != 1:
+        raise ValueError(_OBSERVATION_HELP)
+    if fields[-1] != UNFINISHED:
+        raise ValueError(f"the game must be unfinished, *, got result {fields[-1]!r}")
+    return places, fields[1:], is_hidden.index(False)
+
+
+def _split_lines(lines: re.Match[str]) -> tuple[list[str], list[str], int]:
+    """Do the same with the lines for people, and take the top card off the pile."""
+    top, color, observer = lines["top"], lines["color"], int(lines["observer"])
+    top_counts, under = parse_counts(top, "top"), parse_counts(lines["pile"], "pile")
+    if top_counts.sum() != 1 or (under < top_counts).any():
+        raise ValueError(f"the top must be a card of the pile, got {top!r}")
+    top_type = int(top_counts.argmax())
+    color = top_color(top_type, color)
+    top_action = format_action(color * cards.NUM_RANKS + int(cards.RANK_OF_TYPE[top_type]))
+    hands = (lines["hand"].replace(" ", ","), lines["other"])
+    places = [*hands[:: 1 - 2 * observer], join_cards(under - top_counts), lines["deck"]]
+    return places, [top_action, lines["player"], lines["penalty"] or "0", "0", lines["last"], UNFINISHED], observer
+
+
+def _some_hand(places: list[str], observer: int, top: str, rules: Rules) -> str:
+    """Write as many cards as the other player holds, any that it may hold: which ones, an observation does not tell."""
+    hand, under = (
+        split_cards(place, name) for place, name in ((places[observer], f"hand of player {observer}"), (places[2], "pile"))
+    )
+    unseen = np.asarray(rules.deck) - hand - under
+    if (top_action := parse_action(top)) != cards.DRAW:
+        unseen[cards.card_type(*divmod(top_action, cards.NUM_RANKS))] -= 1
+    names, number = names_of(np.maximum(unseen, 0)), parse_number(places[1 - observer], "the other player's cards")
+    if number > len(names):
+        raise ValueError(f"the other player can't hold {number} cards: {len(names)} are neither in the own hand nor in the pile")
+    return ",".join(names[:number]) or EMPTY

@@ -1,0 +1,290 @@
+"""Whole positions as text; the grammar is in `unojax.text`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import jax
+import numpy as np
+
+from unojax import cards, game
+from unojax.game import State
+from unojax.rules import Rules, agreed_rules, is_int
+from unojax.text.notation import EMPTY, checked_counts, format_action, join_cards, parse_action, parse_counts, split_cards
+
+_POSITION_HELP: Final = (
+    "'hand0/hand1/pile-under-the-top/deck top player penalty steps last result', as in 'B7,W/Y0,G4,W+4/R5,Y5/* R+2 1 2 2 R+2 *'"
+)
+UNFINISHED, _WON_BY_0, _WON_BY_1, _DRAWN, _TRUNCATED = _RESULTS = tuple("*01=T")
+_PENALTY_OF_RANK: Final = {cards.DRAW_TWO: 2, cards.WILD_DRAW_FOUR: 4}
+_MAX_STEP_COUNT: Final = 2**31 - 1
+
+_hand_legal_mask = jax.jit(game.hand_legal_mask)
+
+
+def make_state(
+    hand0: str,
+    hand1: str,
+    top: str,
+    *,
+    color: str | None = None,
+    pile: str = "",
+    deck: str | None = None,
+    player: int = 0,
+    penalty: int = 0,
+    rules: Rules = Rules(),
+) -> State:
+    """Set up an unfinished game as if it began there: no steps so far, no last action.
+
+    Args:
+        hand0, hand1: the players' cards, as `parse_cards` reads them. Neither may be empty: a player without cards has won.
+        top: the top card of the pile.
+        color: active colour, a name such as "red" or its letter. Needed for a wild top; else the top card's own or None.
+        pile: the other cards of the pile, those under the top card.
+        deck: the cards left to draw; None: all that is left of `rules.deck`.
+        player: who moves next, 0 or 1.
+        penalty: cards that this player must draw: 2 for a +2 on top, 4 for a Wild+4, or 0 if they have been drawn.
+        rules: what the game is played under. Hands, top, pile and deck must add up to `rules.deck` exactly.
+
+    Raises:
+        ValueError: an argument is out of its range, or they contradict each other.
+    """
+    top_counts = parse_counts(top, "top")
+    if top_counts.sum() != 1:
+        raise ValueError(f"top must be exactly one card, got {top!r}")
+    top_type = int(top_counts.argmax())
+    hands = np.stack([parse_counts(hand0, "hand0"), parse_counts(hand1, "hand1")])
+    under = parse_counts(pile, "pile")
+    state = _checked_state(
+        hands=hands,
+        under=under,
+        top_rank=int(cards.RANK_OF_TYPE[top_type]),
+        color=top_color(top_type, color),
+        player=player,
+        penalty=penalty,
+        rules=rules,
+    )
+    if deck is not None:
+        left, given = checked_counts(state.deck, "deck"), parse_counts(deck, "deck")
+        if (wrong := np.flatnonzero(left != given)).size:
+            t = wrong[0]
+            raise ValueError(
+                f"hands, top, pile and deck must add up to rules.deck: deck must hold {left[t]} x {cards.TYPE_NAMES[t]}, "
+                f"got {given[t]}; pass deck=None for all that is left"
+            )
+    return state
+
+
+def format_position(state: State, *, rules: Rules | None = None) -> str:
+    """Write a whole position as one line; the grammar is in `unojax.text`.
+
+    Args:
+        state: the game.
+        rules: those of the state, if given.
+
+    Raises:
+        ValueError: the state is a batch, its cards are not those of its rules, or `rules` are other ones than the state's.
+    """
+    rules = agreed_rules(state.rules, rules)
+    if np.shape(state.hands) != (2, cards.NUM_CARDS):
+        raise ValueError(
+            f"state must be a single one, with hands of shape (2, {cards.NUM_CARDS}), got {np.shape(state.hands)}; "
+            "take one out of a batch with jax.tree.map(lambda x: x[i], states)"
+        )
+    state = jax.device_get(state)
+    hand0, hand1, deck = (
+        checked_counts(c, name) for c, name in zip((*state.hands, state.deck), ("hands[0]", "hands[1]", "deck"), strict=True)
+    )
+    under = checked_counts(state.pile, "pile")
+    if not np.array_equal(hand0 + hand1 + deck + under, rules.deck):
+        raise ValueError("the state's cards do not add up to the deck of its rules")
+    top_type = cards.card_type(int(state.color), int(state.top_rank))
+    if under[top_type] == 0:
+        raise ValueError(f"the state's top card {cards.TYPE_NAMES[top_type]} is not in its pile")
+    under[top_type] -= 1
+    if state.truncated:
+        result = _TRUNCATED
+    elif state.terminated:
+        result = _DRAWN if state.winner == game.NO_WINNER else str(int(state.winner))
+    else:
+        result = UNFINISHED
+    places = "/".join([*map(join_cards, (hand0, hand1, under)), str(int(deck.sum()))])
+    top = format_action(int(state.color) * cards.NUM_RANKS + int(state.top_rank))
+    last = EMPTY if state.last_action == game.NO_ACTION else format_action(int(state.last_action))
+    return f"{places} {top} {int(state.current_player)} {int(state.penalty)} {int(state.step_count)} {last} {result}"
+
+
+def parse_position(text: str, *, rules: Rules = Rules()) -> State:
+    """Read a position that `format_position` wrote, or one written by hand.
+
+    Raises:
+        ValueError: it is not of that form, or no game under these rules can stand like this.
+    """
+    fields = text.split()
+    places = fields[0].split("/") if fields else []
+    if len(fields) != 7 or len(places) != 4:
+        raise ValueError(f"position {text!r} must have seven fields, the first of four places: {_POSITION_HELP}")
+    try:
+        return read_position(places, *fields[1:], rules=rules)
+    except ValueError as error:
+        raise ValueError(f"position {text!r}: {error}") from error
+
+
+def read_position(
+    places: list[str], top: str, player: str, penalty: str, steps: str, last: str, result: str, *, rules: Rules
+) -> State:
+    """Read the parts of a position.
+
+    Raises:
+        ValueError: one is not of its form, or no game under these rules can stand like this.
+    """
+    hand0, hand1, under = (
+        split_cards(place, name) for place, name in zip(places[:3], ("hand of player 0", "hand of player 1", "pile"), strict=True)
+    )
+    top_action = parse_action(top)
+    if top_action == cards.DRAW:
+        raise ValueError("the top must be a card, got 'draw'")
+    color, top_rank = divmod(top_action, cards.NUM_RANKS)
+    state = _checked_state(
+        hands=np.stack([hand0, hand1]),
+        under=under,
+        top_rank=top_rank,
+        color=color,
+        player=parse_number(player, "player"),
+        penalty=parse_number(penalty, "penalty"),
+        step_count=parse_number(steps, "steps"),
+        last_action=game.NO_ACTION if last == EMPTY else parse_action(last),
+        result=result.upper(),
+        rules=rules,
+    )
+    left = int(state.deck.sum())
+    if places[3] != "*" and parse_number(places[3], "deck") != left:
+        raise ValueError(
+            f"the deck must hold the {left} cards that hands and pile leave of rules.deck, got {places[3]}; write * for all "
+            "that is left, or pass the rules that the game is played under"
+        )
+    return state
+
+
+def _checked_state(
+    *,
+    hands: np.ndarray,
+    under: np.ndarray,
+    top_rank: int,
+    color: int,
+    player: int,
+    penalty: int,
+    rules: Rules,
+    step_count: int = 0,
+    last_action: int = game.NO_ACTION,
+    result: str = UNFINISHED,
+) -> State:
+    """Set up the state with these counts (int[2, 54] hands, int[54] pile under the top), if a game can stand like this."""
+    if not is_int(player) or player not in (0, 1):
+        raise ValueError(f"player must be 0 or 1, got {player!r}")
+    pile = under.copy()
+    pile[cards.card_type(color, top_rank)] += 1
+    deck = np.asarray(rules.deck) - hands.sum(0) - pile
+    if (short := np.flatnonzero(deck < 0)).size:
+        t = short[0]
+        raise ValueError(
+            f"hands, top and pile hold {rules.deck[t] - deck[t]} x {cards.TYPE_NAMES[t]}, but rules.deck has {rules.deck[t]}"
+        )
+    allowed = (0, _PENALTY_OF_RANK[top_rank]) if top_rank in _PENALTY_OF_RANK else (0,)
+    if not is_int(penalty) or penalty not in allowed:
+        name = cards.TYPE_NAMES[cards.card_type(color, top_rank)]
+        raise ValueError(
+            f"penalty must be {' or '.join(map(str, allowed))} under a top card {name} (2 needs a +2, 4 a W+4), got {penalty!r}"
+        )
+    if step_count > _MAX_STEP_COUNT:
+        raise ValueError(f"steps must be at most {_MAX_STEP_COUNT}, got {step_count}")
+    fields: dict[str, Any] = {
+        "hands": cards.onehot_of(hands),
+        "deck": cards.onehot_of(deck),
+        "pile": cards.onehot_of(pile),
+        "top_rank": np.int8(top_rank),
+        "color": np.int8(color),
+        "current_player": np.int8(player),
+        "penalty": np.int8(penalty),
+        "terminated": np.bool_(result in (_WON_BY_0, _WON_BY_1, _DRAWN)),
+        "truncated": np.bool_(result == _TRUNCATED),
+        "winner": np.int8(int(result) if result in (_WON_BY_0, _WON_BY_1) else game.NO_WINNER),
+        "rewards": np.zeros(2, np.float32),
+        "step_count": np.int32(step_count),
+        "error": np.uint8(0),
+        "last_action": np.int8(last_action),
+    }
+    state = State(**fields, rules=rules)
+    _check_result(state, result)
+    return jax.device_put(state)
+
+
+def _check_result(state: State, result: str) -> None:
+    """Raise `ValueError` if a game with these cards (on the host) can't be unfinished, or over in this way."""
+    if result not in _RESULTS:
+        raise ValueError(f"result must be * (unfinished), 0 or 1 (the winner), = (drawn) or T (truncated), got {result!r}")
+    steps, limit = int(state.step_count), state.rules.max_steps
+    if result == _TRUNCATED and steps != limit:
+        raise ValueError(f"a game is truncated at rules.max_steps={limit} steps exactly, or never if None; got {steps} steps")
+    if limit is not None and steps > limit - (result == UNFINISHED):
+        raise ValueError(f"with rules.max_steps={limit} a game with {steps} steps is over, got result {result!r}")
+
+    player, penalty = int(state.current_player), int(state.penalty)
+    sizes = state.hands.sum(-1)
+    if not sizes.all():
+        winner = int(sizes.argmin())
+        if sizes.any() and result == str(winner) and player == winner and penalty == 0:
+            return
+        raise ValueError(
+            f"the hands hold {sizes[0]} and {sizes[1]} cards: a player without cards has won, as the last who moved and with no "
+            f"penalty; got result {result!r}, player {player} and penalty {penalty}; unfinished games need a card in both hands"
+        )
+    if result in (UNFINISHED, _TRUNCATED):
+        return
+
+    by_count = _DRAWN if sizes[0] == sizes[1] else str(int(sizes.argmin()))
+    if result != by_count:
+        raise ValueError(
+            f"where no draw is possible, fewer cards win: hands of {sizes[0]} and {sizes[1]} cards have result {by_count}, "
+            f"got {result}"
+        )
+    deck_count, pile_count, due = int(state.deck.sum()), int(state.pile.sum()), max(penalty, 1)
+    mask = _hand_legal_mask(state.hands[player], state.color, state.top_rank, state.penalty)
+    if deck_count >= due or pile_count > 1 or not mask[cards.DRAW]:
+        raise ValueError(
+            f"result {result} with cards in both hands needs a draw that is due and impossible, and the pile back in the deck: "
+            f"got a draw of {due} from a deck of {deck_count}, {pile_count - 1} cards under the top one"
+            + ("" if mask[cards.DRAW] else f", and player {player} can play")
+        )
+
+
+def top_color(top_type: int, color: str | None) -> int:
+    """Find the active colour 0..3 for a top card and what the caller said of it.
+
+    Raises:
+        ValueError: that is no colour, not the card's, or missing for a wild.
+    """
+    own = int(cards.COLOR_OF_TYPE[top_type])
+    name = cards.TYPE_NAMES[top_type]
+    if color is None:
+        if own < 0:
+            raise ValueError(f"color must be one of {', '.join(cards.COLOR_NAMES)} for the wild top card {name}, got None")
+        return own
+    word = color.strip().lower() if isinstance(color, str) else color
+    matches = [c for c, long in enumerate(cards.COLOR_NAMES) if word in (long, long[0])]
+    if not matches:
+        raise ValueError(f"color must be one of {', '.join(cards.COLOR_NAMES)} (or the letter) or None, got {color!r}")
+    if own not in (-1, matches[0]):
+        raise ValueError(f"color of the top card {name} is {cards.COLOR_NAMES[own]}, got {color!r}; leave color out")
+    return matches[0]
+
+
+def parse_number(text: str, what: str) -> int:
+    """Read a number.
+
+    Raises:
+        ValueError: it is none; the message calls it `what`.
+    """
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(f"{what} must be a number, got {text!r}")
+    return int(text)

@@ -1,0 +1,145 @@
+"""Cards, positions and moves in words. A `Scene` holds what its viewer may know, so no words can tell more."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from unojax import cards
+from unojax.game import NO_ACTION, NO_WINNER
+from unojax.viz.scene import Scene, drawn_types
+
+PLAYERS: Final = ("player 0", "player 1")
+YOU: Final = "you"
+"""The name of a player who is spoken to."""
+
+_RANK_WORDS: Final = (*"0123456789", "skip", "reverse", "+2")
+
+
+class CardWord(NamedTuple):
+    """Card type within a phrase."""
+
+    card_type: int
+
+
+class ColorWord(NamedTuple):
+    """Colour 0..3 within a phrase."""
+
+    color: int
+
+
+Phrase = list[str | CardWord | ColorWord]
+"""Text in which cards and colours can still be drawn in a style of their own."""
+
+
+def card_words(card_type: int) -> str:
+    """Name a card as one says it: `red 5`, `green skip`, `Wild+4`."""
+    if card_type >= cards.WILD_TYPE:
+        return "Wild" if card_type == cards.WILD_TYPE else "Wild+4"
+    color, rank = divmod(card_type, cards.NUM_COLORED_RANKS)
+    return f"{cards.COLOR_NAMES[color]} {_RANK_WORDS[rank]}"
+
+
+def count_words(count: int) -> str:
+    """Count cards: `1 card`, `7 cards`."""
+    return f"{count} card" if count == 1 else f"{count} cards"
+
+
+def action_words(action: int) -> str:
+    """Name an action without who did it: `red 5`, `Wild, declares green`, `draw`; `none yet` for -1."""
+    if action == NO_ACTION:
+        return "none yet"
+    if action == cards.DRAW:
+        return "draw"
+    card_type = int(cards.TYPE_OF_PLAY[action])
+    declares = f", declares {cards.COLOR_NAMES[action // cards.NUM_RANKS]}" if card_type >= cards.WILD_TYPE else ""
+    return card_words(card_type) + declares
+
+
+def top_words(scene: Scene) -> str:
+    """Name the top card, a wild one with the active colour: `red 5`, `Wild (green)`."""
+    color = f" ({cards.COLOR_NAMES[scene.color]})" if scene.top_type >= cards.WILD_TYPE else ""
+    return card_words(scene.top_type) + color
+
+
+def start_words(scene: Scene, names: tuple[str, str] = PLAYERS) -> str:
+    """Describe the first position of a record. `names` as for `move_phrase`."""
+    return f"{capitalized(card_words(scene.top_type))} is on top. {capitalized(turn_words(scene, names))}."
+
+
+def turn_words(scene: Scene, names: tuple[str, str] = PLAYERS) -> str:
+    """Say whose turn it is, or how the game ended. `names` as for `move_phrase`."""
+    if scene.result is not None:
+        return result_words(scene, names)
+    due = f"must draw {scene.penalty}" if scene.penalty else "to move"
+    return f"{names[scene.player]} {due}"
+
+
+def result_words(scene: Scene, names: tuple[str, str] = PLAYERS) -> str:
+    """Say how the game ended. `names` as for `move_phrase`.
+
+    Raises:
+        ValueError: it goes on.
+    """
+    if scene.result is None:
+        raise ValueError("the game goes on")
+    if scene.winner == NO_WINNER:
+        return scene.result
+    return f"{names[scene.winner]} {_verb('win', names[scene.winner])}"
+
+
+def move_phrase(before: Scene, after: Scene, names: tuple[str, str] = PLAYERS) -> Phrase:
+    """Tell the move between two positions and what it brought about. Drawn cards are named where they may be seen.
+
+    Args:
+        before, after: the positions, seen by the same viewer.
+        names: of player 0 and player 1; `YOU` is spoken to.
+
+    Returns:
+        A sentence without its full stop.
+    """
+    mover = before.player
+    who, hand = names[mover], after.hands[mover]
+    phrase: Phrase = [f"{'You' if who == YOU else who} "]
+    if after.last_action == cards.DRAW:
+        if number := hand.count - before.hands[mover].count:
+            drawn: Phrase = []
+            for card_type in drawn_types(before.hands[mover], hand):
+                drawn += [", ", CardWord(card_type)]
+            phrase += [f"{_verb('draw', who)} ", *(drawn[1:] or ["a card" if number == 1 else count_words(number)])]
+            phrase.append(" as the penalty" if before.penalty else ", unable to play")
+        else:
+            phrase.append("can't draw, too few cards are left")
+        if after.pile < before.pile:
+            phrase.append("; the pile goes back into the deck first")
+    else:
+        card_type = int(cards.TYPE_OF_PLAY[after.last_action])
+        phrase += [f"{_verb('play', who)} ", CardWord(card_type)]
+        if card_type >= cards.WILD_TYPE:
+            phrase += [f" and {_verb('declare', who)} ", ColorWord(after.color)]
+        if after.winner == mover:
+            return [*phrase, f" and {_verb('win', who)}"]
+        if hand.count == 1:
+            phrase.append(", one card left")
+        if after.player == mover and after.result is None:
+            phrase.append(f", and {_verb('move', who)} again")
+    return phrase if after.result is None else [*phrase, f"; {result_words(after, names)}"]
+
+
+def move_words(before: Scene, after: Scene, names: tuple[str, str] = PLAYERS, *, notation: bool = False) -> str:
+    """Write `move_phrase` as a plain sentence; `notation` names cards as `R5` in place of `red 5`."""
+
+    def word(piece: str | CardWord | ColorWord) -> str:
+        if isinstance(piece, CardWord):
+            return cards.TYPE_NAMES[piece.card_type] if notation else card_words(piece.card_type)
+        return cards.COLOR_NAMES[piece.color] if isinstance(piece, ColorWord) else piece
+
+    return capitalized("".join(map(word, move_phrase(before, after, names)))) + "."
+
+
+def capitalized(words: str) -> str:
+    """Make the first letter large and leave the others as they are."""
+    return words[:1].upper() + words[1:]
+
+
+def _verb(stem: str, who: str) -> str:
+    return stem if who == YOU else f"{stem}s"
