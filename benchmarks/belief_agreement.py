@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -125,6 +124,7 @@ class ParticleTrack(NamedTuple):
     resampled: Array
     restarted: Array
     depleted: Array
+    inconsistent: Array
 
 
 class Errors(NamedTuple):
@@ -211,12 +211,12 @@ def follow(key: Array, seen: Observation, num_updates: Array, *, filter: Particl
         counts = cards.counts(belief.particles)
         expected = jnp.dot(jnp.exp(belief.log_weights), counts.astype(jnp.float32), precision="highest")
         hands = (counts * strides).sum(-1, dtype=jnp.int32)
-        row = ParticleTrack(expected, hands, info.log_evidence, info.resampled, info.restarted, info.depleted)
+        row = ParticleTrack(expected, hands, info.log_evidence, info.resampled, info.restarted, info.depleted, info.inconsistent)
         return jax.tree.map(lambda rows, value: rows.at[t].set(value), out, row)
 
     numbers, flags = jnp.zeros(NUM_STEPS + 1), jnp.zeros(NUM_STEPS + 1, bool)
     expected, hands = jnp.zeros((NUM_STEPS + 1, cards.NUM_TYPES)), jnp.zeros((NUM_STEPS + 1, filter.num_particles), jnp.int32)
-    nothing = ParticleTrack(expected, hands, numbers, flags, flags, flags)
+    nothing = ParticleTrack(expected, hands, numbers, flags, flags, flags, flags)
     return following.follow_game(filter, key, seen, num_updates, note, nothing)
 
 
@@ -249,14 +249,14 @@ def measure(
 ) -> list[list[Errors]]:
     """Follow random games under one set of rules: for each N the errors of every game from both seats, in the same order."""
     games = play_games(seed, num_games, rules)
-    # The belief depends on the deck alone, so rules that share a deck share a program.
-    deck = Rules(deck=rules.deck, hand_size=1)
 
     def particles(n: int, lane: int) -> ParticleTrack:
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), lane), n)
         filter = ParticleFilter(n, opponent, "uniform", **_CAPACITY)
-        seen, actions = replace(games[lane].seen, rules=deck), games[lane].actions
-        return jax.device_get(follow(key, seen, np.int32(len(actions)), filter=filter))
+        track = jax.device_get(follow(key, games[lane].seen, np.int32(len(games[lane].actions)), filter=filter))
+        if track.inconsistent.any():
+            raise RuntimeError(f"the filter believed nothing of some steps of game {lane}")
+        return track
 
     def one_game(lane: int) -> list[Errors]:
         exact = follow_exactly(games[lane], opponent=opponent)

@@ -151,7 +151,9 @@ class OnlyActs:
         return 0
 
 
-@pytest.mark.parametrize("wrong", [3, None, OnlyActs(), PolicyAgent, "nobody"], ids=str)
+@pytest.mark.parametrize(
+    "wrong", [3, None, OnlyActs(), PolicyAgent, "nobody"], ids=["number", "nothing", "acts", "class", "name"]
+)
 def test_what_is_no_player_is_a_value_error(wrong: Any):
     with pytest.raises(ValueError, match=r"a player must be the spec .* and act; got|no agent is called 'nobody'"):
         as_agent(wrong)

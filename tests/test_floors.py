@@ -115,7 +115,11 @@ def test_what_would_be_found(tmp_path):
         (package / name).write_text(text)
     graph = house(package)
     floors = [{"cards"}, {"game", "other"}, {"cli"}]
-    assert rising(graph, floors) == ["unojax.cards -> unojax.cli.main", "unojax.game -> unojax.other", "unojax.other -> unojax.game"]
+    assert rising(graph, floors) == [
+        "unojax.cards -> unojax.cli.main",
+        "unojax.game -> unojax.other",
+        "unojax.other -> unojax.game",
+    ]
     assert set(circle({name: found for name, found in graph.items() if name in ("unojax.game", "unojax.other")})) == {
         "unojax.game",
         "unojax.other",

@@ -19,17 +19,9 @@ if TYPE_CHECKING:
     from unojax.rules import RULES_VERSION, Rules, small_deck
     from unojax.simulation import Games, simulate
     from unojax.specs import parse_agent
-    from unojax.text import (
-        format_action,
-        format_cards,
-        format_observation,
-        format_position,
-        make_state,
-        parse_action,
-        parse_cards,
-        parse_observation,
-        parse_position,
-    )
+    from unojax.text.notation import format_action, format_cards, parse_action, parse_cards
+    from unojax.text.observation import format_observation, parse_observation
+    from unojax.text.position import format_position, make_state, parse_position
     from unojax.view import View, view_of
 
 __version__ = "0.1.0"
@@ -47,17 +39,9 @@ _HOMES = {
     "rules": ("RULES_VERSION", "Rules", "small_deck"),
     "simulation": ("Games", "simulate"),
     "specs": ("parse_agent",),
-    "text": (
-        "format_action",
-        "format_cards",
-        "format_observation",
-        "format_position",
-        "make_state",
-        "parse_action",
-        "parse_cards",
-        "parse_observation",
-        "parse_position",
-    ),
+    "text.notation": ("format_action", "format_cards", "parse_action", "parse_cards"),
+    "text.observation": ("format_observation", "parse_observation"),
+    "text.position": ("format_position", "make_state", "parse_position"),
     "view": ("View", "view_of"),
 }
 _SUBMODULES = (
@@ -66,56 +50,14 @@ _SUBMODULES = (
 )
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = [
-    "POLICIES",
-    "RULES_VERSION",
-    "Agent",
-    "Belief",
-    "Error",
-    "Games",
-    "Info",
-    "Observation",
-    "PackedPolicy",
-    "Pairs",
-    "Policy",
-    "PolicyAgent",
-    "RulePolicy",
-    "Rules",
-    "State",
-    "Trajectory",
-    "View",
-    "belief_init",
-    "belief_update",
-    "belief_update_checked",
-    "bradley_terry",
-    "format_action",
-    "format_cards",
-    "format_observation",
-    "format_position",
-    "get_policy",
-    "infer_action",
-    "init",
-    "legal_mask",
-    "make_state",
-    "observation_log_prob",
-    "observe",
-    "paired_score",
-    "parse_action",
-    "parse_agent",
-    "parse_cards",
-    "parse_observation",
-    "parse_position",
-    "play_game",
-    "play_match",
-    "reward",
-    "simulate",
-    "small_deck",
-    "step",
-    "step_checked",
-    "transition_log_prob",
-    "uniform",
-    "view_of",
-]
+# Lists of literals: type checkers read no other form of it.
+__all__ = ["POLICIES", "RULES_VERSION", "Agent", "Belief", "Error", "Games", "Info", "Observation", "PackedPolicy", "Pairs"]
+__all__ += ["Policy", "PolicyAgent", "RulePolicy", "Rules", "State", "Trajectory", "View"]
+__all__ += ["belief_init", "belief_update", "belief_update_checked", "bradley_terry"]
+__all__ += ["format_action", "format_cards", "format_observation", "format_position", "get_policy", "infer_action", "init"]
+__all__ += ["legal_mask", "make_state", "observation_log_prob", "observe", "paired_score"]
+__all__ += ["parse_action", "parse_agent", "parse_cards", "parse_observation", "parse_position", "play_game", "play_match"]
+__all__ += ["reward", "simulate", "small_deck", "step", "step_checked", "transition_log_prob", "uniform", "view_of"]
 
 
 def __getattr__(name: str) -> Any:

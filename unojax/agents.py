@@ -38,14 +38,8 @@ class Agent(Protocol):
         ...
 
     def update(self, key: Array, memory: Memory, before: Observation, action: Array, after: Observation, /) -> Memory:
-        """The memory after one micro-step of either player.
-
-        Args:
-            key: consumed.
-            memory: before it.
-            before, after: the agent's observations around it.
-            action: the public action of the player who moved, int32[].
-        """
+        """The memory after a micro-step of either player: the public `action`, int32[], between two observations of the agent's.
+        Consumes `key`."""
         ...
 
     def act(self, key: Array, memory: Memory, observation: Observation, legal_mask: Array, /) -> Array:
@@ -59,16 +53,7 @@ class Agent(Protocol):
 def reveal(agent: Agent, memory: Memory, state: State, player: ArrayLike) -> Memory:
     """Show the true state to an agent that has a method `reveal(memory, state, player)`, a yardstick, and nothing to any other.
 
-    Nowhere else does the hidden hand reach an agent.
-
-    Args:
-        agent: about to act.
-        memory: the agent's.
-        state: a single game.
-        player: 0 or 1, that the agent plays.
-
-    Returns:
-        The memory to act with.
+    Nowhere else does the hidden hand reach an agent. The agent is about to act as `player`, with the memory that comes back.
     """
     look = getattr(agent, "reveal", None)
     return memory if look is None else look(memory, state, player)
@@ -88,16 +73,13 @@ class PolicyAgent:
     policy: Policy
 
     def init(self, key: Array, observation: Observation) -> Memory:
-        """Remember nothing."""
         del key, observation
         return ()
 
     def update(self, key: Array, memory: Memory, before: Observation, action: Array, after: Observation) -> Memory:
-        """Remember nothing."""
         del key, before, action, after
         return memory
 
     def act(self, key: Array, memory: Memory, observation: Observation, legal_mask: Array) -> Array:
-        """Ask the policy."""
         del memory
         return jnp.asarray(self.policy(key, observation, legal_mask), jnp.int32)

@@ -93,7 +93,6 @@ def _slots_of_type() -> np.ndarray:
 SLOTS_OF_TYPE: Final = _read_only(_slots_of_type())
 """int32[54, 4]: slots of each type's copies in order; 108 (no slot) past the last copy."""
 
-
 _WILD_SHIFT: Final = WILD_TYPE - WILD
 _TYPES_OF_SLOTS: Final = _read_only(np.eye(NUM_TYPES, dtype=np.float32)[TYPE_OF_SLOT])
 TYPE_OF_PLAY: Final = _read_only(

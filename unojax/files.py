@@ -25,8 +25,9 @@ def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
-            # What a new file would get: a temporary one is the owner's alone.
-            os.fchmod(file.fileno(), 0o666 & ~_umask())
+            # What a new file would get: a temporary one is the owner's alone. The mask is read by setting it.
+            os.umask(mask := os.umask(0))
+            os.fchmod(file.fileno(), 0o666 & ~mask)
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)
@@ -36,9 +37,3 @@ def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
 def is_special(path: Path) -> bool:
     """Tell a device or a pipe, which must be written to and not replaced."""
     return path.exists() and not path.is_file()
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -119,24 +119,13 @@ def legal_mask(state: State, *, rules: Rules | None = None) -> Array:
 
     A finished game accepts every action and ignores it, so that normalising a policy over the mask never divides by zero.
 
-    Args:
-        state: the game.
-        rules: those of the state, if given.
-
     Raises:
-        ValueError: the state is a batch, or `rules` are other ones than the state's.
+        ValueError: the state is a batch, or `rules` are given and not those of the state.
     """
     check_state(state, "legal_mask")
     agreed_rules(state.rules, rules)
-    return (
-        hand_legal_mask(
-            jnp.where(state.current_player == 0, state.hands[0], state.hands[1]),
-            state.color,
-            state.top_rank,
-            state.penalty,
-        )
-        | state.is_over
-    )
+    hand = jnp.where(state.current_player == 0, state.hands[0], state.hands[1])
+    return hand_legal_mask(hand, state.color, state.top_rank, state.penalty) | state.is_over
 
 
 def hand_legal_mask(hand: Array, color: Array, top_rank: Array, penalty: Array) -> Array:
@@ -163,17 +152,13 @@ def step(state: State, action: ArrayLike, key: Array, *, rules: Rules | None = N
     """Play an action for the player to move.
 
     Args:
-        state: the game.
+        state: a finished game stays as it is, with zero rewards.
         action: integer scalar in 0..60. One that is out of range or illegal changes nothing but `error` and the rewards (0).
         key: consumed by draws only.
         rules: those of the state, if given.
 
-    Returns:
-        The game after the action. A finished game stays as it is, with zero rewards.
-
     Raises:
-        ValueError: the state, the action or the key is a batch, the action is no integer, or `rules` are other ones than the
-            state's.
+        ValueError: the state, the action or the key is a batch, the action is no integer, or `rules` are not the state's.
     """
     check_state(state, "step")
     agreed_rules(state.rules, rules)
@@ -308,11 +293,7 @@ _USE_VMAP: Final = "map over a batch with jax.vmap({name})"
 
 
 def check_state(state: State, name: str) -> None:
-    """Check that a state is a single one; shapes are static, so this works while tracing too.
-
-    Args:
-        state: what came.
-        name: of the function that it came to.
+    """Check that what came to the function `name` is a single state; shapes are static, so this works while tracing too.
 
     Raises:
         ValueError: it is a batch, or no state.
@@ -342,11 +323,8 @@ def to_table(state: State) -> Table:
         to_draw=jnp.zeros_like(state.penalty, jnp.uint32),
         phase=jnp.where(state.terminated, over, table.PLAY).astype(jnp.uint32),
     )
-    return Table(
-        low=bits.map_words(lambda a, b: a | b, in_hand_0, pile),
-        high=bits.map_words(lambda a, b: a | b, hand_1, pile),
-        meta=meta.pack(),
-    )
+    low, high = (bits.map_words(lambda a, b: a | b, hand, pile) for hand in (in_hand_0, hand_1))
+    return Table(low, high, meta.pack())
 
 
 def from_table(

@@ -77,12 +77,9 @@ class Observation(Displayed):
 
 
 def check_observation(observation: Observation, name: str, rules: Rules | None = None) -> None:
-    """Check that an observation is a single one, and of the rules given; all static, so this works while tracing too.
+    """Check that what came to the function `name` is a single observation, and of the rules given beside it, if any.
 
-    Args:
-        observation: what came.
-        name: of the function that it came to.
-        rules: named beside it; None: none.
+    Shapes and rules are static, so this works while tracing too.
 
     Raises:
         ValueError: it is a batch, or no observation, or of other rules.
@@ -98,16 +95,11 @@ def check_observation(observation: Observation, name: str, rules: Rules | None =
 
 
 def observe(state: State, player: ArrayLike, *, rules: Rules | None = None) -> Observation:
-    """Show one player what it may know of a state.
-
-    Args:
-        state: the game.
-        player: 0 or 1. An array outside sees no hand at all.
-        rules: those of the state, if given.
+    """Show one player, 0 or 1, what it may know of a state. A player outside, in an array, sees no hand at all.
 
     Raises:
-        ValueError: a Python or NumPy integer that is neither 0 nor 1; the state or the player is a batch; `rules` are other ones
-            than the state's.
+        ValueError: a Python or NumPy integer that is neither 0 nor 1; the state or the player is a batch; `rules` are given and
+            not those of the state.
     """
     game.check_state(state, "observe")
     agreed_rules(state.rules, rules)

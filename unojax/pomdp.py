@@ -4,14 +4,13 @@
     O(o | s)       `observation_log_prob`  an observation is a deterministic function of the state
     R(s, a, s')    `reward`                per player; what they get for the step
 
-The initial belief b0 is the law of `game.init`, and gamma belongs to the planner. The rules are those of `unojax.game`: a
-transition is checked by stepping with the cards that it would take, so nothing about the game is written a second time here.
+The initial belief b0 is the law of `game.init`, and gamma belongs to the planner. A transition is checked by stepping with the
+cards that it would take, so no rule of the game is written a second time here.
 
 The Markov state is the cards of each place, top rank, colour, player to move, pending penalty, and how the game ended if it
 did; `step_count` belongs to it only under `Rules.max_steps`. The remaining fields of `State` (`rewards`, `error`,
-`last_action`, else `step_count`) record the past, and `transition_log_prob` ignores them.
-
-All functions are pure and total, take one unbatched state, and work under `jit` and `vmap`.
+`last_action`, else `step_count`) record the past, and `transition_log_prob` ignores them. All functions are pure and total, take
+unbatched states, and work under `jit` and `vmap`.
 """
 
 from __future__ import annotations
@@ -46,11 +45,7 @@ def transition_log_prob(state: State, action: ArrayLike, next_state: State, *, r
     which is evaluated in integers up to the division. Any other legal action has one outcome, with probability 1. So have an
     illegal or out-of-range action and a finished game: the cards and whose turn it is stay as they are.
 
-    Args:
-        state: a state of the game.
-        action: integer scalar.
-        next_state: what to ask about. It may be anything at all; what can't follow has probability 0.
-        rules: those of the states, if given.
+    `action` is an integer scalar. `next_state` may be anything at all; what can't follow has probability 0.
 
     Returns:
         float32[], nats; -inf where the move is impossible.

@@ -117,11 +117,7 @@ def small_deck(*, colors: int = 4, ranks: Sequence[int] = tuple(range(13)), copi
 
 
 def agreed_rules(carried: Rules, given: Rules | None) -> Rules:
-    """Return the rules that a state, an observation or a belief carries, if those given beside it are the same.
-
-    Args:
-        carried: its rules.
-        given: those that the caller names beside it; None: none.
+    """Return the rules that a state, an observation or a belief carries, if those given beside it (or None) are the same.
 
     Raises:
         ValueError: the two differ.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib import import_module
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
@@ -48,7 +49,7 @@ def parse_agent(spec: str, *, rules: Rules | None = None, **changes: Any) -> Age
     Args:
         spec: `name` or `name:key=value,...`. Whole numbers may be written 1e4, flags are true or false, and where None is
             allowed it is none. What is left out has its default.
-        rules: of the games that the agent is to play; None: the default ones.
+        rules: of the games that the agent is to play, if not the default ones.
         changes: values of keys in place of those of the spec.
 
     Raises:
@@ -72,11 +73,7 @@ def parse_agent(spec: str, *, rules: Rules | None = None, **changes: Any) -> Age
 
 
 def as_agent(player: str | Policy | Agent, *, rules: Rules | None = None) -> Agent:
-    """Take a player in any form.
-
-    Args:
-        player: a spec such as "linear" or "mc:rollouts=64", a policy, or an agent, which stays as it is.
-        rules: of the games that an agent made from a spec is to play; None: the default ones.
+    """Take a player as a spec, made for games of these rules, as a policy, or as an agent, which stays as it is.
 
     Raises:
         ValueError: it is none of these, or no agent has that spec.
@@ -113,7 +110,6 @@ def format_spec(name: str, factory: Factory, values: Mapping[str, Any]) -> str:
 
 
 def _find(spec: str) -> Any:
-    """A policy or a factory."""
     from unojax.policies import POLICIES
 
     name = spec.partition(":")[0]
@@ -201,17 +197,12 @@ def _parse_value(text: str, kind: Any) -> Any:
 
 
 def _parse_int(text: str) -> int:
-    try:
+    with suppress(ValueError):
         return int(text)
-    except ValueError:
-        pass
-    try:
-        number = float(text)
-    except ValueError:
-        number = float("nan")
-    if not number.is_integer():
-        raise ValueError("a whole number")
-    return int(number)
+    with suppress(ValueError):
+        if (number := float(text)).is_integer():
+            return int(number)
+    raise ValueError("a whole number")
 
 
 def _format_value(value: Any) -> str:

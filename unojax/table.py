@@ -14,9 +14,8 @@ too, so one node takes one random word and moves one card:
     OVER_*  a finished game stays as it is
 
 `find_node` says what is to be picked. `resolve` decides everything that follows from the pick and squeezes it into a single
-word, the *move*; `commit` carries the move out with a few operations per word. On CPU the compiler builds each output array in
-a loop of its own and repeats in it all that the output depends on; a caller whose loop hands on the undone move instead of the
-table after it pays for the decision once instead of nine times.
+word, the *move*; `commit` carries the move out with a few operations per word. A loop that hands on the move instead of the
+table after it pays for the decision once instead of nine times: see `unojax.device.lanes.walk`.
 """
 
 from __future__ import annotations
@@ -242,13 +241,12 @@ def resolve(table: Table, node: Node, pick: Picked, coins: Array, rules: Rules) 
     # Which card moves: a copy of the type played, the card drawn, or (reshuffle) the top card, which stays behind.
     top_or_played = bits.where(is_decision, node.hand, table.cards_of(PILE, rules))
     copy_word, copy_bit = bits.one_copy(
-        top_or_played,
-        jnp.where(is_decision, pick.word, meta.color),
-        jnp.where(is_decision, picked_rank, meta.rank),
+        top_or_played, jnp.where(is_decision, pick.word, meta.color), jnp.where(is_decision, picked_rank, meta.rank)
     )
     by_type = is_decision | node.is_reshuffle
     moved_word = jnp.where(by_type, copy_word, pick.word)
-    moved_position = jnp.where(by_type, _bit_index(copy_bit), pick.position)
+    copy_position = jnp.minimum(lax.population_count(copy_bit - one), np.uint32(31))
+    moved_position = jnp.where(by_type, copy_position, pick.position)
 
     # A play completes the owner bits of hand 0 (01) or hand 1 (10) to those of the pile (11); a draw sets those of the hand.
     is_start = meta.phase == START
@@ -268,16 +266,12 @@ def resolve(table: Table, node: Node, pick: Picked, coins: Array, rules: Rules) 
 
     # Effects of a play.
     wins = is_decision & (node.hand_count == 1)
-    keeps_turn = is_decision & (wins | _forfeits(picked_rank, rules))
-    penalty = jnp.where(
-        is_decision & ~wins,
-        jnp.where(
-            picked_rank == cards.DRAW_TWO,
-            np.uint32(2),
-            jnp.where(picked_rank == cards.WILD_DRAW_FOUR, np.uint32(4), zero),
-        ),
-        jnp.where(is_decision | ends_draw, zero, meta.penalty),
-    )
+    skips = (picked_rank == cards.SKIP) | (picked_rank == cards.REVERSE)
+    keeps_turn = is_decision & (wins | skips if rules.skip_forfeits else wins)
+    new_penalty = jnp.where(picked_rank == cards.WILD_DRAW_FOUR, np.uint32(4), zero)
+    new_penalty = jnp.where(picked_rank == cards.DRAW_TWO, np.uint32(2), new_penalty)
+    old_penalty = jnp.where(is_decision | ends_draw, zero, meta.penalty)
+    penalty = jnp.where(is_decision & ~wins, new_penalty, old_penalty)
     passes = (is_decision & ~keeps_turn) | ends_draw
     player = meta.player ^ passes.astype(jnp.uint32)
 
@@ -336,13 +330,9 @@ def commit(table: Table, move: Array) -> Table:
 
 
 def visible_part(move: Array, table: Table, player: Array) -> Array:
-    """Mask a move in play down to what a player sees of it, uint32[...], equal for moves that look the same: which copy of a type
-    moved does not show, nor which card the other player drew.
+    """Mask a move in play down to what a player (uint32[...]) sees of it, uint32[...], equal for moves that look the same.
 
-    Args:
-        move: of `resolve`.
-        table: before the move.
-        player: uint32[...] who looks.
+    Which copy of a type moved does not show, nor which card the other player drew. `table` is that before the move.
     """
     is_own_draw = ~is_play(move) & (table.unpack_meta().player == player)
     position, word = _POSITION.get(move), _WORD.get(move)
@@ -380,14 +370,3 @@ def is_card_drawn(move: Array) -> Array:
 def is_choice(move: Array) -> Array:
     """Tell plays with more than one legal action: bool[...]."""
     return (move & _CHOICE.bit) != 0
-
-
-def _forfeits(rank: Array, rules: Rules) -> Array:
-    if not rules.skip_forfeits:
-        return jnp.zeros_like(rank, bool)
-    return (rank == cards.SKIP) | (rank == cards.REVERSE)
-
-
-def _bit_index(bit: Array) -> Array:
-    """Index of a word's only set bit."""
-    return jnp.minimum(lax.population_count(bit - np.uint32(1)), np.uint32(31))

@@ -90,31 +90,14 @@ def view_of(observation: Observation) -> View:
 
 def view_at_node(tables: Table, node: Node, rules: Rules) -> View:
     """Show each table to the player who is to move at its node."""
-    meta = node.meta
-    return View(
-        hand=node.hand,
-        pile=tables.cards_of(table.PILE, rules),
-        opponent_count=node.opponent_count,
-        rank=meta.rank,
-        color=meta.color,
-        penalty=meta.penalty,
-        is_own_turn=jnp.ones_like(meta.player, bool),
-        rules=rules,
-    )
+    meta, pile = node.meta, tables.cards_of(table.PILE, rules)
+    is_own_turn = jnp.ones_like(meta.player, bool)
+    return View(node.hand, pile, node.opponent_count, meta.rank, meta.color, meta.penalty, is_own_turn, rules)
 
 
 def view_of_table(tables: Table, player: Array, rules: Rules) -> View:
     """Show each table to a player, uint32[...] 0 or 1."""
-    meta = tables.unpack_meta()
+    meta, pile = tables.unpack_meta(), tables.cards_of(table.PILE, rules)
     hands = tables.cards_of(table.HAND_0, rules), tables.cards_of(table.HAND_1, rules)
-    is_first = player == 0
-    return View(
-        hand=bits.where(is_first, *hands),
-        pile=tables.cards_of(table.PILE, rules),
-        opponent_count=bits.count(bits.where(is_first, hands[1], hands[0])),
-        rank=meta.rank,
-        color=meta.color,
-        penalty=meta.penalty,
-        is_own_turn=meta.player == player,
-        rules=rules,
-    )
+    hand, other = bits.where(player == 0, *hands), bits.where(player == 0, *hands[::-1])
+    return View(hand, pile, bits.count(other), meta.rank, meta.color, meta.penalty, meta.player == player, rules)

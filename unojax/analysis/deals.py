@@ -38,11 +38,6 @@ class Deals(NamedTuple):
 def deal_hands(key: Array, num_games: int, *, rules: Rules = Rules()) -> Deals:
     """Deal what games 0 .. num_games - 1 of `simulate(key, ..., rules=rules)` began with, whatever the policies.
 
-    Args:
-        key: the one given to `simulate`.
-        num_games: 1 .. 2^31.
-        rules: static.
-
     Raises:
         ValueError: `num_games` is out of range.
     """
@@ -65,8 +60,7 @@ def _deal(seed: tuple[Array, Array], start: Array, *, size: int, rules: Rules) -
     lanes = lanes._replace(game_index=lanes.game_index + start)
 
     def one_node(_: Any, lanes: GameLanes) -> GameLanes:
-        move = choose_moves(lanes, seed, limits, policies, rules, truncates=False)
-        return carry_out(lanes, move)
+        return carry_out(lanes, choose_moves(lanes, seed, limits, policies, rules, truncates=False))
 
     dealt = lax.fori_loop(0, 2 * rules.hand_size + 1, one_node, lanes).table
     meta = dealt.unpack_meta()

@@ -47,15 +47,9 @@ class Decisions(NamedTuple):
 
 
 def decisions_of(key: Array, games: Recorded, filter: ParticleFilter = _SMALL_FILTER, *, player: int = 0) -> Decisions:
-    """Follow games with a particle filter, and take out the player's decisions.
+    """Follow games with the particle filter of player 0 or 1, and take out its decisions. Consumes `key`.
 
     Games without an end are left out.
-
-    Args:
-        key: consumed.
-        games: what happened.
-        filter: what the player believes.
-        player: 0 or 1.
 
     Raises:
         ValueError: there is no decision.
@@ -82,15 +76,14 @@ def decisions_of(key: Array, games: Recorded, filter: ParticleFilter = _SMALL_FI
 
 _Row = tuple[Observation, Array, Words, Array, Words]
 """Observation, plays, the cloud and its log weights, the opponent's hand."""
+_Rows = tuple[Array, _Row]
 
 
 @partial(jax.jit, static_argnames=("filter", "player"))
-def _decisions_of_games(
-    states: State, num_updates: Array, keys: Array, *, filter: ParticleFilter, player: int
-) -> tuple[Array, _Row]:
+def _decisions_of_games(states: State, num_updates: Array, keys: Array, *, filter: ParticleFilter, player: int) -> _Rows:
     """Find the positions that are decisions, bool[G, T + 1], and a row for each position, of zeros where it is none."""
 
-    def one_game(args: tuple[State, Array, Array]) -> tuple[Array, _Row]:
+    def one_game(args: tuple[State, Array, Array]) -> _Rows:
         states, num_updates, key = args
         views = jax.vmap(observe, (0, None))(states, player)
 
@@ -98,7 +91,7 @@ def _decisions_of_games(
             theirs = bits.pack(states.hands[t, 1 - player])
             return seen, seen.legal_mask[: cards.DRAW], belief.packed, belief.log_weights, theirs
 
-        def note(out: tuple[Array, _Row], t: Array, seen: Observation, belief: Belief, info: Info) -> tuple[Array, _Row]:
+        def note(out: _Rows, t: Array, seen: Observation, belief: Belief, info: Info) -> _Rows:
             del info
             is_decision = seen.is_my_turn & ~seen.terminated & (seen.legal_mask.sum() > 1)
 

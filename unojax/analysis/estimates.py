@@ -13,12 +13,7 @@ from unojax.arena.ratings import Z_95
 
 @dataclass(frozen=True)
 class Measure:
-    """A number with its standard error. `f"{e:.1%}"` and `f"{e:.2f}"` give it with half its 95 % interval: `50.9 % ± 0.1`.
-
-    Attributes:
-        value: the estimate.
-        standard_error: of it.
-    """
+    """A number with its standard error. `f"{e:.1%}"` and `f"{e:.2f}"` give it with half its 95 % interval: `50.9 % ± 0.1`."""
 
     value: float
     standard_error: float

@@ -78,15 +78,7 @@ class Followed(NamedTuple):
 
 
 def follow(key: Array, games: Recorded, filter: Filter, *, player: int = 0) -> Followed:
-    """Let a belief follow games from one player's seat.
-
-    The exact filter does it on the host, one game after the other.
-
-    Args:
-        key: consumed.
-        games: what happened.
-        filter: the belief.
-        player: the observer, 0 or 1.
+    """Let a belief follow games from the seat of player 0 or 1; the exact one on the host, game after game. Consumes `key`.
 
     Raises:
         ValueError: the deck is too large for the exact filter.
@@ -97,15 +89,10 @@ def follow(key: Array, games: Recorded, filter: Filter, *, player: int = 0) -> F
 
 
 def in_parts(key: Array, games: Recorded, program: Callable[..., _Tree]) -> _Tree:
-    """Run a program on recorded games, dealt out to the cores.
+    """Run `program(states, num_updates, keys)` on recorded games, dealt out to the cores. Consumes `key`.
 
-    Args:
-        key: consumed.
-        games: G of them.
-        program: `program(states, num_updates, keys)` of a part of the games, a key for each: arrays with a leading axis of games.
-
-    Returns:
-        What it makes of all games, NumPy.
+    The program gets a part of the games and a key for each, and makes arrays with a leading axis of games. They come back, those
+    of all games joined, as NumPy.
     """
     num_games = len(games.num_updates)
     workers = min(arena.default_workers(), num_games)
@@ -115,9 +102,7 @@ def in_parts(key: Array, games: Recorded, program: Callable[..., _Tree]) -> _Tre
     keys = jax.random.split(key, len(index))
 
     def run_part(start: int, num_updates: np.ndarray) -> _Tree:
-        here = slice(start, start + part)
-        args = jax.tree.map(lambda x: x[here], states), num_updates[here], keys[here]
-        return jax.device_get(program(*args))
+        return jax.device_get(program(*jax.tree.map(lambda x: x[start : start + part], (states, num_updates, keys))))
 
     # Compiled by following no steps, since workers that begin at the same time would each compile.
     run_part(0, np.zeros_like(num_updates))
@@ -182,7 +167,6 @@ def _row(probs: Any, truth: Any, unseen: Any, ess_share: Any, depleted: Any) -> 
 
 
 def _no_rows(shape: tuple[int, ...]) -> Followed:
-    """Rows of zeros for positions of some shape, NumPy."""
     types = (*shape, cards.NUM_TYPES)
     return Followed(
         expected=np.zeros(types, np.float32),

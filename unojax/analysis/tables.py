@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 
-@dataclass(frozen=True, repr=False)
 class TextTable:
     """Rows of text under headings. The first column is set to the left, the others to the right.
 
@@ -14,27 +12,19 @@ class TextTable:
         ValueError: a row has not as many entries as there are headings.
     """
 
-    headings: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
     def __init__(self, headings: Sequence[str], rows: Iterable[Sequence[object]]):
-        object.__setattr__(self, "headings", tuple(headings))
-        object.__setattr__(self, "rows", tuple(tuple(str(entry) for entry in row) for row in rows))
+        self.headings = tuple(headings)
+        self.rows = tuple(tuple(str(entry) for entry in row) for row in rows)
         if bad := [row for row in self.rows if len(row) != len(self.headings)]:
             raise ValueError(f"a row must have {len(self.headings)} entries like the headings {self.headings}, got {bad[0]}")
 
     def __repr__(self) -> str:
         lines = [self.headings, *self.rows]
         widths = [max(len(line[i]) for line in lines) for i in range(len(self.headings))]
-        return "\n".join(
-            "  ".join(
-                entry.rjust(width) if i else entry.ljust(width) for i, (entry, width) in enumerate(zip(line, widths, strict=True))
-            )
-            for line in lines
-        )
+        first, *others = widths
+        return "\n".join("  ".join([line[0].ljust(first), *map(str.rjust, line[1:], others)]) for line in lines)
 
     def _repr_markdown_(self) -> str:
         rule = ["---", *["---:"] * (len(self.headings) - 1)]
-        return "\n".join(
-            "| " + " | ".join(entry.replace("|", "\\|") for entry in line) + " |" for line in [self.headings, rule, *self.rows]
-        )
+        lines = [self.headings, rule, *self.rows]
+        return "\n".join("| " + " | ".join(entry.replace("|", "\\|") for entry in line) + " |" for line in lines)

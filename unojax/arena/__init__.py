@@ -12,30 +12,8 @@ finished game or a forced move costs next to nothing however slow the agents are
 compiled once for all its opponents, and its time is taken apart.
 """
 
-from unojax.arena.match import (
-    MAX_PAIRS,
-    AgentError,
-    Agents,
-    Batch,
-    compile_match,
-    default_batch_size,
-    default_workers,
-    play_batches,
-    play_match,
-    split_pairs,
-)
-from unojax.arena.pairs import Pairs
+from unojax.arena.match import AgentError, Batch, compile_match, default_batch_size, default_workers, play_batches, play_match
+from unojax.arena.pairs import Pairs, split_pairs
 
-__all__ = [
-    "MAX_PAIRS",
-    "AgentError",
-    "Agents",
-    "Batch",
-    "Pairs",
-    "compile_match",
-    "default_batch_size",
-    "default_workers",
-    "play_batches",
-    "play_match",
-    "split_pairs",
-]
+__all__ = ["AgentError", "Batch", "Pairs", "compile_match", "default_batch_size", "default_workers"]
+__all__ += ["play_batches", "play_match", "split_pairs"]

@@ -88,14 +88,7 @@ def begin(numbers: list[Array], index: Array, seats: Seats, lanes: MatchLanes, *
 
 @partial(jax.jit, static_argnames=("skeleton", "chunk"))
 def decide(
-    numbers: list[Array],
-    index: Array,
-    memory: Memory,
-    seats: Seats,
-    lanes: MatchLanes,
-    *,
-    skeleton: Skeleton,
-    chunk: int,
+    numbers: list[Array], index: Array, memory: Memory, seats: Seats, lanes: MatchLanes, *, skeleton: Skeleton, chunk: int
 ) -> Array:
     """Ask agent `index` for its actions where it has a choice: int32[G], -1 elsewhere."""
     agent: Agent = static.join(numbers, skeleton)

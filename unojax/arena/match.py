@@ -17,7 +17,7 @@ from unojax import cards, game
 from unojax.agents import Agent, Memory
 from unojax.arena import lanes as device
 from unojax.arena.lanes import MatchLanes, Seats
-from unojax.arena.pairs import Pairs
+from unojax.arena.pairs import Pairs, split_pairs
 from unojax.device import static
 from unojax.device.platform import available_cores, platform
 from unojax.policies import Policy
@@ -68,7 +68,9 @@ def play_match(
     """
     if not (is_int(num_pairs) and 1 <= num_pairs <= MAX_PAIRS):
         raise ValueError(f"num_pairs must be an integer in [1, {MAX_PAIRS}], got {num_pairs!r}")
-    both = _both(agents, rules)
+    if isinstance(agents, str) or len(agents) != 2:
+        raise ValueError(f"agents must be two, A and B, got {agents!r}")
+    both = as_agent(agents[0], rules=rules), as_agent(agents[1], rules=rules)
     workers = default_workers() if workers is None else workers
     if not (is_int(workers) and workers >= 1):
         raise ValueError(f"workers must be None or an integer of at least 1, got {workers!r}")
@@ -79,13 +81,6 @@ def play_match(
     batches = split_pairs(np.arange(num_pairs), batch_size)
     played = play_batches(key, [Batch(both, batch) for batch in batches], rules=rules, batch_size=batch_size, workers=workers)
     return Pairs.join([pairs for _, pairs in played])
-
-
-def _both(agents: Players, rules: Rules) -> Agents:
-    if isinstance(agents, str) or len(agents) != 2:
-        raise ValueError(f"agents must be two, A and B, got {agents!r}")
-    first, second = (as_agent(agent, rules=rules) for agent in agents)
-    return first, second
 
 
 def default_workers() -> int:
@@ -103,12 +98,6 @@ def default_batch_size(num_games: int, workers: int) -> int:
     """
     share = max(2, -(-num_games // workers))
     return min(MOST_GAMES[platform()], 1 << (share - 1).bit_length())
-
-
-def split_pairs(pairs: np.ndarray, batch_size: int) -> list[np.ndarray]:
-    """Divide numbers of pairs int64[P] into batches."""
-    size = batch_size // 2
-    return [pairs[start : start + size] for start in range(0, len(pairs), size)]
 
 
 class Batch(NamedTuple):

@@ -62,3 +62,9 @@ class Pairs:
         joined = {f.name: np.concatenate([getattr(part, f.name) for part in every]) for f in fields(cls) if f.name != "seconds"}
         order = np.argsort(joined["index"], kind="stable")
         return cls(**{name: array[order] for name, array in joined.items()}, seconds=np.sum([p.seconds for p in every], axis=0))
+
+
+def split_pairs(pairs: np.ndarray, batch_size: int) -> list[np.ndarray]:
+    """Divide numbers of pairs int64[P] into batches."""
+    size = batch_size // 2
+    return [pairs[start : start + size] for start in range(0, len(pairs), size)]

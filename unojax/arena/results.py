@@ -107,8 +107,7 @@ class ResultsFile:
             if about[key] != wanted:
                 what = "other rules" if key == "rules" else f"{key} {about[key]}, not {wanted}"
                 raise ValueError(f"{where} is of games with {what}; give another file, or the options it was made with")
-        if strange := [name for name in (first, second) if name not in names]:
-            raise ValueError(
-                f"{where} is of agent {strange[0]}, which is not asked for; give another file, or name that agent too"
-            )
+        for name in (first, second):
+            if name not in names:
+                raise ValueError(f"{where} is of agent {name}, which is not asked for; give another file, or name that agent too")
         return first, second, pairs

@@ -18,10 +18,8 @@ class AgentRow:
 
     Attributes:
         name: its spec.
-        rating: Elo points, mean 0 over the agents.
-        rating_margin: half the width of the 95 % interval.
+        rating, rating_margin: Elo points, mean 0 over the agents; half the width of the 95 % interval.
         score: its share of the points in all its games; None if it has played none.
-        games: played.
         decisions: plays with more than one legal action.
         seconds_per_decision: as in `Pairs.seconds`; None without decisions.
     """
@@ -40,12 +38,9 @@ class MatchRow:
     """A match of two agents, seen by the first.
 
     Attributes:
-        first, second: names.
-        games: played.
         wins: of each agent.
         drawn: games without a winner, truncated ones among them.
-        score: the first one's share of the points.
-        interval: of the score, 95 %.
+        score, interval: the first one's share of the points, and its 95 % interval.
         standard_error, variance_reduction: as in `unojax.arena.ratings.Score`.
         steps_per_game: mean.
     """
@@ -64,14 +59,8 @@ class MatchRow:
     def swapped(self) -> MatchRow:
         """Give the same match, seen by the second agent."""
         low, high = self.interval
-        return replace(
-            self,
-            first=self.second,
-            second=self.first,
-            wins=(self.wins[1], self.wins[0]),
-            score=1 - self.score,
-            interval=(1 - high, 1 - low),
-        )
+        wins, score, interval = self.wins[::-1], 1 - self.score, (1 - high, 1 - low)
+        return replace(self, first=self.second, second=self.first, wins=wins, score=score, interval=interval)
 
 
 @dataclass(frozen=True)
@@ -96,45 +85,28 @@ class Standings:
 
 
 def standings_of(names: Sequence[str], matches: Mapping[tuple[int, int], Pairs]) -> Standings:
-    """Rate agents by the matches they have played.
-
-    Args:
-        names: of the agents.
-        matches: the results for two agents' numbers; matches without pairs are left out.
-    """
+    """Rate agents by the matches they have played, given for two agents' numbers; those without pairs are left out."""
     matches = {match: pairs for match, pairs in matches.items() if len(pairs)}
-    strength = ratings.bradley_terry(
-        len(names), [ratings.Match(i, j, pairs.index, pairs.points) for (i, j), pairs in matches.items()]
-    )
-    rows = [
-        _agent_row(
-            name,
-            (float(strength.elo[i]), float(strength.elo_margin[i])),
-            [(pairs, match.index(i)) for match, pairs in matches.items() if i in match],
-        )
-        for i, name in enumerate(names)
-    ]
+    rated = [ratings.Match(i, j, pairs.index, pairs.points) for (i, j), pairs in matches.items()]
+    strength = ratings.bradley_terry(len(names), rated)
+    rows = []
+    for i, name in enumerate(names):
+        played = [(pairs, match.index(i)) for match, pairs in matches.items() if i in match]
+        rows.append(_agent_row(name, float(strength.elo[i]), float(strength.elo_margin[i]), played))
     return Standings(
         agents=tuple(sorted(rows, key=lambda row: -row.rating)),
         matches=tuple(_match_row(names[i], names[j], pairs) for (i, j), pairs in matches.items()),
     )
 
 
-def _agent_row(name: str, rating: tuple[float, float], played: Sequence[tuple[Pairs, int]]) -> AgentRow:
+def _agent_row(name: str, rating: float, rating_margin: float, played: Sequence[tuple[Pairs, int]]) -> AgentRow:
     """Sum up an agent's matches, in each of which it is the first (0) or the second agent (1)."""
     games = sum(2 * len(pairs) for pairs, _ in played)
     points = sum(float((pairs.points if side == 0 else 1 - pairs.points).sum()) for pairs, side in played)
     decisions = sum(int(pairs.num_choices[..., side].sum(dtype=np.int64)) for pairs, side in played)
     seconds = sum(float(pairs.seconds[side]) for pairs, side in played)
-    return AgentRow(
-        name=name,
-        rating=rating[0],
-        rating_margin=rating[1],
-        score=points / games if games else None,
-        games=games,
-        decisions=decisions,
-        seconds_per_decision=seconds / decisions if decisions else None,
-    )
+    score, pace = points / games if games else None, seconds / decisions if decisions else None
+    return AgentRow(name, rating, rating_margin, score, games, decisions, pace)
 
 
 def _match_row(first: str, second: str, pairs: Pairs) -> MatchRow:

@@ -1,13 +1,4 @@
-"""Beliefs over the opponent's hand.
-
-* `particles`: the particle filter, `belief_init` and `belief_update`; `moves` has its derivation, `accounts` says what a particle
-  is, `likelihood` how likely the opponent's plays are in it.
-* `exact`: the exact Bayes filter, by enumeration, for small decks.
-* `closed_form`: formulas for the uniform belief, and the closed-form belief that resets at each play.
-* `bootstrap`: the plain bootstrap particle filter, for comparison.
-* `summary`: expected counts, marginals, most likely hands. `adaptive`: more particles where they are needed.
-* `opponents`: opponent models. `history`: what two observations tell. `cache`: a host-side cache of beliefs.
-"""
+"""Beliefs over the opponent's hand: of particles, exact, in closed form, or plainly bootstrapped; all as `filters`."""
 
 from unojax.belief.history import infer_action
 from unojax.belief.opponents import ConsistentOpponent, PolicyOpponent, consistent_opponent, uniform_opponent

@@ -1,12 +1,15 @@
 """Adapt the number of particles to the position: more near the end of the game, and more when the weights were uneven.
 
 The number of particles is a shape, so each number that occurs costs a compilation. It is therefore chosen on the host from a
-few fixed sizes, and a belief is brought to another size between two updates:
+few fixed sizes, and a belief is brought to another size between two updates, as `BeliefCache` does.
 
-    belief, info = update(belief, before, action, after, key)
-    wanted = num_particles_for(after, info.ess / belief.num_particles, schedule=schedule)
-    if wanted != belief.num_particles:
-        belief = resize(belief, key_resize, num_particles=wanted)
+A schedule pays only for questions about the end of games; play and advice use a fixed size. RMS errors of P(holds), 24 games of
+linear against linear:
+
+                        all positions   two cards or fewer   ms an update
+    fixed 1024               .0097             .0081              3.5
+    fixed 2048               .0069             .0058              5.1
+    default schedule         .0099             .0055              5.2
 """
 
 from __future__ import annotations
@@ -59,12 +62,9 @@ DEFAULT_SCHEDULE: Final = Schedule()
 
 
 def num_particles_for(observation: Observation, ess_share: float | Array = 1.0, *, schedule: Schedule = DEFAULT_SCHEDULE) -> int:
-    """Choose how many particles to use from here on; on the host.
+    """Choose how many particles to use from a position on, on the host.
 
-    Args:
-        observation: the position now; unbatched.
-        ess_share: `Info.ess` of the last update as a share of its particles; 1 at the start.
-        schedule: the sizes to choose from.
+    `ess_share` is `Info.ess` of the last update as a share of its particles; 1 at the start.
 
     Raises:
         ValueError: the observation is batched.
@@ -80,12 +80,7 @@ def resize(belief: Belief, key: Array, *, num_particles: int) -> Belief:
     """Give a belief another number of equally weighted particles; jit-able with `num_particles` static.
 
     Systematic resampling: a particle of weight w is copied M w times on average, within two of it, and never if w is zero.
-    Copies part company at the next refreshing moves.
-
-    Args:
-        belief: N particles.
-        key: consumed.
-        num_particles: M, static. If it is N already, the belief is returned as it is, with its weights.
+    Copies part company at the next refreshing moves. A belief of that size is returned as it is, with its weights.
 
     Raises:
         ValueError: `num_particles` is not positive.

@@ -15,11 +15,9 @@ present position, and `Info.depleted` says so.
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from flax import struct
 from jax import Array, lax
 from jax.scipy.special import gammaln
@@ -28,8 +26,8 @@ from unojax import bits, cards
 from unojax.belief import history, resample
 from unojax.belief.history import Prior
 from unojax.belief.opponents import OpponentModel, uniform_opponent
-from unojax.belief.particles import Info, ledger, likelihood
-from unojax.belief.particles.belief import check_start
+from unojax.belief.particles import Info, accounts, ledger, likelihood
+from unojax.belief.particles.belief import check_start, record_deal
 from unojax.bits import Words
 from unojax.device.random_bits import key_words, threefry
 from unojax.observation import Observation, check_observation
@@ -69,31 +67,15 @@ def bootstrap_init(
     rules: Rules | None = None,
     prior: Prior = "uniform",
 ) -> BootstrapBelief:
-    """Begin a belief: the opponent's hand is a random subset of the unseen cards.
-
-    Args:
-        observation: of the player whose belief it is.
-        key: consumed.
-        num_particles: N, static.
-        rules: those of the observation, if given.
-        prior: "uniform" or, for an observation right after a deal, "deal". See `exact.exact_init`.
-
-    Raises:
-        ValueError: `num_particles` is not positive, there is no such prior, the observation is a batch, or `rules` are other ones
-            than the observation's.
-    """
+    """Begin a belief: the opponent's hand is a random subset of the unseen cards. As `particles.belief_init`, with its errors."""
     check_observation(observation, "bootstrap_init", rules)
-    rules = observation.rules
     check_start(num_particles, prior)
     nothing = bits.empty(jnp.zeros(num_particles))
     unseen = history.unseen_words(observation)
     hands = _draw(key, nothing, unseen, observation.opponent_count.astype(jnp.int32))
-    book = ledger.empty(max_slots=1, max_plays=1)
-    if prior == "deal" and rules.start_card == "non_wild":
-        num_colored = 1 + bits.count(bits.map_words(lambda w: w & bits.COLORED, unseen)).astype(jnp.int32)
-        book = dataclasses.replace(book, num_dealt=observation.opponent_count.astype(jnp.int32), num_colored=num_colored)
+    book = record_deal(ledger.empty(max_slots=1, max_plays=1), observation, unseen, prior)
     log_weights, _ = resample.normalize(likelihood.start_log_prob(hands, book))
-    return BootstrapBelief(log_weights=log_weights, packed=hands, rules=rules)
+    return BootstrapBelief(log_weights=log_weights, packed=hands, rules=observation.rules)
 
 
 def bootstrap_update(
@@ -122,7 +104,7 @@ def bootstrap_update(
     action = jnp.where(moved, shown, cards.DRAW)
     by_opponent = history.opponent_moved(before)
     is_draw = moved & (action == cards.DRAW)
-    now = _Weighted(belief.packed, jnp.zeros_like(belief.log_weights))
+    now = belief.packed
 
     kind = jnp.where(is_draw, jnp.where(by_opponent, 1, 2), jnp.where(moved & by_opponent, 0, 3))
     hands, log_increment = lax.switch(
@@ -131,7 +113,7 @@ def bootstrap_update(
             lambda: _opponent_plays(now, before, action, opponent),
             lambda: _opponent_draws(key_draw, now, before, after),
             lambda: _observer_draws(now, before, after),
-            lambda: now,
+            lambda: (now, jnp.zeros_like(belief.log_weights)),
         ),
     )
     dead = jnp.isneginf(belief.log_weights) | jnp.isneginf(log_increment)
@@ -169,37 +151,30 @@ def bootstrap_update(
 def _fits(belief: BootstrapBelief, seen: Observation) -> Array:
     """Tell whether an observation shows the position of a belief: bool[]. All of its particles are possible there, or none."""
     hand = bits.map_words(lambda w: w[0], belief.packed)
-    not_unseen = bits.map_words(lambda h, u: h & ~u, hand, history.unseen_words(seen))
+    not_unseen = accounts.without(hand, history.unseen_words(seen))
     return (bits.count(hand).astype(jnp.int32) == seen.opponent_count.astype(jnp.int32)) & (bits.any_of(not_unseen) == 0)
 
 
-class _Weighted(NamedTuple):
-    """Canonical hands on their way through an update, and float32[N] nats."""
-
-    hands: Words
-    log_increment: Array
-
-
-def _opponent_plays(now: _Weighted, before: Observation, action: Array, opponent: OpponentModel) -> _Weighted:
+def _opponent_plays(hands: Words, before: Observation, action: Array, opponent: OpponentModel) -> tuple[Words, Array]:
+    """Give canonical hands after an event and its log probability float32[N] nats given each hand, as do the next two."""
     book = ledger.record_play(ledger.empty(max_slots=1, max_plays=1), before, action)
     play = ledger.Plays(*(rows[0] for rows in book.plays))
     color, rank = (action // cards.NUM_RANKS).astype(jnp.uint32), (action % cards.NUM_RANKS).astype(jnp.uint32)
-    word, bit = bits.one_copy(now.hands, color, rank)
-    holds = bit != 0
-    log_prob = jnp.log(likelihood.play_prob(now.hands, play, opponent, before))
-    w0, w1, w2, w3 = (jnp.where(word == c, w & ~bit, w) for c, w in enumerate(now.hands))
-    return _Weighted(bits.canonical((w0, w1, w2, w3)), jnp.where(holds, log_prob, -jnp.inf))
+    word, bit = bits.one_copy(hands, color, rank)
+    log_prob = jnp.log(likelihood.play_prob(hands, play, opponent, before))
+    w0, w1, w2, w3 = (jnp.where(word == c, w & ~bit, w) for c, w in enumerate(hands))
+    return bits.canonical((w0, w1, w2, w3)), jnp.where(bit != 0, log_prob, -jnp.inf)
 
 
-def _opponent_draws(key: Array, now: _Weighted, before: Observation, after: Observation) -> _Weighted:
-    options = bits.playable(now.hands, before.color.astype(jnp.uint32), before.top_rank.astype(jnp.uint32))
+def _opponent_draws(key: Array, hands: Words, before: Observation, after: Observation) -> tuple[Words, Array]:
+    options = bits.playable(hands, before.color.astype(jnp.uint32), before.top_rank.astype(jnp.uint32))
     could_play = (before.penalty == 0) & (bits.any_of(options) != 0)
-    unseen = _pack(history.unseen_at_draw(before, after))
-    hands = _draw(key, now.hands, unseen, history.opponent_drew(before, after))
-    return _Weighted(hands, jnp.where(could_play, -jnp.inf, now.log_increment))
+    unseen = bits.pack(cards.onehot(history.unseen_at_draw(before, after)))
+    drawn = _draw(key, hands, unseen, history.opponent_drew(before, after))
+    return drawn, jnp.where(could_play, -jnp.inf, 0.0)
 
 
-def _observer_draws(now: _Weighted, before: Observation, after: Observation) -> _Weighted:
+def _observer_draws(hands: Words, before: Observation, after: Observation) -> tuple[Words, Array]:
     unseen = history.unseen_at_draw(before, after)
     drawn = history.observer_drew(before, after).astype(jnp.int32)
     number = drawn.sum(dtype=jnp.int32)
@@ -209,22 +184,22 @@ def _observer_draws(now: _Weighted, before: Observation, after: Observation) -> 
 
     def one_card(index: Array, log_increment: Array) -> Array:
         card_type = jnp.argmax(totals > index)
-        of_type = _pack(jnp.where(jnp.arange(cards.NUM_TYPES) == card_type, unseen, 0))
-        in_deck = bits.count(bits.map_words(lambda u, h: u & ~h, of_type, now.hands)).astype(jnp.int32)
+        of_type = bits.pack(cards.onehot(jnp.where(jnp.arange(cards.NUM_TYPES) == card_type, unseen, 0)))
+        in_deck = bits.count(accounts.without(of_type, hands)).astype(jnp.int32)
         left = in_deck - (index - (totals - drawn)[card_type])
         log_factor = jnp.where(left > 0, jnp.log(jnp.maximum(left, 1).astype(jnp.float32)), -jnp.inf)
         return log_increment + log_factor - jnp.log((deck_count - index).astype(jnp.float32))
 
     log_orders = gammaln(number.astype(jnp.float32) + 1.0) - gammaln(drawn.astype(jnp.float32) + 1.0).sum()
-    return now._replace(log_increment=lax.fori_loop(0, number, one_card, now.log_increment + log_orders))
+    return hands, lax.fori_loop(0, number, one_card, jnp.full(hands[0].shape, log_orders))
 
 
 def _draw(key: Array, hands: Words, unseen: Words, number: Array) -> Words:
-    """Each hand gains `number` uniformly random cards of the unseen ones that it does not hold. All sets are canonical."""
+    """Let each hand gain `number` uniformly random cards of the unseen ones that it does not hold. All sets are canonical."""
 
     def one_card(index: Array, hands: Words) -> Words:
         # Of two canonical sets, the larger less the smaller is a labelled set of the multiset difference.
-        deck = bits.map_words(lambda u, h: u & ~h, unseen, hands)
+        deck = accounts.without(unseen, hands)
         counter = jnp.arange(hands[0].shape[0], dtype=jnp.uint32)
         random, _ = threefry(key_words(key), (index.astype(jnp.uint32), counter))
         word, position = bits.choose(deck, random)
@@ -233,8 +208,3 @@ def _draw(key: Array, hands: Words, unseen: Words, number: Array) -> Words:
         return bits.canonical((w0, w1, w2, w3))
 
     return lax.fori_loop(0, number, one_card, hands)
-
-
-def _pack(counts: Array | np.ndarray) -> Words:
-    """Counts of the 54 types as a packed canonical set."""
-    return bits.pack(cards.onehot(counts))

@@ -1,17 +1,11 @@
-"""Keep beliefs on the host, for interactive play and analysis: `BeliefCache`.
-
-A belief depends on all that its observer saw, so an entry's key is a digest of the whole sequence: the canonical observations,
-which are equal for positions that look equal, and with them the actions, which `infer_action` reads off two observations in a
-row. Asked for a longer sequence, the cache computes the updates that are missing and keeps the belief after each.
-"""
+"""Keep beliefs on the host, for interactive play and analysis: `BeliefCache`."""
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import jax
@@ -32,26 +26,13 @@ _resize = jax.jit(resize, static_argnames="num_particles")
 
 @dataclass(frozen=True)
 class CacheStats:
-    """Work that a cache did and saved so far.
-
-    Attributes:
-        hits: requests answered without computing anything.
-        misses: the other requests.
-        updates: belief updates computed.
-        evictions: entries dropped for the limit.
-        entries: beliefs held now.
-    """
+    """Requests answered without computing anything, and others; updates computed; entries dropped for the limit, and held now."""
 
     hits: int = 0
     misses: int = 0
     updates: int = 0
     evictions: int = 0
     entries: int = 0
-
-    @property
-    def hit_rate(self) -> float:
-        """Share of requests that were hits; 0 before the first."""
-        return self.hits / max(self.hits + self.misses, 1)
 
 
 class CacheEntry(NamedTuple):
@@ -64,8 +45,9 @@ class CacheEntry(NamedTuple):
 class BeliefCache:
     """Beliefs by what their observer has seen.
 
-    The belief for a sequence is always the same one, whatever is in the cache: random keys derive from the seed and the sequence.
-    With 1024 particles an entry takes about 0.4 MB. Not thread-safe.
+    An entry's key is a digest of the whole sequence of canonical observations, which tells the actions too. The belief for a
+    sequence is always the same one, whatever is in the cache: random keys derive from the seed and the sequence. With 1024
+    particles an entry takes about 0.4 MB. Not thread-safe.
 
     Args:
         filter: begins and updates the beliefs, by default from the uniform prior. With the prior "deal" all sequences must begin
@@ -98,19 +80,19 @@ class BeliefCache:
     @property
     def stats(self) -> CacheStats:
         """Statistics since the cache was made or cleared."""
-        return dataclasses.replace(self._stats, entries=len(self._entries))
+        return CacheStats(**self._counts, entries=len(self._entries))
 
     def clear(self) -> None:
         """Forget all beliefs and statistics."""
         self._entries: OrderedDict[tuple[Rules, bytes], CacheEntry] = OrderedDict()
-        self._stats = CacheStats()
+        self._counts: Counter[str] = Counter()
 
     def belief(self, observations: Sequence[Observation]) -> Belief:
         """Give the belief of an observer who saw these positions, the last one now; see `track`."""
         return self.track(observations).belief
 
     def track(self, observations: Sequence[Observation]) -> CacheEntry:
-        """Give the belief of an observer who saw these positions, and the diagnostics of the last update.
+        """Give the belief of an observer who saw these positions, and the diagnostics of the last update; keep all on the way.
 
         Args:
             observations: of one player, one before the first and one after each micro-step; unbatched. The first may lie in
@@ -128,7 +110,7 @@ class BeliefCache:
                 digest.update(leaf.tobytes())
             names.append((view.rules, digest.digest()))
         known = next((t for t in reversed(range(len(views))) if names[t] in self._entries), -1)
-        self._count(hits=1) if known == len(views) - 1 else self._count(misses=1)
+        self._counts["hits" if known == len(views) - 1 else "misses"] += 1
         entry = self._entries[names[known]] if known >= 0 else self._start(views[0], names[0])
         self._keep(names[max(known, 0)], entry)
         for t in range(max(known, 0) + 1, len(views)):
@@ -138,18 +120,16 @@ class BeliefCache:
 
     def _start(self, view: Observation, name: tuple[Rules, bytes]) -> CacheEntry:
         size = num_particles_for(view, schedule=self._schedule)
-        return CacheEntry(begin(self._with_size(size), self._key_for(name), view), None)
+        return CacheEntry(begin(replace(self._filter, num_particles=size), self._key_for(name), view), None)
 
     def _advance(self, entry: CacheEntry, views: list[Observation], place: int, name: tuple[Rules, bytes]) -> CacheEntry:
         key_update, key_resize = jax.random.split(self._key_for(name))
         num = entry.belief.num_particles
-        belief, info = advance(self._with_size(num), key_update, entry.belief, views[place - 1], views[place], place=place)
-        self._count(updates=1)
+        filter = replace(self._filter, num_particles=num)
+        belief, info = advance(filter, key_update, entry.belief, views[place - 1], views[place], place=place)
+        self._counts["updates"] += 1
         size = num_particles_for(views[place], info.ess / num, schedule=self._schedule)
         return CacheEntry(belief if size == num else _resize(belief, key_resize, num_particles=size), info)
-
-    def _with_size(self, num_particles: int) -> ParticleFilter:
-        return dataclasses.replace(self._filter, num_particles=num_particles)
 
     def _key_for(self, name: tuple[Rules, bytes]) -> Array:
         return jax.random.fold_in(self._key, int.from_bytes(name[1][:4], "little"))
@@ -159,8 +139,4 @@ class BeliefCache:
         self._entries.move_to_end(name)
         if self._max_entries is not None and len(self._entries) > self._max_entries:
             self._entries.popitem(last=False)
-            self._count(evictions=1)
-
-    def _count(self, **more: int) -> None:
-        now = dataclasses.asdict(self._stats)
-        self._stats = CacheStats(**{name: number + more.get(name, 0) for name, number in now.items()})
+            self._counts["evictions"] += 1

@@ -1,27 +1,24 @@
 """Closed forms for the opponent's hand: no particles, no enumeration, any deck, jit- and vmap-able.
 
-**Uniform belief.** Given the observer's view alone, without the history, the opponent's hand H of k cards is a
-uniformly random k-subset of the n = |U| unseen cards, so the count of any class of m unseen cards in H is
-hypergeometric (e.g. Johnson, Kemp, Kotz 2005, "Univariate Discrete Distributions", chapter 6):
+**Uniform belief.** Given the observer's view alone, without the history, the opponent's hand H of k cards is a uniformly random
+k-subset of the n = |U| unseen cards, so the count of any class of m unseen cards in H is hypergeometric (e.g. Johnson, Kemp, Kotz
+2005, "Univariate Discrete Distributions", chapter 6):
 
     P(H holds j of the m)  = C(m, j) C(n - m, k - j) / C(n, k)
     P(H holds none of them) = C(n - m, k) / C(n, k)
     E[number held]          = k m / n
 
-**`ClosedFormBelief`** adds what the history says as long as it stays a product of such terms. The cards of the hand
-are put in groups by age. "Could not play" says that no card held at that moment is of a type then playable, so each
-group g of m_g cards has a set of available cards A_g of its own, and the sets are nested, A_1 in A_2 in ... in U, for
-older cards have been excluded at least as often. Hands that agree with this are counted by filling the oldest group
-first, prod_g C(|A_g| - M_g, m_g) with M_g = m_1 + ... + m_(g-1), since all older cards lie in A_g. Hence
+**`ClosedFormBelief`** adds what the history says as long as it stays a product of such terms. The cards of the hand are put in
+groups by age. "Could not play" says that no card held at that moment is of a type then playable, so each group g of m_g cards has
+a set of available cards A_g of its own, and the sets are nested, A_1 in A_2 in ... in U, for older cards have been excluded at
+least as often. Hands that agree are counted by filling the oldest group first, prod_g C(|A_g| - M_g, m_g) with M_g = m_1 + ... +
+m_(g-1), since all older cards lie in A_g. Hence
 
     P(H holds none of a class S) = prod_g C(|A_g| - M_g - |A_g & S|, m_g) / C(|A_g| - M_g, m_g)
     E[H_t] = sum_g e_g(t),   e_g(t) = m_g (A_g(t) - e_1(t) - ... - e_(g-1)(t)) / (|A_g| - M_g)
 
-This is exact until the opponent plays: which group the played card came from is then random, and the product form is
-lost. The closed form starts afresh there, with H uniform over the k-subsets of U, which is its error. Two smaller
-approximations are named in `closed_form_update`.
-
-All logarithms are natural; entropies are in nats.
+This is exact until the opponent plays: which group the played card came from is then random, and the product form is lost. The
+closed form starts afresh there, with H uniform over the k-subsets of U, which is its error. All logarithms are natural.
 """
 
 from __future__ import annotations
@@ -41,17 +38,12 @@ from unojax.observation import Observation
 
 MAX_GROUPS: Final = 8
 """Groups of cards by age in a `ClosedFormBelief`."""
-
 _COUNTS: Final = np.arange(5)
-"""Copies of one type that a hand may hold."""
 
 
 def _log_hypergeometric(j: Array | np.ndarray, marked: Array, total: Array, picked: Array) -> Array:
     """ln P(j of the `marked` cards are among `picked` cards, which are uniform over `total`); float32."""
     return log_binomial(marked, j) + log_binomial_ratio(total - marked, picked - j, total, picked)
-
-
-# The uniform belief, from one observation.
 
 
 def prob_holds_card(observation: Observation) -> Array:
@@ -73,26 +65,24 @@ def count_probs(observation: Observation) -> Array:
 
 def prob_none_of(observation: Observation, types: ArrayLike) -> Array:
     """Compute the probability C(|U| - |N|, k) / C(|U|, k) that the opponent holds no card of `types` (bool[54]): float32[]."""
-    unseen = observation.unseen.astype(jnp.int32)
-    marked = jnp.where(jnp.asarray(types), unseen, 0).sum(-1)
-    total = unseen.sum(-1)
-    held = observation.opponent_count
-    return jnp.exp(log_binomial_ratio(total - marked, held, total, held))
+    return jnp.exp(_log_prob_none(observation, jnp.where(jnp.asarray(types), observation.unseen, 0).sum(-1)))
+
+
+def _log_prob_none(observation: Observation, marked: Array) -> Array:
+    """Compute the log probability that the opponent holds none of so many unseen cards, for integers of any shape."""
+    total, held = observation.unseen.sum(-1, dtype=jnp.int32), observation.opponent_count
+    return log_binomial_ratio(total - marked, held, total, held)
 
 
 def prob_holds(observation: Observation) -> Array:
     """Compute the probability that the opponent holds at least one card of each type: float32[54]."""
-    unseen = observation.unseen.astype(jnp.int32)
-    total, held = unseen.sum(-1), observation.opponent_count
-    return -jnp.expm1(log_binomial_ratio(total - unseen, held, total, held))
+    return -jnp.expm1(_log_prob_none(observation, observation.unseen))
 
 
 def prob_no_color(observation: Observation) -> Array:
     """Compute the probability that the opponent holds no card of each colour (wild cards have none): float32[4]."""
     of_color = np.arange(cards.NUM_COLORS)[:, None] == cards.COLOR_OF_TYPE
-    unseen = observation.unseen.astype(jnp.int32)
-    total, held = unseen.sum(-1), observation.opponent_count
-    return jnp.exp(log_binomial_ratio(total - jnp.where(of_color, unseen[None], 0).sum(-1), held, total, held))
+    return jnp.exp(_log_prob_none(observation, jnp.where(of_color, observation.unseen, 0).sum(-1)))
 
 
 def prob_no_playable(observation: Observation) -> Array:
@@ -121,17 +111,13 @@ def entropy_of_hands(observation: Observation) -> Array:
     return entropy_of_subsets(observation) - (probs * log_ways).sum()
 
 
-# The closed form that follows the history.
-
-
 @struct.dataclass
 class ClosedFormBelief:
     """The opponent's hand as groups of cards by age, oldest first. G = `MAX_GROUPS`; see the formulas of the module.
 
     Attributes:
         sizes: int32[G] cards in each group; used groups come first.
-        available: int32[G, 54] copies of each type that a card of the group may be, with each row at most the next
-            one. A group without cards has all unseen cards.
+        available: int32[G, 54] copies of each type that a card of the group may be, each row at most the next; all for no cards.
     """
 
     sizes: Array
@@ -195,27 +181,20 @@ def closed_form_init(observation: Observation) -> ClosedFormBelief:
 
 
 def closed_form_update(
-    belief: ClosedFormBelief,
-    before: Observation,
-    action: ArrayLike,
-    after: Observation,
-    *,
-    exclude_drawn: bool = False,
+    belief: ClosedFormBelief, before: Observation, action: ArrayLike, after: Observation, *, exclude_drawn: bool = False
 ) -> ClosedFormBelief:
     """Condition the closed form on one micro-step, exactly from the uniform belief to the opponent's next play.
 
-    After an opponent's play it is the uniform belief again. Besides, it is approximate (and forgets, never
-    contradicts) when the opponent draws for want of a playable card more than `MAX_GROUPS` - 1 times between two
-    plays, and when copies of one type are partly from before a reshuffle and the observer draws one of them.
+    After an opponent's play it is the uniform belief again. Besides, it is approximate (and forgets, never contradicts) when the
+    opponent draws for want of a playable card more than `MAX_GROUPS` - 1 times between two plays, and when copies of one type
+    are partly from before a reshuffle and the observer draws one of them.
 
     Args:
-        belief: the belief at `before`.
-        before, after: the observer's observations around the micro-step.
+        belief, before, after: the belief at `before`, and the observer's observations around the micro-step.
         action: the public action, 0..60, or -1 if nothing happened (`infer_action` gives it).
-        exclude_drawn: static. True gives the tempting but **wrong** closed form, kept to show its error: after "could
-            not play" it takes all k + 1 cards for unplayable, though the drawn one may well be playable. It can
-            contradict itself, when fewer unplayable cards are unseen than the hand holds; it then starts afresh as
-            uniform.
+        exclude_drawn: static. True gives the tempting but **wrong** closed form, kept to show its error: after "could not play"
+            it takes all k + 1 cards for unplayable, though the drawn one may well be playable. When fewer unplayable cards are
+            unseen than the hand holds, it contradicts itself, and starts afresh as uniform.
     """
     action = jnp.asarray(action, jnp.int32)
     theirs = history.opponent_moved(before)
@@ -243,8 +222,7 @@ def closed_form_update(
     contradicts = (available.sum(-1) < jnp.cumsum(sizes)).any()
     starts_afresh = plays | contradicts if exclude_drawn else plays
     return ClosedFormBelief(
-        sizes=jnp.where(starts_afresh, reset.sizes, sizes),
-        available=jnp.where(starts_afresh, reset.available, available),
+        sizes=jnp.where(starts_afresh, reset.sizes, sizes), available=jnp.where(starts_afresh, reset.available, available)
     )
 
 

@@ -13,17 +13,7 @@ from unojax.observation import Observation
 
 
 class Digest(NamedTuple):
-    """Figures of a belief over the opponent's hand; see the functions of `unojax.belief.summary` of the same names.
-
-    Attributes:
-        prob_holds: float32[54].
-        expected_counts: float32[54].
-        prob_color: float32[4].
-        prob_no_playable: float32[], on the present top card.
-        num_distinct: int32[].
-        ess: float32[] effective sample size.
-        num_hands: N.
-    """
+    """Figures of a belief of N hands, as the functions of `unojax.belief.summary` give them, on the present top card."""
 
     prob_holds: Array
     expected_counts: Array

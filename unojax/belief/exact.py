@@ -1,9 +1,8 @@
 """The exact Bayes filter over the opponent's hand, by enumeration; for decks of few types.
 
-Let H be the opponent's hand, U the multiset of unseen cards (the deck is U - H), and b(H) = P(H | everything the
-observer has seen). The belief is a dense tensor with one axis for each card type of the game, of length copies + 1:
-entry (h_1, h_2, ...) is the probability that the opponent holds h_1 cards of the first type, and so on. The rules of
-the filter are then operations on slices:
+Let H be the opponent's hand, U the multiset of unseen cards (the deck is U - H), and b(H) = P(H | all that the observer saw).
+The belief is a dense tensor with one axis for each card type of the game, of length copies + 1: entry (h_1, h_2, ...) is the
+probability that the opponent holds h_1 cards of the first type, and so on. The filter's steps are operations on slices:
 
     the opponent draws one card    b'(H + t) += b(H) (U_t - H_t) / (|U| - |H|)          a shift along each axis
     the opponent cannot play       b'(H) ~ b(H) if H holds no playable type             all but index 0 of the axes cut away
@@ -11,8 +10,8 @@ the filter are then operations on slices:
     the observer draws J           b'(H) ~ b(H) prod_t C(U_t - H_t, J_t) / C(|U| - |H|, |J|)
     the pile is reshuffled         U grows, b stays
 
-These are Bayes' rule for a hidden Markov chain (the forward algorithm; Rabiner 1989, "A tutorial on hidden Markov
-models") with hypergeometric draws. Everything runs on the host in NumPy float64.
+This is the forward algorithm of a hidden Markov chain (Rabiner 1989, "A tutorial on hidden Markov models") with hypergeometric
+draws. Everything runs on the host in NumPy float64.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, NamedTuple, get_args
+from typing import Final, get_args
 
 import jax
 import jax.numpy as jnp
@@ -37,8 +36,6 @@ from unojax.rules import Rules, agreed_rules
 
 MAX_LATTICE: Final = 5_000_000
 """Largest number of tensor entries (40 MB in float64)."""
-
-
 _CHUNK: Final = 2048
 """Hands per call of an opponent model; a fixed size, so that a model is compiled once."""
 
@@ -88,11 +85,7 @@ class ExactBelief:
         return result
 
     def prob_no_playable(self, color: int, rank: int) -> float:
-        """Probability that the hand holds no card that is playable on a top card of `rank` 0..14 with `color` 0..3 active.
-
-        Raises:
-            ValueError: there is no such colour or rank.
-        """
+        """Compute the probability of no card playable on `rank` 0..14 with `color` 0..3 active; ValueError for other ones."""
         if not (0 <= color < cards.NUM_COLORS and 0 <= rank < cards.NUM_RANKS):
             raise ValueError(f"color must be in [0, 3] and rank in [0, 14], got color {color} and rank {rank}")
         return float(self.probs[_without(self.types, _playable(color, rank))].sum())
@@ -103,10 +96,7 @@ class ExactBelief:
         return _counts_at(index, self.types), self.probs[index]
 
     def log_prob(self, hand: np.ndarray | Array) -> float:
-        """ln b(hand) in nats, -inf for an impossible hand.
-
-        Args:
-            hand: canonical one-hot bool[108] or counts int[54].
+        """Compute ln b(hand) in nats, -inf for an impossible hand, canonical one-hot bool[108] or counts int[54].
 
         Raises:
             ValueError: `hand` is of another shape or type.
@@ -132,11 +122,10 @@ def exact_init(observation: Observation, *, rules: Rules | None = None, prior: P
     Args:
         observation: of the player whose belief it is, in a game whose deck is small enough.
         rules: those of the observation, if given.
-        prior: "uniform" is the formula above: the convention of all beliefs here, and right for any position without
-            a history. "deal" is the posterior right after the deal. Under `start_card="non_wild"` it differs a
-            little: the start card is uniform over the coloured cards not dealt, so its identity has likelihood 1 /
-            (their number given H), and hands with more wild cards are less likely. The two agree under "any" and for
-            decks without wild cards.
+        prior: "uniform" is the formula above: the convention of all beliefs here, and right for any position without a history.
+            "deal" is the posterior right after the deal. Under `start_card="non_wild"` it differs a little: the start card is
+            uniform over the coloured cards not dealt, so its identity has likelihood 1 / (their number given H), and hands with
+            more wild cards are less likely. The two agree under "any" and for decks without wild cards.
 
     Raises:
         ValueError: the lattice of hands is larger than `MAX_LATTICE`, the observation is a batch, `rules` are other ones than the
@@ -181,89 +170,67 @@ def exact_update(
     """Condition the belief on one micro-step.
 
     Args:
-        belief: the belief at `before`.
-        before, after: the observer's observations around the micro-step; unbatched.
-        action: the public action taken, 0..60. If nothing happened (the game was over, or the action was illegal) it
-            is not looked at.
-        opponent: see `OpponentModel`. The built-in `uniform_opponent` and `consistent_opponent` take a fast path.
+        belief, before, after: the belief at `before`, and the observer's observations around the micro-step; unbatched.
+        action: the public action taken, 0..60; not looked at if nothing happened (the game was over, or the action illegal).
+        opponent: the built-in `uniform_opponent` and `consistent_opponent` take a fast path.
         rules: those of belief and observations, if given.
 
     Returns:
-        The next belief, and the log evidence in nats: ln P(what the observer saw in this micro-step | history), the
-        actions by the opponent having the likelihood that `opponent` gives. Own actions and the sizes of draws are
-        given, not predicted.
+        The next belief, and the log evidence in nats: ln P(what the observer saw in this micro-step | history), the opponent's
+        actions having the likelihood that `opponent` gives. Own actions and the sizes of draws are given, not predicted.
 
     Raises:
-        ValueError: the observations fit neither each other, the belief, the action, nor the rules, or no hand
-            explains what happened (under this opponent model).
+        ValueError: the observations fit neither each other, the belief, the action, nor the rules, or no hand explains them.
     """
     for one in (before, after):
         check_observation(one, "exact_update", rules)
         agreed_rules(belief.rules, one.rules)
     if not (np.array_equal(belief.unseen, before.unseen) and belief.hand_count == int(before.opponent_count)):
         raise ValueError("`before` does not show the position of this belief: the unseen cards or the opponent's count differ")
-    seen = jax.tree.map(np.asarray, _read(before, after))
-    if not seen.is_one_step:
+    is_one_step, shown, played_type, could_not_play, opponent_drew, drawn, unseen = jax.tree.map(np.asarray, _read(before, after))
+    if not is_one_step:
         raise ValueError("`before` and `after` are not one micro-step apart; feed the observer's view of every micro-step")
-    if seen.action == game.NO_ACTION:
+    if shown == game.NO_ACTION:
         return belief, 0.0
-    if seen.action != action:
-        raise ValueError(f"action {action} does not lead from `before` to `after`; {seen.action} does")
+    if shown != action:
+        raise ValueError(f"action {action} does not lead from `before` to `after`; {shown} does")
 
     probs, types, hand_count = belief.probs, belief.types, belief.hand_count
-    unseen = seen.unseen_at_draw.astype(np.int64)
+    unseen, drawn = unseen.astype(np.int64), drawn.astype(np.int64)
     playable = _playable(int(before.color), int(before.top_rank))
     log_evidence = 0.0
     if action == cards.DRAW:
-        if seen.could_not_play:
+        if could_not_play:
             possible = np.zeros_like(probs)
             possible[_without(types, playable)] = 1.0
             probs, log_evidence = _condition(probs, possible)
-        if (drawn := seen.observer_drew.astype(np.int64)).any():
+        if drawn.any():
             in_deck = int(unseen.sum()) - hand_count
             ways = _product(types, lambda t, held: _comb(unseen[t] - held, drawn[t]), np.asarray(belief.rules.deck))
             probs, log_evidence = _condition(probs, ways / math.comb(in_deck, int(drawn.sum())))
-        for _ in range(int(seen.opponent_drew)):
+        for _ in range(int(opponent_drew)):
             probs = _draw_one(probs, types, unseen, hand_count)
             hand_count += 1
-    elif seen.opponent_moved:
-        axis = int(np.flatnonzero(types == seen.played_type)[0])
+    elif history.opponent_moved(before):
+        axis = int(np.flatnonzero(types == played_type)[0])
         probs, log_evidence = _condition(probs, _play_likelihood(belief, before, action, axis, opponent))
         probs = _shifted(probs, axis, -1)
         hand_count -= 1
     return ExactBelief(probs, types, np.asarray(after.unseen, np.int64), hand_count, belief.rules), log_evidence
 
 
-class _Seen(NamedTuple):
-    """One micro-step; see the functions of `history` of the same names."""
-
-    is_one_step: Array
-    action: Array
-    opponent_moved: Array
-    could_not_play: Array
-    opponent_drew: Array
-    observer_drew: Array
-    played_type: Array
-    unseen_at_draw: Array
-
-
 @jax.jit
-def _read(before: Observation, after: Observation) -> _Seen:
+def _read(before: Observation, after: Observation) -> tuple[Array, ...]:
+    """Read all that one micro-step shows in one program."""
     action = history.infer_action(before, after)
-    return _Seen(
-        is_one_step=history.is_one_step(before, after),
-        action=action,
-        opponent_moved=history.opponent_moved(before),
-        could_not_play=history.opponent_could_not_play(before, action),
-        opponent_drew=history.opponent_drew(before, after),
-        observer_drew=history.observer_drew(before, after),
-        played_type=history.played_type(after),
-        unseen_at_draw=history.unseen_at_draw(before, after),
-    )
+    facts = (history.opponent_drew, history.observer_drew, history.unseen_at_draw)
+    could_not_play = history.opponent_could_not_play(before, action)
+    is_one_step, played_type = history.is_one_step(before, after), history.played_type(after)
+    return is_one_step, action, played_type, could_not_play, *(fact(before, after) for fact in facts)
 
 
 def _condition(probs: np.ndarray, likelihood: np.ndarray) -> tuple[np.ndarray, float]:
-    """Bayes' rule: (normalised product, log evidence)."""
+    """Apply Bayes' rule: (normalised product, log evidence)."""
     posterior = probs * likelihood
     evidence = float(posterior.sum())
     if evidence <= 0:
@@ -275,7 +242,7 @@ def _condition(probs: np.ndarray, likelihood: np.ndarray) -> tuple[np.ndarray, f
 
 
 def _draw_one(probs: np.ndarray, types: np.ndarray, unseen: np.ndarray, hand_count: int) -> np.ndarray:
-    """The hand gains one card, uniform over the deck U - H."""
+    """Let the hand gain one card, uniform over the deck U - H."""
     in_deck = int(unseen.sum()) - hand_count
     result = np.zeros_like(probs)
     for axis, t in enumerate(types):
@@ -286,7 +253,7 @@ def _draw_one(probs: np.ndarray, types: np.ndarray, unseen: np.ndarray, hand_cou
 
 
 def _shifted(values: np.ndarray, axis: int, by: int) -> np.ndarray:
-    """`values` moved one index up (+1) or down (-1) along an axis, zero where nothing comes from."""
+    """Move `values` one index up (+1) or down (-1) along an axis, with zeros where nothing comes from."""
     result = np.zeros_like(values)
     low, high = (slice(None),) * axis + (slice(None, -1),), (slice(None),) * axis + (slice(1, None),)
     if by > 0:
@@ -297,7 +264,7 @@ def _shifted(values: np.ndarray, axis: int, by: int) -> np.ndarray:
 
 
 def _play_likelihood(belief: ExactBelief, before: Observation, action: int, axis: int, opponent: OpponentModel) -> np.ndarray:
-    """pi(action | H) for every hand of the lattice that has positive probability and holds the card of `axis`; else 0."""
+    """Compute pi(action | H) for all hands of the lattice of positive probability that hold the card of `axis`; else 0."""
     probs, types = belief.probs, belief.types
     holds = probs > 0
     holds[(slice(None),) * axis + (0,)] = False
@@ -340,7 +307,7 @@ def _action_likelihood(before: Observation, action: Array, hands: Array, *, oppo
 
 
 def _counts_at(index: tuple[np.ndarray, ...], types: np.ndarray) -> np.ndarray:
-    """int8[K, 54]: the hands at K places of the lattice."""
+    """Count the cards of the hands at K places of the lattice: int8[K, 54]."""
     counts = np.zeros((index[0].size, cards.NUM_TYPES), np.int8)
     counts[:, types] = np.stack(index, -1)
     return counts
@@ -352,17 +319,17 @@ def _playable(color: int, rank: int) -> np.ndarray:
 
 
 def _without(types: np.ndarray, excluded: np.ndarray) -> tuple[int | slice, ...]:
-    """Index of the hands that hold none of the excluded types (bool[54])."""
+    """Index the hands that hold none of the excluded types (bool[54])."""
     return tuple(slice(0, 1) if excluded[t] else slice(None) for t in types)
 
 
 def _along(values: np.ndarray, axis: int, ndim: int) -> np.ndarray:
-    """A vector laid along one axis of an `ndim`-dimensional tensor, for broadcasting."""
+    """Lay a vector along one axis of an `ndim`-dimensional tensor, for broadcasting."""
     return values.reshape((-1,) + (1,) * (ndim - 1 - axis))
 
 
 def _product(types: np.ndarray, factor: Callable[[int, int], int], deck: np.ndarray) -> np.ndarray:
-    """The tensor prod_t factor(t, H_t) over the lattice."""
+    """Compute the tensor prod_t factor(t, H_t) over the lattice."""
     result = np.ones(())
     for t in types:
         result = np.multiply.outer(result, np.array([factor(int(t), held) for held in range(deck[t] + 1)], np.float64))
@@ -370,14 +337,13 @@ def _product(types: np.ndarray, factor: Callable[[int, int], int], deck: np.ndar
 
 
 def _sum(types: np.ndarray, deck: np.ndarray, where: np.ndarray | None = None) -> np.ndarray:
-    """The tensor sum_t H_t over the lattice, over the axes chosen by `where` (default: all)."""
+    """Compute the tensor sum_t H_t over the lattice, over the axes chosen by `where` (default: all)."""
     result = np.zeros((), np.int64)
     for i, t in enumerate(types):
-        counted = where is None or bool(where[i])
-        result = np.add.outer(result, np.arange(int(deck[t]) + 1) * counted)
+        result = np.add.outer(result, np.arange(int(deck[t]) + 1) * (where is None or bool(where[i])))
     return result
 
 
 def _comb(n: int, k: int) -> int:
-    """C(n, k), 0 outside 0 <= k <= n."""
+    """Compute C(n, k), 0 outside 0 <= k <= n."""
     return math.comb(int(n), int(k)) if 0 <= k <= n else 0

@@ -1,13 +1,12 @@
-"""Filters: beliefs about the opponent's hand that follow what an observer sees, as values.
+"""Filters (*updaters* in ParticleFilters.jl): all that it takes to begin a belief and to condition it on what is seen, as values.
 
-A filter (an *updater* in ParticleFilters.jl) knows all that it needs to begin a belief and to condition it on what is seen: its
-size, its prior, how it takes the opponent to choose. Frozen and hashable, so it can be a static argument under `jit`;
-`unojax.belief.follow` lets one follow a game.
+Frozen and hashable, so that one can be a static argument under `jit`; `unojax.belief.follow` lets one follow a game.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import jax
@@ -26,7 +25,7 @@ from unojax.observation import Observation
 
 
 class Filter(Protocol):
-    """Begin a belief and condition it on micro-steps. Pure and unbatched; jit- and vmap-able, except `ExactFilter`."""
+    """Begins a belief and conditions it on micro-steps. Pure and unbatched; jit- and vmap-able, except `ExactFilter`."""
 
     @property
     def name(self) -> str:
@@ -55,11 +54,7 @@ class _CloudFilter:
     """Filters whose belief is a cloud of hands."""
 
     def count_probs(self, belief: Belief | BootstrapBelief, observation: Observation) -> Array:
-        """Give the probabilities of a cloud with one particle more, spread like the uniform belief: float32[54, 5].
-
-        A cloud gives a hand that it lacks the probability zero, and its log score would be minus infinity; so all filters stay on
-        one scale.
-        """
+        # With one particle more, spread like the uniform belief: for hands that the cloud lacks, log scores stay finite.
         n = belief.num_particles
         return (n * summary.count_probs(belief) + closed_form.count_probs(observation)) / (n + 1)
 
@@ -78,31 +73,15 @@ class ParticleFilter(_CloudFilter):
 
     @property
     def name(self) -> str:
-        """See `Filter`."""
         return f"particles {self.num_particles}"
 
     def init(self, key: Array, observation: Observation) -> Belief:
-        """See `belief_init`."""
-        return belief_init(
-            observation,
-            key,
-            num_particles=self.num_particles,
-            prior=self.prior,
-            max_slots=self.max_slots,
-            max_plays=self.max_plays,
-        )
+        sized = partial(belief_init, num_particles=self.num_particles, max_slots=self.max_slots, max_plays=self.max_plays)
+        return sized(observation, key, prior=self.prior)
 
     def update(self, key: Array, belief: Belief, before: Observation, action: Array, after: Observation) -> tuple[Belief, Info]:
-        """See `belief_update`."""
         return belief_update(
-            belief,
-            before,
-            action,
-            after,
-            key,
-            opponent=self.opponent,
-            ess_threshold=self.ess_threshold,
-            num_moves=self.num_moves,
+            belief, before, action, after, key, opponent=self.opponent, ess_threshold=self.ess_threshold, num_moves=self.num_moves
         )
 
 
@@ -116,45 +95,35 @@ class BootstrapFilter(_CloudFilter):
 
     @property
     def name(self) -> str:
-        """See `Filter`."""
         return f"bootstrap {self.num_particles}"
 
     def init(self, key: Array, observation: Observation) -> BootstrapBelief:
-        """See `bootstrap_init`."""
         return bootstrap.bootstrap_init(observation, key, num_particles=self.num_particles, prior=self.prior)
 
     def update(
         self, key: Array, belief: BootstrapBelief, before: Observation, action: Array, after: Observation
     ) -> tuple[BootstrapBelief, Info]:
-        """See `bootstrap_update`."""
         return bootstrap.bootstrap_update(belief, before, action, after, key, opponent=self.opponent)
 
 
 @dataclass(frozen=True)
 class ClosedFormFilter:
-    """The closed form that starts afresh at each play of the opponent, from the uniform belief.
-
-    Attributes:
-        exclude_drawn: its wrong sibling; see `closed_form_update`.
-    """
+    """The closed form that starts afresh at each play of the opponent; with `exclude_drawn` its wrong sibling."""
 
     exclude_drawn: bool = False
     num_particles = 1
 
     @property
     def name(self) -> str:
-        """See `Filter`."""
         return "closed form, drawn cards excluded" if self.exclude_drawn else "closed form"
 
     def init(self, key: Array, observation: Observation) -> ClosedFormBelief:
-        """See `closed_form_init`. Needs no `key`."""
         del key
         return closed_form.closed_form_init(observation)
 
     def update(
         self, key: Array, belief: ClosedFormBelief, before: Observation, action: Array, after: Observation
     ) -> tuple[ClosedFormBelief, Info]:
-        """See `closed_form_update`. Needs no `key`."""
         del key
         held = belief.sizes.sum(dtype=jnp.int32)
         consistent = history.belongs(before, action, after) & (held == before.opponent_count.astype(jnp.int32))
@@ -162,39 +131,33 @@ class ClosedFormFilter:
         return jax.tree.map(lambda new, old: jnp.where(consistent, new, old), updated, belief), plain_info(~consistent)
 
     def count_probs(self, belief: ClosedFormBelief, observation: Observation) -> Array:
-        """See `Filter`."""
-        del observation
         return belief.count_probs
 
 
 @dataclass(frozen=True)
 class UnseenFilter:
-    """Any of the cards not seen, without a memory: the uniform belief of each position."""
+    """The uniform belief of each position, without a memory: any of the cards not seen."""
 
     name = "unseen cards"
     num_particles = 1
 
     def init(self, key: Array, observation: Observation) -> tuple[()]:
-        """Keep nothing."""
         del key, observation
         return ()
 
     def update(
         self, key: Array, belief: tuple[()], before: Observation, action: Array, after: Observation
     ) -> tuple[tuple[()], Info]:
-        """Keep nothing."""
         del key
         return belief, plain_info(~history.belongs(before, action, after))
 
     def count_probs(self, belief: tuple[()], observation: Observation) -> Array:
-        """See `closed_form.count_probs`."""
-        del belief
         return closed_form.count_probs(observation)
 
 
 @dataclass(frozen=True)
 class ExactFilter:
-    """The exact filter, for small decks; on the host, in NumPy. Keys are ignored. See `unojax.belief.exact`."""
+    """The exact filter, for small decks, on the host in float64; it raises where observations are inconsistent. Ignores keys."""
 
     opponent: OpponentModel = uniform_opponent
     prior: Prior = "deal"
@@ -202,26 +165,22 @@ class ExactFilter:
     num_particles = 1
 
     def init(self, key: Array, observation: Observation) -> ExactBelief:
-        """See `exact_init`."""
         del key
         return exact.exact_init(observation, prior=self.prior)
 
     def update(
         self, key: Array, belief: ExactBelief, before: Observation, action: Array, after: Observation
     ) -> tuple[ExactBelief, Info]:
-        """See `exact_update`, which refuses what is inconsistent."""
         del key
         belief, log_evidence = exact.exact_update(belief, before, int(action), after, opponent=self.opponent)
         return belief, jax.tree.map(np.asarray, plain_info(np.bool_(False), log_evidence=np.float32(log_evidence)))
 
     def count_probs(self, belief: ExactBelief, observation: Observation) -> np.ndarray:
-        """See `ExactBelief.count_probs`: float64."""
-        del observation
         return belief.count_probs
 
 
 def plain_info(inconsistent: Any = False, *, ess: float = 1.0, log_evidence: Any = 0.0) -> Info:
-    """Write the diagnostics of an update without particles, or of a start: an effective sample size."""
+    """Write the diagnostics of an update without particles, or of a start."""
     nothing = jnp.bool_(False)
     return Info(
         ess=jnp.float32(ess),

@@ -25,15 +25,11 @@ def follow_game(filter: Filter, key: Array, views: Observation, num_updates: Arr
     """Let a belief follow a recorded game. Pure; batched by `vmap` or, better on a CPU, `lax.map`.
 
     Args:
-        filter: static; none of the host.
-        key: consumed.
+        filter, key: static, and none of the host; consumed.
         views: [T + 1] of the observer, the first position and those after each micro-step.
         num_updates: int32[] how many steps to follow.
         note: called at the start, with an `Info` of nothing, and after each update; a position that is not reached is not noted.
-        out: any pytree; given to `note`.
-
-    Returns:
-        `out` as the last `note` left it.
+        out: any pytree, given to `note`; returned as the last `note` left it.
     """
     num_positions = views.player.shape[0]
 
@@ -54,15 +50,9 @@ def follow_game(filter: Filter, key: Array, views: Observation, num_updates: Arr
 
 
 def follow(filter: Filter, key: Array, observations: Iterable[Observation]) -> Iterator[tuple[Any, Info | None]]:
-    """Let a belief follow a game on the host, one position after the other.
+    """Let a belief follow a game on the host: give it at each position, with the diagnostics of the update that led to it.
 
-    Args:
-        filter: any.
-        key: consumed.
-        observations: of one player, one before the first and one after each micro-step; taken as they are asked for.
-
-    Yields:
-        the belief at each position, and the diagnostics of the update that led to it; None at the first.
+    Observations, one before the first and one after each micro-step, are taken as they are asked for. Consumes `key`.
 
     Raises:
         ValueError: two observations in a row are not one micro-step apart.
@@ -84,10 +74,10 @@ def begin(filter: Filter, key: Array, observation: Observation) -> Any:
 
 
 def advance(filter: Filter, key: Array, belief: Any, before: Observation, after: Observation, *, place: int) -> tuple[Any, Info]:
-    """Condition a belief on the host on one micro-step; one program for each filter.
+    """Condition a belief on the host on the micro-step that leads to `place`; one program for each filter.
 
     Raises:
-        ValueError: the observations, the latter the one at `place`, are not one micro-step apart, or not those of this belief.
+        ValueError: the observations are not one micro-step apart, or not those of this belief.
     """
     if isinstance(filter, ExactFilter):
         return filter.update(key, belief, before, _infer_action(before, after), after)

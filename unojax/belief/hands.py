@@ -10,17 +10,13 @@ from unojax.bits import Words
 
 
 class WeightedHands(Protocol):
-    """N hands that the opponent may hold, and their weights: a cloud of particles, or `Hands`."""
+    """N hands that the opponent may hold, and their weights, as in `Hands`: a cloud of particles, too."""
 
     @property
-    def packed(self) -> Words:
-        """Four uint32[..., N]: the hands as packed canonical sets."""
-        ...
+    def packed(self) -> Words: ...
 
     @property
-    def log_weights(self) -> Array:
-        """float32[..., N] nats, normalised (logsumexp = 0)."""
-        ...
+    def log_weights(self) -> Array: ...
 
 
 class Hands(NamedTuple):
@@ -28,7 +24,7 @@ class Hands(NamedTuple):
 
     Attributes:
         packed: four uint32[..., N], the hands as packed canonical sets.
-        log_weights: float32[..., N] nats, normalised.
+        log_weights: float32[..., N] nats, normalised (logsumexp = 0).
     """
 
     packed: Words

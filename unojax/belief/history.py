@@ -1,8 +1,8 @@
 """Read off two observations around one micro-step what happened in between.
 
-An observer holds what it saw `before` and `after` one micro-step: one action of one player, with the whole draw if it was a draw.
-The functions here tell what lies between from public facts and the observer's own hand alone; `last_action` is not trusted, so
-positions set up by hand work too. All are pure, unbatched, and jit- and vmap-able.
+A micro-step is one action of one player, with the whole draw if it was a draw. The functions here tell what lies between from
+public facts and the observer's own hand alone; `last_action` is not trusted, so positions set up by hand work too. All are pure,
+unbatched, and jit- and vmap-able.
 """
 
 from __future__ import annotations
@@ -52,16 +52,11 @@ def opponent_moved(before: Observation) -> Array:
 def infer_action(before: Observation, after: Observation) -> Array:
     """Tell the public action that led from one observation to the next: int32[], 0..60.
 
-    A play is told by the mover's hand, which shrinks: the top card may look the same after it (a second red 5 on a
-    red 5). A draw is told by a hand that grows, or by a game that ends with the hands as they were (a draw that was
-    impossible). If nothing of this happened (the game was over, or the action was illegal) the answer is
-    `game.NO_ACTION`, -1.
+    A play is told by the mover's hand, which shrinks: the top card may look the same after it (a second red 5 on a red 5). A draw
+    is told by a hand that grows, or by a game that ends with the hands as they were (a draw that was impossible). If nothing of
+    this happened (the game was over, or the action was illegal) the answer is `game.NO_ACTION`, -1.
     """
-    change = jnp.where(
-        opponent_moved(before),
-        after.opponent_count - before.opponent_count,
-        after.hand_count - before.hand_count,
-    )
+    change = jnp.where(opponent_moved(before), after.opponent_count - before.opponent_count, after.hand_count - before.hand_count)
     play = after.color.astype(jnp.int32) * cards.NUM_RANKS + after.top_rank.astype(jnp.int32)
     drew = (change > 0) | (after.terminated & ~before.terminated)
     return jnp.where(change < 0, play, jnp.where(drew, cards.DRAW, game.NO_ACTION)).astype(jnp.int32)

@@ -1,7 +1,7 @@
 """Knowledge of the opponent's hand: the particles of a filter, the cards that a player has not seen, or the hand itself.
 
-Agents are made of one of these and of what values plays. What knowledge remembers is a pytree of arrays of its own kind; all
-functions are pure, unbatched, jit- and vmap-able.
+Agents are made of one of these and of what values plays. Memories are pytrees; all functions are pure, unbatched, jit- and
+vmap-able.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ class Knowledge(Protocol):
     """Remembers what there is to know of the hidden hand. Hashable, so that it can be static."""
 
     def init(self, key: Array, observation: Observation, /) -> Any:
-        """The memory at an observer's first position. Consumes `key`."""
+        """Begin the memory at an observer's first position. Consumes `key`."""
         ...
 
     def update(self, key: Array, memory: Any, before: Observation, action: Array, after: Observation, /) -> Any:
-        """The memory after one micro-step of either player. Consumes `key`."""
+        """Give the memory after one micro-step of either player. Consumes `key`."""
         ...
 
     def hands(self, key: Array, memory: Any, observation: Observation, /) -> Hands:
-        """Hands that the opponent may hold. Consumes `key`."""
+        """Give hands that the opponent may hold. Consumes `key`."""
         ...
 
 
@@ -92,7 +92,7 @@ class Truth(_Still):
         return bits.empty(jnp.uint32(0))
 
     def see(self, state: State, player: Array) -> Words:
-        """The memory of a player who looks at the other hand."""
+        """Give the memory of a player who looks at the other hand."""
         return bits.pack(state.hands[1 - player])
 
     def hands(self, key: Array, memory: Words, observation: Observation) -> Hands:
@@ -101,15 +101,10 @@ class Truth(_Still):
 
 
 def parse_knowledge(belief: KnowledgeKind, *, particles: int, model: str = "uniform") -> Tracked | Unseen | Truth:
-    """The knowledge that the settings of an agent describe.
-
-    Args:
-        belief: "particles", "unseen" or "truth".
-        particles: of the filter, or hands drawn from the unseen cards.
-        model: how the filter takes the opponent to choose, see `parse_opponent`.
+    """Make the knowledge that an agent's settings describe; `particles` may be hands drawn from the unseen cards.
 
     Raises:
-        ValueError: an argument is none of those allowed.
+        ValueError: an argument is none of those allowed, or `model` none of `parse_opponent`.
     """
     if belief not in get_args(KnowledgeKind):
         raise ValueError(f"belief must be one of {', '.join(get_args(KnowledgeKind))}, got {belief!r}")

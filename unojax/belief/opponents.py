@@ -68,13 +68,11 @@ class PolicyOpponent:
             raise ValueError(f"tremble must be a probability in [0, 1], got {self.tremble}")
 
     def __call__(self, observation: Observation, legal_mask: Array) -> Array:
-        """Give the probability of each action: float32[61]."""
         by_policy = self.policy.action_probs(observation, legal_mask)
         by_chance = legal_mask.astype(jnp.float32) / legal_mask.sum(dtype=jnp.float32)
         return (1.0 - self.tremble) * by_policy + self.tremble * by_chance
 
     def likelihood(self, view: View, legal: Words, played: Picked) -> Array:
-        """Give the probability of a play, for packed hands with the legal options given: float32[...]."""
         by_policy = _share(self.policy.narrow(view, legal), played)
         if self.tremble == 0.0:
             return by_policy
@@ -83,16 +81,13 @@ class PolicyOpponent:
 
 @dataclass(frozen=True)
 class ConsistentOpponent:
-    """Consistency only: every legal action is as likely as certain, so plays tell what was held and nothing about what was
-    not."""
+    """Consistency only: every legal action is as likely as certain, so plays tell nothing about what was not held."""
 
     def __call__(self, observation: Observation, legal_mask: Array) -> Array:
-        """Give 1 for a legal action, 0 for another: float32[61]."""
         del observation
         return legal_mask.astype(jnp.float32)
 
     def likelihood(self, view: View, legal: Words, played: Picked) -> Array:
-        """Give 1 if the play was legal, else 0: float32[...]."""
         del view
         return _contains(legal, played).astype(jnp.float32)
 

@@ -27,8 +27,8 @@ def effective_sample_size(log_weights: Array) -> Array:
 def systematic(uniform: Array, log_weights: Array, num: int | None = None) -> Array:
     """Resample systematically (Kitagawa 1996): int32[M] ancestors, each particle drawn floor or ceil of M w times.
 
-    Never picks a particle of zero weight, and copes with any `uniform` in [0, 1), 0 included. If all weights are zero the
-    answer is the identity (0, 1, ..., over again from 0 if M > N).
+    Never picks a particle of zero weight, and copes with any `uniform` in [0, 1), 0 included. If all weights are zero the answer
+    is the identity (0, 1, ..., over again from 0 if M > N).
 
     Args:
         uniform: float32[], one random number in [0, 1).

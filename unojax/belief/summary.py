@@ -1,7 +1,6 @@
 """Summaries of a cloud of hands: marginals, entropy, the most likely hands.
 
-All functions take any belief with weighted packed hands (`WeightedHands`): the particle filter's, or the bootstrap filter's. They
-are pure, unbatched, and jit- and vmap-able, except `most_likely_hands` and `log_score`, which are for the host.
+Functions are pure, unbatched, and jit- and vmap-able, except `most_likely_hands` and `log_score`, which are for the host.
 
 The canonical encoding makes most of them one weighted mean. Slot s of a hand is set if and only if the hand holds more than
 `COPY_OF_SLOT[s]` copies of its type, so with P_s the probability that slot s is set,

@@ -1,9 +1,5 @@
-"""The command line `unojax`: many games, agents against each other, what to play in a position, what a player can know in a
-game, the rules in words, a quick benchmark, a game against a person.
-
-This module and the options import neither JAX nor the rest of the package, so that help and complaints about options come at
-once; a command imports what it needs when it runs.
-"""
+"""The command line `unojax`. This module and the options import neither JAX nor the rest of the package, so that help and
+complaints about options come at once; a command imports what it needs when it runs."""
 
 from __future__ import annotations
 
@@ -27,20 +23,12 @@ class Command(Protocol):
     """A command with its options, as tyro has read them."""
 
     def run(self) -> int:
-        """Carry the command out and return the exit status.
-
-        Raises:
-            ValueError: an option's value is not allowed.
-        """
+        """Carry the command out and return the exit status. Raises ValueError where an option's value is not allowed."""
         ...
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit status; raises nothing for what a user can do wrong.
-
-    Args:
-        args: what follows the program's name; `sys.argv[1:]` if None.
-    """
+    """Run the command line (None: of this process) and return the exit status. Raises nothing for what a user can do wrong."""
     args = list(sys.argv[1:] if args is None else args)
     name = "unojax"
     try:

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from unojax.cli.options import Count, Flag, JsonTarget, RuleOptions, Seed, check_policy_names, get_policies
-from unojax.specs import POLICY_NAMES
+from unojax.cli.options import Count, Flag, JsonTarget, RuleOptions, Seed, TwoPolicies, check_policy_names, get_policies
 
 if TYPE_CHECKING:
-    from unojax.policies import PackedPolicy
     from unojax.rules import Rules
 
 
@@ -21,10 +19,7 @@ if TYPE_CHECKING:
 class Bench:
     """Measure how many steps of games this machine plays per second."""
 
-    policies: Annotated[tuple[str, str], tyro.conf.arg(metavar="A B", help=f"Two of: {', '.join(POLICY_NAMES)}.")] = (
-        "uniform",
-        "uniform",
-    )
+    policies: TwoPolicies = ("uniform", "uniform")
     batch_sizes: Annotated[
         tuple[Count, ...],
         tyro.conf.arg(
@@ -41,26 +36,21 @@ class Bench:
     rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)
 
     def run(self) -> int:
-        """Measure and report."""
         check_policy_names(self.policies)
         if not 0 < self.seconds < float("inf"):
             raise ValueError(f"--seconds must be a positive number, got {self.seconds}")
         rules = self.rules.build()
-        from rich.status import Status
-
         from unojax.cli import output
+        from unojax.device.platform import platform
+        from unojax.simulation import MOST_LANES
 
         output.check_json_target(self.json)
         about = output.machine()
         rows = []
-        for batch_size in self.batch_sizes or _default_sizes(about["device"]["platform"]):
-            status = Status(f"{batch_size:,} games at a time", console=output.error_console())
-            if output.shows_progress(quiet=self.quiet):
-                status.start()
-            try:
+        size = MOST_LANES[platform()]
+        for batch_size in self.batch_sizes or (size // 4, size, size * 4):
+            with output.status(f"{batch_size:,} games at a time", quiet=self.quiet):
                 rows.append(self._measure(batch_size, rules))
-            finally:
-                status.stop()
         if self.json != output.STDOUT:
             self._show(rows, rules, about)
         if self.json is not None:
@@ -80,7 +70,7 @@ class Bench:
 
         from unojax.simulation import MAX_GAMES, stream
 
-        pair: tuple[PackedPolicy, PackedPolicy] = get_policies(self.policies)
+        pair = get_policies(self.policies)
         # There are always more games than are played, so every lane is always busy. In that state as many steps are begun as
         # are handed out with finished games.
         games = stream(jax.random.key(self.seed, impl="threefry2x32"), MAX_GAMES, pair, rules=rules, batch_size=batch_size)
@@ -124,10 +114,3 @@ class Bench:
             )
         request = {"Policies": " against ".join(self.policies), "Rules": output.rules_text(rules)}
         output.show(table, "", output.facts(request | output.machine_facts(about)))
-
-
-def _default_sizes(platform: str) -> tuple[int, ...]:
-    from unojax.simulation import MOST_LANES
-
-    size = MOST_LANES["cpu" if platform == "cpu" else "gpu"]
-    return size // 4, size, size * 4

@@ -1,7 +1,4 @@
-"""Cards, hands, probabilities and moves on a terminal.
-
-Cards have their colour and the letters of the card notation, so that no colour is needed to read them.
-"""
+"""Cards in colour (but readable without, by their letters), hands, probabilities and moves on a terminal."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ from unojax.viz.words import PLAYERS, CardWord, move_phrase
 
 WIDTH: Final = 80
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
-_STYLES: Final = (*cards.COLOR_NAMES, "bold")
+STYLES: Final = (*cards.COLOR_NAMES, "bold")
 """Text about red, yellow, blue, green and wild cards."""
 # Black is not bold: many terminals make it grey then.
 _CHIPS: Final = ("bold white on red", "black on yellow", "bold white on blue", "black on green", "bold reverse")
@@ -31,14 +28,9 @@ _CHIPS: Final = ("bold white on red", "black on yellow", "bold white on blue", "
 _Item = TypeVar("_Item")
 
 
-def color_style(number: int) -> str:
-    """Give the style of text about cards of a colour, -1 for the wild ones."""
-    return _STYLES[number]
-
-
 def style_of(card_type: int) -> str:
     """Give the style of text about a card."""
-    return color_style(int(cards.COLOR_OF_TYPE[card_type]))
+    return STYLES[int(cards.COLOR_OF_TYPE[card_type])]
 
 
 def card(card_type: int, *, wide: bool = True) -> Text:
@@ -49,7 +41,7 @@ def card(card_type: int, *, wide: bool = True) -> Text:
 
 def color(number: int) -> Text:
     """Write the name of a colour 0..3."""
-    return Text(cards.COLOR_NAMES[number], style=color_style(number))
+    return Text(cards.COLOR_NAMES[number], style=STYLES[number])
 
 
 def move(before: Scene, after: Scene, names: tuple[str, str] = PLAYERS) -> Text:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 _Value = TypeVar("_Value")
 
 AGENT_HELP: Final = f"{', '.join((*POLICY_NAMES, *AGENTS))}. Parameters follow a colon: mc:rollouts=1000,belief=unseen."
-"""The agents that an option takes."""
-
 _MAX_COUNT: Final = 2**31
 """Most games that one key numbers, and more lanes than any device holds."""
 
@@ -54,35 +52,22 @@ def _read_seed(text: str) -> int:
 
 
 def _spec(read: Callable[[str], _Value], metavar: str) -> tyro.constructors.PrimitiveConstructorSpec[_Value]:
-    def write(value: _Value) -> list[str]:
-        return ["none" if value is None else str(value)]
-
-    def is_instance(value: Any) -> bool:
-        return value is None or isinstance(value, int)
-
     return tyro.constructors.PrimitiveConstructorSpec(
-        nargs=1, metavar=metavar, instance_from_str=lambda texts: read(texts[0]), is_instance=is_instance, str_from_instance=write
+        nargs=1,
+        metavar=metavar,
+        instance_from_str=lambda texts: read(texts[0]),
+        is_instance=lambda value: value is None or isinstance(value, int),
+        str_from_instance=lambda value: ["none" if value is None else str(value)],
     )
 
 
-if TYPE_CHECKING:
-    Count = int
-    CountOrNone = int | None
-    Seed = int
-    Flag = bool
-    JsonTarget = str | None
-else:
-    Count = Annotated[int, _spec(_read_count, "N")]
-    CountOrNone = Annotated[int | None, _spec(_read_count_or_none, "N|none")]
-    Seed = Annotated[int, _spec(_read_seed, "N")]
-    Flag = tyro.conf.FlagCreatePairsOff[bool]
-    JsonTarget = Annotated[
-        str | None,
-        tyro.conf.arg(
-            metavar="FILE|-",
-            help="Write the results to a file too, as a whole or not at all. -: to stdout, in place of the tables.",
-        ),
-    ]
+Count = Annotated[int, _spec(_read_count, "N")]
+CountOrNone = Annotated[int | None, _spec(_read_count_or_none, "N|none")]
+Seed = Annotated[int, _spec(_read_seed, "N")]
+Flag = tyro.conf.FlagCreatePairsOff[bool]
+TwoPolicies = Annotated[tuple[str, str], tyro.conf.arg(metavar="A B", help=f"Two of: {', '.join(POLICY_NAMES)}.")]
+_JSON_HELP: Final = "Write the results to a file too, as a whole or not at all. -: to stdout, in place of the tables."
+JsonTarget = Annotated[str | None, tyro.conf.arg(metavar="FILE|-", help=_JSON_HELP)]
 
 
 # Help texts stand in `arg` wherever they need more than a line: tyro keeps the line breaks of a docstring.
@@ -121,15 +106,10 @@ class RuleOptions:
     ] = 0.0
 
     def build(self) -> Rules:
-        """Make the rules.
-
-        Raises:
-            ValueError: an option is out of its range, or the deck can't be read.
-        """
+        """Make the rules. Raises ValueError where an option is out of its range, or the deck can't be read."""
         from unojax.rules import Rules
 
-        options: dict[str, Any] = asdict(self)
-        options["deck"] = parse_deck(self.deck)
+        options: dict[str, Any] = asdict(self) | {"deck": parse_deck(self.deck)}
         return Rules(**options)
 
 
@@ -139,11 +119,7 @@ _RANK_ITEM: Final = r"(?:\d-\d|\d|[SRsr]|\+2)"
 
 
 def parse_deck(text: str) -> tuple[int, ...]:
-    """Read the copies of each of the 54 card types from a value of `--deck`.
-
-    Raises:
-        ValueError: the text is none of the forms that the option's help names, or the file can't be read.
-    """
+    """Read the copies of each of the 54 card types from a value of `--deck`. Raises ValueError where it can't be read."""
     from unojax.rules import Rules, small_deck
 
     if text == "full":
@@ -206,11 +182,7 @@ def _read_deck_file(path: Path) -> tuple[int, ...]:
 
 
 def check_policy_names(names: Sequence[str]) -> None:
-    """Complain about names that no policy has, before anything slow is done.
-
-    Raises:
-        ValueError: with the names there are.
-    """
+    """Raise ValueError for names that no policy has, before anything slow is done."""
     for name in names:
         if name not in POLICY_NAMES:
             raise ValueError(f"no policy is called {name!r}; choose one of {', '.join(POLICY_NAMES)}")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
 import re
 import sys
-from dataclasses import fields
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +18,7 @@ import jaxlib
 from rich import box
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.status import Status
 from rich.table import Table
 
 import unojax
@@ -23,6 +26,7 @@ from unojax.files import is_special, write_whole
 from unojax.rules import RULES_VERSION, Rules
 
 STDOUT: Final = "-"
+COMPILING: Final = "compiling; faster next time if JAX_COMPILATION_CACHE_DIR names a folder"
 
 
 def show(*parts: RenderableType) -> None:
@@ -48,6 +52,18 @@ def progress(*, quiet: bool) -> Progress:
     """Make a bar on the error stream that is gone when it is done. Its tasks have a field `done`, said behind the bar."""
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[done]}"), TimeRemainingColumn())
     return Progress(*columns, console=error_console(), transient=True, disable=not shows_progress(quiet=quiet))
+
+
+@contextlib.contextmanager
+def status(words: str, *, quiet: bool) -> Iterator[Status]:
+    """Show a line on the error stream that is gone when it is done."""
+    line = Status(words, console=error_console())
+    if shows_progress(quiet=quiet):
+        line.start()
+    try:
+        yield line
+    finally:
+        line.stop()
 
 
 def grid(title: str) -> Table:
@@ -78,21 +94,13 @@ def count(number: int, one: str, many: str | None = None) -> str:
 
 
 def check_json_target(target: str | None) -> None:
-    """Complain before the work is done about a file that could not be written after it.
-
-    Raises:
-        ValueError: see `check_target`.
-    """
+    """Raise ValueError, before the work is done, for a file that could not be written after it."""
     if target is not None and target != STDOUT:
         check_target("--json", target, hint="; give a file name, or - for stdout")
 
 
 def check_target(option: str, target: str, hint: str = "") -> None:
-    """Complain about a file that can't be written.
-
-    Raises:
-        ValueError: the path is a folder, or no file can be made beside it.
-    """
+    """Raise ValueError for a path that is a folder, or beside which no file can be made."""
     path = Path(target)
     if path.is_dir():
         raise ValueError(f"{option}: {target!r} is a folder{hint}")
@@ -102,11 +110,7 @@ def check_target(option: str, target: str, hint: str = "") -> None:
 
 
 def write_json(target: str, data: dict[str, Any]) -> None:
-    """Write to stdout for `-`, else to a file as a whole.
-
-    Raises:
-        ValueError: the file can't be written.
-    """
+    """Write to stdout for `-`, else to a file as a whole. Raises ValueError where it can't be written."""
     text = json.dumps(data, indent=2, allow_nan=False) + "\n"
     if target == STDOUT:
         sys.stdout.write(text)
@@ -115,11 +119,7 @@ def write_json(target: str, data: dict[str, Any]) -> None:
 
 
 def write_file(option: str, target: str, content: str | bytes) -> None:
-    """Write a file, which is there as a whole or not at all.
-
-    Raises:
-        ValueError: it can't be written.
-    """
+    """Write a file, which is there as a whole or not at all. Raises ValueError where it can't be written."""
     try:
         write_whole(target, content)
     except OSError as error:
@@ -127,11 +127,7 @@ def write_file(option: str, target: str, content: str | bytes) -> None:
 
 
 def machine() -> dict[str, Any]:
-    """Name the device and the versions.
-
-    Raises:
-        RuntimeError: JAX has no device.
-    """
+    """Name the device and the versions. Raises RuntimeError where JAX has no device."""
     devices = jax.devices()
     return {
         "device": {
@@ -164,10 +160,7 @@ def machine_facts(about: dict[str, Any]) -> dict[str, str]:
 
 def rules_text(rules: Rules) -> str:
     """Name the rules that differ from the defaults."""
-    default = Rules()
-    changed = []
-    for rule in fields(Rules):
-        value = getattr(rules, rule.name)
-        if value != getattr(default, rule.name):
-            changed.append(f"deck of {rules.num_cards} cards" if rule.name == "deck" else f"{rule.name}={value}")
-    return ", ".join(changed) or "default"
+    default = asdict(Rules())
+    changed = {name: value for name, value in asdict(rules).items() if value != default[name]}
+    named = (f"deck of {rules.num_cards} cards" if name == "deck" else f"{name}={value}" for name, value in changed.items())
+    return ", ".join(named) or "default"

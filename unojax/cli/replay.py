@@ -32,7 +32,6 @@ class ShowReplay:
     svg: Annotated[str | None, tyro.conf.arg(metavar="FILE.svg", help="Write the game as a picture that moves.")] = None
 
     def run(self) -> int:
-        """Replay and report."""
         from unojax.cli import output
         from unojax.games.gamefile import read_game
 
@@ -90,7 +89,6 @@ def _heading(game: GameFile) -> Text:
 
 
 def _turn(number: int, move: Text, views: list[Observation], player: int | None) -> list[Text]:
-    """Tell the move, and draw the position."""
     from rich.text import Text
 
     from unojax import cards

@@ -22,16 +22,16 @@ class ShowRules:
     rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)
 
     def run(self) -> int:
-        """Print them."""
         rules = self.rules.build()
         from rich.padding import Padding
         from rich.text import Text
 
+        from unojax import cards
         from unojax.cli import output
 
         for heading, sentences in rules_in_words(rules).items():
             output.show(Text(heading, style="bold"), *(Padding(sentence, (0, 0, 0, 2)) for sentence in sentences))
-        output.show("", card_table(rules), wild_cards(rules))
+        output.show("", card_table(rules), "wild     {} Wild, {} Wild+4".format(*rules.deck[cards.WILD_TYPE :]))
         return 0
 
 
@@ -39,16 +39,13 @@ def rules_in_words(rules: Rules) -> dict[str, list[str]]:
     """Write the rules as sentences under headings. They speak only of cards that the deck holds."""
     from unojax import cards
 
-    wild = _either([name for name, t in (("Wild", cards.WILD_TYPE), ("Wild+4", cards.WILD_DRAW_FOUR_TYPE)) if rules.deck[t]])
-    again = _either([name for name, rank in (("Skip", cards.SKIP), ("Reverse", cards.REVERSE)) if _has_rank(rules, rank)])
-    penalties = [
-        (name, number, held)
-        for name, number, held in (
-            ("+2", 2, _has_rank(rules, cards.DRAW_TWO)),
-            ("Wild+4", 4, rules.deck[cards.WILD_DRAW_FOUR_TYPE] > 0),
-        )
-        if held
-    ]
+    wilds = [name for name, t in (("Wild", cards.WILD_TYPE), ("Wild+4", cards.WILD_DRAW_FOUR_TYPE)) if rules.deck[t]]
+    wild = " or ".join(wilds)
+    or_wild = f"is a {wild}, or " if wild else ""
+    again = " or ".join(name for name, rank in (("Skip", cards.SKIP), ("Reverse", cards.REVERSE)) if _has_rank(rules, rank))
+    penalties = {"+2": 2} if _has_rank(rules, cards.DRAW_TWO) else {}
+    if "Wild+4" in wilds:
+        penalties["Wild+4"] = 4
 
     turned_up = "The start card has no effect."
     if wild and rules.start_card == "non_wild":
@@ -64,12 +61,10 @@ def rules_in_words(rules: Rules) -> dict[str, list[str]]:
         ],
         "Turn": [
             (
-                "A card is playable if it "
-                + (f"is a {wild}, or " if wild else "")
-                + "has the active colour or the rank of the top card. "
-            )
-            + "A player who holds a playable card must play one. A player who holds none draws one card, and the turn passes: "
-            "that card is not played in this turn.",
+                f"A card is playable if it {or_wild}has the active colour or the rank of the top card. "
+                "A player who holds a playable card must play one. A player who holds none draws one card, and the turn passes: "
+                "that card is not played in this turn."
+            ),
             "Every play declares the active colour: a coloured card its own"
             + (f", a {wild} any of the four, as its player chooses." if wild else "."),
         ],
@@ -83,7 +78,7 @@ def rules_in_words(rules: Rules) -> dict[str, list[str]]:
         )
     effects += [
         f"After {name} the other player draws {number} cards and forfeits the turn; no card can be played against it."
-        for name, number, _ in penalties
+        for name, number in penalties.items()
     ]
     if effects:
         sections["Effects"] = effects
@@ -123,19 +118,7 @@ def card_table(rules: Rules) -> Table:
     return table
 
 
-def wild_cards(rules: Rules) -> str:
-    """Count the cards of the deck that have no colour."""
-    from unojax import cards
-
-    wild, wild_draw_four = rules.deck[cards.WILD_TYPE :]
-    return f"wild     {wild} Wild, {wild_draw_four} Wild+4"
-
-
 def _has_rank(rules: Rules, rank: int) -> bool:
     from unojax import cards
 
     return any(rules.deck[rank : cards.WILD_TYPE : cards.NUM_COLORED_RANKS])
-
-
-def _either(names: list[str]) -> str:
-    return " or ".join(names)

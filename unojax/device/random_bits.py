@@ -33,11 +33,7 @@ def threefry(key: tuple[Array, Array], counter: tuple[Array, Array]) -> tuple[Ar
 
 
 def check_key(key: Any, name: str) -> None:
-    """Check that a random key is a single one; shapes are static, so this works while tracing too.
-
-    Args:
-        key: what came.
-        name: of the function that it came to.
+    """Check that what came to the function `name` is a single random key; shapes are static, so this works while tracing too.
 
     Raises:
         ValueError: it is a batch of keys, or no key.

@@ -38,15 +38,10 @@ def split(tree: Any) -> tuple[list[Array], Skeleton]:
         TypeError: a leaf is neither a number nor hashable.
     """
     leaves, treedef = jax.tree.flatten(tree)
-    is_number = [isinstance(leaf, _NUMBERS) for leaf in leaves]
+    numbers = [leaf for leaf in leaves if isinstance(leaf, _NUMBERS)]
     # A Python number has no precision of its own: the same one in 64-bit mode.
-    numbers = [
-        jnp.asarray(leaf, jnp.float32 if isinstance(leaf, float) else None)
-        for leaf, here in zip(leaves, is_number, strict=True)
-        if here
-    ]
-    rest = tuple(None if here else leaf for leaf, here in zip(leaves, is_number, strict=True))
-    skeleton = Skeleton(treedef, _types(treedef), rest)
+    numbers = [jnp.asarray(number, jnp.float32 if isinstance(number, float) else None) for number in numbers]
+    skeleton = Skeleton(treedef, _types(treedef), tuple(None if isinstance(leaf, _NUMBERS) else leaf for leaf in leaves))
     hash(skeleton)
     return numbers, skeleton
 

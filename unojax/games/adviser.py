@@ -30,13 +30,7 @@ _MAX_BELIEFS: Final = 128
 
 
 class Thought(NamedTuple):
-    """A search's estimates of the plays. NumPy.
-
-    Attributes:
-        estimate: of each play.
-        tried: bool[60] the plays that it is of.
-        advised: int32[] action.
-    """
+    """A search's estimates of the plays, of those that were `tried` (bool[60]), and the action `advised` (int32[]). NumPy."""
 
     estimate: Estimate
     tried: Array
@@ -80,11 +74,7 @@ class Adviser:
     """
 
     def __init__(self, search: SearchAgent, *, seed: int):
-        """Prepare advice for a game.
-
-        Args:
-            search: for the same rules as the game.
-            seed: of the game.
+        """Prepare advice for a game with this seed, by a search for the same rules.
 
         Raises:
             ValueError: the search knows more than the person.
@@ -96,31 +86,17 @@ class Adviser:
         self._answers: dict[tuple[str, bytes], Any] = {}
 
     def warm(self, start: Observation) -> None:
-        """Compile what following the game needs. Changes nothing.
-
-        Args:
-            start: the person's first view.
-        """
+        """Compile what following the game needs, given the person's first view. Changes nothing."""
         if (beliefs := self._new_beliefs()) is not None:
             # Between two views that are the same nothing has happened.
             jax.block_until_ready(beliefs.belief([start, start]))
 
     def advise(self, start: Observation, seen: Sequence[Seen]) -> Advice:
-        """Advise the person after all that was seen.
-
-        Args:
-            start: the person's first view.
-            seen: all that has happened since.
-        """
+        """Advise the person after all that was `seen` since the first view, `start`."""
         return self._answer("advice", start, seen, self._advise)
 
     def outlook(self, start: Observation, seen: Sequence[Seen], *, num_games: int) -> Outlook:
-        """Tell what to expect after all that was seen, in a game that is not over, at any player's turn.
-
-        Args:
-            start, seen: as for `advise`.
-            num_games: played out for the win probability.
-        """
+        """Tell what to expect, in a game that is not over, at any player's turn; `num_games` are played out for it."""
         return self._answer(f"outlook {num_games}", start, seen, partial(self._look_ahead, num_games))
 
     def _answer(self, question: str, start: Observation, seen: Sequence[Seen], find: Callable[[list[Observation]], Any]) -> Any:
@@ -152,7 +128,6 @@ class Adviser:
         return digest(_hands(self._search, self._key_for(_HANDS, views), memory, views[-1]), views[-1]), memory
 
     def _new_beliefs(self) -> BeliefCache | None:
-        """None where the search follows no game."""
         knowledge = self._search.knowledge
         if not isinstance(knowledge, Tracked):
             return None

@@ -32,22 +32,12 @@ from unojax.text import format_position, parse_position
 
 FORMAT: Final = "unojax game 1"
 PERSON: Final = "person"
-"""A person among the players."""
 _FIELDS: Final = ("format", "rules_version", "rules", "players", "seed", "start", "actions", "end", "result")
 
 
 @dataclass(frozen=True)
 class GameFile:
-    """The record of a game; see the module.
-
-    Attributes:
-        players: who sat at seat 0 and at seat 1.
-        seed: of the game, or None.
-        rules: of the game.
-        start: the first position as text.
-        actions: the list in the order of play, as text.
-        end: the last position as text.
-    """
+    """The record of a game; see the module for its fields."""
 
     players: tuple[str, str]
     seed: int | None
@@ -71,7 +61,7 @@ class GameFile:
 
     @property
     def result(self) -> str:
-        """The last field of the end: one character, see the module."""
+        """The last field of the end."""
         return self.end[-1:]
 
     def replay(self) -> Replay:
@@ -105,11 +95,7 @@ class GameFile:
 
 
 def write_game(path: str | os.PathLike[str], game: GameFile) -> None:
-    """Write a game to a file, as a whole or not at all.
-
-    Raises:
-        OSError: it can't be written.
-    """
+    """Write a game to a file, as a whole or not at all. Raises OSError where it can't be written."""
     write_whole(path, game.to_json())
 
 
@@ -132,11 +118,7 @@ def read_game(path: str | os.PathLike[str]) -> GameFile:
 
 
 def parse_game(text: str) -> GameFile:
-    """Read the text of a saved game.
-
-    Raises:
-        ValueError: as `read_game`.
-    """
+    """Read the text of a saved game. Raises ValueError as `read_game`."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -17,13 +17,8 @@ from unojax.rules import Rules
 
 
 class Trajectory(NamedTuple):
-    """One game of at most T steps.
-
-    Attributes:
-        states: `State` with a leading axis T + 1: the start, and the position after each step. After the end the last one is
-            repeated.
-        actions: int32[T] the action of each step; -1 after the end.
-    """
+    """One game of at most T steps: `states` with a leading axis T + 1, the start and the position after each step, the last one
+    repeated after the end; `actions`, int32[T], with -1 after the end."""
 
     states: State
     actions: Array

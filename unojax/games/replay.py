@@ -34,12 +34,7 @@ DRAW: Final = re.compile(r"draw\s*\(([^()]*)\)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Step:
-    """An action and the positions around it, as NumPy.
-
-    Attributes:
-        action: 0..60.
-        before, after: the game around it.
-    """
+    """An action 0..60 and the positions around it, as NumPy."""
 
     action: int
     before: State
@@ -47,7 +42,6 @@ class Step:
 
     @property
     def mover(self) -> int:
-        """The player who acted."""
         return int(self.before.current_player)
 
     @property
@@ -74,19 +68,13 @@ class Step:
 
 @dataclass(frozen=True)
 class Replay:
-    """A game so far.
-
-    Attributes:
-        start: the first position, as NumPy.
-        steps: the actions in order.
-    """
+    """A game so far, from its first position, as NumPy."""
 
     start: State
     steps: tuple[Step, ...]
 
     @property
     def end(self) -> State:
-        """The last position."""
         return self.steps[-1].after if self.steps else self.start
 
     @property
@@ -105,14 +93,8 @@ class Replay:
 
 
 def play(key: Array, policies: tuple[Policy, Policy], *, rules: Rules, max_steps: int | None = None) -> Replay:
-    """Play a game of two policies: `play_game(key, policies, num_steps=1000, rules=rules)`, or its first `max_steps`.
-
-    Args:
-        key: consumed.
-        policies: player p follows `policies[p]`.
-        rules: the rules.
-        max_steps: the most steps to keep; more than 1000 make the game be played for so many.
-    """
+    """Play a game of two policies: `play_game(key, policies, num_steps=1000, rules=rules)`, or its first `max_steps`; more than
+    1000 make the game be played for so many. `key` is consumed."""
     num_steps = max(MAX_STEPS, max_steps or 0)
     trajectory = jax.device_get(_play(key, policies, num_steps=num_steps, rules=rules))
     actions = [int(action) for action in trajectory.actions[:max_steps] if action != game.NO_ACTION]
@@ -122,11 +104,9 @@ def play(key: Array, policies: tuple[Policy, Policy], *, rules: Rules, max_steps
 
 
 def replay(start: State, actions: str, key: Array, *, max_steps: int | None = None) -> Replay:
-    """Play a list of actions.
+    """Play a list of actions, see the module.
 
     Args:
-        start: the first position.
-        actions: the list, see the module.
         key: for the draws whose cards are not named; consumed.
         max_steps: the most steps to play. What comes after them in the list is not looked at.
 
@@ -145,16 +125,7 @@ def replay(start: State, actions: str, key: Array, *, max_steps: int | None = No
 
 
 def play_token(state: State, token: str, key: Array) -> Step:
-    """Play one action of a list.
-
-    Args:
-        state: the position, as NumPy.
-        token: the action as text.
-        key: for a draw whose cards are not named; consumed.
-
-    Raises:
-        ValueError: as `replay`, without the number of the action.
-    """
+    """Play one action of a list. Raises ValueError as `replay`, without the number of the action."""
     draw = DRAW.fullmatch(token.strip())
     if not draw:
         return play_action(state, text.parse_action(token.strip()), key)
@@ -164,16 +135,7 @@ def play_token(state: State, token: str, key: Array) -> Step:
 
 
 def play_action(state: State, action: int, key: Array) -> Step:
-    """Play an action 0..60.
-
-    Args:
-        state: the position, as NumPy.
-        action: of the player to move.
-        key: for the cards of a draw; consumed.
-
-    Raises:
-        ValueError: the game is over, or the action is not legal.
-    """
+    """Play an action 0..60; `key` is for the cards of a draw, and consumed. Raises ValueError where it is not legal."""
     _check_legal(state, action, text.format_action(action))
     return Step(action, state, jax.device_get(_step(state, np.int32(action), key)))
 

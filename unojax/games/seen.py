@@ -27,32 +27,16 @@ _NUM_FIELDS: Final = 7
 
 @dataclass(frozen=True)
 class Seen:
-    """An action as one player saw it.
-
-    Attributes:
-        before, after: the player's observations around it, as NumPy.
-        action: 0..60, of whoever moved.
-    """
+    """An action 0..60 as one player saw it, and the player's observations around it, as NumPy."""
 
     before: Observation
     action: int
     after: Observation
 
     @property
-    def mover(self) -> int:
-        """The player who acted."""
-        return int(self.before.current_player)
-
-    @property
     def is_mine(self) -> bool:
         """The observer acted."""
-        return self.mover == int(self.before.player)
-
-    @property
-    def drawn(self) -> str:
-        """The cards that the observer drew, in card notation."""
-        gained = cards.count_types(self.after.hand) - cards.count_types(self.before.hand)
-        return text.format_cards(cards.onehot_of(np.maximum(gained, 0)))
+        return bool(self.before.is_my_turn)
 
 
 @dataclass(frozen=True)
@@ -73,7 +57,6 @@ class SeenGame:
 
     @property
     def end(self) -> Observation:
-        """The last position."""
         return self.observations[-1]
 
 
@@ -132,12 +115,7 @@ def read_seen(position: str, actions: str, player: int | None, rules: Rules) -> 
 
 
 def play_seen(start: Observation, actions: str, *, steps_before: int = 0) -> SeenGame:
-    """Play a list of actions as one player sees them.
-
-    Args:
-        start: the player's first view, unbatched.
-        actions: the list, see `read_seen`.
-        steps_before: steps of the game before it.
+    """Play a list of actions, see `read_seen`, from a player's first view, unbatched.
 
     Raises:
         ImpossibleActionError: an action can't be read, or no hidden hand makes it possible.
@@ -160,11 +138,7 @@ def play_seen(start: Observation, actions: str, *, steps_before: int = 0) -> See
 
 
 def _hidden_hand(seen: Observation, token: str) -> np.ndarray:
-    """int[54]: some hand of the other player with which an action is possible.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """int[54]: some hand of the other player with which an action is possible. Raises ValueError where there is none."""
     draw = DRAW.fullmatch(token)
     action = cards.DRAW if draw else text.parse_action(token)
     if seen.terminated:

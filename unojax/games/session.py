@@ -42,15 +42,7 @@ class Session:
     """
 
     def __init__(self, agent: Agent, *, seat: int, seed: int, rules: Rules, start: State | None = None):
-        """Deal.
-
-        Args:
-            agent: the opponent.
-            seat: the person's.
-            seed: the same seed gives the same deal, and with the same actions the same game.
-            rules: of the game.
-            start: begin here instead of with a deal.
-        """
+        """Deal, or begin at `start`. The same seed gives the same deal, and with the same actions the same game."""
         key = jax.random.key(seed, impl="threefry2x32")
         self.seat, self.rules = seat, rules if start is None else agreed_rules(start.rules, rules)
         self._ask = partial(_ask, *static.split((agent,)))
@@ -104,11 +96,7 @@ class Session:
         return Replay(self.start, tuple(self.steps))
 
     def reply(self) -> int:
-        """Choose the agent's action. The agent is asked only if it has a choice.
-
-        Raises:
-            RuntimeError: the agent's answer is not legal.
-        """
+        """Choose the agent's action; it is asked only if it has a choice. Raises RuntimeError where its answer is not legal."""
         view = self._views[1 - self.seat]
         legal = np.flatnonzero(legal_actions(view)).tolist()
         if len(legal) == 1:
@@ -120,11 +108,7 @@ class Session:
         return action
 
     def play(self, action: int) -> Seen:
-        """Play an action for the player to move.
-
-        Raises:
-            ValueError: the action is not legal.
-        """
+        """Play an action for the player to move. Raises ValueError where it is not legal."""
         before, agent = self._views, 1 - self.seat
         # A saved game goes on with the cards that these keys draw.
         key = jax.random.fold_in(jax.random.fold_in(self._key_draw, len(self.steps)), 0)

@@ -8,7 +8,7 @@ from typing import Final
 
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import lax
 
 from unojax import bits, cards
 from unojax.bits import Words
@@ -21,12 +21,9 @@ Preference = Callable[[View, Words], Words]
 
 @dataclass(frozen=True)
 class RulePolicy(PackedPolicy):
-    """The legal plays that survive a list of preferences.
+    """The legal plays that survive a list of preferences, applied in order.
 
-    Attributes:
-        name: how the policy is called on the command line.
-        summary: what it does, in a few words.
-        preferences: applied in order.
+    `name` is the policy's on the command line, `summary` says in a few words what it does.
     """
 
     name: str
@@ -34,7 +31,6 @@ class RulePolicy(PackedPolicy):
     preferences: tuple[Preference, ...] = ()
 
     def narrow(self, view: View, legal: Words) -> Words:
-        """Apply the preferences in order; see `PackedPolicy`."""
         for preference in self.preferences:
             legal = preference(view, legal)
         return legal
@@ -69,28 +65,24 @@ penalties_first: Final = prefer_bits(_rank_mask(cards.DRAW_TWO, cards.WILD_DRAW_
 repeat_turns: Final = prefer_bits(_rank_mask(cards.SKIP, cards.REVERSE))
 
 
-def _color_counts(view: View) -> list[Array]:
-    return [lax.population_count(word & bits.COLORED) for word in view.hand]
+def _color_counts(view: View) -> Words:
+    return bits.map_words(lambda word: lax.population_count(word & bits.COLORED), view.hand)
 
 
 def declare_most_held(view: View, legal: Words) -> Words:
     """With a Wild or Wild+4, declare a colour of which one holds most. Leaves coloured plays alone."""
     held = _color_counts(view)
     most = jnp.maximum(jnp.maximum(held[0], held[1]), jnp.maximum(held[2], held[3]))
-    o0, o1, o2, o3 = (jnp.where(n == most, option, option & ~bits.WILDS) for n, option in zip(held, legal, strict=True))
-    return o0, o1, o2, o3
+    return bits.map_words(lambda n, option: jnp.where(n == most, option, option & ~bits.WILDS), held, legal)
 
 
 def _by_color_count(view: View, legal: Words, sign: int) -> Words:
     """Prefer coloured plays of the colour with the largest `sign * (cards held)` among the playable colours."""
-    held = _color_counts(view)
+    colored = bits.map_words(lambda option: option & bits.COLORED, legal)
     none = np.int32(-cards.NUM_CARDS - 1)
-    score = [
-        jnp.where((option & bits.COLORED) != 0, sign * n.astype(jnp.int32), none) for n, option in zip(held, legal, strict=True)
-    ]
+    score = bits.map_words(lambda n, o: jnp.where(o != 0, sign * n.astype(jnp.int32), none), _color_counts(view), colored)
     best = jnp.maximum(jnp.maximum(score[0], score[1]), jnp.maximum(score[2], score[3]))
-    f0, f1, f2, f3 = (jnp.where(s == best, option & bits.COLORED, np.uint32(0)) for s, option in zip(score, legal, strict=True))
-    return prefer(legal, (f0, f1, f2, f3))
+    return prefer(legal, bits.map_words(lambda s, option: jnp.where(s == best, option, np.uint32(0)), score, colored))
 
 
 def scarcest_color(view: View, legal: Words) -> Words:
@@ -113,48 +105,33 @@ def when_opponent_has(at_most: int, then: Preference, otherwise: Preference) -> 
     return preference
 
 
+def _declaring(name: str, summary: str, *preferences: Preference) -> RulePolicy:
+    return RulePolicy(name, f"{summary}; declares the colour most held", (*preferences, declare_most_held))
+
+
 uniform: Final = RulePolicy("uniform", "any legal play, with equal probability")
+_GUARD: Final = RulePolicy(
+    "guard",
+    "keeps wild and action cards until the opponent is down to three, then +2 and Wild+4 first",
+    (
+        when_opponent_has(3, then=penalties_first, otherwise=actions_last),
+        when_opponent_has(3, then=actions_first, otherwise=keep_wilds),
+        declare_most_held,
+    ),
+)
 
 RULE_POLICIES: Final[dict[str, RulePolicy]] = {
     policy.name: policy
     for policy in (
         uniform,
-        RulePolicy("keep-wilds", "wild cards last; declares the colour most held", (keep_wilds, declare_most_held)),
-        RulePolicy("wilds-first", "wild cards first; declares the colour most held", (wilds_first, declare_most_held)),
-        RulePolicy(
-            "actions-first",
-            "wild, +2, skip and reverse first; declares the colour most held",
-            (actions_first, declare_most_held),
-        ),
-        RulePolicy(
-            "actions-last",
-            "number cards first, wild cards last; declares the colour most held",
-            (actions_last, keep_wilds, declare_most_held),
-        ),
-        RulePolicy(
-            "scarcest-color",
-            "gets rid of the colour held least; wild cards last; declares the colour most held",
-            (scarcest_color, declare_most_held),
-        ),
-        RulePolicy(
-            "commonest-color",
-            "plays the colour held most; wild cards last; declares the colour most held",
-            (commonest_color, declare_most_held),
-        ),
-        RulePolicy(
-            "repeat-turns",
-            "skip and reverse first, to move again; wild cards last; declares the colour most held",
-            (repeat_turns, keep_wilds, declare_most_held),
-        ),
-        RulePolicy(
-            "guard",
-            "keeps wild and action cards until the opponent is down to three, then +2 and Wild+4 first",
-            (
-                when_opponent_has(3, then=penalties_first, otherwise=actions_last),
-                when_opponent_has(3, then=actions_first, otherwise=keep_wilds),
-                declare_most_held,
-            ),
-        ),
+        _declaring("keep-wilds", "wild cards last", keep_wilds),
+        _declaring("wilds-first", "wild cards first", wilds_first),
+        _declaring("actions-first", "wild, +2, skip and reverse first", actions_first),
+        _declaring("actions-last", "number cards first, wild cards last", actions_last, keep_wilds),
+        _declaring("scarcest-color", "gets rid of the colour held least; wild cards last", scarcest_color),
+        _declaring("commonest-color", "plays the colour held most; wild cards last", commonest_color),
+        _declaring("repeat-turns", "skip and reverse first, to move again; wild cards last", repeat_turns, keep_wilds),
+        _GUARD,
     )
 }
 """By name."""

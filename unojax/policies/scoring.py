@@ -45,23 +45,13 @@ _KINDS: Final = {
 }
 _WHEN: Final = ("always", "opponent has 1 card", "opponent has 2 cards", "opponent has 3 or 4 cards")
 _OF_COLOR: Final = (
-    "cards held",
-    "action cards held",
-    "active colour",
-    "opponent's expected cards",
-    "opponent holds none",
-    "moving again: cards held",
-    "moving again: action cards held",
-    "moving again: opponent's expected cards",
-    "wild: cards held",
-    "wild: none held",
+    *("cards held", "action cards held", "active colour", "opponent's expected cards", "opponent holds none"),
+    *("moving again: cards held", "moving again: action cards held", "moving again: opponent's expected cards"),
+    *("wild: cards held", "wild: none held"),
 )
 _OF_NEXT: Final = (
-    "number of a rank held in other colours",
-    "moving again: rank held in other colours",
-    "moving again: wild cards left",
-    "nothing left that fits",
-    "moving again: nothing left that fits",
+    *("number of a rank held in other colours", "moving again: rank held in other colours"),
+    *("moving again: wild cards left", "nothing left that fits", "moving again: nothing left that fits"),
 )
 WEIGHT_NAMES: Final = tuple(f"{kind}, {when}" for when in _WHEN for kind in _KINDS) + _OF_COLOR + _OF_NEXT
 """What each weight of a linear policy multiplies. First the kind of card played: always, and in addition when the opponent has
@@ -100,7 +90,6 @@ class LinearPolicy(PackedPolicy):
     summary: str = "the play with the most points, by kind of card and by colour, with fitted weights"
 
     def narrow(self, view: View, legal: Words) -> Words:
-        """Keep the plays with the most points; see `PackedPolicy`."""
         groups = self._groups(view)
         best = jnp.full(legal[0].shape, -jnp.inf, jnp.float32)
         for of_color, option in zip(groups, legal, strict=True):
@@ -202,7 +191,6 @@ class LookaheadPolicy(PackedPolicy):
     summary: str = "one step ahead: fewer cards than the opponent, few that it can play, wild cards kept"
 
     def narrow(self, view: View, legal: Words) -> Words:
-        """Keep the plays with the most points; see `PackedPolicy`."""
         rank_bits = bits.rank_bit(cards.along_last(np.arange(cards.NUM_RANKS, dtype=np.uint32), view.color.ndim + 2))
         is_legal = (jnp.stack(legal, axis=-1)[..., None] & rank_bits) != 0
         scores = jnp.where(is_legal, self.score_plays(view).reshape(is_legal.shape), -jnp.inf)
@@ -240,41 +228,14 @@ class LookaheadPolicy(PackedPolicy):
 # Fitted by `python -m training.fit_scoring linear`.
 LINEAR: Final = LinearPolicy(
     (
-        0.073,  # number, always
-        0.131,  # skip or reverse, always
-        0.116,  # draw two, always
-        -0.141,  # wild, always
-        -0.136,  # wild draw four, always
-        -0.111,  # number, opponent has 1 card
-        -0.109,  # skip or reverse, opponent has 1 card
-        0.317,  # draw two, opponent has 1 card
-        0.106,  # wild, opponent has 1 card
-        0.176,  # wild draw four, opponent has 1 card
-        0.001,  # number, opponent has 2 cards
-        0.07,  # skip or reverse, opponent has 2 cards
-        0.082,  # draw two, opponent has 2 cards
-        -0.16,  # wild, opponent has 2 cards
-        0.063,  # wild draw four, opponent has 2 cards
-        0.038,  # number, opponent has 3 or 4 cards
-        0.023,  # skip or reverse, opponent has 3 or 4 cards
-        0.067,  # draw two, opponent has 3 or 4 cards
-        -0.035,  # wild, opponent has 3 or 4 cards
-        -0.088,  # wild draw four, opponent has 3 or 4 cards
-        -0.014,  # cards held
-        -0.071,  # action cards held
-        -0.007,  # active colour
-        0.036,  # opponent's expected cards
-        1.0,  # opponent holds none
-        -0.02,  # moving again: cards held
-        0.025,  # moving again: action cards held
-        -0.01,  # moving again: opponent's expected cards
-        0.021,  # wild: cards held
-        -0.183,  # wild: none held
-        -0.02,  # number of a rank held in other colours
-        -0.109,  # moving again: rank held in other colours
-        0.01,  # moving again: wild cards left
-        -0.04,  # nothing left that fits
-        -0.033,  # moving again: nothing left that fits
+        # Kinds of cards, a row for each of `_WHEN`.
+        *(0.073, 0.131, 0.116, -0.141, -0.136),
+        *(-0.111, -0.109, 0.317, 0.106, 0.176),
+        *(0.001, 0.07, 0.082, -0.16, 0.063),
+        *(0.038, 0.023, 0.067, -0.035, -0.088),
+        # The colour declared and the cards left, as `_OF_COLOR` and `_OF_NEXT`.
+        *(-0.014, -0.071, -0.007, 0.036, 1.0, -0.02, 0.025, -0.01, 0.021, -0.183),
+        *(-0.02, -0.109, 0.01, -0.04, -0.033),
     )
 )
 # From an earlier form of that script: least squares, then a cross-entropy search of the win rate.

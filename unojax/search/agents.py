@@ -48,14 +48,7 @@ _LEAST_PER_ROUND: Final = 8
 
 @dataclass(frozen=True)
 class NetworkLeaf:
-    """A network's part in a search.
-
-    Attributes:
-        network: "pretrained", or the path of a network's file.
-        depth: rollouts are cut off after so many steps, and the network values where they got to. 0: they are played to the end,
-            and the network's value of each play, from the belief, is averaged with their results.
-        weight: that value counts as so many rollouts.
-    """
+    """A network's part in a search; the fields are keys of its spec (see `monte_carlo`)."""
 
     network: str
     depth: int
@@ -64,16 +57,13 @@ class NetworkLeaf:
 
 @dataclass(frozen=True)
 class Search:
-    """Values the plays of decisions by rollouts. Static.
+    """Values the plays of decisions by rollouts. Static. `stop` and `discount` are those of `monte_carlo`.
 
     Attributes:
         policies: followed in the rollouts: one by both players, or two, by the searching player and by the other one.
         num_samples: rollouts, or simulations, of each play.
-        stop: a play is given up once it is so many standard errors below the best one; 0: never.
-        discount: of returns, per step.
         tree: chooses for the searching player after its first play; None: its policy does.
         leaf: None: only the results of games count.
-        rules: of the game.
     """
 
     policies: tuple[PackedPolicy, ...]
@@ -98,14 +88,7 @@ class Search:
     def estimate(
         self, keys: Array, observations: Observation, hands: WeightedHands, legal: Array, num_steps: Array | None = None
     ) -> Estimate:
-        """Search D decisions.
-
-        Args:
-            keys: D threefry2x32 keys, consumed.
-            observations: [D] of the players to move.
-            hands: [D, N] what the opponents may hold.
-            legal: bool[D, 60]; a row without True is no decision and costs nothing.
-            num_steps: int32[D] steps of the games so far, which count towards `Rules.max_steps`; None: none.
+        """Search D decisions: `flat_monte_carlo` with samples of `hands` [D, N], which the opponents may hold.
 
         Raises:
             ValueError: the observations are of other rules.
@@ -149,7 +132,7 @@ class SearchAgent:
         name: the shortest spec of it.
         knowledge: of the opponent's hand.
         search: values the plays.
-        keep: another play must be better than the policy's own by so many standard errors.
+        keep: as in `monte_carlo`.
     """
 
     name: str
@@ -175,16 +158,14 @@ class SearchAgent:
         return self.search.num_samples
 
     def with_budget(self, budget: int) -> SearchAgent:
-        """The same search with another budget. Raises ValueError if it is out of range."""
+        """Change the budget. Raises ValueError if it is out of range."""
         key = "rollouts" if self.search.tree is None else "simulations"
         return cast(SearchAgent, parse_agent(self.name, rules=self.rules, **{key: budget}))
 
     def init(self, key: Array, observation: Observation) -> Remembered:
-        """The memory at the start."""
         return Remembered(self.knowledge.init(key, observation), jnp.int32(0))
 
     def update(self, key: Array, memory: Remembered, before: Observation, action: Array, after: Observation) -> Remembered:
-        """The memory after a micro-step."""
         is_step = ~before.terminated & (jnp.asarray(action) >= 0)
         known = self.knowledge.update(key, memory.known, before, action, after)
         return Remembered(known, memory.num_steps + is_step.astype(jnp.int32))
@@ -224,7 +205,7 @@ class SearchAgent:
 
 
 def default_num_lanes(num_decisions: int) -> int:
-    """Rollouts in progress at a time for so many decisions."""
+    """Choose the number of rollouts in progress at a time."""
     return min(_MOST_LANES[platform()], _LANES_PER_DECISION * num_decisions)
 
 
@@ -257,7 +238,9 @@ def monte_carlo(
             0.25 gained as much over the policy as 0 and changed fewer plays; 1 gained 7 % less.)
         discount: of returns, per step.
         leaf: "pretrained" or the file of a network that values the leaves of the search. None: only the results of games count.
-        depth, weight: see `NetworkLeaf`. (At 100 rollouts a weight of 100 was better than 300 and 1000.)
+        depth: rollouts are cut off after so many steps, and the network values where they got to. 0: they are played to the end,
+            and the network's value of each play, from the belief, is averaged with their results.
+        weight: that value counts as so many rollouts. (At 100 rollouts 100 was better than 300 and 1000.)
         rollouts: of each legal play.
         stop: give a play up once it is so many standard errors below the best one; 0: never.
         rules: of the game.
@@ -316,7 +299,6 @@ def tree(
 def _put_together(
     name: str, factory: Factory, given: Mapping[str, Any], *, num_samples: int, guide: TreeGuide | None = None
 ) -> SearchAgent:
-    """The agent of the settings that all searches share."""
     leaf, depth, weight = given["leaf"], given["depth"], given["weight"]
     if not (is_int(depth) and depth >= 0):
         raise ValueError(f"depth must be a number of steps, or 0 for whole games, got {depth!r}")

@@ -50,10 +50,7 @@ def choose(estimate: Estimate, legal: Array, keep: float) -> Array:
 
     With few rollouts the best of several noisy values is often not the best play, and the base play a good one.
 
-    Args:
-        estimate: of one decision.
-        legal: bool[60].
-        keep: standard errors; 0 always takes the highest value.
+    `legal` is bool[60]; `keep` = 0 always takes the highest value.
     """
     # A play that was given up has lost, whatever its few samples say.
     ran_to_the_end = legal & (estimate.num_samples == estimate.num_samples.max())
@@ -90,14 +87,7 @@ def average(estimate: Estimate, values: Array, legal: Array, weight: float) -> E
 
 
 def sample_hands(key: Array, hands: Words, log_weights: Array, num: int) -> Words:
-    """Draw `num` hands systematically from a weighted cloud, in random order: uint32[num] each.
-
-    Args:
-        key: consumed.
-        hands: uint32[N] each.
-        log_weights: float32[N], nats.
-        num: static.
-    """
+    """Draw `num` hands systematically from N with log weights in nats, in random order: uint32[num] each. Consumes `key`."""
     key_offset, key_order = jax.random.split(key)
     index = resample.systematic(jax.random.uniform(key_offset, dtype=jnp.float32), log_weights, num)
     index = jax.random.permutation(key_order, index)
@@ -126,9 +116,6 @@ def flat_monte_carlo(
         stop: a play is given up once it is so many standard errors below the best one; 0: never. Static.
         num_steps: int32[D] steps of the games so far, as in `rollouts.play_out`.
         store: of the guide; what it learns in one round it knows in the next.
-
-    Returns:
-        [D] estimates.
     """
     num_decisions = legal.shape[0]
     key_pairs = jax.vmap(jax.random.split)(keys)
@@ -151,8 +138,7 @@ def flat_monte_carlo(
         playing = Arms(arms.position[order], arms.action[order], alive.sum(dtype=jnp.int32))
         first = index * per_round
         here = bits.map_words(lambda w: lax.dynamic_slice_in_dim(w, first, per_round, axis=1), hands)
-        tables = jax.vmap(place_cards)(observations, here)
-        tables = jax.tree.map(lambda x: x.reshape(-1), tables)
+        tables = jax.tree.map(lambda x: x.reshape(-1), jax.vmap(place_cards)(observations, here))
         new, store = play_out(tables, seeds, playing, of_round, first_sample=first, num_steps=num_steps, store=store)
         new = jnp.zeros_like(new).at[order].set(new)
         returns = lax.dynamic_update_slice_in_dim(returns, new, first, axis=1)

@@ -45,14 +45,7 @@ class PooledPlay(NamedTuple):
 
 
 class Pooled(NamedTuple):
-    """Estimates of the legal plays of one decision.
-
-    Attributes:
-        plays: the best first.
-        recommended: the action to play.
-        own: the action of the rollout policy.
-        rounds: searches that were pooled.
-    """
+    """Estimates of the legal plays, the best first, from so many rounds; the actions to play and of the rollout policy."""
 
     plays: tuple[PooledPlay, ...]
     recommended: int
@@ -74,8 +67,7 @@ def search_in_rounds(
     """Search all legal plays in rounds with fresh samples, and pool them.
 
     Args:
-        agent: the search.
-        memory: the agent's.
+        agent, memory: the search.
         observation: of the player to move.
         legal: bool[60], one or more plays.
         key: round i uses `fold_in(key, i)`.
@@ -101,16 +93,11 @@ def search_in_rounds(
 
 
 def pool(rounds: Sequence[Estimate], legal: np.ndarray, keep: float) -> Pooled:
-    """Average independent estimates of one decision over all their samples.
+    """Average two or more independent estimates (NumPy) of one decision over all their samples.
 
     A search that gives plays up does so where they look bad, so that a mean of the rounds' means would be too low for them; the
     ratio of sums over rounds is not, but for a bias of order 1 / rounds (Wald's identity). Standard errors are those of a ratio,
     from the differences between the rounds, in which all plays share samples.
-
-    Args:
-        rounds: two or more, as NumPy.
-        legal: bool[60].
-        keep: see `choose`.
     """
     # Returns are in [-1, 1].
     wins = np.stack([(1 + one.value) / 2 for one in rounds], dtype=np.float64)

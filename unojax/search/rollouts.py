@@ -250,8 +250,8 @@ class Rollouts:
             ended |= is_cut & is_active
         if self.leaf is not None:
             is_cut = is_active & ~ended & (meta.to_draw == 0) & (lanes.num_steps >= self.leaf.depth)
-            value = partial(_value_chunk, self.leaf.value)
-            returns = for_chosen(is_cut, min(self.num_lanes, _LEAVES), value, (lanes.table, lanes.player), returns)
+            value, leaves = self.leaf.value, (lanes.table, lanes.player)
+            returns = for_chosen(is_cut, min(self.num_lanes, _LEAVES), lambda _, *chunk: value(*chunk), leaves, returns)
             ended |= is_cut
         num_steps = lanes.num_steps.astype(jnp.float32)
         if self.discount != 1.0:
@@ -366,8 +366,3 @@ def _is_truncated(lanes: Lanes, steps_left: Array) -> Array:
     """bool[B]: the game has had all its steps and is not over."""
     meta = lanes.table.unpack_meta()
     return (meta.phase == table.PLAY) & (meta.to_draw == 0) & (lanes.num_steps >= steps_left)
-
-
-def _value_chunk(value: Callable[[Table, Array], Array], is_real: Array, tables: Table, player: Array) -> Array:
-    del is_real
-    return value(tables, player)

@@ -26,6 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -86,13 +87,9 @@ def new_store(num_decisions: int, num_nodes: int) -> Store:
 
 @dataclass(frozen=True)
 class TreeGuide:
-    """See the module. A `rollouts.Guide`.
+    """A `rollouts.Guide`, see the module: `num_nodes` is M, `exploration` c.
 
-    Attributes:
-        policy: the rollout policy.
-        rules: of the game.
-        num_nodes: M, capacity of each tree; a history whose place is taken is left to the policy.
-        exploration: c.
+    A history whose place in the tree is taken is left to the rollout policy.
     """
 
     policy: PackedPolicy
@@ -101,31 +98,27 @@ class TreeGuide:
     exploration: float
 
     def start(self, num_lanes: int) -> Walks:
-        """At the root."""
         zero = jnp.zeros(num_lanes, jnp.uint32)
         return Walks(zero, jnp.ones(num_lanes, bool), zero, (zero.astype(jnp.int32),) * MAX_DEPTH)
 
     def waits(self, walks: Walks, lanes: Lanes, node: Node) -> Array:
-        """At the player's decisions with a choice, inside the tree."""
         number = bits.count(node.legal)
         is_own = node.is_decision & (node.meta.player == lanes.player) & (lanes.first == FREE)
         return walks.inside & is_own & (number > 1) & (number <= MAX_OPTIONS)
 
     def follow(self, walks: Walks, lanes: Lanes, move: Array) -> Walks:
-        """Add what the player sees of a move to its history."""
         changed = (walks.history ^ table.visible_part(move, lanes.table, lanes.player)) * _HASH_FACTOR
         changed ^= changed >> np.uint32(15)
         stays = move == table.stay(lanes.table)
         return walks._replace(history=jnp.where(stays, walks.history, changed))
 
     def advise(self, store: Store, walks: Walks, lanes: Lanes, position: Array) -> tuple[Store, Walks, Array]:
-        """Look up or add the nodes of waiting lanes, and choose."""
         num_lanes = len(position)
         waiting = self.waits(walks, lanes, table.find_node(lanes.table, self.rules)) & (lanes.rollout != NO_ROLLOUT)
         (at,) = jnp.nonzero(waiting, size=min(num_lanes, _ADVISED_AT_A_TIME), fill_value=num_lanes)
         is_real = at < num_lanes
         one = jnp.where(is_real, at, 0)
-        tables = _take(lanes.table, one)
+        tables = jax.tree.map(lambda x: x[one], lanes.table)
         node = table.find_node(tables, self.rules)
 
         history = walks.history[one]
@@ -164,7 +157,6 @@ class TreeGuide:
         return store, walks, lanes.first.at[on_the_way].set(action, mode="drop")
 
     def learn(self, store: Store, walks: Walks, ended: Array, returns: Array) -> Store:
-        """Back up."""
         total = store.returns
         for level, edge in enumerate(walks.edges):
             counts = ended & (walks.depth > level)
@@ -182,10 +174,6 @@ class TreeGuide:
         prior = (1.0 - _PRIOR_OF_POLICY) / number[:, None].astype(jnp.float32) + of_favourite
         score = q + self.exploration * prior * jnp.sqrt(1.0 + all_visits) / (1.0 + visits)
         return jnp.argmax(jnp.where(option < number[:, None], score, -jnp.inf), axis=-1).astype(jnp.int32)
-
-
-def _take(tables: table.Table, at: Array) -> table.Table:
-    return table.Table(bits.map_words(lambda w: w[at], tables.low), bits.map_words(lambda w: w[at], tables.high), tables.meta[at])
 
 
 def _rank_of_first(chosen: Words, options: Words) -> Array:

@@ -50,11 +50,7 @@ class Finished:
 
 
 class Collector:
-    """Puts finished games in order of their index.
-
-    Args:
-        num_games: how many there will be.
-    """
+    """Puts so many finished games in order of their index."""
 
     def __init__(self, num_games: int):
         self._games = Games(
@@ -73,7 +69,6 @@ class Collector:
         return int(np.count_nonzero(self._done))
 
     def add(self, finished: Finished) -> None:
-        """Take in finished games."""
         for field in fields(Games):
             getattr(self._games, field.name)[finished.index] = getattr(finished.games, field.name)
         self._done[finished.index] = True

@@ -68,12 +68,7 @@ class Results(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Numbers that may vary without recompiling.
-
-    Attributes:
-        num_games: games in all.
-        max_steps: steps after which a game is truncated; not looked at unless truncation is compiled in.
-    """
+    """Numbers that may vary without recompiling. `max_steps` is not looked at unless truncation is compiled in."""
 
     num_games: Array
     max_steps: Array
@@ -110,7 +105,6 @@ def advance_lanes(
 
     `numbers` and `policies` are the `static.split` of one policy for each player, or of one for both.
     """
-
     both = static.join(numbers, policies)
     decide = partial(choose_moves, seed=seed, limits=limits, policies=both, rules=rules, truncates=truncates)
 

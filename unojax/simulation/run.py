@@ -88,13 +88,7 @@ def stream(
     check_max_steps(max_steps)
     max_steps = rules.max_steps if max_steps is None else max_steps
     numbers, skeleton = static.split(distinct(both))
-    run = partial(
-        advance_lanes,
-        policies=skeleton,
-        rules=rules,
-        truncates=max_steps is not None,
-        on=platform(),
-    )
+    run = partial(advance_lanes, policies=skeleton, rules=rules, truncates=max_steps is not None, on=platform())
     seed = key_words(key)
     limits = Limits(jnp.uint32(num_games), jnp.uint32(max_steps or 0))
     lanes, next_index = start_lanes(batch_size, limits, both, rules)

@@ -42,18 +42,8 @@ from unojax.text.notation import format_action, format_cards, parse_action, pars
 from unojax.text.observation import format_observation, parse_observation
 from unojax.text.position import format_position, make_state, parse_position
 
-__all__ = [
-    "describe",
-    "format_action",
-    "format_cards",
-    "format_observation",
-    "format_position",
-    "make_state",
-    "parse_action",
-    "parse_cards",
-    "parse_observation",
-    "parse_position",
-]
+__all__ = ["describe", "format_action", "format_cards", "format_observation", "format_position", "make_state"]
+__all__ += ["parse_action", "parse_cards", "parse_observation", "parse_position"]
 
 
 def describe(position: State | Observation) -> str:

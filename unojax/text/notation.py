@@ -32,11 +32,8 @@ def parse_cards(text: str) -> np.ndarray:
 def format_cards(onehot: ArrayLike) -> str:
     """Write a set of cards, sorted by type: `"R5 YS W+4"`. The empty set is the empty text.
 
-    Args:
-        onehot: canonical one-hot, bool[108].
-
     Raises:
-        ValueError: it is anything else.
+        ValueError: `onehot` is no canonical one-hot, bool[108].
     """
     return " ".join(names_of(checked_counts(onehot, "cards")))
 
@@ -64,10 +61,7 @@ def parse_action(text: str) -> int:
 
 
 def format_action(action: Any) -> str:
-    """Write an action 0..60 as `parse_action` reads it.
-
-    Args:
-        action: a Python, NumPy or JAX integer.
+    """Write an action 0..60, a Python, NumPy or JAX integer, as `parse_action` reads it.
 
     Raises:
         ValueError: it is no integer, an array of several, or not in that range.

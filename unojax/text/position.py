@@ -55,15 +55,8 @@ def make_state(
     top_type = int(top_counts.argmax())
     hands = np.stack([parse_counts(hand0, "hand0"), parse_counts(hand1, "hand1")])
     under = parse_counts(pile, "pile")
-    state = _checked_state(
-        hands=hands,
-        under=under,
-        top_rank=int(cards.RANK_OF_TYPE[top_type]),
-        color=top_color(top_type, color),
-        player=player,
-        penalty=penalty,
-        rules=rules,
-    )
+    top_rank, color_index = int(cards.RANK_OF_TYPE[top_type]), top_color(top_type, color)
+    state = _checked_state(hands, under, top_rank, color_index, player, penalty, rules)
     if deck is not None:
         left, given = checked_counts(state.deck, "deck"), parse_counts(deck, "deck")
         if (wrong := np.flatnonzero(left != given)).size:
@@ -78,12 +71,8 @@ def make_state(
 def format_position(state: State, *, rules: Rules | None = None) -> str:
     """Write a whole position as one line; the grammar is in `unojax.text`.
 
-    Args:
-        state: the game.
-        rules: those of the state, if given.
-
     Raises:
-        ValueError: the state is a batch, its cards are not those of its rules, or `rules` are other ones than the state's.
+        ValueError: the state is a batch, its cards are not those of its rules, or `rules` are given and not those of the state.
     """
     rules = agreed_rules(state.rules, rules)
     if np.shape(state.hands) != (2, cards.NUM_CARDS):
@@ -145,17 +134,11 @@ def read_position(
     if top_action == cards.DRAW:
         raise ValueError("the top must be a card, got 'draw'")
     color, top_rank = divmod(top_action, cards.NUM_RANKS)
+    who, due, num_steps = (parse_number(n, name) for n, name in ((player, "player"), (penalty, "penalty"), (steps, "steps")))
+    last_action = game.NO_ACTION if last == EMPTY else parse_action(last)
+    hands = np.stack([hand0, hand1])
     state = _checked_state(
-        hands=np.stack([hand0, hand1]),
-        under=under,
-        top_rank=top_rank,
-        color=color,
-        player=parse_number(player, "player"),
-        penalty=parse_number(penalty, "penalty"),
-        step_count=parse_number(steps, "steps"),
-        last_action=game.NO_ACTION if last == EMPTY else parse_action(last),
-        result=result.upper(),
-        rules=rules,
+        hands, under, top_rank, color, who, due, rules, step_count=num_steps, last_action=last_action, result=result.upper()
     )
     left = int(state.deck.sum())
     if places[3] != "*" and parse_number(places[3], "deck") != left:
@@ -167,7 +150,6 @@ def read_position(
 
 
 def _checked_state(
-    *,
     hands: np.ndarray,
     under: np.ndarray,
     top_rank: int,
@@ -266,9 +248,9 @@ def top_color(top_type: int, color: str | None) -> int:
     """
     own = int(cards.COLOR_OF_TYPE[top_type])
     name = cards.TYPE_NAMES[top_type]
+    if color is None and own < 0:
+        raise ValueError(f"color must be one of {', '.join(cards.COLOR_NAMES)} for the wild top card {name}, got None")
     if color is None:
-        if own < 0:
-            raise ValueError(f"color must be one of {', '.join(cards.COLOR_NAMES)} for the wild top card {name}, got None")
         return own
     word = color.strip().lower() if isinstance(color, str) else color
     matches = [c for c, long in enumerate(cards.COLOR_NAMES) if word in (long, long[0])]
@@ -280,11 +262,7 @@ def top_color(top_type: int, color: str | None) -> int:
 
 
 def parse_number(text: str, what: str) -> int:
-    """Read a number.
-
-    Raises:
-        ValueError: it is none; the message calls it `what`.
-    """
+    """Read a number. Raises ValueError, which calls it `what`, if it is none."""
     if not (text.isascii() and text.isdigit()):
         raise ValueError(f"{what} must be a number, got {text!r}")
     return int(text)

@@ -44,8 +44,7 @@ class ValueAgent:
         name: the shortest spec of it.
         knowledge: of the opponent's hand.
         network: values the plays. Agents are equal whose other attributes are.
-        head: "value", the play after which the value is highest; "policy", the play with the highest logit.
-        rules: of the game.
+        head: as in `value`.
     """
 
     name: str
@@ -68,12 +67,7 @@ class ValueAgent:
         return jnp.where(scores.max() > -jnp.inf, jnp.argmax(scores), only).astype(jnp.int32)
 
     def scores(self, memory: Memory, observation: Observation, legal: Array) -> Array:
-        """Score plays. Under `vmap` those of all decisions go through the network together.
-
-        Args:
-            memory: the agent's.
-            observation: of the player to move.
-            legal: bool[60].
+        """Score the plays `legal`, bool[60], of the player to move. Under `vmap` all decisions go through the network together.
 
         Returns:
             float32[60]: the value, in [-1, 1], after each of the plays, or its logit; -inf for those that are not legal.
@@ -107,7 +101,7 @@ def value(
         network: "pretrained", or the path of a network's file.
         belief: "particles", the particle filter with the uniform opponent model; "unseen", any of the cards not seen.
         particles: of the filter.
-        head: see `ValueAgent`.
+        head: "value", the play after which the value is highest; "policy", the play with the highest logit.
         rules: of the game.
         loaded: the network itself, in place of one to be loaded; `network` is then only its name.
 

@@ -93,12 +93,7 @@ class Features(NamedTuple):
 
 
 def after_plays(view: View, action: Array) -> tuple[View, Array]:
-    """Show the player the game after its own plays, and bool[...]: the play ends and wins the game.
-
-    Args:
-        view: of any shape, at a decision of the player's.
-        action: int32[...] a legal play 0..59.
-    """
+    """Show the player the game after its own legal plays, int32[...] 0..59, and bool[...]: the play ends and wins the game."""
     rules = view.rules
     # The rules look at the player's own cards; where the others are, is nothing to a play.
     own = bits.canonical(view.hand)
@@ -116,13 +111,7 @@ def after_plays(view: View, action: Array) -> tuple[View, Array]:
 
 
 def outlook_of_hands(view: View, hands: Words, weights: Array) -> Outlook:
-    """Sum up a belief in weighted hands.
-
-    Args:
-        view: of any shape.
-        hands: what the opponent may hold, uint32[..., N] each.
-        weights: float32[..., N] probabilities, of sum 1.
-    """
+    """Sum up a belief in hands that the opponent may hold, uint32[..., N] each, of probabilities float32[..., N]."""
     counts = bits.type_counts(hands).astype(jnp.float32)
     expected = (counts * weights[..., None]).sum(-2)
     square = (counts**2 * weights[..., None]).sum(-2)
@@ -153,9 +142,8 @@ def outlook_of_unseen(view: View) -> Outlook:
     With n cards in that hand and U unseen, of which u are of a kind: E = n u / U, P(none) = C(U - u, n) / C(U, n), and the
     hypergeometric variance.
     """
-    num_unseen = view.unseen()
+    num_unseen, of_hand = view.unseen(), view.opponent_count.astype(jnp.int32)
     unseen, total = num_unseen.astype(jnp.float32), num_unseen.sum(-1)
-    of_hand = view.opponent_count.astype(jnp.int32)
     n = of_hand.astype(jnp.float32)
     share = unseen / jnp.maximum(total.astype(jnp.float32), 1.0)[..., None]
     left = (total - of_hand).astype(jnp.float32) / jnp.maximum(total - 1, 1).astype(jnp.float32)
@@ -198,6 +186,7 @@ def features(view: View, outlook: Outlook) -> Features:
 
     playable = view.playable_types()
     own_playable = jnp.where(playable, own, 0).sum(-1)
+    top = (view.color * np.uint32(cards.NUM_RANKS) + view.rank).astype(jnp.int32)
     shared = [
         _is_at_least(own[..., cards.WILD_TYPE], range(1, 5)),
         _is_at_least(own[..., cards.WILD_DRAW_FOUR_TYPE], range(1, 5)),
@@ -212,16 +201,10 @@ def features(view: View, outlook: Outlook) -> Features:
         own_playable[..., None].astype(jnp.float32) / 4.0,
         own_playable[..., None] == 0,
         jnp.where(playable, outlook.expected, 0.0).sum(-1, keepdims=True) / 4.0,
-        _at_top(outlook.none_playable, view),
+        jnp.take_along_axis(outlook.none_playable.reshape(*shape, -1), top[..., None], -1),
         outlook.spread[..., None],
     ]
     return Features(jnp.concatenate(columns, -1), jnp.concatenate([jnp.asarray(c, jnp.float32) for c in shared], -1))
-
-
-def _at_top(none_playable: Array, view: View) -> Array:
-    """float32[..., 1]: the entry for the top card."""
-    at = (view.color * np.uint32(cards.NUM_RANKS) + view.rank).astype(jnp.int32)[..., None]
-    return jnp.take_along_axis(none_playable.reshape(*at.shape[:-1], -1), at, -1)
 
 
 class _Lacks(NamedTuple):

@@ -30,15 +30,7 @@ Params = dict[str, Any]
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """The shape of a network.
-
-    Attributes:
-        width: of every hidden layer.
-        color_layers: of the encoder of a colour, at least 1.
-        trunk_layers: after it, at least 1.
-        policy_head: logits of the 60 plays.
-        belief_head: logits of the opponent's canonical slots.
-    """
+    """The shape of a network: layers of one `width`, of the colours and of the trunk, and optional heads (see `Outputs`)."""
 
     width: int = 64
     color_layers: int = 2
@@ -127,7 +119,10 @@ class Network:
     def __call__(self, features: Features) -> Outputs:
         """Evaluate information states of any shape. Pure."""
         graphdef, state = _structure(self.config)
-        return nnx.merge(graphdef, _fill(state, self.params))(features)
+        # A copy, since the structure is kept.
+        filled = jax.tree.map(lambda leaf: leaf, state)
+        nnx.replace_by_pure_dict(filled, self.params)
+        return nnx.merge(graphdef, filled)(features)
 
     @property
     def num_params(self) -> int:
@@ -145,9 +140,3 @@ def init_network(key: Array, config: NetworkConfig = NetworkConfig()) -> Network
 def _structure(config: NetworkConfig) -> tuple[Any, Any]:
     """The layers without their numbers: graph definition and abstract state."""
     return nnx.split(nnx.eval_shape(lambda: ValueNetwork(config, rngs=nnx.Rngs(0))))
-
-
-def _fill(state: Any, params: Params) -> Any:
-    filled = jax.tree.map(lambda leaf: leaf, state)
-    nnx.replace_by_pure_dict(filled, params)
-    return filled

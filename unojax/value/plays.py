@@ -11,12 +11,7 @@ from jax import Array, lax
 from unojax import cards
 from unojax.rules import Rules
 from unojax.table import Table
-from unojax.value.features import (
-    Outlook,
-    after_plays,
-    features,
-    outlook_of_hand,
-)
+from unojax.value.features import Outlook, after_plays, features, outlook_of_hand
 from unojax.value.network import Network
 from unojax.view import View, view_of_table
 
@@ -24,14 +19,7 @@ CHUNK: Final = 512
 """Afterstates that go through the network at a time."""
 
 
-def value_plays(
-    network: Network,
-    view: View,
-    outlook: Outlook,
-    legal: Array,
-    *,
-    chunk: int = CHUNK,
-) -> Array:
+def value_plays(network: Network, view: View, outlook: Outlook, legal: Array, *, chunk: int = CHUNK) -> Array:
     """Value every legal play for the player who makes it.
 
     A play shows the player nothing new, so the belief after it is the one before. Only the legal plays of all decisions together
@@ -39,8 +27,7 @@ def value_plays(
 
     Args:
         network: values it.
-        view: [D] of the players to move.
-        outlook: [D] their beliefs.
+        view, outlook: [D] of the players to move.
         legal: bool[D, 60].
         chunk: static; changes no result.
 

@@ -42,13 +42,7 @@ def load_network(path: str | Path) -> Network:
 
 
 def save_network(path: str | Path, network: Network, **about: str) -> None:
-    """Write a network to a file, whole or not at all.
-
-    Args:
-        path: of the file; by custom it ends in .safetensors.
-        network: what to write.
-        about: notes that go along, such as how it was trained.
-    """
+    """Write a network to a file, by custom *.safetensors, whole or not at all. Notes `about` it, as on its training, go along."""
     config = json.dumps(dataclasses.asdict(network.config))
     metadata = {**about, "format": _FORMAT, "config": config, "features": _features()}
     write_whole(Path(path), save(_flatten(network.params), metadata))
@@ -75,7 +69,7 @@ def _load(path: Path) -> Network:
     expected = {name: array.shape for name, array in _flatten(params).items()}
     if expected != (found := {name: array.shape for name, array in arrays.items()}):
         raise ValueError(f"{path} holds arrays {found}, expected {expected}")
-    return Network(_unflatten(params, arrays), config)
+    return Network(jax.tree.map_with_path(lambda path, _: jnp.asarray(arrays[_name(path)]), params), config)
 
 
 def _features() -> str:
@@ -86,10 +80,6 @@ def _features() -> str:
 def _flatten(params: Params) -> dict[str, Any]:
     leaves, _ = jax.tree.flatten_with_path(params)
     return {_name(path): np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf for path, leaf in leaves}
-
-
-def _unflatten(params: Params, arrays: dict[str, np.ndarray]) -> Params:
-    return jax.tree.map_with_path(lambda path, _: jnp.asarray(arrays[_name(path)]), params)
 
 
 def _name(path: Any) -> str:

@@ -85,10 +85,9 @@ def belief_svg(
         belief: probabilities, float[54]; or a belief of `unojax.belief`, particle, exact or closed-form.
         truth: the opponent's hand, bool[108] canonical one-hot or int[54] counts: its cards are outlined. None: not shown.
         title: above the map; None: what it shows.
-        theme: "light" or "dark".
         tall: ranks from top to bottom and colours side by side, for a narrow place.
         width: in pixels; None: 700, or 340 if tall.
-        path: a file to write as well.
+        theme, path: as for `position_svg`.
 
     Raises:
         ValueError: an argument is of another shape or out of its range.
@@ -171,7 +170,7 @@ def _cell(card_type: int, prob: float, copies: int, theme: Theme, grid: Grid) ->
     x, y, width, height = grid.box(card_type)
     is_wild = card_type >= cards.WILD_TYPE
     fill = scale_color(prob, theme)
-    ink = _ink_on(fill)
+    ink = max(("#000000", "#ffffff"), key=lambda ink: contrast(ink, fill))
     words = f"{card_words(card_type)}: {100 * prob:.1f} %" + (f", holds {copies}" if copies else "")
     parts = [
         element("title", words),
@@ -221,13 +220,6 @@ def contrast(one: str, other: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-_INKS: Final = ("#000000", "#ffffff")
-
-
-def _ink_on(fill: str) -> str:
-    return max(_INKS, key=lambda ink: contrast(ink, fill))
-
-
 def _luminance(paint: str) -> float:
     linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in (c / 255 for c in _channels(paint))]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
@@ -235,9 +227,6 @@ def _luminance(paint: str) -> float:
 
 def _channels(paint: str) -> tuple[int, int, int]:
     return int(paint[1:3], 16), int(paint[3:5], 16), int(paint[5:7], 16)
-
-
-_TICKS: Final = (0, 5, 20, 50, 100)
 
 
 def _legend(theme: Theme, grid: Grid, *, shows_truth: bool) -> str:
@@ -248,7 +237,8 @@ def _legend(theme: Theme, grid: Grid, *, shows_truth: bool) -> str:
         for i, paint in enumerate(scale_color(((i + 0.5) / steps) ** 2, theme) for i in range(steps))
     ]
     frame = element("rect", x=left, y=y, width=width, height=12.0, fill="none", stroke=theme.line)
-    ticks = [text(f"{p} %", left + width * math.sqrt(p / 100), y + 27, 12, theme.dim, anchor="middle") for p in _TICKS]
+    shown = (0, 5, 20, 50, 100)
+    ticks = [text(f"{p} %", left + width * math.sqrt(p / 100), y + 27, 12, theme.dim, anchor="middle") for p in shown]
     # In a narrow picture the outline is explained in place of the dash, which says enough.
     x = left + width + (24 if grid.is_tall else 32)
     parts = [*bar, frame, *ticks]

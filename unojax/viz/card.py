@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from unojax import cards
 from unojax.viz.svg import at, element, mark, sector, text
-from unojax.viz.theme import COLOR_PAINTS, FONT, Paint
+from unojax.viz.theme import COLOR_PAINTS, FONT
 from unojax.viz.words import card_words
 
 WIDTH: Final = 64.0
@@ -30,7 +30,6 @@ _BLACK: Final = "#25282d"
 _BACK_BODY: Final = "#34495a"
 _BACK_LINE: Final = "#8fa9b8"
 _TILT: Final = 24.0
-_WILD: Final = Paint(body=_BLACK, deep=_BLACK, tint=_PAPER, ink="#ffffff")
 
 
 def place(card_type: int, x: float, y: float, *, angle: float = 0.0, scale: float = 1.0, **attributes: Any) -> str:
@@ -72,13 +71,8 @@ def _face(card_type: int) -> str:
         return _wild(card_type)
     color, rank = divmod(card_type, cards.NUM_COLORED_RANKS)
     paint = COLOR_PAINTS[color]
-    ovals = at(
-        0,
-        0,
-        element("ellipse", rx=18.5, ry=31.0, fill=paint.tint),
-        element("ellipse", rx=16.3, ry=28.8, fill="none", stroke=paint.body, stroke_width=1.0),
-        angle=_TILT,
-    )
+    ring = element("ellipse", rx=16.3, ry=28.8, fill="none", stroke=paint.body, stroke_width=1.0)
+    ovals = at(0, 0, element("ellipse", rx=18.5, ry=31.0, fill=paint.tint), ring, angle=_TILT)
     corner = _rank_sign(rank, 0, 0, 15, paint.ink) + mark(color, 0, 16, 6.0, paint.tint, letter=paint.deep)
     centre = _rank_sign(rank, 0, 0, 30 if rank == cards.DRAW_TWO else 33, paint.deep)
     return _blank(paint.body) + ovals + centre + _corners(corner)
@@ -102,18 +96,13 @@ def _wild(card_type: int) -> str:
 
 
 def _back() -> str:
-    ovals = at(
-        0,
-        0,
-        element("ellipse", rx=20.0, ry=34.0, fill="none", stroke=_BACK_LINE, stroke_width=1.5),
-        element("ellipse", rx=14.0, ry=25.0, fill="none", stroke=_BACK_LINE, stroke_width=1.5),
-        angle=_TILT,
-    )
+    line = {"fill": "none", "stroke": _BACK_LINE}
+    rings = (element("ellipse", rx=rx, ry=ry, **line, stroke_width=1.5) for rx, ry in ((20.0, 34.0), (14.0, 25.0)))
     spots = ((-5.5, -6.5), (5.5, -6.5), (5.5, 6.5), (-5.5, 6.5))
     order = (cards.RED, cards.YELLOW, cards.BLUE, cards.GREEN)
     marks = "".join(mark(c, x, y, 3.6, _BACK_LINE) for c, (x, y) in zip(order, spots, strict=True))
-    inner = element("rect", x=-26.0, y=-42.0, width=52.0, height=84.0, rx=4.5, fill="none", stroke=_BACK_LINE, stroke_width=0.8)
-    return _blank(_BACK_BODY) + inner + ovals + marks
+    inner = element("rect", x=-26.0, y=-42.0, width=52.0, height=84.0, rx=4.5, **line, stroke_width=0.8)
+    return _blank(_BACK_BODY) + inner + at(0, 0, *rings, angle=_TILT) + marks
 
 
 def _blank(body: str) -> str:

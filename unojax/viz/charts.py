@@ -12,9 +12,6 @@ def chart_style(theme: ThemeName = "light") -> dict[str, Any]:
 
     The colours of the series are told apart without colour vision; `unojax.viz.theme.get_theme` has them by themselves.
 
-    Args:
-        theme: "light" or "dark".
-
     Raises:
         ValueError: there is no such theme.
     """

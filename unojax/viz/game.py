@@ -34,11 +34,8 @@ def game_svg(
     Args:
         game: a trajectory of `unojax.games.record.play_game`, or a sequence of states or of one player's observations.
         actions: int[T] of T + 1 positions; None: what the positions say. Checked against them.
-        view: as for `position_svg`.
-        theme: "light" or "dark".
         seconds: for each position.
-        width: in pixels.
-        path: a file to write as well.
+        view, theme, width, path: as for `position_svg`.
 
     Raises:
         ValueError: an argument is out of its range, or positions and actions don't fit each other.
@@ -56,22 +53,13 @@ def game_svg(
     for index, moment in enumerate(moments):
         caption = _caption(index, moment, layout.height + 12, paints)
         animation = _shown_between(index / ticks, 1.0 if index == len(moments) - 1 else (index + 1) / ticks, duration)
-        frame = element(
-            "g",
-            draw_scene(moment.scene, layout, paints, lifted=moment.drawn),
-            caption,
-            animation if len(moments) > 1 else "",
-            data_step=index,
-        )
+        picture = draw_scene(moment.scene, layout, paints, lifted=moment.drawn)
+        frame = element("g", picture, caption, animation if len(moments) > 1 else "", data_step=index)
         frames.append(frame if index == 0 else frame.replace("<g", '<g visibility="hidden"', 1))
     track = {"x": 22.0, "y": 0.0, "height": 4.0, "rx": 2.0}
     grows = element("animate", attributeName="width", values=f"0;{PICTURE_WIDTH - 44:g}", dur=duration, repeatCount="indefinite")
-    bar = at(
-        0,
-        height - 16,
-        element("rect", **track, width=PICTURE_WIDTH - 44, fill=paints.line),
-        element("rect", grows, **track, width=0, fill=paints.accent),
-    )
+    rail = element("rect", **track, width=PICTURE_WIDTH - 44, fill=paints.line)
+    bar = at(0, height - 16, rail, element("rect", grows, **track, width=0, fill=paints.accent))
     faces = definitions(set().union(*(used_types(scene) for scene in scenes)))
     title = f"A game of UNO in {len(moments) - 1} steps"
     content = (faces, *frames, bar)

@@ -14,7 +14,7 @@ from unojax import cards
 from unojax.viz.belief import TITLE, WIDE, heat_map, read_probs
 from unojax.viz.card import definitions
 from unojax.viz.moments import Moment, Record, read_game
-from unojax.viz.plot import Series, curves, plot_height, plot_title, read_panels
+from unojax.viz.plot import Series, draw_plot, read_panels
 from unojax.viz.position import PICTURE_WIDTH, Layout, draw_scene, scene_words, used_types
 from unojax.viz.scene import Viewer
 from unojax.viz.svg import Page, document, element, escape, finish
@@ -45,13 +45,11 @@ def game_html(
     Args:
         game: a trajectory of `unojax.games.record.play_game`, or a sequence of states or of one player's observations.
         actions: int[T] of T + 1 positions; None: what the positions say. Checked against them.
-        view: as for `position_svg`.
         win_probability, entropy: as for `game_plot_svg`, one value for each of the T + 1 positions.
         beliefs: one for each position, as `belief_svg` takes them; shown under the picture.
         truths: bool[T + 1, 108], the hands that the beliefs are about; None: not shown.
         title: above the game.
-        theme: "light" or "dark".
-        path: a file to write as well.
+        view, theme, path: as for `position_svg`.
 
     Raises:
         ValueError: an argument is out of its range, or positions, actions and values don't fit each other.
@@ -66,21 +64,12 @@ def game_html(
     maps = _belief_maps(beliefs, truths, num, paints)
     layout = Layout.of([moment.scene for moment in moments])
     stage = "".join(_frame(index, moment, layout, paints, maps[index]) for index, moment in enumerate(moments))
-    plot = ""
-    if panels:
-        size = {"width": PICTURE_WIDTH, "height": plot_height(panels)}
-        picture = document(curves(panels, paints, has_cursor=True), **size, title=plot_title(panels), theme=paints)
-        plot = element("div", picture, class_="plot")
+    plot = element("div", draw_plot(panels, paints, has_cursor=True), class_="plot") if panels else ""
     types = set().union(*(used_types(moment.scene) for moment in moments))
     # One drawing of each card for all pictures. Not `display: none`, where some browsers lose references.
     faces = element("svg", definitions(types), xmlns="http://www.w3.org/2000/svg", class_="faces", aria_hidden="true")
-    left = element(
-        "section",
-        _controls(num),
-        element("p", " ", class_="said", aria_live="polite"),
-        element("div", stage, class_="stage"),
-        plot,
-    )
+    said = element("p", " ", class_="said", aria_live="polite")
+    left = element("section", _controls(num), said, element("div", stage, class_="stage"), plot)
     moves = "".join(_move(index, moment) for index, moment in enumerate(moments))
     right = element("section", element("ol", moves, class_="moves"), element("p", _HELP, class_="help"))
     body = element("main", element("h1", escape(title)), element("div", left, right, class_="desk"))

@@ -41,9 +41,7 @@ def game_plot_svg(
     Args:
         win_probability: in [0, 1].
         entropy: of a belief, at least 0, in nats as `unojax.belief.summary.entropy` gives it.
-        theme: "light" or "dark".
-        width: in pixels.
-        path: a file to write as well.
+        theme, width, path: as for `position_svg`.
 
     Raises:
         ValueError: nothing to plot; lengths differ; a value is out of its range or infinite; more than four curves in a panel.
@@ -53,8 +51,7 @@ def game_plot_svg(
     panels = read_panels(win_probability, entropy)
     if not panels:
         raise ValueError("nothing to plot: pass win_probability, entropy, or both")
-    size = {"width": WIDTH, "height": plot_height(panels), "shown_width": width}
-    return finish(document(curves(panels, paints), **size, title=plot_title(panels), theme=paints), path)
+    return finish(draw_plot(panels, paints, width=width), path)
 
 
 @dataclass(frozen=True)
@@ -122,23 +119,13 @@ def _round_step(least: float) -> float:
     return next(factor * power for factor in (1.0, 2.0, 5.0, 10.0) if factor * power >= least * (1 - 1e-9))
 
 
-def plot_height(panels: list[Panel]) -> float:
-    """Measure the picture, in its own units."""
-    return len(panels) * (_HEAD + _PANEL) + _FOOT
-
-
-def plot_title(panels: list[Panel]) -> str:
-    """Say what is plotted."""
-    return " and ".join(panel.title for panel in panels) + " along the game"
-
-
 def x_at(step: float, length: int) -> float:
     """Place a step on the axis of `length` positions."""
     return _LEFT + (WIDTH - _LEFT - _RIGHT) * step / max(1, length - 1)
 
 
-def curves(panels: list[Panel], theme: Theme, *, has_cursor: bool = False) -> str:
-    """Draw the plot without the panel under it. The cursor is a line of the class `cursor` at step 0."""
+def draw_plot(panels: list[Panel], theme: Theme, *, has_cursor: bool = False, width: float | None = None) -> Picture:
+    """Draw the curves, one panel or more. The cursor is a line of the class `cursor` at step 0."""
     length = panels[0].length
     parts = [_draw_panel(panel, i * (_HEAD + _PANEL) + _HEAD, theme) for i, panel in enumerate(panels)]
     bottom = len(panels) * (_HEAD + _PANEL)
@@ -150,7 +137,8 @@ def curves(panels: list[Panel], theme: Theme, *, has_cursor: bool = False) -> st
         x = x_at(0, length)
         ends = {"x1": x, "x2": x, "y1": _HEAD - 6, "y2": bottom + 4, "data_x0": x, "data_x1": x_at(length - 1, length)}
         parts.append(element("line", **ends, stroke=theme.text, stroke_width=1.5, class_="cursor"))
-    return "".join(parts)
+    title = " and ".join(panel.title for panel in panels) + " along the game"
+    return document(*parts, width=WIDTH, height=bottom + _FOOT, title=title, theme=theme, shown_width=width)
 
 
 def _draw_panel(panel: Panel, top: float, theme: Theme) -> str:

@@ -133,10 +133,6 @@ def document(*children: str, width: float, height: float, title: str, theme: The
     )
 
 
-_TRIANGLE: Final = 1.18
-_DIAMOND: Final = 1.25
-
-
 def mark(color: int, x: float, y: float, radius: float, fill: str, *, letter: str | None = None, **more: Any) -> str:
     """Draw the sign that tells a colour apart without the colour: circle, triangle, square, diamond for R, Y, B, G.
 
@@ -148,23 +144,18 @@ def mark(color: int, x: float, y: float, radius: float, fill: str, *, letter: st
     elif color == cards.BLUE:
         a = 0.89 * r
         shape = element("rect", x=x - a, y=y - a, width=2 * a, height=2 * a, rx=0.15 * r, fill=fill, **more)
-    elif color == cards.YELLOW:
-        a = _TRIANGLE * r
-        corners = [(0, -1.15 * a), (1.1 * a, 0.78 * a), (-1.1 * a, 0.78 * a)]
-        shape = _polygon(x, y, corners, fill, **more)
     else:
-        a = _DIAMOND * r
-        shape = _polygon(x, y, [(0, -a), (a, 0), (0, a), (-a, 0)], fill, **more)
+        is_triangle = color == cards.YELLOW
+        a = 1.18 * r if is_triangle else 1.25 * r
+        triangle = [(0, -1.15 * a), (1.1 * a, 0.78 * a), (-1.1 * a, 0.78 * a)]
+        corners = triangle if is_triangle else [(0, -a), (a, 0), (0, a), (-a, 0)]
+        points = " ".join(f"{_format(float(x + dx))},{_format(float(y + dy))}" for dx, dy in corners)
+        shape = element("polygon", points=points, fill=fill, **more)
     if letter is None:
         return shape
     size = 1.3 * r
     drop = 0.36 * size + (0.16 * r if color == cards.YELLOW else 0)
     return shape + text(cards.COLOR_LETTERS[color], float(x), y + drop, size, letter, bold=True, anchor="middle")
-
-
-def _polygon(x: float, y: float, corners: list[tuple[float, float]], fill: str, **more: Any) -> str:
-    points = " ".join(f"{_format(float(x + dx))},{_format(float(y + dy))}" for dx, dy in corners)
-    return element("polygon", points=points, fill=fill, **more)
 
 
 def sector(rx: float, ry: float, quarter: int, fill: str) -> str:

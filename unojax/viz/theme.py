@@ -104,11 +104,7 @@ _THEMES: Final = {theme.name: theme for theme in (LIGHT, DARK)}
 
 
 def get_theme(name: ThemeName) -> Theme:
-    """Look up a theme by its name.
-
-    Raises:
-        ValueError: there is none of that name.
-    """
+    """Look up a theme. Raises ValueError if there is none of that name."""
     if not isinstance(name, str) or name not in _THEMES:
         raise ValueError(f"theme must be one of {', '.join(map(repr, get_args(ThemeName)))}, got {name!r}")
     return _THEMES[name]

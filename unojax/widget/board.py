@@ -25,7 +25,6 @@ from unojax.widget import page
 
 _GAMES: Final = 1000
 """Games played out for a win probability: a standard error of at most 0.016, in some milliseconds."""
-
 _WIN_NOTE: Final = (
     "Share of {games:,} games won if from here both play as the policy {policy}; what the opponent holds is drawn from the belief"
 )
@@ -111,11 +110,7 @@ class Board(anywidget.AnyWidget):
         self._advance()
 
     def new_game(self, seed: int | None = None) -> None:
-        """Deal again; what was played is lost unless it was saved.
-
-        Args:
-            seed: None: another game each time.
-        """
+        """Deal again, without a seed another game each time; what was played is lost unless it was saved."""
         self._deal(seed, None)
         self._advance()
 
@@ -138,11 +133,7 @@ class Board(anywidget.AnyWidget):
         self._advance()
 
     def show_hint(self) -> None:
-        """Mark the play that a search advises, and say how likely each card is to win.
-
-        Raises:
-            ValueError: it is not the person's turn.
-        """
+        """Mark the play that a search advises, and say how likely each card is to win. Raises ValueError out of turn."""
         session = self._session
         if session.is_over or not session.is_my_turn:
             raise ValueError(page.refusal(session, cards.DRAW))
@@ -177,19 +168,12 @@ class Board(anywidget.AnyWidget):
         return GameFile.of(self._session.replay(), players=players, seed=self._seed)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write `record` to a file, for `unojax replay`; an unfinished game too.
-
-        Raises:
-            OSError: it can't be written.
-        """
+        """Write `record` to a file, for `unojax replay`; an unfinished game too. Raises OSError where it can't be written."""
         write_game(path, self.record)
 
     def look(self) -> Outlook | None:
-        """Bring win probability and belief up to date, now and from now on, as the page does when it appears.
-
-        Returns:
-            None if neither is shown.
-        """
+        """Bring win probability and belief up to date, now and from now on, as the page does when it appears; None if neither is
+        shown."""
         self._is_watched = True
         if not (self._shows_belief or self._shows_win_probability):
             return None

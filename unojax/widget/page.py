@@ -107,12 +107,8 @@ def outlook_data(told: Outlook | None, session: Session) -> dict[str, Any]:
 def hint(told: Advice, session: Session, *, says_wins: bool) -> dict[str, Any]:
     """Write the advice of a search, and for each card the win probability of playing it (a wild one in the best colour).
 
-    A single legal play is advised without a probability; where there is only a draw, the hint is empty.
-
-    Args:
-        told: the advice.
-        session: the game.
-        says_wins: the values of the plays are mean results, so they are win probabilities too.
+    A single legal play is advised without a probability; where there is only a draw, the hint is empty. `says_wins`: the values
+    of the plays are mean results, so they are win probabilities too.
     """
     wins: dict[str, float] = {}
     if told.thought is None:
@@ -135,11 +131,8 @@ def card_and_color(action: int) -> tuple[str, str | None]:
 
 
 def read_click(click: Mapping[str, Any]) -> int:
-    """Read a click on a card (`card`, and for a wild one `color`) or on the deck as an action 0..60, which may be illegal.
-
-    Raises:
-        ValueError: it names no card or no colour.
-    """
+    """Read a click on a card (`card`, and for a wild one `color`) or on the deck as an action 0..60, which may be illegal. Raises
+    ValueError where it names no card or no colour."""
     if click.get("kind") == "draw":
         return cards.DRAW
     card, color = click.get("card"), click.get("color")

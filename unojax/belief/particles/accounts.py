@@ -91,12 +91,9 @@ def flip(words: Words, change: Words, where: Array) -> Words:
 
 
 def once(ledger: Ledger, compute: Callable[[], _T]) -> _T:
-    """Call `compute()`, and keep it from being fused into each of its users.
-
-    A branch that the compiler cannot remove makes it compute the result once. (From jax 0.12 on, an optimization barrier has the
-    same effect.)
-    """
+    """Call `compute()`, and keep it from being fused into each of its users."""
     shapes = jax.eval_shape(compute)
+    # A branch that the compiler cannot remove. (From jax 0.12 on, an optimization barrier has the same effect.)
     return lax.cond(ledger.num_slots >= 0, compute, lambda: jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes))
 
 
@@ -200,9 +197,7 @@ def label_at(cloud: Cloud, slot: Array) -> Array:
 def insertable(cloud: Cloud, ledger: Ledger, slot: Array) -> Words:
     """Collect the cards that an exchange may put into a slot, if they are in the deck now: four uint32[N].
 
-    Args:
-        cloud, ledger: the particles and the public bookkeeping.
-        slot: one slot for all particles, or uint16[N] one for each; with `NO_SLOT` the answer means nothing.
+    `slot` is one for all particles, or uint16[N] one for each; with `NO_SLOT` the answer means nothing.
     """
     slot = jnp.minimum(slot.astype(jnp.int32), ledger.epoch.shape[0] - 1)
     # Cards that came back by a reshuffle may only enter a slot filled after the latest one.

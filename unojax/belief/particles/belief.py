@@ -1,8 +1,4 @@
-"""Beliefs of the particle filter: a weighted cloud of accounts, and its start.
-
-Each particle is a full account of which card the opponent acquired when (`unojax.belief.particles.accounts`); what is public
-about the opponent's cards is the same for all of them (`unojax.belief.particles.ledger`).
-"""
+"""Beliefs of the particle filter: a weighted cloud of accounts, and its start."""
 
 from __future__ import annotations
 
@@ -37,8 +33,8 @@ class Belief:
     Attributes:
         log_weights: float32[N] nats, normalised (logsumexp = 0).
         log_likelihood: float32[N] nats, of the opponent's plays so far in each particle (`likelihood.log_likelihood`).
-        cloud: the particles.
-        ledger: what is public about the opponent's cards.
+        cloud: the particles, each a full account of which card the opponent acquired when.
+        ledger: what is public about the opponent's cards, the same for all particles.
         rules: static; of the game.
     """
 
@@ -74,8 +70,7 @@ class Info(NamedTuple):
         restarted: bool[] the belief was begun anew: depleted, or the game outgrew the belief's capacity.
         resampled: bool[] the ESS had fallen below the threshold, or a particle had become impossible.
         acceptance: float32[] share of particles that a refreshing move changed, 0..1.
-        inconsistent: bool[] the observations belong neither together, nor to the action, or not to this belief; nothing was
-            believed, and the belief stays as it was.
+        inconsistent: bool[] the observations belong not together, to the action or to this belief, which stays as it was.
     """
 
     ess: Array
@@ -130,26 +125,22 @@ def belief_init(
     hand_count = observation.opponent_count.astype(jnp.int32)
     cloud = moves.draw(key, cloud, book, hand_count)
     book = ledger.add_slots(book, hand_count)
-    if prior == "deal" and rules.start_card == "non_wild":
-        # The start card was among the coloured cards too, before it was turned up.
-        num_colored = 1 + bits.count(bits.map_words(lambda w: w & bits.COLORED, unseen)).astype(jnp.int32)
-        book = dataclasses.replace(book, num_dealt=hand_count, num_colored=num_colored)
+    book = record_deal(book, observation, unseen, prior)
     log_lik = start_log_prob(cloud.hand, book)
-    return Belief(
-        log_weights=resample.normalize(log_lik)[0],
-        log_likelihood=log_lik,
-        cloud=cloud,
-        ledger=book,
-        rules=rules,
-    )
+    return Belief(log_weights=resample.normalize(log_lik)[0], log_likelihood=log_lik, cloud=cloud, ledger=book, rules=rules)
+
+
+def record_deal(book: Ledger, observation: Observation, unseen: bits.Words, prior: Prior) -> Ledger:
+    """Note in a ledger that the opponent's hand was dealt before a coloured start card was turned up, if `prior` says so."""
+    if prior != "deal" or observation.rules.start_card != "non_wild":
+        return book
+    # The start card was among the coloured cards too, before it was turned up.
+    num_colored = 1 + bits.count(bits.map_words(lambda w: w & bits.COLORED, unseen)).astype(jnp.int32)
+    return dataclasses.replace(book, num_dealt=observation.opponent_count.astype(jnp.int32), num_colored=num_colored)
 
 
 def check_start(num_particles: int, prior: Prior) -> None:
-    """Check the options that all clouds begin with.
-
-    Raises:
-        ValueError: `num_particles` is not positive, or there is no such prior.
-    """
+    """Raise a ValueError if `num_particles` is not positive, or there is no such prior."""
     if num_particles < 1:
         raise ValueError(f"num_particles must be at least 1, got {num_particles}")
     if prior not in get_args(Prior):
@@ -157,17 +148,14 @@ def check_start(num_particles: int, prior: Prior) -> None:
 
 
 def _start_cloud(own: bits.Words, unseen: bits.Words, num_particles: int, book: Ledger) -> Cloud:
-    """Make particles with all unseen cards in the deck.
-
-    Equal cards need labels of their own in deck, hand and pile: the observer's cards take the lowest copies, the unseen ones
-    the next.
-    """
+    """Make particles with all unseen cards in the deck."""
     spread = partial(bits.map_words, lambda w: jnp.broadcast_to(w, num_particles))
+    # Equal cards need labels of their own: the observer's cards take the lowest copies, the unseen ones the next.
     not_in_pile = bits.merge(own, unseen)
     nothing = bits.empty(jnp.zeros(num_particles))
     return Cloud(
         hand=nothing,
-        deck=spread(bits.map_words(lambda a, b: a & ~b, not_in_pile, own)),
+        deck=spread(accounts.without(not_in_pile, own)),
         own=spread(own),
         recycled=nothing,
         labels=jnp.full((book.epoch.shape[0], num_particles), accounts.RELEASED, jnp.uint8),

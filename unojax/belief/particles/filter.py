@@ -1,9 +1,7 @@
 """The particle filter over the opponent's hand: `belief_update`.
 
-A particle is a full account of the hidden past (`unojax.belief.particles.accounts`), so its likelihood under the whole public
-history can be computed. Events that contradict a particle repair it with an exact weight instead of killing it, and Metropolis
-moves refresh it (`unojax.belief.particles.moves`, where the derivation stands). The filter is unbiased for the evidence,
-consistent as N grows, and never holds a hand that the history rules out.
+Events that contradict a particle repair it with an exact weight instead of killing it, and Metropolis moves refresh it (`moves`
+has the derivation). Unbiased for the evidence, consistent as N grows, and never holds a hand that the history rules out.
 """
 
 from __future__ import annotations
@@ -37,6 +35,7 @@ NUM_MOVES: Final = 6
 """Default number of refreshing moves after a resampling, each of one card: about a hand's worth."""
 MOST_ROUNDS: Final = 4.0
 """At most so many times more moves are made when the effective sample size was very low."""
+_Likelihood = Callable[[Cloud, Exchange], Array]
 
 
 def belief_update(
@@ -54,10 +53,8 @@ def belief_update(
     """Condition the belief on one micro-step: one public action of one player.
 
     Args:
-        belief: before the micro-step.
-        before, after: the observer's observations around it.
-        action: the public action of whoever moved, integer scalar: what `infer_action(before, after)` recovers from the
-            observations.
+        belief, before, after: the belief before the micro-step, and the observer's observations around it.
+        action: the public action of whoever moved, integer scalar, as `infer_action(before, after)` recovers it.
         key: threefry2x32; consumed.
         opponent: the opponent model, static. One that gives a legal action probability zero (a deterministic policy, say) needs
             some `tremble`: particles are repaired on the assumption that any legal action may be taken.
@@ -68,9 +65,8 @@ def belief_update(
             noisier: by 4.5 times the variance of N independent draws with one random card, by 1.3 times with the default.
 
     Returns:
-        The belief after the micro-step, and what happened. If nothing moved (finished game, illegal action), the belief as it
-        was. If the observations can't be what one step of this game showed to this belief's observer, or show another action,
-        the belief as it was too, and `Info.inconsistent`: see `belief_update_checked`.
+        The belief after the micro-step, and what happened. The belief is as it was if nothing moved (finished game, illegal
+        action), or if the observations belong neither together, nor to the action, or not to this belief (`Info.inconsistent`).
 
     Raises:
         ValueError: an observation is a batch, or the rules of belief and observations, or `rules`, differ.
@@ -85,10 +81,9 @@ def belief_update(
 def belief_update_checked(
     belief: Belief, before: Observation, action: Array, after: Observation, key: Array, **options: Any
 ) -> tuple[Belief, Info]:
-    """`belief_update` that fails on observations that do not belong together, for debugging.
+    """`belief_update`, with its `options`, that fails on observations that do not belong together, for debugging.
 
-    Use it as `jax.jit(checkify.checkify(belief_update_checked))(belief, before, action, after, key)`; the error returned beside
-    the result raises at `err.throw()`. `options` are those of `belief_update`.
+    After `jax.jit(checkify.checkify(belief_update_checked))(belief, before, action, after, key)`, `err.throw()` raises.
     """
     belief, info = belief_update(belief, before, action, after, key, **options)
     checkify.check(
@@ -111,19 +106,14 @@ def _game_by_game(update: Callable[..., tuple[Belief, Info]]) -> Callable[..., t
     @update.def_vmap
     def over_games(axis_size: int, in_batched: Any, *args: Any) -> tuple[tuple[Belief, Info], Any]:
         if platform() == "cpu":
-            leaves, treedef = jax.tree.flatten(args)
-            is_batched = jax.tree.leaves(in_batched)
-
+            *events, key = args
             # Keys are taken apart, since a loop that indexes them looks like one that uses them again and again.
-            kinds = [jax.random.key_impl(x) if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else None for x in leaves]
-            leaves = [x if kind is None else jax.random.key_data(x) for x, kind in zip(leaves, kinds, strict=True)]
+            impl = jax.random.key_impl(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else None
+            data = key if impl is None else jax.random.key_data(key)
 
             def of_game(game: Array) -> Any:
-                some = (leaf[game] if is_mapped else leaf for leaf, is_mapped in zip(leaves, is_batched, strict=True))
-                typed = (
-                    x if kind is None else jax.random.wrap_key_data(x, impl=kind) for x, kind in zip(some, kinds, strict=True)
-                )
-                return jax.tree.unflatten(treedef, typed)
+                rows = jax.tree.map(lambda x, is_mapped: x[game] if is_mapped else x, [*events, data], list(in_batched))
+                return rows if impl is None else [*rows[:-1], jax.random.wrap_key_data(rows[-1], impl=impl)]
 
             def spread(leaf: Array, is_mapped: bool) -> Array:
                 return leaf if is_mapped else jnp.broadcast_to(leaf, (axis_size, *leaf.shape))
@@ -211,9 +201,8 @@ def _update(
     resampled = ~(restarted | inconsistent) & ((ess < ess_threshold * belief.num_particles) | jnp.isneginf(log_weights).any())
 
     def carry_on() -> tuple[Belief, Array]:
-        return _refresh(
-            key_resample, key_move, cloud, book, log_weights, log_lik, ess, resampled, likelihood, num_moves, belief.rules
-        )
+        weighted = Belief(log_weights=log_weights, log_likelihood=log_lik, cloud=cloud, ledger=book, rules=belief.rules)
+        return _refresh(key_resample, key_move, weighted, ess, resampled, likelihood, num_moves)
 
     def begin_anew() -> tuple[Belief, Array]:
         n = belief.num_particles
@@ -304,27 +293,18 @@ def _reshuffle_if_any(now: _Weighted, before: Observation, after: Observation) -
 
 
 def _refresh(
-    key_resample: Array,
-    key_move: Array,
-    cloud: Cloud,
-    book: Ledger,
-    log_weights: Array,
-    log_lik: Array,
-    ess: Array,
-    resampled: Array,
-    likelihood: Callable[[Cloud, Exchange], Array],
-    num_moves: int,
-    rules: Rules,
+    key_resample: Array, key_move: Array, belief: Belief, ess: Array, resampled: Array, likelihood: _Likelihood, num_moves: int
 ) -> tuple[Belief, Array]:
-    """Resample if due, then move the particles."""
-    n = log_weights.shape[0]
+    """Resample if due, then move the particles; give the share that a move changed, too."""
+    book, n = belief.ledger, belief.num_particles
     key_start, key_moves = jax.random.split(key_move)
 
     def pick() -> tuple[Cloud, Array, Array]:
-        ancestors = resample.systematic(jax.random.uniform(key_resample, dtype=jnp.float32), log_weights)
-        return _pick(cloud, book, ancestors), log_lik[ancestors], resample.uniform_log_weights(n)
+        ancestors = resample.systematic(jax.random.uniform(key_resample, dtype=jnp.float32), belief.log_weights)
+        return _pick(belief.cloud, book, ancestors), belief.log_likelihood[ancestors], resample.uniform_log_weights(n)
 
-    cloud, log_lik, log_weights = lax.cond(resampled, pick, lambda: (cloud, log_lik, log_weights))
+    kept = (belief.cloud, belief.log_likelihood, belief.log_weights)
+    cloud, log_lik, log_weights = lax.cond(resampled, pick, lambda: kept)
 
     hand_count = jnp.maximum(bits.count(jax.tree.map(lambda w: w[0], cloud.hand)).astype(jnp.int32), 1)
     start = jax.random.randint(key_start, (), 0, hand_count)
@@ -339,7 +319,7 @@ def _refresh(
     loss = jnp.clip(0.5 * n / jnp.maximum(ess, 1.0), 1.0, MOST_ROUNDS)
     rounds = jnp.where(resampled, jnp.round(num_moves * loss).astype(jnp.int32), 0)
     cloud, log_lik, changed = lax.fori_loop(0, rounds, move, (cloud, log_lik, jnp.float32(0.0)))
-    belief = Belief(log_weights=log_weights, log_likelihood=log_lik, cloud=cloud, ledger=book, rules=rules)
+    belief = dataclasses.replace(belief, log_weights=log_weights, log_likelihood=log_lik, cloud=cloud)
     return belief, changed / jnp.maximum(rounds, 1).astype(jnp.float32)
 
 

@@ -1,8 +1,7 @@
 """The public side of a particle belief: when the opponent acquired cards, what it could not hold, and what it played.
 
-The opponent's hand is a row of **slots**, one for each card it ever acquired, in the order of acquisition; when each slot was
-filled is public. For each slot the ledger keeps the types it could hold: all, less those that were playable at a later time
-when the opponent could not play.
+The opponent's hand is a row of **slots**, one for each card it ever acquired, in the order of acquisition. A slot could hold all
+types, less those that were playable at a later time when the opponent could not play.
 """
 
 from __future__ import annotations
@@ -74,22 +73,14 @@ def as_words(array: Array) -> Words:
 
 def empty(*, max_slots: int, max_plays: int) -> Ledger:
     """Make a ledger without slots or plays, with room for so many."""
-    blank = jnp.zeros(max_plays, jnp.int8)
+    pile = jnp.zeros((max_plays, cards.NUM_COLORS), jnp.uint32)
+    others = dict.fromkeys(set(Plays._fields) - {"slots_before", "pile"}, jnp.zeros(max_plays, jnp.int8))
     return Ledger(
         allowed=jnp.zeros((max_slots, cards.NUM_COLORS), jnp.uint32),
         epoch=jnp.zeros(max_slots, jnp.int32),
         num_reshuffles=jnp.int32(0),
         num_slots=jnp.int32(0),
-        plays=Plays(
-            slots_before=blank.astype(jnp.int32),
-            action=blank,
-            color=blank,
-            rank=blank,
-            observer_count=blank,
-            deck_count=blank,
-            pile=jnp.zeros((max_plays, cards.NUM_COLORS), jnp.uint32),
-            last_action=blank,
-        ),
+        plays=Plays(slots_before=jnp.zeros(max_plays, jnp.int32), pile=pile, **others),
         num_plays=jnp.int32(0),
         num_dealt=jnp.int32(0),
         num_colored=jnp.int32(0),

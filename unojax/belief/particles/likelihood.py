@@ -3,7 +3,7 @@
     p(plays | account)  =  prod_t pi(a_t | H_t, public_t) / copies_t
 
 with H_t the hand before the t-th play and copies_t the number of cards of the played type in it, each of which was as likely to
-be the physical card played. All functions work on N particles at once; logs are natural.
+be the physical card played. All functions work on N particles at once.
 """
 
 from __future__ import annotations
@@ -19,17 +19,7 @@ from jax import Array, lax
 
 from unojax import bits, cards, game
 from unojax.belief.opponents import OpponentModel, PackedOpponent
-from unojax.belief.particles.accounts import (
-    RELEASED,
-    ROWS_PER_TURN,
-    Cloud,
-    card_of,
-    common,
-    flip,
-    num_turns,
-    union,
-    without,
-)
+from unojax.belief.particles.accounts import RELEASED, ROWS_PER_TURN, Cloud, card_of, common, flip, num_turns, union, without
 from unojax.belief.particles.ledger import Ledger, Plays, as_words
 from unojax.bits import Words
 from unojax.observation import Observation
@@ -45,10 +35,7 @@ _LOG_SCALE: Final = 24.0 * math.log(2.0)
 class Exchange(NamedTuple):
     """Two cards that change places in an account, for each of N particles.
 
-    Attributes:
-        cards: the two cards.
-        slot: uint16[N] a live slot that holds one of them.
-        other: uint16[N] the live slot that holds the other; `NO_SLOT` if that is in the deck.
+    `slot` uint16[N] is live and holds one of `cards`, and so does `other`; `NO_SLOT` if its card is in the deck.
     """
 
     cards: Words
@@ -68,13 +55,7 @@ def log_likelihood(
     """Compute the log likelihood (nats) of all plays of the opponent: float32[N].
 
     Under the "deal" prior it starts from the probability of the start card, one of the coloured cards that were not dealt.
-
-    Args:
-        cloud: the particles.
-        ledger: with all plays recorded.
-        opponent: the model.
-        like: any observation of the observer's; its player and static fields are used.
-        exchange: the likelihood is wanted as it were after this exchange.
+    `like` is any observation of the observer's; with `exchange` the likelihood is as it were after it.
     """
 
     def seen_from(hand: Words, num_slots: Array) -> Words:
@@ -90,7 +71,7 @@ def log_likelihood(
             filled = jnp.maximum(filled, play.slots_before)
             before = seen_from(hand, play.slots_before)
             action = play.action.astype(jnp.uint32)
-            copies = copies_held(before, action // cards.NUM_RANKS, action % cards.NUM_RANKS)
+            copies = bits.count(common(before, bits.type_mask(action // cards.NUM_RANKS, action % cards.NUM_RANKS)))
             factor = play_prob(before, play, opponent, like) * _SCALE / copies.astype(jnp.float32)
             product = product * jnp.where(t < ledger.num_plays, factor, 1.0)
             hand = without(hand, card_of(cloud.played[t]))
@@ -111,11 +92,6 @@ def start_log_prob(dealt: Words, ledger: Ledger) -> Array:
 def _fill(cloud: Cloud, hand: Words, first: Array, end: Array) -> Words:
     """Add the cards that slots first..end-1 got to the hands."""
     return lax.fori_loop(first, end, lambda s, h: union(h, card_of(cloud.labels[s] & ~RELEASED)), hand)
-
-
-def copies_held(hand: Words, color: Array, rank: Array) -> Array:
-    """Count the copies of a type in a set: uint32[...]."""
-    return bits.count(common(hand, bits.type_mask(color, rank)))
 
 
 def play_prob(hand: Words, play: Plays, opponent: OpponentModel, like: Observation) -> Array:

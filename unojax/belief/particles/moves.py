@@ -49,6 +49,7 @@ import numpy as np
 from jax import Array, lax
 
 from unojax import bits
+from unojax.belief.particles import accounts
 from unojax.belief.particles.accounts import (
     NO_SLOT,
     RELEASED,
@@ -56,17 +57,9 @@ from unojax.belief.particles.accounts import (
     card_of,
     common,
     contains,
-    find,
     flip,
-    fold_rows,
     insertable,
-    label_at,
-    nth_live,
     once,
-    put,
-    random_bits,
-    random_card,
-    random_words,
     union,
     without,
 )
@@ -82,19 +75,12 @@ _COPY, _SLOT, _NEW, _ACCEPT = range(4)
 
 
 def condition_on_play(key: Array, cloud: Cloud, ledger: Ledger, color: Array, rank: Array) -> tuple[Cloud, Array]:
-    """Condition on a play of the opponent: a card of the type leaves the hand of every particle.
+    """Condition on a play of the opponent: a card of the type (uint32[] each) leaves the hand of every particle.
 
-    Args:
-        key: consumed.
-        cloud: the particles.
-        ledger: before the play is recorded.
-        color, rank: uint32[] the type; the colour of a wild is ignored.
-
-    Returns:
-        the cloud after the play, repaired where it held no such card; float32[N] log weights, -inf where that was impossible.
-        The log evidence still needs the log number of unseen copies of the type.
+    `ledger` is the one before the play is recorded. Gives the cloud after the play, repaired where it held no such card, and
+    float32[N] log weights, -inf where that was impossible; the log evidence still needs the log number of unseen copies.
     """
-    random = random_words(key, ledger, cloud.labels)
+    random = accounts.random_words(key, ledger, cloud.labels)
     number = _random_copy(random, cloud, ledger, color, rank)
     card = card_of(number)
     holds = contains(cloud.hand, number)
@@ -113,20 +99,20 @@ def condition_on_play(key: Array, cloud: Cloud, ledger: Ledger, color: Array, ra
         return sums + share(slot) + is_held * (slot.astype(jnp.uint32) << _HIGH)
 
     zero = jnp.zeros_like(cloud.hand[0])
-    sums = fold_rows(ledger.num_slots, add, zero)
+    sums = accounts.fold_rows(ledger.num_slots, add, zero)
     total = sums & _LOW
-    threshold = bits.uniform_below(random_bits(random, _SLOT), total)
+    threshold = bits.uniform_below(accounts.random_bits(random, _SLOT), total)
 
     # Low half: the sum so far. High half: how many slots end at or below the threshold.
     def count(slot: Array, sums: Array) -> Array:
         sums = sums + share(slot)
         return sums + ((sums & _LOW) <= threshold).astype(jnp.uint32) * np.uint32(1 << 16)
 
-    counts = fold_rows(ledger.num_slots, count, zero)
+    counts = accounts.fold_rows(ledger.num_slots, count, zero)
     found = holds | (total > 0)
     chosen = jnp.where(holds, sums, counts) >> _HIGH
     slot = once(ledger, lambda: jnp.where(found, chosen.astype(jnp.uint16), NO_SLOT))
-    old = label_at(cloud, jnp.where(found, slot, 0))
+    old = accounts.label_at(cloud, jnp.where(found, slot, 0))
 
     old_card = bits.map_words(lambda w: jnp.where(found & ~holds, w, np.uint32(0)), card_of(old))
     hand = without(cloud.hand, union(old_card, card))
@@ -138,25 +124,18 @@ def condition_on_play(key: Array, cloud: Cloud, ledger: Ledger, color: Array, ra
     after = cloud._replace(
         hand=hand,
         deck=deck,
-        labels=put(cloud, ledger, (slot, number | RELEASED)),
+        labels=accounts.put(cloud, ledger, (slot, number | RELEASED)),
         played=cloud.played.at[ledger.num_plays].set(number, mode="drop"),
     )
     return after, jnp.where(found, log_weight, -jnp.inf)
 
 
 def condition_on_no_play(key: Array, cloud: Cloud, ledger: Ledger, playable: Words) -> tuple[Cloud, Array]:
-    """Condition on the opponent having no card to play: no particle holds one of `playable` afterwards.
+    """Condition on the opponent having no card to play: no particle holds one of `playable` (four uint32[]) afterwards.
 
-    Args:
-        key: consumed.
-        cloud: the particles.
-        ledger: before these cards are forbidden.
-        playable: four uint32[]: all cards that could have been played.
-
-    Returns:
-        the repaired cloud; float32[N] log weights, -inf if no card fits a slot.
+    `ledger` is the one before they are forbidden. Gives the repaired cloud; float32[N] log weights, -inf if no card fits a slot.
     """
-    random = random_words(key, ledger, cloud.labels)
+    random = accounts.random_words(key, ledger, cloud.labels)
     is_open = (ledger.allowed & jnp.stack(playable)[None]).any(1)
 
     def one_slot(slot: Array, carry: tuple[Words, Words, Array, Array]) -> tuple[Words, Words, Array, Array]:
@@ -178,7 +157,7 @@ def condition_on_no_play(key: Array, cloud: Cloud, ledger: Ledger, playable: Wor
                 # A card that no exchange could have put here has one account behind it: itself.
                 share = jnp.where(exchangeable, share, jnp.where(offends, 0.0, 1.0))
                 repairs = is_live & offends & exchangeable & (num_good > 0)
-                new = random_card(random_bits(random, slot), good)
+                new = accounts.random_card(accounts.random_bits(random, slot), good)
                 return jnp.where(repairs, new, row), log_weight + jnp.log(jnp.where(is_live, share, 1.0))
 
             new, log_weight = once(ledger, decide)
@@ -195,36 +174,28 @@ def condition_on_no_play(key: Array, cloud: Cloud, ledger: Ledger, playable: Wor
 
 
 def condition_on_own_draw(key: Array, cloud: Cloud, ledger: Ledger, color: Array, rank: Array) -> tuple[Cloud, Array]:
-    """Condition on a draw of the observer: a card of the type moves from the deck to its hand in every particle.
+    """Condition on a draw of the observer: a card of the type (uint32[] each) moves from the deck to its hand in every particle.
 
-    Args:
-        key: consumed.
-        cloud: the particles.
-        ledger: the public bookkeeping.
-        color, rank: uint32[] the type.
-
-    Returns:
-        the cloud after the draw, repaired where the opponent held the card; float32[N] log weights, -inf where that was
-        impossible. The log evidence still needs the log number of unseen copies of the type, less the log number of cards in
-        the deck.
+    Gives the cloud after the draw, repaired where the opponent held the card, and float32[N] log weights, -inf where that was
+    impossible; the log evidence still needs the log number of unseen copies of the type, less that of the cards in the deck.
     """
-    random = random_words(key, ledger, cloud.labels)
+    random = accounts.random_words(key, ledger, cloud.labels)
     number = _random_copy(random, cloud, ledger, color, rank)
     card = card_of(number)
     holds = contains(cloud.hand, number)
-    slot = find(cloud, ledger, number)
+    slot = accounts.find(cloud, ledger, number)
     could_hold = insertable(cloud, ledger, slot)
     free = common(could_hold, cloud.deck)
     repairs = holds & contains(could_hold, number) & (bits.any_of(free) != 0)
-    random_new = random_bits(random, _NEW)
+    random_new = accounts.random_bits(random, _NEW)
     # The label of the card that takes its place, or its own.
-    new = once(ledger, lambda: jnp.where(repairs, random_card(random_new, free), number))
+    new = once(ledger, lambda: jnp.where(repairs, accounts.random_card(random_new, free), number))
     new_card = card_of(new)
     repaired = cloud._replace(
         hand=flip(cloud.hand, union(card, new_card), new != number),
         deck=without(cloud.deck, union(card, new_card)),
         own=union(cloud.own, card),
-        labels=put(cloud, ledger, (jnp.where(new != number, slot, NO_SLOT), new)),
+        labels=accounts.put(cloud, ledger, (jnp.where(new != number, slot, NO_SLOT), new)),
     )
     takes = _takes_type(ledger, color, rank)
 
@@ -234,16 +205,16 @@ def condition_on_own_draw(key: Array, cloud: Cloud, ledger: Ledger, color: Array
         num_others = bits.count(common(insertable(cloud, ledger, slot), repaired.deck)) + np.uint32(1)
         return total + jnp.where(could_hold, 1.0 / num_others.astype(jnp.float32), 0.0)
 
-    total = fold_rows(ledger.num_slots, add, jnp.zeros_like(cloud.hand[0], jnp.float32))
+    total = accounts.fold_rows(ledger.num_slots, add, jnp.zeros_like(cloud.hand[0], jnp.float32))
     return repaired, jnp.where(holds & (new == number), -jnp.inf, -jnp.log1p(total))
 
 
 def draw(key: Array, cloud: Cloud, ledger: Ledger, number: Array) -> Cloud:
     """Let the opponent draw `number` cards, uniformly from each particle's deck into the next slots. The prior, so no weight."""
-    random = random_words(key, ledger, cloud.labels)
+    random = accounts.random_words(key, ledger, cloud.labels)
 
     def one_card(index: Array, cloud: Cloud) -> Cloud:
-        new = once(ledger, lambda: random_card(random_bits(random, index), cloud.deck))
+        new = once(ledger, lambda: accounts.random_card(accounts.random_bits(random, index), cloud.deck))
         card = card_of(new)
         return cloud._replace(
             hand=union(cloud.hand, card),
@@ -271,12 +242,7 @@ def reshuffle(cloud: Cloud, all_cards: Words, color: Array, rank: Array) -> Clou
 
 
 def refresh(
-    key: Array,
-    cloud: Cloud,
-    ledger: Ledger,
-    log_lik: Array,
-    likelihood: Callable[[Cloud, Exchange], Array],
-    place: Array,
+    key: Array, cloud: Cloud, ledger: Ledger, log_lik: Array, likelihood: Callable[[Cloud, Exchange], Array], place: Array
 ) -> tuple[Cloud, Array, Array]:
     """Make one Metropolis move, which leaves the posterior invariant (resample-move; Gilks and Berzuini 2001).
 
@@ -289,35 +255,35 @@ def refresh(
         cloud, ledger: the particles and the public bookkeeping.
         log_lik: float32[N] of the cloud.
         likelihood: gives float32[N] for a cloud as it were after an exchange.
-        place: which card: the one in that live slot, counted from 0 in the order of acquisition. A series of moves that takes
-            one place after the other renews a hand faster than one that picks them at random.
+        place: of the card among the live slots, in the order of acquisition. A series of moves that takes one place after the
+            other renews a hand faster than one that picks them at random.
 
     Returns:
         the cloud, its log likelihood, and bool[N] which particles changed.
     """
-    random = random_words(key, ledger, cloud.labels)
-    slot = nth_live(cloud, ledger, place)
+    random = accounts.random_words(key, ledger, cloud.labels)
+    slot = accounts.nth_live(cloud, ledger, place)
     has_slot = slot < ledger.num_slots.astype(slot.dtype)
-    out = once(ledger, lambda: label_at(cloud, jnp.where(has_slot, slot, 0)))
+    out = once(ledger, lambda: accounts.label_at(cloud, jnp.where(has_slot, slot, 0)))
     out_card = card_of(out)
     could_hold = insertable(cloud, ledger, slot)
     others = without(common(could_hold, union(cloud.hand, cloud.deck)), out_card)
-    new = once(ledger, lambda: random_card(random_bits(random, _NEW), others))
+    new = once(ledger, lambda: accounts.random_card(accounts.random_bits(random, _NEW), others))
     # The other card may lie in another slot of the hand; then the two slots swap.
-    other = find(cloud, ledger, new)
+    other = accounts.find(cloud, ledger, new)
     swaps = other != NO_SLOT
     back = insertable(cloud, ledger, other)
     fits = has_slot & (bits.any_of(others) != 0) & contains(could_hold, out)
     fits &= ~swaps | (contains(back, out) & contains(back, new))
     both = union(out_card, card_of(new))
     proposed = likelihood(cloud, Exchange(both, slot, other))
-    uniform = _unit(random_bits(random, _ACCEPT))
+    uniform = _unit(accounts.random_bits(random, _ACCEPT))
     accepted = once(ledger, lambda: fits & (uniform < jnp.exp(proposed - log_lik)))
     changes = ((jnp.where(accepted, slot, NO_SLOT), new), (jnp.where(accepted, other, NO_SLOT), out))
     cloud = cloud._replace(
         hand=flip(cloud.hand, both, accepted & ~swaps),
         deck=flip(cloud.deck, both, accepted & ~swaps),
-        labels=put(cloud, ledger, *changes),
+        labels=accounts.put(cloud, ledger, *changes),
     )
     return cloud, jnp.where(accepted, proposed, log_lik), accepted
 
@@ -325,7 +291,7 @@ def refresh(
 def _random_copy(random: Array, cloud: Cloud, ledger: Ledger, color: Array, rank: Array) -> Array:
     """Pick a random unseen card of a type: uint8[N] labels."""
     copies = common(union(cloud.hand, cloud.deck), bits.type_mask(color, rank))
-    return once(ledger, lambda: random_card(random_bits(random, _COPY), copies))
+    return once(ledger, lambda: accounts.random_card(accounts.random_bits(random, _COPY), copies))
 
 
 def _takes_type(ledger: Ledger, color: Array, rank: Array) -> Array:
@@ -334,13 +300,7 @@ def _takes_type(ledger: Ledger, color: Array, rank: Array) -> Array:
 
 
 def _exchangeable(cloud: Cloud, ledger: Ledger, slot: Array, row: Array, number: Array) -> Array:
-    """Tell whether a slot is live, and no reshuffle keeps it from taking another card, or its own again in the reverse: bool[N].
-
-    Args:
-        cloud, ledger: the particles and the public bookkeeping.
-        slot: one slot for all particles, or one for each.
-        row, number: uint8[N] the label in the slot, and the one of the other card.
-    """
+    """Tell whether no reshuffle keeps a live slot, one or uint16[N], from exchanging its label `row` for `number`: bool[N]."""
     slot = jnp.minimum(slot.astype(jnp.int32), ledger.epoch.shape[0] - 1)
     is_latest = ledger.epoch.at[slot].get(mode="promise_in_bounds") == ledger.num_reshuffles
     return (row < RELEASED) & (is_latest | ~(contains(cloud.recycled, row) | contains(cloud.recycled, number)))

@@ -62,7 +62,6 @@ class Advise:
     rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)
 
     def run(self) -> int:
-        """Search and report."""
         if self.rounds is not None and self.seconds is not None:
             raise ValueError("give --rounds or --seconds, not both")
         if self.seconds is not None and not (math.isfinite(self.seconds) and self.seconds > 0):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import Any, Final
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,29 +27,22 @@ from unojax.search.pooling import MIN_ROUNDS, Pooled, search_in_rounds
 from unojax.specs import parse_agent, settings_of
 from unojax.text import format_action, format_observation
 
-_COMPILING: Final = "compiling; faster next time if JAX_COMPILATION_CACHE_DIR names a folder"
-
 
 def run(request: Advise, rules: Rules) -> int:
-    """Search and report; returns the exit status."""
     if request.rounds is not None and request.rounds < MIN_ROUNDS:
         raise ValueError(f"--rounds must be at least {MIN_ROUNDS}, from which standard errors come, got {request.rounds}")
     agent = read_agent(request.agent, rules)
     output.check_json_target(request.json)
     about = output.machine()
     keys = jax.random.split(jax.random.key(request.seed, impl="threefry2x32"), 3)
-    status = Status(_COMPILING, console=output.error_console())
     try:
-        game = _read(request, rules)
-        if output.shows_progress(quiet=request.quiet):
-            status.start()
-        memory = _believe(game, agent, keys[0], status)
-        told = jax.device_get(digest(agent.hands(keys[1], memory, game.end), game.end))
-        pooled, seconds = _search(request, game, agent, memory, keys[2], status)
+        with output.status(output.COMPILING, quiet=request.quiet) as status:
+            game = _read(request, rules)
+            memory = _believe(game, agent, keys[0], status)
+            told = jax.device_get(digest(agent.hands(keys[1], memory, game.end), game.end))
+            pooled, seconds = _search(request, game, agent, memory, keys[2], status)
     except ImpossibleActionError as error:
         raise ValueError(f"--history: {error}") from None
-    finally:
-        status.stop()
     if request.json != output.STDOUT:
         main = Text(view.forced_draw(game.end) + "\n", style="bold") if pooled is None else view.plays(pooled, agent)
         facts = output.facts(_facts(request, game, told, pooled, seconds, agent))
@@ -60,11 +53,7 @@ def run(request: Advise, rules: Rules) -> int:
 
 
 def read_agent(spec: str, rules: Rules) -> SearchAgent:
-    """Read the search that a spec describes.
-
-    Raises:
-        ValueError: there is no such agent, or it does not say how likely a play is to win from what a player sees.
-    """
+    """Read a search. Raises ValueError for an agent that does not say how likely a play is to win from what a player sees."""
     agent = parse_agent(spec, rules=rules)
     if not isinstance(agent, SearchAgent):
         raise ValueError(f"agent {spec!r} has no estimates; choose a search, mc or tree")
@@ -117,7 +106,7 @@ def _search(
     if not legal.any():
         return None, 0.0
     num_rounds = None if request.seconds is not None else request.rounds or DEFAULT_ROUNDS
-    status.update(_COMPILING)
+    status.update(output.COMPILING)
     goal = "" if num_rounds is None else f" of {num_rounds}"
 
     def tell(number: int) -> None:

@@ -24,11 +24,7 @@ _INK, _MUTED, _EMPTY = "#1f2430", "#6b7280", "#eef0f3"
 
 
 def check_plot_target(target: str) -> None:
-    """Complain before the games are played about a picture that could not be drawn after them.
-
-    Raises:
-        ValueError: the file's name ends otherwise than the formats do, it can't be written, or matplotlib is not installed.
-    """
+    """Raise ValueError, before the games are played, for a picture that could not be drawn or written after them."""
     if Path(target).suffix not in _FORMATS:
         raise ValueError(f"--plot: a file must end in {' or '.join(_FORMATS)}, got {target!r}")
     output.check_target("--plot", target)
@@ -37,11 +33,7 @@ def check_plot_target(target: str) -> None:
 
 
 def write_plot(target: str, standings: Standings) -> None:
-    """Draw into a file, as a whole.
-
-    Raises:
-        ValueError: the file can't be written.
-    """
+    """Draw into a file, as a whole. Raises ValueError where it can't be written."""
     import matplotlib as mpl
 
     content = io.BytesIO()

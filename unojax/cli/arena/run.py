@@ -27,7 +27,6 @@ from unojax.specs import parse_agent
 
 
 def run(request: Arena, rules: Rules) -> int:
-    """Play and report; returns the exit status."""
     agents = [parse_agent(spec, rules=rules) for spec in request.agents]
     names = [agent.name for agent in agents]
     if twice := [name for name in names if names.count(name) > 1]:
@@ -72,7 +71,7 @@ def _request(request: Arena, played: Played, names: Sequence[str], rules: Rules)
         "rules": asdict(rules),
         "compile_seconds": played.compile_seconds,
         "seconds": played.seconds,
-        "games_per_second": played.games_per_second,
+        "games_per_second": played.num_finished / played.seconds if played.num_finished else None,
     }
 
 
@@ -89,10 +88,6 @@ class Played:
     seconds: float
     num_finished: int
     num_found: int
-
-    @property
-    def games_per_second(self) -> float | None:
-        return self.num_finished / self.seconds if self.num_finished else None
 
 
 def _play(request: Arena, agents: Sequence[Agent], rules: Rules, file: ResultsFile | None) -> Played:

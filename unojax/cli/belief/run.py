@@ -24,23 +24,17 @@ from unojax.text import format_position, parse_position
 
 
 def run(request: ShowBelief, rules: Rules) -> int:
-    """Follow the game and report; returns the exit status."""
     filter = ParticleFilter(request.particles, read_model(request.opponent_model))
     output.check_json_target(request.json)
     about = output.machine()
     key = jax.random.key(request.seed, impl="threefry2x32")
-    status = Status("the game", console=output.error_console())
-    try:
-        if output.shows_progress(quiet=request.quiet):
-            status.start()
+    with output.status("the game", quiet=request.quiet) as status:
         game = _game(request, key, rules)
         first, last = int(game.start.step_count), int(game.end.step_count)
         if request.turn is not None and not first <= request.turn <= last:
             raise ValueError(f"--turn must be in [{first}, {last}], the turns of this game, got {request.turn}")
         # A stream of its own: the game is the same whatever is believed about it.
         turns = _show_turns(request, game, filter, jax.random.fold_in(key, 2), status)
-    finally:
-        status.stop()
     summary = summarize(turns)
     if request.json != output.STDOUT and request.turn is None:
         facts = {"Game": view.outcome(turns[-1])} | _facts(request, summary, rules)
@@ -57,7 +51,7 @@ def _show_turns(request: ShowBelief, game: Replay, filter: ParticleFilter, key: 
     # Where another program shows what comes, a status line would write across it.
     shows_status = output.shows_progress(quiet=request.quiet) and (sys.stdout.isatty() or not shows_all)
     turns: list[Turn] = []
-    status.update("compiling; faster next time if JAX_COMPILATION_CACHE_DIR names a folder")
+    status.update(output.COMPILING)
     for turn in turns_of(game, request.player, key, filter):
         # While a status line runs, rich sends what is printed to where the line is.
         status.stop()
@@ -129,11 +123,7 @@ def _record(request: ShowBelief, game: Replay, turns: list[Turn], summary: Summa
 
 
 def read_model(text: str) -> OpponentModel:
-    """Read the value of `--opponent-model`.
-
-    Raises:
-        ValueError: it is no model.
-    """
+    """Read the value of `--opponent-model`. Raises ValueError where it is no model."""
     try:
         return parse_opponent(text)
     except ValueError as error:

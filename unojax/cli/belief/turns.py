@@ -49,7 +49,6 @@ class Turn:
 
     @property
     def player(self) -> int:
-        """The observer."""
         return int(self.observation.player)
 
     @property
@@ -110,14 +109,8 @@ class Summary(NamedTuple):
 
 
 def turns_of(played: Replay, player: int, key: Array, filter: ParticleFilter) -> Iterator[Turn]:
-    """Let a belief follow a game as `player` sees it, beginning with the start.
-
-    Args:
-        played: the game.
-        player: the observer.
-        key: consumed by the belief.
-        filter: the belief; its prior is that of a deal, or for a position from the midst of a game, all hands alike.
-    """
+    """Let a belief follow a game as `player` sees it, beginning with the start; `key` is consumed. The prior is that of a deal,
+    or for a position from the midst of a game, all hands alike."""
     observations, first = played.observations(player), int(played.start.step_count)
     is_deal = first == 0 and looks_dealt(observations[0])
     filter = replace(filter, prior="deal" if is_deal else "uniform")

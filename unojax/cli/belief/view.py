@@ -21,7 +21,6 @@ _BARS_PER_ROW: Final = 3
 
 
 def outcome(turn: Turn) -> str:
-    """Say how the game stands after a turn."""
     after = turn.state
     if after.terminated:
         how = "drawn" if after.winner < 0 else f"won by player {int(after.winner)}"

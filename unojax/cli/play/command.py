@@ -65,6 +65,7 @@ class PlayGame:
 
         from unojax.cli.play.loop import Conversation, Record
         from unojax.games.adviser import Adviser
+        from unojax.games.gamefile import PERSON
         from unojax.search.agents import monte_carlo
         from unojax.specs import parse_agent
 
@@ -78,13 +79,14 @@ class PlayGame:
         if self.hints is not None:
             adviser = Adviser(monte_carlo(rollouts=self.hints, rules=setup.rules), seed=setup.seed)
         path = self.resume if self.save is None else self.save
+        players = (PERSON, agent.name) if setup.seat == 0 else (agent.name, PERSON)
         conversation = Conversation(
             session,
             agent.name.partition(":")[0],
             read=_read_line,
             console=console,
             adviser=adviser,
-            record=None if path is None else Record(path, setup.players(agent.name), setup.seed),
+            record=None if path is None else Record(path, players, setup.seed),
             auto_draw=self.auto_draw,
             animate=animate,
         )
@@ -124,18 +126,8 @@ class Setup:
     rules: Rules
     past: GameFile | None = None
 
-    def players(self, opponent: str) -> tuple[str, str]:
-        """Name the players for the record, given the opponent's name."""
-        from unojax.games.gamefile import PERSON
-
-        return (PERSON, opponent) if self.seat == 0 else (opponent, PERSON)
-
     def start(self, agent: Agent) -> Session:
-        """Deal, and play the past again, with all programs compiled.
-
-        Raises:
-            ValueError: the past does not follow from the seed.
-        """
+        """Deal, and play the past again, with all programs compiled. Raises ValueError where it does not follow from the seed."""
         from unojax.games.session import Session
         from unojax.text import format_position
 

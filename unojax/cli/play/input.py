@@ -16,23 +16,13 @@ _LONGEST_QUOTE = 20
 class Command(enum.Enum):
     """An input in place of a play."""
 
-    ADVICE = "?"
-    HELP = "h"
-    PILE = "p"
-    QUIT = "q"
+    ADVICE = ("?", "hint")
+    HELP = ("h", "help")
+    PILE = ("p", "pile")
+    QUIT = ("q", "quit", "exit")
 
 
-_COMMANDS = {
-    "?": Command.ADVICE,
-    "hint": Command.ADVICE,
-    "h": Command.HELP,
-    "help": Command.HELP,
-    "p": Command.PILE,
-    "pile": Command.PILE,
-    "q": Command.QUIT,
-    "quit": Command.QUIT,
-    "exit": Command.QUIT,
-}
+_COMMANDS = {word: command for command in Command for word in command.value}
 
 
 @dataclass(frozen=True)
@@ -48,29 +38,20 @@ class Wild:
 
 @dataclass(frozen=True)
 class Options:
-    """Choices of a person who is to move.
-
-    Attributes:
-        view: what the person sees.
-        legal: bool[61].
-        types: the playable card types in order; number n on the screen is `types[n - 1]`. Empty if there is only a draw.
-    """
+    """Choices of a person who is to move: the playable card `types` in order, of which number n on the screen is `types[n - 1]`;
+    none if there is only a draw."""
 
     view: Observation
-    legal: np.ndarray
     types: tuple[int, ...]
 
     @classmethod
     def of(cls, view: Observation, legal: np.ndarray) -> Options:
-        """Find the choices in a position."""
-        return cls(view, legal, tuple(np.unique(cards.TYPE_OF_PLAY[np.flatnonzero(legal[: cards.DRAW])]).tolist()))
+        """Find the choices in a position; `legal` is bool[61]."""
+        return cls(view, tuple(np.unique(cards.TYPE_OF_PLAY[np.flatnonzero(legal[: cards.DRAW])]).tolist()))
 
     def read(self, line: str) -> int | Wild | Command:
-        """Read a line: an action that is legal, a wild card without its colour, or a command.
-
-        Raises:
-            ValueError: it is none of them, in words for the person.
-        """
+        """Read a line: an action that is legal, a wild card without its colour, or a command. Raises ValueError, in words for
+        the person, where it is none of them."""
         word = line.strip()
         if word.lower() in _COMMANDS:
             return _COMMANDS[word.lower()]
@@ -115,11 +96,8 @@ class Options:
 
 
 def read_color(line: str) -> int | Command | None:
-    """Read the answer to the question for a colour: 0..3, a command, or None to choose another card.
-
-    Raises:
-        ValueError: it is none of them, in words for the person.
-    """
+    """Read the answer to the question for a colour: 0..3, a command, or None to choose another card. Raises ValueError, in words
+    for the person, where it is none of them."""
     word = line.strip().lower()
     if not word:
         return None

@@ -8,11 +8,11 @@ import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Final
 
 from rich.console import Console
 from rich.text import Text
 
+from unojax.cli.output import COMPILING
 from unojax.cli.play import view
 from unojax.cli.play.input import Command, Options, Wild, read_color
 from unojax.cli.status import EXIT_INTERRUPTED
@@ -20,9 +20,6 @@ from unojax.games.adviser import Adviser
 from unojax.games.gamefile import GameFile, write_game
 from unojax.games.session import Session
 from unojax.viz.words import YOU
-
-_THINKING: Final = "thinking"
-_COMPILING: Final = "compiling; faster next time if JAX_COMPILATION_CACHE_DIR names a folder"
 
 
 class _Stopped(Exception):
@@ -38,88 +35,72 @@ class Record:
     seed: int
 
 
+@dataclass
 class Conversation:
-    """One game with a person, from the deal to the end."""
+    """One game with a person, from the deal, or on the way, to the end.
 
-    def __init__(
-        self,
-        session: Session,
-        opponent: str,
-        *,
-        read: Callable[[str], str],
-        console: Console,
-        adviser: Adviser | None = None,
-        record: Record | None = None,
-        auto_draw: bool = False,
-        animate: bool = False,
-    ):
-        """Prepare a conversation.
+    Attributes:
+        opponent: how the agent is called.
+        read: shows a prompt and returns the line that follows; raises EOFError where there is none.
+        console: for all else that the person sees.
+        auto_draw: forced draws need no Enter.
+        animate: show that the program is thinking; for terminals.
+    """
 
-        Args:
-            session: the game, at its start or on the way.
-            opponent: how the agent is called.
-            read: shows a prompt and returns the line that follows; raises EOFError where there is none.
-            console: for all else that the person sees.
-            adviser: None: no advice.
-            record: None: the game is not saved.
-            auto_draw: forced draws need no Enter.
-            animate: show that the program is thinking; for terminals.
-        """
-        self._session, self._opponent = session, opponent
-        self._read, self._console, self._animate = read, console, animate
-        self._adviser, self._record, self._auto_draw = adviser, record, auto_draw
-        self._first_view = session.seen[0].before if session.seen else session.view
+    session: Session
+    opponent: str
+    read: Callable[[str], str]
+    console: Console
+    adviser: Adviser | None = None
+    record: Record | None = None
+    auto_draw: bool = False
+    animate: bool = False
+
+    def __post_init__(self) -> None:
+        self._first_view = self.session.seen[0].before if self.session.seen else self.session.view
         self._has_advised = False
-        self._names = (YOU, opponent) if session.seat == 0 else (opponent, YOU)
+        self._names = (YOU, self.opponent) if self.session.seat == 0 else (self.opponent, YOU)
 
     def run(self) -> int:
-        """Play until the game is over or the person stops; returns the exit status, 130 after Ctrl-C.
-
-        Raises:
-            ValueError: the record can't be written at the start. Later that is only told.
-        """
-        session = self._session
-        if self._record is not None:
+        """Play until the game is over or the person stops; returns the exit status, 130 after Ctrl-C. Raises ValueError where the
+        record can't be written at the start; later that is only told."""
+        session = self.session
+        if self.record is not None:
             try:
-                self._write(self._record)
+                self._write(self.record)
             except OSError as error:
-                raise ValueError(f"--save: can't write {str(self._record.path)!r}: {error.strerror}") from None
+                raise ValueError(f"--save: can't write {str(self.record.path)!r}: {error.strerror}") from None
         status = 0
         try:
             self._greet()
             while not session.is_over:
                 self._say(self._turn())
-            result = view.result(session.view, session.winner, self._opponent, len(session.seen), cut_off=session.was_cut_off)
+            result = view.result(session.view, session.winner, self.opponent, len(session.seen), cut_off=session.was_cut_off)
             self._say(Text(""), *view.hand_rows(session.view), result)
-        except (EOFError, _Stopped):
-            self._say(Text(""), self._unfinished())
-        except KeyboardInterrupt:
-            self._say(Text(""), self._unfinished())
-            status = EXIT_INTERRUPTED
-        if self._record is not None and self._save():
+        except (EOFError, KeyboardInterrupt, _Stopped) as why:
+            self._say(Text(""), Text(f"Stopped: the game is unfinished after {len(session.seen)} turns."))
+            status = EXIT_INTERRUPTED if isinstance(why, KeyboardInterrupt) else 0
+        if self.record is not None and self._save():
             how = "unojax replay shows it with all cards" if session.is_over else "unojax play --resume goes on with it"
-            self._console.print(Text(f"Saved in {self._record.path}: {how}."), soft_wrap=True)
+            self.console.print(Text(f"Saved in {self.record.path}: {how}."), soft_wrap=True)
         return status
 
     def _greet(self) -> None:
-        session = self._session
-        moves = "You move" if session.is_my_turn else f"{self._opponent} moves"
+        session = self.session
+        moves = "You move" if session.is_my_turn else f"{self.opponent} moves"
         when = "next" if session.seen else "first"
-        self._say(Text(f"You are player {session.seat}, against {self._opponent}. {moves} {when}. h: help, ?: advice, q: stop."))
+        self._say(Text(f"You are player {session.seat}, against {self.opponent}. {moves} {when}. h: help, ?: advice, q: stop."))
         if session.seen:
             self._say(Text("The game goes on. What happened last:"))
             self._say(*(view.move(seen, self._names) for seen in session.seen[-3:]))
 
-    def _unfinished(self) -> Text:
-        return Text(f"Stopped: the game is unfinished after {len(self._session.seen)} turns.")
-
     def _turn(self) -> Text:
         """Take an action of the player to move, and tell it in words."""
-        session = self._session
+        session = self.session
         if session.is_my_turn:
             action = self._ask()
         else:
-            with self._working(f"{self._opponent} is thinking"):
+            with self._working(f"{self.opponent} is thinking"):
                 action = session.reply()
         seen = session.play(action)
         self._save()
@@ -127,17 +108,17 @@ class Conversation:
 
     def _ask(self) -> int:
         """Ask the person for an action."""
-        session = self._session
+        session = self.session
         options = Options.of(session.view, session.legal)
-        self._say(Text(""), view.position(session.view, self._opponent, len(session.seen) + 1, options))
+        self._say(Text(""), view.position(session.view, self.opponent, len(session.seen) + 1, options))
         if not options.types:
             self._say(Text(view.forced(session.view)))
-            if self._auto_draw:
+            if self.auto_draw:
                 return int(session.legal.argmax())
         prompt = "your play> " if options.types else "Enter draws> "
         while True:
             try:
-                choice = options.read(self._read(prompt))
+                choice = options.read(self.read(prompt))
                 if isinstance(choice, Wild):
                     choice = self._ask_color(choice)
             except ValueError as error:
@@ -152,7 +133,7 @@ class Conversation:
         """Ask for a wild card's colour; None if another card is to be chosen."""
         while True:
             try:
-                color = read_color(self._read("colour (R, Y, B, G)> "))
+                color = read_color(self.read("colour (R, Y, B, G)> "))
             except ValueError as error:
                 self._say(Text(str(error)))
                 continue
@@ -162,26 +143,26 @@ class Conversation:
                 return None if color is None else wild.declare(color)
 
     def _obey(self, command: Command) -> None:
-        session = self._session
+        session = self.session
         if command is Command.QUIT:
             raise _Stopped
         if command is Command.HELP:
             self._say(view.help_text(skip_forfeits=session.rules.skip_forfeits))
         elif command is Command.PILE:
             self._say(view.pile(session.view))
-        elif self._adviser is None:
+        elif self.adviser is None:
             self._say(Text("There is no advice in this game: it was started with --hints none."))
         else:
-            with self._working(_THINKING if self._has_advised else _COMPILING):
-                told = self._adviser.advise(self._first_view, session.seen)
+            with self._working("thinking" if self._has_advised else COMPILING):
+                told = self.adviser.advise(self._first_view, session.seen)
             self._has_advised = True
             self._say(view.advice(told, session.view))
 
     def _working(self, what: str) -> AbstractContextManager[object]:
-        return self._console.status(what) if self._animate else contextlib.nullcontext()
+        return self.console.status(what) if self.animate else contextlib.nullcontext()
 
     def _say(self, *parts: Text) -> None:
-        console = self._console
+        console = self.console
         with console.capture() as capture:
             console.print(*parts, sep="\n")
         # Where rich breaks a line it leaves the blank.
@@ -189,16 +170,16 @@ class Conversation:
 
     def _save(self) -> bool:
         """Write the record, if there is one, and tell whether it was written. A game is not lost for a full disk."""
-        if self._record is None:
+        if self.record is None:
             return False
         try:
-            self._write(self._record)
+            self._write(self.record)
         except OSError as error:
             # A path is not broken into lines.
-            self._console.print(Text(f"The game could not be saved in {self._record.path}: {error.strerror}."), soft_wrap=True)
+            self.console.print(Text(f"The game could not be saved in {self.record.path}: {error.strerror}."), soft_wrap=True)
             return False
         return True
 
     def _write(self, record: Record) -> None:
-        session = self._session
+        session = self.session
         write_game(record.path, GameFile.of(session.replay(), players=record.players, seed=record.seed))

@@ -111,7 +111,7 @@ def pile(view: Observation) -> Text:
     for color in (*range(cards.NUM_COLORS), -1):
         names = [cards.TYPE_NAMES[t] for t in held if cards.COLOR_OF_TYPE[t] == color]
         if names:
-            rows.append(Text("  " + " ".join(names), style=drawing.color_style(color)))
+            rows.append(Text("  " + " ".join(names), style=drawing.STYLES[color]))
     return Text("\n").join(rows)
 
 

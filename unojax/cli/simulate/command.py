@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from unojax.cli.options import Count, CountOrNone, Flag, JsonTarget, RuleOptions, Seed, check_policy_names
-from unojax.specs import POLICY_NAMES
+from unojax.cli.options import Count, CountOrNone, Flag, JsonTarget, RuleOptions, Seed, TwoPolicies, check_policy_names
 
 
 @dataclass(frozen=True)
@@ -22,10 +21,7 @@ class Simulate:
             help="How many games, every one of them played to its end. 1e6 is 1000000. Ctrl-C stops and shows what is complete."
         ),
     ] = 100_000
-    policies: Annotated[tuple[str, str], tyro.conf.arg(metavar="A B", help=f"Two of: {', '.join(POLICY_NAMES)}.")] = (
-        "scarcest-color",
-        "uniform",
-    )
+    policies: TwoPolicies = ("scarcest-color", "uniform")
     seats: Annotated[
         Literal["balanced", "as-given"],
         tyro.conf.arg(

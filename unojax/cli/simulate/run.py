@@ -22,7 +22,6 @@ from unojax.simulation.tally import Tally
 
 
 def run(request: Simulate, rules: Rules) -> int:
-    """Play and report; returns the exit status."""
     output.check_json_target(request.json)
     about = output.machine()
     played = _play(request, rules)
@@ -110,11 +109,9 @@ def _play_all(seatings: list[Seating], batch_size: int, *, quiet: bool) -> Playe
     if not complete:
         # As many games of each seating, so that the shares in total stay balanced.
         games = [g[: min(map(len, games))] for g in games]
-    tallies: list[Tally | None] = [None, None]
-    for seating, g in zip(seatings, games, strict=True):
-        tallies[seating.swapped] = Tally.of(g)
+    tallies = {seating.swapped: Tally.of(g) for seating, g in zip(seatings, games, strict=True)}
     return Played(
-        tallies=(tallies[0], tallies[1]),
+        tallies=(tallies.get(0), tallies.get(1)),
         complete=complete,
         num_games=sum(map(len, games)),
         batch_size=batch_size,

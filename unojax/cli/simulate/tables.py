@@ -32,7 +32,6 @@ class Played:
 
     @property
     def total(self) -> Tally:
-        """The sums over both seatings."""
         return sum((t for t in self.tallies if t), Tally())
 
 
@@ -45,12 +44,10 @@ class Rate:
 
     @property
     def value(self) -> float:
-        """The share, 0..1."""
         return self.wins / self.games
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The bounds of the interval."""
         return wilson_interval(self.wins, self.games)
 
     def text(self) -> str:
@@ -60,7 +57,6 @@ class Rate:
         return f"{100 * self.value:.{decimals}f} ({100 * low:.{decimals}f}-{100 * high:.{decimals}f})"
 
     def to_json(self) -> dict[str, float]:
-        """Give share and interval by name."""
         low, high = self.interval
         return {"wins": self.wins, "games": self.games, "rate": self.value, "low": low, "high": high}
 
@@ -131,10 +127,8 @@ def facts(request: Simulate, played: Played, results: dict[str, Any], rules: Rul
     total, steps = played.total, results["steps_per_game"]
     quantiles = ", ".join(f"{100 * float(q):g} %: {n}" for q, n in steps["quantiles"].items())
     facts = {
-        "Stalemates": f"{total.stalemates:,} ({total.stalemates / total.games:.2%}), {total.drawn:,} of them drawn".replace(
-            "%", " %"
-        ),
-        "Truncated": f"{total.truncated:,} ({total.truncated / total.games:.2%})".replace("%", " %"),
+        "Stalemates": f"{total.stalemates:,} ({100 * (total.stalemates / total.games):.2f} %), {total.drawn:,} of them drawn",
+        "Truncated": f"{total.truncated:,} ({100 * (total.truncated / total.games):.2f} %)",
         "Steps per game": f"mean {steps['mean']:.1f}; {quantiles}, longest {steps['max']}",
         "With a choice": f"{100 * results['choice_share']:.1f} % of the steps",
         "Reshuffles": f"{results['reshuffles_per_game']:.3f} per game",
