@@ -105,9 +105,13 @@ def is_one_step(before: Observation, after: Observation) -> Array:
     number = before.opponent_count.astype(jnp.int32) - played.sum(dtype=jnp.int32)
     kept = jnp.clip(number - (jnp.cumsum(could_keep, dtype=jnp.int32) - could_keep), 0, could_keep).astype(jnp.int8)
 
-    deck_after = bits.pack(cards.onehot(after.unseen - kept))
-    reached = game.step_with(imagine_state(before, kept + played), action, game.GivenCards(deck_after))
-    expected = dataclasses.replace(observe(reached, before.player), last_action=after.last_action)
+    reached = game.step_with(imagine_state(before, kept + played), action, lambda index, deck: bits.nth(deck, jnp.uint32(0)))
+    expected = observe(reached, before.player)
+    # The observer's own draw may be any cards that it can have come to hold.
+    drew = (action == cards.DRAW) & ~opponent_moved(before)
+    could_draw = (~before.hand | after.hand).all() & (after.hand_count == expected.hand_count) & (after.unseen >= 0).all()
+    hand = jnp.where(drew & could_draw, after.hand, expected.hand)
+    expected = dataclasses.replace(expected, hand=hand, last_action=after.last_action)
     same = jax.tree.map(lambda a, b: (a == b).all(), expected, after)
     is_legal = (reached.error == 0) | (action == game.NO_ACTION)
     return jnp.stack(jax.tree.leaves(same)).all() & (kept.sum(dtype=jnp.int32) == number) & is_legal
