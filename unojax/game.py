@@ -198,7 +198,7 @@ class GivenCards:
         return bits.choose(bits.where(bits.any_of(wanted) != 0, wanted, deck), jnp.zeros_like(deck[0]))
 
 
-def step_with(state: State, action: ArrayLike, pick_card: Callable[[Array, bits.Words], tuple[Array, Array]]) -> State:
+def step_with(state: State, action: ArrayLike, pick_card: Callable[[ArrayLike, bits.Words], tuple[Array, Array]]) -> State:
     """Play an action as `step` does, with the cards that are drawn chosen by `pick_card`.
 
     Raises:
