@@ -17,17 +17,30 @@ from hypothesis import settings
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".cache" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
-# Most programs of the tests run for milliseconds, so they are compiled without optimising, in less than half the time. Flags that
-# the user has set are kept: `XLA_FLAGS= make test` runs the programs that users run.
-_FAST_COMPILING = ["--xla_backend_optimization_level=0"]
+# Most programs of the tests run for milliseconds, so they are compiled without optimising, in less than half the time; those of
+# tests marked `optimized` run longer. `JAX_DISABLE_MOST_OPTIMIZATIONS=0 XLA_FLAGS= make test` runs the programs that users run.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 if version("jaxlib").startswith("0.10."):
     # Later releases have no other way to build a fusion, and stop at a flag that they do not know.
-    _FAST_COMPILING.append("--xla_cpu_use_fusion_emitters=false")
-os.environ.setdefault("XLA_FLAGS", " ".join(_FAST_COMPILING))
+    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
 
 # The first example of a property compiles, which no deadline per example allows for.
 settings.register_profile("unojax", deadline=None)
 settings.load_profile("unojax")
+
+
+@pytest.fixture(autouse=True)
+def compile_fast_or_well(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Optimise the programs of tests that say so."""
+    if request.node.get_closest_marker("optimized") is None:
+        yield
+        return
+    import jax
+
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
 
 
 @pytest.fixture(scope="module", autouse=True)

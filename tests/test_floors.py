@@ -40,6 +40,8 @@ def imports(path: Path, known: set[str]) -> set[str]:
             found |= {name if name in known else node.module for name in named}
         elif isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            found |= {name.value for name in node.args if isinstance(name, ast.Constant)}
     return found & known
 
 
@@ -107,7 +109,7 @@ def test_what_would_be_found(tmp_path):
         "__init__.py": "",
         "cards.py": "def f():\n    from unojax.cli import main",
         "game.py": "from unojax import cards\nimport unojax.other",
-        "other.py": "from unojax.game import State",
+        "other.py": "import importlib\nimportlib.import_module('unojax.game')",
         "cli/__init__.py": "from unojax.cli.main import run",
         "cli/main.py": "from unojax import cards, game",
     }

@@ -6,6 +6,8 @@ The names below are imported when they are first used, so that `import unojax` c
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from unojax.display import SHOWN_BY
+
 if TYPE_CHECKING:
     from unojax.agents import Agent, PolicyAgent
     from unojax.arena import Pairs, play_match
@@ -58,6 +60,8 @@ __all__ += ["format_action", "format_cards", "format_observation", "format_posit
 __all__ += ["legal_mask", "make_state", "observation_log_prob", "observe", "paired_score"]
 __all__ += ["parse_action", "parse_agent", "parse_cards", "parse_observation", "parse_position", "play_game", "play_match"]
 __all__ += ["reward", "simulate", "small_deck", "step", "step_checked", "transition_log_prob", "uniform", "view_of"]
+
+SHOWN_BY.update(line="unojax.text", picture="unojax.viz.notebook")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,21 +1,25 @@
 """Display of positions and games: a picture in a notebook, a line of text elsewhere.
 
-The drawings and the notation stand on higher floors; they are found by name, when something is to be shown.
+The drawings and the notation stand on higher floors. `unojax` itself, above all of them, names them here.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Final
+
+SHOWN_BY: Final[dict[str, str]] = {}
+"""Modules that show an object: "line" as text, "picture" as SVG and HTML. Imported when something is to be shown."""
 
 
 class Displayed:
-    """Mixin that shows an object through `unojax.viz.notebook` and `unojax.text`."""
+    """Mixin that shows an object through the modules of `SHOWN_BY`."""
 
     def __repr__(self) -> str:
-        return import_module("unojax.text").describe(self)
+        return import_module(SHOWN_BY["line"]).describe(self)
 
     def _repr_svg_(self) -> str | None:
-        return import_module("unojax.viz.notebook").repr_svg(self)
+        return import_module(SHOWN_BY["picture"]).repr_svg(self)
 
     def _repr_html_(self) -> str | None:
-        return import_module("unojax.viz.notebook").repr_html(self)
+        return import_module(SHOWN_BY["picture"]).repr_html(self)

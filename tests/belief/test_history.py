@@ -123,6 +123,7 @@ def flip(mask: np.ndarray, slots: np.ndarray) -> np.ndarray:
     return mask ^ (np.arange(cards.NUM_CARDS) == slots[..., None])
 
 
+@pytest.mark.optimized
 def test_what_is_no_micro_step_is_told(record: Record) -> None:
     """A skipped turn, another player's view, and each field of what was seen changed, one at a time."""
     before, after = steps(record, 0)

@@ -205,6 +205,7 @@ EACH_CASE = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.optimized
 @EACH_CASE
 def test_expected_counts_agree_with_the_exact_filter(case: str) -> None:
     """Each type after each update: t-tests over independent runs; a right filter fails with probability 1e-6 in all.
@@ -374,6 +375,7 @@ def test_nothing_changes_when_nothing_moves() -> None:
             assert not (info.restarted or info.depleted or info.resampled)
 
 
+@pytest.mark.slow
 def test_a_batch_of_games_equals_its_games() -> None:
     lanes, t = range(8), 1
     views = [thin_lane(lane % 2, lane)[0] for lane in lanes]
@@ -507,15 +509,10 @@ def step_of_a_game() -> tuple[Any, ...]:
     return start(views[0], jax.random.key(0)), views[0], happened[0], views[1], jax.random.key(1)
 
 
-@pytest.mark.parametrize(
-    "mode",
-    [lambda: jax.numpy_dtype_promotion("strict"), lambda: jax.numpy_rank_promotion("raise"), lambda: jax.debug_key_reuse(True)],
-    ids=["strict dtypes", "equal ranks", "keys used once"],
-)
-def test_strict_modes(mode: Any, step_of_a_game: tuple[Any, ...]) -> None:
+def test_strict_modes(step_of_a_game: tuple[Any, ...]) -> None:
     """Tracing is enough: that is when JAX complains."""
     belief, before, action, after, key = step_of_a_game
-    with mode():
+    with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"), jax.debug_key_reuse(True):
         jax.make_jaxpr(partial(belief_init, num_particles=16, prior="deal"))(before, key)
         jax.make_jaxpr(history.infer_action)(before, after)
         several = jax.vmap(partial(belief_update, opponent=guard_opponent), (None, None, None, None, 0))
@@ -528,6 +525,7 @@ def test_strict_modes(mode: Any, step_of_a_game: tuple[Any, ...]) -> None:
         exact.update(key, exact.init(key, before), before, action, after)
 
 
+@pytest.mark.slow
 def test_64_bit_mode_changes_nothing() -> None:
     """Along a game, through events of all kinds: the same bits of the same types."""
     views, happened = thin_lane(0, 1)

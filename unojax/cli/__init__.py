@@ -9,9 +9,13 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from typing import Final, Protocol
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from unojax.cli.status import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_USAGE
+
+if TYPE_CHECKING:
+    from unojax.cli.options import RuleOptions
 
 _DESCRIPTION: Final = (
     "Two-player UNO with hidden hands, many thousands of games at a time.\n\n"
@@ -27,6 +31,17 @@ class Command(Protocol):
         ...
 
 
+class Options(Protocol):
+    """Options of a command of several files; `run(options, rules)` of the module `run` beside theirs carries it out."""
+
+    @property
+    def rules(self) -> RuleOptions: ...
+
+    def check(self) -> None:
+        """Raise ValueError where a value is not allowed, before JAX is imported."""
+        ...
+
+
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command line (None: of this process) and return the exit status. Raises nothing for what a user can do wrong."""
     args = list(sys.argv[1:] if args is None else args)
@@ -39,7 +54,7 @@ def main(args: Sequence[str] | None = None) -> int:
             return 0
         command = _parse(args or ["--help"])
         name = f"unojax {args[0]}"
-        status = command.run()
+        status = _run(command)
         sys.stdout.flush()
         return status
     except KeyboardInterrupt:
@@ -63,7 +78,16 @@ def main(args: Sequence[str] | None = None) -> int:
         return exit_.code if isinstance(exit_.code, int) else EXIT_ERROR
 
 
-def _parse(args: list[str]) -> Command:
+def _run(command: Command | Options) -> int:
+    if hasattr(command, "run"):
+        return cast(Command, command).run()
+    options = cast(Options, command)
+    options.check()
+    module = type(options).__module__.removesuffix("command") + "run"
+    return import_module(module).run(options, options.rules.build())
+
+
+def _parse(args: list[str]) -> Command | Options:
     import tyro
 
     from unojax.cli.advise.command import Advise

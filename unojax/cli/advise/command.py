@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Annotated, Final, Literal
 
 import tyro
@@ -61,11 +60,10 @@ class Advise:
     quiet: Annotated[Flag, tyro.conf.arg(help="No status line on the terminal.")] = False
     rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)
 
-    def run(self) -> int:
+    def check(self) -> None:
         if self.rounds is not None and self.seconds is not None:
             raise ValueError("give --rounds or --seconds, not both")
         if self.seconds is not None and not (math.isfinite(self.seconds) and self.seconds > 0):
             raise ValueError(f"--seconds must be a positive number, got {self.seconds}")
         if not 0 <= self.top <= _MAX_BARS:
             raise ValueError(f"--top must be in [0, {_MAX_BARS}], got {self.top}")
-        return import_module("unojax.cli.advise.run").run(self, self.rules.build())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Annotated
 
 import tyro
@@ -51,12 +50,10 @@ class Arena:
     quiet: Annotated[Flag, tyro.conf.arg(help="No progress bar.")] = False
     rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)
 
-    def run(self) -> int:
-        """Play and report; the exit status is 130 after Ctrl-C."""
+    def check(self) -> None:
         if len(self.agents) < 2:
             raise ValueError(f"give two or more agents, got {' '.join(self.agents) or 'none'}")
         if self.games % 2:
             raise ValueError(f"--games must be an even number, since every deal is played twice, got {self.games}")
         if self.batch_size is not None and self.batch_size % 2:
             raise ValueError(f"--batch-size must be an even number, since every deal is played twice, got {self.batch_size}")
-        return import_module("unojax.cli.arena.run").run(self, self.rules.build())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Annotated, Final, Literal
 
 import tyro
@@ -60,10 +59,9 @@ class ShowBelief:
     quiet: Annotated[Flag, tyro.conf.arg(help="No status line on the terminal.")] = False
     rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)
 
-    def run(self) -> int:
+    def check(self) -> None:
         check_policy_names(self.policies)
         if (self.start is None) != (self.actions is None):
             raise ValueError("--start and --actions need each other: a position, and what is played from it")
         if self.particles > _MAX_PARTICLES:
             raise ValueError(f"--particles must be at most {_MAX_PARTICLES}, got {self.particles}")
-        return import_module("unojax.cli.belief.run").run(self, self.rules.build())

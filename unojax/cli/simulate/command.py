@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Annotated, Literal
 
 import tyro
@@ -35,8 +34,5 @@ class Simulate:
     quiet: Annotated[Flag, tyro.conf.arg(help="No progress bar.")] = False
     rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)
 
-    def run(self) -> int:
-        """Play and report; the exit status is 130 after Ctrl-C."""
+    def check(self) -> None:
         check_policy_names(self.policies)
-        # Everything slow comes after the names have been looked at: the next line imports JAX.
-        return import_module("unojax.cli.simulate.run").run(self, self.rules.build())
