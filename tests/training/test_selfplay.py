@@ -213,7 +213,6 @@ def assert_same_games(one: Episodes, other: Episodes) -> None:
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
 
-@pytest.mark.slow
 def test_with_particles_beliefs_are_carried_along_and_searched():
     """The same games, with a belief of each player and a search at the choices."""
     play = SelfPlay(opponents=(SELF,), particles=16, explore=0.1, max_steps=40, search=4, search_depth=1)
