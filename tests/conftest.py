@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import math
 import os
+import platform
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -15,18 +18,27 @@ from hypothesis import settings
 # program, the compiler, its flags and the machine, so an outdated entry is never used. Set in the environment, the cache also
 # serves programs that a test starts. A folder that the user has chosen is kept.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".cache" / "jax"))
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 
 # Most programs of the tests run for milliseconds, so they are compiled without optimising, in less than half the time; those of
 # tests marked `optimized` run longer. `JAX_DISABLE_MOST_OPTIMIZATIONS=0 XLA_FLAGS= make test` runs the programs that users run.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+# Programs name no line of source: a tenth of the time of lowering them.
+os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
 if version("jaxlib").startswith("0.10."):
     # Later releases have no other way to build a fusion, and stop at a flag that they do not know.
     os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
 
+# Tracing makes many objects that live on, which are looked at again and again otherwise: a twentieth of the time.
+gc.set_threshold(200_000, 20, 50)
+
 # The first example of a property compiles, which no deadline per example allows for.
 settings.register_profile("unojax", deadline=None)
 settings.load_profile("unojax")
+
+
+MEMORY_KEPT = 0.8e9
+"""Bytes that a worker may hold from one file to the next; with the dearest file on top it stays below 2 GB."""
 
 
 @pytest.fixture(autouse=True)
@@ -45,9 +57,22 @@ def compile_fast_or_well(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def forget_programs() -> Iterator[None]:
-    """Let go of compiled programs at the end of each file: a worker would come to hold several GB of them."""
+    """Let go of compiled programs after a file that leaves a worker large: it would come to hold several GB of them."""
     yield
+    if memory_held() < MEMORY_KEPT:
+        return
     import jax
 
     jax.clear_caches()
     gc.collect()
+    if platform.libc_ver()[0] == "glibc":
+        # Freed, but kept by the allocator for a next time.
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def memory_held() -> float:
+    """Tell how many bytes this process holds; infinitely many where Linux is not there to say."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return math.inf

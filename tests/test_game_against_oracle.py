@@ -29,7 +29,7 @@ RULES = {
     "one card each": Rules(deck=small_deck(colors=2, ranks=(1, 12), copies=1, wilds=1), hand_size=1, start_card="any"),
 }
 NUM_STEPS = {"default": 320, "skip and reverse pass the turn": 320, "any start card, any first player": 45}
-NUM_GAMES = 300
+NUM_GAMES = 150
 
 CARD_FIELDS = ("hands", "deck", "pile")
 

@@ -114,14 +114,18 @@ def test_whole_games_in_the_three_modes_at_once():
         some_pairs()
 
 
-def test_64_bit_mode_changes_nothing():
-    for play in (some_games, some_pairs):
-        expected = play()
-        with jax.enable_x64(True):
-            played = play()
-        for field in fields(expected):
-            if field.name != "seconds":
-                np.testing.assert_array_equal(getattr(played, field.name), getattr(expected, field.name), err_msg=field.name)
+@pytest.mark.parametrize("play", [some_pairs, pytest.param(some_games, marks=pytest.mark.slow)])
+def test_64_bit_mode_changes_no_result(play: Callable[[], Games | Pairs]):
+    expected = play()
+    with jax.enable_x64(True):
+        played = play()
+    for field in fields(expected):
+        if field.name != "seconds":
+            np.testing.assert_array_equal(getattr(played, field.name), getattr(expected, field.name), err_msg=field.name)
+
+
+@pytest.mark.slow
+def test_64_bit_mode_changes_no_position():
     function, arguments = programs()["play_game"]
     expected = jax.device_get(jax.jit(function)(*arguments))
     with jax.enable_x64(True):

@@ -56,5 +56,6 @@ def test_importing_the_package_imports_no_jax_and_modules_come_by_name():
     )
 
 
+@pytest.mark.slow
 def test_the_game_works_in_64_bit_mode():
     run(IN_64_BIT_MODE, JAX_ENABLE_X64="1")

@@ -24,6 +24,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from unojax import cards
+from unojax.device.tracing import traced_once
 
 Words = tuple[Array, Array, Array, Array]
 """uint32[...] each: a set of cards, one word per colour."""
@@ -47,6 +48,7 @@ _GATHER: Final = np.uint32(1 << 24 | 1 << 17 | 1 << 10 | 1 << 3)
 _NIBBLE_SHIFTS: Final = np.arange(0, 32, 4, dtype=np.uint32)
 
 
+@traced_once
 def pack(onehot: ArrayLike) -> Words:
     """Pack one-hots: `bool[..., 108] -> ` four `uint32[...]`."""
     onehot = jnp.asarray(onehot)
@@ -67,6 +69,7 @@ def pack(onehot: ArrayLike) -> Words:
     )
 
 
+@traced_once
 def unpack(words: Words) -> Array:
     """Unpack words, the inverse of `pack`: four `uint32[...] -> bool[..., 108]`."""
     # Elementwise in the slots and without a concatenation, so that the compiler computes the words once per game and not once
@@ -132,6 +135,7 @@ def both_copies(bit: Array) -> Array:
     return bit | ((bit & _HAS_SECOND_COPY) << _SECOND_SHIFT)
 
 
+@traced_once
 def type_mask(color: Array, rank: Array) -> Words:
     """Collect all cards of a type; the colour of a wild is ignored."""
     kind = both_copies(rank_bit(rank))
@@ -140,12 +144,14 @@ def type_mask(color: Array, rank: Array) -> Words:
     return w0, w1, w2, w3
 
 
+@traced_once
 def types(words: Words) -> Words:
     """Find the options of a set of labelled cards: per colour, the ranks held in any copy; a Wild shows in all four words."""
     wilds = any_of(words) & WILDS
     return map_words(lambda w: ((w | ((w & SECOND_COPIES) >> _SECOND_SHIFT)) & FIRST_COPIES) | wilds, words)
 
 
+@traced_once
 def matching(color: Array, rank: Array) -> Words:
     """Find the options that may be played on a top card: colour or rank matches, or the card is Wild or Wild+4.
 
@@ -158,11 +164,13 @@ def matching(color: Array, rank: Array) -> Words:
     return o0, o1, o2, o3
 
 
+@traced_once
 def playable(hand: Words, color: Array, rank: Array) -> Words:
     """Find the options that a hand, a labelled or canonical set, allows on a top card; see `matching`."""
     return map_words(lambda held, match: held & match, types(hand), matching(color, rank))
 
 
+@traced_once
 def canonical(words: Words) -> Words:
     """Forget which copies a set of labelled cards holds: the packed canonical one-hot of the same multiset."""
     num_wild = _count_bit(words, WILD_BIT)
@@ -177,6 +185,7 @@ def canonical(words: Words) -> Words:
     return w0, w1, w2, w3
 
 
+@traced_once
 def type_counts(words: Words) -> Array:
     """Count the cards of each type in a labelled set: int32[..., 54]."""
     first = cards.along_last(np.uint32(1) << np.arange(cards.NUM_COLORED_RANKS, dtype=np.uint32), jnp.ndim(words[0]) + 1)
@@ -186,6 +195,7 @@ def type_counts(words: Words) -> Array:
     return jnp.concatenate([*of_colors, jnp.stack(wilds, -1)], -1)
 
 
+@traced_once
 def merge(a: Words, b: Words) -> Words:
     """Add two canonical sets as multisets, canonical; exact as long as no type exceeds its copies."""
     num_wild = _count_bit(a, WILD_BIT) + _count_bit(b, WILD_BIT)
@@ -215,6 +225,7 @@ def word_at(words: Words, index: Array) -> Array:
     return jnp.where(index < 2, jnp.where(index == 0, words[0], words[1]), jnp.where(index == 2, words[2], words[3]))
 
 
+@traced_once
 def one_copy(words: Words, color: Array, rank: Array) -> tuple[Array, Array]:
     """Find the lowest copy of a type in a set of labelled cards: (word index, bit); bit 0 if it holds none.
 
@@ -241,6 +252,7 @@ def uniform_below(bits: Array, n: Array) -> Array:
     return ((bits >> 16) * n + (low >> 16)) >> 16
 
 
+@traced_once
 def choose(words: Words, bits: Array) -> tuple[Array, Array]:
     """Choose a uniformly random element of a set: (word index 0..3, bit position 0..26), for random `bits`.
 
@@ -249,6 +261,7 @@ def choose(words: Words, bits: Array) -> tuple[Array, Array]:
     return nth(words, uniform_below(bits, count(words)))
 
 
+@traced_once
 def nth(words: Words, r: Array) -> tuple[Array, Array]:
     """Find the r-th element of a set, uint32[...] counted from 0: (word index 0..3, bit position 0..26).
 

@@ -25,6 +25,8 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
+from unojax.device.tracing import traced_once
+
 NUM_COLORS: Final = 4
 NUM_RANKS: Final = 15
 NUM_TYPES: Final = 54
@@ -119,7 +121,12 @@ def counts(onehot: ArrayLike) -> Array:
         ValueError: the last axis is another one.
     """
     _check_last(onehot, NUM_CARDS, "onehot")
-    slots = jnp.asarray(onehot).at[..., SLOTS_OF_TYPE].get(mode="fill", fill_value=False)
+    return _counts(jnp.asarray(onehot))
+
+
+@traced_once
+def _counts(onehot: Array) -> Array:
+    slots = onehot.at[..., SLOTS_OF_TYPE].get(mode="fill", fill_value=False)
     return slots.sum(-1, dtype=jnp.int8)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import jax
@@ -21,6 +22,7 @@ from jax.typing import ArrayLike
 from unojax import bits, cards, table
 from unojax.device.lanes import walk
 from unojax.device.random_bits import check_key
+from unojax.device.tracing import traced_once
 from unojax.display import Displayed
 from unojax.rules import Rules, agreed_rules
 from unojax.table import Picked, Table
@@ -103,6 +105,11 @@ def init(key: Array, *, rules: Rules = Rules()) -> State:
         ValueError: `key` is a batch, or no key.
     """
     check_key(key, "init")
+    return _deal(key, rules=rules)
+
+
+@partial(traced_once, static=("rules",))
+def _deal(key: Array, rules: Rules) -> State:
     num_nodes = 2 * rules.hand_size + 1
     words = jax.random.bits(key, (num_nodes + 1,), jnp.uint32)
 
@@ -125,10 +132,16 @@ def legal_mask(state: State, *, rules: Rules | None = None) -> Array:
     """
     check_state(state, "legal_mask")
     agreed_rules(state.rules, rules)
+    return _legal_mask(state)
+
+
+@traced_once
+def _legal_mask(state: State) -> Array:
     hand = jnp.where(state.current_player == 0, state.hands[0], state.hands[1])
     return hand_legal_mask(hand, state.color, state.top_rank, state.penalty) | state.is_over
 
 
+@traced_once
 def hand_legal_mask(hand: Array, color: Array, top_rank: Array, penalty: Array) -> Array:
     """Mark the legal actions of a player to move who holds `hand` (bool[108]), in an unfinished game: bool[61]."""
     options = bits.playable(bits.pack(hand), color.astype(jnp.uint32), top_rank.astype(jnp.uint32))
@@ -136,12 +149,14 @@ def hand_legal_mask(hand: Array, color: Array, top_rank: Array, penalty: Array) 
     return jnp.append(plays, ~plays.any())
 
 
+@traced_once
 def options_to_mask(options: bits.Words) -> Array:
     """Write packed options (see `unojax.bits`) as `bool[60]` over the play actions."""
     rank_bits = bits.rank_bit(np.arange(cards.NUM_RANKS, dtype=np.uint32)[None])
     return ((jnp.stack(options)[:, None] & rank_bits) != 0).reshape(-1)
 
 
+@traced_once
 def mask_to_options(mask: Array) -> bits.Words:
     """Pack the play actions of a `bool[60]` or `bool[61]` mask as options, the inverse of `options_to_mask`."""
     rank_bits = bits.rank_bit(np.arange(cards.NUM_RANKS, dtype=np.uint32)[None])
@@ -164,6 +179,11 @@ def step(state: State, action: ArrayLike, key: Array, *, rules: Rules | None = N
     check_state(state, "step")
     agreed_rules(state.rules, rules)
     check_key(key, "step")
+    return _step(state, _single_action(action, "step"), key)
+
+
+@traced_once
+def _step(state: State, action: Array, key: Array) -> State:
     return step_with(state, action, RandomPicker(key))
 
 
@@ -306,6 +326,7 @@ def check_state(state: State, name: str) -> None:
         raise ValueError(f"{name} takes a single state, got hands of shape {shapes[0]}; {_USE_VMAP.format(name=name)}")
 
 
+@traced_once
 def to_table(state: State) -> Table:
     """Lay a state out as labelled cards: copies go to hand 0, hand 1, deck and pile in this order."""
     in_hand_0 = bits.pack(state.hands[0])

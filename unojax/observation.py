@@ -9,6 +9,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from unojax import bits, cards, game
+from unojax.device.tracing import traced_once
 from unojax.display import Displayed
 from unojax.game import State
 from unojax.rules import Rules, agreed_rules
@@ -108,6 +109,11 @@ def observe(state: State, player: ArrayLike, *, rules: Rules | None = None) -> O
     player = jnp.asarray(player)
     if player.shape:
         raise ValueError(f"observe takes a single player, got shape {player.shape}; map over a batch with jax.vmap(observe)")
+    return _show(state, player)
+
+
+@traced_once
+def _show(state: State, player: Array) -> Observation:
     is_0, is_1 = player == 0, player == 1
     # Counted packed: sums over booleans take a good part of a step's time.
     hand_counts = bits.count(bits.pack(state.hands)).astype(jnp.int8)

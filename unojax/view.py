@@ -14,6 +14,7 @@ from jax.typing import ArrayLike
 
 from unojax import bits, cards, table
 from unojax.bits import StaticWords, Words
+from unojax.device.tracing import traced_once
 from unojax.observation import Observation
 from unojax.rules import Rules
 from unojax.table import Node, Table
@@ -74,6 +75,7 @@ class View:
         return same_color | same_rank | jnp.asarray(ranks >= cards.WILD)
 
 
+@traced_once
 def view_of(observation: Observation) -> View:
     """Pack what an observer sees. Batched by `vmap` or by leading axes."""
     return View(

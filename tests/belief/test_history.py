@@ -20,10 +20,12 @@ from unojax.text import make_state
 BOTH = pytest.mark.parametrize("player", [0, 1])
 
 
-@pytest.fixture(scope="module", params=[FULL, PASSING, THIN], ids=["full", "passing", "thin"])
+@pytest.fixture(
+    scope="module", params=[FULL, pytest.param(PASSING, marks=pytest.mark.slow), THIN], ids=["full", "passing", "thin"]
+)
 def record(request: pytest.FixtureRequest) -> Record:
     if request.param is FULL:
-        return play_games(seed=1, num_games=300, num_steps=100, rules=FULL)
+        return play_games(seed=1, num_games=100, num_steps=100, rules=FULL)
     return play_games(seed=3, num_games=300, num_steps=25, rules=request.param)
 
 
@@ -123,7 +125,6 @@ def flip(mask: np.ndarray, slots: np.ndarray) -> np.ndarray:
     return mask ^ (np.arange(cards.NUM_CARDS) == slots[..., None])
 
 
-@pytest.mark.optimized
 def test_what_is_no_micro_step_is_told(record: Record) -> None:
     """A skipped turn, another player's view, and each field of what was seen changed, one at a time."""
     before, after = steps(record, 0)

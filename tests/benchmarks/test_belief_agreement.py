@@ -30,6 +30,7 @@ def check_games(results: dict, num_games: int) -> None:
         assert cannot_play["mean_error"] > 0
 
 
+@pytest.mark.slow
 def test_all_games_are_followed_from_both_seats(tmp_path: Path) -> None:
     results = run(
         tmp_path / "results.json", "--games", "4", "--num-particles", "64", "--settings", "11 cards, hands of 3, passing"

@@ -21,7 +21,11 @@ def hands_of(shape: Sequence[int], types: np.ndarray) -> list[list[int]]:
     return [np.repeat(types, counts).tolist() for counts in np.ndindex(*shape)]
 
 
-@pytest.mark.parametrize("rules", [FORFEITING, PASSING, THIN], ids=["forfeiting", "passing", "thin"])
+@pytest.mark.parametrize(
+    "rules",
+    [pytest.param(FORFEITING, marks=pytest.mark.slow), pytest.param(PASSING, marks=pytest.mark.slow), THIN],
+    ids=["forfeiting", "passing", "thin"],
+)
 def test_the_checker_agrees_with_the_exact_filter(rules: Rules) -> None:
     """Every hand there is, after every update of some games: possible if and only if the exact filter gives it probability."""
     record = play_games(seed=3, num_games=300, num_steps=25, rules=rules)
@@ -47,6 +51,7 @@ def test_the_checker_agrees_with_the_exact_filter(rules: Rules) -> None:
     assert min(possible, impossible) > 200
 
 
+@pytest.mark.slow
 def test_no_impossible_hand_in_a_few_games() -> None:
     counts = belief_possible.check(num_games=3, num_particles=16, max_steps=60, seed=1)
     assert counts["games"] == 3 and counts["particles"] == 16 * counts["updates"]

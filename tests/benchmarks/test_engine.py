@@ -28,6 +28,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict:
     return written
 
 
+@pytest.mark.slow
 def test_packed_steps_are_those_of_the_games(results: dict) -> None:
     (row,) = results["packed"]
     games = unojax.simulate(jax.random.key(0), 24, batch_size=8)
@@ -37,12 +38,14 @@ def test_packed_steps_are_those_of_the_games(results: dict) -> None:
     assert row["decisions_per_second"]["median"] * np.median(row["seconds"]) == pytest.approx(games.num_choices.sum())
 
 
+@pytest.mark.slow
 def test_device_steps_are_plausible(results: dict) -> None:
     (row,) = results["packed"]
     # Each step is at least one node; the 15 nodes of the deal and the further cards of a draw are not steps.
     assert 0 < row["device_steps"] < row["device_nodes"]
 
 
+@pytest.mark.slow
 def test_onehot_counts_unfinished_games_only(results: dict) -> None:
     (row,) = results["onehot"]
     assert 0 < row["num_steps"] <= 16 * 3 * engine._STEPS_PER_CALL
@@ -60,6 +63,7 @@ def test_onehot_counts_unfinished_games_only(results: dict) -> None:
         assert tally.num_choices <= tally.num_steps
 
 
+@pytest.mark.slow
 def test_environment_is_stated(results: dict) -> None:
     environment = results["environment"]
     assert environment["rules_version"] == unojax.RULES_VERSION

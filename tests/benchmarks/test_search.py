@@ -16,6 +16,7 @@ from unojax.search.agents import SearchAgent
 from unojax.specs import parse_agent
 
 
+@pytest.mark.slow
 def test_problems_are_decisions_of_those_who_move() -> None:
     problems = jax.device_get(search_speed.record_decisions(num_decisions=12, num_particles=8, max_steps=120, seed=3))
     seen = problems.observations

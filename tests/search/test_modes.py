@@ -61,12 +61,13 @@ def test_agents_are_strict(spec: str):
 
 
 def test_a_match_of_a_search_is_strict():
-    agents = parse_agent("mc:rollouts=2,particles=2,model=uniform,policy=uniform", rules=RULES), parse_agent("uniform")
+    agents = parse_agent("mc:rollouts=2,particles=2,belief=unseen,policy=uniform", rules=RULES), parse_agent("uniform")
     with strict():
         played = play_match(jax.random.key(0), agents, 1, rules=RULES, workers=1)
     assert (played.num_steps > 0).all()
 
 
+@pytest.mark.slow
 def test_64_bit_mode_changes_no_play():
     spec = "mc:rollouts=32,stop=1,belief=unseen,particles=4,policy=uniform,leaf=pretrained"
     program = partial(decide, parse_agent(spec, rules=RULES))

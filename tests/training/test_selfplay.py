@@ -213,9 +213,10 @@ def assert_same_games(one: Episodes, other: Episodes) -> None:
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
 
-def test_with_particles_beliefs_are_carried_along_and_searched():
+@pytest.mark.parametrize("search", [0, pytest.param(4, marks=pytest.mark.slow)])
+def test_with_particles_beliefs_are_carried_along_and_searched(search: int):
     """The same games, with a belief of each player and a search at the choices."""
-    play = SelfPlay(opponents=(SELF,), particles=16, explore=0.1, max_steps=40, search=4, search_depth=1)
+    play = SelfPlay(opponents=(SELF,), particles=16, explore=0.1, max_steps=40, search=search, search_depth=1)
     games = played(play, KEYS[:8])
     rows = Rows(games)
     held = rows.states.hands.sum(-1)[:, ::-1]
@@ -235,7 +236,9 @@ def test_with_particles_beliefs_are_carried_along_and_searched():
         playable = [t for t in range(52) if t // 13 == state.color or t % 13 == state.top_rank] + [52, 53]
         # At most the one card that was drawn.
         assert believed[playable].sum() <= 1 + 1e-2
-    assert games.search is not None
+    assert (games.search is not None) == (search > 0)
+    if games.search is None:
+        return
     estimates = games.search[rows.step, rows.game].astype(np.float32)
     searched = rows.by_network & rows.has_choice
     np.testing.assert_array_equal(~np.isnan(estimates).all(-1), searched)
@@ -243,6 +246,7 @@ def test_with_particles_beliefs_are_carried_along_and_searched():
     assert (np.abs(estimates[searched][rows.legal[searched][:, : cards.DRAW]]) <= 1).all()
 
 
+@pytest.mark.slow
 def test_a_search_that_is_followed_is_averaged_with_the_network():
     """Without exploration every choice is the best one by a hundredth of the search's word and the rest of the network's."""
     play = SelfPlay(

@@ -36,11 +36,11 @@ from unojax.arena.ratings import paired_score
 from unojax.value import Network, NetworkConfig, load_network
 
 ROOT = Path(__file__).parents[2]
-ITERATIONS = 5
+ITERATIONS = 4
 # One shape for all runs, so that they share their compiled programs. The noise of the temperature breaks ties between plays,
 # which rounding would break in another way on another number of devices.
 TINY = """
-iterations = 5
+iterations = 4
 games = 32
 updates = 2
 checkpoint_every = 2
@@ -51,7 +51,7 @@ opponents = ["self", "uniform"]
 belief = "unseen"
 search = 0
 temperature = 0.1
-max_steps = 100
+max_steps = 60
 [loss]
 trace = 0.9
 advantage_weight = 0.0
@@ -157,11 +157,11 @@ def alone(runs: Runs) -> str:
 
 def test_a_run_leaves_everything_behind(runs: Runs, whole: str):
     folder = runs.folder / "whole"
-    assert "1 device (" in whole and "iteration 0 of 5" in whole
+    assert "1 device (" in whole and "iteration 0 of 4" in whole
     assert "uniform" in whole and "8" in whole and "win rate" in whole, "a table at the end"
     rows = runs.metrics("whole")
     assert [row["iteration"] for row in rows] == list(range(ITERATIONS))
-    assert [("win rate/uniform" in row) for row in rows] == [False, True, False, True, False]
+    assert [("win rate/uniform" in row) for row in rows] == [False, True, False, False], "the last one is judged apart"
     # An untrained network gives even odds, so the first loss is about ln 2, and all of them are losses.
     assert abs(rows[0]["loss/win"] - np.log(2)) < 0.05 and all(0.1 < row["loss/win"] < 1.5 for row in rows)
     assert all(row["games cut off"] < 32 and row["states per second"] > 0 and row["gradient norm"] > 0 for row in rows)
@@ -213,7 +213,7 @@ def test_a_run_interrupted_ends_as_one_that_was_not(runs: Runs, whole: str, monk
     assert status == train_value.INTERRUPTED
     assert "Stopped after iteration 3; everything is saved. Go on with --resume." in told
     status, told = trained(config, resume=True)
-    assert status == 0 and "iteration 3 of 5" in told
+    assert status == 0 and "iteration 3 of 4" in told
     assert_same_end(runs, "whole", "parts")
 
 
@@ -224,8 +224,8 @@ def test_a_run_killed_and_one_interrupted_end_as_one_that_was_not(runs: Runs, al
     assert len((runs.folder / "killed" / "metrics.jsonl").read_text().splitlines()) == 3, "the last one is half a line"
     told = runs.run("killed", "--devices", "1", "--resume", stopped=("interrupt", 2), status=train_value.INTERRUPTED)
     # The checkpoint is the one after two iterations; the third is computed again, and saved on the way out.
-    assert "iteration 2 of 5" in told and "Stopped after iteration 3; everything is saved. Go on with --resume." in told
-    assert "iteration 3 of 5" in runs.run("killed", "--devices", "1", "--resume")
+    assert "iteration 2 of 4" in told and "Stopped after iteration 3; everything is saved. Go on with --resume." in told
+    assert "iteration 3 of 4" in runs.run("killed", "--devices", "1", "--resume")
     assert_same_end(runs, "alone", "killed")
 
 

@@ -28,6 +28,7 @@ from unojax.belief.particles.ledger import Ledger, as_words
 from unojax.belief.particles.likelihood import Exchange, log_likelihood
 from unojax.device.combinatorics import log_binomial
 from unojax.device.platform import platform
+from unojax.device.tracing import traced_once
 from unojax.observation import Observation, check_observation
 from unojax.rules import Rules, agreed_rules
 
@@ -137,6 +138,7 @@ def _game_by_game(update: Callable[..., tuple[Belief, Info]]) -> Callable[..., t
     return update
 
 
+@partial(traced_once, static=("opponent", "ess_threshold", "num_moves"))
 def _update(
     belief: Belief,
     before: Observation,

@@ -66,6 +66,7 @@ from unojax.belief.particles.accounts import (
 from unojax.belief.particles.ledger import Ledger
 from unojax.belief.particles.likelihood import Exchange
 from unojax.bits import Words
+from unojax.device.tracing import traced_once
 
 _SHARES: Final = 512
 _LOW: Final = np.uint32(0xFFFF)
@@ -74,6 +75,7 @@ _COPY, _SLOT, _NEW, _ACCEPT = range(4)
 """Streams of random bits."""
 
 
+@traced_once
 def condition_on_play(key: Array, cloud: Cloud, ledger: Ledger, color: Array, rank: Array) -> tuple[Cloud, Array]:
     """Condition on a play of the opponent: a card of the type (uint32[] each) leaves the hand of every particle.
 
@@ -130,6 +132,7 @@ def condition_on_play(key: Array, cloud: Cloud, ledger: Ledger, color: Array, ra
     return after, jnp.where(found, log_weight, -jnp.inf)
 
 
+@traced_once
 def condition_on_no_play(key: Array, cloud: Cloud, ledger: Ledger, playable: Words) -> tuple[Cloud, Array]:
     """Condition on the opponent having no card to play: no particle holds one of `playable` (four uint32[]) afterwards.
 
@@ -173,6 +176,7 @@ def condition_on_no_play(key: Array, cloud: Cloud, ledger: Ledger, playable: Wor
     return cloud._replace(hand=hand, deck=deck, labels=labels), log_weight
 
 
+@traced_once
 def condition_on_own_draw(key: Array, cloud: Cloud, ledger: Ledger, color: Array, rank: Array) -> tuple[Cloud, Array]:
     """Condition on a draw of the observer: a card of the type (uint32[] each) moves from the deck to its hand in every particle.
 
@@ -209,6 +213,7 @@ def condition_on_own_draw(key: Array, cloud: Cloud, ledger: Ledger, color: Array
     return repaired, jnp.where(holds & (new == number), -jnp.inf, -jnp.log1p(total))
 
 
+@traced_once
 def draw(key: Array, cloud: Cloud, ledger: Ledger, number: Array) -> Cloud:
     """Let the opponent draw `number` cards, uniformly from each particle's deck into the next slots. The prior, so no weight."""
     random = accounts.random_words(key, ledger, cloud.labels)
@@ -225,6 +230,7 @@ def draw(key: Array, cloud: Cloud, ledger: Ledger, number: Array) -> Cloud:
     return lax.fori_loop(0, number, one_card, cloud)
 
 
+@traced_once
 def play_own(cloud: Cloud, color: Array, rank: Array) -> Cloud:
     """Take a card of a type out of the observer's hand, onto the pile."""
     word, bit = bits.one_copy(cloud.own, color, rank)
@@ -232,6 +238,7 @@ def play_own(cloud: Cloud, color: Array, rank: Array) -> Cloud:
     return cloud._replace(own=(w0, w1, w2, w3))
 
 
+@traced_once
 def reshuffle(cloud: Cloud, all_cards: Words, color: Array, rank: Array) -> Cloud:
     """Put the pile except its top card, of type (`color`, `rank`), back into the deck."""
     pile = bits.map_words(lambda f, h, d, o: f & ~(h | d | o), all_cards, cloud.hand, cloud.deck, cloud.own)
