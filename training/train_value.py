@@ -34,6 +34,7 @@ from training.config import Config, Launch, parse, to_dict
 from training.evaluation import Standing, evaluate, mean_score, table_of
 from training.metrics import MetricsLog, summarize
 from training.trainer import TrainState, make_iteration, make_mesh, start
+from unojax.device.compilation_cache import keep_compiled_programs
 from unojax.files import write_whole
 from unojax.value.network import Network
 from unojax.value.pretrained import load_network, save_network
@@ -187,6 +188,7 @@ def main(args: Sequence[str] | None = None, default: Config | None = None) -> in
     console = Console(stderr=True)
     try:
         config, launch = parse(args, default)
+        keep_compiled_programs()
         jax.config.update("jax_num_cpu_devices", launch.num_cpu_devices(config.plan()))
         if launch.distributed is not None:
             jax.distributed.initialize(**launch.process())

@@ -66,7 +66,7 @@ def main(args: Sequence[str] | None = None) -> int:
     except ValueError as error:
         return _complain(name, f"error: {error}", EXIT_USAGE)
     except ModuleNotFoundError as error:
-        if error.name not in ("tyro", "rich"):
+        if error.name not in ("tyro", "rich", "platformdirs"):
             raise
         return _complain(name, f"error: the command line needs {error.name}: pip install 'unojax[cli]'", EXIT_ERROR)
     except MemoryError as error:
@@ -79,6 +79,9 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _run(command: Command | Options) -> int:
+    from unojax.device.compilation_cache import keep_compiled_programs
+
+    keep_compiled_programs()
     if hasattr(command, "run"):
         return cast(Command, command).run()
     options = cast(Options, command)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +15,20 @@ from unojax.cli.options import Count, Flag, JsonTarget, RuleOptions, Seed, TwoPo
 
 if TYPE_CHECKING:
     from unojax.rules import Rules
+
+
+@contextlib.contextmanager
+def _nothing_kept() -> Iterator[None]:
+    """Compile what was compiled in an earlier run, so that the times stated are those of compiling."""
+    import jax
+
+    config: Any = jax.config
+    before = config.jax_enable_compilation_cache
+    jax.config.update("jax_enable_compilation_cache", False)
+    try:
+        yield
+    finally:
+        jax.config.update("jax_enable_compilation_cache", before)
 
 
 @dataclass(frozen=True)
@@ -48,9 +64,10 @@ class Bench:
         about = output.machine()
         rows = []
         size = MOST_LANES[platform()]
-        for batch_size in self.batch_sizes or (size // 4, size, size * 4):
-            with output.status(f"{batch_size:,} games at a time", quiet=self.quiet):
-                rows.append(self._measure(batch_size, rules))
+        with _nothing_kept():
+            for batch_size in self.batch_sizes or (size // 4, size, size * 4):
+                with output.status(f"{batch_size:,} games at a time", quiet=self.quiet):
+                    rows.append(self._measure(batch_size, rules))
         if self.json != output.STDOUT:
             self._show(rows, rules, about)
         if self.json is not None:

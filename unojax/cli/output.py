@@ -26,7 +26,7 @@ from unojax.files import is_special, write_whole
 from unojax.rules import RULES_VERSION, Rules
 
 STDOUT: Final = "-"
-COMPILING: Final = "compiling; faster next time if JAX_COMPILATION_CACHE_DIR names a folder"
+COMPILING: Final = "compiling; faster the next time"
 
 
 def show(*parts: RenderableType) -> None:

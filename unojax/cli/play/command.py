@@ -72,7 +72,7 @@ class PlayGame:
         agent = parse_agent(setup.opponent, rules=setup.rules)
         console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
         animate = sys.stdout.isatty() and console.is_interactive
-        waiting = "getting ready; faster next time if JAX_COMPILATION_CACHE_DIR names a folder"
+        waiting = "getting ready; faster the next time"
         with console.status(waiting) if animate else contextlib.nullcontext():
             session = setup.start(agent)
         adviser = None
