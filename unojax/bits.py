@@ -242,6 +242,7 @@ def one_copy(words: Words, color: Array, rank: Array) -> tuple[Array, Array]:
     return index, word & (~word + np.uint32(1))
 
 
+@traced_once
 def uniform_below(bits: Array, n: Array) -> Array:
     """Compute floor(bits * n / 2^32) exactly, uniform on 0..n-1 for `bits` uniform in uint32 and n < 2^16.
 

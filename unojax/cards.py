@@ -140,7 +140,11 @@ def onehot(counts: ArrayLike) -> Array:
         ValueError: the last axis is another one.
     """
     _check_last(counts, NUM_TYPES, "counts")
-    counts = jnp.asarray(counts)
+    return _onehot(jnp.asarray(counts))
+
+
+@traced_once
+def _onehot(counts: Array) -> Array:
     return counts[..., TYPE_OF_SLOT] > along_last(COPY_OF_SLOT, counts.ndim).astype(counts.dtype)
 
 

@@ -54,6 +54,7 @@ def match() -> Pairs:
     return play_match(jax.random.key(1), (SCARCEST, UNIFORM), NUM_PAIRS, batch_size=BATCH)
 
 
+@pytest.mark.slow
 def test_games_are_those_of_simulate_in_distribution(match: Pairs):
     games = simulate(jax.random.key(0), 40_000, (SCARCEST.policy, UNIFORM.policy), batch_size=256)
     # The first games of the pairs; the second ones are the first ones of the match the other way round.
@@ -131,6 +132,7 @@ def test_other_keys_are_other_games(match: Pairs):
     assert (other.num_steps != match.num_steps[:100]).mean() > 0.8
 
 
+@pytest.mark.slow
 def test_the_same_deals_make_errors_smaller(record_property: Any, match: Pairs):
     alike = play_match(jax.random.key(1), (SCARCEST, KEEP_WILDS), NUM_PAIRS, batch_size=BATCH)
     gains = {

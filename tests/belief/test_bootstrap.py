@@ -83,6 +83,7 @@ def test_agrees_with_the_exact_filter(rules: Rules, model: str, lanes: int) -> N
     assert informative > 10
 
 
+@pytest.mark.slow
 def test_collapse_on_the_full_deck_is_reported() -> None:
     """After a collapse the belief is the uniform one of the present position: right counts, unseen cards alone, equal weights."""
     record = play_games(seed=1, num_games=300, num_steps=100, rules=FULL)

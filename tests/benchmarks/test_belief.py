@@ -97,6 +97,7 @@ def games() -> Recorded:
 
 
 @pytest.mark.parametrize("filter", [UnseenFilter(), ExactFilter()], ids=lambda filter: filter.name)
+@pytest.mark.slow
 def test_scores_are_those_of_the_analysis(games: Recorded, filter: Filter) -> None:
     """The same games followed by `unojax.analysis.follow`, which keeps all that the bins are made of."""
     if isinstance(filter, ExactFilter):

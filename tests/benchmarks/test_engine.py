@@ -71,6 +71,7 @@ def test_environment_is_stated(results: dict) -> None:
     assert results["ratios"] is None and results["peer"] is None
 
 
+@pytest.mark.slow
 def test_parts() -> None:
     parts = engine_parts.measure_parts(8, repeats=1)
     assert set(parts["nanoseconds_per_node"]) == {*engine_parts.PARTS, "advance", "whole", "harvest"}

@@ -197,6 +197,7 @@ def assert_same_end(runs: Runs, name: str, other: str) -> None:
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_a_run_interrupted_ends_as_one_that_was_not(runs: Runs, whole: str, monkeypatch: pytest.MonkeyPatch):
     assert "Stopped" not in whole
     config = runs.config("parts")

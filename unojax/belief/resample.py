@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax.scipy.special import logsumexp
 
+from unojax.device.tracing import traced_once
 
+
+@traced_once
 def normalize(log_weights: Array) -> tuple[Array, Array]:
     """Normalise log weights, and give the log of their former sum: (float32[N], float32[]), nats.
 
@@ -17,6 +22,7 @@ def normalize(log_weights: Array) -> tuple[Array, Array]:
     return jnp.where(jnp.isneginf(total), -jnp.inf, log_weights - jnp.where(jnp.isneginf(total), 0.0, total)), total
 
 
+@traced_once
 def effective_sample_size(log_weights: Array) -> Array:
     """Compute 1 / sum w^2 for normalised weights (Kong, Liu, Wong 1994): float32[] in [1, N]; 0 if all weights are zero."""
     sum_of_squares = jnp.exp(2.0 * log_weights).sum()
@@ -24,6 +30,7 @@ def effective_sample_size(log_weights: Array) -> Array:
     return jnp.where(sum_of_squares > 0, jnp.minimum(size, log_weights.shape[0]), 0.0)
 
 
+@partial(traced_once, static=("num",))
 def systematic(uniform: Array, log_weights: Array, num: int | None = None) -> Array:
     """Resample systematically (Kitagawa 1996): int32[M] ancestors, each particle drawn floor or ceil of M w times.
 

@@ -20,13 +20,19 @@ from jax.typing import ArrayLike
 
 from unojax import bits, cards
 from unojax.belief.hands import WeightedHands
+from unojax.device.tracing import traced_once
 
 
 def slot_probs(belief: WeightedHands) -> Array:
     """Average the one-hot hands: float32[108], the probability that each slot of the opponent's canonical hand is set."""
-    weights = jnp.exp(belief.log_weights)
+    return _slot_probs(belief.packed, belief.log_weights)
+
+
+@traced_once
+def _slot_probs(packed: bits.Words, log_weights: Array) -> Array:
+    weights = jnp.exp(log_weights)
     positions = np.arange(cards.SLOTS_PER_COLOR, dtype=np.uint32)[:, None]
-    of_color = [jnp.where((word[None] >> positions) & np.uint32(1) != 0, weights[None], 0.0).sum(-1) for word in belief.packed]
+    of_color = [jnp.where((word[None] >> positions) & np.uint32(1) != 0, weights[None], 0.0).sum(-1) for word in packed]
     # Rounding may carry a sum of weights past 1.
     return jnp.minimum(jnp.concatenate(of_color), 1.0)
 
@@ -43,7 +49,11 @@ def prob_holds(belief: WeightedHands) -> Array:
 
 def count_probs(belief: WeightedHands) -> Array:
     """Compute the probability that the opponent holds 0..4 copies of each type: float32[54, 5]."""
-    above = _probs_above(belief)
+    return _count_probs(_probs_above(belief))
+
+
+@traced_once
+def _count_probs(above: Array) -> Array:
     at_least = jnp.pad(above, ((0, 0), (1, 0)), constant_values=1.0)
     return at_least - jnp.pad(above, ((0, 0), (0, 1)))
 
@@ -66,13 +76,17 @@ def entropy(belief: WeightedHands) -> Array:
     with N well above K (Miller 1955), and it never exceeds ln N. With many more possible hands than particles it says how
     diverse the cloud is and little about the belief.
     """
-    probs = _probs_of_distinct(belief)
+    return _entropy(_probs_of_distinct(belief.packed, belief.log_weights))
+
+
+@traced_once
+def _entropy(probs: Array) -> Array:
     return -jnp.where(probs > 0, probs * jnp.log(jnp.where(probs > 0, probs, 1.0)), 0.0).sum()
 
 
 def num_distinct(belief: WeightedHands) -> Array:
     """Count the different hands of positive weight: int32[]."""
-    return (_probs_of_distinct(belief) > 0).sum(dtype=jnp.int32)
+    return (_probs_of_distinct(belief.packed, belief.log_weights) > 0).sum(dtype=jnp.int32)
 
 
 def log_score(count_probs: np.ndarray, truth: np.ndarray) -> float:
@@ -122,9 +136,10 @@ def _probs_above(belief: WeightedHands) -> Array:
     return slot_probs(belief).at[cards.SLOTS_OF_TYPE].get(mode="fill", fill_value=0.0)
 
 
-def _probs_of_distinct(belief: WeightedHands) -> Array:
+@traced_once
+def _probs_of_distinct(packed: bits.Words, log_weights: Array) -> Array:
     """Add up the probability of each distinct hand: float32[N], zeros at the end."""
-    *words, log_weights = lax.sort((*belief.packed, belief.log_weights), num_keys=4)
+    *words, log_weights = lax.sort((*packed, log_weights), num_keys=4)
     differs = jnp.stack([word[1:] != word[:-1] for word in words]).any(0)
     hand = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.cumsum(differs, dtype=jnp.int32)])
     return jax.ops.segment_sum(jnp.exp(log_weights), hand, log_weights.shape[0], indices_are_sorted=True)

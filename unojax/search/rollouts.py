@@ -29,6 +29,7 @@ from unojax.device.batching import for_chosen
 from unojax.device.lanes import NO_WALK, walk
 from unojax.device.lanes import refill as next_walks
 from unojax.device.random_bits import threefry
+from unojax.device.tracing import traced_once
 from unojax.observation import Observation
 from unojax.policies import PackedPolicy
 from unojax.rules import Rules
@@ -58,6 +59,7 @@ class Arms(NamedTuple):
     number: Array
 
 
+@traced_once
 def list_arms(legal: Array) -> Arms:
     """List one arm for every legal play of bool[G, 60], in order."""
     number = legal.sum(dtype=jnp.int32)
