@@ -1,7 +1,7 @@
 """Exact solutions of games with small decks: equilibria, best responses, exploitability.
 
-`enumerate_game` turns the game of some `Rules` into a `Tree`, the sequence form in flat arrays; on it `cfr` approaches an equilibrium,
-`best_response` and `exploitability` judge strategies, and `of_policy` makes strategies of policies.
+`enumerate_game` turns the game of some `Rules` into a `Tree`, the sequence form in flat arrays; on it `cfr` approaches an
+equilibrium, `best_response` and `exploitability` judge strategies, and `of_policy` makes strategies of policies.
 
     tree = solve.enumerate_game(solve.DECKS["small"])
     solution = solve.cfr(tree, iterations=200)

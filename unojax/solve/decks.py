@@ -16,6 +16,6 @@ def _deck(text: str) -> tuple[int, ...]:
 DECKS: Final[dict[str, Rules]] = {
     "tiny": Rules(deck=_deck("R1 R1 R2 R2 Y1 Y1 Y2 Y2"), hand_size=2, max_steps=16),
     "small": Rules(deck=_deck("R1 R1 R2 Y1 Y2 Y2 RS Y+2 W"), hand_size=2, max_steps=12),
-    "medium": Rules(deck=_deck("R1 R1 R2 R2 Y1 Y1 Y2 Y2 RS Y+2 W"), hand_size=3, max_steps=12),
+    "medium": Rules(deck=_deck("R1 R1 R2 R2 Y1 Y1 Y2 Y2 RS Y+2 W"), hand_size=3, max_steps=13),
 }
-"""By name, the smaller first: about 3e3, 1.3e6 and 2e7 histories, and a tenth as many information states."""
+"""By name, the smaller first: 1,032, 171,062 and 2,526,561 information states."""

@@ -27,7 +27,7 @@ WORDS: Final = 9
 NUM_PLACES: Final = cards.NUM_CARDS
 """Places in the order of picks: `word * 27 + position` of a type's first copy."""
 
-_CHUNKS: Final = (1 << 10, 1 << 15)
+_CHUNKS: Final = (1 << 11, 1 << 15)
 """Numbers of tables that programs are compiled for."""
 _IS_DECISION: Final = np.uint8(1 << 7)
 _EVERY_COLOR: Final = (1, 1, 1, 1)
@@ -45,7 +45,7 @@ class Lanes(NamedTuple):
         drawn: int64[N] these cards as a number; equal numbers, equal multisets.
         place: uint8[N] of the type drawn last: the first that the next card of the same draw may have.
         repeats: uint8[N] cards of that type in the draw under way.
-        count: uint8[N] cards in the draw under way.
+        so_far: uint8[N] cards in the draw under way.
     """
 
     rows: np.ndarray
@@ -56,7 +56,7 @@ class Lanes(NamedTuple):
     drawn: np.ndarray
     place: np.ndarray
     repeats: np.ndarray
-    count: np.ndarray
+    so_far: np.ndarray
 
     @classmethod
     def begin(cls, rows: np.ndarray) -> Lanes:
@@ -158,9 +158,9 @@ class Expander:
 
         place, copies, stock = ((told >> shift & 127).astype(np.uint8) for shift in (0, 7, 14))
         is_decision, is_card, goes_on, same_draw, is_wild = ((told >> shift & 1).astype(bool) for shift in range(21, 26))
-        repeats = np.where((before.count > 0) & (place == before.place), before.repeats, 0) + 1
-        count = before.count + 1
-        factor = (copies / repeats) * (count / np.maximum(stock, 1))
+        repeats = np.where((before.so_far > 0) & (place == before.place), before.repeats, 0) + 1
+        so_far = before.so_far + 1
+        factor = (copies / repeats) * (so_far / np.maximum(stock, 1))
         children = Lanes(
             rows=rows,
             origin=before.origin,
@@ -170,7 +170,7 @@ class Expander:
             drawn=np.where(is_card, before.drawn * NUM_PLACES + place, before.drawn),
             place=np.where(same_draw, place, 0).astype(np.uint8),
             repeats=np.where(same_draw, repeats, 0).astype(np.uint8),
-            count=np.where(same_draw, count, 0).astype(np.uint8),
+            so_far=np.where(same_draw, so_far, 0).astype(np.uint8),
         )
         return children, Picks(parent, goes_on, is_card, place, is_wild)
 
@@ -212,24 +212,27 @@ def rows_of(tables: Table) -> Array:
 def _chunks(*arrays: np.ndarray) -> Iterator[tuple[slice, list[np.ndarray]]]:
     """Cut arrays into pieces of the sizes that programs are compiled for, the last one filled up with copies of its first."""
     n = len(arrays[0])
-    size = _CHUNKS[0] if n <= _CHUNKS[0] else _CHUNKS[-1]
+    size = _CHUNKS[0] if n <= 8 * _CHUNKS[0] else _CHUNKS[-1]
     for start in range(0, n, size):
         here = slice(start, min(start + size, n))
         missing = size - (here.stop - start)
-        yield here, [np.concatenate([a[here], np.broadcast_to(a[:1], (missing, *a.shape[1:]))]) if missing else a[here] for a in arrays]
+        yield (
+            here,
+            [np.concatenate([a[here], np.broadcast_to(a[:1], (missing, *a.shape[1:]))]) if missing else a[here] for a in arrays],
+        )
 
 
 def _options(node: table.Node, place: Array, declared: tuple[bool, ...]) -> bits.Words:
-    """Find what can be picked: the mover's options, or one copy of each type of card that may come next. One if nothing is picked."""
+    """Find what can be picked: the mover's options, or types of cards that may come next; one bit where nothing is picked."""
     rank_bits = [bits.ALL_SLOTS if ok else bits.ALL_SLOTS & ~bits.WILDS for ok in declared]
     kinds = bits.types(node.deck)
     is_pick = ~(node.is_decision | node.is_reshuffle | node.is_dead_end)
     options = []
     for word, (legal, kind, allowed) in enumerate(zip(node.legal, kinds, rank_bits, strict=True)):
-        # Wild cards are counted with the first word.
-        kind = kind if word == 0 else kind & ~bits.WILDS
         first = jnp.clip(place.astype(jnp.int32) - cards.SLOTS_PER_COLOR * word, 0, 31).astype(jnp.uint32)
-        cards_to_come = kind & (np.uint32(0xFFFF_FFFF) << first)
+        # Wild cards are picked by the first word alone.
+        at_hand = bits.ALL_SLOTS if word == 0 else bits.COLORED
+        cards_to_come = kind & at_hand & (bits.ALL_SLOTS << first)
         nothing = np.uint32(1 if word == 0 else 0)
         options.append(jnp.where(node.is_decision, legal & allowed, jnp.where(is_pick, cards_to_come, nothing)))
     return options[0], options[1], options[2], options[3]
@@ -265,7 +268,9 @@ def _pick(
     goes_on = (meta.phase < table.PLAY) | (meta.to_draw > 0) | table.is_reshuffle(move)
     same_draw = is_card & (meta.to_draw > 0) & (meta.player == node.meta.player)
     copies = bits.count(bits.map_words(lambda a, b: a & b, node.deck, bits.type_mask(word, rank)))
-    what = jnp.where(node.is_decision, word * np.uint32(cards.NUM_RANKS) + rank, word * np.uint32(cards.SLOTS_PER_COLOR) + position)
+    what = jnp.where(
+        node.is_decision, word * np.uint32(cards.NUM_RANKS) + rank, word * np.uint32(cards.SLOTS_PER_COLOR) + position
+    )
     told = what | copies << np.uint32(7) | bits.count(node.deck) << np.uint32(14)
     for shift, flag in enumerate((node.is_decision, is_card, goes_on, same_draw, rank >= cards.WILD), 21):
         told |= flag.astype(jnp.uint32) << np.uint32(shift)

@@ -22,7 +22,7 @@ import numpy as np
 
 from unojax.rules import is_int
 from unojax.solve.strategies import Strategies, exploitability, value
-from unojax.solve.treeplex import Tree
+from unojax.solve.treeplex import Tree, Treeplex
 
 Variant = Literal["cfr+", "dcfr", "cfr"]
 
@@ -30,6 +30,9 @@ ALPHA: Final = 1.5
 BETA: Final = 0.0
 GAMMA: Final = 2.0
 """Exponents of discounted CFR."""
+
+ROUNDING: Final = 1e-14
+"""Regrets up to this are none: between actions of equal value, rounding errors would choose."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +52,8 @@ class CFRState:
     plans: tuple[np.ndarray, np.ndarray]
 
     def current(self, tree: Tree) -> Strategies:
-        """Compute the strategies of the next iteration: regret matching, in proportion to positive regrets."""
-        first, second = (p.normalize(np.maximum(r, 0.0)) for p, r in zip(tree.players, self.regrets, strict=True))
+        """Compute the strategies of the next iteration."""
+        first, second = (_match_regrets(p, r) for p, r in zip(tree.players, self.regrets, strict=True))
         return first, second
 
     def average(self, tree: Tree) -> Strategies:
@@ -143,6 +146,11 @@ def cfr(
     return Solution(strategies, value(tree, strategies), last, tuple(history), state)
 
 
+def _match_regrets(treeplex: Treeplex, regrets: np.ndarray) -> np.ndarray:
+    """Compute the behaviour in proportion to positive regrets, float64[S]."""
+    return treeplex.normalize(np.where(regrets > ROUNDING, regrets, 0.0))
+
+
 def _iterate(tree: Tree, state: CFRState) -> CFRState:
     """Update player 0, then player 1."""
     t = state.iteration + 1
@@ -162,6 +170,6 @@ def _iterate(tree: Tree, state: CFRState) -> CFRState:
         else:
             sums[player] = sums[player] + plans[player]
         regrets[player] = updated
-        current[player] = treeplex.normalize(np.maximum(updated, 0.0))
+        current[player] = _match_regrets(treeplex, updated)
         plans[player] = treeplex.plan(current[player])
     return CFRState(state.variant, t, (regrets[0], regrets[1]), (sums[0], sums[1]))

@@ -1,8 +1,8 @@
 """Sizes of games, estimated before they are enumerated.
 
-Knuth (1975) walks down a tree at random and multiplies the numbers of branches: an unbiased estimate of how many nodes it has. Here many
-walks go down together, and wherever there are more nodes than walks, some are kept at random and stand for all of them (stochastic
-enumeration, Rubinstein 2013): unbiased too, and far less spread out. Levels with no more nodes than walks are counted.
+Knuth (1975) walks down a tree at random and multiplies the numbers of branches: an unbiased estimate of how many nodes there are.
+Here many walks go down together, and wherever there are more nodes than walks, some are kept at random and stand for all of them
+(stochastic enumeration, Rubinstein 2013): unbiased too, and far less spread out. Levels of no more nodes than walks are counted.
 """
 
 from __future__ import annotations
@@ -90,11 +90,11 @@ def check_size(rules: Rules, merge_colors: bool, limit: int | None) -> None:
         return
     if not (is_int(limit) and limit >= 1):
         raise ValueError(f"limit must be None or a positive integer, got {limit!r}")
-    size = estimate_size(rules, merge_colors=merge_colors, enough=100 * limit)
+    size = estimate_size(rules, merge_colors=merge_colors, samples=100, enough=100 * limit)
     if size.num_histories > limit:
         raise ValueError(
-            f"the game is too large to be enumerated: {size} in its first {size.num_steps} steps, and limit={limit:,}; lower "
-            f"max_steps={rules.max_steps} or hand_size={rules.hand_size}, or take a deck of fewer cards than {rules.num_cards}"
+            f"the game is too large to be enumerated: {size} after {size.num_steps} of {rules.max_steps} steps, with "
+            f"limit={limit:,}; lower max_steps or hand_size={rules.hand_size}, or take fewer cards than {rules.num_cards}"
         )
 
 

@@ -18,7 +18,9 @@ def game_rules(rules: Rules, max_steps: int | None) -> Rules:
     """
     max_steps = rules.max_steps if max_steps is None else max_steps
     if max_steps is None:
-        raise ValueError("max_steps must be given, here or in the rules: without it, a game can go on for ever; e.g. max_steps=12")
+        raise ValueError(
+            "max_steps must be given, here or in the rules: without it, a game can go on for ever; e.g. max_steps=12"
+        )
     if rules.step_penalty:
         raise ValueError(
             f"step_penalty must be 0, got {rules.step_penalty}: both players pay it, and only zero-sum games are solved; "
@@ -34,7 +36,7 @@ def num_steps_of(rules: Rules) -> int:
 
 
 def deal_card(expander: Expander, lanes: Lanes) -> Lanes:
-    """Deal the next card of a hand in every way. `origin` is the lane before, `drawn` the card's place, `prob` that of the card."""
+    """Deal the next card of a hand in every way: `origin` is the lane before, `drawn` the card's place, `prob` the card's own."""
     dealt, picks = expander.expand(lanes._replace(prob=np.ones(lanes.size)), expander.look(lanes)[0])
     return dealt._replace(origin=picks.parent, drawn=picks.place.astype(int))
 
@@ -55,12 +57,12 @@ def turn_up(expander: Expander, lanes: Lanes) -> Lanes:
 
 def begun_draws(lanes: Lanes, picks: Picks) -> np.ndarray:
     """Find the lanes whose children have the first card of a draw: int64[K], ascending."""
-    drawing = picks.parent[picks.is_card & (lanes.count[picks.parent] == 0)]
+    drawing = picks.parent[picks.is_card & (lanes.so_far[picks.parent] == 0)]
     return drawing[np.diff(drawing, prepend=-1) != 0]
 
 
 def take_step(expander: Expander, lanes: Lanes, counts: np.ndarray) -> tuple[Lanes, int]:
-    """Take every step from lanes at the beginning of one, `counts` of `Expander.look`. Also counts the draws, nodes of chance."""
+    """Take every step from lanes at the beginning of one, with `counts` of `Expander.look`. Tells also how many draw."""
     done, num_draws = [], 0
     while lanes.size:
         children, picks = expander.expand(lanes, counts)

@@ -1,7 +1,7 @@
 """What strategies are worth: values, best responses, exploitability.
 
-A strategy of a player is its behaviour (`Treeplex`): float64[S], the probability of the last action of each sequence. Strategies are
-a pair of these.
+A strategy of a player is its behaviour (`Treeplex`): float64[S], the probability of the last action of each sequence. Strategies
+are a pair of these.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ def best_response(tree: Tree, player: int, strategy: np.ndarray) -> tuple[float,
 
 
 def exploitability(tree: Tree, strategies: Strategies) -> float:
-    """Compute NashConv / 2: what a best response gains over the equilibrium, on the average of both players; 0 at an equilibrium.
+    """Compute NashConv / 2, 0 at an equilibrium and positive elsewhere.
 
-    NashConv is the sum over the players of what each would gain by a best response; in a zero-sum game it is the sum of the best
-    responses' returns. OpenSpiel's `exploitability` is the same number.
+    NashConv is the sum over both players of what each would gain by a best response to the other; in a zero-sum game, the sum of
+    the best responses' returns. Half of it is what OpenSpiel calls exploitability.
 
     Raises:
         ValueError: a strategy is not one of this tree.
@@ -73,8 +73,8 @@ def uniform(tree: Tree) -> Strategies:
 def of_policy(tree: Tree, policy: Any) -> Strategies:
     """Compute what a policy without memory does at each information state, in either seat.
 
-    Where colours are merged, its probabilities of declaring them are added up; that is exact for a policy that makes no difference
-    between colours that the deck lacks.
+    Where colours are merged, its probabilities of declaring them are added up: exact for a policy to which all colours that the
+    deck lacks are alike.
 
     Args:
         tree: of the game.
@@ -93,7 +93,7 @@ def of_policy(tree: Tree, policy: Any) -> Strategies:
     def ask(rows: Array, last_action: Array, steps: Array) -> Array:
         def one(row: Array, last: Array, step: Array) -> Array:
             state = game.from_table(table_of(row), tree.rules, last_action=last, step_count=step)
-            return probs(observe(state, state.current_player), game.legal_mask(state))
+            return jnp.asarray(probs(observe(state, state.current_player), game.legal_mask(state)))
 
         return jax.vmap(one)(rows, last_action, steps)
 
@@ -102,7 +102,7 @@ def of_policy(tree: Tree, policy: Any) -> Strategies:
 
 
 def observations(tree: Tree, player: int) -> Observation:
-    """Show what a player sees at each of its information states with a choice, a batch [I]. The cards that it can't see don't show.
+    """Show what a player sees at each of its information states with a choice: a batch [I].
 
     Raises:
         ValueError: there is no such player.
@@ -127,15 +127,16 @@ def _behavior(tree: Tree, player: int, ask: Any) -> np.ndarray:
     merged = stand_ins(tree.rules) if tree.merge_colors else (1,) * cards.NUM_COLORS
     standing_in = np.array([color if weight else merged.index(max(merged)) for color, weight in enumerate(merged)])
     wilds = np.arange(cards.WILD, cards.NUM_RANKS)
-    for start in range(0, n, _CHUNK):
-        # Of one size: one program.
-        index = np.minimum(np.arange(start, start + min(_CHUNK, 1 << max(n - 1, 0).bit_length())), n - 1)
+    size = min(_CHUNK, 1 << max(n - 1, 0).bit_length())
+    for start in range(0, n, size):
+        # All of one size: one program.
+        index = np.minimum(np.arange(start, start + size), n - 1)
         probs = np.asarray(ask(treeplex.rows[index], treeplex.last_action[index], treeplex.steps[index]), float)
         plays = probs[:, : cards.DRAW].reshape(-1, cards.NUM_COLORS, cards.NUM_RANKS).copy()
         for color in range(cards.NUM_COLORS):
             if standing_in[color] != color:
                 plays[:, standing_in[color], wilds] += plays[:, color, wilds]
-        stop = min(start + _CHUNK, n)
+        stop = min(start + size, n)
         some = slice(int(treeplex.first[start]), int(treeplex.first[stop]) if stop < n else treeplex.num_sequences)
         states = treeplex.infoset_of[some.start - 1 : some.stop - 1]
         behavior[some] = plays.reshape(len(index), -1)[states - start, treeplex.actions[some]]
@@ -144,8 +145,8 @@ def _behavior(tree: Tree, player: int, ask: Any) -> np.ndarray:
     total = np.add.reduceat(behavior[1:], treeplex.first - 1)
     if not (np.isfinite(total).all() and behavior.min() >= 0 and np.allclose(total, 1.0, atol=1e-3)):
         raise ValueError(
-            f"policy must give probabilities of the legal actions that add up to 1; they are as low as {behavior.min():g} and their "
-            f"sums are {total.min():g} to {total.max():g}"
+            "policy must give probabilities of the legal actions, not negative and with sum 1; the lowest is "
+            f"{behavior.min():g}, and sums are {total.min():g} to {total.max():g}"
         )
     # Of single precision, scaled in double precision.
     return treeplex.normalize(behavior)

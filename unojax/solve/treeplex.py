@@ -1,9 +1,9 @@
 """The sequence form of a game: each player's information states as a treeplex, and the payoff as one sparse matrix.
 
-A player with perfect recall is at an information state through one sequence of own actions only. So a strategy is a
-**realisation plan** x, the product of own probabilities along each sequence, linear constraints x(parent of I) = sum_a x(I, a) are
-all that binds it, and the expected return is the bilinear form x^T A y (Koller, Megiddo and von Stengel 1996; von Stengel 1996).
-The sum over the children of a node, which tree walks take node by node, becomes one product with A.
+With perfect recall one sequence of own actions leads to each information state. So a strategy can be written as a **realisation
+plan** x, the product of its probabilities along each sequence; x(parent of I) = sum_a x(I, a) is all that binds it, and the
+expected return is the bilinear form x^T A y (Koller, Megiddo and von Stengel 1996; von Stengel 1996). What a walk over the game's
+tree sums up history by history becomes one product with A.
 
 Information states at which there is one action leave no choice: their sequence is that which led there, and no array holds them.
 """
@@ -38,7 +38,7 @@ class Treeplex:
         depths: int64[D + 1] where the information states of each depth begin, and the number of them all.
         rows: uint32[I, 9] one table of each information state, packed: any of those that the player can't tell apart.
         last_action: int8[I] the last public action before it, -1 at the start.
-        steps: int16[I] steps of the game before it.
+        steps: int32[I] steps of the game before it.
     """
 
     parent: np.ndarray
@@ -166,8 +166,8 @@ class Tree:
     Attributes:
         rules: of the game; `rules.max_steps` is where it is cut off, as a draw.
         merge_colors: whether one of the colours that the deck lacks stands for all of them.
-        num_histories: nodes of the game's tree: the first hand, the second one and the start card, each dealt by one node of chance;
-            decisions, forced ones too; draws, a node for all cards of one; ends.
+        num_histories: nodes of the game's tree: chance, which deals a hand, the other one and the start card; decisions, forced
+            ones too; chance again where cards are drawn, one node a draw; ends.
         num_infosets: information states of each player at which it acts, forced ones too.
         players: their information states with a choice.
         payoff: sparse float64[S0, S1], over the ends of the game: probability of chance times the return of player 0.
