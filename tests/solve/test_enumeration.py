@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 from tests.helpers import deck_of, variant
-from tests.oracle.game import Game
 from tests.solve import oracle
+from tests.solve.positions import behavior_by
 from unojax import Rules, cards, solve
-from unojax.game import from_table, legal_mask
-from unojax.observation import observe
+from unojax.game import from_table
+from unojax.policies import POLICIES
 from unojax.solve.expansion import stand_ins, table_of
-from unojax.text import make_state
 
 NUMBERS = Rules(deck=deck_of("R1 R1 R2 Y1 Y2 Y2"), hand_size=2, max_steps=12)
 GAMES = {
@@ -84,42 +83,18 @@ def test_uniform_play(name, merged):
     assert solve.exploitability(tree, ours) == pytest.approx(sum(gains) / 2, abs=1e-12)
 
 
-def _probs(root: oracle.Node, rules: Rules) -> tuple[oracle.Behavior, oracle.Behavior]:
-    """What `leaning` does at each information state, from the oracle's positions."""
-
-    def position(node: oracle.Node):
-        game = node.game
-        assert isinstance(game, Game)
-        text = [" ".join(hand.elements()) for hand in game.hands]
-        pile = game.pile.copy()
-        pile[game.top] -= 1
-        color = cards.COLOR_NAMES["RYBG".index(game.color)]
-        under = " ".join((+pile).elements())
-        state = make_state(*text, game.top, color=color, pile=under, player=game.player, penalty=game.penalty, rules=rules)
-        return observe(state, game.player), legal_mask(state)
-
-    behaviors = []
-    for states in oracle.infosets(root):
-        nodes = {key: nodes[0] for key, nodes in states.items()}
-        seen = [position(node) for node in nodes.values()]
-        observations, masks = jax.tree.map(lambda *leaves: jnp.stack(leaves), *seen)
-        probs = np.asarray(jax.vmap(leaning)(observations, masks), float)
-        behaviors.append({})
-        for node, (key, row) in zip(nodes.values(), zip(nodes, probs, strict=True), strict=True):
-            total = sum(row[action] for action in node.children)
-            behaviors[-1][key] = {action: row[action] / total for action in node.children}
-    return behaviors[0], behaviors[1]
-
-
-def test_policy():
+@pytest.mark.parametrize("policy", [leaning, "linear", "guard"])
+def test_policy(policy):
     """A policy's values and the best responses to it, by two ways from rules to numbers."""
-    name = "any start"
-    tree, root = tree_of(name, False), root_of(name, False)
-    ours, theirs = solve.of_policy(tree, leaning), _probs(root, GAMES[name])
-    assert solve.value(tree, ours) == pytest.approx(oracle.value(root, theirs), abs=1e-6)
+    tree, root = tree_of("any start", False), root_of("any start", False)
+    probs = POLICIES[policy].action_probs if isinstance(policy, str) else policy
+    ours, theirs = solve.of_policy(tree, policy), behavior_by(root, GAMES["any start"], probs)
+    # What `leaning` computes in single precision depends on the program.
+    error = 1e-12 if isinstance(policy, str) else 1e-6
+    assert solve.value(tree, ours) == pytest.approx(oracle.value(root, theirs), abs=error)
     for player in (0, 1):
         value = oracle.best_response(root, player, theirs[1 - player])
-        assert solve.best_response(tree, player, ours[1 - player])[0] == pytest.approx(value, abs=1e-6)
+        assert solve.best_response(tree, player, ours[1 - player])[0] == pytest.approx(value, abs=error)
 
 
 @pytest.mark.parametrize("name", ["all ranks", "any start"])

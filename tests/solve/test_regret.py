@@ -41,7 +41,7 @@ def test_regret_bound(name, variant):
         for player, treeplex in enumerate(tree.players):
             plan = tree.players[1 - player].plan(opponents[player])
             met[player] = met[player] + plan
-            earned[player] += treeplex.plan(before[player]) @ tree.gains(player, plan)
+            earned[player] += float(treeplex.plan(before[player]) @ tree.gains(player, plan))
             regret = treeplex.best(tree.gains(player, met[player]))[0] - earned[player]
             bound = 2 * np.sqrt(treeplex.num_actions * t).sum()
             assert regret >= -1e-9

@@ -10,6 +10,7 @@ the picks: the m-th card of its type and j-th of the draw brings the factor
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -125,7 +126,9 @@ class Expander:
     def __init__(self, rules: Rules, *, merge_colors: bool):
         self.rules = rules
         self.color_weights = stand_ins(rules) if merge_colors else _EVERY_COLOR
-        self._static = {"rules": rules, "declared": tuple(weight > 0 for weight in self.color_weights)}
+        # No program looks at the number of steps.
+        self._static = {"rules": replace(rules, max_steps=None)}
+        self._allowed = np.array([bits.ALL_SLOTS if weight else bits.COLORED for weight in self.color_weights], np.uint32)
 
     def undealt(self) -> Lanes:
         """Make one lane before the deal."""
@@ -138,7 +141,7 @@ class Expander:
         """
         told = np.empty(lanes.size, np.uint8)
         for here, (rows, place) in _chunks(lanes.rows, lanes.place):
-            told[here] = np.asarray(_look(rows, place, **self._static))[: here.stop - here.start]
+            told[here] = np.asarray(_look(rows, place, self._allowed, **self._static))[: here.stop - here.start]
         return told & ~_IS_DECISION, (told & _IS_DECISION) != 0
 
     def expand(self, lanes: Lanes, counts: np.ndarray, coins: int = 0) -> tuple[Lanes, Picks]:
@@ -153,7 +156,7 @@ class Expander:
         before = lanes.take(parent)
         rows, told = np.empty_like(before.rows), np.empty(len(parent), np.uint32)
         for here, chunk in _chunks(before.rows, before.place, nth):
-            after, word = _pick(*chunk, np.uint32(coins), **self._static)
+            after, word = _pick(*chunk, np.uint32(coins), self._allowed, **self._static)
             rows[here], told[here] = (np.asarray(array)[: here.stop - here.start] for array in (after, word))
 
         place, copies, stock = ((told >> shift & 127).astype(np.uint8) for shift in (0, 7, 14))
@@ -222,37 +225,34 @@ def _chunks(*arrays: np.ndarray) -> Iterator[tuple[slice, list[np.ndarray]]]:
         )
 
 
-def _options(node: table.Node, place: Array, declared: tuple[bool, ...]) -> bits.Words:
+def _options(node: table.Node, place: Array, allowed: Array) -> bits.Words:
     """Find what can be picked: the mover's options, or types of cards that may come next; one bit where nothing is picked."""
-    rank_bits = [bits.ALL_SLOTS if ok else bits.ALL_SLOTS & ~bits.WILDS for ok in declared]
     kinds = bits.types(node.deck)
     is_pick = ~(node.is_decision | node.is_reshuffle | node.is_dead_end)
     options = []
-    for word, (legal, kind, allowed) in enumerate(zip(node.legal, kinds, rank_bits, strict=True)):
+    for word, (legal, kind) in enumerate(zip(node.legal, kinds, strict=True)):
         first = jnp.clip(place.astype(jnp.int32) - cards.SLOTS_PER_COLOR * word, 0, 31).astype(jnp.uint32)
         # Wild cards are picked by the first word alone.
         at_hand = bits.ALL_SLOTS if word == 0 else bits.COLORED
         cards_to_come = kind & at_hand & (bits.ALL_SLOTS << first)
         nothing = np.uint32(1 if word == 0 else 0)
-        options.append(jnp.where(node.is_decision, legal & allowed, jnp.where(is_pick, cards_to_come, nothing)))
+        options.append(jnp.where(node.is_decision, legal & allowed[word], jnp.where(is_pick, cards_to_come, nothing)))
     return options[0], options[1], options[2], options[3]
 
 
-@partial(jax.jit, static_argnames=("rules", "declared"))
-def _look(rows: Array, place: Array, *, rules: Rules, declared: tuple[bool, ...]) -> Array:
+@partial(jax.jit, static_argnames="rules")
+def _look(rows: Array, place: Array, allowed: Array, *, rules: Rules) -> Array:
     """Count the picks, with a bit for decisions: uint8[N]."""
     node = table.find_node(table_of(rows), rules)
-    return bits.count(_options(node, place, declared)).astype(jnp.uint8) | jnp.where(node.is_decision, _IS_DECISION, np.uint8(0))
+    return bits.count(_options(node, place, allowed)).astype(jnp.uint8) | jnp.where(node.is_decision, _IS_DECISION, np.uint8(0))
 
 
-@partial(jax.jit, static_argnames=("rules", "declared"))
-def _pick(
-    rows: Array, place: Array, nth: Array, coins: Array, *, rules: Rules, declared: tuple[bool, ...]
-) -> tuple[Array, Array]:
+@partial(jax.jit, static_argnames="rules")
+def _pick(rows: Array, place: Array, nth: Array, coins: Array, allowed: Array, *, rules: Rules) -> tuple[Array, Array]:
     """Make one pick at each table: the tables after it, and what `Expander.pick` reads of it, uint32[N]."""
     tables = table_of(rows)
     node = table.find_node(tables, rules)
-    word, position = bits.nth(_options(node, place, declared), nth.astype(jnp.uint32))
+    word, position = bits.nth(_options(node, place, allowed), nth.astype(jnp.uint32))
     rank = bits.rank_at(position)
     copy_word, copy_bit = bits.one_copy(node.deck, word, rank)
     copy_position = lax.population_count(copy_bit - np.uint32(1))
