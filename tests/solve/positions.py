@@ -16,6 +16,8 @@ from unojax.observation import Observation, observe
 from unojax.rules import Rules
 from unojax.text import make_state
 
+ActionProbs = Callable[[Observation, jax.Array], jax.Array]
+
 
 def shown(game: Game, rules: Rules) -> tuple[Observation, jax.Array]:
     """What the player to move sees, and its legal actions."""
@@ -41,10 +43,10 @@ def behavior_by(
     """What a policy does at each information state, from one position in each."""
 
     def of_player(states: dict) -> Behavior:
-        nodes = [nodes[0] for nodes in states.values()]
+        behavior: Behavior = {key: dict.fromkeys(nodes[0].children, 1.0) for key, nodes in states.items()}
+        nodes = [nodes[0] for nodes in states.values() if len(nodes[0].children) > 1]
         observations, masks = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(shown(node.game, rules) for node in nodes))
         probs = np.asarray(jax.vmap(action_probs)(observations, masks), float)
-        behavior = {}
         for node, row in zip(nodes, probs, strict=True):
             total = sum(row[action] for action in node.children)
             behavior[node.key] = {action: row[action] / total for action in node.children}
