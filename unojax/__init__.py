@@ -48,7 +48,7 @@ _HOMES = {
 }
 _SUBMODULES = (
     *("agents", "analysis", "arena", "belief", "bits", "cards", "device", "game", "games", "observation", "policies", "pomdp"),
-    *("rules", "search", "simulation", "specs", "table", "text", "value", "view", "viz", "widget"),
+    *("rules", "search", "simulation", "solve", "specs", "table", "text", "value", "view", "viz", "widget"),
 )
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -1,0 +1,20 @@
+"""Exact solutions of games with small decks: equilibria, best responses, exploitability.
+
+`enumerate_game` turns the game of some `Rules` into a `Tree`, the sequence form in flat arrays; on it `cfr` approaches an
+equilibrium, `best_response` and `exploitability` judge strategies, and `of_policy` makes strategies of policies.
+
+    tree = solve.enumerate_game(solve.DECKS["small"])
+    solution = solve.cfr(tree, iterations=200)
+    solve.exploitability(tree, solve.of_policy(tree, "linear"))
+"""
+
+from unojax.solve.decks import DECKS
+from unojax.solve.enumeration import DEFAULT_LIMIT, enumerate_game
+from unojax.solve.regret import CFRState, Progress, Solution, cfr
+from unojax.solve.size import Size, estimate_size
+from unojax.solve.strategies import Strategies, best_response, exploitability, observations, of_policy, uniform, value
+from unojax.solve.treeplex import Tree, Treeplex
+
+__all__ = ["DECKS", "DEFAULT_LIMIT", "CFRState", "Progress", "Size", "Solution", "Strategies", "Tree", "Treeplex"]
+__all__ += ["best_response", "cfr", "enumerate_game", "estimate_size", "exploitability", "observations", "of_policy"]
+__all__ += ["uniform", "value"]

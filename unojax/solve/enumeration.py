@@ -1,0 +1,146 @@
+"""Enumeration of a game: level by level, a level being all histories after so many steps, into the sequence form.
+
+What a player remembers is one exact number per history: those of the next level are numbered by (number before, what the player
+saw of the step). So information states have perfect recall, and nothing is hashed. Histories with children are forgotten.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import scipy.sparse
+
+from unojax import cards, table
+from unojax.game import MAX_DRAW, NO_ACTION
+from unojax.rules import Rules
+from unojax.solve.expansion import NUM_PLACES, Expander, Lanes, Meta
+from unojax.solve.memory import Level, Memory
+from unojax.solve.size import check_size
+from unojax.solve.steps import deal_card, game_rules, num_steps_of, take_step, turn_up
+from unojax.solve.treeplex import Tree
+
+DEFAULT_LIMIT: Final = 100_000_000
+"""Histories: some 4 GB and a minute."""
+
+_BLOCK: Final = 1 << 18
+"""Histories expanded at a time."""
+_NUM_SEEN: Final = cards.NUM_ACTIONS + NUM_PLACES**MAX_DRAW
+"""Bound on what a player can see in a step: 60 plays, a draw of the other's, a draw of one's own of so many cards."""
+
+
+def enumerate_game(
+    rules: Rules, max_steps: int | None = None, *, merge_colors: bool = True, limit: int | None = DEFAULT_LIMIT
+) -> Tree:
+    """Enumerate a game with its chances and information states.
+
+    Args:
+        rules: of the game, with a deck that is small enough.
+        max_steps: the game is cut off, as a draw, after that many steps; None: after those of the rules.
+        merge_colors: a wild declares one of the colours that the deck lacks in place of any of them. They allow the same plays,
+            so the value of the game stays, and the tree is smaller.
+        limit: largest number of histories. It is estimated first. None: as many as memory holds.
+
+    Raises:
+        ValueError: the game is too large, can go on for ever, or is not zero-sum.
+    """
+    rules = game_rules(rules, max_steps)
+    num_steps = num_steps_of(rules)
+    check_size(rules, merge_colors, limit)
+    expander = Expander(rules, merge_colors=merge_colors)
+    memories = Memory(0), Memory(1)
+    rows, prob, num_histories = _deal_all(expander, memories)
+    last_action = np.full(len(rows), NO_ACTION, np.int8)
+    payoffs: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+
+    for step in range(num_steps):
+        counts, is_decision = expander.look(Lanes.begin(rows))
+        level = Level(rows, last_action, counts, is_decision, Meta.of(rows).player)
+        for memory in memories:
+            memory.act(step, level)
+        is_last = step + 1 == num_steps
+        parts: list[_Children] = []
+        for start in range(0, len(rows), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            children, num_draws = take_step(expander, Lanes.begin(rows[block]), counts[block])
+            children = children._replace(origin=children.origin + start)
+            num_histories += children.size + num_draws
+            sequences = [memory.sequences(children) for memory in memories]
+            prob_after = prob[children.origin] * children.prob
+            phase = Meta.of(children.rows).phase
+            for won, payoff in ((table.OVER_WON_BY_0, 1.0), (table.OVER_WON_BY_1, -1.0)):
+                ended = np.flatnonzero(phase == won)
+                payoffs.append((sequences[0][ended], sequences[1][ended], payoff * prob_after[ended]))
+            if not is_last:
+                alive = np.flatnonzero(phase == table.PLAY)
+                parts.append(
+                    _Children.of(children.take(alive), prob_after[alive], [s[alive] for s in sequences], memories, level.mover)
+                )
+        if limit is not None and num_histories > limit:
+            raise ValueError(
+                f"the game has more than limit={limit:,} histories after {step + 1} of {num_steps} steps; lower max_steps"
+            )
+        if is_last or not sum(len(part.rows) for part in parts):
+            break
+        after = parts[0] if len(parts) == 1 else _Children(*map(np.concatenate, zip(*parts, strict=True)))
+        del parts
+        memories[0].remember(after.key_0, after.sequence_0)
+        memories[1].remember(after.key_1, after.sequence_1)
+        rows, prob, last_action = after.rows, after.prob, after.last_action
+
+    (first, place_0), (second, place_1) = (memory.treeplex() for memory in memories)
+    seqs_0, seqs_1, values = map(np.concatenate, zip(*payoffs, strict=True))
+    shape = first.num_sequences, second.num_sequences
+    payoff = scipy.sparse.csr_array(scipy.sparse.coo_array((values, (place_0[seqs_0], place_1[seqs_1])), shape=shape))
+    num_infosets = memories[0].num_infosets, memories[1].num_infosets
+    return Tree(rules, merge_colors, num_histories, num_infosets, (first, second), payoff)
+
+
+def _deal_all(expander: Expander, memories: tuple[Memory, Memory]) -> tuple[np.ndarray, np.ndarray, int]:
+    """Deal everything: the tables, uint32[N, 9], their probabilities, float64[N], and the number of nodes so far."""
+    hand_size, lanes, prob, num_nodes = expander.rules.hand_size, expander.undealt(), np.ones(1), 1
+    for index in range(1, 2 * hand_size + 2):
+        is_start = index > 2 * hand_size
+        lanes = turn_up(expander, lanes) if is_start else deal_card(expander, lanes)
+        prob = prob[lanes.origin] * lanes.prob
+        if index in (hand_size, 2 * hand_size) or is_start:
+            num_nodes += lanes.size
+        meta = Meta.of(lanes.rows)
+        public = meta.color.astype(int) * 2 + meta.player if is_start else 0
+        for memory, sees in zip(memories, (index <= hand_size, index > hand_size), strict=True):
+            before = memory.number[lanes.origin]
+            seen = 8 * lanes.drawn + public if sees or is_start else 0
+            memory.remember(before.astype(int) * (8 * NUM_PLACES) + seen, memory.sequence[before])
+    return lanes.rows, prob, num_nodes
+
+
+class _Children(NamedTuple):
+    """Histories of the next level.
+
+    Attributes:
+        rows, prob, last_action: their tables, uint32[N, 9]; probability of chance so far; the last public action.
+        key_0, key_1: int64[N] what each player remembers, equal for histories that it can't tell apart.
+        sequence_0, sequence_1: int32[N] each player's sequence.
+    """
+
+    rows: np.ndarray
+    prob: np.ndarray
+    last_action: np.ndarray
+    key_0: np.ndarray
+    key_1: np.ndarray
+    sequence_0: np.ndarray
+    sequence_1: np.ndarray
+
+    @classmethod
+    def of(
+        cls, children: Lanes, prob: np.ndarray, sequences: list[np.ndarray], memories: tuple[Memory, Memory], mover: np.ndarray
+    ) -> _Children:
+        """Keep what is needed of the children that go on. `mover`, uint8[N], is that of the level before."""
+        public = children.action.astype(int)
+        draws, moves = children.action == cards.DRAW, mover[children.origin]
+        keys = [
+            memory.number[children.origin].astype(int) * _NUM_SEEN
+            + np.where(draws & (moves == memory.player), cards.NUM_ACTIONS + children.drawn, public)
+            for memory in memories
+        ]
+        return cls(children.rows, prob, children.action, keys[0], keys[1], sequences[0], sequences[1])

@@ -1,0 +1,175 @@
+"""Counterfactual regret minimisation in sequence form.
+
+One update of a player is a product of the payoff matrix with the other player's plan, a pass over the player's treeplex from the
+bottom up for counterfactual values, regret matching at all information states at once, and a pass down for the new plan. Averages
+are taken of plans, in which they are linear.
+
+    cfr     Zinkevich, Johanson, Bowling and Piccione (2007); both players in turn; plain average
+    cfr+    Tammelin (2014): regrets are cut off at 0 after each update; the plan of iteration t has weight t
+    dcfr    Brown and Sandholm (2019): after iteration t positive regrets are multiplied by t^1.5 / (t^1.5 + 1), negative ones by
+            1/2, and the sum of plans by (t / (t + 1))^2
+
+Players take turns: the second meets what the first has become in the same iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+import numpy as np
+
+from unojax.rules import is_int
+from unojax.solve.strategies import Strategies, exploitability, value
+from unojax.solve.treeplex import Tree, Treeplex
+
+Variant = Literal["cfr+", "dcfr", "cfr"]
+
+ALPHA: Final = 1.5
+BETA: Final = 0.0
+GAMMA: Final = 2.0
+"""Exponents of discounted CFR."""
+
+ROUNDING: Final = 1e-14
+"""Regrets up to this are none: between actions of equal value, rounding errors would choose."""
+
+
+@dataclass(frozen=True, eq=False)
+class CFRState:
+    """Where a run stands; `cfr(..., state=)` goes on from it, to the same numbers as in one run.
+
+    Attributes:
+        variant: of CFR.
+        iteration: iterations done.
+        regrets: float64[S] of each player, cumulative; of the empty sequence 0.
+        plans: float64[S] of each player, weighted sum of its plans so far.
+    """
+
+    variant: Variant
+    iteration: int
+    regrets: tuple[np.ndarray, np.ndarray]
+    plans: tuple[np.ndarray, np.ndarray]
+
+    def current(self, tree: Tree) -> Strategies:
+        """Compute the strategies of the next iteration."""
+        first, second = (_match_regrets(p, r) for p, r in zip(tree.players, self.regrets, strict=True))
+        return first, second
+
+    def average(self, tree: Tree) -> Strategies:
+        """Compute the average strategies; uniform ones before the first iteration."""
+        first, second = (p.behavior(plan) for p, plan in zip(tree.players, self.plans, strict=True))
+        return first, second
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Exploitability of the average strategies after so many iterations."""
+
+    iteration: int
+    exploitability: float
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """What came of a run.
+
+    Attributes:
+        strategies: average strategies, that approach an equilibrium.
+        value: expected return of player 0 between them.
+        exploitability: of them (see `strategies.exploitability`); the value of the game is within twice as much of `value`.
+        history: the exploitabilities measured in this run.
+        state: to go on from.
+    """
+
+    strategies: Strategies
+    value: float
+    exploitability: float
+    history: tuple[Progress, ...]
+    state: CFRState
+
+    def __repr__(self) -> str:
+        return (
+            f"Solution({self.state.variant}, {self.state.iteration} iterations, value {self.value:.6f}, "
+            f"exploitability {self.exploitability:.3g})"
+        )
+
+
+def cfr(
+    tree: Tree,
+    *,
+    iterations: int = 1000,
+    variant: Variant = "cfr+",
+    tolerance: float | None = None,
+    check_every: int = 10,
+    on_progress: Callable[[Progress], object] | None = None,
+    state: CFRState | None = None,
+) -> Solution:
+    """Approach an equilibrium.
+
+    Args:
+        tree: the game.
+        iterations: of this run at most, each an update of both players.
+        variant: see the module.
+        tolerance: stop when the exploitability is no more than this; None: never.
+        check_every: iterations between measurements of the exploitability, each about as long as an iteration.
+        on_progress: called with each measurement.
+        state: of an earlier run on the same tree, to go on from.
+
+    Raises:
+        ValueError: an argument is out of its range, or the state is of another variant or tree.
+    """
+    for name, number, low in (("iterations", iterations, 0), ("check_every", check_every, 1)):
+        if not (is_int(number) and number >= low):
+            raise ValueError(f"{name} must be an integer of at least {low}, got {number!r}")
+    if variant not in get_args(Variant):
+        raise ValueError(f"variant must be one of {', '.join(get_args(Variant))}, got {variant!r}")
+    if state is None:
+        zeros = [np.zeros(player.num_sequences) for player in tree.players]
+        state = CFRState(variant, 0, (zeros[0], zeros[1]), (zeros[0], zeros[1]))
+    elif state.variant != variant:
+        raise ValueError(f"state is of variant {state.variant!r}, not {variant!r}: pass variant={state.variant!r}")
+    for player, treeplex in enumerate(tree.players):
+        treeplex.check(state.regrets[player], f"regrets of player {player}")
+
+    history: list[Progress] = []
+    for index in range(1, iterations + 1):
+        state = _iterate(tree, state)
+        if index % check_every == 0 or index == iterations:
+            history.append(Progress(state.iteration, exploitability(tree, state.average(tree))))
+            if on_progress is not None:
+                on_progress(history[-1])
+            if tolerance is not None and history[-1].exploitability <= tolerance:
+                break
+    strategies = state.average(tree)
+    last = history[-1].exploitability if history else exploitability(tree, strategies)
+    return Solution(strategies, value(tree, strategies), last, tuple(history), state)
+
+
+def _match_regrets(treeplex: Treeplex, regrets: np.ndarray) -> np.ndarray:
+    """Compute the behaviour in proportion to positive regrets, float64[S]."""
+    return treeplex.normalize(np.where(regrets > ROUNDING, regrets, 0.0))
+
+
+def _iterate(tree: Tree, state: CFRState) -> CFRState:
+    """Update player 0, then player 1."""
+    t = state.iteration + 1
+    regrets, sums = list(state.regrets), list(state.plans)
+    current = list(state.current(tree))
+    plans = [treeplex.plan(behavior) for treeplex, behavior in zip(tree.players, current, strict=True)]
+    for player, treeplex in enumerate(tree.players):
+        values, of_states = treeplex.values(tree.gains(player, plans[1 - player]), current[player])
+        updated = regrets[player].copy()
+        updated[1:] += values[1:] - of_states[treeplex.infoset_of]
+        if state.variant == "cfr+":
+            np.maximum(updated, 0.0, out=updated)
+            sums[player] = sums[player] + t * plans[player]
+        elif state.variant == "dcfr":
+            updated *= np.where(updated >= 0, t**ALPHA / (t**ALPHA + 1), t**BETA / (t**BETA + 1))
+            sums[player] = (sums[player] + plans[player]) * (t / (t + 1)) ** GAMMA
+        else:
+            sums[player] = sums[player] + plans[player]
+        regrets[player] = updated
+        current[player] = _match_regrets(treeplex, updated)
+        plans[player] = treeplex.plan(current[player])
+    return CFRState(state.variant, t, (regrets[0], regrets[1]), (sums[0], sums[1]))

@@ -1,0 +1,160 @@
+"""What strategies are worth: values, best responses, exploitability.
+
+A strategy of a player is its behaviour (`Treeplex`): float64[S], the probability of the last action of each sequence. Strategies
+are a pair of these.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from unojax import cards, game
+from unojax.observation import Observation, observe
+from unojax.policies import get_policy
+from unojax.rules import Rules
+from unojax.solve.expansion import stand_ins, table_of
+from unojax.solve.treeplex import Tree, check_player
+
+Strategies = tuple[np.ndarray, np.ndarray]
+"""Behaviour of player 0 and of player 1."""
+
+_CHUNK = 1 << 12
+
+
+def value(tree: Tree, strategies: Strategies) -> float:
+    """Compute the expected return of player 0.
+
+    Raises:
+        ValueError: a strategy is not one of this tree.
+    """
+    first, second = _plans(tree, strategies)
+    return float(first @ tree.gains(0, second))
+
+
+def best_response(tree: Tree, player: int, strategy: np.ndarray) -> tuple[float, np.ndarray]:
+    """Find a pure strategy of `player` that does best against a strategy of the other player.
+
+    Returns:
+        The responding player's expected return; its behaviour, float64[S].
+
+    Raises:
+        ValueError: there is no such player, or the strategy is not one of this tree.
+    """
+    other = tree.players[1 - check_player(player)]
+    plan = other.plan(other.check(strategy, f"strategy of player {1 - player}"))
+    return tree.players[player].best(tree.gains(player, plan))
+
+
+def exploitability(tree: Tree, strategies: Strategies) -> float:
+    """Compute NashConv / 2, 0 at an equilibrium and positive elsewhere.
+
+    NashConv is the sum over both players of what each would gain by a best response to the other; in a zero-sum game, the sum of
+    the best responses' returns. Half of it is what OpenSpiel calls exploitability.
+
+    Raises:
+        ValueError: a strategy is not one of this tree.
+    """
+    first, second = strategies
+    return (best_response(tree, 0, second)[0] + best_response(tree, 1, first)[0]) / 2
+
+
+def uniform(tree: Tree) -> Strategies:
+    """Make the strategies that take every action with equal probability."""
+    first, second = tree.players
+    return first.uniform(), second.uniform()
+
+
+def of_policy(tree: Tree, policy: Any) -> Strategies:
+    """Compute what a policy without memory does at each information state, in either seat.
+
+    Where colours are merged, its probabilities of declaring them are added up: exact for a policy to which all colours that the
+    deck lacks are alike.
+
+    Args:
+        tree: of the game.
+        policy: a named policy, an object with `action_probs(observation, legal_mask) -> float[61]`, or such a function.
+
+    Raises:
+        ValueError: there is no policy of that name, it does not tell its probabilities, or they are not probabilities.
+    """
+    if isinstance(policy, str):
+        policy = get_policy(policy)
+    probs = getattr(policy, "action_probs", policy)
+    if not callable(probs):
+        raise ValueError(f"policy must be a name or have action_probs(observation, legal_mask), got {policy!r}")
+
+    @jax.jit
+    def ask(rows: Array, last_action: Array, steps: Array) -> Array:
+        def one(row: Array, last: Array, step: Array) -> Array:
+            state = game.from_table(table_of(row), tree.rules, last_action=last, step_count=step)
+            return jnp.asarray(probs(observe(state, state.current_player), game.legal_mask(state)))
+
+        return jax.vmap(one)(rows, last_action, steps)
+
+    first, second = (_behavior(tree, player, ask) for player in (0, 1))
+    return first, second
+
+
+def observations(tree: Tree, player: int) -> Observation:
+    """Show what a player sees at each of its information states with a choice: a batch [I].
+
+    Raises:
+        ValueError: there is no such player.
+    """
+    treeplex = tree.players[check_player(player)]
+    return _observe(treeplex.rows, treeplex.last_action, treeplex.steps, rules=tree.rules)
+
+
+@partial(jax.jit, static_argnames="rules")
+def _observe(rows: Array, last_action: Array, steps: Array, *, rules: Rules) -> Observation:
+    def one(row: Array, last: Array, step: Array) -> Observation:
+        state = game.from_table(table_of(row), rules, last_action=last, step_count=step)
+        return observe(state, state.current_player)
+
+    return jax.vmap(one)(jnp.asarray(rows), jnp.asarray(last_action), jnp.asarray(steps))
+
+
+def _behavior(tree: Tree, player: int, ask: Any) -> np.ndarray:
+    treeplex = tree.players[player]
+    n = treeplex.num_choices
+    behavior = np.ones(treeplex.num_sequences)
+    merged = stand_ins(tree.rules) if tree.merge_colors else (1,) * cards.NUM_COLORS
+    standing_in = np.array([color if weight else merged.index(max(merged)) for color, weight in enumerate(merged)])
+    wilds = np.arange(cards.WILD, cards.NUM_RANKS)
+    size = min(_CHUNK, 1 << max(n - 1, 0).bit_length())
+    for start in range(0, n, size):
+        # All of one size: one program.
+        index = np.minimum(np.arange(start, start + size), n - 1)
+        probs = np.asarray(ask(treeplex.rows[index], treeplex.last_action[index], treeplex.steps[index]), float)
+        plays = probs[:, : cards.DRAW].reshape(-1, cards.NUM_COLORS, cards.NUM_RANKS).copy()
+        for color in range(cards.NUM_COLORS):
+            if standing_in[color] != color:
+                plays[:, standing_in[color], wilds] += plays[:, color, wilds]
+        stop = min(start + size, n)
+        some = slice(int(treeplex.first[start]), int(treeplex.first[stop]) if stop < n else treeplex.num_sequences)
+        states = treeplex.infoset_of[some.start - 1 : some.stop - 1]
+        behavior[some] = plays.reshape(len(index), -1)[states - start, treeplex.actions[some]]
+    if not n:
+        return behavior
+    total = np.add.reduceat(behavior[1:], treeplex.first - 1)
+    if not (np.isfinite(total).all() and behavior.min() >= 0 and np.allclose(total, 1.0, atol=1e-3)):
+        raise ValueError(
+            "policy must give probabilities of the legal actions, not negative and with sum 1; the lowest is "
+            f"{behavior.min():g}, and sums are {total.min():g} to {total.max():g}"
+        )
+    # Of single precision, scaled in double precision.
+    return treeplex.normalize(behavior)
+
+
+def _plans(tree: Tree, strategies: Strategies) -> tuple[np.ndarray, np.ndarray]:
+    first, second = (
+        treeplex.plan(treeplex.check(strategy, f"strategy of player {player}"))
+        for player, (treeplex, strategy) in enumerate(zip(tree.players, strategies, strict=True))
+    )
+    return first, second

@@ -1,0 +1,206 @@
+"""The sequence form of a game: each player's information states as a treeplex, and the payoff as one sparse matrix.
+
+With perfect recall one sequence of own actions leads to each information state. So a strategy can be written as a **realisation
+plan** x, the product of its probabilities along each sequence; x(parent of I) = sum_a x(I, a) is all that binds it, and the
+expected return is the bilinear form x^T A y (Koller, Megiddo and von Stengel 1996; von Stengel 1996). What a walk over the game's
+tree sums up history by history becomes one product with A.
+
+Information states at which there is one action leave no choice: their sequence is that which led there, and no array holds them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import scipy.sparse
+
+from unojax.rules import Rules
+
+ROOT: Final = 0
+"""The empty sequence."""
+
+
+@dataclass(frozen=True, eq=False)
+class Treeplex:
+    """One player's information states with a choice (I of them), and sequences (S).
+
+    The order is by depth, the number of own choices before; within a depth by parent. The sequences of an information state lie
+    side by side in the order of its actions, and sequence 0 is the empty one. *Behaviour* is float64[S], the probability of the
+    last action of each sequence; a *plan* is float64[S], its product along the sequence. Both have 1 at the empty one.
+
+    Attributes:
+        parent: int32[I] the sequence that leads to each information state.
+        first: int32[I] its first sequence.
+        actions: int8[S] last action of each sequence, 0..59; -1 of the empty one.
+        depths: int64[D + 1] where the information states of each depth begin, and the number of them all.
+        rows: uint32[I, 9] one table of each information state, packed: any of those that the player can't tell apart.
+        last_action: int8[I] the last public action before it, -1 at the start.
+        steps: int32[I] steps of the game before it.
+    """
+
+    parent: np.ndarray
+    first: np.ndarray
+    actions: np.ndarray
+    depths: np.ndarray
+    rows: np.ndarray
+    last_action: np.ndarray
+    steps: np.ndarray
+
+    @property
+    def num_choices(self) -> int:
+        """Count the information states with a choice, I."""
+        return len(self.parent)
+
+    @property
+    def num_sequences(self) -> int:
+        """Count the sequences, S."""
+        return len(self.actions)
+
+    @cached_property
+    def num_actions(self) -> np.ndarray:
+        """int32[I]: actions at each information state."""
+        return np.diff(self.first, append=self.num_sequences).astype(np.int32)
+
+    @cached_property
+    def infoset_of(self) -> np.ndarray:
+        """int32[S - 1]: information state of each sequence but the empty one."""
+        return np.repeat(np.arange(self.num_choices, dtype=np.int32), self.num_actions)
+
+    @cached_property
+    def parent_of(self) -> np.ndarray:
+        """int32[S - 1]: the sequence before each one but the empty one."""
+        return self.parent[self.infoset_of]
+
+    @cached_property
+    def _levels(self) -> list[tuple[slice, slice, np.ndarray, np.ndarray, np.ndarray]]:
+        """For each depth: its information states, its sequences, where each state's sequences begin among these, where a new
+        parent begins among the states, and these parents."""
+        levels = []
+        for start, stop in zip(self.depths[:-1].tolist(), self.depths[1:].tolist(), strict=True):
+            first = self.first[start:stop].astype(np.int64)
+            end = int(self.first[stop]) if stop < self.num_choices else self.num_sequences
+            parents = self.parent[start:stop]
+            begins = np.flatnonzero(np.diff(parents, prepend=-1))
+            levels.append((slice(start, stop), slice(int(first[0]), end), first - first[0], begins, parents[begins]))
+        return levels
+
+    def check(self, array: np.ndarray, what: str) -> np.ndarray:
+        """Check that an array has a number for each sequence: float64[S].
+
+        Raises:
+            ValueError: it has another shape.
+        """
+        array = np.asarray(array, float)
+        if array.shape != (self.num_sequences,):
+            raise ValueError(f"{what} must be a number for each of {self.num_sequences} sequences, got shape {array.shape}")
+        return array
+
+    def plan(self, behavior: np.ndarray) -> np.ndarray:
+        """Multiply behaviour along the sequences: float64[S]."""
+        plan = np.array(behavior)
+        plan[ROOT] = 1.0
+        for _, here, _, _, _ in self._levels:
+            plan[here] *= plan[self.parent_of[here.start - 1 : here.stop - 1]]
+        return plan
+
+    def behavior(self, plan: np.ndarray) -> np.ndarray:
+        """Divide a plan by what leads to each sequence, float64[S]; where nothing does, the uniform distribution."""
+        before = plan[self.parent_of]
+        behavior = np.ones(self.num_sequences)
+        behavior[1:] = np.where(before > 0, plan[1:] / np.where(before > 0, before, 1.0), 1.0 / self._choices)
+        return behavior
+
+    def normalize(self, weights: np.ndarray) -> np.ndarray:
+        """Scale weights, not negative, to behaviour: float64[S]; where all are zero, the uniform distribution."""
+        behavior = np.ones(self.num_sequences)
+        if self.num_choices:
+            total = np.add.reduceat(weights[1:], self.first - 1)[self.infoset_of]
+            behavior[1:] = np.where(total > 0, weights[1:] / np.where(total > 0, total, 1.0), 1.0 / self._choices)
+        return behavior
+
+    @cached_property
+    def _choices(self) -> np.ndarray:
+        return self.num_actions[self.infoset_of].astype(float)
+
+    def uniform(self) -> np.ndarray:
+        """Make uniform behaviour: float64[S]."""
+        return self.normalize(np.zeros(self.num_sequences))
+
+    def values(self, gains: np.ndarray, behavior: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Compute counterfactual values from the bottom up.
+
+        Args:
+            gains: float64[S] what each sequence earns by games that end with no further choice: A y, or the like.
+            behavior: float64[S].
+
+        Returns:
+            float64[S] of each sequence, with the games that go on after it; float64[I] of each information state. The value of
+            the empty sequence is that of the game.
+        """
+        values, of_states = np.array(gains), np.empty(self.num_choices)
+        for states, here, begins, groups, parents in reversed(self._levels):
+            of_states[states] = np.add.reduceat(values[here] * behavior[here], begins)
+            values[parents] += np.add.reduceat(of_states[states], groups)
+        return values, of_states
+
+    def best(self, gains: np.ndarray) -> tuple[float, np.ndarray]:
+        """Choose the best action at each information state, the first of several: the value and the behaviour, float64[S]."""
+        values, best = np.array(gains), np.zeros(self.num_sequences)
+        best[ROOT] = 1.0
+        for states, here, begins, groups, parents in reversed(self._levels):
+            of_states = np.maximum.reduceat(values[here], begins)
+            is_best = values[here] == np.repeat(of_states, self.num_actions[states])
+            place = np.where(is_best, np.arange(len(is_best)), len(is_best))
+            best[here.start + np.minimum.reduceat(place, begins)] = 1.0
+            values[parents] += np.add.reduceat(of_states, groups)
+        return float(values[ROOT]), best
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """A game in sequence form.
+
+    Attributes:
+        rules: of the game; `rules.max_steps` is where it is cut off, as a draw.
+        merge_colors: whether one of the colours that the deck lacks stands for all of them.
+        num_histories: nodes of the game's tree: chance, which deals a hand, the other one and the start card; decisions, forced
+            ones too; chance again where cards are drawn, one node a draw; ends.
+        num_infosets: information states of each player at which it acts, forced ones too.
+        players: their information states with a choice.
+        payoff: sparse float64[S0, S1], over the ends of the game: probability of chance times the return of player 0.
+    """
+
+    rules: Rules
+    merge_colors: bool
+    num_histories: int
+    num_infosets: tuple[int, int]
+    players: tuple[Treeplex, Treeplex]
+    payoff: scipy.sparse.csr_array
+
+    def __repr__(self) -> str:
+        return (
+            f"Tree({self.num_histories:,} histories, {sum(self.num_infosets):,} information states, "
+            f"{sum(player.num_choices for player in self.players):,} with a choice, {self.payoff.nnz:,} payoffs)"
+        )
+
+    @cached_property
+    def _transposed(self) -> scipy.sparse.csr_array:
+        return scipy.sparse.csr_array(self.payoff.T)
+
+    def gains(self, player: int, plan: np.ndarray) -> np.ndarray:
+        """Compute what each sequence of a player earns against a plan of the other player's: float64[S]."""
+        return self.payoff @ plan if player == 0 else -(self._transposed @ plan)
+
+
+def check_player(player: int) -> int:
+    """Check a player's number.
+
+    Raises:
+        ValueError: it is neither 0 nor 1.
+    """
+    if player not in (0, 1):
+        raise ValueError(f"player must be 0 or 1, got {player!r}")
+    return player
