@@ -23,7 +23,7 @@ def test_version(capsys):
 def test_help_names_the_commands(capsys, args: list[str]):
     assert main(args) == 0
     out = capsys.readouterr().out
-    for command in ("simulate", "arena", "advise", "belief", "rules", "bench", "play", "replay"):
+    for command in ("simulate", "arena", "advise", "belief", "rules", "bench", "play", "replay", "solve"):
         assert command in out
 
 
@@ -55,7 +55,10 @@ def test_help_of_simulate_names_options_and_policies(capsys):
         ("bench --batch-sizes 0", "--batch-sizes"),
         (
             "shuffle",
-            "Unrecognized options: shuffle. Available subcommands: simulate, arena, advise, belief, rules, bench, play, replay (",
+            (
+                "Unrecognized options: shuffle. Available subcommands: simulate, arena, advise, belief, rules, bench, play, "
+                "replay, solve ("
+            ),
         ),
     ],
 )

@@ -101,9 +101,10 @@ def _parse(args: list[str]) -> Command | Options:
     from unojax.cli.replay import ShowReplay
     from unojax.cli.rules import ShowRules
     from unojax.cli.simulate.command import Simulate
+    from unojax.cli.solve.command import Solve
 
     commands = {"simulate": Simulate, "arena": Arena, "advise": Advise, "belief": ShowBelief, "rules": ShowRules, "bench": Bench}
-    commands |= {"play": PlayGame, "replay": ShowReplay}
+    commands |= {"play": PlayGame, "replay": ShowReplay, "solve": Solve}
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):

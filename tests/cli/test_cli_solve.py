@@ -1,0 +1,129 @@
+"""`unojax solve`: its figures, runs that are kept and gone on with, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import get_args, get_type_hints
+
+import numpy as np
+import pytest
+
+from unojax import solve
+from unojax.cli import main
+from unojax.cli.solve import run as solving
+from unojax.cli.solve.command import Solve
+
+TINY = "solve rules --deck colors=2,ranks=1-2,wilds=0 --hand-size 2 --max-steps 8 --quiet".split()
+
+
+def solved(capsys: pytest.CaptureFixture[str], *args: str, status: int = 0) -> dict:
+    assert main([*args, "--json", "-"]) == status
+    return json.loads(capsys.readouterr().out)
+
+
+def test_figures(capsys: pytest.CaptureFixture[str]):
+    found = solved(capsys, "solve", "tiny", "--tolerance", "1e-3", "--quiet")
+    tree = solve.enumerate_game(solve.DECKS["tiny"])
+    assert found["num_histories"] == tree.num_histories and found["num_infosets"] == list(tree.num_infosets)
+    solution = solve.cfr(tree, iterations=found["iterations"])
+    assert found["value"] == pytest.approx(solution.value, abs=1e-12)
+    assert found["exploitability"] == pytest.approx(solution.exploitability, abs=1e-12)
+    assert found["complete"] and found["exploitability"] <= 1e-3 < found["history"][-2]["exploitability"]
+
+
+def test_the_table(capsys: pytest.CaptureFixture[str]):
+    assert main(TINY) == 0
+    told = capsys.readouterr().out
+    assert "Exploitability of the" in told and "to player 0, who wins" in told and "deck of 8 cards" in told
+
+
+def test_the_named_games_are_those_of_the_package():
+    (literal,) = [hint for hint in get_args(get_type_hints(Solve, include_extras=True)["game"]) if "rules" in get_args(hint)]
+    assert set(get_args(literal)) == {*solve.DECKS, "rules"}
+
+
+def test_a_run_that_is_kept_is_gone_on_with(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    whole = solved(capsys, *TINY, "--tolerance", "0", "--iterations", "30")
+    kept = str(tmp_path / "run.npz")
+    part = solved(capsys, *TINY, "--tolerance", "0", "--iterations", "11", "--state", kept)
+    rest = solved(capsys, *TINY, "--tolerance", "0", "--iterations", "30", "--state", kept)
+    assert part["iterations"] == 11 and rest["iterations"] == 30
+    assert rest["value"] == whole["value"] and rest["exploitability"] == whole["exploitability"]
+    with np.load(kept) as file:
+        strategies = file["strategy_0"], file["strategy_1"]
+    tree = solve.enumerate_game(solving.game_of(Solve(game="rules"), rules_of_tiny()))
+    assert solve.exploitability(tree, strategies) == pytest.approx(rest["exploitability"], abs=1e-15)
+
+
+def rules_of_tiny():
+    from unojax.rules import Rules, small_deck
+
+    return Rules(deck=small_deck(colors=2, ranks=(1, 2), wilds=0), hand_size=2, max_steps=8)
+
+
+def test_ctrl_c_keeps_what_there_is(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    iterate, kept = solve.cfr, tmp_path / "run.npz"
+
+    def stopped(tree, *, state=None, **options):
+        if state is not None and state.iteration >= 5:
+            raise KeyboardInterrupt
+        return iterate(tree, state=state, **options)
+
+    monkeypatch.setattr(solve, "cfr", stopped)
+    args = [*TINY, "--tolerance", "0", "--iterations", "30"]
+    assert main([*args, "--json", "-", "--state", str(kept)]) == 130
+    captured = capsys.readouterr()
+    part = json.loads(captured.out)
+    assert not part["complete"] and part["iterations"] == 5
+    assert "stopped after 5 iterations; the strategies are those so far" in captured.err
+    monkeypatch.undo()
+    whole = solved(capsys, *args)
+    assert solved(capsys, *args, "--state", str(kept))["value"] == whole["value"]
+
+
+def test_skip_passes_the_turn_in_a_named_game_too():
+    from unojax.rules import Rules
+
+    rules = solving.game_of(Solve(game="small"), Rules(skip_forfeits=False, max_steps=3))
+    named = solve.DECKS["small"]
+    assert rules == Rules(deck=named.deck, hand_size=named.hand_size, max_steps=3, skip_forfeits=False)
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        ("solve rules", "max_steps must be given"),
+        ("solve rules --max-steps 10", "the game is too large to be enumerated"),
+        ("solve tiny --deck numbers", "the game 'tiny' has a deck and hands of its own; leave --deck out"),
+        ("solve tiny --hand-size 3", "leave --hand-size out"),
+        ("solve tiny --tolerance -1", "--tolerance must be a number of at least 0"),
+        ("solve tiny --tolerance nan", "--tolerance must be a number of at least 0"),
+        ("solve tiny --step-penalty 0.1", "step_penalty must be 0"),
+        ("solve tiny --state /nowhere/at/all.npz", "--state: can't write '/nowhere/at/all.npz'"),
+        ("solve huge", "invalid choice 'huge'"),
+    ],
+)
+def test_what_is_refused(capsys: pytest.CaptureFixture[str], args: str, says: str):
+    assert main([*args.split(), "--quiet"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and len(captured.err.splitlines()) == 1 and says in captured.err
+
+
+def test_a_file_of_another_run_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    kept = tmp_path / "run.npz"
+    state = ["--state", str(kept)]
+    assert main([*TINY, *state]) == 0
+    before = kept.read_bytes()
+    capsys.readouterr()
+    for more, says in (
+        (["--variant", "cfr"], "is of cfr+; go on with --variant cfr+"),
+        (["--max-steps", "5"], "is of another game"),
+    ):
+        assert main([*TINY, *state, *more]) == 2
+        assert says in capsys.readouterr().err
+    for content in (b"", b"no archive", before[: len(before) // 2]):
+        kept.write_bytes(content)
+        assert main([*TINY, *state]) == 2
+        assert "--state:" in capsys.readouterr().err
+        assert kept.read_bytes() == content, "left as it was"

@@ -1,0 +1,53 @@
+"""`unojax solve`: the equilibrium of a game with a small deck, to any precision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+import tyro
+
+from unojax.cli.options import Count, Flag, JsonTarget, RuleOptions
+
+
+@dataclass(frozen=True)
+class Solve:
+    """Find optimal play of a game with a small deck, and what it is worth."""
+
+    game: Annotated[
+        tyro.conf.Positional[Literal["tiny", "small", "medium", "rules"]],
+        tyro.conf.arg(
+            help_behavior_hint="(default: small)",
+            help="A game of 8, 9 or 11 cards (some 1,000, 170,000 and 2,500,000 information states), or that of --deck, "
+            "--hand-size and --max-steps.",
+        ),
+    ] = "small"
+    variant: Annotated[Literal["cfr+", "dcfr", "cfr"], tyro.conf.arg(help="Of counterfactual regret minimisation.")] = "cfr+"
+    iterations: Annotated[Count, tyro.conf.arg(help="Iterations at most, those of --state included.")] = 1000
+    tolerance: Annotated[
+        float,
+        tyro.conf.arg(metavar="X", help="Stop at this exploitability: what both players could gain by better play, on average."),
+    ] = 1e-4
+    state: Annotated[
+        str | None,
+        tyro.conf.arg(
+            metavar="FILE.npz",
+            help="Keep the run in a file, strategies included, and go on from what is there. Ctrl-C stops and keeps it too.",
+        ),
+    ] = None
+    json: JsonTarget = None
+    quiet: Annotated[Flag, tyro.conf.arg(help="No progress bar.")] = False
+    rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)
+
+    def check(self) -> None:
+        if not 0 <= self.tolerance < float("inf"):
+            raise ValueError(f"--tolerance must be a number of at least 0, got {self.tolerance}")
+        given = [
+            f"--{name.replace('_', '-')}"
+            for name in ("deck", "hand_size")
+            if getattr(self.rules, name) != getattr(RuleOptions, name)
+        ]
+        if self.game != "rules" and given:
+            raise ValueError(
+                f"the game {self.game!r} has a deck and hands of its own; leave {given[0]} out, or solve rules {given[0]} ..."
+            )
