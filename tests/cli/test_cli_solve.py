@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import get_args, get_type_hints
+from typing import get_args
 
 import numpy as np
 import pytest
 
 from unojax import solve
 from unojax.cli import main
-from unojax.cli.solve import run as solving
-from unojax.cli.solve.command import Solve
+from unojax.cli.solve.command import Game
+from unojax.cli.solve.games import rules_of
+from unojax.rules import Rules, small_deck
 
 TINY = "solve rules --deck colors=2,ranks=1-2,wilds=0 --hand-size 2 --max-steps 8 --quiet".split()
 
@@ -39,7 +40,7 @@ def test_the_table(capsys: pytest.CaptureFixture[str]):
 
 
 def test_the_named_games_are_those_of_the_package():
-    (literal,) = [hint for hint in get_args(get_type_hints(Solve, include_extras=True)["game"]) if "rules" in get_args(hint)]
+    literal, _ = get_args(Game)
     assert set(get_args(literal)) == {*solve.DECKS, "rules"}
 
 
@@ -52,14 +53,8 @@ def test_a_run_that_is_kept_is_gone_on_with(capsys: pytest.CaptureFixture[str], 
     assert rest["value"] == whole["value"] and rest["exploitability"] == whole["exploitability"]
     with np.load(kept) as file:
         strategies = file["strategy_0"], file["strategy_1"]
-    tree = solve.enumerate_game(solving.game_of(Solve(game="rules"), rules_of_tiny()))
+    tree = solve.enumerate_game(Rules(deck=small_deck(colors=2, ranks=(1, 2), wilds=0), hand_size=2, max_steps=8))
     assert solve.exploitability(tree, strategies) == pytest.approx(rest["exploitability"], abs=1e-15)
-
-
-def rules_of_tiny():
-    from unojax.rules import Rules, small_deck
-
-    return Rules(deck=small_deck(colors=2, ranks=(1, 2), wilds=0), hand_size=2, max_steps=8)
 
 
 def test_ctrl_c_keeps_what_there_is(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -83,9 +78,7 @@ def test_ctrl_c_keeps_what_there_is(capsys: pytest.CaptureFixture[str], tmp_path
 
 
 def test_skip_passes_the_turn_in_a_named_game_too():
-    from unojax.rules import Rules
-
-    rules = solving.game_of(Solve(game="small"), Rules(skip_forfeits=False, max_steps=3))
+    rules = rules_of("small", Rules(skip_forfeits=False, max_steps=3))
     named = solve.DECKS["small"]
     assert rules == Rules(deck=named.deck, hand_size=named.hand_size, max_steps=3, skip_forfeits=False)
 

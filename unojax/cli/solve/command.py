@@ -9,19 +9,20 @@ import tyro
 
 from unojax.cli.options import Count, Flag, JsonTarget, RuleOptions
 
+Game = Annotated[
+    Literal["tiny", "small", "medium", "rules"],
+    tyro.conf.arg(
+        help="A game of 8, 9 or 11 cards, with a thousand, 170 thousand or 2.5 million information states, or that of --deck, "
+        "--hand-size and --max-steps."
+    ),
+]
+
 
 @dataclass(frozen=True)
 class Solve:
     """Find optimal play of a game with a small deck, and what it is worth."""
 
-    game: Annotated[
-        tyro.conf.Positional[Literal["tiny", "small", "medium", "rules"]],
-        tyro.conf.arg(
-            help_behavior_hint="(default: small)",
-            help="A game of 8, 9 or 11 cards (some 1,000, 170,000 and 2,500,000 information states), or that of --deck, "
-            "--hand-size and --max-steps.",
-        ),
-    ] = "small"
+    game: tyro.conf.Positional[Game] = "small"
     variant: Annotated[Literal["cfr+", "dcfr", "cfr"], tyro.conf.arg(help="Of counterfactual regret minimisation.")] = "cfr+"
     iterations: Annotated[Count, tyro.conf.arg(help="Iterations at most, those of --state included.")] = 1000
     tolerance: Annotated[
@@ -42,12 +43,12 @@ class Solve:
     def check(self) -> None:
         if not 0 <= self.tolerance < float("inf"):
             raise ValueError(f"--tolerance must be a number of at least 0, got {self.tolerance}")
-        given = [
-            f"--{name.replace('_', '-')}"
-            for name in ("deck", "hand_size")
-            if getattr(self.rules, name) != getattr(RuleOptions, name)
-        ]
-        if self.game != "rules" and given:
-            raise ValueError(
-                f"the game {self.game!r} has a deck and hands of its own; leave {given[0]} out, or solve rules {given[0]} ..."
-            )
+        check_game(self.game, self.rules)
+
+
+def check_game(game: str, rules: RuleOptions) -> None:
+    """Raise ValueError if a game that has cards of its own is given others."""
+    default = RuleOptions()
+    given = [f"--{name.replace('_', '-')}" for name in ("deck", "hand_size") if getattr(rules, name) != getattr(default, name)]
+    if game != "rules" and given:
+        raise ValueError(f"the game {game!r} has a deck and hands of its own; leave {given[0]} out, or name the game rules")

@@ -7,7 +7,7 @@ import io
 import json
 import time
 import zipfile
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ import numpy as np
 from unojax import solve
 from unojax.cli import output
 from unojax.cli.solve.command import Solve
+from unojax.cli.solve.games import rules_of
 from unojax.cli.status import EXIT_INTERRUPTED
 from unojax.rules import RULES_VERSION, Rules
 from unojax.solve import CFRState, Solution, Tree
@@ -24,7 +25,7 @@ _ARRAYS: Final = ("regrets_0", "regrets_1", "plans_0", "plans_1")
 
 
 def run(request: Solve, rules: Rules) -> int:
-    rules = game_of(request, rules)
+    rules = rules_of(request.game, rules)
     output.check_json_target(request.json)
     if request.state is not None:
         output.check_target("--state", request.state)
@@ -45,15 +46,6 @@ def run(request: Solve, rules: Rules) -> int:
     if request.json is not None:
         output.write_json(request.json, _report(request, tree, solved, rules, enumerated) | about)
     return 0 if solved.complete else EXIT_INTERRUPTED
-
-
-def game_of(request: Solve, rules: Rules) -> Rules:
-    """Give the rules of the game to be solved: a named one's deck, hands and steps, all else as the options say."""
-    if request.game == "rules":
-        return rules
-    named = solve.DECKS[request.game]
-    max_steps = named.max_steps if rules.max_steps is None else rules.max_steps
-    return replace(rules, deck=named.deck, hand_size=named.hand_size, max_steps=max_steps)
 
 
 @dataclass(frozen=True)
