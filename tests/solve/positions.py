@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +12,7 @@ import numpy as np
 from tests.oracle.game import COLORS, Game
 from tests.solve.oracle import Behavior, Node, infosets
 from unojax import cards
-from unojax.game import legal_mask
+from unojax.game import NO_ACTION, legal_mask
 from unojax.observation import Observation, observe
 from unojax.rules import Rules
 from unojax.text import make_state
@@ -34,7 +35,8 @@ def shown(game: Game, rules: Rules) -> tuple[Observation, jax.Array]:
         penalty=game.penalty,
         rules=rules,
     )
-    return observe(state, game.player), legal_mask(state)
+    last_action = jnp.int8(NO_ACTION if game.last_action is None else game.last_action)
+    return replace(observe(state, game.player), last_action=last_action), legal_mask(state)
 
 
 def behavior_by(

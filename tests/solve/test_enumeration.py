@@ -44,6 +44,7 @@ def leaning(observation, mask):
     held = (cards.counts(observation.hand) * jnp.sin(types + 1)).sum()
     played = (cards.counts(observation.pile) * jnp.cos(3 * types)).sum()
     rest = observation.opponent_count + 2 * observation.deck_count + 3 * observation.top_rank + 5 * observation.player
+    rest = rest + observation.last_action % cards.NUM_RANKS
     ranks = jnp.append(jnp.tile(jnp.arange(cards.NUM_RANKS), cards.NUM_COLORS), 0)
     in_deck = np.array([any(observation.rules.deck[c * 13 : c * 13 + 13]) for c in range(4)])
     declared = jnp.append(jnp.where(jnp.asarray(in_deck), jnp.arange(1, 5), 7).repeat(cards.NUM_RANKS), 0)

@@ -33,6 +33,12 @@ def test_too_large():
         solve.enumerate_game(solve.DECKS["tiny"], limit=1000)
 
 
+def test_larger_than_estimated(monkeypatch):
+    monkeypatch.setattr("unojax.solve.enumeration.check_size", lambda *_: None)
+    with pytest.raises(ValueError, match=r"more than limit=1,000 histories within \d+ steps; lower max_steps=16"):
+        solve.enumerate_game(solve.DECKS["tiny"], limit=1000)
+
+
 def test_games_that_are_not_solved():
     with pytest.raises(ValueError, match="max_steps must be given"):
         solve.enumerate_game(RULES)

@@ -6,11 +6,11 @@ from typing import Final
 
 from unojax import cards
 from unojax.rules import Rules
+from unojax.text import parse_cards
 
 
 def _deck(text: str) -> tuple[int, ...]:
-    names = text.split()
-    return tuple(names.count(name) for name in cards.TYPE_NAMES)
+    return tuple(cards.count_types(parse_cards(text)).tolist())
 
 
 DECKS: Final[dict[str, Rules]] = {

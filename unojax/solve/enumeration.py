@@ -65,6 +65,10 @@ def enumerate_game(
             children, num_draws = take_step(expander, Lanes.begin(rows[block]), counts[block])
             children = children._replace(origin=children.origin + start)
             num_histories += children.size + num_draws
+            if limit is not None and num_histories > limit:
+                raise ValueError(
+                    f"the game has more than limit={limit:,} histories within {step + 1} steps; lower max_steps={num_steps}"
+                )
             sequences = [memory.sequences(children) for memory in memories]
             prob_after = prob[children.origin] * children.prob
             phase = Meta.of(children.rows).phase
@@ -76,10 +80,6 @@ def enumerate_game(
                 parts.append(
                     _Children.of(children.take(alive), prob_after[alive], [s[alive] for s in sequences], memories, level.mover)
                 )
-        if limit is not None and num_histories > limit:
-            raise ValueError(
-                f"the game has more than limit={limit:,} histories after {step + 1} of {num_steps} steps; lower max_steps"
-            )
         if is_last or not sum(len(part.rows) for part in parts):
             break
         after = parts[0] if len(parts) == 1 else _Children(*map(np.concatenate, zip(*parts, strict=True)))
