@@ -182,13 +182,9 @@ def test_a_file_of_something_else_is_refused(capsys, tmp_path):
         (["uniform", "guard", "--results", "missing/r.jsonl"], "--results: can't write 'missing/r.jsonl': No such file"),
     ],
 )
-def test_errors_are_one_line(capsys, monkeypatch, tmp_path, args: list[str], says: str):
+def test_errors_are_one_line(complaint, monkeypatch, tmp_path, args: list[str], says: str):
     monkeypatch.chdir(tmp_path)
-    assert main(["arena", *args]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert len(captured.err.splitlines()) == 1
-    assert says in captured.err
+    assert says in complaint(["arena", *args])
 
 
 def test_missing_matplotlib_is_said_before_any_game(capsys, monkeypatch, tmp_path):

@@ -62,13 +62,8 @@ def test_help_of_simulate_names_options_and_policies(capsys):
         ),
     ],
 )
-def test_errors_are_one_line(capsys, command: str, says: str):
-    assert main(command.split()) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert len(captured.err.splitlines()) == 1
-    assert captured.err.startswith("unojax")
-    assert says in captured.err
+def test_errors_are_one_line(complaint, command: str, says: str):
+    assert says in complaint(command.split())
 
 
 def test_unknown_layout_of_the_parser_report_is_kept():

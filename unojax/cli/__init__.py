@@ -81,11 +81,12 @@ def main(args: Sequence[str] | None = None) -> int:
 def _run(command: Command | Options) -> int:
     from unojax.device.compilation_cache import keep_compiled_programs
 
-    keep_compiled_programs()
     if hasattr(command, "run"):
+        keep_compiled_programs()
         return cast(Command, command).run()
     options = cast(Options, command)
     options.check()
+    keep_compiled_programs()
     module = type(options).__module__.removesuffix("command") + "run"
     return import_module(module).run(options, options.rules.build())
 

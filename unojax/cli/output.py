@@ -158,6 +158,11 @@ def machine_facts(about: dict[str, Any]) -> dict[str, str]:
     }
 
 
+def seats(rules: Rules) -> tuple[str, str]:
+    """Head the columns of the two seats."""
+    return ("moving first", "moving second") if rules.first_player == "zero" else ("as player 0", "as player 1")
+
+
 def rules_text(rules: Rules) -> str:
     """Name the rules that differ from the defaults."""
     default = asdict(Rules())

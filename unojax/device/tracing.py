@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import jax
 
@@ -18,6 +19,18 @@ def traced_once(function: _Function, *, static: tuple[str, ...] = ()) -> _Functi
 
     Args:
         function: pure, and of arrays and pytrees of arrays alone but for what is static.
-        static: names of its static arguments.
+        static: names of its static arguments, given by name. Where one can't be hashed, the function is called as it is.
     """
-    return cast(_Function, jax.jit(function, static_argnames=static, inline=True))
+    traced = jax.jit(function, static_argnames=static, inline=True)
+    if not static:
+        return cast(_Function, traced)
+
+    @functools.wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        try:
+            hash(tuple(options.get(name) for name in static))
+        except TypeError:
+            return function(*args, **options)
+        return traced(*args, **options)
+
+    return cast(_Function, call)

@@ -107,10 +107,9 @@ def results_of(played: Played, names: tuple[str, str], rules: Rules) -> dict[str
 def win_table(played: Played, names: tuple[str, str], rules: Rules) -> Table:
     """Draw the table of games won."""
     total = played.total
-    zero_first = rules.first_player == "zero"
     table = output.grid(title=f"Games won, % (95 % interval), of {output.count(total.games, 'game')}")
     table.add_column("")
-    for heading in ("moving first" if zero_first else "as player 0", "moving second" if zero_first else "as player 1", "in all"):
+    for heading in (*output.seats(rules), "in all"):
         table.add_column(heading, justify="right", no_wrap=True)
 
     for policy, name in enumerate(names):

@@ -1,0 +1,52 @@
+"""Functions that are traced once."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from unojax.device.tracing import traced_once
+
+
+class Times:
+    """A static argument; one without a hash if told so."""
+
+    def __init__(self, factor: int) -> None:
+        self.factor = factor
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.factor * x
+
+
+class NoHash(Times):
+    __hash__ = None  # type: ignore[assignment]
+
+
+traced: list[Times] = []
+
+
+@partial(traced_once, static=("by",))
+def apply(x: jax.Array, *, by: Times) -> jax.Array:
+    traced.append(by)
+    return by(x)
+
+
+def test_one_trace_for_many_programs():
+    twice = Times(2)
+    traced.clear()
+    for program in (jax.jit(lambda x: apply(x, by=twice) + 1), jax.jit(lambda x: apply(x, by=twice) + 2)):
+        program(jnp.arange(3))
+    np.testing.assert_array_equal(apply(jnp.arange(3), by=twice), [0, 2, 4])
+    assert traced == [twice]
+
+
+def test_a_static_argument_without_a_hash():
+    np.testing.assert_array_equal(apply(jnp.arange(3), by=NoHash(3)), [0, 3, 6])
+    np.testing.assert_array_equal(jax.jit(lambda x: apply(x, by=NoHash(4)))(jnp.arange(3)), [0, 4, 8])
+
+
+def test_a_static_argument_that_holds_a_tracer():
+    np.testing.assert_array_equal(jax.jit(lambda x, n: apply(x, by=Times(n)))(jnp.arange(3), 5), [0, 5, 10])
