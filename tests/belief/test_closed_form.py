@@ -270,7 +270,7 @@ def test_update_without_an_event_changes_nothing() -> None:
 
 def test_inference_and_update_run_vmapped() -> None:
     """Along full-deck games: one compiled scan over infer_action and update; all marginals stay possible."""
-    record = play_games(seed=1, num_games=300, num_steps=100, rules=FULL)
+    record = play_games(seed=1, num_games=100, num_steps=100, rules=FULL)
     seen = record.observations[0]
 
     def along(first: Observation, views: Observation) -> tuple[jax.Array, jax.Array]:

@@ -71,6 +71,7 @@ def test_a_record_steps(record, open_page):
         assert shown_steps(page) == [4]
 
 
+@pytest.mark.slow
 def test_a_record_scrolls(record, open_page):
     address, last = record
     with open_page(address, viewport=SMALL) as page:
@@ -178,6 +179,7 @@ def test_a_whole_game_by_clicks(open_page):
         assert page.locator(".hand button").count() == 7
 
 
+@pytest.mark.slow
 def test_light_and_dark(open_page):
     grounds = {}
     for scheme in ("light", "dark"):

@@ -11,7 +11,7 @@ import pytest
 from unojax.device import compilation_cache
 from unojax.device.compilation_cache import keep_compiled_programs
 
-COMMAND = "import sys; from unojax.cli import main; sys.exit(main(['simulate', '--games', '10', '--quiet']))"
+COMMAND = "from unojax.cli import main; main(['simulate', '--games', '10', '--quiet', '--max-steps', '5'])"
 
 
 @pytest.fixture(autouse=True)
