@@ -26,7 +26,7 @@ from unojax.simulation import simulate
 from unojax.specs import parse_agent
 
 BATCH = 256
-NUM_PAIRS = 1024
+NUM_PAIRS = 512
 
 
 def lowest_action(key: Array, observation: Observation, legal_mask: Array) -> Array:

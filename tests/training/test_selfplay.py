@@ -22,7 +22,7 @@ from unojax.value import NetworkConfig, outlook_of_unseen, value_plays
 from unojax.view import view_of
 
 NUM = 32
-MAX_STEPS = 120
+MAX_STEPS = 90
 NETWORK = random_network(3, NetworkConfig(width=8))
 PLAY = SelfPlay(opponents=(SELF, "uniform"), belief="unseen", explore=0.3, max_steps=MAX_STEPS, search=0)
 KEYS = jax.random.split(jax.random.key(0), NUM)

@@ -51,7 +51,7 @@ opponents = ["self", "uniform"]
 belief = "unseen"
 search = 0
 temperature = 0.1
-max_steps = 60
+max_steps = 40
 [loss]
 trace = 0.9
 advantage_weight = 0.0
