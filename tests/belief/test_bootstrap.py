@@ -111,6 +111,7 @@ def test_collapse_on_the_full_deck_is_reported() -> None:
     assert depletions > 2
 
 
+@pytest.mark.slow
 def test_a_play_that_no_particle_explains_depletes() -> None:
     """The opponent plays the card that every particle lacks: reported, and begun anew with the right number of cards."""
     record = play_games(seed=1, num_games=100, num_steps=100, rules=FULL)

@@ -21,7 +21,9 @@ BOTH = pytest.mark.parametrize("player", [0, 1])
 
 
 @pytest.fixture(
-    scope="module", params=[FULL, pytest.param(PASSING, marks=pytest.mark.slow), THIN], ids=["full", "passing", "thin"]
+    scope="module",
+    params=[pytest.param(rules, marks=pytest.mark.slow) for rules in (FULL, PASSING)] + [THIN],
+    ids=["full", "passing", "thin"],
 )
 def record(request: pytest.FixtureRequest) -> Record:
     if request.param is FULL:
