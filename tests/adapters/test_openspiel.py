@@ -125,6 +125,7 @@ def test_exploitability_is_that_of_our_solver():
     assert exploitability.exploitability(spiel, uniform) == pytest.approx(float(ours), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_cfr_plus_and_mccfr_run():
     rules = replace(SMALL, max_steps=3)
     spiel = openspiel.load_game(rules)
@@ -155,8 +156,9 @@ def test_observers():
     assert full.tensor.sum() > public.tensor.sum() > 0
     assert "player 0" in state.observation_string(0) and "hand" in state.observation_string(1)
     with pytest.raises(ValueError, match="nobody sees both hands"):
-        make_observation(spiel, pyspiel.IIGObservationType(perfect_recall=False,
-        private_info=pyspiel.PrivateInfoType.ALL_PLAYERS))
+        make_observation(
+            spiel, pyspiel.IIGObservationType(perfect_recall=False, private_info=pyspiel.PrivateInfoType.ALL_PLAYERS)
+        )
 
 
 def test_parameters_go_both_ways():
