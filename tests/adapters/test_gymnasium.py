@@ -15,6 +15,7 @@ from tests.adapters.variants import VARIANTS  # noqa: E402
 from tests.helpers import jitted_mask, jitted_step  # noqa: E402
 from unojax import game, get_policy  # noqa: E402
 from unojax.adapters import solo  # noqa: E402
+from unojax.adapters.encoding import Encoder  # noqa: E402
 from unojax.adapters.gymnasium import UnoEnv, UnoVectorEnv  # noqa: E402
 from unojax.observation import observe  # noqa: E402
 from unojax.rules import Rules  # noqa: E402
@@ -121,6 +122,33 @@ def replay(key, i, before, after, actions, rewards, over) -> int:
     assert over[i] == bool(state.is_over)
     assert over[i] or int(state.current_player) == seat
     return taken
+
+
+def test_reset_in_the_same_step():
+    """The games are those of the other mode, and the last observation of each is handed out beside the first of the next."""
+    at_once = UnoVectorEnv(6, "uniform", SHORT, autoreset_mode=AutoresetMode.SAME_STEP)
+    later = UnoVectorEnv(6, "uniform", SHORT)
+    assert at_once.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
+    now, _ = at_once.reset(seed=2)
+    then, _ = later.reset(seed=2)
+    # Lanes in step with each other: as long as no game has ended in the lane.
+    in_step = np.ones(6, bool)
+    for _ in range(14):
+        np.testing.assert_array_equal(now["observation"][in_step], then["observation"][in_step])
+        actions = now["action_mask"].argmax(1)
+        now, rewards, terminated, truncated, info = at_once.step(actions)
+        then, others, *ends, _ = later.step(actions)
+        np.testing.assert_array_equal(rewards[in_step], others[in_step])
+        over = terminated | truncated
+        np.testing.assert_array_equal(over[in_step], (ends[0] | ends[1])[in_step])
+        for i in np.flatnonzero(over & in_step):
+            np.testing.assert_array_equal(info["final_obs"][i]["observation"], then["observation"][i])
+            assert info["_final_obs"][i] and now["observation"][i, Encoder().columns("terminated")] == 0
+            assert now["action_mask"][i].sum() < now["action_mask"].shape[1]
+        in_step &= ~over
+    assert not in_step.all()
+    with pytest.raises(ValueError, match="NEXT_STEP or SAME_STEP, got DISABLED"):
+        UnoVectorEnv(2, "uniform", autoreset_mode=AutoresetMode.DISABLED)
 
 
 def test_an_illegal_action_loses():

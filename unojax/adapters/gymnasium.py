@@ -11,6 +11,7 @@ steps of its own, with one legal action. Observations are a dict of `observation
 -1, and `info["illegal_action"]`. Rewards are +1, -1, 0 at the end, less `Rules.step_penalty` for each step of either player.
 
 The vector environment resets a game that is over at the next step (`AutoresetMode.NEXT_STEP`): the action for it is then ignored.
+With `autoreset_mode=AutoresetMode.SAME_STEP` it does so at once, and the last observation is in `infos["final_obs"]`.
 Environment i of a vector environment that is reset with seed s plays the games of a single one that is reset with seed s + i.
 """
 
@@ -79,6 +80,10 @@ class _Games:
         groups = np.array_split(actions, self._num_groups)
         work = [(solo.step, self._numbers, lanes, group) for lanes, group in zip(self._lanes, groups, strict=True)]
         return self._together(work)
+
+    def renew(self) -> Shown:
+        """Begin the next game in each lane whose game is over."""
+        return self._together([(solo.renew, self._numbers, lanes) for lanes in self._lanes])
 
     @property
     def lanes(self) -> Lanes:
@@ -165,7 +170,7 @@ class UnoEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
             if not (self._shown.terminated[0] or self._shown.truncated[0]):
                 # Given up: the lane goes on to its next game when this one is over.
                 self._games.step(np.full(1, -1, np.int32))
-            self._shown = self._games.step(np.zeros(1, np.int32))
+            self._shown = self._games.renew()
         else:
             self._shown = self._games.begin([_seed() if seed is None else seed % 2**32])
         return self._observation(), self._info()
@@ -213,6 +218,7 @@ class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
     Args:
         num_envs: games at a time.
         opponent, rules, seat, belief, particles, dtype: as in `UnoEnv`.
+        autoreset_mode: NEXT_STEP or SAME_STEP, of `gymnasium.vector.AutoresetMode`; it stands in `metadata`.
 
     Raises:
         ValueError: an argument is none of those allowed.
@@ -230,8 +236,14 @@ class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
         belief: BeliefKind = "none",
         particles: int = 128,
         dtype: DType = "float32",
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         render_mode: str | None = None,
     ):
+        mode = AutoresetMode(autoreset_mode)
+        if mode is AutoresetMode.DISABLED:
+            raise ValueError("autoreset_mode must be NEXT_STEP or SAME_STEP, got DISABLED")
+        self.metadata = {**self.metadata, "autoreset_mode": mode}
+        self._resets_at_once = mode is AutoresetMode.SAME_STEP
         if not (is_int(num_envs) and num_envs >= 1):
             raise ValueError(f"num_envs must be an integer of at least 1, got {num_envs!r}")
         if render_mode is not None:
@@ -269,7 +281,19 @@ class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
         actions = np.asarray(actions)
         if actions.shape != (self.num_envs,) or actions.dtype.kind not in "iu":
             raise ValueError(f"actions must be {self.num_envs} integers, got {actions.dtype}{list(actions.shape)}")
-        return self._hand_out(self._games.step(actions.astype(np.int32)))
+        shown = self._games.step(actions.astype(np.int32))
+        over = shown.terminated | shown.truncated
+        if not (self._resets_at_once and over.any()):
+            return self._hand_out(shown)
+        fresh = self._games.renew()
+        observation, reward, terminated, truncated, info = self._hand_out(
+            shown._replace(observation=fresh.observation, mask=fresh.mask)
+        )
+        final, final_info = np.full(self.num_envs, None, object), {"action_mask": shown.mask, "illegal_action": shown.illegal}
+        for i in np.flatnonzero(over):
+            final[i] = {"observation": shown.observation[i], "action_mask": shown.mask[i]}
+        ended = {"final_obs": final, "_final_obs": over, "final_info": final_info, "_final_info": over}
+        return observation, reward, terminated, truncated, info | ended
 
     def action_masks(self) -> np.ndarray:
         """Give the legal actions, bool[num_envs, NUM_ACTIONS]."""

@@ -121,13 +121,12 @@ class HostGame:
         """Begin the next game of the sequence."""
         self._game_key = jax.random.fold_in(self._key, self._num_deals)
         self._num_deals += 1
-        self._keep(self._deal(self.functions, game_key(self._game_key, 0)))
+        self._keep(self._deal(self.functions, self._game_key))
 
     def play(self, action: int) -> bool:
         """Play an action for the player to move; tells whether it was legal. One that was not loses the game."""
         is_legal = 0 <= action < self.functions.num_actions and bool(self.shown.mask[action])
-        key = game_key(self._game_key, 1 + int(self.shown.state.step_count))
-        self._keep(self._play(self.functions, self.seats, np.int32(action), key))
+        self._keep(self._play(self.functions, self.seats, np.int32(action), self._game_key))
         return is_legal
 
     def restore(self, seats: Seats, shown: Shown) -> None:
@@ -144,12 +143,12 @@ def game_key(key: Array, place: ArrayLike) -> Array:
 
 
 def _deal(functions: SeatsGame, key: Array) -> tuple[Seats, Shown]:
-    seats = functions.deal(key)
+    seats = functions.deal(game_key(key, 0))
     return seats, _show(functions, seats)
 
 
 def _play(functions: SeatsGame, seats: Seats, action: Array, key: Array) -> tuple[Seats, Shown]:
-    seats = functions.play(seats, action, key)
+    seats = functions.play(seats, action, game_key(key, 1 + seats.state.step_count))
     return seats, _show(functions, seats)
 
 

@@ -95,17 +95,27 @@ def step(numbers: list[Array], lanes: Lanes, action: Array, *, skeleton: Skeleto
     agent: Agent = static.join(numbers, skeleton)
     ended = lanes.state.is_over
 
-    def deal_next(is_real: Array, lanes: Lanes) -> Lanes:
-        del is_real
-        return jax.vmap(partial(_deal, agent, table))(lanes.key, lanes.number + 1)
-
     def play(lane: Lanes, action: Array, ended: Array) -> Lanes:
         played = _move(agent, table, replace(lane, reward=jnp.float32(0.0)), action)
         return jax.tree.map(partial(jnp.where, ended), lane, played)
 
     lanes = lax.optimization_barrier(jax.vmap(play)(lanes, action, ended))
-    lanes = for_chosen(ended, _chunk(len(ended)), deal_next, (lanes,), lanes)
-    return _finish_step(agent, table, lanes)
+    return _finish_step(agent, table, _deal_next(agent, table, ended, lanes))
+
+
+@partial(jax.jit, static_argnames=("skeleton", "table"), donate_argnames="lanes")
+def renew(numbers: list[Array], lanes: Lanes, *, skeleton: Skeleton, table: Table) -> tuple[Lanes, Shown]:
+    """Begin the next game in each lane whose game is over, and change nothing in the others."""
+    agent: Agent = static.join(numbers, skeleton)
+    return _finish_step(agent, table, _deal_next(agent, table, lanes.state.is_over, lanes))
+
+
+def _deal_next(agent: Agent, table: Table, ended: Array, lanes: Lanes) -> Lanes:
+    def deal(is_real: Array, lanes: Lanes) -> Lanes:
+        del is_real
+        return jax.vmap(partial(_deal, agent, table))(lanes.key, lanes.number + 1)
+
+    return for_chosen(ended, _chunk(len(ended)), deal, (lanes,), lanes)
 
 
 def _finish_step(agent: Agent, table: Table, lanes: Lanes) -> tuple[Lanes, Shown]:
