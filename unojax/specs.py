@@ -8,6 +8,7 @@ of the game.
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -28,10 +29,16 @@ POLICY_NAMES: Final = (
 
 AGENTS: Final[dict[str, str]] = {
     "mc": "unojax.search.agents:monte_carlo",
+    "process": "unojax.adapters.process:process",
+    "rlcard": "unojax.adapters.rlcard:agent",
     "tree": "unojax.search.agents:tree",
     "value": "unojax.value.agent:value",
 }
 """Names beside those of the named policies, and where they lead."""
+
+_LAST_KEYS: Final = {"process": "command", "rlcard": "model"}
+"""Keys without a name in the spec, whose value is all that follows the others, whatever is in it: `process:seconds=2,python
+my.py`."""
 
 DEFAULT_OPPONENT: Final = "value"
 """The opponent of a person who asks for no other agent."""
@@ -127,10 +134,15 @@ def _is_factory(found: Any) -> bool:
 
 def _parse_values(spec: str, factory: Factory) -> dict[str, Any]:
     allowed = _keys(factory)
-    _, colon, rest = spec.partition(":")
+    name, colon, rest = spec.partition(":")
     if colon and not rest:
         raise ValueError(f"agent {spec!r}: key=value must follow the colon, or leave it out")
     values: dict[str, Any] = {}
+    if name in _LAST_KEYS:
+        settings = re.match(rf"(?:(?:{'|'.join(allowed)})=[^,]*,)*", rest)
+        assert settings is not None
+        values[_LAST_KEYS[name]] = rest[settings.end() :]
+        rest = settings[0].removesuffix(",")
     for part in rest.split(",") if rest else ():
         key, equals, text = part.partition("=")
         if key not in allowed:

@@ -98,6 +98,7 @@ def _parse(args: list[str]) -> Command | Options:
     from unojax.cli.arena.command import Arena
     from unojax.cli.belief.command import ShowBelief
     from unojax.cli.bench import Bench
+    from unojax.cli.evaluate import Evaluate
     from unojax.cli.exploit import Exploit
     from unojax.cli.play.command import PlayGame
     from unojax.cli.replay import ShowReplay
@@ -106,7 +107,7 @@ def _parse(args: list[str]) -> Command | Options:
     from unojax.cli.solve.command import Solve
 
     commands = {"simulate": Simulate, "arena": Arena, "advise": Advise, "belief": ShowBelief, "rules": ShowRules, "bench": Bench}
-    commands |= {"play": PlayGame, "replay": ShowReplay, "solve": Solve, "exploit": Exploit}
+    commands |= {"play": PlayGame, "replay": ShowReplay, "solve": Solve, "exploit": Exploit, "evaluate": Evaluate}
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
