@@ -517,7 +517,10 @@ def test_input_that_is_no_text(monkeypatch):
         ("play --hints 1", "--hints must be in [2, 100000] or none, got 1"),
         ("play --seat 2", "--seat"),
         ("play --seed x", "--seed"),
-        ("play --opponent uniform --save /no/such/folder/g.json", "--save: can't write '/no/such/folder/g.json': there is no such folder"),
+        (
+            "play --opponent uniform --save /no/such/folder/g.json",
+            "--save: can't write '/no/such/folder/g.json': there is no such folder",
+        ),
         ("replay /no/such/game.json", "replay: error: can't read '/no/such/game.json': No such file or directory"),
         ("replay", "FILE.json"),
     ],
@@ -574,7 +577,32 @@ def test_replay_of_one_turn(capsys, games):
     assert main(["replay", str(path), "--turn", "2"]) == 0
     assert re.findall(r"^turn (\d+)", capsys.readouterr().out, re.MULTILINE) == ["2"]
     assert main(["replay", str(path), "--turn", "999"]) == 2
-    assert f"--turn must be in [1, {len(session.steps)}]" in capsys.readouterr().err
+    assert f"--turn must be in [0, {len(session.steps)}]" in capsys.readouterr().err
+
+
+def test_replay_overwrites_no_saved_game(complaint, games, tmp_path: Path):
+    saved = tmp_path / "game.json"
+    saved.write_text(text := games[0][2].read_text())
+    for option in ("--html", "--svg"):
+        said = complaint(["replay", str(saved), option, str(tmp_path / ".." / tmp_path.name / "game.json")])
+        assert f"{option}: " in said and "is the saved game itself" in said
+    picture = str(tmp_path / "a.html")
+    assert "is written by --html too" in complaint(["replay", str(saved), "--html", picture, "--svg", picture])
+    assert saved.read_text() == text and not Path(picture).exists()
+
+
+def test_files_that_can_not_be_written_are_named_as_given(complaint, games, monkeypatch):
+    def fail(path: object, content: object) -> None:
+        raise OSError(28, "No space left on device", "/tmp/.game.html.x1y2.tmp")
+
+    monkeypatch.setattr("unojax.cli.output.write_whole", fail)
+    said = complaint(["replay", str(games[0][2]), "--html", "game.html"])
+    assert "--html: can't write 'game.html': No space left on device" in said and ".tmp" not in said
+
+
+def test_replay_of_the_start_alone(capsys, games):
+    assert main(["replay", str(games[0][2]), "--turn", "0"]) == 0
+    assert re.findall(r"^turn (\d+)", capsys.readouterr().out, re.MULTILINE) == ["0"]
 
 
 def test_replay_complains_about_a_changed_game(capsys, games, tmp_path: Path):

@@ -18,6 +18,13 @@ class ShowBelief:
     """Show what one player can know of the other's hand, turn by turn through a game."""
 
     seed: Annotated[Seed, tyro.conf.arg(help="The same seed gives the same game, and on the same device the same belief.")] = 0
+    belief_seed: Annotated[
+        Seed | None,
+        tyro.conf.arg(
+            help="Another one gives other particles for the same game: how far apart such beliefs are is the error of each. "
+            "None: the seed of the game."
+        ),
+    ] = None
     policies: Annotated[
         tuple[str, str],
         tyro.conf.arg(metavar="A B", help=f"Who plays as player 0 and as player 1, two of: {', '.join(POLICY_NAMES)}."),
@@ -63,5 +70,7 @@ class ShowBelief:
         check_policy_names(self.policies)
         if (self.start is None) != (self.actions is None):
             raise ValueError("--start and --actions need each other: a position, and what is played from it")
+        if self.turn is not None and self.turn < 0:
+            raise ValueError(f"--turn must be at least 0, the start, got {self.turn}")
         if self.particles > _MAX_PARTICLES:
             raise ValueError(f"--particles must be at most {_MAX_PARTICLES}, got {self.particles}")
