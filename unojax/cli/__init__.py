@@ -131,6 +131,7 @@ def _parse(args: list[str]) -> Command | Options:
     import tyro
 
     from unojax.cli.advise.command import Advise
+    from unojax.cli.agents import ShowAgents
     from unojax.cli.arena.command import Arena
     from unojax.cli.belief.command import ShowBelief
     from unojax.cli.bench import Bench
@@ -142,7 +143,7 @@ def _parse(args: list[str]) -> Command | Options:
     from unojax.cli.solve.command import Solve
 
     commands = {"simulate": Simulate, "arena": Arena, "advise": Advise, "belief": ShowBelief, "rules": ShowRules, "bench": Bench}
-    commands |= {"play": PlayGame, "replay": ShowReplay, "solve": Solve, "exploit": Exploit}
+    commands |= {"play": PlayGame, "replay": ShowReplay, "solve": Solve, "exploit": Exploit, "agents": ShowAgents}
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):

@@ -7,8 +7,7 @@ from typing import Annotated, Final, Literal
 
 import tyro
 
-from unojax.cli.options import Count, CountOrNone, Flag, JsonTarget, RuleOptions, Seed, check_policy_names
-from unojax.specs import POLICY_NAMES
+from unojax.cli.options import POLICY_HELP, Count, CountOrNone, Flag, JsonTarget, RuleOptions, Seed, check_policy_names
 
 _MAX_PARTICLES: Final = 2**20
 
@@ -27,7 +26,7 @@ class ShowBelief:
     ] = None
     policies: Annotated[
         tuple[str, str],
-        tyro.conf.arg(metavar="A B", help=f"Who plays as player 0 and as player 1, two of: {', '.join(POLICY_NAMES)}."),
+        tyro.conf.arg(metavar="A B", help=f"Who plays as player 0 and as player 1. {POLICY_HELP}"),
     ] = ("uniform", "uniform")
     player: Annotated[Literal[0, 1], tyro.conf.arg(help="The player whose knowledge is shown.")] = 0
     particles: Annotated[Count, tyro.conf.arg(help="Hypothetical hands that the belief is made of.")] = 1024
