@@ -1,4 +1,4 @@
-"""`unojax play`: a game against a policy or a search, in the terminal."""
+"""`unojax play`: games against a policy or a search, in the terminal or in the browser."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAX_HINTS: Final = 100_000
 
 @dataclass(frozen=True)
 class PlayGame:
-    """Play against a policy or a search, in the terminal."""
+    """Play against a policy or a search, in the terminal or in the browser."""
 
     opponent: Annotated[str, tyro.conf.arg(metavar="AGENT", help=f"One of: {AGENT_HELP}")] = DEFAULT_OPPONENT
     seat: Annotated[
@@ -48,11 +48,26 @@ class PlayGame:
             "Opponent, seat, seed and rules are those of the game.",
         ),
     ] = None
+    web: Annotated[
+        Flag,
+        tyro.conf.arg(
+            help="Play in the browser: a page from this machine, for this machine alone. Games are kept, whatever is closed or "
+            "stopped."
+        ),
+    ] = False
+    port: Annotated[int, tyro.conf.arg(metavar="N", help="Where the page is served, with --web. 0: any that is free.")] = 8377
+    browser: Annotated[bool, tyro.conf.arg(help="Open the page in the browser, with --web.")] = True
     rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)
 
     def check(self) -> None:
         if self.hints is not None and not 2 <= self.hints <= _MAX_HINTS:
             raise ValueError(f"--hints must be in [2, {_MAX_HINTS}] or none, got {self.hints}")
+        if not 0 <= self.port < 2**16:
+            raise ValueError(f"--port must be in [0, {2**16 - 1}], got {self.port}")
+        if self.web and (self.save is not None or self.resume is not None or self.hints is None or self.auto_draw):
+            raise ValueError(
+                "with --web leave --save, --resume, --auto-draw and --hints none out: the page saves and loads games"
+            )
         if self.resume is not None:
             default = PlayGame()
             for name in ("opponent", "seat", "seed", "rules"):

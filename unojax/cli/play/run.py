@@ -23,6 +23,10 @@ from unojax.specs import parse_agent
 
 
 def run(request: PlayGame, rules: Rules) -> int:
+    if request.web:
+        from unojax.cli.play.web import serve
+
+        return serve(request, rules)
     setup = _deal(request, rules) if request.resume is None else _resume(request.resume)
     path = request.resume if request.save is None else request.save
     if path is not None:
