@@ -53,6 +53,14 @@ class Pooled(NamedTuple):
     rounds: int
 
 
+class Searched(NamedTuple):
+    """Pooled estimates, the seconds that their rounds took, and whether Ctrl-C ended them early."""
+
+    pooled: Pooled
+    seconds: float
+    stopped: bool
+
+
 def search_in_rounds(
     agent: SearchAgent,
     memory: Memory,
@@ -63,7 +71,7 @@ def search_in_rounds(
     num_rounds: int | None,
     seconds: float = 0.0,
     on_round: Callable[[int], None] = lambda number: None,
-) -> tuple[Pooled, float]:
+) -> Searched:
     """Search all legal plays in rounds with fresh samples, and pool them.
 
     Args:
@@ -75,21 +83,26 @@ def search_in_rounds(
         seconds: of the search, after compiling.
         on_round: called with the number of rounds done.
 
-    Returns:
-        The estimates, and the seconds that the rounds took.
+    Raises:
+        KeyboardInterrupt: Ctrl-C, before there are enough rounds to pool; afterwards it ends the search.
     """
     # A search of nothing compiles and takes no time.
     jax.block_until_ready(_search(key, memory, observation, np.zeros_like(legal), agent=agent))
     rounds: list[Estimate] = []
-    began = time.perf_counter()
-    for number in count() if num_rounds is None else range(num_rounds):
-        on_round(number)
-        rounds.append(jax.device_get(_search(jax.random.fold_in(key, number), memory, observation, legal, agent=agent)))
-        spent = time.perf_counter() - began
-        if num_rounds is None and len(rounds) >= MIN_ROUNDS and spent * (1 + 1 / len(rounds)) > seconds:
-            break
+    began, stopped = time.perf_counter(), False
+    try:
+        for number in count() if num_rounds is None else range(num_rounds):
+            on_round(number)
+            rounds.append(jax.device_get(_search(jax.random.fold_in(key, number), memory, observation, legal, agent=agent)))
+            spent = time.perf_counter() - began
+            if num_rounds is None and len(rounds) >= MIN_ROUNDS and spent * (1 + 1 / len(rounds)) > seconds:
+                break
+    except KeyboardInterrupt:
+        if len(rounds) < MIN_ROUNDS:
+            raise
+        stopped = True
     spent = time.perf_counter() - began
-    return pool(rounds, legal, agent.keep), spent
+    return Searched(pool(rounds, legal, agent.keep), spent, stopped)
 
 
 def pool(rounds: Sequence[Estimate], legal: np.ndarray, keep: float) -> Pooled:

@@ -71,12 +71,14 @@ def game_html(
     said = element("p", " ", class_="said", aria_live="polite")
     left = element("section", _controls(num), said, element("div", stage, class_="stage"), plot)
     moves = "".join(_move(index, moment) for index, moment in enumerate(moments))
-    right = element("section", element("ol", moves, class_="moves"), element("p", _HELP, class_="help"))
+    right = element("section", element("ol", moves, class_="moves"), element("p", _help(has_curves=bool(panels)), class_="help"))
     body = element("main", element("h1", escape(title)), element("div", left, right, class_="desk"))
     return finish(_page(title, faces + body, paints), path)
 
 
-_HELP: Final = "Keys: ← and → step, Home and End jump, space plays. Click a move or the curves to go there."
+def _help(*, has_curves: bool) -> str:
+    where = "a move or the curves" if has_curves else "a move"
+    return f"Keys: ← and → step, Home and End jump, space plays. Click {where} to go there."
 
 
 def _belief_maps(beliefs: ArrayLike | Sequence[object] | None, truths: ArrayLike | None, num: int, theme: Theme) -> list[str]:
