@@ -83,6 +83,14 @@ def parse_agent(spec: str, *, rules: Rules | None = None, **changes: Any) -> Age
         raise ValueError(f"agent {spec!r}: {error}") from None
 
 
+def runs_code(spec: str) -> bool:
+    """Tell a spec that runs what does not come with the package: a file of one's own, a program, a model of another library.
+
+    A spec that somebody else wrote down, in a saved game say, is to be refused then.
+    """
+    return is_own(spec) or spec.partition(":")[0] in _LAST_KEYS
+
+
 def parse_policy(spec: str) -> Policy:
     """Look up a policy by its name, or in a file of one's own.
 
