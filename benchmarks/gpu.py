@@ -2,6 +2,7 @@
 
     python -m benchmarks.gpu --compile-only --json gpu_counted.json         # no GPU needed, but JAX's CUDA wheels
     python -m benchmarks.gpu --compile-only --programs belief_update --places
+    python -m benchmarks.gpu --json gpu.json                                # on a machine with a GPU: everything, measured
 
 `--compile-only` compiles every program at its GPU size for an NVIDIA H100 and counts kernels, copies, loops and bytes, and the
 time that they make; `gpu_count` has the formula.
@@ -19,7 +20,7 @@ from benchmarks import gpu_target  # before JAX looks for devices
 # isort: split
 from rich.table import Table
 
-from benchmarks import timing
+from benchmarks import gpu_measure, timing
 from benchmarks.gpu_count import LAUNCH_SECONDS, LOOK_SECONDS, Count, count
 from benchmarks.gpu_programs import DeviceProgram, programs
 
@@ -29,7 +30,7 @@ def measure_compiled(program: DeviceProgram) -> tuple[dict[str, Any], Count]:
     with gpu_target.tuned_for("gpu"):
         jitted, args = program.make()
         compiled, seconds = gpu_target.compile_for(jitted, args)
-    counted = count(compiled.as_text(), gpu_target.H100, program.trips)
+    counted = count(compiled.as_text(), gpu_target.H100, program.trips())
     memory = compiled.memory_analysis()
     transfer = program.host_bytes / gpu_target.H100.link_bandwidth
     return {
@@ -92,19 +93,25 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--programs", nargs="*", default=[], choices=list(programs()), help="these alone")
     parser.add_argument("--places", action="store_true", help="print each loop and branch too")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the full batch sizes")
+    parser.add_argument("--repeats", type=int, default=3, help="of each measurement")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args(argv)
+    if not 0 < arguments.scale <= 1 or arguments.repeats < 1:
+        parser.error("--scale must be in (0, 1] and --repeats at least 1")
     timing.without_compilation_cache()
     environment = timing.environment()
-    compiled = compile_all(arguments.programs, arguments.scale)
-    results = {
-        "benchmark": "gpu",
-        "environment": environment,
-        "target": gpu_target.H100.name,
-        "formula": {"launch_seconds": LAUNCH_SECONDS, "look_seconds": LOOK_SECONDS},
-        "compiled": compiled,
-    }
-    report(compiled, arguments.places)
+    results: dict[str, Any] = {"benchmark": "gpu", "environment": environment, "scale": arguments.scale}
+    if arguments.compile_only:
+        compiled = compile_all(arguments.programs, arguments.scale)
+        results |= {
+            "target": gpu_target.H100.name,
+            "formula": {"launch_seconds": LAUNCH_SECONDS, "look_seconds": LOOK_SECONDS},
+            "compiled": compiled,
+        }
+        report(compiled, arguments.places)
+    else:
+        results["measured"] = gpu_measure.measure(arguments.scale, arguments.repeats)
+        timing.console().print_json(data=results["measured"])
     if arguments.json is not None:
         timing.write_json(arguments.json, results)
     return results
