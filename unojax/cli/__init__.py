@@ -137,13 +137,16 @@ def _parse(args: list[str]) -> Command | Options:
     from unojax.cli.bench import Bench
     from unojax.cli.exploit import Exploit
     from unojax.cli.play.command import PlayGame
+    from unojax.cli.record.command import Record
     from unojax.cli.replay import ShowReplay
+    from unojax.cli.review.command import Review
     from unojax.cli.rules import ShowRules
     from unojax.cli.simulate.command import Simulate
     from unojax.cli.solve.command import Solve
 
     commands = {"simulate": Simulate, "arena": Arena, "advise": Advise, "belief": ShowBelief, "rules": ShowRules, "bench": Bench}
-    commands |= {"play": PlayGame, "replay": ShowReplay, "solve": Solve, "exploit": Exploit, "agents": ShowAgents}
+    commands |= {"play": PlayGame, "replay": ShowReplay, "review": Review, "record": Record}
+    commands |= {"solve": Solve, "exploit": Exploit, "agents": ShowAgents}
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
