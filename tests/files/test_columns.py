@@ -66,6 +66,19 @@ def test_what_fails_leaves_nothing(tmp_path: Path, name: str):
     assert list(tmp_path.iterdir()) == [path] and path.read_text() == "old"
 
 
+def test_parts_are_of_one_kind(tmp_path: Path):
+    for changed in (
+        {"name": np.full(5, "longer than uniform")},
+        {"hand": np.zeros((5, 7), np.uint8)},
+        {"number": np.zeros(4, np.int64)},
+        {"more": np.zeros(5)},
+    ):
+        with ColumnFile(tmp_path / "games.npz") as file:
+            file.add(PARTS[0])
+            with pytest.raises(ValueError, match="all parts must have columns of one length"):
+                file.add(PARTS[0] | changed)
+
+
 def test_names_say_the_format(monkeypatch):
     for name in ("games", "games.csv", "games.npz.gz", ".npz/x"):
         with pytest.raises(ValueError, match=r"must end in \.parquet or \.npz"):

@@ -43,10 +43,19 @@ class ColumnFile:
         handle, temporary = tempfile.mkstemp(dir=self._path.parent, prefix=f".{self._path.name}.", suffix=".tmp")
         os.close(handle)
         self._temporary = Path(temporary)
+        self._kinds: dict[str, tuple[np.dtype, tuple[int, ...]]] | None = None
         self._sink: _Sink = _Parquet(self._temporary) if self._path.suffix == ".parquet" else _Npz(self._temporary)
 
     def add(self, columns: Columns) -> None:
-        """Add rows; the columns of all parts have the same names, types and shapes."""
+        """Add rows.
+
+        Raises:
+            ValueError: the columns have other names, types or shapes than those of the first part, or are not of one length.
+        """
+        kinds = {name: (values.dtype, values.shape[1:]) for name, values in columns.items()}
+        self._kinds = kinds if self._kinds is None else self._kinds
+        if kinds != self._kinds or len({len(values) for values in columns.values()}) != 1:
+            raise ValueError(f"all parts must have columns of one length, as {self._kinds}, got {kinds}")
         self._sink.add(columns)
 
     def __enter__(self) -> ColumnFile:

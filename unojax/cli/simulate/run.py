@@ -50,7 +50,9 @@ def _rows(request: Simulate, swapped: int, finished: Finished) -> Columns:
     """Lay out finished games as rows; a game is named by its seating and its number there."""
     games, names = finished.games, request.policies
     columns = {field.name: getattr(games, field.name) for field in fields(games)}
-    seated = {f"player_{seat}": np.full(len(games), names[seat ^ swapped]) for seat in (0, 1)}
+    # As wide as the longer name, in all parts.
+    texts = np.array(names)
+    seated = {f"player_{seat}": np.full(len(games), texts[seat ^ swapped], texts.dtype) for seat in (0, 1)}
     return (
         {"game": finished.index, "swapped": np.full(len(games), bool(swapped))}
         | seated
