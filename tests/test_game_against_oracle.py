@@ -12,7 +12,7 @@ import jax
 import numpy as np
 import pytest
 
-from tests.helpers import Played, counter, counts_of, play, variant
+from tests.helpers import NUM_GAMES, Played, counter, counts_of, play, variant
 from tests.oracle import game as oracle
 from unojax import cards
 from unojax.game import State
@@ -29,7 +29,6 @@ RULES = {
     "one card each": Rules(deck=small_deck(colors=2, ranks=(1, 12), copies=1, wilds=1), hand_size=1, start_card="any"),
 }
 NUM_STEPS = {"default": 320, "skip and reverse pass the turn": 320, "any start card, any first player": 45}
-NUM_GAMES = 150
 
 CARD_FIELDS = ("hands", "deck", "pile")
 

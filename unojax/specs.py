@@ -8,6 +8,7 @@ of the game. `my.py:clever` names a policy, an agent or a factory in a file of o
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -30,10 +31,16 @@ POLICY_NAMES: Final = (
 
 AGENTS: Final[dict[str, str]] = {
     "mc": "unojax.search.agents:monte_carlo",
+    "process": "unojax.adapters.process:process",
+    "rlcard": "unojax.adapters.rlcard:agent",
     "tree": "unojax.search.agents:tree",
     "value": "unojax.value.agent:value",
 }
 """Names beside those of the named policies, and where they lead."""
+
+_LAST_KEYS: Final = {"process": "command", "rlcard": "model"}
+"""Keys without a name in the spec, whose value is all that follows the others, whatever is in it: `process:seconds=2,python
+my.py`."""
 
 DEFAULT_OPPONENT: Final = "value"
 """The opponent of a person who asks for no other agent."""
@@ -74,6 +81,14 @@ def parse_agent(spec: str, *, rules: Rules | None = None, **changes: Any) -> Age
         return found(**values)
     except ValueError as error:
         raise ValueError(f"agent {spec!r}: {error}") from None
+
+
+def runs_code(spec: str) -> bool:
+    """Tell a spec that runs what does not come with the package: a file of one's own, a program, a model of another library.
+
+    A spec that somebody else wrote down, in a saved game say, is to be refused then.
+    """
+    return is_own(spec) or spec.partition(":")[0] in _LAST_KEYS
 
 
 def parse_policy(spec: str) -> Policy:
@@ -164,9 +179,12 @@ def format_spec(name: str, factory: Factory, values: Mapping[str, Any]) -> str:
 
 
 def factory_of(name: str) -> Factory:
-    """Give the function behind an entry of `AGENTS`."""
+    """Give the function behind an entry of `AGENTS`. Raises ValueError where it needs a library that is not there."""
     module, _, attribute = AGENTS[name].partition(":")
-    return getattr(import_module(module), attribute)
+    try:
+        return getattr(import_module(module), attribute)
+    except ImportError as error:
+        raise ValueError(f"agent {name!r} can't be made: {error}") from error
 
 
 def _find(spec: str) -> Any:
@@ -191,12 +209,17 @@ def _is_factory(found: Any) -> bool:
 def _parse_values(spec: str, factory: Callable[..., Any], rest: str | None = None) -> dict[str, Any]:
     """Read the values of a spec; `rest` is what follows the colon, where that is not the first one."""
     allowed = keys_of(factory)
-    colon = rest is not None
+    name, colon = spec, rest is not None
     if not is_own(spec):
-        _, colon, rest = spec.partition(":")
+        name, colon, rest = spec.partition(":")
     if colon and not rest:
         raise ValueError(f"agent {spec!r}: key=value must follow the colon, or leave it out")
     values: dict[str, Any] = {}
+    if name in _LAST_KEYS and rest:
+        settings = re.match(rf"(?:(?:{'|'.join(allowed)})=[^,]*,)*", rest)
+        assert settings is not None
+        values[_LAST_KEYS[name]] = rest[settings.end() :]
+        rest = settings[0].removesuffix(",")
     for part in rest.split(",") if rest else ():
         key, equals, text = part.partition("=")
         if key not in allowed:

@@ -201,7 +201,7 @@ def test_interrupted_before_there_is_anything(capsys, monkeypatch):
     assert "no batch was complete" in captured.err
 
 
-@pytest.mark.parametrize("kind", ["svg", "png"])
+@pytest.mark.parametrize("kind", ["svg", pytest.param("png", marks=pytest.mark.slow)])
 def test_output_and_picture(capsys, tmp_path, kind: str):
     target = tmp_path / f"scores.{kind}"
     assert main([*ARGS, "--plot", str(target)]) == 0

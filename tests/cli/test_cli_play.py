@@ -470,10 +470,14 @@ def test_an_interrupted_game_goes_on(capsys, stdin, tmp_path: Path):
     ]:
         assert main(["play", *args]) == 2
         assert says in capsys.readouterr().err
+    write_game(parts, cut)
+    assert main(["play", "--resume", str(parts), "--opponent", "linear"]) == 2
+    assert "the opponent of the saved game, uniform: leave --opponent out" in capsys.readouterr().err
     for changed, says in [
         (replace(cut, players=("a", "b")), "is no game of a person"),
         (replace(cut, seed=None), "is no game of a person"),
         (replace(cut, seed=7), "are not those of its seed"),
+        (replace(cut, players=("process:touch ran", "person")), "to run it, add --opponent 'process:touch ran'"),
     ]:
         write_game(parts, changed)
         assert main(["play", "--resume", str(parts)]) == 2

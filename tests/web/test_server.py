@@ -295,6 +295,10 @@ def test_the_record_hides_what_the_person_does_not_know(server: Server):
             {"kind": "deal", "choices": SMALL | {"opponent": "/tmp/my.py:clever"}},
             "Start with an agent of your own on the command line",
         ),
+        (
+            {"kind": "deal", "choices": SMALL | {"opponent": "process:touch ran"}},
+            "Start with an agent of your own on the command line: unojax play --web --opponent 'process:touch ran'",
+        ),
         ({"kind": "deal", "choices": SMALL | {"hand_size": "60"}}, "Hand_size must be an integer"),
         ({"kind": "deal", "choices": SMALL | {"hand_size": "x"}}, "The number of cards dealt must be a whole number"),
         ({"kind": "deal", "choices": SMALL | {"hand_size": None}}, "The number of cards dealt must be a whole number"),

@@ -135,6 +135,7 @@ def _parse(args: list[str]) -> Command | Options:
     from unojax.cli.arena.command import Arena
     from unojax.cli.belief.command import ShowBelief
     from unojax.cli.bench import Bench
+    from unojax.cli.evaluate import Evaluate
     from unojax.cli.exploit import Exploit
     from unojax.cli.play.command import PlayGame
     from unojax.cli.record.command import Record
@@ -146,7 +147,7 @@ def _parse(args: list[str]) -> Command | Options:
 
     commands = {"simulate": Simulate, "arena": Arena, "advise": Advise, "belief": ShowBelief, "rules": ShowRules, "bench": Bench}
     commands |= {"play": PlayGame, "replay": ShowReplay, "review": Review, "record": Record}
-    commands |= {"solve": Solve, "exploit": Exploit, "agents": ShowAgents}
+    commands |= {"solve": Solve, "exploit": Exploit, "evaluate": Evaluate, "agents": ShowAgents}
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):

@@ -52,7 +52,8 @@ class ShowAgents:
                 rows = {f"{p.key}={p.default}": f"{p.meaning} ({p.kind})" for p in parameters if not p.is_shared}
                 if shared := [f"{p.key}={p.default}" for p in parameters if p.is_shared]:
                     rows["as mc"] = ", ".join(shared)
-                output.show("", Text.assemble((name, "bold"), f"  {summary} Keys, with their defaults:"), output.facts(rows))
+                keys = " Keys, with their defaults:" if parameters else ""
+                output.show("", Text.assemble((name, "bold"), f"  {summary}{keys}"), output.facts(rows))
             output.show("", output.facts(_OWN))
         if self.json is not None:
             made = {
@@ -67,7 +68,11 @@ def describe(name: str) -> tuple[str, list[Parameter]]:
     """Say what an agent is, and list its parameters, from the docstring of the function that makes it."""
     from unojax.specs import factory_of, format_value, keys_of
 
-    factory = factory_of(name)
+    try:
+        factory = factory_of(name)
+    except ValueError as error:
+        # It needs a library that is not there.
+        return f"{error}.", []
     summary, meanings = read_docstring(factory)
     parameters = []
     for key, (kind, default) in keys_of(factory).items():

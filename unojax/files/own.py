@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-_OWN: Final = re.compile(r"(?P<file>[^\n]*\.py):(?P<name>[^:]*)(?::(?P<values>.*))?", re.DOTALL)
+_OWN: Final = re.compile(r"(?P<file>(?:[A-Za-z]:[\\/])?[^\n:]*\.py):(?P<name>[^:]*)(?::(?P<values>.*))?", re.DOTALL)
 _MODULES: dict[Path, ModuleType] = {}
 """A file is run once in a process, so that a policy stays the same object."""
 

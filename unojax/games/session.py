@@ -16,7 +16,7 @@ import numpy as np
 from jax import Array
 
 from unojax import cards, game, text
-from unojax.agents import Agent, Memory, reveal
+from unojax.agents import RESIGN, Agent, Memory, reveal
 from unojax.device import static
 from unojax.device.static import Skeleton
 from unojax.game import State
@@ -100,12 +100,14 @@ class Session:
         return Replay(self.start, tuple(self.steps))
 
     def reply(self) -> int:
-        """Choose the agent's action; it is asked only if it has a choice. Raises RuntimeError where its answer is not legal."""
+        """Choose the agent's action; it is asked only if it has a choice. Raises RuntimeError where it resigns or errs."""
         view = self._views[-1][1 - self.seat]
         legal = np.flatnonzero(legal_actions(view)).tolist()
         if len(legal) == 1:
             return legal[0]
         action = int(self._ask(_choose, self._key(_ACT, len(self.steps)), self._remember(), self._state, view))
+        if action == RESIGN:
+            raise RuntimeError("the opponent has given up")
         if action not in legal:
             allowed = ", ".join(map(text.format_action, legal))
             raise RuntimeError(f"the opponent chose action {action}, which is not legal; it may only: {allowed}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,11 +12,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from unojax.board.game import DEFAULT_ADVISER, BoardGame
-from unojax.files.own import is_own
 from unojax.games.gamefile import GameFile, parse_game, read_game, write_game
 from unojax.games.setup import Setup
 from unojax.rules import Rules, small_deck
-from unojax.specs import DEFAULT_OPPONENT
+from unojax.specs import DEFAULT_OPPONENT, runs_code
 
 _NAME: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """What a tab calls its game: a UUID, and so the name of a file."""
@@ -133,8 +133,10 @@ class Games:
             raise ValueError("choices must be an object")
         now = self.find(name)
         opponent = str(choices.get("opponent", "")).strip()
-        if is_own(opponent) and opponent != self._defaults.opponent:
-            raise ValueError(f"start with an agent of your own on the command line: unojax play --web --opponent {opponent}")
+        if runs_code(opponent) and opponent != self._defaults.opponent:
+            raise ValueError(
+                f"start with an agent of your own on the command line: unojax play --web --opponent {shlex.quote(opponent)}"
+            )
         seed = str(choices.get("seed", "")).strip()
         if seed and not (seed.isascii() and seed.isdigit() and int(seed) < 2**32):
             raise ValueError(f"the seed must be a whole number in [0, {2**32 - 1}], or nothing, got {seed!r}")
@@ -154,8 +156,10 @@ class Games:
 
     def _resume(self, name: str, saved: GameFile, now: TabGame | None = None) -> TabGame:
         setup = Setup.of(saved)
-        if is_own(setup.opponent) and setup.opponent != self._defaults.opponent:
-            raise ValueError(f"the game is against {setup.opponent}: start unojax play --web --opponent {setup.opponent}")
+        if runs_code(setup.opponent) and setup.opponent != self._defaults.opponent:
+            raise ValueError(
+                f"the game is against {setup.opponent}: start unojax play --web --opponent {shlex.quote(setup.opponent)}"
+            )
         game = self._new(name, setup.opponent, setup.seat, setup.rules)
         if now is not None:
             game.number_from(now)

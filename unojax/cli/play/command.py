@@ -70,7 +70,7 @@ class PlayGame:
             )
         if self.resume is not None:
             default = PlayGame()
-            for name in ("opponent", "seat", "seed", "rules"):
+            for name in ("seat", "seed", "rules"):
                 if getattr(self, name) != getattr(default, name):
                     what = "the options of the rules" if name == "rules" else f"--{name}"
                     kept = "--resume goes on with the opponent, seat, seed and rules of the saved game"

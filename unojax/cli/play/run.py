@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import shlex
 import sys
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from unojax.games.session import draw_seat
 from unojax.games.setup import Setup
 from unojax.rules import Rules
 from unojax.search.agents import monte_carlo
-from unojax.specs import parse_agent
+from unojax.specs import DEFAULT_OPPONENT, parse_agent, runs_code
 
 
 def run(request: PlayGame, rules: Rules) -> int:
@@ -27,7 +28,7 @@ def run(request: PlayGame, rules: Rules) -> int:
         from unojax.cli.play.web import serve
 
         return serve(request, rules)
-    setup = _deal(request, rules) if request.resume is None else _resume(request.resume)
+    setup = _deal(request, rules) if request.resume is None else _resume(request.resume, request.opponent)
     path = request.resume if request.save is None else request.save
     if path is not None:
         output.check_target("--save", path)
@@ -69,7 +70,7 @@ def _deal(request: PlayGame, rules: Rules) -> Setup:
     return Setup(request.opponent, draw_seat(seed) if request.seat == "random" else int(request.seat), seed, rules)
 
 
-def _resume(path: str) -> Setup:
+def _resume(path: str, opponent: str) -> Setup:
     game = read_game(path)
     try:
         setup = Setup.of(game)
@@ -77,6 +78,11 @@ def _resume(path: str) -> Setup:
         raise ValueError(f"--resume: {path!r}: {error}") from None
     if game.result != "*":
         raise ValueError(f"--resume: the game in {path!r} is over; unojax replay shows it")
+    if opponent not in (DEFAULT_OPPONENT, setup.opponent):
+        raise ValueError(f"--resume goes on against the opponent of the saved game, {setup.opponent}: leave --opponent out")
+    if runs_code(setup.opponent) and opponent != setup.opponent:
+        how = f"--opponent {shlex.quote(setup.opponent)}"
+        raise ValueError(f"--resume: the game in {path!r} is against an agent that runs code of its own; to run it, add {how}")
     return setup
 
 
