@@ -89,7 +89,7 @@ def test_a_position_comes_from_standard_input(capsys, monkeypatch, complaint):
 
 def test_ctrl_c_keeps_what_was_searched(capsys, monkeypatch):
     """A search of many rounds that is stopped in the sixth; and in the third, when there is too little."""
-    whole = pooling._search
+    whole = pooling.search_round
 
     def stop_in(last: int):
         done = []
@@ -101,7 +101,7 @@ def test_ctrl_c_keeps_what_was_searched(capsys, monkeypatch):
                 raise KeyboardInterrupt
             return whole(*args, **options)
 
-        monkeypatch.setattr(pooling, "_search", search)
+        monkeypatch.setattr(pooling, "search_round", search)
 
     stop_in(6)
     assert main([*ARGS, "--rounds", "none", "--seconds", "500", WIN_IN_TWO, "--json", "-"]) == 130

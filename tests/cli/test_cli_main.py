@@ -25,7 +25,7 @@ def test_version(capsys):
 def test_help_names_the_commands(capsys, args: list[str]):
     assert main(args) == 0
     out = capsys.readouterr().out
-    for command in "simulate arena advise belief rules bench play replay solve exploit evaluate agents".split():
+    for command in "simulate arena advise belief rules bench play replay review record solve exploit evaluate agents".split():
         assert command in out
 
 
@@ -62,7 +62,7 @@ def test_help_of_simulate_names_options_and_policies(capsys):
             "shuffle",
             (
                 "Unrecognized options: shuffle. Available subcommands: simulate, arena, advise, belief, rules, bench, play, "
-                "replay, solve, exploit, evaluate, agents ("
+                "replay, review, record, solve, exploit, evaluate, agents ("
             ),
         ),
     ],

@@ -138,14 +138,16 @@ def _parse(args: list[str]) -> Command | Options:
     from unojax.cli.evaluate import Evaluate
     from unojax.cli.exploit import Exploit
     from unojax.cli.play.command import PlayGame
+    from unojax.cli.record.command import Record
     from unojax.cli.replay import ShowReplay
+    from unojax.cli.review.command import Review
     from unojax.cli.rules import ShowRules
     from unojax.cli.simulate.command import Simulate
     from unojax.cli.solve.command import Solve
 
     commands = {"simulate": Simulate, "arena": Arena, "advise": Advise, "belief": ShowBelief, "rules": ShowRules, "bench": Bench}
-    commands |= {"play": PlayGame, "replay": ShowReplay, "solve": Solve, "exploit": Exploit}
-    commands |= {"evaluate": Evaluate, "agents": ShowAgents}
+    commands |= {"play": PlayGame, "replay": ShowReplay, "review": Review, "record": Record}
+    commands |= {"solve": Solve, "exploit": Exploit, "evaluate": Evaluate, "agents": ShowAgents}
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):

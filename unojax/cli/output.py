@@ -23,6 +23,7 @@ from rich.table import Table
 
 import unojax
 from unojax.files import is_special, write_whole
+from unojax.files.columns import ColumnFile
 from unojax.rules import RULES_VERSION, Rules
 
 STDOUT: Final = "-"
@@ -209,3 +210,13 @@ def rules_text(rules: Rules) -> str:
     changed = {name: value for name, value in asdict(rules).items() if value != default[name]}
     named = (f"deck of {rules.num_cards} cards" if name == "deck" else f"{name}={value}" for name, value in changed.items())
     return ", ".join(named) or "default"
+
+
+@contextlib.contextmanager
+def writing(option: str, target: str) -> Iterator[ColumnFile]:
+    """Open a file of columns, which is there at the end of the block. Raises ValueError where it can't be written."""
+    try:
+        with ColumnFile(target) as file:
+            yield file
+    except OSError as error:
+        raise ValueError(f"{option}: can't write {target!r}: {error.strerror or error}") from None

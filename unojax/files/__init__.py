@@ -1,4 +1,5 @@
-"""Files: written as a whole or not at all (`whole`), and Python files with policies and agents of one's own (`own`)."""
+"""Files: written as a whole or not at all (`whole`; tables in parts, `columns`), and Python files with policies and agents of
+one's own (`own`)."""
 
 from unojax.files.whole import is_special, write_whole
 
