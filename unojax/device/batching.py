@@ -78,10 +78,10 @@ class Agenda:
     def __init__(self, due: dict[str, Array], largest_chunk: int):
         self._names = list(due)
         number = jnp.stack([rounds.astype(jnp.int32) for rounds in due.values()])
-        padding = ((0, 0), (0, largest_chunk))
+        # Filled up with elements beyond the end that need nothing, so that there are whole chunks.
+        number = jnp.pad(number, ((0, 0), (0, largest_chunk)))
         # The neediest elements first. One sort for all kinds.
-        ranked, order = lax.sort_key_val(-number, lax.broadcasted_iota(jnp.int32, number.shape, 1))
-        self._order, self._number = jnp.pad(order, padding), jnp.pad(-ranked, padding)
+        self._ranked, self._order = lax.sort_key_val(-number, lax.broadcasted_iota(jnp.int32, number.shape, 1))
         # Of each kind the place in that order, and the round.
         self._cursor = jnp.zeros((len(number), 2), jnp.int32)
 
@@ -97,20 +97,19 @@ class Agenda:
                 such round are numbered beyond the end: `put_rows` drops what is made of them, `take_rows` makes something up.
             state: any pytree, handed on.
         """
-        order, number, kind = self._order, self._number, self._names.index(name)
-        beyond = order.shape[1] + jnp.arange(chunk, dtype=jnp.int32)
+        order, ranked, kind = self._order, self._ranked, self._names.index(name)
 
         def goes_on(carry: tuple[Array, _Tree]) -> Array:
             begin, index = carry[0][kind]
-            return number[kind, begin] > index
+            return -ranked[kind, begin] > index
 
         def one_turn(carry: tuple[Array, _Tree]) -> tuple[Array, _Tree]:
             cursor, state = carry
             begin, index = cursor[kind]
-            needs = lax.dynamic_slice(number, [kind, begin], [1, chunk])[0] > index
+            needs = -lax.dynamic_slice(ranked, [kind, begin], [1, chunk])[0] > index
             at = lax.dynamic_slice(order, [kind, begin], [1, chunk])[0]
-            state = work(index, jnp.where(needs, at, beyond), state)
-            is_last = number[kind, begin] <= index + 1
+            state = work(index, jnp.where(needs, at, at + order.shape[1]), state)
+            is_last = -ranked[kind, begin] <= index + 1
             after = jnp.stack([jnp.where(is_last, begin + chunk, begin), jnp.where(is_last, 0, index + 1)])
             return cursor.at[kind].set(after), state
 

@@ -34,7 +34,7 @@ RELEASED: Final = np.uint8(0x80)
 """Set in the label of a slot whose card has been played."""
 ROWS_PER_TURN: Final = 4
 """Rows that a turn of a loop takes; `labels` and `played` have a multiple of it."""
-LOCKSTEP_ROWS: Final = 96
+LOCKSTEP_ROWS: Final = 192
 """Rows that become one kernel on a GPU."""
 NO_SLOT: Final = np.uint16(0xFFFF)
 """Beyond every slot."""

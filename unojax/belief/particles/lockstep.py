@@ -25,7 +25,7 @@ from unojax.belief.particles import ledger, lockstep_work, moves
 from unojax.belief.particles.belief import Belief, Info
 from unojax.belief.particles.event import Weighing, first_place, log_num_unseen, num_rounds, own_draw, read_event, weigh
 from unojax.belief.particles.ledger import Ledger
-from unojax.belief.particles.lockstep_work import MOVES_AT_A_TIME, Facts, Size
+from unojax.belief.particles.lockstep_work import KEY_ANEW, KEY_DRAW, MOVES_AT_A_TIME, Facts, Size
 from unojax.belief.particles.past import num_steps
 from unojax.device.batching import Agenda
 from unojax.observation import Observation
@@ -73,8 +73,8 @@ def update_games(
     no_play = partial(lockstep_work.repair_no_play, facts=facts)
     tables = by_size(agenda, "no_play", sizes, partial(no_play, most_open=MOST_OPEN), tables)
     tables = by_size(agenda, "many_open", sizes[-1:], partial(no_play, most_open=None), tables)
-    tables = lockstep_work.move_public_cards(tables, facts)
-    draw = partial(lockstep_work.draw_card, keys=facts.key_draw, num_slots=facts.old.num_slots)
+    tables = agenda.do("public_cards", chunk(DRAW_LANES), partial(lockstep_work.move_public_cards, facts=facts), tables)
+    draw = partial(lockstep_work.draw_card, keys=facts.keys[:, KEY_DRAW], num_slots=facts.old.num_slots)
     tables = agenda.do("opponent_draw", chunk(DRAW_LANES), draw, tables)
     tables = by_size(agenda, "own_draw", sizes, partial(lockstep_work.repair_own_draw, facts=facts), tables)
     tables = by_size(agenda, "likelihood", sizes, partial(lockstep_work.replay, facts=facts, opponent=opponent), tables)
@@ -92,7 +92,7 @@ def update_games(
     tables, changed = by_size(agenda, "moves", sizes, move, (tables, jnp.zeros(num_games)))
     # Rare: begun anew from the position alone.
     tables = agenda.do("reset", chunk(RESET_LANES), partial(lockstep_work.reset, seen=after), tables)
-    draw = partial(lockstep_work.draw_card, keys=facts.key_anew, num_slots=jnp.zeros_like(hand_count))
+    draw = partial(lockstep_work.draw_card, keys=facts.keys[:, KEY_ANEW], num_slots=jnp.zeros_like(hand_count))
     tables = agenda.do("new_hand", chunk(DRAW_LANES), draw, tables)
     empty = ledger.empty(max_slots=max_slots, max_plays=max_plays)
     book = jax.vmap(lambda where, number, book: _where(where, ledger.add_slots(empty, number), book))(
@@ -134,6 +134,7 @@ def due_repairs(facts: Facts, sizes: tuple[Size, ...]) -> dict[str, Array]:
     has_many = jax.vmap(moves.open_slots)(facts.old, facts.playable).sum(-1) > MOST_OPEN
     marks = _mark_sizes(sizes, facts)
     return {
+        "public_cards": facts.reshuffles | (by_observer & ~event.is_draw),
         "opponent_draw": jnp.where(by_opponent & event.is_draw, facts.new.num_slots - facts.old.num_slots, 0),
         **_of_each_size("play", by_opponent & ~event.is_draw, sizes, marks),
         **_of_each_size("no_play", could_not_play & ~has_many, sizes, marks),
@@ -205,12 +206,7 @@ def read_facts(belief: Belief, before: Observation, action: Array, after: Observ
         reshuffles=reshuffles,
         log_constant=log_constant,
         start=first_place(key_start, after.opponent_count.astype(jnp.int32)),
-        key_event=key_event,
-        key_condition=key_condition,
-        key_draw=key_draw,
-        key_resample=key_resample,
-        key_moves=key_moves,
-        key_anew=key_anew,
+        keys=jnp.stack([key_event, key_condition, key_draw, key_resample, key_moves, key_anew]),
     )
 
 

@@ -7,6 +7,7 @@ puts them back in place.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -43,18 +44,15 @@ class Size(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """The particles of G games, `Cloud` with the words of a set side by side, and their logarithms.
+    """The particles of G games, `Cloud` with all words of its sets side by side, and their logarithms.
 
     Attributes:
-        hand, deck, own, recycled: uint32[G, 4, N].
+        sets: uint32[G, 16, N], four words of the hand, the deck, the observer's cards, and those recycled.
         labels, played: uint8[G, S, N], uint8[G, T, N].
         log_increment, log_likelihood: float32[G, N] nats.
     """
 
-    hand: Array
-    deck: Array
-    own: Array
-    recycled: Array
+    sets: Array
     labels: Array
     played: Array
     log_increment: Array
@@ -62,7 +60,7 @@ class Tables(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What is public about a micro-step of one game: the event, the ledgers before and after it, and keys (uint32[2] each)."""
+    """What is public about a micro-step of one game: the event, the ledgers before and after it, and six keys."""
 
     before: Observation
     event: Event
@@ -73,18 +71,18 @@ class Facts(NamedTuple):
     reshuffles: Array
     log_constant: Array
     start: Array
-    key_event: Array
-    key_condition: Array
-    key_draw: Array
-    key_resample: Array
-    key_moves: Array
-    key_anew: Array
+    keys: Array
+
+
+KEY_EVENT, KEY_CONDITION, KEY_DRAW, KEY_RESAMPLE, KEY_MOVES, KEY_ANEW = range(6)
+"""Places among `Facts.keys`."""
 
 
 def tables_of(beliefs: Belief) -> Tables:
+    """Lay the particles of G games out as tables."""
     cloud = beliefs.cloud
     return Tables(
-        *(jnp.stack(words, 1) for words in (cloud.hand, cloud.deck, cloud.own, cloud.recycled)),
+        sets=jnp.stack([*cloud.hand, *cloud.deck, *cloud.own, *cloud.recycled], 1),
         labels=cloud.labels,
         played=cloud.played,
         log_increment=jnp.zeros_like(beliefs.log_weights),
@@ -93,8 +91,8 @@ def tables_of(beliefs: Belief) -> Tables:
 
 
 def cloud_of(tables: Tables) -> Cloud:
-    sets = (tables.hand, tables.deck, tables.own, tables.recycled)
-    hand, deck, own, recycled = (as_words(jnp.moveaxis(words, 1, 0)) for words in sets)
+    """Give the particles that tables hold."""
+    hand, deck, own, recycled = (as_words(jnp.moveaxis(tables.sets[:, i : i + 4], 1, 0)) for i in range(0, 16, 4))
     return Cloud(hand, deck, own, recycled, tables.labels, tables.played)
 
 
@@ -104,10 +102,17 @@ def _take(tables: Tables, at: Array, size: Size) -> Cloud:
     return cloud_of(take_rows(tables._replace(labels=labels, played=played), at))
 
 
-def _put(tables: Tables, at: Array, **new: Array | Words) -> Tables:
-    """Put some fields of some games back."""
-    rows = {name: jnp.stack(field, 1) if isinstance(field, tuple) else field for name, field in new.items()}
+def _put(tables: Tables, at: Array, sets: Sequence[Words], **new: Array) -> Tables:
+    """Put the first few sets and other fields of some games back."""
+    words = jnp.stack([word for words in sets for word in words], 1)
+    rows = {"sets": words, **new}
     return tables._replace(**{name: put_rows(getattr(tables, name), at, row) for name, row in rows.items()})
+
+
+def _put_cloud(tables: Tables, at: Array, cloud: Cloud, log_lik: Array) -> Tables:
+    """Put the whole particles of some games back."""
+    sets = (cloud.hand, cloud.deck, cloud.own, cloud.recycled)
+    return _put(tables, at, sets, labels=cloud.labels, played=cloud.played, log_likelihood=log_lik)
 
 
 def _cut(book: Ledger, size: Size) -> Ledger:
@@ -122,11 +127,11 @@ def repair_play(index: Array, at: Array, tables: Tables, *, size: Size, facts: F
     games = take_rows(facts, at)
     book = _cut(games.old, size)
     after, increment = jax.vmap(moves.condition_on_play)(
-        games.key_event, _take(tables, at, size), book, games.event.color, games.event.rank
+        games.keys[:, KEY_EVENT], _take(tables, at, size), book, games.event.color, games.event.rank
     )
     row = jax.vmap(lambda played, number: played[number])(after.played, book.num_plays)
     tables = tables._replace(played=tables.played.at[at, book.num_plays].set(row, mode="drop", unique_indices=True))
-    return _put(tables, at, hand=after.hand, deck=after.deck, labels=after.labels, log_increment=increment)
+    return _put(tables, at, (after.hand, after.deck), labels=after.labels, log_increment=increment)
 
 
 def repair_no_play(index: Array, at: Array, tables: Tables, *, size: Size, facts: Facts, most_open: int | None) -> Tables:
@@ -134,8 +139,8 @@ def repair_no_play(index: Array, at: Array, tables: Tables, *, size: Size, facts
     del index
     games = take_rows(facts, at)
     repair = jax.vmap(partial(moves.condition_on_no_play, most_open=most_open))
-    after, increment = repair(games.key_condition, _take(tables, at, size), _cut(games.old, size), games.playable)
-    return _put(tables, at, hand=after.hand, deck=after.deck, labels=after.labels, log_increment=increment)
+    after, increment = repair(games.keys[:, KEY_CONDITION], _take(tables, at, size), _cut(games.old, size), games.playable)
+    return _put(tables, at, (after.hand, after.deck), labels=after.labels, log_increment=increment)
 
 
 def repair_own_draw(index: Array, at: Array, tables: Tables, *, size: Size, facts: Facts) -> Tables:
@@ -145,43 +150,45 @@ def repair_own_draw(index: Array, at: Array, tables: Tables, *, size: Size, fact
     def one_game(key: Array, cloud: Cloud, book: Ledger, drawn: OwnDraw) -> tuple[Cloud, Array]:
         return moves.condition_on_own_draw(jax.random.fold_in(key, index), cloud, book, *drawn.card(index))
 
-    after, increment = jax.vmap(one_game)(games.key_event, _take(tables, at, size), _cut(games.new, size), games.drawn)
+    after, increment = jax.vmap(one_game)(games.keys[:, KEY_EVENT], _take(tables, at, size), _cut(games.new, size), games.drawn)
     increment += take_rows(tables.log_increment, at)
-    return _put(tables, at, hand=after.hand, deck=after.deck, own=after.own, labels=after.labels, log_increment=increment)
+    return _put(tables, at, (after.hand, after.deck, after.own), labels=after.labels, log_increment=increment)
 
 
-def move_public_cards(tables: Tables, facts: Facts) -> Tables:
-    """Reshuffle, and take the cards that the observers play out of their hands."""
-    before, event = facts.before, facts.event
-    plays_own = event.moved & ~event.by_opponent & ~event.is_draw
+def move_public_cards(index: Array, at: Array, tables: Tables, *, facts: Facts) -> Tables:
+    """Reshuffle, or take the cards that the observers play out of their hands."""
+    del index
+    games, sets = take_rows((facts, tables.sets), at)
+    before, event = games.before, games.event
     full = as_words(jnp.asarray(bits.all_cards(before.rules.deck)))
-    color, rank = before.color.astype(jnp.uint32), before.top_rank.astype(jnp.uint32)
-    cloud = cloud_of(tables)
-    shuffled = jax.vmap(lambda cloud, color, rank: moves.reshuffle(cloud, full, color, rank))(cloud, color, rank)
-    played = jax.vmap(moves.play_own)(cloud, event.color, event.rank)
 
-    def chosen(where: Array, new: Words, old: Words) -> Array:
-        return jnp.stack(bits.where(where[:, None], new, old), 1)
+    def one_game(sets: Array, reshuffles: Array, top: tuple[Array, Array], played: tuple[Array, Array]) -> list[Words]:
+        hand, deck, own, recycled = (as_words(sets[i : i + 4]) for i in range(0, 16, 4))
+        cloud = Cloud(hand, deck, own, recycled, sets, sets)
+        shuffled, after = moves.reshuffle(cloud, full, *top), moves.play_own(cloud, *played)
+        return [
+            hand,
+            bits.where(reshuffles, shuffled.deck, deck),
+            bits.where(reshuffles, own, after.own),
+            bits.where(reshuffles, shuffled.recycled, recycled),
+        ]
 
-    return tables._replace(
-        deck=chosen(facts.reshuffles, shuffled.deck, cloud.deck),
-        recycled=chosen(facts.reshuffles, shuffled.recycled, cloud.recycled),
-        own=chosen(plays_own, played.own, cloud.own),
-    )
+    top = before.color.astype(jnp.uint32), before.top_rank.astype(jnp.uint32)
+    return _put(tables, at, jax.vmap(one_game)(sets, games.reshuffles, top, (event.color, event.rank)))
 
 
 def draw_card(index: Array, at: Array, tables: Tables, *, keys: Array, num_slots: Array) -> Tables:
     """Let the opponents draw a card, into the slots number `num_slots` (int32[G]) + `index`."""
-    key, first, hand, deck = take_rows((keys, num_slots, tables.hand, tables.deck), at)
+    key, first, sets = take_rows((keys, num_slots, tables.sets), at)
     book = ledger.empty(max_slots=1, max_plays=1)
 
-    def one_game(key: Array, hand: Array, deck: Array) -> tuple[Words, Words, Array]:
-        random = accounts.random_words(key, book, hand)
-        return moves.draw_card(random, index, book, as_words(hand), as_words(deck))
+    def one_game(key: Array, sets: Array) -> tuple[Words, Words, Array]:
+        random = accounts.random_words(key, book, sets)
+        return moves.draw_card(random, index, book, as_words(sets[:4]), as_words(sets[4:8]))
 
-    hand, deck, new = jax.vmap(one_game)(key, hand, deck)
+    hand, deck, new = jax.vmap(one_game)(key, sets)
     labels = tables.labels.at[at, first + index].set(new, mode="drop", unique_indices=True)
-    return _put(tables._replace(labels=labels), at, hand=hand, deck=deck)
+    return _put(tables._replace(labels=labels), at, (hand, deck))
 
 
 def replay(index: Array, at: Array, tables: Tables, *, size: Size, facts: Facts, opponent: OpponentModel) -> Tables:
@@ -193,20 +200,20 @@ def replay(index: Array, at: Array, tables: Tables, *, size: Size, facts: Facts,
         return past_log_likelihood(past_of(cloud, book, before.rules, size.steps), book, opponent, before)
 
     log_lik = jax.vmap(one_game)(_take(tables, at, size), _cut(games.new, size), games.before)
-    return _put(tables, at, log_likelihood=log_lik)
+    return tables._replace(log_likelihood=put_rows(tables.log_likelihood, at, log_lik))
 
 
 def resample_particles(index: Array, at: Array, tables: Tables, *, size: Size, facts: Facts, weights: Array) -> Tables:
     """Resample the particles."""
     del index
-    keys, weights, log_lik = take_rows((facts.key_resample, weights, tables.log_likelihood), at)
+    keys, weights, log_lik = take_rows((facts.keys[:, KEY_RESAMPLE], weights, tables.log_likelihood), at)
 
     def one_game(key: Array, weights: Array, cloud: Cloud, log_lik: Array) -> tuple[Cloud, Array]:
         ancestors = resample.systematic(jax.random.uniform(key, dtype=jnp.float32), weights)
         return jax.tree.map(lambda rows: rows.at[..., ancestors].get(mode="promise_in_bounds"), (cloud, log_lik))
 
     cloud, log_lik = jax.vmap(one_game)(keys, weights, _take(tables, at, size), log_lik)
-    return _put(tables, at, log_likelihood=log_lik, **cloud._asdict())
+    return _put_cloud(tables, at, cloud, log_lik)
 
 
 def make_moves(
@@ -230,7 +237,7 @@ def make_moves(
     ) -> tuple[Cloud, Array, Array]:
         past = past_of(cloud, book, game.before.rules, size.steps)
         number = MOVES_AT_A_TIME * index + jnp.arange(MOVES_AT_A_TIME)
-        keys = jax.vmap(partial(jax.random.fold_in, game.key_moves))(number)
+        keys = jax.vmap(partial(jax.random.fold_in, game.keys[KEY_MOVES]))(number)
         # No hand has a card at a place beyond all slots, so that nothing moves in games that have had their moves.
         places = jnp.where(number < moves_due, (game.start + number) % jnp.maximum(hand_count, 1), size.slots)
 
@@ -249,7 +256,7 @@ def make_moves(
     cloud, log_lik, more = jax.vmap(one_game)(
         _take(tables, at, size), log_lik, _cut(games.new, size), games, moves_due, hand_count
     )
-    tables = _put(tables, at, hand=cloud.hand, deck=cloud.deck, labels=cloud.labels, log_likelihood=log_lik)
+    tables = _put(tables, at, (cloud.hand, cloud.deck), labels=cloud.labels, log_likelihood=log_lik)
     return tables, put_rows(changed, at, so_far + more)
 
 
@@ -260,4 +267,4 @@ def reset(index: Array, at: Array, tables: Tables, *, seen: Observation) -> Tabl
     # More room for plays than there is changes nothing: only the particles are looked at.
     sizes = num_particles, tables.labels.shape[1], tables.played.shape[1]
     cloud, _ = jax.vmap(lambda seen: before_the_draw(seen, *sizes))(take_rows(seen, at))
-    return _put(tables, at, log_likelihood=jnp.zeros((len(at), num_particles)), **cloud._asdict())
+    return _put_cloud(tables, at, cloud, jnp.zeros((len(at), num_particles)))
