@@ -45,10 +45,14 @@ def measure(*, python: str | None, games: int, repeats: int, cache: Path) -> dic
     Raises:
         RuntimeError: RLCard cannot be installed or run; the message has the output.
     """
-    if python is None:
-        python = sys.executable if _has_rlcard(sys.executable) else _environment(cache)
+    python = python or peer_python(cache)
     output = _run([python, __file__, "--games", str(games), "--repeats", str(repeats)])
     return json.loads(output)
+
+
+def peer_python(cache: Path) -> str:
+    """Find a Python that has RLCard: this one if it can import it, else one in `cache`, made with pip at the first use."""
+    return sys.executable if _has_rlcard(sys.executable) else _environment(cache)
 
 
 def _has_rlcard(python: str) -> bool:

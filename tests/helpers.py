@@ -79,10 +79,20 @@ def variant(rules: Rules) -> oracle.Variant:
         deck=counter(np.array(rules.deck)),
         hand_size=rules.hand_size,
         skip_forfeits=rules.skip_forfeits,
-        wild_may_start=rules.start_card == "any",
+        wild_may_start=rules.start_card != "non_wild",
+        draw_four_may_start=rules.start_card == "any",
         anyone_may_start=rules.first_player == "random",
         max_steps=rules.max_steps,
         step_penalty=rules.step_penalty,
+        may_draw=rules.may_draw,
+        play_drawn=rules.play_drawn,
+        draw_until_playable=rules.draw_until_playable,
+        wild_draw_four=rules.wild_draw_four,
+        stacking=rules.stacking,
+        start_effects=rules.start_effects,
+        reverse_passes=rules.reverse_passes,
+        reshuffle_top=rules.reshuffle_top,
+        points=rules.points,
     )
 
 

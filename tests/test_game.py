@@ -426,7 +426,9 @@ def test_dtypes_and_shapes_are_those_of_the_contract():
         "step_count": ((), "int32"),
         "error": ((), "uint8"),
         **dict.fromkeys(("terminated", "truncated"), ((), "bool")),
-        **dict.fromkeys(("top_rank", "color", "current_player", "penalty", "winner", "last_action"), ((), "int8")),
+        **dict.fromkeys(
+            ("top_rank", "color", "current_player", "penalty", "winner", "last_action", "drawn", "contested"), ((), "int8")
+        ),
     }
     assert {name: (x.shape, str(x.dtype)) for name, x in vars(state).items() if name != "rules"} == expected
     assert state.rules == Rules()

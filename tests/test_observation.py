@@ -105,7 +105,7 @@ def test_an_observation_is_one_static_deck_and_arrays():
     """No leaf is large enough to hold another hand: the own hand and the pile, then scalars."""
     seen = look(make_state("R5", "G1", "R7"), np.int32(0))
     assert isinstance(seen, Observation)
-    assert sorted(x.shape for x in jax.tree.leaves(seen)) == [()] * 9 + [(108,)] * 2
+    assert sorted(x.shape for x in jax.tree.leaves(seen)) == [()] * 12 + [(108,)] * 2
 
 
 @pytest.mark.parametrize("player", [-1, 2, np.int64(2)])

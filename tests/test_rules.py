@@ -33,7 +33,7 @@ def test_rules_are_frozen_hashable_and_equal_by_value():
 
 BAD = {
     "skip_forfeits must be True or False, got 1": {"skip_forfeits": 1},
-    "start_card must be one of ('non_wild', 'any'), got 'wild'": {"start_card": "wild"},
+    "start_card must be one of ('non_wild', 'any', 'not_draw_four'), got 'wild'": {"start_card": "wild"},
     "first_player must be one of ('zero', 'random'), got 1": {"first_player": 1},
     "max_steps must be None or an integer in [1, 2147483647], got 0": {"max_steps": 0},
     "max_steps must be None or an integer in [1, 2147483647], got 2.5": {"max_steps": 2.5},

@@ -123,10 +123,10 @@ def test_only_canonical_onehots_are_written(onehot: np.ndarray, message: str):
 
 
 def test_every_action_comes_back():
-    lines = [text.format_action(action) for action in range(61)]
-    assert [text.parse_action(line) for line in lines] == list(range(61))
-    assert [text.parse_action(f" {line.lower()} ") for line in lines] == list(range(61))
-    assert len(set(lines)) == 61
+    lines = [text.format_action(action) for action in range(62)]
+    assert [text.parse_action(line) for line in lines] == list(range(62))
+    assert [text.parse_action(f" {line.lower()} ") for line in lines] == list(range(62))
+    assert len(set(lines)) == 62
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_known_actions(line: str, action: int):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("pass", "unknown action 'pass'.*or draw"),
+        ("pass", "unknown action 'pass'.*or challenge"),
         ("", "unknown action ''"),
         ("draw:R", "unknown action"),
         ("R5 R5", "unknown action"),
@@ -169,13 +169,13 @@ def test_an_action_found_in_a_mask_is_written():
     assert text.format_action(jax.jit(game.legal_mask)(state).argmax()) == "R5"
 
 
-ODD = [-1, 61, 5.0, True, "5", None, np.True_, np.float32(5), np.array([5]), np.arange(3)]
+ODD = [-1, 62, 5.0, True, "5", None, np.True_, np.float32(5), np.array([5]), np.arange(3)]
 ODD += [jnp.array(True), jnp.float32(5), jnp.array([5])]
 
 
 @pytest.mark.parametrize("action", ODD, ids=str)
 def test_only_actions_are_written(action: Any):
-    with pytest.raises(ValueError, match=r"action must be an integer in \[0, 60\], got"):
+    with pytest.raises(ValueError, match=r"action must be an integer in \[0, 61\], got"):
         text.format_action(action)
 
 

@@ -6,7 +6,8 @@ Wild+4.
 
 Two kinds of sets live in words. A *canonical* set is a packed canonical one-hot. A set of *labelled* cards may hold any
 physical card, e.g. the second copy of red 5 without the first; `canonical` forgets which copies they are. A set of *options*
-uses bits 0..12, 25 and 26 of word c for the 15 ranks that can be played with colour c declared: the 60 play actions.
+uses bits 0..12, 25 and 26 of word c for the 15 ranks that can be played with colour c declared: the 60 play actions. Where the
+rules let a player choose to draw (or pass), or to challenge, bits 13 and 14 of word 0 stand for that.
 
 Every function is elementwise over arrays of any one shape (a scalar per word for one game, `[B]` for a batch), branch-free, and
 exact; `vmap` is never needed.
@@ -38,6 +39,9 @@ WILD_BIT: Final = np.uint32(1 << 25)
 WILD_DRAW_FOUR_BIT: Final = np.uint32(1 << 26)
 WILDS: Final = WILD_BIT | WILD_DRAW_FOUR_BIT
 ACTION_RANKS: Final = np.uint32(0b111 << cards.SKIP)
+PLAYS: Final = FIRST_COPIES | WILDS
+DRAW_OPTION: Final = np.uint32(1 << 13)
+CHALLENGE_OPTION: Final = np.uint32(1 << 14)
 ALL_SLOTS: Final = np.uint32((1 << cards.SLOTS_PER_COLOR) - 1)
 
 _HAS_SECOND_COPY: Final = np.uint32(0x0000_1FFE)

@@ -51,6 +51,10 @@ WILD_DRAW_FOUR_TYPE: Final = 53
 NUM_ACTIONS: Final = 61
 """Actions 0..59 are `declared_colour * 15 + rank`; action 60 is `DRAW`."""
 DRAW: Final = 60
+CHALLENGE: Final = 61
+"""Challenges a Wild+4. It exists only where the rules say so: `Rules.num_actions`."""
+DRAW_OF_RANK: Final = (0,) * DRAW_TWO + (2, 0, 4)
+"""Cards that the next player draws for a card of each rank."""
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

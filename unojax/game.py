@@ -7,9 +7,8 @@ episode: rewards, truncation, errors.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Any, Final, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -25,15 +24,17 @@ from unojax.device.random_bits import check_key
 from unojax.device.tracing import traced_once
 from unojax.display import Displayed
 from unojax.rules import Rules, agreed_rules
-from unojax.table import Picked, Table
+from unojax.table import Table, options
+from unojax.table.account import Account
+from unojax.table.options import Picked, Turn
 
 NO_ACTION: Final = -1
 """`last_action` before the first step."""
 NO_WINNER: Final = -1
 """`winner` of an unfinished, truncated or drawn game."""
 
-MAX_DRAW: Final = 4
-"""Cards of the largest draw."""
+NONE: Final = -1
+"""`drawn` and `contested` where there is no such card or colour."""
 
 
 class Error(enum.IntFlag):
@@ -42,7 +43,7 @@ class Error(enum.IntFlag):
     ILLEGAL_ACTION = 1
     """The action exists but was not legal."""
     ACTION_OUT_OF_RANGE = 2
-    """The action was not in 0..60."""
+    """There is no such action: it was not in 0..60 (0..61 where a Wild+4 may be challenged)."""
 
 
 @struct.dataclass(repr=False)
@@ -56,7 +57,7 @@ class State(Displayed):
         top_rank: int8[] rank 0..14 of the top card.
         color: int8[] active colour 0..3: the top card's, or the one declared with it.
         current_player: int8[] who moves next, 0 or 1. At the end of a game: who moved last.
-        penalty: int8[] cards the mover must draw for a +2 or Wild+4: 0, 2 or 4.
+        penalty: int8[] cards the mover must draw for a +2 or Wild+4: 0, 2 or 4; more where they add up or a challenge failed.
         terminated: bool[] the game is over.
         truncated: bool[] the game was cut off by `Rules.max_steps` before it was over.
         winner: int8[] 0 or 1; -1 while there is none, and in a drawn game.
@@ -65,6 +66,9 @@ class State(Displayed):
         error: uint8[] bits of `Error`; 0 = every action so far was legal.
         last_action: int8[] the last legal action, -1 at the start.
         rules: static; what the game is played under.
+        drawn: int8[] type 0..53 of the card that the mover has drawn in the turn under way, which goes on; else -1. Hidden from
+            the other player.
+        contested: int8[] the colour that was active before the pending Wild+4, if it may be challenged; else -1.
     """
 
     hands: Array
@@ -82,6 +86,8 @@ class State(Displayed):
     error: Array
     last_action: Array
     rules: Rules = struct.field(pytree_node=False)
+    drawn: Array = struct.field(default=np.int8(NONE))
+    contested: Array = struct.field(default=np.int8(NONE))
 
     @property
     def top_type(self) -> Array:
@@ -111,11 +117,18 @@ def init(key: Array, *, rules: Rules = Rules()) -> State:
 @partial(traced_once, static=("rules",))
 def _deal(key: Array, rules: Rules) -> State:
     num_nodes = 2 * rules.hand_size + 1
+    if rules.start_effects == "keep_turn":
+        # A reshuffle and the cards of a start card.
+        num_nodes += 1 + max(cards.DRAW_OF_RANK)
     words = jax.random.bits(key, (num_nodes + 1,), jnp.uint32)
 
     def decide(index: ArrayLike, dealt: Table, move: Array | None = None) -> Array:
         node = table.find_node(dealt, rules)
-        return table.resolve(dealt, node, Picked(*bits.choose(node.deck, words[index])), words[-1], rules)
+        move = table.resolve(dealt, node, Picked(*bits.choose(node.deck, words[index])), words[-1], rules)
+        if rules.start_effects == "keep_turn":
+            meta = dealt.unpack_meta()
+            move = jnp.where((meta.phase == table.PLAY) & (meta.to_draw == 0), table.stay(dealt), move)
+        return move
 
     undealt = table.new_table(jnp.uint32(0), rules)
     dealt = walk(undealt, decide(0, undealt), decide, table.commit, num_nodes=num_nodes)
@@ -124,6 +137,8 @@ def _deal(key: Array, rules: Rules) -> State:
 
 def legal_mask(state: State, *, rules: Rules | None = None) -> Array:
     """Mark the legal actions of the player to move: bool[61]; exactly {DRAW} if drawing is forced, all when the game is over.
+
+    Under rules with challenges the mask is bool[62] (`Rules.num_actions`).
 
     A finished game accepts every action and ignores it, so that normalising a policy over the mask never divides by zero.
 
@@ -138,15 +153,45 @@ def legal_mask(state: State, *, rules: Rules | None = None) -> Array:
 @traced_once
 def _legal_mask(state: State) -> Array:
     hand = jnp.where(state.current_player == 0, state.hands[0], state.hands[1])
-    return hand_legal_mask(hand, state.color, state.top_rank, state.penalty) | state.is_over
+    if state.rules.has_plain_turns:
+        return hand_legal_mask(hand, state.color, state.top_rank, state.penalty) | state.is_over
+    deck_count, pile_count = (bits.count(bits.pack(cards)) for cards in (state.deck, state.pile))
+    return (
+        turn_legal_mask(hand, turn_of(state, deck_count, pile_count, state.drawn, state.drawn >= 0), state.rules) | state.is_over
+    )
 
 
 @traced_once
 def hand_legal_mask(hand: Array, color: Array, top_rank: Array, penalty: Array) -> Array:
-    """Mark the legal actions of a player to move who holds `hand` (bool[108]), in an unfinished game: bool[61]."""
-    options = bits.playable(bits.pack(hand), color.astype(jnp.uint32), top_rank.astype(jnp.uint32))
-    plays = options_to_mask(options) & (penalty == 0)
+    """Mark the legal actions of a player to move who holds `hand` (bool[108]), in an unfinished game: bool[61].
+
+    Right for rules with plain turns; see `turn_legal_mask` for all.
+    """
+    playable = bits.playable(bits.pack(hand), color.astype(jnp.uint32), top_rank.astype(jnp.uint32))
+    plays = options_to_mask(playable) & (penalty == 0)
     return jnp.append(plays, ~plays.any())
+
+
+@partial(traced_once, static=("rules",))
+def turn_legal_mask(hand: Array, turn: Turn, rules: Rules) -> Array:
+    """Mark the legal actions of a player to move who holds `hand` (bool[108]) at a turn: bool[61], or [62] with challenges."""
+    return options_to_actions(options.options_of(bits.pack(hand), turn, rules), rules)
+
+
+def turn_of(seen: Any, deck_count: Array, pile_count: Array, drawn: ArrayLike, has_drawn: ArrayLike) -> Turn:
+    """Give what the mover's options depend on, apart from its hand, by the fields of a state or an observation."""
+    drawn = jnp.maximum(jnp.asarray(drawn, jnp.int32), 0)
+    color, rank = jnp.maximum(jnp.asarray(cards.COLOR_OF_TYPE)[drawn], 0), jnp.asarray(cards.RANK_OF_TYPE)[drawn]
+    return Turn(
+        color=seen.color.astype(jnp.uint32),
+        rank=seen.top_rank.astype(jnp.uint32),
+        penalty=seen.penalty.astype(jnp.uint32),
+        can_draw=options.has_drawable(deck_count.astype(jnp.int32), pile_count.astype(jnp.int32), seen.rules),
+        drawn_color=color.astype(jnp.uint32),
+        drawn_rank=rank.astype(jnp.uint32),
+        has_drawn=jnp.asarray(has_drawn),
+        contested=(jnp.asarray(seen.contested, jnp.int32) + 1).astype(jnp.uint32),
+    )
 
 
 @traced_once
@@ -154,6 +199,15 @@ def options_to_mask(options: bits.Words) -> Array:
     """Write packed options (see `unojax.bits`) as `bool[60]` over the play actions."""
     rank_bits = bits.rank_bit(np.arange(cards.NUM_RANKS, dtype=np.uint32)[None])
     return ((jnp.stack(options)[:, None] & rank_bits) != 0).reshape(-1)
+
+
+@partial(traced_once, static=("rules",))
+def options_to_actions(words: bits.Words, rules: Rules) -> Array:
+    """Write packed options as a mask over all actions, bool[61] or [62]; without any option the player draws."""
+    plays, must_draw = options_to_mask(words), bits.any_of(words) == 0
+    draw = must_draw | ((words[0] & bits.DRAW_OPTION) != 0)
+    others = [draw, (words[0] & bits.CHALLENGE_OPTION) != 0][: rules.num_actions - cards.DRAW]
+    return jnp.concatenate([plays, jnp.stack(others)])
 
 
 @traced_once
@@ -164,12 +218,22 @@ def mask_to_options(mask: Array) -> bits.Words:
     return words[0], words[1], words[2], words[3]
 
 
+@traced_once
+def actions_to_options(mask: Array) -> bits.Words:
+    """Pack a mask over all actions, the inverse of `options_to_actions`: drawing is an option only beside others."""
+    w0, w1, w2, w3 = mask_to_options(mask)
+    others = jnp.where(mask[cards.DRAW + 1 :].any(), bits.CHALLENGE_OPTION, np.uint32(0))
+    is_choice = (mask.sum() > 1) & mask[cards.DRAW]
+    return w0 | others | jnp.where(is_choice, bits.DRAW_OPTION, np.uint32(0)), w1, w2, w3
+
+
 def step(state: State, action: ArrayLike, key: Array, *, rules: Rules | None = None) -> State:
     """Play an action for the player to move.
 
     Args:
         state: a finished game stays as it is, with zero rewards.
-        action: integer scalar in 0..60. One that is out of range or illegal changes nothing but `error` and the rewards (0).
+        action: integer scalar in 0..60 (0..61 where a Wild+4 may be challenged). One that is out of range or illegal changes
+            nothing but `error` and the rewards (0).
         key: consumed by draws only.
         rules: those of the state, if given.
 
@@ -184,17 +248,24 @@ def step(state: State, action: ArrayLike, key: Array, *, rules: Rules | None = N
 
 @traced_once
 def _step(state: State, action: Array, key: Array) -> State:
-    return step_with(state, action, RandomPicker(key))
+    return step_with(state, action, RandomPicker(key, state.rules))
 
 
 class RandomPicker:
-    """Picks the cards drawn in a step uniformly at random."""
+    """Picks the cards drawn in a step uniformly at random, and the colour of a wild that is laid by chance."""
 
-    def __init__(self, key: Array):
-        self._words = jax.random.bits(key, (1 + MAX_DRAW,), jnp.uint32)
+    def __init__(self, key: Array, rules: Rules):
+        # More words than picks only where the rules lay cards by chance.
+        num_words = max_nodes(rules) + (rules.play_drawn == "auto")
+        self._words = jax.random.bits(key, (num_words,), jnp.uint32)
 
     def __call__(self, index: ArrayLike, deck: bits.Words) -> tuple[Array, Array]:
         return bits.choose(deck, self._words[index])
+
+    @property
+    def coins(self) -> Array:
+        """Random bits for `table.resolve`."""
+        return self._words[-1]
 
 
 class GivenCards:
@@ -206,10 +277,12 @@ class GivenCards:
 
     Args:
         deck_after: canonical set; with a reshuffle in the step, the deck after it and the draw.
+        color: int8[] of a wild that is laid by chance.
     """
 
-    def __init__(self, deck_after: bits.Words):
+    def __init__(self, deck_after: bits.Words, color: Array):
         self._deck_after = deck_after
+        self.coins = color.astype(jnp.uint32) << np.uint32(30)
 
     def __call__(self, index: ArrayLike, deck: bits.Words) -> tuple[Array, Array]:
         del index
@@ -218,7 +291,25 @@ class GivenCards:
         return bits.choose(bits.where(bits.any_of(wanted) != 0, wanted, deck), jnp.zeros_like(deck[0]))
 
 
-def step_with(state: State, action: ArrayLike, pick_card: Callable[[ArrayLike, bits.Words], tuple[Array, Array]]) -> State:
+class Picker(Protocol):
+    """Decides what chance decides in a step."""
+
+    @property
+    def coins(self) -> Array:
+        """Random bits for `table.resolve`: uint32[]."""
+        ...
+
+    def __call__(self, index: ArrayLike, deck: bits.Words, /) -> tuple[Array, Array]:
+        """Pick the card of `deck` that is drawn at node `index` of the step: (word, position)."""
+        ...
+
+
+def max_nodes(rules: Rules) -> int:
+    """Count the nodes of the longest step: a decision to draw, where there is one, a reshuffle, and the cards."""
+    return 1 + rules.max_draw + rules.draw_is_option
+
+
+def step_with(state: State, action: ArrayLike, pick_card: Picker) -> State:
     """Play an action as `step` does, with the cards that are drawn chosen by `pick_card`.
 
     Raises:
@@ -226,14 +317,18 @@ def step_with(state: State, action: ArrayLike, pick_card: Callable[[ArrayLike, b
     """
     rules = state.rules
     action = _single_action(action, "step")
-    in_range = (action >= 0) & (action < cards.NUM_ACTIONS)
+    in_range = (action >= 0) & (action < rules.num_actions)
     action = jnp.where(in_range, action, cards.DRAW).astype(jnp.uint32)
-    played = table.pick_of(action)
+    played = options.pick_of(action, rules)
+    coins = pick_card.coins if rules.play_drawn == "auto" else jnp.uint32(0)
 
     before = to_table(state)
     node = table.find_node(before, rules)
     can_play = (bits.word_at(node.legal, played.word) >> played.position) & np.uint32(1) != 0
-    is_legal = in_range & jnp.where(action == cards.DRAW, ~node.is_decision, node.is_decision & can_play)
+    if rules.draw_is_option:
+        is_legal = in_range & jnp.where(node.is_decision, can_play, action == cards.DRAW)
+    else:
+        is_legal = in_range & jnp.where(action == cards.DRAW, ~node.is_decision, node.is_decision & can_play)
     is_live = ~state.is_over
     applies = is_legal & is_live
 
@@ -241,15 +336,14 @@ def step_with(state: State, action: ArrayLike, pick_card: Callable[[ArrayLike, b
         goes_on = (current.unpack_meta().to_draw > 0) | table.is_reshuffle(move)
         node = table.find_node(current, rules)
         drawn = Picked(*pick_card(index, node.deck))
-        move = table.resolve(current, node, drawn, jnp.uint32(0), rules)
+        move = table.resolve(current, node, drawn, coins, rules)
         return jnp.where(goes_on, move, table.stay(current))
 
     drawn = Picked(*pick_card(0, node.deck))
     pick = Picked(*(jnp.where(node.is_decision, a, b) for a, b in zip(played, drawn, strict=True)))
-    move = table.resolve(before, node, pick, jnp.uint32(0), rules)
+    move = table.resolve(before, node, pick, coins, rules)
     move = jnp.where(applies, move, table.stay(before))
-    # A reshuffle and up to four cards: at most five nodes in a step.
-    after = walk(before, move, draw_more, table.commit, num_nodes=1 + MAX_DRAW)
+    after = walk(before, move, draw_more, table.commit, num_nodes=max_nodes(rules))
 
     step_count = state.step_count + applies.astype(jnp.int32)
     terminated = after.unpack_meta().phase > table.PLAY
@@ -278,9 +372,11 @@ def _single_action(action: ArrayLike, name: str) -> Array:
 
 
 def _rewards(after: Table, rules: Rules) -> Array:
-    """Compute float32[2]: +1 / -1 / 0 for a win, loss, draw; minus the step penalty if the step does not end the game."""
+    """Compute float32[2]: +1 / -1 / 0 for a win, loss, draw, or the points; minus the step penalty if the game goes on."""
     phase = after.unpack_meta().phase
     won = jnp.where(phase == table.OVER_WON_BY_0, 1.0, jnp.where(phase == table.OVER_WON_BY_1, -1.0, 0.0))
+    if rules.points:
+        won *= table.points_won(after, rules)
     # Subtracted from 0.0, since -0.0 is another bit pattern than 0.0.
     at_end = jnp.stack([won, 0.0 - won])
     return jnp.where(phase > table.PLAY, at_end, 0.0 - rules.step_penalty).astype(jnp.float32)
@@ -298,8 +394,9 @@ def step_checked(state: State, action: ArrayLike, key: Array, *, rules: Rules | 
     check_state(state, "step_checked")
     action = _single_action(action, "step_checked")
     mask = legal_mask(state, rules=rules)
-    in_range = (action >= 0) & (action < cards.NUM_ACTIONS)
-    checkify.check(in_range, "action must be in 0..60, got {action}", action=action)
+    num_actions = state.rules.num_actions
+    in_range = (action >= 0) & (action < num_actions)
+    checkify.check(in_range, f"action must be in 0..{num_actions - 1}, got {{action}}", action=action)
     checkify.check(
         mask[jnp.where(in_range, action, 0)],
         "action {action} is not legal for player {player} on step {step}",
@@ -346,7 +443,24 @@ def to_table(state: State) -> Table:
         phase=jnp.where(state.terminated, over, table.PLAY).astype(jnp.uint32),
     )
     low, high = (bits.map_words(lambda a, b: a | b, hand, pile) for hand in (in_hand_0, hand_1))
-    return Table(low, high, meta.pack())
+    if not state.rules.keeps_account:
+        return Table(low, high, meta.pack())
+    meta = meta._replace(penalty=jnp.minimum(meta.penalty, np.uint32(table.MAX_PENALTY)))
+    return Table(low, high, meta.pack(), account_of(state, state.drawn, state.drawn >= 0).pack())
+
+
+def account_of(seen: Any, drawn: ArrayLike, has_drawn: ArrayLike) -> Account:
+    """Give the account of a table by the fields of a state or an observation."""
+    zero = jnp.zeros_like(seen.penalty, jnp.uint32)
+    turn = turn_of(seen, zero, zero, drawn, has_drawn)
+    return Account(
+        due=turn.penalty,
+        drawn_color=turn.drawn_color,
+        drawn_rank=jnp.where(turn.has_drawn, turn.drawn_rank, zero),
+        has_drawn=turn.has_drawn.astype(jnp.uint32),
+        contested=turn.contested,
+        keeps_turn=zero,
+    )
 
 
 def from_table(
@@ -363,6 +477,13 @@ def from_table(
     meta = after.unpack_meta()
     hands = [bits.unpack(bits.canonical(after.cards_of(owner, rules))) for owner in (table.HAND_0, table.HAND_1)]
     winner = jnp.where(meta.phase == table.OVER_WON_BY_0, 0, jnp.where(meta.phase == table.OVER_WON_BY_1, 1, NO_WINNER))
+    shown = {name: jnp.full_like(meta.penalty, NONE, jnp.int8) for name in ("drawn", "contested")}
+    if rules.keeps_account:
+        account = after.unpack_account()
+        drawn = cards.type_of(account.drawn_color, account.drawn_rank)
+        shown["drawn"] = jnp.where(account.has_drawn != 0, drawn, NONE).astype(jnp.int8)
+        if rules.wild_draw_four == "challenge":
+            shown["contested"] = (account.contested.astype(jnp.int32) - 1).astype(jnp.int8)
     return State(
         hands=jnp.stack(hands),
         deck=bits.unpack(bits.canonical(after.cards_of(table.DECK, rules))),
@@ -379,4 +500,5 @@ def from_table(
         error=jnp.asarray(error, jnp.uint8),
         last_action=jnp.asarray(last_action, jnp.int8),
         rules=rules,
+        **shown,
     )

@@ -13,6 +13,7 @@ from unojax.device.tracing import traced_once
 from unojax.display import Displayed
 from unojax.game import State
 from unojax.rules import Rules, agreed_rules
+from unojax.table.options import Turn
 
 
 @struct.dataclass(repr=False)
@@ -30,11 +31,14 @@ class Observation(Displayed):
         deck_count: int8[] cards left in the deck.
         top_rank: int8[] rank 0..14 of the top card.
         color: int8[] active colour 0..3.
-        penalty: int8[] cards the mover must draw: 0, 2 or 4.
+        penalty: int8[] cards the mover must draw, as in `State`.
         current_player: int8[] who moves next.
         last_action: int8[] the last legal action of whoever moved, -1 at the start.
         terminated: bool[] the game is over.
         rules: static; what the game is played under.
+        has_drawn: bool[] the mover has drawn a card in the turn under way, which goes on.
+        drawn: int8[] type 0..53 of that card if the observer is the mover; else -1.
+        contested: int8[] the colour that was active before the pending Wild+4, if it may be challenged; else -1.
     """
 
     player: Array
@@ -49,6 +53,9 @@ class Observation(Displayed):
     last_action: Array
     terminated: Array
     rules: Rules = struct.field(pytree_node=False)
+    has_drawn: Array = struct.field(default=np.bool_(False))
+    drawn: Array = struct.field(default=np.int8(game.NONE))
+    contested: Array = struct.field(default=np.int8(game.NONE))
 
     @property
     def unseen(self) -> Array:
@@ -73,8 +80,15 @@ class Observation(Displayed):
 
     @property
     def legal_mask(self) -> Array:
-        """bool[61]: the observer's legal actions; meaningful on the observer's turn in an unfinished game."""
-        return game.hand_legal_mask(self.hand, self.color, self.top_rank, self.penalty)
+        """bool[61] ([62] with challenges): the observer's legal actions; meaningful on its turn in an unfinished game."""
+        if self.rules.has_plain_turns:
+            return game.hand_legal_mask(self.hand, self.color, self.top_rank, self.penalty)
+        return game.turn_legal_mask(self.hand, self.turn, self.rules)
+
+    @property
+    def turn(self) -> Turn:
+        """What the mover's options depend on apart from its hand, as far as the observer knows."""
+        return game.turn_of(self, self.deck_count, self.pile.sum(-1, dtype=jnp.int8), self.drawn, self.has_drawn)
 
 
 def check_observation(observation: Observation, name: str, rules: Rules | None = None) -> None:
@@ -130,4 +144,7 @@ def _show(state: State, player: Array) -> Observation:
         last_action=state.last_action,
         terminated=state.terminated,
         rules=state.rules,
+        has_drawn=jnp.asarray(state.drawn >= 0),
+        drawn=jnp.where(player == state.current_player, state.drawn, np.int8(game.NONE)).astype(jnp.int8),
+        contested=jnp.asarray(state.contested, jnp.int8),
     )

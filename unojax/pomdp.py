@@ -25,13 +25,16 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from unojax import bits, cards, game
-from unojax.game import State
+from unojax.device.combinatorics import log_binomial
+from unojax.game import State, legal_mask
 from unojax.observation import Observation, check_observation, observe
 from unojax.rules import Rules, agreed_rules
 
-_BINOMIAL: Final = np.array([[comb(n, k) for k in range(game.MAX_DRAW + 1)] for n in range(cards.NUM_CARDS + 1)], np.int32)
+_BINOMIAL: Final = np.array([[comb(n, k) for k in range(5)] for n in range(cards.NUM_CARDS + 1)], np.int32)
 """int32[109, 5]: C(n, k). At most C(108, 4) < 2^24, so exact in float32 too."""
-_MARKOV_FIELDS: Final = tuple("hands deck pile top_rank color current_player penalty terminated truncated winner".split())
+_MARKOV_FIELDS: Final = tuple(
+    "hands deck pile top_rank color current_player penalty drawn contested terminated truncated winner".split()
+)
 
 
 def transition_log_prob(state: State, action: ArrayLike, next_state: State, *, rules: Rules | None = None) -> Array:
@@ -42,8 +45,9 @@ def transition_log_prob(state: State, action: ArrayLike, next_state: State, *, r
 
         prod_t C(deck_t, d_t) / C(n, k)
 
-    which is evaluated in integers up to the division. Any other legal action has one outcome, with probability 1. So have an
-    illegal or out-of-range action and a finished game: the cards and whose turn it is stay as they are.
+    which is evaluated in integers up to the division (draws of up to 4 cards). Where a wild drawn is laid at once, its colour is
+    one of four. Any other legal action has one outcome, with probability 1. So have an illegal or out-of-range action and a
+    finished game: the cards and whose turn it is stay as they are.
 
     `action` is an integer scalar. `next_state` may be anything at all; what can't follow has probability 0.
 
@@ -61,12 +65,22 @@ def transition_log_prob(state: State, action: ArrayLike, next_state: State, *, r
 
     # Cards enter a hand by a draw alone, and only the mover draws.
     drawn = jnp.maximum(cards.counts(reached.hands) - cards.counts(state.hands), 0).sum(0, dtype=jnp.int32)
+    log_color = jnp.float32(0.0)
+    if rules.play_drawn == "auto":
+        # Or a card goes straight to the pile.
+        applies = (jnp.asarray(action) == cards.DRAW) & ~state.is_over & legal_mask(state)[cards.DRAW] & ~reached.terminated
+        laid = applies & (drawn.sum() == 0)
+        drawn += laid & (np.arange(cards.NUM_TYPES) == reached.top_type)
+        log_color = jnp.where(laid & (reached.top_rank >= cards.WILD), -np.float32(np.log(cards.NUM_COLORS)), log_color)
     deck = cards.counts(reached.deck).astype(jnp.int32) + drawn
     binomial = jnp.asarray(_BINOMIAL)
     ways = binomial[deck, drawn].prod(dtype=jnp.int32)
-    ways_in_all = binomial[deck.sum(), drawn.sum()]
-    log_prob = jnp.log(ways.astype(jnp.float32) / ways_in_all.astype(jnp.float32))
-    return jnp.where(is_reached, log_prob, -jnp.inf)
+    if rules.max_draw < _BINOMIAL.shape[1]:
+        ways_in_all = binomial[deck.sum(), drawn.sum()]
+        log_prob = jnp.log(ways.astype(jnp.float32) / ways_in_all.astype(jnp.float32))
+    else:
+        log_prob = jnp.log(ways.astype(jnp.float32)) - log_binomial(deck.sum(), drawn.sum())
+    return jnp.where(is_reached, log_prob + log_color, -jnp.inf)
 
 
 def observation_log_prob(observation: Observation, state: State, *, rules: Rules | None = None) -> Array:
@@ -88,9 +102,9 @@ def observation_log_prob(observation: Observation, state: State, *, rules: Rules
 def reward(state: State, action: ArrayLike, next_state: State, *, rules: Rules | None = None) -> Array:
     """Compute R(s, a, s'), each player's reward for the step as `game.step` gives it: float32[2].
 
-    +1 / -1 for a win and a loss, 0 for a drawn game, `-rules.step_penalty` for a step that does not end the game; 0 for an
-    illegal action and in a finished game. In this game the cards drawn never change the reward, so it is the same for all
-    states that can follow; for one that can't, it is still theirs.
+    +1 / -1 for a win and a loss (or the points under `Rules.points`), 0 for a drawn game, `-rules.step_penalty` for a step that
+    does not end the game; 0 for an illegal action and in a finished game. In this game the cards drawn never change the
+    reward, so it is the same for all states that can follow; for one that can't, it is still theirs.
 
     Raises:
         ValueError: an argument is a batch, or the rules of the two states, or `rules`, differ.
@@ -108,4 +122,4 @@ def _check_states(state: State, next_state: State, name: str, rules: Rules | Non
 
 def _step_to(state: State, action: ArrayLike, next_state: State) -> State:
     """Step with the cards drawn that `next_state` lacks in its deck: to `next_state`, if that can follow."""
-    return game.step_with(state, action, game.GivenCards(bits.pack(next_state.deck)))
+    return game.step_with(state, action, game.GivenCards(bits.pack(next_state.deck), next_state.color))

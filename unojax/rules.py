@@ -1,20 +1,22 @@
 """The rules of the game, and what of them may vary.
 
 Two players. The full deck has 108 cards: in each colour (red, yellow, blue, green) one 0, two each of 1-9, two Skip, two
-Reverse, two +2, and four Wild and four Wild+4.
+Reverse, two +2, and four Wild and four Wild+4. `Rules()` is this game; `Rules.official()`, `Rules.house()` and `Rules.rlcard()`
+are others that people and programs play, and each field of `Rules` changes one thing.
 
 * Shuffle, deal `hand_size` cards to each player, turn one card up (`start_card` says which are put back). The start card has no
-  effect.
-* A card is playable if it is Wild or Wild+4, has the active colour, or has the rank of the top card.
-* Play is forced: with no penalty pending, a player who holds a playable card plays one. Otherwise the player draws exactly one
-  card and the turn passes; that card is not played in this turn.
+  effect (`start_effects`).
+* A card is playable if it is Wild or Wild+4 (`wild_draw_four`), has the active colour, or has the rank of the top card.
+* Play is forced (`may_draw`): with no penalty pending, a player who holds a playable card plays one. Otherwise the player draws
+  exactly one card (`draw_until_playable`) and the turn passes; that card is not played in this turn (`play_drawn`).
 * Every play declares a colour: a coloured card its own, a Wild or Wild+4 any of the four.
-* After +2 (Wild+4) a penalty of 2 (4) is pending: the next player draws that many, plays nothing, and the turn goes back.
-* Skip and Reverse, identical with two players, forfeit the next player's turn: the same player moves again
+* After +2 (Wild+4) a penalty of 2 (4) is pending: the next player draws that many, plays nothing (`stacking`), and the turn goes
+  back.
+* Skip and Reverse, identical with two players (`reverse_passes`), forfeit the next player's turn: the same player moves again
   (`skip_forfeits=True`).
 * The draw deck is an unordered multiset: each draw is uniform over the cards in it at that moment.
-* If a draw of k finds fewer than k cards, the pile except its top card first goes back into the deck. If there are still fewer
-  than k, the game ends at once: fewer cards in hand wins, equal hands are a draw.
+* If a draw of k finds fewer than k cards, the pile except its top card first goes back into the deck (`reshuffle_top`). If there
+  are still fewer than k, the game ends at once: fewer cards in hand wins, equal hands are a draw.
 * A player whose hand becomes empty wins at once, whatever the card was.
 """
 
@@ -23,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from numbers import Real
-from typing import Final, Literal, TypeGuard, get_args
+from typing import Any, Final, Literal, TypeGuard, get_args
 
 import numpy as np
 
@@ -32,8 +34,20 @@ from unojax import cards
 RULES_VERSION: Final = 1
 """Changes when the same keys and actions give another game, and never for a speed-up. Stored in records and checkpoints."""
 
-StartCard = Literal["non_wild", "any"]
+StartCard = Literal["non_wild", "any", "not_draw_four"]
 FirstPlayer = Literal["zero", "random"]
+PlayDrawn = Literal["no", "may", "auto"]
+WildDrawFour = Literal["any", "no_color", "last", "challenge"]
+StartEffects = Literal["none", "forfeit", "keep_turn"]
+
+_CHOICES: Final = {
+    "start_card": get_args(StartCard),
+    "first_player": get_args(FirstPlayer),
+    "play_drawn": get_args(PlayDrawn),
+    "wild_draw_four": get_args(WildDrawFour),
+    "start_effects": get_args(StartEffects),
+}
+_SWITCHES: Final = ("skip_forfeits", "may_draw", "draw_until_playable", "stacking", "reverse_passes", "reshuffle_top", "points")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,12 +57,33 @@ class Rules:
     Attributes:
         skip_forfeits: Skip and Reverse make the same player move again; False: they just pass the turn.
         start_card: "non_wild" puts a Wild or Wild+4 back and turns another card; "any" keeps it, the active colour is then
-            uniformly random.
+            uniformly random; "not_draw_four" keeps a Wild and puts a Wild+4 back.
         hand_size: cards dealt to each player.
         deck: how many copies of each of the 54 types are in the game, at most `cards.COPIES`.
         first_player: "zero", or "random" for a fair coin.
         max_steps: the game is truncated after that many steps; None: never.
         step_penalty: subtracted from both players' rewards at each step that does not end the game.
+        may_draw: a player may draw although it could play, as long as there is a card to draw, or take a penalty that it could
+            answer. False: who can play or answer must.
+        play_drawn: "no": the turn passes after a card is drawn. "may": if the card just drawn can be played, the same player
+            decides again, to play it (and no other card) or to pass, which is action 60 too. "auto": a drawn card that is wild or
+            has the active colour (an equal rank alone is not enough) is laid on the pile at once, a wild with a uniformly random
+            colour; its effect comes to pass, except that of a Wild+4.
+        draw_until_playable: a player who has drawn a card that can't be played (under "auto": is not laid) goes on drawing, each
+            card a step of its own. Penalties are drawn as ever.
+        wild_draw_four: when a Wild+4 is playable. "any": always. "no_color": by a player without a card of the active colour.
+            "last": if nothing else is playable. "challenge": always, but the next player, before drawing, may challenge it
+            (action 61). If the player of the Wild+4 held a card of the colour then active, it draws the penalty itself and the
+            challenger moves; else the challenger draws two cards more. Who was right is announced, the hand is not shown.
+        stacking: a pending +2 may be answered with a +2 and a Wild+4 with a playable Wild+4; penalties add up, and who does not
+            answer draws them all. Nothing can be played on a penalty after a challenge.
+        start_effects: "none". "forfeit": a Skip or Reverse turned up lets the other player begin, and a +2 (or Wild+4, where one
+            may be turned up) is a penalty of the first player. "keep_turn": the same, but the first player has drawn the cards
+            when the game begins, and moves.
+        reverse_passes: Reverse just passes the turn, where Skip forfeits it.
+        reshuffle_top: the whole pile goes back into the deck, the top card too; its colour and rank stay in force.
+        points: rewards at the end are the points of the loser's hand (`POINTS`) in units of `MATCH_POINTS`, for the winner, and
+            their negative for the loser.
 
     Raises:
         ValueError: a field is out of its range.
@@ -61,25 +96,73 @@ class Rules:
     first_player: FirstPlayer = "zero"
     max_steps: int | None = None
     step_penalty: float = 0.0
+    may_draw: bool = False
+    play_drawn: PlayDrawn = "no"
+    draw_until_playable: bool = False
+    wild_draw_four: WildDrawFour = "any"
+    stacking: bool = False
+    start_effects: StartEffects = "none"
+    reverse_passes: bool = False
+    reshuffle_top: bool = False
+    points: bool = False
+
+    @classmethod
+    def official(cls, **changes: Any) -> Rules:
+        """Make the rules of the official sheet for two players, with `changes` of fields.
+
+        Left out: calling UNO and its penalty, the showing of a challenged hand, and the cards that a loser still draws for a
+        last +2 or Wild+4.
+        """
+        own: dict[str, Any] = {
+            "may_draw": True,
+            "play_drawn": "may",
+            "wild_draw_four": "challenge",
+            "start_effects": "forfeit",
+            "points": True,
+        }
+        return cls(**own | changes)
+
+    @classmethod
+    def house(cls, **changes: Any) -> Rules:
+        """Make the rules that many homes play by: stacking, and drawing until a card can be played; with `changes` of fields."""
+        own: dict[str, Any] = {"stacking": True, "draw_until_playable": True, "play_drawn": "may", "start_effects": "forfeit"}
+        return cls(**own | changes)
+
+    @classmethod
+    def rlcard(cls, **changes: Any) -> Rules:
+        """Make the rules of the UNO environment of RLCard 1.2.0, with `changes` of fields."""
+        own: dict[str, Any] = {
+            "play_drawn": "auto",
+            "wild_draw_four": "last",
+            "start_effects": "keep_turn",
+            "start_card": "not_draw_four",
+            "reverse_passes": True,
+            "reshuffle_top": True,
+        }
+        return cls(**own | changes)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "deck", _checked_deck(self.deck))
-        if not isinstance(self.skip_forfeits, bool):
-            raise ValueError(f"skip_forfeits must be True or False, got {self.skip_forfeits!r}")
-        if self.start_card not in get_args(StartCard):
-            raise ValueError(f"start_card must be one of {get_args(StartCard)}, got {self.start_card!r}")
-        if self.first_player not in get_args(FirstPlayer):
-            raise ValueError(f"first_player must be one of {get_args(FirstPlayer)}, got {self.first_player!r}")
+        for name in _SWITCHES:
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{name} must be one of {choices}, got {getattr(self, name)!r}")
         check_max_steps(self.max_steps)
         is_number = isinstance(self.step_penalty, Real) and not isinstance(self.step_penalty, bool)
         if not (is_number and np.isfinite(self.step_penalty)):
             raise ValueError(f"step_penalty must be a finite number, got {self.step_penalty!r}")
         object.__setattr__(self, "step_penalty", float(self.step_penalty))
-        # Under "non_wild" a coloured card must be left to turn up, however the hands were dealt.
-        usable = sum(self.deck[: cards.WILD_TYPE]) if self.start_card == "non_wild" else self.num_cards
+        # A card that may stay must be left to turn up, however the hands were dealt.
+        first_back, what = {
+            "non_wild": (cards.WILD_TYPE, "coloured cards"),
+            "not_draw_four": (cards.WILD_DRAW_FOUR_TYPE, "cards other than Wild+4"),
+            "any": (cards.NUM_TYPES, "cards"),
+        }[self.start_card]
+        usable = sum(self.deck[:first_back])
         largest = (usable - 1) // 2
         if not (is_int(self.hand_size) and 1 <= self.hand_size <= largest):
-            what = "coloured cards" if self.start_card == "non_wild" else "cards"
             if largest < 1:
                 raise ValueError(
                     f"deck: {usable} {what} are too few for start_card={self.start_card!r}; two hands and the start card need at "
@@ -94,6 +177,53 @@ class Rules:
     def num_cards(self) -> int:
         """Cards in the game, 108 by default."""
         return sum(self.deck)
+
+    @property
+    def num_actions(self) -> int:
+        """Actions that there are: 61, and one more where a Wild+4 may be challenged."""
+        return cards.NUM_ACTIONS + (self.wild_draw_four == "challenge")
+
+    @property
+    def max_draw(self) -> int:
+        """Cards of the largest draw: 4, or what penalties can add up to."""
+        largest = 4
+        if self.stacking:
+            twos = sum(self.deck[cards.DRAW_TWO : cards.WILD_TYPE : cards.NUM_COLORED_RANKS])
+            largest = max(largest, 2 * twos, 4 * self.deck[cards.WILD_DRAW_FOUR_TYPE])
+        return largest + 2 * (self.wild_draw_four == "challenge")
+
+    @property
+    def keeps_account(self) -> bool:
+        """Whether a turn can depend on more than the top card and a penalty of its: on a card just drawn, on penalties added up,
+        on a Wild+4 that may be challenged, on a start card's draw."""
+        return (
+            self.play_drawn == "may"
+            or self.draw_until_playable
+            or self.stacking
+            or self.wild_draw_four == "challenge"
+            or self.start_effects == "keep_turn"
+        )
+
+    @property
+    def draw_is_option(self) -> bool:
+        """Whether drawing or passing (action 60) can be one of several legal actions."""
+        return self.may_draw or self.play_drawn == "may" or self.wild_draw_four == "challenge"
+
+    @property
+    def has_plain_turns(self) -> bool:
+        """Whether a player may play all that fits the top card, and nothing while a penalty is pending."""
+        return not (self.draw_is_option or self.keeps_account or self.wild_draw_four != "any")
+
+    @property
+    def name(self) -> str | None:
+        """Name of the preset that these rules are, or None."""
+        return next((name for name, preset in PRESETS.items() if preset == self), None)
+
+
+POINTS: Final = tuple(50 if t >= cards.WILD_TYPE else t % 13 if t % 13 < cards.SKIP else 20 for t in range(cards.NUM_TYPES))
+"""Points of each of the 54 types in a loser's hand: 0-9 face value, Skip, Reverse and +2 20, Wild and Wild+4 50."""
+MATCH_POINTS: Final = 500
+"""Points that win a match of several rounds."""
 
 
 def small_deck(*, colors: int = 4, ranks: Sequence[int] = tuple(range(13)), copies: int = 2, wilds: int = 4) -> tuple[int, ...]:
@@ -141,6 +271,35 @@ def agreed_rules(carried: Rules, given: Rules | None) -> Rules:
     )
 
 
+def check_plain(rules: Rules, what: str) -> None:
+    """Check that turns and draws are those of the default rules, for `what` knows no others.
+
+    Raises:
+        ValueError: a rule that differs is named.
+    """
+    plain = Rules()
+    names = ("may_draw", "play_drawn", "draw_until_playable", "wild_draw_four", "stacking", "reshuffle_top")
+    others = [name for name in names if getattr(rules, name) != getattr(plain, name)]
+    others += ["start_effects"] * (rules.start_effects == "keep_turn") + ["start_card"] * (rules.start_card == "not_draw_four")
+    if others:
+        told = ", ".join(f"{name}={getattr(rules, name)!r}" for name in others)
+        raise ValueError(f"{what} can't follow rules with {told}")
+
+
+def check_networked(rules: Rules) -> None:
+    """Check that a value network, which sees penalties of 2 and 4 cards and values plays by the chance to win, knows such games.
+
+    Raises:
+        ValueError: it does not.
+    """
+    if rules.draw_is_option or rules.stacking or rules.points:
+        raise ValueError(
+            "a value network knows plays and forced draws, penalties of 2 and 4, and chances to win: it can't play rules where "
+            "drawing is a choice, penalties add up or points count (may_draw, play_drawn='may', wild_draw_four='challenge', "
+            "stacking, points)"
+        )
+
+
 def check_max_steps(max_steps: object) -> None:
     """Check a limit on the steps of a game.
 
@@ -164,3 +323,7 @@ def _checked_deck(deck: Sequence[int]) -> tuple[int, ...]:
         t = int(bad[0])
         raise ValueError(f"deck[{t}] ({cards.TYPE_NAMES[t]}) must be in [0, {cards.COPIES[t]}], got {values[t]}")
     return tuple(int(v) for v in values)
+
+
+PRESETS: Final = {"default": Rules(), "official": Rules.official(), "house": Rules.house(), "rlcard": Rules.rlcard()}
+"""Rules with a name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from dataclasses import fields
 from typing import get_args, get_type_hints
@@ -12,21 +13,32 @@ import tyro
 from unojax import POLICIES, Rules, cards, small_deck
 from unojax.cli import options
 from unojax.cli.options import RuleOptions, parse_deck
+from unojax.rules import PRESETS
 from unojax.specs import POLICY_NAMES
 
 
 def test_rule_options_are_the_fields_of_rules():
-    assert [f.name for f in fields(RuleOptions)] == [f.name for f in fields(Rules)]
+    assert [f.name for f in fields(RuleOptions)] == ["rules", *(f.name for f in fields(Rules))]
     assert RuleOptions().build() == Rules()
 
 
-@pytest.mark.parametrize("name", ["start_card", "first_player"])
+@pytest.mark.parametrize("name", ["start_card", "first_player", "play_drawn", "wild_draw_four", "start_effects"])
 def test_rule_options_offer_the_choices_of_rules(name: str):
     def choices(cls: type) -> set[str]:
-        return set(get_args(get_type_hints(cls)[name]))
+        hint = get_type_hints(cls)[name]
+        # Options that are as the named rules say unless they are given may be None.
+        literal = next((part for part in get_args(hint) if get_args(part)), hint)
+        return set(get_args(literal))
 
     assert choices(RuleOptions) == choices(Rules)
-    assert len(choices(Rules)) == 2
+    assert len(choices(Rules)) > 1
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_rules_have_names_and_other_options_change_them(name: str):
+    assert tyro.cli(RuleOptions, args=["--rules", name]).build() == PRESETS[name]
+    changed = tyro.cli(RuleOptions, args=["--rules", name, "--hand-size", "5", "--stacking", "False"]).build()
+    assert changed == dataclasses.replace(PRESETS[name], hand_size=5, stacking=False)
 
 
 def test_every_rule_option_reaches_the_rules():
@@ -39,6 +51,19 @@ def test_every_rule_option_reaches_the_rules():
         max_steps=1000,
         step_penalty=0.25,
         deck=small_deck(ranks=range(10), wilds=0),
+    )
+    args = ["--may-draw", "True", "--play-drawn", "may", "--draw-until-playable", "True", "--wild-draw-four", "no_color"]
+    args += ["--stacking", "True", "--start-effects", "keep_turn", "--reverse-passes", "True", "--reshuffle-top", "True"]
+    assert tyro.cli(RuleOptions, args=[*args, "--points", "True"]).build() == Rules(
+        may_draw=True,
+        play_drawn="may",
+        draw_until_playable=True,
+        wild_draw_four="no_color",
+        stacking=True,
+        start_effects="keep_turn",
+        reverse_passes=True,
+        reshuffle_top=True,
+        points=True,
     )
 
 

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from jax import Array
 
-from unojax import cards, game
+from unojax import game
 from unojax.agents import Agent, Memory
 from unojax.arena import lanes as device
 from unojax.arena.lanes import MatchLanes, Seats
@@ -233,8 +233,8 @@ def _describe_illegal(batch: Batch, before: MatchLanes, after: MatchLanes, actio
     state = jax.tree.map(lambda leaf: leaf[lane], before.state)
     agent = batch.agents[int(state.current_player) ^ which]
     played = int(action[lane])
-    name = f" ({format_action(played)})" if 0 <= played < cards.NUM_ACTIONS else ""
-    mask = np.asarray(game.hand_legal_mask(state.hands[state.current_player], state.color, state.top_rank, state.penalty))
+    name = f" ({format_action(played)})" if 0 <= played < state.rules.num_actions else ""
+    mask = np.asarray(game.legal_mask(state))
     legal = ", ".join(f"{a} ({format_action(a)})" for a in np.flatnonzero(mask).tolist())
     return (
         f"agent {agent.name} chose the illegal action {played}{name} in step {int(state.step_count)} of game {which} of pair "

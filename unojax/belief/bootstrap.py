@@ -31,7 +31,7 @@ from unojax.belief.particles.belief import check_start, record_deal
 from unojax.bits import Words
 from unojax.device.random_bits import key_words, threefry
 from unojax.observation import Observation, check_observation
-from unojax.rules import Rules, agreed_rules
+from unojax.rules import Rules, agreed_rules, check_plain
 
 
 @struct.dataclass
@@ -69,6 +69,7 @@ def bootstrap_init(
 ) -> BootstrapBelief:
     """Begin a belief: the opponent's hand is a random subset of the unseen cards. As `particles.belief_init`, with its errors."""
     check_observation(observation, "bootstrap_init", rules)
+    check_plain(observation.rules, "the bootstrap filter")
     check_start(num_particles, prior)
     nothing = bits.empty(jnp.zeros(num_particles))
     unseen = history.unseen_words(observation)

@@ -35,6 +35,7 @@ from unojax import cards
 from unojax.belief import history
 from unojax.device.combinatorics import log_binomial, log_binomial_ratio
 from unojax.observation import Observation
+from unojax.rules import check_plain
 
 MAX_GROUPS: Final = 8
 """Groups of cards by age in a `ClosedFormBelief`."""
@@ -176,7 +177,12 @@ class ClosedFormBelief:
 
 
 def closed_form_init(observation: Observation) -> ClosedFormBelief:
-    """Begin the uniform belief: the hand is one group, from all unseen cards."""
+    """Begin the uniform belief: the hand is one group, from all unseen cards.
+
+    Raises:
+        ValueError: the rules are such that the closed form can't follow the game.
+    """
+    check_plain(observation.rules, "the closed form")
     return _uniform(observation.opponent_count, observation.unseen)
 
 
@@ -196,6 +202,7 @@ def closed_form_update(
             it takes all k + 1 cards for unplayable, though the drawn one may well be playable. When fewer unplayable cards are
             unseen than the hand holds, it contradicts itself, and starts afresh as uniform.
     """
+    check_plain(before.rules, "the closed form")
     action = jnp.asarray(action, jnp.int32)
     theirs = history.opponent_moved(before)
     unseen = after.unseen.astype(jnp.int32)

@@ -20,7 +20,8 @@ from unojax import bits, cards, game
 from unojax.bits import Words
 from unojax.game import State
 from unojax.observation import Observation, observe
-from unojax.rules import agreed_rules
+from unojax.rules import Rules, agreed_rules
+from unojax.table.options import has_drawable
 
 Prior = Literal["uniform", "deal"]
 """The start of a belief; `exact.exact_init` says what the two are."""
@@ -50,16 +51,36 @@ def opponent_moved(before: Observation) -> Array:
 
 
 def infer_action(before: Observation, after: Observation) -> Array:
-    """Tell the public action that led from one observation to the next: int32[], 0..60.
+    """Tell the public action that led from one observation to the next: int32[].
 
     A play is told by the mover's hand, which shrinks: the top card may look the same after it (a second red 5 on a red 5). A draw
-    is told by a hand that grows, or by a game that ends with the hands as they were (a draw that was impossible). If nothing of
-    this happened (the game was over, or the action was illegal) the answer is `game.NO_ACTION`, -1.
+    is told by a hand that grows, by a pile that grows where no hand does (the card drawn was laid), or by a game that ends with
+    the hands as they were (a draw that was impossible). A pass is told by a turn that goes on no more, a challenge by a Wild+4
+    that is contested no more. If nothing of this happened (the game was over, or the action was illegal) the answer is
+    `game.NO_ACTION`, -1.
     """
     change = jnp.where(opponent_moved(before), after.opponent_count - before.opponent_count, after.hand_count - before.hand_count)
     play = after.color.astype(jnp.int32) * cards.NUM_RANKS + after.top_rank.astype(jnp.int32)
     drew = (change > 0) | (after.terminated & ~before.terminated)
-    return jnp.where(change < 0, play, jnp.where(drew, cards.DRAW, game.NO_ACTION)).astype(jnp.int32)
+    if before.rules.play_drawn == "auto":
+        drew |= laid_card(before, after) & (change == 0)
+    if before.rules.play_drawn == "may":
+        drew |= before.has_drawn & ~after.has_drawn & (change == 0)
+    if before.rules.wild_draw_four == "challenge":
+        challenged = (before.contested >= 0) & (after.contested < 0) & (change == 0) & ~after.terminated
+        nothing = jnp.where(challenged, cards.CHALLENGE, game.NO_ACTION)
+    else:
+        nothing = game.NO_ACTION
+    return jnp.where(change < 0, play, jnp.where(drew, cards.DRAW, nothing)).astype(jnp.int32)
+
+
+def laid_card(before: Observation, after: Observation) -> Array:
+    """Tell whether a card came from the deck onto the pile (`Rules.play_drawn` "auto"), if no hand changed: bool[].
+
+    Together the hands and the pile hold one card more and the deck one less, or the pile went back into the deck before.
+    """
+    shuffled = after.deck_count > before.deck_count
+    return (after.deck_count < before.deck_count) | (shuffled & (after.pile.sum(-1) > 0))
 
 
 def imagine_state(observation: Observation, hidden: ArrayLike) -> State:
@@ -82,6 +103,8 @@ def imagine_state(observation: Observation, hidden: ArrayLike) -> State:
         error=jnp.uint8(0),
         last_action=observation.last_action,
         rules=observation.rules,
+        drawn=observation.drawn,
+        contested=observation.contested,
     )
 
 
@@ -95,26 +118,133 @@ def is_one_step(before: Observation, after: Observation) -> Array:
         ValueError: the rules of the two differ.
     """
     agreed_rules(before.rules, after.rules)
-    action = infer_action(before, after)
-    is_play = (action >= 0) & (action < cards.DRAW) & opponent_moved(before)
+    rules, action = before.rules, infer_action(before, after)
+    theirs = opponent_moved(before)
+    is_play = (action >= 0) & (action < cards.DRAW) & theirs
     played = ((np.arange(cards.NUM_TYPES) == played_type(after)) & is_play).astype(jnp.int8)
     # Cards that can have been in the hidden hand all the time, and were not played.
     could_keep = jnp.maximum(jnp.minimum(before.unseen - played, after.unseen), np.int8(0))
     had_none = opponent_could_not_play(before, action) & playable_types(before.color, before.top_rank)
+    if not rules.has_plain_turns:
+        had_none |= types_ruled_out(before, action, after)
     could_keep = jnp.where(had_none, np.int8(0), could_keep).astype(jnp.int32)
     number = before.opponent_count.astype(jnp.int32) - played.sum(dtype=jnp.int32)
-    kept = jnp.clip(number - (jnp.cumsum(could_keep, dtype=jnp.int32) - could_keep), 0, could_keep).astype(jnp.int8)
+    if rules.has_plain_turns:
+        kept = _take(could_keep, number)
+        imagined, picks = imagine_state(before, kept + played), AnyCards()
+    else:
+        first = jnp.where(_needed_types(before, action, after), could_keep, 0)
+        kept = _take(first, number)
+        needed = jnp.where(is_play, played_type(after), jnp.argmax(kept > 0)).astype(jnp.int8)
+        kept += _take(could_keep - first, number - kept.sum(dtype=jnp.int32))
+        imagined = imagine_state(before, kept + played)
+        imagined = dataclasses.replace(imagined, drawn=jnp.where(theirs & before.has_drawn, needed, before.drawn))
+        picks = _SeenCards(before, after, kept)
 
-    reached = game.step_with(imagine_state(before, kept + played), action, lambda index, deck: bits.nth(deck, jnp.uint32(0)))
+    reached = game.step_with(imagined, action, picks)
     expected = observe(reached, before.player)
     # The observer's own draw may be any cards that it can have come to hold.
-    drew = (action == cards.DRAW) & ~opponent_moved(before)
+    drew = (action == cards.DRAW) & ~theirs
     could_draw = (~before.hand | after.hand).all() & (after.hand_count == expected.hand_count) & (after.unseen >= 0).all()
     hand = jnp.where(drew & could_draw, after.hand, expected.hand)
     expected = dataclasses.replace(expected, hand=hand, last_action=after.last_action)
+    if rules.keeps_account:
+        # Whether the opponent's turn goes on depends on a card that is not seen.
+        drew = (action == cards.DRAW) & theirs & (before.penalty == 0) & (after.opponent_count > before.opponent_count)
+        goes_on = after.has_drawn & (after.current_player == before.current_player) & _may_go_on(rules, True)
+        passes = ~after.has_drawn & (after.current_player != before.current_player) & _may_go_on(rules, False)
+        follows = drew & (goes_on | passes)
+        turn = {
+            name: jnp.where(follows, getattr(after, name), getattr(expected, name)) for name in ("has_drawn", "current_player")
+        }
+        expected = dataclasses.replace(expected, **turn)
     same = jax.tree.map(lambda a, b: (a == b).all(), expected, after)
     is_legal = (reached.error == 0) | (action == game.NO_ACTION)
     return jnp.stack(jax.tree.leaves(same)).all() & (kept.sum(dtype=jnp.int32) == number) & is_legal
+
+
+def _take(counts: Array, number: Array) -> Array:
+    """Take the first `number` cards of a multiset, in the order of types: int8[54]."""
+    return jnp.clip(number - (jnp.cumsum(counts, dtype=jnp.int32) - counts), 0, counts).astype(jnp.int8)
+
+
+def _may_go_on(rules: Rules, goes_on: bool) -> bool:
+    """Tell whether a turn may go on (or not) after a card was drawn, by a card that fits or one that does not."""
+    may, until = rules.play_drawn == "may", rules.draw_until_playable
+    return may or until if goes_on else not (may and until)
+
+
+def types_ruled_out(before: Observation, action: ArrayLike, after: Observation) -> Array:
+    """Mark the types that an opponent's hand held none of, by what its action and a challenge prove: bool[54].
+
+    The card played is not counted: who plays a Wild+4 may hold another. What the opponent merely chose, proves nothing.
+    """
+    rules, action = before.rules, jnp.asarray(action)
+    fits = playable_types(before.color, before.top_rank)
+    of_color = np.arange(cards.NUM_COLORS)[:, None] == cards.COLOR_OF_TYPE
+    theirs = opponent_moved(before)
+    ruled_out = fits & opponent_could_not_play(before, action)
+    draws_four = theirs & (action % cards.NUM_RANKS == cards.WILD_DRAW_FOUR) & (action >= 0) & (action < cards.DRAW)
+    if rules.wild_draw_four == "no_color":
+        ruled_out |= draws_four & jnp.asarray(of_color)[before.color]
+    if rules.wild_draw_four == "last":
+        ruled_out |= draws_four & fits & (np.arange(cards.NUM_TYPES) != cards.WILD_DRAW_FOUR_TYPE)
+    if rules.stacking and not rules.may_draw:
+        # Who could answer had to.
+        takes = theirs & (action == cards.DRAW) & (before.penalty > 0) & (before.contested < 0)
+        if rules.wild_draw_four in ("challenge", "no_color", "last"):
+            takes &= before.top_rank == cards.DRAW_TWO
+        ruled_out |= takes & (cards.RANK_OF_TYPE == before.top_rank)
+    if rules.wild_draw_four == "challenge":
+        innocent = ~theirs & (action == cards.CHALLENGE) & (after.current_player == before.current_player)
+        ruled_out |= innocent & jnp.asarray(of_color)[before.contested]
+    return ruled_out
+
+
+def _needed_types(before: Observation, action: Array, after: Observation) -> Array:
+    """Mark types of which the hidden hand needs one for what is seen, or is better filled with: bool[54]."""
+    rules = before.rules
+    fits, theirs = playable_types(before.color, before.top_rank), opponent_moved(before)
+    is_four = np.arange(cards.NUM_TYPES) == cards.WILD_DRAW_FOUR_TYPE
+    passes = theirs & before.has_drawn & (after.opponent_count == before.opponent_count)
+    draws_on = theirs & before.has_drawn & (after.opponent_count > before.opponent_count)
+    needed = (passes & fits & ~is_four) | (draws_on & ~fits)
+    if rules.wild_draw_four == "challenge":
+        guilty = ~theirs & (action == cards.CHALLENGE) & (after.current_player != before.current_player)
+        needed |= guilty & (before.contested == cards.COLOR_OF_TYPE)
+    if rules.play_drawn == "auto":
+        lays = (cards.COLOR_OF_TYPE == before.color) | (cards.COLOR_OF_TYPE < 0)
+        needed |= (action == cards.DRAW) & lays
+    return needed
+
+
+class AnyCards:
+    """Picks the first cards of the deck: for steps of which it does not matter which cards are drawn."""
+
+    def __init__(self) -> None:
+        self.coins = jnp.uint32(0)
+
+    def __call__(self, index: ArrayLike, deck: Words) -> tuple[Array, Array]:
+        return bits.nth(deck, jnp.uint32(0))
+
+
+class _SeenCards:
+    """Picks the cards of a draw so that the observer sees what it saw, if the opponent kept `kept` (int8[54])."""
+
+    def __init__(self, before: Observation, after: Observation, kept: Array):
+        left = jnp.maximum(after.unseen - kept, np.int8(0))
+        self._given = game.GivenCards(bits.pack(cards.onehot(left)), after.color)
+        self.coins = self._given.coins
+        self._is_hidden = opponent_moved(before) & (after.opponent_count > before.opponent_count)
+        self._color = before.color
+
+    def __call__(self, index: ArrayLike, deck: Words) -> tuple[Array, Array]:
+        # What is drawn unseen was not laid.
+        kept = [jnp.where(self._color == c, np.uint32(0), w & bits.COLORED) for c, w in enumerate(deck)]
+        hidden = bits.where(bits.any_of((kept[0], kept[1], kept[2], kept[3])) != 0, (kept[0], kept[1], kept[2], kept[3]), deck)
+        picks = zip(AnyCards()(index, hidden), self._given(index, deck), strict=True)
+        word, position = (jnp.where(self._is_hidden, a, b) for a, b in picks)
+        return word, position
 
 
 def belongs(before: Observation, action: Array, after: Observation) -> Array:
@@ -159,8 +289,16 @@ def observer_drew(before: Observation, after: Observation) -> Array:
 
 
 def opponent_could_not_play(before: Observation, action: ArrayLike) -> Array:
-    """Tell whether the opponent, by `action`, drew with no penalty pending, so that it held no playable card: bool[]."""
-    return opponent_moved(before) & (jnp.asarray(action) == cards.DRAW) & (before.penalty == 0)
+    """Tell whether the opponent, by `action`, drew with no penalty pending because it had to, holding no playable card: bool[].
+
+    Not so where it may draw as it likes, or goes on after a card that it has drawn.
+    """
+    drew = opponent_moved(before) & (jnp.asarray(action) == cards.DRAW) & (before.penalty == 0)
+    if before.rules.keeps_account:
+        drew &= ~before.has_drawn
+    if before.rules.may_draw:
+        drew &= ~has_drawable(before.deck_count.astype(jnp.int32), before.pile.sum(-1, dtype=jnp.int32), before.rules)
+    return drew
 
 
 def looks_dealt(observation: Observation) -> bool:
@@ -170,7 +308,7 @@ def looks_dealt(observation: Observation) -> bool:
         int(observation.last_action) == game.NO_ACTION
         and int(observation.pile.sum()) == 1
         and int(observation.hand_count) == int(observation.opponent_count) == rules.hand_size
-        and (rules.start_card == "any" or int(observation.top_rank) < cards.WILD)
+        and (rules.start_card != "non_wild" or int(observation.top_rank) < cards.WILD)
     )
 
 

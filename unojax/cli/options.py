@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
@@ -84,20 +84,36 @@ _JSON_HELP: Final = "Write the results to a file too, as a whole or not at all. 
 JsonTarget = Annotated[str | None, tyro.conf.arg(metavar="FILE|-", help=_JSON_HELP)]
 
 
+_NAMED: Final = (
+    *("may_draw", "play_drawn", "draw_until_playable", "wild_draw_four", "stacking", "start_effects"),
+    *("reverse_passes", "reshuffle_top", "points"),
+)
+"""Options that are as `--rules` says unless they are given."""
+_AS_NAMED: Final = "None: as --rules says."
+
+
 # Help texts stand in `arg` wherever they need more than a line: tyro keeps the line breaks of a docstring.
 @dataclass(frozen=True)
 class RuleOptions:
     """The rules of the game."""
 
+    rules: Annotated[
+        Literal["default", "official", "house", "rlcard"],
+        tyro.conf.arg(
+            help="Rules with a name; other options change them. default: forced play, no playing of a drawn card. official: the "
+            "sheet's, with drawing at will, the drawn card playable, challenges of a Wild+4 and points. house: stacking, and "
+            "drawing until a card can be played. rlcard: those of RLCard's environment."
+        ),
+    ] = "default"
     skip_forfeits: Annotated[
         bool,
         tyro.conf.arg(help="Skip and Reverse make the same player move again; with --no-skip-forfeits they just pass the turn."),
     ] = True
     start_card: Annotated[
-        Literal["non_wild", "any"],
+        Literal["non_wild", "any", "not_draw_four"],
         tyro.conf.arg(
             help="What may be turned up at the start. non_wild: a Wild or Wild+4 goes back and another card is turned up. any: "
-            "it stays, and the active colour is random."
+            "it stays, and the active colour is random. not_draw_four: a Wild stays, a Wild+4 goes back."
         ),
     ] = "non_wild"
     hand_size: Annotated[Count, tyro.conf.arg(help="Cards dealt to each player.")] = 7
@@ -118,13 +134,50 @@ class RuleOptions:
     step_penalty: Annotated[
         float, tyro.conf.arg(metavar="X", help="Taken from both players' rewards at each step that does not end the game.")
     ] = 0.0
+    may_draw: Annotated[bool | None, tyro.conf.arg(help=f"A player may draw although it could play. {_AS_NAMED}")] = None
+    play_drawn: Annotated[
+        Literal["no", "may", "auto"] | None,
+        tyro.conf.arg(
+            help="What becomes of a card just drawn. no: the turn passes. may: it may be played in the same turn. auto: a wild "
+            f"or a card of the active colour is laid at once. {_AS_NAMED}"
+        ),
+    ] = None
+    draw_until_playable: Annotated[
+        bool | None, tyro.conf.arg(help=f"A player who draws goes on until a card can be played. {_AS_NAMED}")
+    ] = None
+    wild_draw_four: Annotated[
+        Literal["any", "no_color", "last", "challenge"] | None,
+        tyro.conf.arg(
+            help="When a Wild+4 may be played. any: always. no_color: without a card of the active colour. last: if nothing else "
+            f"can be. challenge: always, but the next player may challenge it. {_AS_NAMED}"
+        ),
+    ] = None
+    stacking: Annotated[
+        bool | None, tyro.conf.arg(help=f"A +2 may be answered with a +2, a Wild+4 with a Wild+4; penalties add up. {_AS_NAMED}")
+    ] = None
+    start_effects: Annotated[
+        Literal["none", "forfeit", "keep_turn"] | None,
+        tyro.conf.arg(
+            help="What an action card turned up at the start does. none: nothing. forfeit: Skip and Reverse pass the first "
+            f"player over, +2 is its penalty. keep_turn: the same, but who draws still moves. {_AS_NAMED}"
+        ),
+    ] = None
+    reverse_passes: Annotated[
+        bool | None, tyro.conf.arg(help=f"Reverse just passes the turn, where Skip forfeits it. {_AS_NAMED}")
+    ] = None
+    reshuffle_top: Annotated[
+        bool | None, tyro.conf.arg(help=f"The top card goes back into the deck with the pile. {_AS_NAMED}")
+    ] = None
+    points: Annotated[bool | None, tyro.conf.arg(help=f"A game is worth the points in the loser's hand. {_AS_NAMED}")] = None
 
     def build(self) -> Rules:
         """Make the rules. Raises ValueError where an option is out of its range, or the deck can't be read."""
-        from unojax.rules import Rules
+        from unojax.rules import PRESETS, Rules
 
-        options: dict[str, Any] = asdict(self) | {"deck": parse_deck(self.deck)}
-        return Rules(**options)
+        given: dict[str, Any] = asdict(self) | {"deck": parse_deck(self.deck)}
+        preset, plain = PRESETS[given.pop("rules")], asdict(Rules())
+        changes = {name: value for name, value in given.items() if value is not None and value != plain[name]}
+        return replace(preset, **changes | {name: given[name] for name in _NAMED if given[name] is not None})
 
 
 _DECK_HELP: Final = "use full, numbers, parts such as colors=2,ranks=0-5+S,copies=1,wilds=1, or FILE.json with 54 copy counts"

@@ -205,7 +205,9 @@ def seats(rules: Rules) -> tuple[str, str]:
 
 
 def rules_text(rules: Rules) -> str:
-    """Name the rules that differ from the defaults."""
+    """Name the rules that differ from the defaults: by the name of all of them if they have one."""
+    if rules.name is not None:
+        return rules.name
     default = asdict(Rules())
     changed = {name: value for name, value in asdict(rules).items() if value != default[name]}
     named = (f"deck of {rules.num_cards} cards" if name == "deck" else f"{name}={value}" for name, value in changed.items())

@@ -4,7 +4,7 @@ The file is a JSON object with one line for each of its fields:
 
     format          "unojax game 1"
     rules_version   `unojax.rules.RULES_VERSION` of the program that played
-    rules           the fields of `unojax.Rules`
+    rules           the fields of `unojax.Rules`; one that is missing has its default
     players         who sat at seat 0 and at seat 1: "person", or the spec of an agent (`unojax.specs`)
     seed            of the game; null if there was none
     start           the first position, as `unojax.format_position` writes it
@@ -32,6 +32,8 @@ from unojax.text import format_position, parse_position
 
 FORMAT: Final = "unojax game 1"
 PERSON: Final = "person"
+_FIRST_RULES: Final = ("skip_forfeits", "start_card", "hand_size", "deck", "first_player", "max_steps", "step_penalty")
+"""Fields of `Rules` that every file names."""
 _FIELDS: Final = ("format", "rules_version", "rules", "players", "seed", "start", "actions", "end", "result")
 
 
@@ -153,8 +155,9 @@ def parse_game(text: str) -> GameFile:
 
 def _read_rules(data: Any) -> Rules:
     names = [field.name for field in fields(Rules)]
-    if not (isinstance(data, dict) and sorted(data) == sorted(names)):
+    if not (isinstance(data, dict) and set(data) <= set(names) and set(data) >= set(_FIRST_RULES)):
         raise ValueError(f"rules must be an object with {', '.join(names)}, got {data!r}")
+    # What a file does not name did not exist when it was written; its default is how the game was played then.
     if not isinstance(data["deck"], list):
         raise ValueError(f"rules: deck must be a list of copy counts, got {data['deck']!r}")
     try:

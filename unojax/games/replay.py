@@ -56,6 +56,14 @@ class Step:
         return text.format_cards(cards.onehot_of(np.maximum(hand_after - hand_before, 0)))
 
     @property
+    def laid(self) -> str:
+        """The card that was drawn and laid on the pile at once, as an action: `R5`, `W:B`; "" if none was."""
+        auto = self.before.rules.play_drawn == "auto"
+        if not (auto and self.is_draw) or self.drawn or (self.after.terminated and not self.before.terminated):
+            return ""
+        return text.format_action(int(self.after.color) * cards.NUM_RANKS + int(self.after.top_rank))
+
+    @property
     def reshuffled(self) -> bool:
         """The pile went back into the deck."""
         return int(self.after.pile.sum()) < int(self.before.pile.sum())
@@ -63,7 +71,8 @@ class Step:
     def notation(self, *, with_cards: bool) -> str:
         """Write the action as `replay` reads it, with the cards drawn if wanted and if there were any."""
         name = text.format_action(self.action)
-        return f"{name}({self.drawn.replace(' ', ',')})" if with_cards and self.is_draw and self.drawn else name
+        drawn = self.drawn.replace(" ", ",") or self.laid
+        return f"{name}({drawn})" if with_cards and self.is_draw and drawn else name
 
 
 @dataclass(frozen=True)
@@ -130,12 +139,16 @@ def play_token(state: State, token: str, key: Array) -> Step:
     if not draw:
         return play_action(state, text.parse_action(token.strip()), key)
     _check_legal(state, cards.DRAW, token)
-    after = _step_to_deck(state, cards.onehot_of(_deck_after(state, draw[1])))
+    names, _, letter = draw[1].partition(":")
+    color = cards.COLOR_LETTERS.find(letter.strip().upper()) if letter else 0
+    if color < 0 or (letter and state.rules.play_drawn != "auto"):
+        raise ValueError(f"a card drawn has a colour declared only if it is laid at once, as in draw(W:B); got {token!r}")
+    after = _step_to_deck(state, cards.onehot_of(_deck_after(state, names)), np.int8(color))
     return Step(cards.DRAW, state, jax.device_get(after))
 
 
 def play_action(state: State, action: int, key: Array) -> Step:
-    """Play an action 0..60; `key` is for the cards of a draw, and consumed. Raises ValueError where it is not legal."""
+    """Play an action; `key` is for the cards of a draw, and consumed. Raises ValueError where it is not legal."""
     _check_legal(state, action, text.format_action(action))
     return Step(action, state, jax.device_get(_step(state, np.int32(action), key)))
 
@@ -158,7 +171,7 @@ def _deck_after(state: State, names: str) -> np.ndarray:
     deck = cards.count_types(state.deck)
     if deck.sum() < due:
         deck = deck + cards.count_types(state.pile)
-        deck[cards.card_type(int(state.color), int(state.top_rank))] -= 1
+        deck[cards.card_type(int(state.color), int(state.top_rank))] -= not state.rules.reshuffle_top
     if (missing := np.flatnonzero(given > deck)).size:
         raise ValueError(f"draw({names}): the deck holds {deck[missing[0]]} x {cards.TYPE_NAMES[missing[0]]}")
     return deck - given
@@ -170,8 +183,8 @@ _legal_mask = jax.jit(game.legal_mask)
 
 
 @jax.jit
-def _step_to_deck(state: State, deck_after: Array) -> State:
-    return game.step_with(state, np.int32(cards.DRAW), game.GivenCards(bits.pack(deck_after)))
+def _step_to_deck(state: State, deck_after: Array, color: Array) -> State:
+    return game.step_with(state, np.int32(cards.DRAW), game.GivenCards(bits.pack(deck_after), color))
 
 
 @jax.jit

@@ -20,6 +20,8 @@ from unojax import bits, cards, game
 from unojax.bits import Words
 from unojax.device.random_bits import check_key
 from unojax.observation import Observation, check_observation
+from unojax.table import options
+from unojax.table.options import Picked
 from unojax.view import View, view_of
 
 
@@ -27,7 +29,7 @@ class Policy(Protocol):
     """Chooses an action for the player who observes."""
 
     def __call__(self, key: Array, observation: Observation, legal_mask: Array, /) -> Array:
-        """Choose an action 0..60 (integer scalar) for `legal_mask` bool[61]; consumes `key`."""
+        """Choose a legal action (integer scalar) for `legal_mask`, bool[61] or [62] (`Rules.num_actions`); consumes `key`."""
         ...
 
 
@@ -43,6 +45,19 @@ def ask(policies: tuple[Policy, ...], key: Array, observation: Observation, lega
     """
     actions = [jnp.asarray(policy(jax.random.clone(key), observation, legal_mask), jnp.int32) for policy in policies]
     return jnp.where(observation.player == 0, actions[0], actions[-1])
+
+
+def prefer(legal: Words, favoured: Words) -> Words:
+    """Keep the favoured ones among the legal options if there are any, else all of them."""
+    both = bits.map_words(lambda a, b: a & b, legal, favoured)
+    return bits.where(bits.any_of(both) != 0, both, legal)
+
+
+def plays_before_draws(legal: Words) -> Words:
+    """Keep the plays among the legal options; where there are none, drawing rather than a challenge."""
+    plays = bits.map_words(lambda w: w & bits.PLAYS, legal)
+    draw = legal[0] & bits.DRAW_OPTION, *bits.empty(legal[0])[1:]
+    return bits.where(bits.any_of(plays) != 0, plays, prefer(legal, draw))
 
 
 class PackedPolicy(ABC):
@@ -62,26 +77,24 @@ class PackedPolicy(ABC):
             ValueError: an argument is a batch.
         """
         check_key(key, "a policy")
-        options = self._narrow_mask(observation, legal_mask, "a policy")
-        color, position = bits.choose(options, jax.random.bits(key, dtype=jnp.uint32))
-        play = color * np.uint32(cards.NUM_RANKS) + bits.rank_at(position)
-        return jnp.where(bits.any_of(options) == 0, cards.DRAW, play.astype(jnp.int32))
+        narrowed = self._narrow_mask(observation, legal_mask, "a policy")
+        chosen = Picked(*bits.choose(narrowed, jax.random.bits(key, dtype=jnp.uint32)))
+        action = options.action_of(chosen, observation.rules).astype(jnp.int32)
+        return jnp.where(bits.any_of(narrowed) == 0, cards.DRAW, action)
 
     def action_probs(self, observation: Observation, legal_mask: Array) -> Array:
-        """Compute the probability of each action, float32[61].
+        """Compute the probability of each action, float32[61], or [62] (`Rules.num_actions`).
 
         Raises:
             ValueError: an argument is a batch.
         """
-        options = self._narrow_mask(observation, legal_mask, "action_probs")
-        plays = game.options_to_mask(options)
-        chosen = jnp.append(plays, ~plays.any()).astype(jnp.float32)
+        narrowed = self._narrow_mask(observation, legal_mask, "action_probs")
+        chosen = game.options_to_actions(narrowed, observation.rules).astype(jnp.float32)
         return chosen / chosen.sum()
 
     def _narrow_mask(self, observation: Observation, legal_mask: Array, name: str) -> Words:
         check_observation(observation, name)
-        if np.shape(legal_mask) != (cards.NUM_ACTIONS,):
-            raise ValueError(
-                f"{name} takes a single mask bool[61], got shape {np.shape(legal_mask)}; map over a batch with jax.vmap"
-            )
-        return self.narrow(view_of(observation), game.mask_to_options(legal_mask))
+        if np.shape(legal_mask) != (observation.rules.num_actions,):
+            shape = f"bool[{observation.rules.num_actions}], got shape {np.shape(legal_mask)}"
+            raise ValueError(f"{name} takes a single mask {shape}; map over a batch with jax.vmap")
+        return self.narrow(view_of(observation), game.actions_to_options(legal_mask))

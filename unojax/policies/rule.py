@@ -12,7 +12,7 @@ from jax import lax
 
 from unojax import bits, cards
 from unojax.bits import Words
-from unojax.policies.packed import PackedPolicy
+from unojax.policies.packed import PackedPolicy, plays_before_draws, prefer
 from unojax.view import View
 
 Preference = Callable[[View, Words], Words]
@@ -23,7 +23,8 @@ Preference = Callable[[View, Words], Words]
 class RulePolicy(PackedPolicy):
     """The legal plays that survive a list of preferences, applied in order.
 
-    `name` is the policy's on the command line, `summary` says in a few words what it does.
+    `name` is the policy's on the command line, `summary` says in a few words what it does. A policy with preferences plays if it
+    can, and neither draws nor passes of its own will, nor challenges.
     """
 
     name: str
@@ -31,15 +32,11 @@ class RulePolicy(PackedPolicy):
     preferences: tuple[Preference, ...] = ()
 
     def narrow(self, view: View, legal: Words) -> Words:
+        if view.rules.draw_is_option and self.preferences:
+            legal = plays_before_draws(legal)
         for preference in self.preferences:
             legal = preference(view, legal)
         return legal
-
-
-def prefer(legal: Words, favoured: Words) -> Words:
-    """Keep the favoured ones among the legal options if there are any, else all of them."""
-    both = bits.map_words(lambda a, b: a & b, legal, favoured)
-    return bits.where(bits.any_of(both) != 0, both, legal)
 
 
 def prefer_bits(mask: np.uint32) -> Preference:
@@ -57,10 +54,10 @@ def _rank_mask(*ranks: int) -> np.uint32:
 
 
 _ACTION_CARDS: Final = bits.ACTION_RANKS | bits.WILDS
-keep_wilds: Final = prefer_bits(bits.COLORED)
+keep_wilds: Final = prefer_bits(bits.FIRST_COPIES)
 wilds_first: Final = prefer_bits(bits.WILDS)
 actions_first: Final = prefer_bits(_ACTION_CARDS)
-actions_last: Final = prefer_bits(bits.COLORED & ~bits.ACTION_RANKS)
+actions_last: Final = prefer_bits(bits.FIRST_COPIES & ~bits.ACTION_RANKS)
 penalties_first: Final = prefer_bits(_rank_mask(cards.DRAW_TWO, cards.WILD_DRAW_FOUR))
 repeat_turns: Final = prefer_bits(_rank_mask(cards.SKIP, cards.REVERSE))
 
@@ -78,7 +75,7 @@ def declare_most_held(view: View, legal: Words) -> Words:
 
 def _by_color_count(view: View, legal: Words, sign: int) -> Words:
     """Prefer coloured plays of the colour with the largest `sign * (cards held)` among the playable colours."""
-    colored = bits.map_words(lambda option: option & bits.COLORED, legal)
+    colored = bits.map_words(lambda option: option & bits.FIRST_COPIES, legal)
     none = np.int32(-cards.NUM_CARDS - 1)
     score = bits.map_words(lambda n, o: jnp.where(o != 0, sign * n.astype(jnp.int32), none), _color_counts(view), colored)
     best = jnp.maximum(jnp.maximum(score[0], score[1]), jnp.maximum(score[2], score[3]))
@@ -109,7 +106,7 @@ def _declaring(name: str, summary: str, *preferences: Preference) -> RulePolicy:
     return RulePolicy(name, f"{summary}; declares the colour most held", (*preferences, declare_most_held))
 
 
-uniform: Final = RulePolicy("uniform", "any legal play, with equal probability")
+uniform: Final = RulePolicy("uniform", "any legal action, with equal probability")
 _GUARD: Final = RulePolicy(
     "guard",
     "keeps wild and action cards until the opponent is down to three, then +2 and Wild+4 first",

@@ -16,7 +16,7 @@ from jax import Array, lax
 
 from unojax import bits, cards
 from unojax.bits import Words
-from unojax.policies.packed import PackedPolicy
+from unojax.policies.packed import PackedPolicy, plays_before_draws
 from unojax.view import View
 
 _ACTION_CARDS: Final = bits.ACTION_RANKS | bits.ACTION_RANKS << np.uint32(12)
@@ -66,6 +66,11 @@ def _float32(weights: tuple[float, ...]) -> tuple[Array, ...]:
     return tuple(jnp.asarray(weight, jnp.float32) for weight in weights)
 
 
+def _or_other(view: View, legal: Words, plays: Words) -> Words:
+    """Keep the plays chosen; where the rules left none to choose from, the other legal options."""
+    return bits.where(bits.any_of(plays) != 0, plays, legal) if view.rules.draw_is_option else plays
+
+
 class _Group(NamedTuple):
     """Plays with equal points: option bits (one colour's word) and float32[...]."""
 
@@ -90,6 +95,8 @@ class LinearPolicy(PackedPolicy):
     summary: str = "the play with the most points, by kind of card and by colour, with fitted weights"
 
     def narrow(self, view: View, legal: Words) -> Words:
+        if view.rules.draw_is_option:
+            legal = plays_before_draws(legal)
         groups = self._groups(view)
         best = jnp.full(legal[0].shape, -jnp.inf, jnp.float32)
         for of_color, option in zip(groups, legal, strict=True):
@@ -102,7 +109,7 @@ class LinearPolicy(PackedPolicy):
                 word |= jnp.where(group.points == best, option & group.options, np.uint32(0))
             chosen.append(word)
         w0, w1, w2, w3 = chosen
-        return w0, w1, w2, w3
+        return _or_other(view, legal, (w0, w1, w2, w3))
 
     def score_plays(self, view: View) -> Array:
         """Compute the points of every play, float32[..., 60]."""
@@ -191,12 +198,14 @@ class LookaheadPolicy(PackedPolicy):
     summary: str = "one step ahead: fewer cards than the opponent, few that it can play, wild cards kept"
 
     def narrow(self, view: View, legal: Words) -> Words:
+        if view.rules.draw_is_option:
+            legal = plays_before_draws(legal)
         rank_bits = bits.rank_bit(cards.along_last(np.arange(cards.NUM_RANKS, dtype=np.uint32), view.color.ndim + 2))
         is_legal = (jnp.stack(legal, axis=-1)[..., None] & rank_bits) != 0
         scores = jnp.where(is_legal, self.score_plays(view).reshape(is_legal.shape), -jnp.inf)
         best = is_legal & (scores == scores.max((-2, -1), keepdims=True))
         words = jnp.where(best, rank_bits, np.uint32(0)).sum(-1, dtype=jnp.uint32)
-        return words[..., 0], words[..., 1], words[..., 2], words[..., 3]
+        return _or_other(view, legal, (words[..., 0], words[..., 1], words[..., 2], words[..., 3]))
 
     def score_plays(self, view: View) -> Array:
         """Compute V after every play, float32[..., 60]."""
@@ -211,7 +220,7 @@ class LookaheadPolicy(PackedPolicy):
         wilds = [wide.count_unseen(c, bits.WILDS) for c in range(cards.NUM_COLORS)]
         num_unseen = jnp.maximum(sum(same_color) + sum(wilds), 1).astype(jnp.float32)
 
-        drawn = np.select([ranks == cards.DRAW_TWO, ranks == cards.WILD_DRAW_FOUR], [2, 4], 0).astype(np.int32)
+        drawn = np.asarray(cards.DRAW_OF_RANK, np.int32)[ranks]
         their_count = view.opponent_count.astype(jnp.int32)[..., None] + drawn
         own_count = bits.count(wide.hand).astype(jnp.int32) - 1
         wild_cards = bits.map_words(lambda w: w & bits.WILDS, wide.hand)

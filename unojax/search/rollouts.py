@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from unojax import bits, cards, table
+from unojax import bits, cards, game, table
 from unojax.bits import Words
 from unojax.device import static
 from unojax.device.batching import for_chosen
@@ -32,7 +32,7 @@ from unojax.device.random_bits import threefry
 from unojax.device.tracing import traced_once
 from unojax.observation import Observation
 from unojax.policies import PackedPolicy
-from unojax.rules import Rules
+from unojax.rules import Rules, check_networked
 from unojax.table import Node, Picked, Table
 from unojax.view import view_at_node
 
@@ -91,11 +91,19 @@ def place_cards(observation: Observation, hands: Words) -> Table:
         penalty=observation.penalty.astype(jnp.uint32),
         to_draw=jnp.uint32(0),
         phase=jnp.where(observation.terminated, table.OVER_DRAWN, table.PLAY).astype(jnp.uint32),
-    ).pack()
+    )
+    account = ()
+    if observation.rules.keeps_account:
+        # A card that the opponent has drawn is not seen: it decides as at the beginning of its turn.
+        is_known = observation.drawn >= 0
+        account = jnp.broadcast_to(game.account_of(observation, observation.drawn, is_known).pack(), hands[0].shape)
+        meta = meta._replace(penalty=jnp.minimum(meta.penalty, np.uint32(table.MAX_PENALTY)))
+    meta = meta.pack()
     return Table(
         low=bits.map_words(lambda a, b, p: jnp.where(is_first, a, b) | p, own, theirs, pile),
         high=bits.map_words(lambda a, b, p: jnp.where(is_first, b, a) | p, own, theirs, pile),
         meta=jnp.broadcast_to(meta, hands[0].shape),
+        account=account,
     )
 
 
@@ -270,6 +278,7 @@ class Rollouts:
 
 def check_valued(rules: Rules) -> None:
     """Check that games are worth what a network's values are, chances to win; raise ValueError if they are not."""
+    check_networked(rules)
     if rules.max_steps is not None or rules.step_penalty:
         raise ValueError(
             "a network's values know of no truncation and no penalty: a leaf needs max_steps=None and step_penalty=0, "

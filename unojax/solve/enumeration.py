@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse
 
 from unojax import cards, table
-from unojax.game import MAX_DRAW, NO_ACTION
+from unojax.game import NO_ACTION
 from unojax.rules import Rules
 from unojax.solve.expansion import NUM_PLACES, Expander, Lanes, Meta
 from unojax.solve.memory import Level, Memory
@@ -25,7 +25,7 @@ DEFAULT_LIMIT: Final = 100_000_000
 
 _BLOCK: Final = 1 << 18
 """Histories expanded at a time."""
-_NUM_SEEN: Final = cards.NUM_ACTIONS + NUM_PLACES**MAX_DRAW
+_NUM_SEEN: Final = cards.NUM_ACTIONS + NUM_PLACES ** max(cards.DRAW_OF_RANK)
 """Bound on what a player can see in a step: 60 plays, a draw of the other's, a draw of one's own of so many cards."""
 
 

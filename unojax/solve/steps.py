@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from unojax.rules import Rules
+from unojax.rules import Rules, check_plain
 from unojax.solve.expansion import Expander, Lanes, Picks
 
 
@@ -14,7 +14,7 @@ def game_rules(rules: Rules, max_steps: int | None) -> Rules:
     """Give the rules of the game to be solved.
 
     Raises:
-        ValueError: it has no end, or is not a zero-sum one.
+        ValueError: it has no end, is not a zero-sum one, or one of rules that the solver does not follow.
     """
     max_steps = rules.max_steps if max_steps is None else max_steps
     if max_steps is None:
@@ -26,6 +26,7 @@ def game_rules(rules: Rules, max_steps: int | None) -> Rules:
             f"step_penalty must be 0, got {rules.step_penalty}: both players pay it, and only zero-sum games are solved; "
             "max_steps keeps games short"
         )
+    check_plain(rules, "the solver")
     return replace(rules, max_steps=max_steps)
 
 

@@ -14,10 +14,11 @@ from unojax import cards
 EMPTY: Final = "-"
 """An empty set of cards, and no action."""
 _TYPE_OF_NAME: Final = {name: t for t, name in enumerate(cards.TYPE_NAMES)}
+_OTHER_ACTIONS: Final = {"DRAW": cards.DRAW, "CHALLENGE": cards.CHALLENGE}
 _CARD_HELP: Final = (
     "a card is a colour R, Y, B or G and 0-9, S (skip), R (reverse) or +2, as in R5, YS, BR, G+2; or W or W+4 without a colour"
 )
-_ACTION_HELP: Final = "an action is a card (R5, YS, BR, G+2), a wild with the declared colour (W:R, W+4:B), or draw"
+_ACTION_HELP: Final = "an action is a card (R5, YS, BR, G+2), a wild with the declared colour (W:R, W+4:B), draw, or challenge"
 
 
 def parse_cards(text: str) -> np.ndarray:
@@ -39,14 +40,14 @@ def format_cards(onehot: ArrayLike) -> str:
 
 
 def parse_action(text: str) -> int:
-    """Read an action: `"R5"`, `"W:R"`, `"draw"` to 0..60.
+    """Read an action: `"R5"`, `"W:R"`, `"draw"`, `"challenge"` to 0..61. Passing is `"draw"` too.
 
     Raises:
         ValueError: it is none; a wild without a declared colour, or a coloured card with one.
     """
     name, colon, letter = text.strip().upper().partition(":")
-    if name == "DRAW" and not colon:
-        return cards.DRAW
+    if name in _OTHER_ACTIONS and not colon:
+        return _OTHER_ACTIONS[name]
     if name not in _TYPE_OF_NAME:
         raise ValueError(f"unknown action {text!r}: {_ACTION_HELP}")
     color, rank = int(cards.COLOR_OF_TYPE[_TYPE_OF_NAME[name]]), int(cards.RANK_OF_TYPE[_TYPE_OF_NAME[name]])
@@ -61,16 +62,16 @@ def parse_action(text: str) -> int:
 
 
 def format_action(action: Any) -> str:
-    """Write an action 0..60, a Python, NumPy or JAX integer, as `parse_action` reads it.
+    """Write an action 0..61, a Python, NumPy or JAX integer, as `parse_action` reads it.
 
     Raises:
         ValueError: it is no integer, an array of several, or not in that range.
     """
     number = _single_integer(action)
-    if number is None or not 0 <= number < cards.NUM_ACTIONS:
-        raise ValueError(f"action must be an integer in [0, {cards.DRAW}], got {action!r}")
-    if number == cards.DRAW:
-        return "draw"
+    if number is None or not 0 <= number <= cards.CHALLENGE:
+        raise ValueError(f"action must be an integer in [0, {cards.CHALLENGE}], got {action!r}")
+    if number >= cards.DRAW:
+        return next(name.lower() for name, other in _OTHER_ACTIONS.items() if other == number)
     color, rank = divmod(number, cards.NUM_RANKS)
     letter, name = cards.COLOR_LETTERS[color], cards.RANK_NAMES[rank]
     return f"{name}:{letter}" if rank >= cards.WILD else letter + name

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+import dataclasses
+from typing import Any, Final, NamedTuple
 
 import jax
 import numpy as np
@@ -16,10 +17,19 @@ _POSITION_HELP: Final = (
     "'hand0/hand1/pile-under-the-top/deck top player penalty steps last result', as in 'B7,W/Y0,G4,W+4/R5,Y5/* R+2 1 2 2 R+2 *'"
 )
 UNFINISHED, _WON_BY_0, _WON_BY_1, _DRAWN, _TRUNCATED = _RESULTS = tuple("*01=T")
-_PENALTY_OF_RANK: Final = {cards.DRAW_TWO: 2, cards.WILD_DRAW_FOUR: 4}
+_AWAY, _DRAWN_CARD, _CONTESTED = "~+?"
 _MAX_STEP_COUNT: Final = 2**31 - 1
 
-_hand_legal_mask = jax.jit(game.hand_legal_mask)
+_legal_mask = jax.jit(game.legal_mask)
+
+
+class _Turn(NamedTuple):
+    """Whose turn it is and what it depends on; `drawn` and `contested` as in `State`."""
+
+    player: int
+    penalty: int
+    drawn: int = game.NONE
+    contested: int = game.NONE
 
 
 def make_state(
@@ -33,6 +43,8 @@ def make_state(
     player: int = 0,
     penalty: int = 0,
     rules: Rules = Rules(),
+    drawn: str | None = None,
+    contested: str | None = None,
 ) -> State:
     """Set up an unfinished game as if it began there: no steps so far, no last action.
 
@@ -43,20 +55,23 @@ def make_state(
         pile: the other cards of the pile, those under the top card.
         deck: the cards left to draw; None: all that is left of `rules.deck`.
         player: who moves next, 0 or 1.
-        penalty: cards that this player must draw: 2 for a +2 on top, 4 for a Wild+4, or 0 if they have been drawn.
+        penalty: cards that this player must draw: 2 for a +2 on top, 4 for a Wild+4 (more if the rules add penalties up, or after
+            a challenge that failed), or 0 if they have been drawn.
         rules: what the game is played under. Hands, top, pile and deck must add up to `rules.deck` exactly.
+        drawn: the card that the player has drawn in a turn that goes on, under rules where one does.
+        contested: the colour that was active before the pending Wild+4, if it may be challenged; a name or a letter.
 
     Raises:
         ValueError: an argument is out of its range, or they contradict each other.
     """
-    top_counts = parse_counts(top, "top")
-    if top_counts.sum() != 1:
-        raise ValueError(f"top must be exactly one card, got {top!r}")
-    top_type = int(top_counts.argmax())
+    top_type = _one_card(top, "top")
     hands = np.stack([parse_counts(hand0, "hand0"), parse_counts(hand1, "hand1")])
     under = parse_counts(pile, "pile")
     top_rank, color_index = int(cards.RANK_OF_TYPE[top_type]), top_color(top_type, color)
-    state = _checked_state(hands, under, top_rank, color_index, player, penalty, rules)
+    drawn_type = game.NONE if drawn is None else _one_card(drawn, "drawn")
+    contested_color = game.NONE if contested is None else _color(contested, "contested")
+    turn = _Turn(player, penalty, drawn_type, contested_color)
+    state = _checked_state(hands, under, top_rank, color_index, turn, rules)
     if deck is not None:
         left, given = checked_counts(state.deck, "deck"), parse_counts(deck, "deck")
         if (wrong := np.flatnonzero(left != given)).size:
@@ -88,9 +103,10 @@ def format_position(state: State, *, rules: Rules | None = None) -> str:
     if not np.array_equal(hand0 + hand1 + deck + under, rules.deck):
         raise ValueError("the state's cards do not add up to the deck of its rules")
     top_type = cards.card_type(int(state.color), int(state.top_rank))
-    if under[top_type] == 0:
+    away = rules.reshuffle_top and under[top_type] == 0
+    if under[top_type] == 0 and not away:
         raise ValueError(f"the state's top card {cards.TYPE_NAMES[top_type]} is not in its pile")
-    under[top_type] -= 1
+    under[top_type] -= not away
     if state.truncated:
         result = _TRUNCATED
     elif state.terminated:
@@ -98,9 +114,11 @@ def format_position(state: State, *, rules: Rules | None = None) -> str:
     else:
         result = UNFINISHED
     places = "/".join([*map(join_cards, (hand0, hand1, under)), str(int(deck.sum()))])
-    top = format_action(int(state.color) * cards.NUM_RANKS + int(state.top_rank))
+    top = _AWAY * away + format_action(int(state.color) * cards.NUM_RANKS + int(state.top_rank))
+    player = str(int(state.current_player)) + ("" if state.drawn < 0 else _DRAWN_CARD + cards.TYPE_NAMES[int(state.drawn)])
+    penalty = str(int(state.penalty)) + ("" if state.contested < 0 else _CONTESTED + cards.COLOR_LETTERS[int(state.contested)])
     last = EMPTY if state.last_action == game.NO_ACTION else format_action(int(state.last_action))
-    return f"{places} {top} {int(state.current_player)} {int(state.penalty)} {int(state.step_count)} {last} {result}"
+    return f"{places} {top} {player} {penalty} {int(state.step_count)} {last} {result}"
 
 
 def parse_position(text: str, *, rules: Rules = Rules()) -> State:
@@ -130,16 +148,25 @@ def read_position(
     hand0, hand1, under = (
         split_cards(place, name) for place, name in zip(places[:3], ("hand of player 0", "hand of player 1", "pile"), strict=True)
     )
-    top_action = parse_action(top)
-    if top_action == cards.DRAW:
-        raise ValueError("the top must be a card, got 'draw'")
+    away, top_action = top.startswith(_AWAY), parse_action(top.removeprefix(_AWAY))
+    if top_action >= cards.DRAW:
+        raise ValueError(f"the top must be a card, got {top!r}")
+    if away and not rules.reshuffle_top:
+        raise ValueError(f"the top card is in the deck ({top!r}) only under rules with reshuffle_top")
     color, top_rank = divmod(top_action, cards.NUM_RANKS)
-    who, due, num_steps = (parse_number(n, name) for n, name in ((player, "player"), (penalty, "penalty"), (steps, "steps")))
+    who_moves, has_drawn, drawn = player.partition(_DRAWN_CARD)
+    penalty, has_contested, contested = penalty.partition(_CONTESTED)
+    who, due, num_steps = (parse_number(n, name) for n, name in ((who_moves, "player"), (penalty, "penalty"), (steps, "steps")))
+    turn = _Turn(
+        who,
+        due,
+        _one_card(drawn, "the card drawn") if has_drawn else game.NONE,
+        _color(contested, "the contested colour") if has_contested else game.NONE,
+    )
     last_action = game.NO_ACTION if last == EMPTY else parse_action(last)
     hands = np.stack([hand0, hand1])
-    state = _checked_state(
-        hands, under, top_rank, color, who, due, rules, step_count=num_steps, last_action=last_action, result=result.upper()
-    )
+    past = {"step_count": num_steps, "last_action": last_action, "result": result.upper()}
+    state = _checked_state(hands, under, top_rank, color, turn, rules, away=away, **past)
     left = int(state.deck.sum())
     if places[3] != "*" and parse_number(places[3], "deck") != left:
         raise ValueError(
@@ -154,25 +181,27 @@ def _checked_state(
     under: np.ndarray,
     top_rank: int,
     color: int,
-    player: int,
-    penalty: int,
+    turn: _Turn,
     rules: Rules,
+    *,
+    away: bool = False,
     step_count: int = 0,
     last_action: int = game.NO_ACTION,
     result: str = UNFINISHED,
 ) -> State:
     """Set up the state with these counts (int[2, 54] hands, int[54] pile under the top), if a game can stand like this."""
+    player, penalty = turn.player, turn.penalty
     if not is_int(player) or player not in (0, 1):
         raise ValueError(f"player must be 0 or 1, got {player!r}")
     pile = under.copy()
-    pile[cards.card_type(color, top_rank)] += 1
+    pile[cards.card_type(color, top_rank)] += not away
     deck = np.asarray(rules.deck) - hands.sum(0) - pile
     if (short := np.flatnonzero(deck < 0)).size:
         t = short[0]
         raise ValueError(
             f"hands, top and pile hold {rules.deck[t] - deck[t]} x {cards.TYPE_NAMES[t]}, but rules.deck has {rules.deck[t]}"
         )
-    allowed = (0, _PENALTY_OF_RANK[top_rank]) if top_rank in _PENALTY_OF_RANK else (0,)
+    allowed = _penalties(top_rank, pile, rules)
     if not is_int(penalty) or penalty not in allowed:
         name = cards.TYPE_NAMES[cards.card_type(color, top_rank)]
         raise ValueError(
@@ -195,9 +224,12 @@ def _checked_state(
         "step_count": np.int32(step_count),
         "error": np.uint8(0),
         "last_action": np.int8(last_action),
+        "drawn": np.int8(turn.drawn),
+        "contested": np.int8(turn.contested),
     }
     state = State(**fields, rules=rules)
     _check_result(state, result)
+    _check_turn(state)
     return jax.device_put(state)
 
 
@@ -231,13 +263,68 @@ def _check_result(state: State, result: str) -> None:
             f"got {result}"
         )
     deck_count, pile_count, due = int(state.deck.sum()), int(state.pile.sum()), max(penalty, 1)
-    mask = _hand_legal_mask(state.hands[player], state.color, state.top_rank, state.penalty)
-    if deck_count >= due or pile_count > 1 or not mask[cards.DRAW]:
+    if steps == 0 and state.rules.start_effects == "keep_turn":
+        due = max(due, cards.DRAW_OF_RANK[int(state.top_rank)])
+    mask = _legal_mask(dataclasses.replace(state, terminated=np.bool_(False)))
+    if deck_count >= due or pile_count > (not state.rules.reshuffle_top) or not mask[cards.DRAW]:
         raise ValueError(
             f"result {result} with cards in both hands needs a draw that is due and impossible, and the pile back in the deck: "
             f"got a draw of {due} from a deck of {deck_count}, {pile_count - 1} cards under the top one"
             + ("" if mask[cards.DRAW] else f", and player {player} can play")
         )
+
+
+def _penalties(top_rank: int, pile: np.ndarray, rules: Rules) -> tuple[int, ...]:
+    """List the penalties that can be pending under a top card, on a pile int[54]."""
+    of_card = cards.DRAW_OF_RANK[top_rank]
+    if not of_card:
+        return (0,)
+    added_up = max(int(pile[cards.RANK_OF_TYPE == top_rank].sum()), 1) if rules.stacking else 1
+    penalties = [of_card * n for n in range(1, added_up + 1)]
+    if rules.wild_draw_four == "challenge" and top_rank == cards.WILD_DRAW_FOUR:
+        penalties += [penalty + 2 for penalty in penalties]
+    return (0, *sorted(penalties))
+
+
+def _check_turn(state: State) -> None:
+    """Raise `ValueError` if the card drawn or the contested colour of a position (on the host) can't be under its rules."""
+    rules, player, penalty = state.rules, int(state.current_player), int(state.penalty)
+    if state.contested >= 0 and not (
+        rules.wild_draw_four == "challenge" and state.top_rank == cards.WILD_DRAW_FOUR and penalty and penalty % 4 == 0
+    ):
+        raise ValueError(
+            "a contested colour needs rules with challenges, a Wild+4 on top and its penalty of 4 cards (or a multiple) pending, "
+            f"got wild_draw_four={rules.wild_draw_four!r} and penalty {penalty}"
+        )
+    if state.drawn < 0:
+        return
+    name = cards.TYPE_NAMES[int(state.drawn)]
+    if not cards.count_types(state.hands[player])[int(state.drawn)]:
+        raise ValueError(f"player {player} has drawn {name} and must hold it")
+    may_play, goes_on = rules.play_drawn == "may", rules.draw_until_playable
+    plays = int(_legal_mask(state).sum()) > 1
+    if penalty or not (plays if may_play and not goes_on else may_play or goes_on) or state.terminated:
+        raise ValueError(
+            f"the turn can't go on after {name} was drawn: that needs rules with play_drawn='may' and a card that may be played, "
+            "or draw_until_playable and one that may not, and no penalty"
+        )
+
+
+def _one_card(text: str, what: str) -> int:
+    """Read the type of a single card. Raises ValueError, which calls it `what`, if it is none."""
+    counts = parse_counts(text, what)
+    if counts.sum() != 1:
+        raise ValueError(f"{what} must be exactly one card, got {text!r}")
+    return int(counts.argmax())
+
+
+def _color(text: str, what: str) -> int:
+    """Read a colour, a name or a letter. Raises ValueError, which calls it `what`, if it is none."""
+    word = text.strip().lower() if isinstance(text, str) else text
+    matches = [c for c, long in enumerate(cards.COLOR_NAMES) if word in (long, long[0])]
+    if not matches:
+        raise ValueError(f"{what} must be one of {', '.join(cards.COLOR_NAMES)} (or the letter) or None, got {text!r}")
+    return matches[0]
 
 
 def top_color(top_type: int, color: str | None) -> int:
@@ -252,13 +339,10 @@ def top_color(top_type: int, color: str | None) -> int:
         raise ValueError(f"color must be one of {', '.join(cards.COLOR_NAMES)} for the wild top card {name}, got None")
     if color is None:
         return own
-    word = color.strip().lower() if isinstance(color, str) else color
-    matches = [c for c, long in enumerate(cards.COLOR_NAMES) if word in (long, long[0])]
-    if not matches:
-        raise ValueError(f"color must be one of {', '.join(cards.COLOR_NAMES)} (or the letter) or None, got {color!r}")
-    if own not in (-1, matches[0]):
+    said = _color(color, "color")
+    if own not in (-1, said):
         raise ValueError(f"color of the top card {name} is {cards.COLOR_NAMES[own]}, got {color!r}; leave color out")
-    return matches[0]
+    return said
 
 
 def parse_number(text: str, what: str) -> int:

@@ -21,7 +21,7 @@ from unojax.belief.knowledge import Knowledge, Unseen, parse_knowledge
 from unojax.bits import Words
 from unojax.device.batching import together
 from unojax.observation import Observation
-from unojax.rules import Rules, agreed_rules
+from unojax.rules import Rules, agreed_rules, check_networked
 from unojax.specs import format_spec
 from unojax.value.features import features, outlook_of_hands, outlook_of_unseen
 from unojax.value.network import Network
@@ -106,13 +106,14 @@ def value(
         loaded: the network itself, in place of one to be loaded; `network` is then only its name.
 
     Raises:
-        ValueError: an argument is none of those allowed, there is no such network, or it lacks the head.
+        ValueError: an argument is none of those allowed, there is no such network, it lacks the head, or knows no such rules.
     """
     given = locals()
     if belief not in get_args(NetworkBelief):
         raise ValueError(f"belief must be one of {', '.join(get_args(NetworkBelief))}, got {belief!r}")
     if head not in get_args(Head):
         raise ValueError(f"head must be {' or '.join(get_args(Head))}, got {head!r}")
+    check_networked(rules)
     knowledge = parse_knowledge(belief, particles=particles)
     loaded = load_network(network) if loaded is None else loaded
     if head == "policy" and not loaded.config.policy_head:

@@ -1,0 +1,62 @@
+"""The rules, written once, over a packed table of 108 labelled cards.
+
+A `Table` is nine 32-bit words. Each physical card has an owner, one of deck, hand 0, hand 1 and pile, whose two bits are spread
+over two bit planes of four words; the ninth word is bookkeeping. Rules that need to remember more have a tenth (`Account`), and
+no others pay for it. Which physical copy of a type lies where is never looked at by the rules, and `unojax.game` drops it at the
+border.
+
+A game is a walk through **nodes** (extensive form with chance). At each node one element of a set is picked: an option of the
+mover's, or a card of the deck's. Dealing, turning up the start card, each single card of a draw, and the reshuffle are nodes
+too, so one node takes one random word and moves one card:
+
+    DEAL    2 * hand_size chance nodes: a card to player 0, then to player 1
+    START   a chance node: the start card
+    PLAY    a decision node if the mover may play; else a reshuffle, a card drawn, or the end of a game whose draw is impossible.
+            Where drawing is one option of several, the cards drawn are nodes of their own after the decision
+    OVER_*  a finished game stays as it is
+
+`find_node` says what is to be picked. `resolve` decides everything that follows from the pick and squeezes it into a single
+word, the *move*; `commit` carries the move out with a few operations per word. A loop that hands on the move instead of the
+table after it pays for the decision once instead of nine times: see `unojax.device.lanes.walk`.
+"""
+
+from __future__ import annotations
+
+from unojax.table.account import Account
+from unojax.table.layout import (
+    DEAL,
+    DECK,
+    HAND_0,
+    HAND_1,
+    IDLE,
+    MAX_PENALTY,
+    OVER_DRAWN,
+    OVER_WON_BY_0,
+    OVER_WON_BY_1,
+    PILE,
+    PLAY,
+    START,
+    Meta,
+    Table,
+    deck,
+    new_table,
+)
+from unojax.table.moves import (
+    commit,
+    is_card_drawn,
+    is_choice,
+    is_play,
+    is_reshuffle,
+    is_step,
+    points_won,
+    resolve,
+    stay,
+    visible_part,
+)
+from unojax.table.nodes import Node, cards_due, find_node, turn_at
+from unojax.table.options import Picked, Turn, action_of, options_of, pick_of
+
+__all__ = ["DEAL", "DECK", "HAND_0", "HAND_1", "IDLE", "MAX_PENALTY", "OVER_DRAWN", "OVER_WON_BY_0", "OVER_WON_BY_1", "PILE"]
+__all__ += ["PLAY", "START", "Account", "Meta", "Node", "Picked", "Table", "Turn", "action_of", "cards_due", "commit", "deck"]
+__all__ += ["find_node", "is_card_drawn", "is_choice", "is_play", "is_reshuffle", "is_step", "new_table", "options_of", "pick_of"]
+__all__ += ["points_won", "resolve", "stay", "turn_at", "visible_part"]

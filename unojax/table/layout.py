@@ -1,0 +1,119 @@
+"""What lies in the words of a table and of a move."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from unojax import bits
+from unojax.bits import Words
+from unojax.rules import Rules
+from unojax.table.account import Account, Field
+
+DECK, HAND_0, HAND_1, PILE = range(4)
+"""Owners of a card; bit 0 lies in plane `low`, bit 1 in plane `high`."""
+
+DEAL, START, PLAY, OVER_WON_BY_0, OVER_WON_BY_1, OVER_DRAWN = range(6)
+"""Phases of a game."""
+
+
+# The bookkeeping word `meta`.
+RANK_FIELD: Final = Field(0, 4)
+COLOR_FIELD: Final = Field(4, 2)
+PLAYER_FIELD: Final = Field(6, 1)
+PENALTY_FIELD: Final = Field(7, 2)
+TO_DRAW_FIELD: Final = Field(9, 6)
+PHASE_FIELD: Final = Field(15, 3)
+META_BITS: Final = np.uint32((1 << 18) - 1)
+WILD_POSITION: Final = 25
+MAX_PENALTY: Final = 6
+"""Largest penalty that `Meta` holds; an account holds larger ones."""
+# A move is the next `meta` and, above it, what happens to the cards and to the counters of a game.
+POSITION_FIELD: Final = Field(18, 5)
+WORD_FIELD: Final = Field(23, 2)
+OWNER_FIELD: Final = Field(25, 2)
+RESHUFFLE_FIELD: Final = Field(27, 1)
+STEP_FIELD: Final = Field(28, 1)
+PLAY_FIELD: Final = Field(29, 1)
+CHOICE_FIELD: Final = Field(30, 1)
+
+
+class Meta(NamedTuple):
+    """The bookkeeping word, unpacked: uint32[...] each.
+
+    Attributes:
+        rank: rank 0..14 of the top card.
+        color: active colour 0..3.
+        player: whose turn it is (or who is being dealt to).
+        penalty: cards that the mover must draw for a +2 or Wild+4: 0, 2 or 4.
+        to_draw: cards still to come in a draw or deal under way.
+        phase: DEAL, START, PLAY or one of OVER_*.
+    """
+
+    rank: Array
+    color: Array
+    player: Array
+    penalty: Array
+    to_draw: Array
+    phase: Array
+
+    def pack(self) -> Array:
+        return (
+            RANK_FIELD.put(self.rank)
+            | COLOR_FIELD.put(self.color)
+            | PLAYER_FIELD.put(self.player)
+            | PENALTY_FIELD.put(self.penalty >> 1)
+            | TO_DRAW_FIELD.put(self.to_draw)
+            | PHASE_FIELD.put(self.phase)
+        )
+
+
+IDLE: Final = np.uint32(OVER_DRAWN << PHASE_FIELD.shift)
+"""A `meta` that stands still whatever the cards."""
+
+
+class Table(NamedTuple):
+    """One game, or a batch of games as arrays of any one shape. `low` and `high` are the owners' bit planes.
+
+    `account` is an `Account`, packed, under `Rules.keeps_account`; else an empty tuple.
+    """
+
+    low: Words
+    high: Words
+    meta: Array
+    account: Array | tuple[()] = ()
+
+    def unpack_meta(self) -> Meta:
+        m = self.meta
+        penalty = PENALTY_FIELD.get(m) << np.uint32(1) if isinstance(self.account, tuple) else Account.unpack(self.account).due
+        return Meta(RANK_FIELD.get(m), COLOR_FIELD.get(m), PLAYER_FIELD.get(m), penalty, TO_DRAW_FIELD.get(m), PHASE_FIELD.get(m))
+
+    def unpack_account(self) -> Account:
+        """Unpack the account; zeros if the rules keep none."""
+        return Account.unpack(jnp.zeros_like(self.meta) if isinstance(self.account, tuple) else self.account)
+
+    def cards_of(self, owner: int, rules: Rules) -> Words:
+        """Find the labelled cards of one of         DECK, HAND_0, HAND_1, PILE."""
+        low, high = self.low, self.high
+        if owner == DECK:
+            return deck(self, rules)
+        if owner == HAND_0:
+            return bits.map_words(lambda a, b: a & ~b, low, high)
+        if owner == HAND_1:
+            return bits.map_words(lambda a, b: b & ~a, low, high)
+        return bits.map_words(lambda a, b: a & b, low, high)
+
+
+def new_table(like: Array, rules: Rules) -> Table:
+    """Make tables before the deal, all cards in the deck, with the shape of `like`."""
+    zero = jnp.zeros_like(like, jnp.uint32)
+    meta = Meta(zero, zero, zero, zero, zero + np.uint32(rules.hand_size), zero + np.uint32(DEAL))
+    return Table(bits.empty(like), bits.empty(like), meta.pack(), zero if rules.keeps_account else ())
+
+
+def deck(table: Table, rules: Rules) -> Words:
+    """Find the cards left to draw, those without an owner."""
+    return bits.map_words(lambda full, low, high: full & ~(low | high), bits.all_cards(rules.deck), table.low, table.high)

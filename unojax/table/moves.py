@@ -1,0 +1,313 @@
+"""What follows from a pick, as a move (`resolve`), and carrying it out (`commit`)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from unojax import bits, cards
+from unojax.rules import MATCH_POINTS, POINTS, Rules
+from unojax.table import options
+from unojax.table.account import Account
+from unojax.table.layout import (
+    CHOICE_FIELD,
+    DEAL,
+    HAND_0,
+    HAND_1,
+    MAX_PENALTY,
+    META_BITS,
+    OVER_DRAWN,
+    OVER_WON_BY_0,
+    OWNER_FIELD,
+    PILE,
+    PLAY,
+    PLAY_FIELD,
+    POSITION_FIELD,
+    RESHUFFLE_FIELD,
+    START,
+    STEP_FIELD,
+    WILD_POSITION,
+    WORD_FIELD,
+    Meta,
+    Table,
+)
+from unojax.table.nodes import Node, cards_due
+from unojax.table.options import Picked
+
+
+class _Choice(NamedTuple):
+    """What the mover decides on: bool[...] each, at most one of them."""
+
+    plays: Array
+    draws: Array
+    passes: Array
+    is_right: Array
+    is_wrong: Array
+
+
+def _choice(table: Table, node: Node, pick: Picked, rules: Rules) -> _Choice:
+    """Tell plays from draws, passes and challenges (right and wrong ones), where these are options too."""
+    if not rules.draw_is_option:
+        never = jnp.zeros_like(node.is_decision)
+        return _Choice(node.is_decision, never, never, never, never)
+    account = table.unpack_account()
+    takes_draw = node.is_decision & (pick.position == options.DRAW_POSITION)
+    challenges = node.is_decision & (pick.position == options.CHALLENGE_POSITION)
+    theirs = bits.map_words(lambda low, high, own: (low ^ high) & ~own, table.low, table.high, node.hand)
+    is_guilty = (bits.word_at(theirs, account.contested - np.uint32(1)) & bits.COLORED) != 0
+    return _Choice(
+        plays=node.is_decision & ~takes_draw & ~challenges,
+        draws=takes_draw & (account.has_drawn == 0),
+        passes=takes_draw & (account.has_drawn != 0),
+        is_right=challenges & is_guilty,
+        is_wrong=challenges & ~is_guilty,
+    )
+
+
+class _Drawn(NamedTuple):
+    """What becomes of the last card of a draw: bool[...] each; else the turn passes.
+
+    Attributes:
+        lays: it is laid on the pile at once.
+        goes_on: it is kept, and the turn goes on.
+    """
+
+    lays: Array
+    goes_on: Array
+
+
+def _last_drawn(table: Table, node: Node, pick: Picked, ends_draw: Array, rules: Rules) -> _Drawn:
+    """Tell what becomes of the last card of a draw in play (bool[...])."""
+    never = jnp.zeros_like(ends_draw)
+    if not rules.keeps_account and rules.play_drawn == "no":
+        return _Drawn(never, never)
+    meta, rank = node.meta, bits.rank_at(pick.position)
+    starts = table.unpack_account().keeps_turn != 0
+    is_plain = ends_draw & (meta.penalty == 0) & ~starts
+    if rules.play_drawn == "auto":
+        fits = (rank >= cards.WILD) | (pick.word == meta.color)
+        return _Drawn(is_plain & fits, (is_plain & ~fits if rules.draw_until_playable else never) | (ends_draw & starts))
+    card = jnp.uint32(1) << pick.position
+    h0, h1, h2, h3 = (jnp.where(pick.word == c, w | card, w) for c, w in enumerate(node.hand))
+    alone = options.of_type(pick.word, rank)
+    on_top = options.playable((h0, h1, h2, h3), meta.color, meta.rank, rules)
+    fits = bits.any_of(bits.map_words(lambda a, b: a & b, alone, on_top)) != 0
+    goes_on = never
+    if rules.play_drawn == "may":
+        goes_on |= is_plain & fits
+    if rules.draw_until_playable:
+        goes_on |= is_plain & ~fits
+    return _Drawn(never, goes_on | (ends_draw & starts))
+
+
+def resolve(table: Table, node: Node, pick: Picked, coins: Array, rules: Rules) -> Array:
+    """Decide everything that happens at a node, squeezed into one word (uint32[...]) for `commit`.
+
+    Args:
+        table, node: the tables and what `find_node` found there.
+        pick: the element picked of `node.legal` at a decision, of `node.deck` at a chance node; else ignored.
+        coins: uint32[...] random bits, used at START and where a card is laid by chance (`Rules.play_drawn`): the lowest for the
+            first player, the highest two for the colour of a wild.
+        rules: static.
+    """
+    meta, is_decision = node.meta, node.is_decision
+    zero, one = np.uint32(0), np.uint32(1)
+    picked_rank = bits.rank_at(pick.position)
+    choice = _choice(table, node, pick, rules)
+
+    # Which card moves: a copy of the type played, the card drawn, or (reshuffle) the top card, which stays behind.
+    top_or_played = bits.where(is_decision, node.hand, table.cards_of(PILE, rules))
+    copy_word, copy_bit = bits.one_copy(
+        top_or_played, jnp.where(is_decision, pick.word, meta.color), jnp.where(is_decision, picked_rank, meta.rank)
+    )
+    by_type = is_decision | node.is_reshuffle
+    moved_word = jnp.where(by_type, copy_word, pick.word)
+    if rules.reshuffle_top:
+        copy_bit = jnp.where(node.is_reshuffle, zero, copy_bit)
+    copy_position = jnp.minimum(lax.population_count(copy_bit - one), np.uint32(31))
+    moved_position = jnp.where(by_type, copy_position, pick.position)
+
+    # Draws, deals: how many cards are still to come.
+    is_start = meta.phase == START
+    stands_still = node.is_over | node.is_dead_end | node.is_reshuffle
+    draws = ~(is_decision | is_start | stands_still)
+    begins_draw = draws & (meta.to_draw == 0)
+    to_draw = jnp.where(draws, jnp.where(begins_draw, cards_due(meta), meta.to_draw) - one, zero)
+    ends_draw = draws & (to_draw == 0)
+    is_deal = meta.phase == DEAL
+    deals_next = is_deal & ends_draw & (meta.player == 0)
+    to_draw = jnp.where(deals_next, np.uint32(rules.hand_size), to_draw)
+    drawn = _last_drawn(table, node, pick, ends_draw & (meta.phase == PLAY), rules)
+
+    # A play completes the owner bits of hand 0 (01) or hand 1 (10) to those of the pile (11); a draw sets those of the hand.
+    hand_owner = meta.player + one
+    sets = jnp.where(is_start | drawn.lays, np.uint32(PILE), jnp.where(is_decision, np.uint32(PILE) ^ hand_owner, hand_owner))
+    sets = jnp.where(stands_still | (is_decision & ~choice.plays), zero, sets)
+
+    # Effects of a card that is played or laid.
+    acts = choice.plays | drawn.lays
+    wins = choice.plays & (node.hand_count == 1)
+    skips = (picked_rank == cards.SKIP) | (picked_rank == cards.REVERSE)
+    forfeits = picked_rank == cards.SKIP if rules.reverse_passes else skips
+    keeps_turn = acts & (wins | forfeits if rules.skip_forfeits else wins)
+    # A Wild+4 that is laid by chance makes nobody draw.
+    new_penalty = jnp.where((picked_rank == cards.WILD_DRAW_FOUR) & ~drawn.lays, np.uint32(4), zero)
+    new_penalty = jnp.where(picked_rank == cards.DRAW_TWO, np.uint32(2), new_penalty)
+    old_penalty = jnp.where(choice.plays | ends_draw, zero, meta.penalty)
+    if rules.wild_draw_four == "challenge":
+        old_penalty += jnp.where(choice.is_wrong, np.uint32(2), zero)
+    added_up = new_penalty + meta.penalty if rules.stacking else new_penalty
+    penalty = jnp.where(acts & ~wins, added_up, old_penalty)
+    passes = (acts & ~keeps_turn) | (ends_draw & ~drawn.lays & ~drawn.goes_on) | choice.passes | choice.is_right
+    player = meta.player ^ passes.astype(jnp.uint32)
+    if rules.draw_is_option:
+        # The cards of a draw that is chosen come at nodes of their own, after a reshuffle if they need one.
+        to_draw = jnp.where(choice.draws, cards_due(meta), to_draw)
+    if rules.draw_is_option or rules.keeps_account:
+        to_draw = jnp.where(node.is_reshuffle, meta.to_draw, to_draw)
+
+    # The start card.
+    first_player = coins & one if rules.first_player == "random" else zero
+    if rules.start_effects != "none":
+        first_player ^= skips.astype(jnp.uint32)
+        if rules.start_effects == "forfeit":
+            penalty = jnp.where(is_start, new_penalty, penalty)
+        else:
+            to_draw = jnp.where(is_start, new_penalty, to_draw)
+
+    # The next phase.
+    fewer = (node.hand_count < node.opponent_count).astype(jnp.uint32)
+    won_by_mover = np.uint32(OVER_WON_BY_0) + meta.player
+    won_by_count = np.uint32(OVER_WON_BY_0) + (meta.player ^ fewer ^ one)
+    dead_end = jnp.where(node.hand_count == node.opponent_count, np.uint32(OVER_DRAWN), won_by_count)
+    phase = jnp.where(is_deal & ends_draw & ~deals_next, np.uint32(START), meta.phase)
+    phase = jnp.where(is_start, np.uint32(PLAY), phase)
+    phase = jnp.where(wins, won_by_mover, jnp.where(node.is_dead_end, dead_end, phase))
+
+    by_chance = is_start | drawn.lays
+    turns_up = choice.plays | by_chance
+    chance_color = jnp.where(picked_rank >= cards.WILD, coins >> np.uint32(30), pick.word)
+    after = Meta(
+        rank=jnp.where(turns_up, picked_rank, meta.rank),
+        color=jnp.where(by_chance, chance_color, jnp.where(choice.plays, pick.word, meta.color)),
+        player=jnp.where(is_start, first_player, player),
+        penalty=jnp.minimum(penalty, np.uint32(MAX_PENALTY)) if rules.stacking else penalty,
+        to_draw=to_draw,
+        phase=phase,
+    ).pack()
+    return (
+        jnp.where(node.is_over, table.meta, after)
+        | POSITION_FIELD.put(moved_position)
+        | WORD_FIELD.put(moved_word)
+        | OWNER_FIELD.put(sets)
+        | RESHUFFLE_FIELD.put(node.is_reshuffle)
+        | STEP_FIELD.put(is_decision | (begins_draw & (meta.phase == PLAY)) | (node.is_dead_end & (meta.to_draw == 0)))
+        | PLAY_FIELD.put(choice.plays)
+        | CHOICE_FIELD.put(is_decision & (bits.count(node.legal) > 1))
+    )
+
+
+def commit(table: Table, move: Array) -> Table:
+    """Carry out a move of `resolve`: the tables after it."""
+    moved = jnp.uint32(1) << POSITION_FIELD.get(move)
+    word = WORD_FIELD.get(move)
+    reshuffles = is_reshuffle(move)
+    to_low = jnp.where((move & OWNER_FIELD.bit) != 0, moved, np.uint32(0))
+    to_high = jnp.where((move & (OWNER_FIELD.bit << np.uint32(1))) != 0, moved, np.uint32(0))
+
+    def one_color(color: int, low: Array, high: Array) -> tuple[Array, Array]:
+        here = word == color
+        kept = jnp.where(here, moved, np.uint32(0))
+        back_to_deck = jnp.where(reshuffles, low & high & ~kept, np.uint32(0))
+        return (
+            (low & ~back_to_deck) | jnp.where(here, to_low, np.uint32(0)),
+            (high & ~back_to_deck) | jnp.where(here, to_high, np.uint32(0)),
+        )
+
+    pairs = [one_color(c, low, high) for c, (low, high) in enumerate(zip(table.low, table.high, strict=True))]
+    (l0, h0), (l1, h1), (l2, h2), (l3, h3) = pairs
+    account = table.account if isinstance(table.account, tuple) else _next_account(table, table.account, move)
+    return Table((l0, l1, l2, l3), (h0, h1, h2, h3), move & META_BITS, account)
+
+
+def _next_account(table: Table, word: Array, move: Array) -> Array:
+    """Keep the account of a table: what a move and the table before it say of it."""
+    before, old = table.unpack_meta(), Account.unpack(word)
+    after = Table(table.low, table.high, move & META_BITS).unpack_meta()
+    zero, owner, steps = np.uint32(0), OWNER_FIELD.get(move), is_step(move)
+    moves_card, plays = owner != 0, is_play(move)
+    lays = plays | (owner == PILE)
+    stays = after.player == before.player
+
+    of_card = jnp.where(after.rank == cards.DRAW_TWO, np.uint32(2), jnp.where(after.rank >= cards.WILD, np.uint32(4), zero))
+    was_challenged = steps & ~moves_card & (before.penalty > 0) & (after.to_draw == 0) & (after.phase == PLAY)
+    added = jnp.where(lays, of_card, jnp.where(was_challenged & stays, np.uint32(2), zero))
+    goes_on = moves_card & ~lays & (before.phase == PLAY) & (before.penalty == 0) & (after.to_draw == 0) & stays
+    goes_on &= old.keeps_turn == 0
+    rank = bits.rank_at(POSITION_FIELD.get(move))
+    begins = jnp.where(before.phase == START, np.uint32(1), old.keeps_turn)
+    may_contest = plays & (after.rank == cards.WILD_DRAW_FOUR) & (after.penalty > 0)
+
+    keeps_drawn = ~(steps | moves_card)
+    return Account(
+        due=jnp.where(after.penalty == 0, zero, before.penalty + added),
+        drawn_color=jnp.where(goes_on & (rank < cards.WILD), WORD_FIELD.get(move), jnp.where(keeps_drawn, old.drawn_color, zero)),
+        drawn_rank=jnp.where(goes_on, rank, jnp.where(keeps_drawn, old.drawn_rank, zero)),
+        has_drawn=jnp.where(goes_on, np.uint32(1), jnp.where(keeps_drawn, old.has_drawn, zero)),
+        contested=jnp.where(may_contest, before.color + np.uint32(1), jnp.where(steps, zero, old.contested)),
+        keeps_turn=jnp.where(moves_card & (after.to_draw == 0), zero, begins),
+    ).pack()
+
+
+def visible_part(move: Array, table: Table, player: Array) -> Array:
+    """Mask a move in play down to what a player (uint32[...]) sees of it, uint32[...], equal for moves that look the same.
+
+    Which copy of a type moved does not show, nor which card the other player drew. `table` is that before the move.
+    """
+    is_own_draw = ~is_play(move) & (table.unpack_meta().player == player)
+    position, word = POSITION_FIELD.get(move), WORD_FIELD.get(move)
+    first = jnp.where((position >= cards.WILD) & (position < WILD_POSITION), position - np.uint32(12), position)
+    card = POSITION_FIELD.put(first) | WORD_FIELD.put(jnp.where(position >= WILD_POSITION, np.uint32(0), word))
+    # A card played shows in the bookkeeping after it. Whether there was a choice does not show.
+    return (move & ~(POSITION_FIELD.mask | WORD_FIELD.mask | CHOICE_FIELD.mask)) | jnp.where(is_own_draw, card, np.uint32(0))
+
+
+def points_won(table: Table, rules: Rules) -> Array:
+    """Add up the points in the loser's hand, in units of `MATCH_POINTS`: float32[...], of no meaning where there is no loser."""
+    is_won_by_0 = table.unpack_meta().phase == OVER_WON_BY_0
+    left = bits.type_counts(bits.where(is_won_by_0, table.cards_of(HAND_1, rules), table.cards_of(HAND_0, rules)))
+    points = (left * cards.along_last(np.asarray(POINTS, np.int32), left.ndim)).sum(-1)
+    return points.astype(jnp.float32) / np.float32(MATCH_POINTS)
+
+
+def stay(table: Table) -> Array:
+    """Make the move that changes nothing."""
+    return table.meta
+
+
+def is_reshuffle(move: Array) -> Array:
+    """Tell moves that put the pile back into the deck: bool[...]."""
+    return (move & RESHUFFLE_FIELD.bit) != 0
+
+
+def is_step(move: Array) -> Array:
+    """Tell moves that began a step of the game (a play, a whole draw, or the end by an impossible draw): bool[...]."""
+    return (move & STEP_FIELD.bit) != 0
+
+
+def is_play(move: Array) -> Array:
+    """Tell moves that are a card played by a player: bool[...]."""
+    return (move & PLAY_FIELD.bit) != 0
+
+
+def is_card_drawn(move: Array) -> Array:
+    """Tell moves that are a card drawn, dealt or turned up: bool[...]."""
+    return ((move & OWNER_FIELD.mask) != 0) & ~is_play(move)
+
+
+def is_choice(move: Array) -> Array:
+    """Tell plays with more than one legal action: bool[...]."""
+    return (move & CHOICE_FIELD.bit) != 0

@@ -1,0 +1,99 @@
+"""What is to be picked next at a table: `find_node`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from unojax import bits
+from unojax.bits import Words
+from unojax.rules import Rules
+from unojax.table import options
+from unojax.table.layout import HAND_0, HAND_1, PLAY, START, Meta, Table, deck
+from unojax.table.options import Turn
+
+
+class Node(NamedTuple):
+    """Next pick of a game: from which set, and by whom.
+
+    Attributes:
+        meta: the unpacked bookkeeping.
+        hand: labelled cards of the player to move.
+        legal: the mover's options (see `bits`), meaningful in phase PLAY with no draw under way: what fits the top card if all
+            turns are plain (`Rules.has_plain_turns`), else what `options.options_of` gives.
+        deck: the cards that chance picks from.
+        hand_count, opponent_count: uint32[...] cards of the mover and of the other player.
+        is_decision: the mover picks one of `legal`. Otherwise chance picks one of `deck`, or there is nothing to pick.
+        is_reshuffle: the pile goes back into the deck; nothing is picked.
+        is_dead_end: the draw is impossible; the game ends here.
+        is_over: the game has ended.
+    """
+
+    meta: Meta
+    hand: Words
+    legal: Words
+    deck: Words
+    hand_count: Array
+    opponent_count: Array
+    is_decision: Array
+    is_reshuffle: Array
+    is_dead_end: Array
+    is_over: Array
+
+
+def find_node(table: Table, rules: Rules) -> Node:
+    """Find what is to be picked next at each table."""
+    meta = table.unpack_meta()
+    is_mover_0 = meta.player == 0
+    hand = bits.where(is_mover_0, table.cards_of(HAND_0, rules), table.cards_of(HAND_1, rules))
+    stock = deck(table, rules)
+    deck_count = bits.count(stock)
+    hand_count = bits.count(hand)
+    opponent_count = bits.count(bits.map_words(lambda a, b: a ^ b, table.low, table.high)) - hand_count
+    pile_count = np.uint32(rules.num_cards) - deck_count - hand_count - opponent_count
+
+    begins_turn = (meta.phase == PLAY) & (meta.to_draw == 0)
+    if rules.has_plain_turns:
+        legal = bits.playable(hand, meta.color, meta.rank)
+        is_decision = begins_turn & (meta.penalty == 0) & (bits.any_of(legal) != 0)
+    else:
+        legal = options.options_of(hand, turn_at(table, options.has_drawable(deck_count, pile_count, rules)), rules)
+        is_decision = begins_turn & (bits.any_of(legal) != 0)
+    if rules.draw_is_option or rules.keeps_account:
+        # The first card of a draw that was chosen, or that a start card brought, is due as well.
+        due = jnp.where(begins_turn, cards_due(meta), meta.to_draw)
+        lacks_cards = (meta.phase == PLAY) & ~is_decision & (deck_count < due)
+    else:
+        lacks_cards = begins_turn & ~is_decision & (deck_count < cards_due(meta))
+    is_reshuffle = lacks_cards & (pile_count > (0 if rules.reshuffle_top else 1))
+    if rules.start_card != "any":
+        may_start = bits.COLORED if rules.start_card == "non_wild" else bits.COLORED | bits.WILD_BIT
+        only = jnp.where(meta.phase == START, may_start, bits.ALL_SLOTS)
+        stock = bits.map_words(lambda w: w & only, stock)
+    return Node(
+        meta=meta,
+        hand=hand,
+        legal=legal,
+        deck=stock,
+        hand_count=hand_count,
+        opponent_count=opponent_count,
+        is_decision=is_decision,
+        is_reshuffle=is_reshuffle,
+        is_dead_end=lacks_cards & ~is_reshuffle,
+        is_over=meta.phase > PLAY,
+    )
+
+
+def turn_at(table: Table, can_draw: Array) -> Turn:
+    """Give what the options at each table depend on, apart from the mover's hand."""
+    meta, account = table.unpack_meta(), table.unpack_account()
+    drawn = account.drawn_color, account.drawn_rank, account.has_drawn != 0
+    return Turn(meta.color, meta.rank, meta.penalty, can_draw, *drawn, account.contested)
+
+
+def cards_due(meta: Meta) -> Array:
+    """Count the cards that the mover draws if it draws: the pending penalty, else one."""
+    return jnp.maximum(meta.penalty, np.uint32(1))

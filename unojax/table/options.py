@@ -1,0 +1,117 @@
+"""Options: what a player to move may do, by its hand and what else its turn depends on. The one place where that is written."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from unojax import bits, cards
+from unojax.bits import Words
+from unojax.rules import Rules
+
+DRAW_POSITION: Final = 13
+CHALLENGE_POSITION: Final = 14
+
+
+class Turn(NamedTuple):
+    """What the options of the player to move depend on, apart from its hand. Arrays of any one shape.
+
+    Attributes:
+        color, rank, penalty: uint32[...] as in `Meta`.
+        can_draw: bool[...] there is a card to draw, in the deck or for the deck.
+        drawn_color, drawn_rank, contested: uint32[...] as in `Account`.
+        has_drawn: bool[...].
+    """
+
+    color: Array
+    rank: Array
+    penalty: Array
+    can_draw: Array
+    drawn_color: Array
+    drawn_rank: Array
+    has_drawn: Array
+    contested: Array
+
+
+class Picked(NamedTuple):
+    """A pick: word index 0..3 (declared colour, or the slot block of a card) and bit position 0..26."""
+
+    word: Array
+    position: Array
+
+
+def pick_of(action: Array, rules: Rules | None = None) -> Picked:
+    """Find an action, uint32[...], among the packed options: a play 0..59, with `rules` also one that is another option there."""
+    bit = bits.rank_bit(action % np.uint32(cards.NUM_RANKS))
+    word, position = action // np.uint32(cards.NUM_RANKS), lax.population_count(bit - np.uint32(1))
+    if rules is None or not rules.draw_is_option:
+        return Picked(word, position)
+    is_play = action < cards.DRAW
+    other = action - np.uint32(cards.DRAW - DRAW_POSITION)
+    return Picked(jnp.where(is_play, word, np.uint32(0)), jnp.where(is_play, position, other))
+
+
+def action_of(pick: Picked, rules: Rules) -> Array:
+    """Tell the action of an option, the inverse of `pick_of`: uint32[...]."""
+    play = pick.word * np.uint32(cards.NUM_RANKS) + bits.rank_at(pick.position)
+    if not rules.draw_is_option:
+        return play
+    is_play = (pick.position < DRAW_POSITION) | (pick.position > CHALLENGE_POSITION)
+    return jnp.where(is_play, play, pick.position + np.uint32(cards.DRAW - DRAW_POSITION))
+
+
+def options_of(hand: Words, turn: Turn, rules: Rules) -> Words:
+    """Find the options of a player to move who holds a labelled or canonical set; none if it must draw.
+
+    Elementwise, so that many hands can be asked about at a turn.
+    """
+    plays = playable(hand, turn.color, turn.rank, rules)
+    is_free = turn.penalty == 0
+    if rules.stacking:
+        # A penalty is answered by its like, unless it was challenged (or turned up, under rules with challenges).
+        can_answer = turn.rank != cards.WILD_DRAW_FOUR if rules.wild_draw_four == "challenge" else jnp.ones_like(is_free)
+        can_answer |= turn.contested > 0
+        answer = jnp.where(is_free, bits.PLAYS, jnp.where(can_answer, bits.rank_bit(turn.rank), np.uint32(0)))
+    else:
+        answer = jnp.where(is_free, bits.PLAYS, np.uint32(0))
+    plays = bits.map_words(lambda w: w & answer, plays)
+    if rules.keeps_account:
+        drawn = of_type(turn.drawn_color, turn.drawn_rank)
+        if rules.play_drawn != "may":
+            drawn = bits.empty(turn.rank)
+        plays = bits.map_words(lambda w, d: jnp.where(turn.has_drawn, w & d, w), plays, drawn)
+    if not rules.draw_is_option:
+        return plays
+    has_play = bits.any_of(plays) != 0
+    challenge = jnp.where(turn.contested > 0, bits.CHALLENGE_OPTION, np.uint32(0))
+    may_draw = turn.has_drawn | ~is_free | turn.can_draw if rules.may_draw else turn.has_drawn
+    draw = jnp.where((has_play & may_draw) | (turn.contested > 0), bits.DRAW_OPTION, np.uint32(0))
+    return plays[0] | draw | challenge, plays[1], plays[2], plays[3]
+
+
+def playable(hand: Words, color: Array, rank: Array, rules: Rules) -> Words:
+    """Find the options of a hand on a top card, whatever else is pending."""
+    plays = bits.playable(hand, color, rank)
+    if rules.wild_draw_four == "no_color":
+        others = bits.word_at(hand, color) & bits.COLORED
+    elif rules.wild_draw_four == "last":
+        others = bits.any_of(plays) & ~bits.WILD_DRAW_FOUR_BIT
+    else:
+        return plays
+    kept = jnp.where(others != 0, ~bits.WILD_DRAW_FOUR_BIT, ~np.uint32(0))
+    return bits.map_words(lambda w: w & kept, plays)
+
+
+def of_type(color: Array, rank: Array) -> Words:
+    """Find the options that play a card of a type."""
+    bit, is_wild = bits.rank_bit(rank), rank >= cards.WILD
+    w0, w1, w2, w3 = (jnp.where(is_wild | (color == c), bit, np.uint32(0)) for c in range(cards.NUM_COLORS))
+    return w0, w1, w2, w3
+
+
+def has_drawable(deck_count: Array, pile_count: Array, rules: Rules) -> Array:
+    """Tell whether there is a card to draw, in the deck or for the deck: bool[...]."""
+    return deck_count + pile_count > (0 if rules.reshuffle_top else 1)
