@@ -162,6 +162,7 @@ def test_an_illegal_action_loses():
     assert not terminated.any() and (rewards == 0).all() and not info["illegal_action"].any()
 
 
+@pytest.mark.slow
 def test_beliefs_and_small_numbers():
     envs = UnoVectorEnv(2, "uniform", SHORT, belief="particles", particles=16, seat=1)
     observation, _ = envs.reset(seed=0)
