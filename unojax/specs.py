@@ -125,6 +125,10 @@ def _own_agent(spec: str, found: Any, rules: Rules | None, changes: dict[str, An
     except ValueError as error:
         raise ValueError(f"agent {spec!r}: {error}") from None
     if isinstance(agent, PolicyAgent):
+        try:
+            signature(agent.policy).bind(None, None, None)
+        except TypeError:
+            raise ValueError(f"agent {spec!r}: a policy takes key, observation and legal mask; {name} takes others") from None
         return PolicyAgent(spec, agent.policy)
     if not isinstance(getattr(agent, "name", None), str):
         raise ValueError(f"agent {spec!r}: an agent needs a name, a text, such as name = {spec!r}")

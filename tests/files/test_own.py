@@ -44,6 +44,9 @@ def make(depth: int = 1):
 def chooses_policy():
     return clever
 
+def of_two(key, observation):
+    return 0
+
 class Rigid:
     def __init__(self, depth):
         self.depth = depth
@@ -85,9 +88,10 @@ def test_an_agent_has_parameters(own: str):
 @pytest.mark.parametrize(
     ("rest", "says"),
     [
-        ("x", "has no 'x'; it has clever, Deep, make, chooses_policy, Rigid, Nameless"),
+        ("x", "has no 'x'; it has clever, Deep, make, chooses_policy, of_two, Rigid, Nameless"),
         ("", "has no ''"),
         ("_hidden", "has no '_hidden'"),
+        ("of_two", "a policy takes key, observation and legal mask; .*of_two takes others"),
         ("number", "a player must be the spec of an agent"),
         ("clever:depth=1", "clever has no parameters; write just"),
         ("deep:depth=1", "deep has no parameters"),
