@@ -137,10 +137,10 @@ def belief_turns(games: int, particles: int) -> dict[str, float]:
         hand_count = positions.after.opponent_count.astype(jnp.int32)
         return lockstep.due_repairs(facts, sizes) | lockstep.due_moves(weighed, moves_due, facts, hand_count, sizes)
 
-    chunks = {size.slots: size.lanes for size in sizes}
+    lanes_of = {f"{size.slots}": size.lanes for size in sizes}
     turns = {}
     for name, rounds in due(info).items():
-        lanes = chunks.get(int(name.rpartition("_")[2]) if name[-1].isdigit() else 0, lockstep.DRAW_LANES)
+        lanes = lanes_of.get(name.rpartition("_")[2], lockstep.DRAW_LANES) // (4 if name.startswith("more") else 1)
         turns[f"/{name}/"] = float(num_turns(np.asarray(rounds, np.int64), max(1, min(games, lanes // particles))))
     return turns
 

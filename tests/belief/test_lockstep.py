@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from functools import partial
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from tests.belief import test_moves as crafted
 from tests.belief.oracle import THIN, play_games
+from tests.belief.test_exact import choosy_opponent
 from unojax import cards, game
 from unojax.belief import Belief, belief_init, belief_update, uniform_opponent
 from unojax.belief.opponents import OpponentModel, PolicyOpponent
@@ -26,10 +28,14 @@ NUM_GAMES = 24
 CAPACITY = {"max_slots": 28, "max_plays": 7}
 
 
-@pytest.mark.parametrize("opponent", [uniform_opponent, PolicyOpponent(POLICIES["linear"], tremble=0.2)])
+@pytest.mark.parametrize("opponent", [uniform_opponent, PolicyOpponent(POLICIES["linear"], tremble=0.2), choosy_opponent])
 def test_all_hands_of_the_past_at_once(opponent: OpponentModel) -> None:
-    """Likelihoods of the crafted history, before and after two refreshing moves, one of them not carried out everywhere."""
-    cloud, book, seen = crafted.cloud_of(np.arange(len(crafted.accounts()))), crafted.history(), crafted.seen()
+    """Likelihoods of the crafted history, before and after two refreshing moves, not carried out everywhere.
+
+    The first card counts as dealt before a coloured start card.
+    """
+    cloud, seen = crafted.cloud_of(np.arange(len(crafted.accounts()))), crafted.seen()
+    book = dataclasses.replace(crafted.history(), num_dealt=jnp.int32(1), num_colored=jnp.int32(6))
 
     @jax.jit
     def both(key: jax.Array) -> list[tuple[jax.Array, jax.Array]]:

@@ -82,7 +82,10 @@ def test_unknown_layout_of_the_parser_report_is_kept():
         (
             RuntimeError("RESOURCE_EXHAUSTED: out of memory\nreport\nof many lines"),
             1,
-            "error: RESOURCE_EXHAUSTED: out of memory\n",
+            (
+                "error: RESOURCE_EXHAUSTED: out of memory (the device has too little memory; lower the batch size, or the "
+                "particles or rollouts of an agent)\n"
+            ),
         ),
         (KeyboardInterrupt(), 130, "unojax rules: stopped\n"),
     ],

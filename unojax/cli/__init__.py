@@ -79,7 +79,10 @@ def main(args: Sequence[str] | None = None) -> int:
         return _complain(name, f"error: not enough memory: {error}", EXIT_ERROR)
     except RuntimeError as error:
         # JAX without its device, or a device without memory. What follows the first line is the device's own report.
-        return _complain(name, f"error: {str(error).partition(chr(10))[0]}", EXIT_ERROR)
+        told = str(error).partition("\n")[0]
+        if "RESOURCE_EXHAUSTED" in told:
+            told += " (the device has too little memory; lower the batch size, or the particles or rollouts of an agent)"
+        return _complain(name, f"error: {told}", EXIT_ERROR)
     except SystemExit as exit_:
         # Help has been printed.
         try:

@@ -15,8 +15,9 @@ filled. Rows beyond hold no card, so they change nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -183,7 +184,7 @@ def change_slots(
 
     def several(block: Array, state: tuple[Array, _T]) -> tuple[Array, _T]:
         labels, carry = state
-        slots = lax.dynamic_slice_in_dim(listed, ROWS_PER_TURN * block, ROWS_PER_TURN)
+        slots = lax.dynamic_slice_in_dim(listed, rows_per_turn * block, rows_per_turn)
         rows = []
         for slot, row in zip(slots, labels.at[slots].get(mode="promise_in_bounds"), strict=True):
             new, carry = change(slot, row, carry)
@@ -192,9 +193,11 @@ def change_slots(
 
     if not in_lockstep():
         return lax.fori_loop(0, ledger.num_slots, one, (labels, first))
+    # Whole turns: no slot is visited twice.
+    rows_per_turn = math.gcd(2 * ROWS_PER_TURN, labels.shape[0])
     listed = jnp.argsort(~where, stable=True)
     number = labels.shape[0] if most is None else min(most, labels.shape[0])
-    return lax.fori_loop(0, num_turns(number), several, (labels, first))
+    return lax.fori_loop(0, -(-number // rows_per_turn), several, (labels, first))
 
 
 def map_rows(number: Array, change: Callable[[Array, Array], Array], rows: Array) -> Array:
@@ -218,8 +221,8 @@ def capacity_for(number: int) -> int:
     return -(-number // ROWS_PER_TURN) * ROWS_PER_TURN
 
 
-def num_turns(number: Any) -> Any:
-    """Count the turns of a loop over so many rows: int32[], or an int for an int."""
+def num_turns(number: Array) -> Array:
+    """Count the turns of a loop over so many rows: int32[]."""
     return (number + ROWS_PER_TURN - 1) // ROWS_PER_TURN
 
 

@@ -33,7 +33,7 @@ from unojax.observation import Observation
 SIZES: Final = (Size(24, 16, 2**17), Size(72, 64, 2**16))
 """Sizes below the capacity of the belief. In uniform play three games in four are of the first, one in thirty of none."""
 LARGEST_LANES: Final = 2**14
-MOST_OPEN: Final = 24
+MOST_OPEN: Final = 40
 """Slots that could hold a card which the opponent shows not to hold, but in few games."""
 DRAW_LANES: Final = 2**18
 RESET_LANES: Final = 2**14
@@ -89,7 +89,8 @@ def update_games(
     pick = partial(lockstep_work.resample_particles, facts=facts, weights=weighed.log_weights)
     tables = by_size(agenda, "resample", sizes, pick, tables)
     move = partial(lockstep_work.make_moves, facts=facts, moves_due=moves_due, hand_count=hand_count, opponent=opponent)
-    tables, changed = by_size(agenda, "moves", sizes, move, (tables, jnp.zeros(num_games)))
+    state = by_size(agenda, "moves", sizes, partial(move, first_batch=0), (tables, jnp.zeros(num_games)))
+    tables, changed = by_size(agenda, "more_moves", few(sizes), partial(move, first_batch=1), state)
     # Rare: begun anew from the position alone.
     tables = agenda.do("reset", chunk(RESET_LANES), partial(lockstep_work.reset, seen=after), tables)
     draw = partial(lockstep_work.draw_card, keys=facts.keys[:, KEY_ANEW], num_slots=jnp.zeros_like(hand_count))
@@ -125,6 +126,11 @@ def sizes_for(max_slots: int, max_plays: int) -> tuple[Size, ...]:
     return (*(s for s in SIZES if s.slots < max_slots and s.steps < max_plays), largest)
 
 
+def few(sizes: tuple[Size, ...]) -> tuple[Size, ...]:
+    """Give the sizes for work that few games need."""
+    return tuple(size._replace(lanes=size.lanes // 4) for size in sizes)
+
+
 def due_repairs(facts: Facts, sizes: tuple[Size, ...]) -> dict[str, Array]:
     """Tell which games need what of an event, in how many rounds: int32[G] by name."""
     event, moved = facts.event, facts.event.moved
@@ -150,7 +156,8 @@ def due_moves(weighed: Weighing, moves_due: Array, facts: Facts, hand_count: Arr
     batches = (moves_due + MOVES_AT_A_TIME - 1) // MOVES_AT_A_TIME
     return {
         **_of_each_size("resample", weighed.resampled, sizes, marks),
-        **_of_each_size("moves", batches, sizes, marks),
+        **_of_each_size("moves", jnp.minimum(batches, 1), sizes, marks),
+        **_of_each_size("more_moves", jnp.maximum(batches - 1, 0), sizes, marks),
         "reset": weighed.restarted,
         "new_hand": jnp.where(weighed.restarted, hand_count, 0),
     }

@@ -226,6 +226,7 @@ def make_moves(
     moves_due: Array,
     hand_count: Array,
     opponent: OpponentModel,
+    first_batch: int,
 ) -> tuple[Tables, Array]:
     """Make the next few refreshing moves; also add up the shares of particles that they change."""
     tables, changed = state
@@ -236,7 +237,7 @@ def make_moves(
         cloud: Cloud, log_lik: Array, book: Ledger, game: Facts, moves_due: Array, hand_count: Array
     ) -> tuple[Cloud, Array, Array]:
         past = past_of(cloud, book, game.before.rules, size.steps)
-        number = MOVES_AT_A_TIME * index + jnp.arange(MOVES_AT_A_TIME)
+        number = MOVES_AT_A_TIME * (first_batch + index) + jnp.arange(MOVES_AT_A_TIME)
         keys = jax.vmap(partial(jax.random.fold_in, game.keys[KEY_MOVES]))(number)
         # No hand has a card at a place beyond all slots, so that nothing moves in games that have had their moves.
         places = jnp.where(number < moves_due, (game.start + number) % jnp.maximum(hand_count, 1), size.slots)
