@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from unojax.arena import Pairs, play_match
     from unojax.arena.ratings import bradley_terry, paired_score
     from unojax.belief import Belief, Info, belief_init, belief_update, belief_update_checked, infer_action
+    from unojax.device.compilation_cache import keep_compiled_programs
     from unojax.game import Error, State, init, legal_mask, step, step_checked
     from unojax.games.advising import advise
     from unojax.games.record import Trajectory, play_game
@@ -34,6 +35,7 @@ _HOMES = {
     "arena": ("Pairs", "play_match"),
     "arena.ratings": ("bradley_terry", "paired_score"),
     "belief": ("Belief", "Info", "belief_init", "belief_update", "belief_update_checked", "infer_action"),
+    "device.compilation_cache": ("keep_compiled_programs",),
     "game": ("Error", "State", "init", "legal_mask", "step", "step_checked"),
     "games.advising": ("advise",),
     "games.record": ("Trajectory", "play_game"),
@@ -59,7 +61,7 @@ __all__ = ["POLICIES", "RULES_VERSION", "Agent", "Belief", "Error", "Games", "In
 __all__ += ["Policy", "PolicyAgent", "RulePolicy", "Rules", "State", "Trajectory", "View"]
 __all__ += ["advise", "belief_init", "belief_update", "belief_update_checked", "bradley_terry"]
 __all__ += ["format_action", "format_cards", "format_observation", "format_position", "get_policy", "infer_action", "init"]
-__all__ += ["legal_mask", "make_state", "observation_log_prob", "observe", "paired_score"]
+__all__ += ["keep_compiled_programs", "legal_mask", "make_state", "observation_log_prob", "observe", "paired_score"]
 __all__ += ["parse_action", "parse_agent", "parse_cards", "parse_observation", "parse_position", "play_game", "play_match"]
 __all__ += ["reward", "simulate", "small_deck", "step", "step_checked", "transition_log_prob", "uniform", "view_of"]
 

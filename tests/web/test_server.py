@@ -124,7 +124,7 @@ def own_addresses() -> list[str]:
 
 
 def test_no_other_address_is_listened_on(server: Server):
-    assert server._sockets[0].getsockname()[0] == "127.0.0.1"
+    assert server._socket.getsockname()[0] == "127.0.0.1"
     for address in own_addresses():
         with pytest.raises(OSError, match=r"refused|unreachable|timed out"):
             socket.create_connection((address, server.port), timeout=5)

@@ -15,6 +15,7 @@ import json
 import os
 import re
 import secrets
+import socket
 import traceback
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +25,6 @@ from typing import Any, Final
 
 import platformdirs
 from tornado.httpserver import HTTPServer
-from tornado.netutil import bind_sockets
 from tornado.web import Application, HTTPError, RequestHandler
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
@@ -56,8 +56,9 @@ class Server:
         self._folder = platformdirs.user_state_path("unojax") / "web" if folder is None else folder
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.token = _token(self._folder / "token")
-        self._sockets = bind_sockets(port, address=ADDRESS)
-        self.port = self._sockets[0].getsockname()[1]
+        self._socket = socket.create_server((ADDRESS, port))
+        self._socket.setblocking(False)
+        self.port = self._socket.getsockname()[1]
         self.pages: defaultdict[str, set[Messages]] = defaultdict(set)
         # Games are asked one at a time, and never from the loop, which they would hold up.
         self.worker = ThreadPoolExecutor(1, "games")
@@ -89,7 +90,7 @@ class Server:
         """Answer until `stop` is set."""
         self._loop = asyncio.get_running_loop()
         http = HTTPServer(self._application())
-        http.add_sockets(self._sockets)
+        http.add_socket(self._socket)
         try:
             await stop.wait()
         finally:
