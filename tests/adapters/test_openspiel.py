@@ -72,7 +72,7 @@ def test_the_full_tree():
 def test_games_are_the_engines(rules: Rules):
     """Random games: every step is one that `unojax.step` may take, with the drawn cards that OpenSpiel's chance has picked."""
     spiel, rng = openspiel.load_game(rules), np.random.default_rng(0)
-    take = jax.jit(lambda state, action, deck: game.step_with(state, action, game.GivenCards(deck)))
+    take = jax.jit(lambda state, action, deck, color: game.step_with(state, action, game.GivenCards(deck, color)))
 
     for _ in range(6):
         state = spiel.new_initial_state()
@@ -93,7 +93,7 @@ def test_games_are_the_engines(rules: Rules):
                 actions, probs = zip(*state.chance_outcomes(), strict=True)
                 state.apply_action(int(rng.choice(actions, p=probs)))
             theirs = state.state()
-            ours = jax.device_get(take(ours, np.int32(action), bits.pack(theirs.deck)))
+            ours = jax.device_get(take(ours, np.int32(action), bits.pack(theirs.deck), theirs.color))
             for name in ("hands", "deck", "pile", "top_rank", "color", "current_player", "penalty", "terminated", "winner"):
                 np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name), name)
             assert theirs.step_count == ours.step_count and theirs.last_action == ours.last_action

@@ -18,7 +18,7 @@ from jax import Array, lax
 from unojax import bits, cards, game, table
 from unojax.bits import Words
 from unojax.game import State
-from unojax.rules import Rules
+from unojax.rules import Rules, check_plain
 from unojax.table import Picked, Table
 
 _WORDS: Final = 9
@@ -54,6 +54,10 @@ class Nodes:
     """Walks through games under some rules. Positions are `bytes`; an outcome is `type + 54 * coin`, a coin one of `coins`."""
 
     def __init__(self, rules: Rules):
+        check_plain(rules, "a game of chance nodes")
+        for name, value in (("start_effects", "none"), ("points", False)):
+            if getattr(rules, name) != value:
+                raise ValueError(f"a game of chance nodes can't follow rules with {name}={getattr(rules, name)!r}")
         self.rules = rules
         firsts = (0, 1) if rules.first_player == "random" else (0,)
         colors = range(cards.NUM_COLORS) if rules.start_card == "any" else (0,)

@@ -13,7 +13,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from unojax import cards, game
-from unojax.adapters.encoding import Encoder
+from unojax.adapters.encoding import Encoder, check_actions
 from unojax.game import State
 from unojax.observation import Observation, observe
 from unojax.rules import Rules
@@ -40,6 +40,9 @@ class SeatsGame:
 
     rules: Rules
     encoder: Encoder
+
+    def __post_init__(self) -> None:
+        check_actions(self.rules)
 
     @property
     def num_actions(self) -> int:
