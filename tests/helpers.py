@@ -104,8 +104,12 @@ class Played(NamedTuple):
     actions: np.ndarray
 
 
+NUM_GAMES = 100
+"""Games that `play` plays where a file does not say otherwise: of one size, so that files share the compiled programs."""
+
+
 @lru_cache(maxsize=1)
-def play(seed: int, *, num_games: int, num_steps: int, rules: Rules) -> Played:
+def play(seed: int, *, num_games: int = NUM_GAMES, num_steps: int, rules: Rules) -> Played:
     """Play random games in one call and bring them over once; the last ones are kept for the next test.
 
     The actions are uniform over the legal ones, but one in thirty is any number from -30 to 99.

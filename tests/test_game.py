@@ -436,7 +436,7 @@ def test_dtypes_and_shapes_are_those_of_the_contract():
 
 def test_cards_are_conserved_by_type_in_every_step_of_random_games():
     """For each type, hands, deck and pile add up to the deck of the rules, and every set is canonical."""
-    states = play(0, num_games=300, num_steps=320, rules=Rules()).states
+    states = play(0, num_steps=320, rules=Rules()).states
     sets = np.concatenate([states.hands, states.deck[:, :, None], states.pile[:, :, None]], 2)
     held = counts_of(sets)
     assert (held.sum(2) == cards.COPIES).all()

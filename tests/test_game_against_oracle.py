@@ -12,7 +12,7 @@ import jax
 import numpy as np
 import pytest
 
-from tests.helpers import Played, counter, counts_of, play, variant
+from tests.helpers import NUM_GAMES, Played, counter, counts_of, play, variant
 from tests.oracle import game as oracle
 from unojax import cards
 from unojax.game import State
@@ -64,7 +64,6 @@ MORE_VARIANTS = {
     "draws at will": Rules(may_draw=True, reshuffle_top=True, reverse_passes=True, max_steps=60, **_SMALL),
 }
 NUM_STEPS = {"default": 320, "skip and reverse pass the turn": 320, "any start card, any first player": 45}
-NUM_GAMES = 150
 
 CARD_FIELDS = ("hands", "deck", "pile")
 

@@ -107,6 +107,7 @@ def test_no_key_is_used_twice():
             jax.jit(function).lower(*arguments)
 
 
+@pytest.mark.slow
 def test_whole_games_in_the_three_modes_at_once():
     with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"), jax.debug_key_reuse(True):
         some_games()

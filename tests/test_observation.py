@@ -25,7 +25,7 @@ observe_both = jax.jit(jax.vmap(lambda state: tuple(observe(state, player) for p
 @cache
 def states() -> State:
     """State[...]: every seventh moment of the first 100 of random games, finished ones too."""
-    games = play(0, num_games=300, num_steps=320, rules=Rules())
+    games = play(0, num_steps=320, rules=Rules())
     return jax.tree.map(lambda x: np.concatenate([x[g, g % 7 : 100 : 7] for g in range(40)]), games.states)
 
 

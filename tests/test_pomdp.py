@@ -359,7 +359,7 @@ def test_known_probabilities_of_a_draw_of_four(gained: str, ways: int, ways_in_a
 
 def test_every_step_of_a_full_game_is_possible_and_pays_what_it_said():
     """Steps of random games, some with illegal and out-of-range actions."""
-    games = play(0, num_games=300, num_steps=320, rules=Rules())
+    games = play(0, num_steps=320, rules=Rules())
     before, following = (jax.tree.map(lambda x, t=t: x[:32, t : t + 128], games.states) for t in (0, 1))
     actions = games.actions[:32, :128]
     rows = [jax.tree.map(lambda x, i=index: x[i], (before, actions, following)) for index in np.ndindex(32, 128)]

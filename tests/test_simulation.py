@@ -21,9 +21,11 @@ from unojax.agents import PolicyAgent
 from unojax.observation import Observation
 from unojax.policies import POLICIES, uniform
 from unojax.rules import Rules, small_deck
-from unojax.simulation import Collector, Finished, Games, default_batch_size, simulate, stream
+from unojax.simulation import Collector, Finished, Games, count_games, default_batch_size, simulate, stream
+from unojax.simulation import lanes as device_lanes
+from unojax.simulation.tally import Tally
 
-NUM_GAMES = 40_000
+NUM_GAMES = 15_000
 # Reshuffles, draws of 1, 2 and 4, stalemates won and drawn: everything happens within a few steps.
 TINY = "R1 R+2 RS Y1 W W+4 B2"
 
@@ -126,7 +128,7 @@ def test_every_complete_game_has_a_result(full_deck: Games):
 
 def test_policies_by_protocol_see_the_game_and_play_as_the_packed_ones(full_deck: Games):
     """The last action, the own hand and the mask are right; the random words are others, the distribution is the same."""
-    games = simulate(jax.random.key(2), 4_000, (checking, checking), batch_size=BATCH)
+    games = simulate(jax.random.key(2), 1_500, (checking, checking), batch_size=BATCH)
     # Error probability 2e-9 each.
     for name in ("num_steps", "num_choices"):
         a, b = (getattr(g, name).astype(float) for g in (games, full_deck))
@@ -135,8 +137,8 @@ def test_policies_by_protocol_see_the_game_and_play_as_the_packed_ones(full_deck
 
 def test_each_player_follows_its_own_policy():
     strong, weak = POLICIES["scarcest-color"], uniform
-    first, second = (simulate(jax.random.key(1), 8_000, pair, batch_size=BATCH) for pair in ((strong, weak), (weak, strong)))
-    # 66 % against 34 %; the standard error is half a point.
+    first, second = (simulate(jax.random.key(1), 3_000, pair, batch_size=BATCH) for pair in ((strong, weak), (weak, strong)))
+    # 66 % against 34 %; the standard error is a point.
     assert (first.winner == 0).mean() > 0.6 and (second.winner == 1).mean() > 0.6
 
 
@@ -227,3 +229,26 @@ def test_the_default_batch_has_at_most_as_many_lanes_as_games_and_is_a_power_of_
         lanes = default_batch_size(num_games)
         assert lanes & (lanes - 1) == 0 and 1 <= lanes < 2 * num_games
     assert default_batch_size(10**9) == default_batch_size(2 * 10**9)
+
+
+@pytest.mark.parametrize("max_steps", [None, 9])
+def test_counts_are_those_of_the_games(max_steps: int | None) -> None:
+    """Added up on the device, and from the rows of the same games: with stalemates, drawn and cut off games."""
+    rules = Rules(deck=deck_of(TINY), hand_size=1)
+    games = simulate(jax.random.key(3), 3000, rules=rules, batch_size=BATCH, max_steps=max_steps)
+    counted = count_games(jax.random.key(3), 3000, rules=rules, batch_size=BATCH, max_steps=max_steps)
+    expected = Tally.of(games)
+    assert (expected.drawn > 0) and (expected.stalemates > 0) and (expected.truncated > 0) == (max_steps is not None)
+    np.testing.assert_array_equal(counted.lengths, expected.lengths)
+    for field in fields(Tally):
+        if field.name != "lengths":
+            assert getattr(counted, field.name) == getattr(expected, field.name), field.name
+
+
+def test_counting_tells_of_illegal_actions_and_long_games(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="chose an illegal action in"):
+        count_games(jax.random.key(0), 10, (Always(99.0), uniform), batch_size=8)
+    monkeypatch.setattr("unojax.simulation.run.LONGEST", 20)
+    monkeypatch.setattr(device_lanes, "LONGEST", 20)
+    with pytest.raises(ValueError, match="took 20 steps or more, which are too many to count by length"):
+        count_games(jax.random.key(0), 10, batch_size=4)

@@ -173,7 +173,7 @@ def test_the_walk_agrees_with_the_oracle():
 
 def test_a_state_comes_back_from_its_table():
     """Copies are laid out so that no card gets two owners; everything public survives."""
-    games = play(0, num_games=300, num_steps=320, rules=Rules())
+    games = play(0, num_steps=320, rules=Rules())
     states = jax.tree.map(lambda x: np.concatenate([x[g, g % 7 :: 7] for g in range(40)]), games.states)
 
     @jax.jit

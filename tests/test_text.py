@@ -26,14 +26,13 @@ RULES = {
 }
 # The sizes of other modules, so that they share the compiled programs.
 NUM_STEPS = {"default": 320, "truncated": 45}
-NUM_GAMES = 300
-NUM_LINES = 150
+NUM_LINES = 120
 
 
 @functools.cache
 def some_states(name: str) -> State:
     """States of random games, and all the kinds of endings: fields [NUM_LINES, ...]."""
-    states = play(0, num_games=NUM_GAMES, num_steps=NUM_STEPS.get(name, 160), rules=RULES[name]).states
+    states = play(0, num_steps=NUM_STEPS.get(name, 160), rules=RULES[name]).states
     flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), states)
     flat = flat.replace(error=np.zeros_like(flat.error))
     over = flat.terminated | flat.truncated

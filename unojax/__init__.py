@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from unojax.arena.ratings import bradley_terry, paired_score
     from unojax.belief import Belief, Info, belief_init, belief_update, belief_update_checked, infer_action
     from unojax.game import Error, State, init, legal_mask, step, step_checked
+    from unojax.games.advising import advise
     from unojax.games.record import Trajectory, play_game
     from unojax.observation import Observation, observe
     from unojax.policies import POLICIES, PackedPolicy, Policy, RulePolicy, get_policy, uniform
@@ -34,6 +35,7 @@ _HOMES = {
     "arena.ratings": ("bradley_terry", "paired_score"),
     "belief": ("Belief", "Info", "belief_init", "belief_update", "belief_update_checked", "infer_action"),
     "game": ("Error", "State", "init", "legal_mask", "step", "step_checked"),
+    "games.advising": ("advise",),
     "games.record": ("Trajectory", "play_game"),
     "observation": ("Observation", "observe"),
     "policies": ("POLICIES", "PackedPolicy", "Policy", "RulePolicy", "get_policy", "uniform"),
@@ -55,7 +57,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 # Lists of literals: type checkers read no other form of it.
 __all__ = ["POLICIES", "RULES_VERSION", "Agent", "Belief", "Error", "Games", "Info", "Observation", "PackedPolicy", "Pairs"]
 __all__ += ["Policy", "PolicyAgent", "RulePolicy", "Rules", "State", "Trajectory", "View"]
-__all__ += ["belief_init", "belief_update", "belief_update_checked", "bradley_terry"]
+__all__ += ["advise", "belief_init", "belief_update", "belief_update_checked", "bradley_terry"]
 __all__ += ["format_action", "format_cards", "format_observation", "format_position", "get_policy", "infer_action", "init"]
 __all__ += ["legal_mask", "make_state", "observation_log_prob", "observe", "paired_score"]
 __all__ += ["parse_action", "parse_agent", "parse_cards", "parse_observation", "parse_position", "play_game", "play_match"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +23,9 @@ from unojax.policies import Policy
 
 Memory = Any
 """A pytree of arrays, the agent's own business."""
+
+RESIGN: Final = -2
+"""What `act` returns to give the game up. Between agents the other one wins then; it is no action of the game."""
 
 
 class Agent(Protocol):

@@ -163,6 +163,11 @@ class Rules:
         usable = sum(self.deck[:first_back])
         largest = (usable - 1) // 2
         if not (is_int(self.hand_size) and 1 <= self.hand_size <= largest):
+            if largest < 1:
+                raise ValueError(
+                    f"deck: {usable} {what} are too few for start_card={self.start_card!r}; two hands and the start card need at "
+                    "least 3"
+                )
             raise ValueError(
                 f"hand_size must be an integer in [1, {largest}] for a deck with {usable} {what} and "
                 f"start_card={self.start_card!r} (two hands and the start card), got {self.hand_size!r}"

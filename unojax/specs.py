@@ -3,17 +3,20 @@
 A name stands for a named policy (`unojax.policies.POLICIES`) or for an entry of `AGENTS`. An entry names, as `module:attribute`,
 a policy, or a factory of agents: a function whose parameters all have defaults. Those with simple types are the keys, the factory
 checks their values, and the `name` of what it makes is `format_spec(entry, factory, values)`. A parameter `rules` gets the rules
-of the game.
+of the game. `my.py:clever` names a policy, an agent or a factory in a file of one's own, see `unojax.files.own`.
 """
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+
+from unojax.files.own import is_own, load_own, split_own
 
 if TYPE_CHECKING:
     from unojax.agents import Agent
@@ -28,10 +31,16 @@ POLICY_NAMES: Final = (
 
 AGENTS: Final[dict[str, str]] = {
     "mc": "unojax.search.agents:monte_carlo",
+    "process": "unojax.adapters.process:process",
+    "rlcard": "unojax.adapters.rlcard:agent",
     "tree": "unojax.search.agents:tree",
     "value": "unojax.value.agent:value",
 }
 """Names beside those of the named policies, and where they lead."""
+
+_LAST_KEYS: Final = {"process": "command", "rlcard": "model"}
+"""Keys without a name in the spec, whose value is all that follows the others, whatever is in it: `process:seconds=2,python
+my.py`."""
 
 DEFAULT_OPPONENT: Final = "value"
 """The opponent of a person who asks for no other agent."""
@@ -58,6 +67,8 @@ def parse_agent(spec: str, *, rules: Rules | None = None, **changes: Any) -> Age
     from unojax.agents import PolicyAgent
 
     found = _find(spec)
+    if is_own(spec):
+        return _own_agent(spec, found, rules, changes)
     if not _is_factory(found):
         if ":" in spec or changes:
             name = spec.partition(":")[0]
@@ -70,6 +81,68 @@ def parse_agent(spec: str, *, rules: Rules | None = None, **changes: Any) -> Age
         return found(**values)
     except ValueError as error:
         raise ValueError(f"agent {spec!r}: {error}") from None
+
+
+def runs_code(spec: str) -> bool:
+    """Tell a spec that runs what does not come with the package: a file of one's own, a program, a model of another library.
+
+    A spec that somebody else wrote down, in a saved game say, is to be refused then.
+    """
+    return is_own(spec) or spec.partition(":")[0] in _LAST_KEYS
+
+
+def parse_policy(spec: str) -> Policy:
+    """Look up a policy by its name, or in a file of one's own.
+
+    Raises:
+        ValueError: there is none, or it is an agent, which remembers.
+    """
+    from unojax.policies import get_policy
+
+    if not is_own(spec):
+        return get_policy(spec)
+    agent = parse_agent(spec)
+    if not hasattr(agent, "policy"):
+        raise ValueError(f"{spec!r} is an agent, which remembers, where a policy is needed; agents play in unojax arena")
+    return agent.policy  # pyright: ignore[reportAttributeAccessIssue]  # looked at just now
+
+
+def _own_agent(spec: str, found: Any, rules: Rules | None, changes: dict[str, Any]) -> Agent:
+    """Take what a file holds for an agent: a policy goes by its spec, an agent by its own name."""
+    from unojax.agents import PolicyAgent
+
+    name, values = split_own(spec)
+    made = found
+    is_agent = hasattr(found, "act") and not isinstance(found, type)
+    if callable(found) and not is_agent and _is_factory(found):
+        made = _make_own(spec, found, values, rules, changes)
+    elif isinstance(found, type):
+        raise ValueError(f"agent {spec!r}: all parameters of {name} must have defaults, so that a spec can make it")
+    elif values is not None or changes:
+        raise ValueError(f"agent {spec!r}: {name} has no parameters; write just {name}")
+    try:
+        agent = as_agent(made, rules=rules)
+    except ValueError as error:
+        raise ValueError(f"agent {spec!r}: {error}") from None
+    if isinstance(agent, PolicyAgent):
+        try:
+            signature(agent.policy).bind(None, None, None)
+        except TypeError:
+            raise ValueError(f"agent {spec!r}: a policy takes key, observation and legal mask; {name} takes others") from None
+        return PolicyAgent(spec, agent.policy)
+    if not isinstance(getattr(agent, "name", None), str):
+        raise ValueError(f"agent {spec!r}: an agent needs a name, a text, such as name = {spec!r}")
+    return agent
+
+
+def _make_own(spec: str, factory: Callable[..., Any], values: str | None, rules: Rules | None, changes: dict[str, Any]) -> Any:
+    options = {**_parse_values(spec, factory, values), **changes}
+    if rules is not None and "rules" in signature(factory).parameters:
+        options["rules"] = rules
+    try:
+        return factory(**options)
+    except Exception as error:
+        raise ValueError(f"agent {spec!r}: making it raised {type(error).__name__}: {error}") from error
 
 
 def as_agent(player: str | Policy | Agent, *, rules: Rules | None = None) -> Agent:
@@ -97,27 +170,39 @@ def as_agent(player: str | Policy | Agent, *, rules: Rules | None = None) -> Age
 def settings_of(spec: str) -> dict[str, Any]:
     """Read the values of all keys of a spec, defaults too; a policy has none. Raises as `parse_agent`, but for ranges."""
     found = _find(spec)
-    if not _is_factory(found):
+    if is_own(spec) or not _is_factory(found):
         return {}
-    return {key: default for key, (_, default) in _keys(found).items()} | _parse_values(spec, found)
+    return {key: default for key, (_, default) in keys_of(found).items()} | _parse_values(spec, found)
 
 
 def format_spec(name: str, factory: Factory, values: Mapping[str, Any]) -> str:
     """Write the shortest spec that makes the same again: the values that differ from the factory's defaults, in their order."""
-    differing = [key for key, (_, default) in _keys(factory).items() if values.get(key, default) != default]
-    parts = [f"{key}={_format_value(values[key])}" for key in differing]
+    differing = [key for key, (_, default) in keys_of(factory).items() if values.get(key, default) != default]
+    parts = [f"{key}={format_value(values[key])}" for key in differing]
     return f"{name}:{','.join(parts)}" if parts else name
+
+
+def factory_of(name: str) -> Factory:
+    """Give the function behind an entry of `AGENTS`. Raises ValueError where it needs a library that is not there."""
+    module, _, attribute = AGENTS[name].partition(":")
+    try:
+        return getattr(import_module(module), attribute)
+    except ImportError as error:
+        raise ValueError(f"agent {name!r} can't be made: {error}") from error
 
 
 def _find(spec: str) -> Any:
     from unojax.policies import POLICIES
 
+    if is_own(spec):
+        return load_own(spec)
     name = spec.partition(":")[0]
     if name in AGENTS:
-        module, _, attribute = AGENTS[name].partition(":")
-        return getattr(import_module(module), attribute)
+        return factory_of(name)
     if name not in POLICIES:
-        raise ValueError(f"no agent is called {name!r}; choose one of {', '.join((*POLICIES, *AGENTS))}")
+        raise ValueError(
+            f"no agent is called {name!r}; choose one of {', '.join((*POLICIES, *AGENTS))}, or one of your own: my.py:name"
+        )
     return POLICIES[name]
 
 
@@ -125,12 +210,20 @@ def _is_factory(found: Any) -> bool:
     return all(parameter.default is not Parameter.empty for parameter in signature(found).parameters.values())
 
 
-def _parse_values(spec: str, factory: Factory) -> dict[str, Any]:
-    allowed = _keys(factory)
-    _, colon, rest = spec.partition(":")
+def _parse_values(spec: str, factory: Callable[..., Any], rest: str | None = None) -> dict[str, Any]:
+    """Read the values of a spec; `rest` is what follows the colon, where that is not the first one."""
+    allowed = keys_of(factory)
+    name, colon = spec, rest is not None
+    if not is_own(spec):
+        name, colon, rest = spec.partition(":")
     if colon and not rest:
         raise ValueError(f"agent {spec!r}: key=value must follow the colon, or leave it out")
     values: dict[str, Any] = {}
+    if name in _LAST_KEYS and rest:
+        settings = re.match(rf"(?:(?:{'|'.join(allowed)})=[^,]*,)*", rest)
+        assert settings is not None
+        values[_LAST_KEYS[name]] = rest[settings.end() :]
+        rest = settings[0].removesuffix(",")
     for part in rest.split(",") if rest else ():
         key, equals, text = part.partition("=")
         if key not in allowed:
@@ -146,10 +239,11 @@ def _parse_values(spec: str, factory: Factory) -> dict[str, Any]:
     return values
 
 
-def _keys(factory: Factory) -> dict[str, tuple[Any, Any]]:
-    """Types and defaults of the parameters that a spec can set; one of another type, such as an array of weights, it can't."""
-    hints, parameters = get_type_hints(factory), signature(factory).parameters
-    return {name: (hints[name], parameters[name].default) for name in parameters if _is_settable(hints[name])}
+def keys_of(factory: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
+    """Give types and defaults of the parameters that a spec can set: not one of another type, such as an array of weights."""
+    hints = get_type_hints(factory.__init__ if isinstance(factory, type) else factory)
+    parameters = signature(factory).parameters
+    return {name: (hints[name], parameters[name].default) for name in parameters if _is_settable(hints.get(name))}
 
 
 def _is_settable(kind: Any) -> bool:
@@ -179,9 +273,9 @@ def _parse_value(text: str, kind: Any) -> Any:
         raise ValueError(" or ".join(allowed))
     if get_origin(kind) is Literal:
         for option in get_args(kind):
-            if text == _format_value(option):
+            if text == format_value(option):
                 return option
-        raise ValueError(f"one of {', '.join(_format_value(option) for option in get_args(kind))}")
+        raise ValueError(f"one of {', '.join(format_value(option) for option in get_args(kind))}")
     if kind is bool:
         if text not in _BOOLS:
             raise ValueError("true or false")
@@ -205,7 +299,8 @@ def _parse_int(text: str) -> int:
     raise ValueError("a whole number")
 
 
-def _format_value(value: Any) -> str:
+def format_value(value: Any) -> str:
+    """Write a value as a spec does."""
     if value is None:
         return _NONE
     if isinstance(value, bool):

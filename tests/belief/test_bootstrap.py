@@ -48,7 +48,7 @@ def games(rules: Rules) -> Record:
 @pytest.mark.parametrize(
     ("rules", "model", "lanes"),
     [
-        (FORFEITING, "uniform", 5),
+        (FORFEITING, "uniform", 3),
         pytest.param(THIN, "uniform", 4, marks=pytest.mark.slow),
         pytest.param(FORFEITING, "scarcest", 3, marks=pytest.mark.slow),
     ],
@@ -86,7 +86,7 @@ def test_agrees_with_the_exact_filter(rules: Rules, model: str, lanes: int) -> N
 @pytest.mark.slow
 def test_collapse_on_the_full_deck_is_reported() -> None:
     """After a collapse the belief is the uniform one of the present position: right counts, unseen cards alone, equal weights."""
-    record = play_games(seed=1, num_games=300, num_steps=100, rules=FULL)
+    record = play_games(seed=1, num_games=100, num_steps=100, rules=FULL)
     depletions = 0
     for lane in range(2):
         views = game_of(record, 0, lane, 60)
@@ -111,9 +111,10 @@ def test_collapse_on_the_full_deck_is_reported() -> None:
     assert depletions > 2
 
 
+@pytest.mark.slow
 def test_a_play_that_no_particle_explains_depletes() -> None:
     """The opponent plays the card that every particle lacks: reported, and begun anew with the right number of cards."""
-    record = play_games(seed=1, num_games=300, num_steps=100, rules=FULL)
+    record = play_games(seed=1, num_games=100, num_steps=100, rules=FULL)
     s, happened = record.states, record.happened
     plays = (happened >= 0) & (happened < cards.DRAW) & (s.current_player[:-1] == 1) & ~s.terminated[1:]
     step, lane = np.argwhere(plays)[0]

@@ -152,7 +152,7 @@ def summarise(form: ClosedFormBelief, color: int, rank: int) -> tuple[jax.Array,
     return form.expected_counts, form.count_probs, form.prob_holds, form.prob_no_playable(color, rank)
 
 
-@pytest.mark.parametrize("rules", [FORFEITING, THIN], ids=["actions", "thin"])
+@pytest.mark.parametrize("rules", [FORFEITING, pytest.param(THIN, marks=pytest.mark.slow)], ids=["actions", "thin"])
 def test_exact_until_the_opponent_plays(rules: Rules) -> None:
     """Equal to the exact filter through chains of draws, penalties, own draws; uniform after a play, unlike that filter."""
     record = play_games(seed=3, num_games=300, num_steps=25, rules=rules)
@@ -270,7 +270,7 @@ def test_update_without_an_event_changes_nothing() -> None:
 
 def test_inference_and_update_run_vmapped() -> None:
     """Along full-deck games: one compiled scan over infer_action and update; all marginals stay possible."""
-    record = play_games(seed=1, num_games=300, num_steps=100, rules=FULL)
+    record = play_games(seed=1, num_games=100, num_steps=100, rules=FULL)
     seen = record.observations[0]
 
     def along(first: Observation, views: Observation) -> tuple[jax.Array, jax.Array]:

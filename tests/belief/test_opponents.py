@@ -45,7 +45,7 @@ def random_hands(seed: int, num: int) -> jax.Array:
 @pytest.mark.parametrize("model", MODELS, ids=NAMES)
 def test_packed_path_equals_the_protocol(model) -> None:
     """Hands of the full deck at recorded positions, some with the observer about to win and some not."""
-    hands = random_hands(seed=1, num=1200)
+    hands = random_hands(seed=1, num=400)
     packed = bits.pack(hands)
 
     def plain(observation, legal_mask):

@@ -71,6 +71,7 @@ def test_a_record_steps(record, open_page):
         assert shown_steps(page) == [4]
 
 
+@pytest.mark.slow
 def test_a_record_scrolls(record, open_page):
     address, last = record
     with open_page(address, viewport=SMALL) as page:
@@ -152,6 +153,7 @@ def test_the_keyboard_is_enough(open_page):
         assert page.evaluate("document.activeElement.matches('.hand .playable, .deck:enabled')")
 
 
+@pytest.mark.slow
 def test_a_whole_game_by_clicks(open_page):
     with board_page(open_page, seed=4, start=make_state("R2 Y1 G4 W", "Y0 G3 B7 B8", "B3")) as (page, board):
         turn, wilds, draws = 0, 0, 0
@@ -178,6 +180,7 @@ def test_a_whole_game_by_clicks(open_page):
         assert page.locator(".hand button").count() == 7
 
 
+@pytest.mark.slow
 def test_light_and_dark(open_page):
     grounds = {}
     for scheme in ("light", "dark"):

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 import pytest
 
+import unojax
 from unojax import Rules, cards
 from unojax.belief.filters import ExactFilter
 from unojax.belief.follow import follow
@@ -65,6 +66,64 @@ def test_a_winning_play_is_found(capsys):
     assert re.search(r"^> +RS +100\.0 ± 0\.0 +256", out, re.MULTILINE)
     assert re.search(rf"^ +R1 +{100 * other['win']:.1f} ± [\d.]+ +-{100 * other['behind']:.1f} ± [\d.]+ +256", out, re.MULTILINE)
     assert "Play RS" in out
+
+
+def test_plain_words_are_a_position(capsys):
+    data = run_json(capsys, WIN_IN_TWO)
+    words = ["--hand", "rs, R1", "--top", "r0", "--opponent", "3", "--pile", "Y0"]
+    assert run_json(capsys, *words) == data
+    assert "RS" in run_text(capsys, *words)
+    wild = run_json(capsys, "--hand", "R1 W", "--top", "W+4:Y", "--opponent", "2", "--penalty", "4")
+    assert wild["recommended"] == "draw" and "must draw 4" in wild["observation"]
+
+
+def test_a_position_comes_from_standard_input(capsys, monkeypatch, complaint):
+    data = run_json(capsys, WIN_IN_TWO)
+    monkeypatch.setattr("sys.stdin", io.StringIO(WIN_IN_TWO + "\n"))
+    assert run_json(capsys, "-") == data
+    monkeypatch.setattr("sys.stdin", io.StringIO(data["observation"]))
+    assert run_json(capsys, "-") == data
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    assert "standard input is empty" in complaint([*ARGS, "-"])
+
+
+def test_ctrl_c_keeps_what_was_searched(capsys, monkeypatch):
+    """A search of many rounds that is stopped in the sixth; and in the third, when there is too little."""
+    whole = pooling.search_round
+
+    def stop_in(last: int):
+        done = []
+
+        def search(*args, **options):
+            done.append(1)
+            # The first call compiles.
+            if len(done) > last:
+                raise KeyboardInterrupt
+            return whole(*args, **options)
+
+        monkeypatch.setattr(pooling, "search_round", search)
+
+    stop_in(6)
+    assert main([*ARGS, "--rounds", "none", "--seconds", "500", WIN_IN_TWO, "--json", "-"]) == 130
+    captured = capsys.readouterr()
+    data = json.loads(captured.out)
+    assert data["rounds"] == 5 and data["recommended"] == "RS"
+    assert "unojax advise: stopped after" in captured.err
+    stop_in(3)
+    assert main([*ARGS, WIN_IN_TWO]) == 130
+    assert capsys.readouterr().out == ""
+
+
+def test_advice_in_python():
+    told = unojax.advise(hand="RS R1", top="R0", opponent=3, pile="Y0", agent=SPEC, rounds=4, rules=RULES)
+    assert told.play == "RS"
+    assert list(told.wins) == ["RS", "R1"] and told.wins["RS"] == (1.0, 0.0)
+    assert repr(told).startswith("play RS; wins: RS 100.0 ± 0.0 %, R1 ")
+    assert told.told.prob_holds.shape == (cards.NUM_TYPES,)
+    with pytest.raises(ValueError, match="rounds or seconds, not both"):
+        unojax.advise(WIN_IN_TWO, rounds=4, seconds=1.0, rules=RULES)
+    with pytest.raises(ValueError, match="top missing"):
+        unojax.advise(hand="R1", opponent=3, rules=RULES)
 
 
 def test_forced_moves(capsys):
@@ -134,13 +193,13 @@ def test_belief_is_that_of_the_history(capsys):
         ("R1,R2/3/-/* R0 0 0 0 - *", "R1 draw R3", "action 3: 'R3' is not legal for player 0, who may only: R2"),
         ("R1,R2/3/-/* R0 0 0 0 - *", "R1 draw R2 draw", "action 4: 'draw' comes after the end of the game"),
         ("R1,R2/3/-/* R0 0 0 0 - *", "R1 Y", "action 2: unknown action 'Y'"),
-        ("R1,R2/3/-/* R0 0 0 0 - *", "R1", "player 1 is to move at the end of --history, but the view is that of player 0"),
+        ("R1,R2/3/-/* R0 0 0 0 - *", "R1", "player 1 is to move at the end of the history, but the view is that of player 0"),
         ("R1,R2/3/-/* R0 0 0 0 - *", "R1 draw R2", "the game is over at its end"),
         ("R1,R2/1/-/* R0 0 0 0 - *", "R1 Y1", "the game is over at its end"),
         (
             "R1,R2/Y3,YS/-/* R0 0 0 0 - *",
             "R1 draw(W)",
-            "player 0 is to move at the end of --history, but the view is that of player 1",
+            "player 0 is to move at the end of the history, but the view is that of player 1",
         ),
         ("R1,R2/3/-/* R0 1 0 0 - *", "", "player 1 is to move, but the view is that of player 0"),
         ("R+2,R2/3/-/* R0 0 0 0 - *", "R+2 W:R", "action 2: 'W:R' is not legal for player 1, who must draw 2"),
@@ -181,12 +240,21 @@ def test_impossible_histories(complaint, position: str, history: str, says: str)
         ([WIN_IN_TWO, "--agent", "best"], "no agent is called 'best'"),
         ([WIN_IN_TWO, "--agent", "mc:belief=truth"], "belief=truth needs the hidden hand"),
         ([WIN_IN_TWO, "--agent", "mc:discount=0.9"], "discounted returns are no win probabilities"),
-        ([WIN_IN_TWO, "--step-penalty", "0.1"], "are no win probabilities; leave --step-penalty out"),
+        ([WIN_IN_TWO, "--step-penalty", "0.1"], "are no win probabilities; leave the step penalty out"),
         ([WIN_IN_TWO, "--seconds", "1"], "give --rounds or --seconds, not both"),
         ([WIN_IN_TWO, "--rounds", "2"], "--rounds must be at least 4"),
         ([WIN_IN_TWO, "--rounds", "none", "--seconds", "0"], "--seconds must be a positive number, got 0.0"),
-        ([WIN_IN_TWO, "--top", "-1"], "--top must be in [0, 54], got -1"),
+        ([WIN_IN_TWO, "--bars", "-1"], "--bars must be in [0, 54], got -1"),
         ([WIN_IN_TWO, "--json", "."], "--json: '.' is a folder"),
+        ([], "give POSITION, or --hand, --top and --opponent: --hand and --top and --opponent missing"),
+        (["--hand", "R1", "--top", "R0"], "--opponent missing"),
+        ([WIN_IN_TWO, "--hand", "R1"], "give POSITION, or --hand, --top, --opponent and what belongs to them, not both"),
+        ([WIN_IN_TWO, "--penalty", "2"], "not both"),
+        (["--hand", "R1 Q", "--top", "R0", "--opponent", "3"], "hand: unknown card 'Q'"),
+        (["--hand", "R1", "--top", "W", "--opponent", "3"], "top must say which colour was declared, as in W:B"),
+        (["--hand", "R1", "--top", "R9", "--opponent", "3"], "but rules.deck has 0"),
+        (["--hand", "R1", "--top", "R0", "--opponent", "30"], "the other player can't hold 30 cards"),
+        (["--hand", "R1", "--top", "R0", "--opponent", "3", "--pile", "R1"], "R1"),
     ],
 )
 def test_errors_are_one_line(complaint, args: list[str], says: str):
@@ -210,8 +278,8 @@ def test_seconds_are_kept(capsys, monkeypatch):
 
 
 def test_text_shows_what_the_record_has(capsys):
-    data = run_json(capsys, "R1,R2,Y1,W/4/Y0/* R0 0 0 0 - *", "--top", "5")
-    out = run_text(capsys, "R1,R2,Y1,W/4/Y0/* R0 0 0 0 - *", "--top", "5")
+    data = run_json(capsys, "R1,R2,Y1,W/4/Y0/* R0 0 0 0 - *", "--bars", "5")
+    out = run_text(capsys, "R1,R2,Y1,W/4/Y0/* R0 0 0 0 - *", "--bars", "5")
     rows = re.findall(r"^([> ]) +(\S+) +([\d.]+) ± ([\d.]+) ", out, re.MULTILINE)
     assert [row[1] for row in rows] == [play["action"] for play in data["plays"]]
     assert [row[1] for row in rows if row[0] == ">"] == [data["recommended"]]
@@ -223,7 +291,7 @@ def test_text_shows_what_the_record_has(capsys):
     assert dict(shown) == {name: f"{100 * probability:.0f}" for name, probability in likely}
     assert re.search(rf"^ *[> ] +{re.escape(data['policy_play'])} .* uniform alone$", out, re.MULTILINE)
     assert "[" not in out
-    assert "█" not in run_text(capsys, "R1,R2,Y1,W/4/Y0/* R0 0 0 0 - *", "--top", "0")
+    assert "█" not in run_text(capsys, "R1,R2,Y1,W/4/Y0/* R0 0 0 0 - *", "--bars", "0")
 
 
 @pytest.mark.slow

@@ -201,7 +201,7 @@ def test_interrupted_before_there_is_anything(capsys, monkeypatch):
     assert "no batch was complete" in captured.err
 
 
-@pytest.mark.parametrize("kind", ["svg", "png"])
+@pytest.mark.parametrize("kind", ["svg", pytest.param("png", marks=pytest.mark.slow)])
 def test_output_and_picture(capsys, tmp_path, kind: str):
     target = tmp_path / f"scores.{kind}"
     assert main([*ARGS, "--plot", str(target)]) == 0
@@ -278,6 +278,8 @@ def test_numbers_in_words():
     assert [rate(r) for r in (0.123, 3.0, 4321.0)] == ["0.12 games/s", "3 games/s", "4,321 games/s"]
     assert percent(0.5, (0.499, 0.501)) == "50.00 ± 0.10"
     assert percent(0.662, (0.65, 0.672)) == "66.2 ± 1.1"
+    # Of two games, both won, no score is above 100.
+    assert percent(1.0, (0.342, 1.0)) == "100.0 (34.2-100.0)"
 
 
 @pytest.mark.parametrize(

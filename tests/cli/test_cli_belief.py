@@ -138,6 +138,15 @@ def test_steps_cut_the_same_game_short(capsys, data: dict[str, Any]):
     assert run_json(capsys, "--steps", "4")["turns"] == data["turns"][:5]
 
 
+def test_the_belief_has_a_seed_of_its_own(capsys, data: dict[str, Any]):
+    same, other = (run_json(capsys, "--steps", "3", "--belief-seed", seed) for seed in (str(data["seed"]), "99"))
+    for one in (same, other):
+        assert [turn["action"] for turn in one["turns"]] == [turn["action"] for turn in data["turns"][:4]]
+    assert [turn["belief"] for turn in same["turns"]] == [turn["belief"] for turn in data["turns"][:4]]
+    assert [turn["belief"] for turn in other["turns"][1:]] != [turn["belief"] for turn in data["turns"][1:4]]
+    assert (data["belief_seed"], other["belief_seed"]) == (data["seed"], 99)
+
+
 def test_the_other_player(capsys, data: dict[str, Any]):
     other = run_json(capsys, "--player", "1", "--steps", "6")
     for turn, same in zip(other["turns"], data["turns"], strict=False):
@@ -281,7 +290,7 @@ def test_cards_drawn_come_as_given_and_are_written_as_read():
     ("args", "says"),
     [
         ("--turn 99", "--turn must be in [0, 10], the turns of this game, got 99"),
-        ("--turn -1", "--turn must be in [0, 10]"),
+        ("--turn -1", "--turn must be at least 0, the start, got -1"),
         ("--particles 2000000", "--particles must be at most 1048576, got 2000000"),
         ("--opponent-model best", "--opponent-model 'best': "),
         ("--opponent-model guard+2", "--opponent-model 'guard+2': tremble must be a probability in [0, 1], got 2.0"),

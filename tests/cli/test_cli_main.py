@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
 import unojax
 from unojax import POLICIES
-from unojax.cli import _condense, main
+from unojax.cli import _condense, main, output
 
 
 def test_version(capsys):
@@ -23,7 +25,7 @@ def test_version(capsys):
 def test_help_names_the_commands(capsys, args: list[str]):
     assert main(args) == 0
     out = capsys.readouterr().out
-    for command in ("simulate", "arena", "advise", "belief", "rules", "bench", "play", "replay", "solve", "exploit"):
+    for command in "simulate arena advise belief rules bench play replay review record solve exploit evaluate agents".split():
         assert command in out
 
 
@@ -52,12 +54,15 @@ def test_help_of_simulate_names_options_and_policies(capsys):
         ("simulate --deck half", "simulate: error: --deck 'half': 'half' is not understood; use full, numbers,"),
         ("simulate --polices uniform uniform", "perhaps you meant --policies"),
         ("rules --hand-size", "Missing value for argument '--hand-size'"),
-        ("bench --batch-sizes 0", "--batch-sizes"),
+        ("bench --batch-sizes 0", "bench: error: --batch-sizes: must be in [1, 2147483648], got 0"),
+        ("bench --batch-sizes 64 many", "--batch-sizes: must be a whole number such as 100000 or 1e5, got 'many'"),
+        ("belief --turn -1", "belief: error: --turn must be at least 0, the start, got -1"),
+        ("rules --deck colors=1,ranks=0,copies=1,wilds=0", "deck: 1 coloured cards are too few"),
         (
             "shuffle",
             (
                 "Unrecognized options: shuffle. Available subcommands: simulate, arena, advise, belief, rules, bench, play, "
-                "replay, solve, exploit ("
+                "replay, review, record, solve, exploit, evaluate, agents ("
             ),
         ),
     ],
@@ -77,7 +82,10 @@ def test_unknown_layout_of_the_parser_report_is_kept():
         (
             RuntimeError("RESOURCE_EXHAUSTED: out of memory\nreport\nof many lines"),
             1,
-            "error: RESOURCE_EXHAUSTED: out of memory\n",
+            (
+                "error: RESOURCE_EXHAUSTED: out of memory (the device has too little memory; lower the batch size, or the "
+                "particles or rollouts of an agent)\n"
+            ),
         ),
         (KeyboardInterrupt(), 130, "unojax rules: stopped\n"),
     ],
@@ -112,6 +120,61 @@ def test_only_games_need_a_device():
     assert done.stdout.splitlines()[-1] == "[0, 0, 2, 2, 0, 1]"
     assert "Traceback" not in done.stderr
     assert "no_such_platform" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("command", [["rules"], ["--help"], ["--version"], ["simulate", "--help"]])
+def test_output_that_can_not_be_written(command: list[str]):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "unojax", *command], stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, check=False
+        )
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), done.stderr
+    assert "can't write the output: No space left on device" in done.stderr
+
+
+def test_no_output_at_all(capsys, monkeypatch):
+    """As in a process that was started with its standard output closed."""
+    monkeypatch.setattr("sys.stdout", None)
+    assert main(["rules"]) == 1
+    monkeypatch.undo()
+    assert capsys.readouterr().err == "unojax: error: there is no standard output to write to\n"
+
+
+def test_a_platform_without_a_device_is_one_line():
+    code = "import jax; jax.devices = lambda: exec('assert None'); from unojax.cli import main; raise SystemExit(main(['{}']))"
+    for command in ("bench", "simulate", "belief"):
+        done = run_process("-c", code.format(command))
+        assert done.returncode == 1 and "Traceback" not in done.stderr
+        assert f"unojax {command}: error: JAX found no device for JAX_PLATFORMS='no_such_platform'" in done.stderr
+
+
+def test_ctrl_c_while_programs_run_is_an_ordinary_end():
+    """Threads of the compiler are at work when the process ends."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "unojax", "bench", "--batch-sizes", "4096", "--repeats", "1000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(6)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said == "unojax bench: stopped\n"
+
+
+@pytest.mark.parametrize("width", [30, 40, 60])
+def test_no_column_of_a_table_is_lost_on_a_narrow_terminal(capsys, monkeypatch, width: int):
+    monkeypatch.setenv("COLUMNS", str(width))
+    table = output.grid("title")
+    table.add_column("agent", overflow="fold")
+    for heading in ("rating", "score", "games"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_row("scarcest-color", "+123 ± 45", "63.2 ± 0.4", "1,000,000")
+    output.show(table)
+    shown = capsys.readouterr().out
+    for entry in ("scarcest-color", "+123 ± 45", "63.2 ± 0.4", "1,000,000", "rating", "score", "games"):
+        assert entry in shown
 
 
 def test_module_and_reader_that_goes_away():

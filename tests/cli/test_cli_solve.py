@@ -77,6 +77,27 @@ def test_ctrl_c_keeps_what_there_is(capsys: pytest.CaptureFixture[str], tmp_path
     assert solved(capsys, *args, "--state", str(kept))["value"] == whole["value"]
 
 
+def test_a_run_that_is_killed_is_kept_on_the_way(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    iterate, kept = solve.cfr, tmp_path / "run.npz"
+
+    def killed(tree, *, state=None, **options):
+        if state is not None and state.iteration >= 5:
+            raise AssertionError("killed")
+        return iterate(tree, state=state, **options)
+
+    monkeypatch.setattr("unojax.cli.solve.run._KEEP_SECONDS", 0.0)
+    args = [*TINY, "--tolerance", "0", "--iterations", "30"]
+    with monkeypatch.context() as patch:
+        patch.setattr(solve, "cfr", killed)
+        with pytest.raises(AssertionError, match="killed"):
+            main([*args, "--state", str(kept)])
+    with np.load(kept) as file:
+        assert int(file["iteration"]) == 5
+    assert solved(capsys, *args, "--state", str(kept))["value"] == solved(capsys, *args)["value"]
+
+
 def test_skip_passes_the_turn_in_a_named_game_too():
     rules = rules_of("small", Rules(skip_forfeits=False, max_steps=3))
     named = solve.DECKS["small"]

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from unojax.device.batching import for_chosen, together
+from unojax.device.batching import Agenda, for_chosen, num_turns, put_rows, take_rows, together
 
 
 @pytest.mark.parametrize("number", [0, 1, 4, 7, 10])
@@ -35,3 +35,27 @@ def test_a_function_of_a_batch_gets_all_of_it_from_within_vmap():
     assert sizes[0] == 1 and sizes[-1] == 5
     with pytest.raises(ValueError, match="what all elements share can't be mapped over"):
         jax.vmap(of_one)(x, x, x)
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 8])
+def test_an_agenda_does_each_round_once(chunk: int) -> None:
+    """Two kinds of work: which rounds each element had, in order, and how many turns that took."""
+    rng = np.random.default_rng(chunk)
+    due = {"first": rng.integers(0, 4, 8), "none": np.zeros(8, int), "second": rng.integers(0, 2, 8)}
+
+    @jax.jit
+    def work_through(due: dict[str, jax.Array]) -> dict[str, tuple[jax.Array, jax.Array]]:
+        agenda, done = Agenda(due, 8), {}
+
+        def work(index: jax.Array, at: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+            rounds, turns = state
+            # Each round finds those before it done.
+            return put_rows(rounds, at, jnp.where(take_rows(rounds, at) == index, index + 1, -1)), turns + 1
+
+        for name in due:
+            done[name] = agenda.do(name, chunk, work, (jnp.zeros(8, jnp.int32), jnp.int32(0)))
+        return done
+
+    for name, (rounds, turns) in work_through(due).items():
+        np.testing.assert_array_equal(rounds, due[name])
+        assert int(turns) == num_turns(due[name], chunk)

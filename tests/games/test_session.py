@@ -39,6 +39,31 @@ def test_compiling_beforehand_changes_nothing():
     assert_trees_equal(again.replay().end, first.replay().end)
 
 
+def test_taking_back_leads_to_the_last_choice_and_the_same_moves_to_the_same_game():
+    session = Session(AGENT, seat=0, seed=2, rules=RULES)
+    assert session.take_back() == 0, "nothing has happened yet"
+    finish(session)
+    actions, positions = [step.action for step in session.steps], session.replay().states
+    while session.take_back():
+        assert session.is_my_turn and not session.is_over
+        assert session.legal.sum() > 1 or not any(seen.is_mine for seen in session.seen)
+        assert len(session.seen) == len(session.steps)
+        assert_trees_equal(session.replay().end, positions[len(session.steps)])
+    assert not any(seen.is_mine for seen in session.seen)
+    finish(session)
+    assert [step.action for step in session.steps] == actions
+    assert_trees_equal(session.replay().end, positions[-1])
+
+
+def test_the_agent_remembers_nothing_of_what_was_taken_back():
+    session = Session(Watcher(1), seat=0, seed=1, rules=RULES)
+    finish(session)
+    session._remember()
+    taken = session.take_back()
+    assert taken > 0
+    assert np.asarray(session._remember()).tolist() == [len(session.steps), 0]
+
+
 def test_the_seat_is_drawn_from_the_seed():
     seats = [draw_seat(seed) for seed in range(64)]
     # Either seat alone: 2 in 2^64 choices of the seeds.
@@ -75,7 +100,7 @@ class Watcher:
 def test_an_agent_hears_of_every_step_from_its_own_seat(seat: int):
     session = Session(Watcher(1 - seat), seat=seat, seed=1, rules=RULES)
     finish(session)
-    assert np.asarray(session._memory).tolist() == [len(session.steps), 0]
+    assert np.asarray(session._remember()).tolist() == [len(session.steps), 0]
     assert len(session.steps) > 4
 
 

@@ -38,7 +38,7 @@ def action_probs(state: State, *, name: str) -> tuple[jax.Array, jax.Array, jax.
 @cache
 def random_states() -> State:
     """Positions of random games on the host, [640]."""
-    games = play(0, num_games=300, num_steps=320, rules=Rules())
+    games = play(0, num_steps=320, rules=Rules())
     return jax.tree.map(lambda leaf: leaf[:32, :20].reshape(-1, *leaf.shape[2:]), games.states)
 
 

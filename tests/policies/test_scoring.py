@@ -27,7 +27,7 @@ RANDOM_WEIGHTS = tuple(np.random.default_rng(0).normal(size=len(WEIGHT_NAMES)).r
 @pytest.fixture(scope="module")
 def states() -> State:
     """Positions of random games, [1600]: hands of all sizes, piles from nothing to most of the deck."""
-    games = play(0, num_games=300, num_steps=320, rules=RULES)
+    games = play(0, num_steps=320, rules=RULES)
     return jax.tree.map(lambda leaf: leaf[:16, :100].reshape(-1, *leaf.shape[2:]), games.states)
 
 

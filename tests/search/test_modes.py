@@ -60,6 +60,7 @@ def test_agents_are_strict(spec: str):
         check_key_reuse_jaxpr(traced.jaxpr.jaxpr)
 
 
+@pytest.mark.slow
 def test_a_match_of_a_search_is_strict():
     agents = parse_agent("mc:rollouts=2,particles=2,belief=unseen,policy=uniform", rules=RULES), parse_agent("uniform")
     with strict():

@@ -135,6 +135,7 @@ def test_lanes_and_split_samples_change_nothing(positions: State):
     np.testing.assert_array_equal(whole[:, 4:], returns_of(positions, arms, 1, replace(two, num_samples=4), first=4))
 
 
+@pytest.mark.slow
 def test_the_same_arm_twice_has_the_same_rollouts_and_other_arms_are_correlated(positions: State):
     masks = np.asarray(legal_all(positions))[:, : cards.DRAW]
     first, last = masks.argmax(1), cards.DRAW - 1 - masks[:, ::-1].argmax(1)

@@ -26,9 +26,10 @@ ENDGAME = "R0 R2 RS Y0 Y2 Y+2 W"
 RULES = Rules(deck=deck_of(ENDGAME), hand_size=2)
 DISCOUNT = 0.9
 NUM = 32
+NUM_ENDGAMES = 16
 SETTINGS = {"particles": 4, "policy": "uniform", "keep": 0.0, "discount": DISCOUNT, "rules": RULES}
 FLAT = monte_carlo(belief="unseen", rollouts=512, **SETTINGS)
-TREE = tree(belief="unseen", simulations=2000, stop=0.0, exploration=1.0, **SETTINGS)
+TREE = tree(belief="unseen", simulations=1000, stop=0.0, exploration=1.0, **SETTINGS)
 TRUTH = monte_carlo(belief="truth", rollouts=512, stop=3.0, **SETTINGS)
 
 
@@ -124,7 +125,7 @@ def endgames() -> tuple[State, list[dict[int, float]]]:
     """Positions with an empty deck, so that the opponent's hand is known, and the exact value of every legal play."""
     rng = np.random.default_rng(0)
     states, values = [], []
-    while len(states) < NUM:
+    while len(states) < NUM_ENDGAMES:
         top, *others = rng.permutation(ENDGAME.split()).tolist()
         if top == "W":
             continue

@@ -25,7 +25,8 @@ GAMES = {
     "any start": Rules(deck=deck_of("R1 YS Y+2 W W"), hand_size=1, max_steps=6, start_card="any", first_player="random"),
     "three colors": Rules(deck=deck_of("R1 Y1 Y2 G1 W W+4"), hand_size=1, max_steps=5, start_card="any"),
 }
-BOTH = [(name, merged) for name in GAMES for merged in (False, True)]
+BOTH = [(name, True) for name in GAMES]
+BOTH += [pytest.param(name, False, marks=() if name in ("numbers", "all ranks") else pytest.mark.slow) for name in GAMES]
 
 
 @lru_cache

@@ -22,7 +22,7 @@ from unojax.value import NetworkConfig, outlook_of_unseen, value_plays
 from unojax.view import view_of
 
 NUM = 32
-MAX_STEPS = 120
+MAX_STEPS = 90
 NETWORK = random_network(3, NetworkConfig(width=8))
 PLAY = SelfPlay(opponents=(SELF, "uniform"), belief="unseen", explore=0.3, max_steps=MAX_STEPS, search=0)
 KEYS = jax.random.split(jax.random.key(0), NUM)
@@ -178,6 +178,7 @@ def test_the_opponent_follows_its_policy(rows: Rows):
     assert_distributed([is_first.sum(), (~is_first).sum()], [0.5, 0.5])
 
 
+@pytest.mark.slow
 def test_the_same_key_plays_the_same_game_in_any_company(games: Episodes):
     """Other games beside it, another order."""
     rng = np.random.default_rng(0)
@@ -213,7 +214,8 @@ def assert_same_games(one: Episodes, other: Episodes) -> None:
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
 
-@pytest.mark.parametrize("search", [0, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("search", [0, 4])
 def test_with_particles_beliefs_are_carried_along_and_searched(search: int):
     """The same games, with a belief of each player and a search at the choices."""
     play = SelfPlay(opponents=(SELF,), particles=16, explore=0.1, max_steps=40, search=search, search_depth=1)

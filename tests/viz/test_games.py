@@ -196,6 +196,12 @@ def test_curves_and_beliefs_on_the_page():
     assert {"Win probability", "Belief entropy (nats)"} <= set(lines(plot))
 
 
+def test_the_page_speaks_of_curves_where_there_are_some():
+    states = positions(trajectories()[1])
+    assert "Click a move to go there." in game_html(states)
+    assert "Click a move or the curves to go there." in game_html(states, win_probability=np.full(len(states), 0.5))
+
+
 def test_a_view_of_a_game_shows_nothing_of_what_it_hides():
     num_other = 0
     for game in trajectories()[:3]:

@@ -18,13 +18,14 @@ from tests.helpers import assert_trees_equal
 from tests.viz.games import with_other_hand
 from tests.widget.pages import Comm, make
 from unojax import Rules, cards, make_state, parse_position
+from unojax.board import page
 from unojax.cli.options import parse_deck
 from unojax.games.adviser import Advice, Outlook, Thought
 from unojax.games.gamefile import parse_game, read_game
 from unojax.games.seen import legal_actions
 from unojax.text import format_action, format_cards
 from unojax.viz.words import card_words
-from unojax.widget import Board, page
+from unojax.widget import Board
 
 RULES = Rules(deck=parse_deck("colors=2,ranks=0-3+S++2,copies=1,wilds=1"), hand_size=3)
 QUIET = {"opponent": "uniform", "rules": RULES, "show_belief": False, "show_win_probability": False}
@@ -68,7 +69,7 @@ class TellTale:
 
 @pytest.fixture
 def telltale(monkeypatch):
-    monkeypatch.setattr("unojax.widget.board.Adviser", TellTale)
+    monkeypatch.setattr("unojax.board.game.Adviser", TellTale)
 
 
 def board_at(position: str, **options) -> tuple[Board, Comm]:
@@ -202,7 +203,7 @@ def check_no_message_depends_on_the_hidden_hand() -> None:
 
 
 def test_belief_and_win_probability(monkeypatch):
-    monkeypatch.setattr("unojax.widget.board._GAMES", 64)
+    monkeypatch.setattr("unojax.board.game._GAMES", 64)
     start = make_state("R0 R2", "Y0 Y2", "R3", rules=RULES)
     board, comm = make(lambda: Board("uniform", rules=RULES, adviser=ADVISER, seed=1, start=start))
     assert board.outlook is None and comm.states[-1]["belief"] is None and comm.states[-1]["win"] is None

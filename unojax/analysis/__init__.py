@@ -4,6 +4,7 @@
 * `deals`: the hands that `unojax.simulate` dealt. `worth`: what each card in them was worth.
 * `declaring`: policies that differ in the colour they declare.
 * `following`: beliefs along recorded games. `calibration`: whether their probabilities are what happens.
+* `reviewing`: one played game, with win probabilities and what each choice cost.
 * `decisions`: one player's decisions in recorded games. `forecasts`: how good forecasts of results are.
 """
 
@@ -14,16 +15,19 @@ from unojax.analysis.declaring import declare
 from unojax.analysis.estimates import Measure, estimate_mean, estimate_ratio
 from unojax.analysis.following import Followed, Recorded, follow, record
 from unojax.analysis.forecasts import fit_logistic, log_loss, sigmoid
+from unojax.analysis.reviewing import Choice, ReviewedTurn, review
 from unojax.analysis.tables import TextTable
 from unojax.analysis.worth import Worth, card_worth
 
 __all__ = [
     "Calibration",
+    "Choice",
     "Deals",
     "Decisions",
     "Followed",
     "Measure",
     "Recorded",
+    "ReviewedTurn",
     "TextTable",
     "Worth",
     "calibrate",
@@ -37,5 +41,6 @@ __all__ = [
     "follow",
     "log_loss",
     "record",
+    "review",
     "sigmoid",
 ]

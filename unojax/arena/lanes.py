@@ -13,7 +13,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from unojax import cards, game
-from unojax.agents import Agent, Memory, reveal
+from unojax.agents import RESIGN, Agent, Memory, reveal
 from unojax.device import static
 from unojax.device.batching import for_chosen
 from unojax.device.static import Skeleton
@@ -118,6 +118,8 @@ def advance(seats: Seats, lanes: MatchLanes, actions: list[Array], *, chunk: int
         player = lanes.state.current_player.astype(jnp.int32)
         key = _fold(seats.key, _DRAW, player, lanes.num_draws[player])
         state = game.step(lanes.state, action, key)
+        given_up = replace(lanes.state, terminated=jnp.bool_(True), winner=1 - lanes.state.current_player)
+        state = jax.tree.map(partial(jnp.where, action == RESIGN), given_up, state)
         return MatchLanes(
             state=state,
             forced=_forced(state),

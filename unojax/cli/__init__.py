@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol, cast
 
 from unojax.cli.status import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_USAGE
 
@@ -46,23 +46,29 @@ def main(args: Sequence[str] | None = None) -> int:
     """Run the command line (None: of this process) and return the exit status. Raises nothing for what a user can do wrong."""
     args = list(sys.argv[1:] if args is None else args)
     name = "unojax"
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  (for as long as the process lives)
+    if sys.stdout is None:
+        return _complain(name, "error: there is no standard output to write to", EXIT_ERROR)
     try:
         if args[:1] == ["--version"]:
             from unojax import __version__
 
             print(f"unojax {__version__}")
-            return 0
+            return _flushed(0)
         command = _parse(args or ["--help"])
         name = f"unojax {args[0]}"
-        status = _run(command)
-        sys.stdout.flush()
-        return status
+        return _flushed(_run(command))
     except KeyboardInterrupt:
         return _complain(name, "stopped", EXIT_INTERRUPTED)
     except BrokenPipeError:
-        # Whoever read the output has enough. Python would complain once more when it flushes stdout at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read the output has enough.
+        _drop_output()
         return EXIT_ERROR
+    except OSError as error:
+        _drop_output()
+        where = "the output" if error.filename is None else repr(str(error.filename))
+        return _complain(name, f"error: can't write {where}: {error.strerror or error}", EXIT_ERROR)
     except ValueError as error:
         return _complain(name, f"error: {error}", EXIT_USAGE)
     except ModuleNotFoundError as error:
@@ -73,9 +79,42 @@ def main(args: Sequence[str] | None = None) -> int:
         return _complain(name, f"error: not enough memory: {error}", EXIT_ERROR)
     except RuntimeError as error:
         # JAX without its device, or a device without memory. What follows the first line is the device's own report.
-        return _complain(name, f"error: {str(error).partition(chr(10))[0]}", EXIT_ERROR)
+        told = str(error).partition("\n")[0]
+        if "RESOURCE_EXHAUSTED" in told:
+            told += " (the device has too little memory; lower the batch size, or the particles or rollouts of an agent)"
+        return _complain(name, f"error: {told}", EXIT_ERROR)
     except SystemExit as exit_:
-        return exit_.code if isinstance(exit_.code, int) else EXIT_ERROR
+        # Help has been printed.
+        try:
+            return _flushed(exit_.code if isinstance(exit_.code, int) else EXIT_ERROR)
+        except OSError as error:
+            _drop_output()
+            return _complain(name, f"error: can't write the output: {error.strerror}", EXIT_ERROR)
+
+
+def run_process() -> NoReturn:
+    """Run the command line of this process, and leave it at once.
+
+    Programs may still be running, or be compiled ahead, in threads of the compiler. An interpreter that is taken down around them
+    waits for them, or crashes.
+    """
+    status = main()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(status)
+
+
+def _flushed(status: int) -> int:
+    """Write out what is buffered. Raises OSError where it can't be written."""
+    sys.stdout.flush()
+    return status
+
+
+def _drop_output() -> None:
+    """Send what is left of the output nowhere: Python would complain once more when it flushes stdout at exit."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(command: Command | Options) -> int:
@@ -95,18 +134,23 @@ def _parse(args: list[str]) -> Command | Options:
     import tyro
 
     from unojax.cli.advise.command import Advise
+    from unojax.cli.agents import ShowAgents
     from unojax.cli.arena.command import Arena
     from unojax.cli.belief.command import ShowBelief
     from unojax.cli.bench import Bench
+    from unojax.cli.evaluate import Evaluate
     from unojax.cli.exploit import Exploit
     from unojax.cli.play.command import PlayGame
+    from unojax.cli.record.command import Record
     from unojax.cli.replay import ShowReplay
+    from unojax.cli.review.command import Review
     from unojax.cli.rules import ShowRules
     from unojax.cli.simulate.command import Simulate
     from unojax.cli.solve.command import Solve
 
     commands = {"simulate": Simulate, "arena": Arena, "advise": Advise, "belief": ShowBelief, "rules": ShowRules, "bench": Bench}
-    commands |= {"play": PlayGame, "replay": ShowReplay, "solve": Solve, "exploit": Exploit}
+    commands |= {"play": PlayGame, "replay": ShowReplay, "review": Review, "record": Record}
+    commands |= {"solve": Solve, "exploit": Exploit, "evaluate": Evaluate, "agents": ShowAgents}
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from unojax.cli.options import Count, Flag, JsonTarget, RuleOptions, Seed, TwoPolicies, check_policy_names, get_policies
+from unojax.cli.options import (
+    Count,
+    Flag,
+    JsonTarget,
+    RuleOptions,
+    Seed,
+    TwoPolicies,
+    check_policy_names,
+    get_policies,
+    read_count,
+)
 
 if TYPE_CHECKING:
     from unojax.rules import Rules
@@ -37,7 +47,7 @@ class Bench:
 
     policies: TwoPolicies = ("uniform", "uniform")
     batch_sizes: Annotated[
-        tuple[Count, ...],
+        tuple[str, ...],
         tyro.conf.arg(
             metavar="N ...",
             help="Games in progress at a time, each number measured apart. None given: the device's default, a quarter and four "
@@ -53,6 +63,7 @@ class Bench:
 
     def run(self) -> int:
         check_policy_names(self.policies)
+        batch_sizes = [read_count("--batch-sizes", text) for text in self.batch_sizes]
         if not 0 < self.seconds < float("inf"):
             raise ValueError(f"--seconds must be a positive number, got {self.seconds}")
         rules = self.rules.build()
@@ -65,7 +76,7 @@ class Bench:
         rows = []
         size = MOST_LANES[platform()]
         with _nothing_kept():
-            for batch_size in self.batch_sizes or (size // 4, size, size * 4):
+            for batch_size in batch_sizes or (size // 4, size, size * 4):
                 with output.status(f"{batch_size:,} games at a time", quiet=self.quiet):
                     rows.append(self._measure(batch_size, rules))
         if self.json != output.STDOUT:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -11,15 +12,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 import tyro
 
-from unojax.specs import AGENTS, POLICY_NAMES
+from unojax.files.own import is_own
+from unojax.specs import AGENTS, POLICY_NAMES, parse_policy
 
 if TYPE_CHECKING:
-    from unojax.policies import PackedPolicy
+    from unojax.policies import Policy
     from unojax.rules import Rules
 
 _Value = TypeVar("_Value")
 
-AGENT_HELP: Final = f"{', '.join((*POLICY_NAMES, *AGENTS))}. Parameters follow a colon: mc:rollouts=1000,belief=unseen."
+AGENT_HELP: Final = (
+    f"{', '.join((*POLICY_NAMES, *AGENTS))}. Parameters follow a colon: mc:rollouts=1000,belief=unseen. "
+    "my.py:name is one of your own. unojax agents says what each is."
+)
 _MAX_COUNT: Final = 2**31
 """Most games that one key numbers, and more lanes than any device holds."""
 
@@ -39,6 +44,14 @@ def _read_count(text: str) -> int:
     if not 1 <= value <= _MAX_COUNT:
         raise ValueError(f"must be in [1, {_MAX_COUNT}], got {text}")
     return value
+
+
+def read_count(option: str, text: str) -> int:
+    """Read one of several whole numbers of an option. Raises ValueError that names the option."""
+    try:
+        return _read_count(text)
+    except ValueError as error:
+        raise ValueError(f"{option}: {error}") from None
 
 
 def _read_count_or_none(text: str) -> int | None:
@@ -65,7 +78,8 @@ Count = Annotated[int, _spec(_read_count, "N")]
 CountOrNone = Annotated[int | None, _spec(_read_count_or_none, "N|none")]
 Seed = Annotated[int, _spec(_read_seed, "N")]
 Flag = tyro.conf.FlagCreatePairsOff[bool]
-TwoPolicies = Annotated[tuple[str, str], tyro.conf.arg(metavar="A B", help=f"Two of: {', '.join(POLICY_NAMES)}.")]
+POLICY_HELP: Final = f"Two of: {', '.join(POLICY_NAMES)}; my.py:name is one of your own."
+TwoPolicies = Annotated[tuple[str, str], tyro.conf.arg(metavar="A B", help=POLICY_HELP)]
 _JSON_HELP: Final = "Write the results to a file too, as a whole or not at all. -: to stdout, in place of the tables."
 JsonTarget = Annotated[str | None, tyro.conf.arg(metavar="FILE|-", help=_JSON_HELP)]
 
@@ -235,14 +249,29 @@ def _read_deck_file(path: Path) -> tuple[int, ...]:
 
 
 def check_policy_names(names: Sequence[str]) -> None:
-    """Raise ValueError for names that no policy has, before anything slow is done."""
+    """Raise ValueError for names that no policy has, before anything slow is done; what is one's own is looked at when it is
+    loaded."""
     for name in names:
-        if name not in POLICY_NAMES:
-            raise ValueError(f"no policy is called {name!r}; choose one of {', '.join(POLICY_NAMES)}")
+        if name not in POLICY_NAMES and not is_own(name):
+            raise ValueError(f"no policy is called {name!r}; choose one of {', '.join(POLICY_NAMES)}, or your own: my.py:name")
 
 
-def get_policies(names: tuple[str, str]) -> tuple[PackedPolicy, PackedPolicy]:
+def get_policies(names: tuple[str, str]) -> tuple[Policy, Policy]:
     """Look two policies up."""
-    from unojax.policies import get_policy
+    first, second = map(parse_policy, names)
+    # Two loads of one policy are one.
+    return first, first if names[0] == names[1] else second
 
-    return get_policy(names[0]), get_policy(names[1])
+
+def check_column_target(option: str, target: str) -> None:
+    """Raise ValueError for a file of columns that could not be written when the work is done."""
+    from unojax.files.columns import check_column_file
+
+    try:
+        check_column_file(target)
+    except ValueError as error:
+        raise ValueError(f"{option}: {error}") from None
+    folder = Path(target).resolve().parent
+    if Path(target).is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        what = "it is a folder" if Path(target).is_dir() else "no permission" if folder.is_dir() else "there is no such folder"
+        raise ValueError(f"{option}: can't write {target!r}: {what}")

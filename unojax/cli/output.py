@@ -16,26 +16,46 @@ from typing import Any, Final
 import jax
 import jaxlib
 from rich import box
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.status import Status
 from rich.table import Table
 
 import unojax
 from unojax.files import is_special, write_whole
+from unojax.files.columns import ColumnFile
 from unojax.rules import RULES_VERSION, Rules
 
 STDOUT: Final = "-"
+STDIN: Final = "-"
 COMPILING: Final = "compiling; faster the next time"
+_FOLDED: Final = 14
+"""Columns that a name is folded in at least."""
 
 
 def show(*parts: RenderableType) -> None:
     """Print results. Numbers stay uncoloured, and brackets are brackets."""
     console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
+    # A narrow terminal breaks the lines of a table; rich would leave columns out.
+    console.width = max(console.width, *map(_least_width, parts))
     with console.capture() as capture:
         console.print(*parts, sep="\n")
     # Rich fills every line up with blanks.
     sys.stdout.write(re.sub(r"[ ]+$", "", capture.get(), flags=re.MULTILINE))
+
+
+def _least_width(part: RenderableType) -> int:
+    """Find the width that a table needs, its columns that may be folded as narrow as their longest word."""
+    if isinstance(part, Group):
+        return max(map(_least_width, part.renderables), default=0)
+    if not isinstance(part, Table):
+        return 0
+    measuring = Console(width=10_000)
+    width = 0
+    for column in part.columns:
+        measured = [measuring.measure(cell) for cell in (column.header, *column.cells)]
+        width += max(m.maximum if column.no_wrap else min(m.maximum, _FOLDED) for m in measured)
+    return width + (part.padding[1] + part.padding[3] + 1) * len(part.columns)
 
 
 def error_console() -> Console:
@@ -99,6 +119,17 @@ def check_json_target(target: str | None) -> None:
         check_target("--json", target, hint="; give a file name, or - for stdout")
 
 
+def check_apart(source: str, **targets: str | None) -> None:
+    """Raise ValueError where a file to be written is the one that is read, or another one to be written."""
+    taken = {Path(source).resolve(): "the saved game itself"}
+    for option, target in targets.items():
+        if target is None or target == STDOUT:
+            continue
+        if (path := Path(target).resolve()) in taken and not is_special(path):
+            raise ValueError(f"--{option}: {target!r} is {taken[path]}; give another name")
+        taken[path] = f"written by --{option} too"
+
+
 def check_target(option: str, target: str, hint: str = "") -> None:
     """Raise ValueError for a path that is a folder, or beside which no file can be made."""
     path = Path(target)
@@ -126,9 +157,19 @@ def write_file(option: str, target: str, content: str | bytes) -> None:
         raise ValueError(f"{option}: can't write {target!r}: {error.strerror}") from None
 
 
+def find_devices() -> list[Any]:
+    """List JAX's devices, the one that is used first. Raises RuntimeError where there is none."""
+    try:
+        return jax.devices()
+    except AssertionError:
+        # What JAX does where each platform of JAX_PLATFORMS is there, and none has a device.
+        asked = os.environ.get("JAX_PLATFORMS", "")
+        raise RuntimeError(f"JAX found no device for JAX_PLATFORMS={asked!r}; leave it out, or set it to cpu") from None
+
+
 def machine() -> dict[str, Any]:
     """Name the device and the versions. Raises RuntimeError where JAX has no device."""
-    devices = jax.devices()
+    devices = find_devices()
     return {
         "device": {
             "platform": devices[0].platform,
@@ -171,3 +212,13 @@ def rules_text(rules: Rules) -> str:
     changed = {name: value for name, value in asdict(rules).items() if value != default[name]}
     named = (f"deck of {rules.num_cards} cards" if name == "deck" else f"{name}={value}" for name, value in changed.items())
     return ", ".join(named) or "default"
+
+
+@contextlib.contextmanager
+def writing(option: str, target: str) -> Iterator[ColumnFile]:
+    """Open a file of columns, which is there at the end of the block. Raises ValueError where it can't be written."""
+    try:
+        with ColumnFile(target) as file:
+            yield file
+    except OSError as error:
+        raise ValueError(f"{option}: can't write {target!r}: {error.strerror or error}") from None

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from unojax.cli.options import CountOrNone
-
 if TYPE_CHECKING:
     from rich.text import Text
 
@@ -25,7 +23,7 @@ class ShowReplay:
     player: Annotated[
         Literal["0", "1", "both"], tyro.conf.arg(help="Show what this player saw, the other's cards hidden. both: all cards.")
     ] = "both"
-    turn: Annotated[CountOrNone, tyro.conf.arg(help="Show turn N alone. none: all.")] = None
+    turn: Annotated[int | None, tyro.conf.arg(metavar="N|none", help="Show turn N alone, 0 for the start. none: all.")] = None
     html: Annotated[
         str | None, tyro.conf.arg(metavar="FILE.html", help="Write a page to step through the game, cards hidden as here.")
     ] = None
@@ -36,12 +34,17 @@ class ShowReplay:
         from unojax.games.gamefile import read_game
 
         game = read_game(self.file)
+        output.find_devices()
+        output.check_apart(self.file, html=self.html, svg=self.svg)
+        for option, target in (("--html", self.html), ("--svg", self.svg)):
+            if target is not None:
+                output.check_target(option, target)
         try:
             played = game.replay()
         except ValueError as error:
             raise ValueError(f"{self.file!r}: {error}") from None
-        if self.turn is not None and self.turn > len(played.steps):
-            raise ValueError(f"--turn must be in [1, {len(played.steps)}], the turns of this game, got {self.turn}")
+        if self.turn is not None and not 0 <= self.turn <= len(played.steps):
+            raise ValueError(f"--turn must be in [0, {len(played.steps)}], the turns of this game, got {self.turn}")
         player = None if self.player == "both" else int(self.player)
         views = [played.observations(seat) for seat in (0, 1)]
         self._draw(played, views, player, game)
@@ -54,15 +57,14 @@ class ShowReplay:
     def _draw(self, played: Replay, views: list[Any], player: int | None, game: GameFile) -> None:
         """Write the files that were asked for, before anything is shown."""
         from unojax import viz
+        from unojax.cli import output
 
         positions = played.states if player is None else views[player]
-        try:
-            if self.html is not None:
-                viz.game_html(positions, title=f"{game.players[0]} against {game.players[1]}", path=self.html)
-            if self.svg is not None:
-                viz.game_svg(positions, path=self.svg)
-        except OSError as error:
-            raise ValueError(f"can't write {error.filename or 'the picture'!r}: {error.strerror}") from None
+        if self.html is not None:
+            page = viz.game_html(positions, title=f"{game.players[0]} against {game.players[1]}")
+            output.write_file("--html", self.html, page)
+        if self.svg is not None:
+            output.write_file("--svg", self.svg, viz.game_svg(positions))
 
 
 def _move(played: Replay, number: int, player: int | None) -> Text:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 from jax.custom_batching import custom_vmap
 
@@ -64,3 +65,70 @@ def together(work: Callable[..., Any]) -> Callable[..., Any]:
         return result, jax.tree.map(lambda _: True, result)
 
     return of_one
+
+
+class Agenda:
+    """Kinds of work on the elements of a batch, each in as many rounds as each element needs; made and used while tracing.
+
+    Args:
+        due: int32[B] rounds, by the name of the work.
+        largest_chunk: elements at a time, static, at most.
+    """
+
+    def __init__(self, due: dict[str, Array], largest_chunk: int):
+        self._names = list(due)
+        number = jnp.stack([rounds.astype(jnp.int32) for rounds in due.values()])
+        # Filled up with elements beyond the end that need nothing, so that there are whole chunks.
+        number = jnp.pad(number, ((0, 0), (0, largest_chunk)))
+        # The neediest elements first. One sort for all kinds.
+        self._ranked, self._order = lax.sort_key_val(-number, lax.broadcasted_iota(jnp.int32, number.shape, 1))
+        # Of each kind the place in that order, and the round.
+        self._cursor = jnp.zeros((len(number), 2), jnp.int32)
+
+    def do(self, name: str, chunk: int, work: Callable[[Array, Array, _Tree], _Tree], state: _Tree) -> _Tree:
+        """Do one kind of work, a chunk of elements at a time, and return the state after it.
+
+        One loop, however many rounds and chunks: on a GPU the host asks once per turn whether there is more to do.
+
+        Args:
+            name: of the work; also the name of the loop.
+            chunk: elements at a time, static.
+            work: `work(round, elements, state)` does one round, int32[], for int32[chunk] different elements. Those that need no
+                such round are numbered beyond the end: `put_rows` drops what is made of them, `take_rows` makes something up.
+            state: any pytree, handed on.
+        """
+        order, ranked, kind = self._order, self._ranked, self._names.index(name)
+
+        def goes_on(carry: tuple[Array, _Tree]) -> Array:
+            begin, index = carry[0][kind]
+            return -ranked[kind, begin] > index
+
+        def one_turn(carry: tuple[Array, _Tree]) -> tuple[Array, _Tree]:
+            cursor, state = carry
+            begin, index = cursor[kind]
+            needs = -lax.dynamic_slice(ranked, [kind, begin], [1, chunk])[0] > index
+            at = lax.dynamic_slice(order, [kind, begin], [1, chunk])[0]
+            state = work(index, jnp.where(needs, at, at + order.shape[1]), state)
+            is_last = -ranked[kind, begin] <= index + 1
+            after = jnp.stack([jnp.where(is_last, begin + chunk, begin), jnp.where(is_last, 0, index + 1)])
+            return cursor.at[kind].set(after), state
+
+        with jax.named_scope(name):
+            self._cursor, state = lax.while_loop(goes_on, one_turn, (self._cursor, state))
+        return state
+
+
+def num_turns(rounds: np.ndarray, chunk: int) -> int:
+    """Count the turns that an agenda's loop takes for elements that need so many rounds (int[B]), on the host."""
+    return int(np.sort(rounds)[::-1][::chunk].sum())
+
+
+def take_rows(tree: _Tree, at: Array) -> _Tree:
+    """Take rows int32[C] of all leaves; any row for an index beyond the end."""
+    return jax.tree.map(lambda leaf: leaf.at[at].get(mode="clip"), tree)
+
+
+def put_rows(rows: Array, at: Array, new: Array) -> Array:
+    """Set rows int32[C], all different, in place; those beyond the end are dropped. Of wider rows the first part is set."""
+    part = tuple(slice(size) for size in new.shape[1:])
+    return rows.at[(at, *part)].set(new, mode="drop", unique_indices=True)

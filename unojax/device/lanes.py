@@ -13,8 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from unojax.device.platform import platform
+
 NO_WALK: Final = np.uint32(0xFFFF_FFFF)
 """The index in a lane without a walk."""
+
+NODES_PER_KERNEL: Final = {"cpu": 1, "gpu": 4}
+"""Nodes that are taken together."""
 
 _Lanes = TypeVar("_Lanes")
 
@@ -26,7 +31,7 @@ def walk(
     carry_out: Callable[[_Lanes, Array], _Lanes],
     *,
     num_nodes: int,
-    unroll: int = 1,
+    unroll: int | None = None,
 ) -> _Lanes:
     """Take all lanes `num_nodes` nodes further.
 
@@ -39,8 +44,9 @@ def walk(
         decide: `decide(index, lanes, move)` gives the move at node `index` 1, 2, ..., after the last one.
         carry_out: `carry_out(lanes, move)` gives the lanes one node further.
         num_nodes: static, at least 1.
-        unroll: nodes for each turn of the loop, static; on a GPU several nodes become one kernel.
+        unroll: nodes for each turn of the loop, static; None: 1 on a CPU, and on a GPU several, which become one kernel.
     """
+    unroll = NODES_PER_KERNEL[platform()] if unroll is None else unroll
 
     def one_node(index: Array, carry: tuple[_Lanes, Array]) -> tuple[_Lanes, Array]:
         lanes, move = carry

@@ -86,10 +86,14 @@ class Adviser:
         self._answers: dict[tuple[str, bytes], Any] = {}
 
     def warm(self, start: Observation) -> None:
-        """Compile what following the game needs, given the person's first view. Changes nothing."""
+        """Compile what following the game and advice need, given the person's first view. Changes nothing."""
+        known = ()
         if (beliefs := self._new_beliefs()) is not None:
             # Between two views that are the same nothing has happened.
-            jax.block_until_ready(beliefs.belief([start, start]))
+            known = beliefs.belief([start, start])
+        memory = Remembered(known, jnp.int32(1))
+        told = digest(_hands(self._search, self._key, memory, start), start)
+        jax.block_until_ready((told, _think(self._search, self._key, memory, start)))
 
     def advise(self, start: Observation, seen: Sequence[Seen]) -> Advice:
         """Advise the person after all that was `seen` since the first view, `start`."""

@@ -6,7 +6,7 @@ that makes the action possible: what the player sees after a step does not depen
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import jax
@@ -48,12 +48,14 @@ class SeenGame:
         actions: 0..60.
         notation: the actions as they are read.
         steps_before: steps of the game before the start, as far as is known.
+        shows_one_hand: false where it was read from a whole position.
     """
 
     observations: tuple[Observation, ...]
     actions: tuple[int, ...]
     notation: str
     steps_before: int = 0
+    shows_one_hand: bool = True
 
     @property
     def end(self) -> Observation:
@@ -111,7 +113,7 @@ def read_seen(position: str, actions: str, player: int | None, rules: Rules) -> 
             errors.append(error)
     if not games:
         raise max(errors, key=lambda error: error.number)
-    return next((game for game in games if game.end.is_my_turn), games[0])
+    return replace(next((game for game in games if game.end.is_my_turn), games[0]), shows_one_hand=False)
 
 
 def play_seen(start: Observation, actions: str, *, steps_before: int = 0) -> SeenGame:

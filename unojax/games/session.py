@@ -16,7 +16,7 @@ import numpy as np
 from jax import Array
 
 from unojax import cards, game, text
-from unojax.agents import Agent, Memory, reveal
+from unojax.agents import RESIGN, Agent, Memory, reveal
 from unojax.device import static
 from unojax.device.static import Skeleton
 from unojax.game import State
@@ -48,23 +48,27 @@ class Session:
         self._ask = partial(_ask, *static.split((agent,)))
         self._key_draw, self._key_agent = (jax.random.fold_in(key, stream) for stream in (_DRAW, _AGENT))
         start = _deal(jax.random.fold_in(key, _DEAL), rules=rules) if start is None else start
-        self.start, self._views = jax.device_get((start, _observe(start)))
+        self.start, views = jax.device_get((start, _observe(start)))
         self.steps: list[Step] = []
         self.seen: list[Seen] = []
-        self._memory = self._ask(_begin, self._key(_START), self._views[1 - seat])
+        self._views: list[tuple[Observation, Observation]] = [views]
+        # The agent is told what happened when it has to choose, so that a deal is there at once.
+        self._memory: Memory = None
+        self._num_told = -1
 
     def warm(self) -> None:
-        """Compile the programs of the game, so that no move waits for them. Changes nothing."""
-        view = self._views[1 - self.seat]
-        play_action(self.start, int(legal_actions(self._views[int(self.start.current_player)]).argmax()), self._key_draw)
-        memory = self._ask(_remember, self._key(_UPDATE), self._memory, view, np.int32(cards.DRAW), view)
-        action = self._ask(_choose, self._key(_ACT), self._memory, self.start, view)
+        """Compile the programs of the game, so that no move waits for them. Changes nothing that can be seen."""
+        views = self._views[0]
+        play_action(self.start, int(legal_actions(views[int(self.start.current_player)]).argmax()), self._key_draw)
+        memory, view = self._ask(_begin, self._key(_START, 0), views[1 - self.seat]), views[1 - self.seat]
+        action = self._ask(_choose, self._key(_ACT, 0), memory, self.start, view)
+        memory = self._ask(_remember, self._key(_UPDATE, 0), memory, view, np.int32(cards.DRAW), view)
         jax.block_until_ready((memory, action))
 
     @property
     def view(self) -> Observation:
         """The person's view, as NumPy."""
-        return self._views[self.seat]
+        return self._views[-1][self.seat]
 
     @property
     def is_over(self) -> bool:
@@ -96,12 +100,14 @@ class Session:
         return Replay(self.start, tuple(self.steps))
 
     def reply(self) -> int:
-        """Choose the agent's action; it is asked only if it has a choice. Raises RuntimeError where its answer is not legal."""
-        view = self._views[1 - self.seat]
+        """Choose the agent's action; it is asked only if it has a choice. Raises RuntimeError where it resigns or errs."""
+        view = self._views[-1][1 - self.seat]
         legal = np.flatnonzero(legal_actions(view)).tolist()
         if len(legal) == 1:
             return legal[0]
-        action = int(self._ask(_choose, self._key(_ACT), self._memory, self._state, view))
+        action = int(self._ask(_choose, self._key(_ACT, len(self.steps)), self._remember(), self._state, view))
+        if action == RESIGN:
+            raise RuntimeError("the opponent has given up")
         if action not in legal:
             allowed = ", ".join(map(text.format_action, legal))
             raise RuntimeError(f"the opponent chose action {action}, which is not legal; it may only: {allowed}")
@@ -109,24 +115,47 @@ class Session:
 
     def play(self, action: int) -> Seen:
         """Play an action for the player to move. Raises ValueError where it is not legal."""
-        before, agent = self._views, 1 - self.seat
         # A saved game goes on with the cards that these keys draw.
         key = jax.random.fold_in(jax.random.fold_in(self._key_draw, len(self.steps)), 0)
         step = play_action(self._state, action, key)
-        self._views = jax.device_get(_observe(step.after))
-        around = (before[agent], np.int32(action), self._views[agent])
-        # The number of steps so far is the number of the key, so the update's is taken before the step is counted.
-        self._memory = self._ask(_remember, self._key(_UPDATE), self._memory, *around)
+        before = self.view
+        self._views.append(jax.device_get(_observe(step.after)))
         self.steps.append(step)
-        self.seen.append(Seen(before[self.seat], action, self.view))
+        self.seen.append(Seen(before, action, self.view))
         return self.seen[-1]
+
+    def take_back(self) -> int:
+        """Go back to where the person last had a choice, or a turn at all; the same moves draw the same cards again.
+
+        Returns:
+            the number of actions taken back; 0 where the person has not moved yet.
+        """
+        mine = [number for number, seen in enumerate(self.seen) if seen.is_mine]
+        chosen = [number for number in mine if legal_actions(self.seen[number].before).sum() > 1]
+        number = (chosen or mine or [len(self.steps)])[-1]
+        taken = len(self.steps) - number
+        del self.steps[number:], self.seen[number:], self._views[number + 1 :]
+        if self._num_told > number:
+            self._num_told = -1
+        return taken
+
+    def _remember(self) -> Memory:
+        """Tell the agent what it has not been told yet, and give its memory."""
+        agent = 1 - self.seat
+        if self._num_told < 0:
+            self._memory, self._num_told = self._ask(_begin, self._key(_START, 0), self._views[0][agent]), 0
+        for number in range(self._num_told, len(self.steps)):
+            around = (self._views[number][agent], np.int32(self.steps[number].action), self._views[number + 1][agent])
+            self._memory = self._ask(_remember, self._key(_UPDATE, number), self._memory, *around)
+            self._num_told = number + 1
+        return self._memory
 
     @property
     def _state(self) -> State:
         return self.steps[-1].after if self.steps else self.start
 
-    def _key(self, purpose: int) -> Array:
-        return jax.random.fold_in(jax.random.fold_in(self._key_agent, purpose), len(self.steps))
+    def _key(self, purpose: int, number: int) -> Array:
+        return jax.random.fold_in(jax.random.fold_in(self._key_agent, purpose), number)
 
 
 def draw_seat(seed: int) -> int:

@@ -225,23 +225,26 @@ def monte_carlo(
     stop: float = 0.0,
     rules: Rules = Rules(),
 ) -> SearchAgent:
-    """Flat Monte Carlo over what the player knows.
+    """Play legal cards out against hands that the opponent may hold (flat Monte Carlo).
+
+    Where drawing is a choice, the agent draws, passes or takes a penalty only if it can't play, and it never challenges. Under
+    `Rules.points` values are points.
 
     Args:
         belief: "particles", the particle filter; "unseen", any of the cards not seen; "truth", the hand itself, which only
             `unojax.agents.reveal` shows.
         model: how the particle filter takes the opponent to choose, see `parse_opponent`.
-        particles: of the filter.
-        policy: followed by the searching player in the rollouts, the name of a packed policy.
-        opponent: followed by the other player in the rollouts; None: the same policy.
+        particles: hands that the filter is made of.
+        policy: what the searching player follows in the rollouts, the name of a packed policy.
+        opponent: what the other player follows in the rollouts; None: the same policy.
         keep: another play must be better than the policy's own by so many standard errors. (At 1000 rollouts, over 512 decisions,
             0.25 gained as much over the policy as 0 and changed fewer plays; 1 gained 7 % less.)
-        discount: of returns, per step.
+        discount: factor on returns, per step.
         leaf: "pretrained" or the file of a network that values the leaves of the search. None: only the results of games count.
         depth: rollouts are cut off after so many steps, and the network values where they got to. 0: they are played to the end,
             and the network's value of each play, from the belief, is averaged with their results.
-        weight: that value counts as so many rollouts. (At 100 rollouts 100 was better than 300 and 1000.)
-        rollouts: of each legal play.
+        weight: rollouts that this value counts as. (At 100 rollouts 100 was better than 300 and 1000.)
+        rollouts: games played out for each legal play.
         stop: give a play up once it is so many standard errors below the best one; 0: never.
         rules: of the game.
 
@@ -275,11 +278,11 @@ def tree(
     nodes: int = 2048,
     rules: Rules = Rules(),
 ) -> SearchAgent:
-    """Particle-belief tree search, see `unojax.search.tree`.
+    """Search a tree of plays and observations over the belief, see `unojax.search.tree`.
 
     Args:
-        simulations: of each legal play.
-        exploration: c of the tree's selection rule.
+        simulations: games simulated for each legal play.
+        exploration: constant c of the tree's selection rule.
         nodes: capacity of the tree of one decision.
         belief, model, particles, policy, opponent, keep, discount, leaf, depth, weight, stop, rules: as in `monte_carlo`.
 

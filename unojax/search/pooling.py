@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -53,6 +54,14 @@ class Pooled(NamedTuple):
     rounds: int
 
 
+class Searched(NamedTuple):
+    """Pooled estimates, the seconds that their rounds took, and whether Ctrl-C ended them early."""
+
+    pooled: Pooled
+    seconds: float
+    stopped: bool
+
+
 def search_in_rounds(
     agent: SearchAgent,
     memory: Memory,
@@ -63,7 +72,7 @@ def search_in_rounds(
     num_rounds: int | None,
     seconds: float = 0.0,
     on_round: Callable[[int], None] = lambda number: None,
-) -> tuple[Pooled, float]:
+) -> Searched:
     """Search all legal plays in rounds with fresh samples, and pool them.
 
     Args:
@@ -75,21 +84,26 @@ def search_in_rounds(
         seconds: of the search, after compiling.
         on_round: called with the number of rounds done.
 
-    Returns:
-        The estimates, and the seconds that the rounds took.
+    Raises:
+        KeyboardInterrupt: Ctrl-C, before there are enough rounds to pool; afterwards it ends the search.
     """
     # A search of nothing compiles and takes no time.
-    jax.block_until_ready(_search(key, memory, observation, np.zeros_like(legal), agent=agent))
+    jax.block_until_ready(search_round(key, memory, observation, np.zeros_like(legal), agent=agent))
     rounds: list[Estimate] = []
-    began = time.perf_counter()
-    for number in count() if num_rounds is None else range(num_rounds):
-        on_round(number)
-        rounds.append(jax.device_get(_search(jax.random.fold_in(key, number), memory, observation, legal, agent=agent)))
-        spent = time.perf_counter() - began
-        if num_rounds is None and len(rounds) >= MIN_ROUNDS and spent * (1 + 1 / len(rounds)) > seconds:
-            break
+    began, stopped = time.perf_counter(), False
+    try:
+        for number in count() if num_rounds is None else range(num_rounds):
+            on_round(number)
+            rounds.append(jax.device_get(search_round(jax.random.fold_in(key, number), memory, observation, legal, agent=agent)))
+            spent = time.perf_counter() - began
+            if num_rounds is None and len(rounds) >= MIN_ROUNDS and spent * (1 + 1 / len(rounds)) > seconds:
+                break
+    except KeyboardInterrupt:
+        if len(rounds) < MIN_ROUNDS:
+            raise
+        stopped = True
     spent = time.perf_counter() - began
-    return pool(rounds, legal, agent.keep), spent
+    return Searched(pool(rounds, legal, agent.keep), spent, stopped)
 
 
 def pool(rounds: Sequence[Estimate], legal: np.ndarray, keep: float) -> Pooled:
@@ -123,11 +137,50 @@ def pool(rounds: Sequence[Estimate], legal: np.ndarray, keep: float) -> Pooled:
     return Pooled(tuple(plays), recommended, own, len(rounds))
 
 
+def cost_of(rounds: Sequence[Estimate], legal: np.ndarray, action: int) -> tuple[float, float, int]:
+    """Estimate what an action loses against the best play, without the gain of choosing the luckiest estimate.
+
+    The best play is chosen by one half of the rounds and valued by the other, and the other way round. So the cost is not too
+    high on average, as the difference to the highest of the same estimates would be, and it may come out below 0.
+
+    Args:
+        rounds: four or more independent estimates (NumPy) of one decision.
+        legal: bool[60], two or more plays.
+        action: 0..59, one of them.
+
+    Returns:
+        The cost as a win probability; its standard error, or that of the difference to the best other play if that is larger; the
+        best play of all rounds.
+    """
+    wins = np.stack([(1 + one.value) / 2 for one in rounds], dtype=np.float64)
+    weights = np.stack([one.num_samples for one in rounds]).astype(np.float64)
+    scaled = weights / np.maximum(weights.mean(0), 1)
+
+    def mean(part: slice) -> np.ndarray:
+        total = (weights[part] * wins[part]).sum(0) / np.maximum(weights[part].sum(0), 1)
+        return np.where(legal, total, -np.inf)
+
+    win = mean(slice(None))
+    residuals = scaled * (wins - np.where(legal, win, 0))
+
+    def error(best: np.ndarray | int) -> float:
+        difference = residuals[np.arange(len(rounds)), best] - residuals[:, action]
+        return math.sqrt((difference**2).sum() / (len(rounds) * (len(rounds) - 1)))
+
+    gained, chosen = [], np.zeros(len(rounds), int)
+    for part, other in ((slice(0, None, 2), slice(1, None, 2)), (slice(1, None, 2), slice(0, None, 2))):
+        chosen[part] = mean(other).argmax()
+        gained.append(mean(part)[chosen[part][0]] - mean(part)[action])
+    runner_up = int(np.where(np.arange(len(win)) == action, -np.inf, win).argmax())
+    return float(np.mean(gained)), max(error(chosen), error(runner_up)), int(win.argmax())
+
+
 _choose = jax.jit(choose)
 
 
 @partial(jax.jit, static_argnames="agent")
-def _search(key: Array, memory: Memory, observation: Observation, legal: Array, *, agent: SearchAgent) -> Estimate:
+def search_round(key: Array, memory: Memory, observation: Observation, legal: Array, *, agent: SearchAgent) -> Estimate:
+    """Search the plays `legal`, bool[60], of one decision once. Consumes `key`."""
     # Not `agent.think`, which leaves a single legal play out.
     key_hands, key_search = jax.random.split(key)
     hands = agent.hands(key_hands, memory, observation)

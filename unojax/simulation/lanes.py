@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from jax import Array, lax
 from unojax import bits, cards, game, table
 from unojax.bits import Words
 from unojax.device import static
-from unojax.device.lanes import NO_WALK, refill, walk
+from unojax.device.lanes import NO_WALK, NODES_PER_KERNEL, refill, walk
 from unojax.device.platform import Platform
 from unojax.device.random_bits import threefry
 from unojax.device.static import Skeleton
@@ -27,6 +27,8 @@ NODES_PER_BLOCK: Final = 16
 """Nodes between two looks for finished games: a longer block idles more (half a block per game of some 120 nodes), a shorter one
 looks more often."""
 BLOCKS_PER_CALL: Final = 8
+LONGEST: Final = 2**14
+"""Steps of a game up to which lengths are counted on the device."""
 
 _ILLEGAL: Final = np.uint32(1 << 31)
 """Set in a move, above what `unojax.table` uses, where a policy's answer was illegal."""
@@ -67,6 +69,28 @@ class Results(NamedTuple):
     illegal: Array
 
 
+class Counts(NamedTuple):
+    """Counts over the games that finished in a call: uint32[] each, but `lengths`.
+
+    Attributes:
+        games, wins_0, wins_1, stalemates, drawn, truncated, steps, choices, reshuffles: as in `Tally`.
+        illegal: games in which a policy chose an illegal action.
+        lengths: uint32[LONGEST + 1] games by number of steps; longer ones count as the last.
+    """
+
+    games: Array
+    wins_0: Array
+    wins_1: Array
+    stalemates: Array
+    drawn: Array
+    truncated: Array
+    steps: Array
+    choices: Array
+    reshuffles: Array
+    illegal: Array
+    lengths: Array
+
+
 class Limits(NamedTuple):
     """Numbers that may vary without recompiling. `max_steps` is not looked at unless truncation is compiled in."""
 
@@ -105,6 +129,40 @@ def advance_lanes(
 
     `numbers` and `policies` are the `static.split` of one policy for each player, or of one for both.
     """
+    return _advance(lanes, next_index, seed, limits, numbers, None, policies, rules, truncates, on)
+
+
+@partial(jax.jit, static_argnames=("policies", "rules", "truncates", "on"), donate_argnums=0)
+def count_lanes(
+    lanes: GameLanes,
+    next_index: Array,
+    seed: tuple[Array, Array],
+    limits: Limits,
+    numbers: list[Array],
+    *,
+    policies: Skeleton,
+    rules: Rules,
+    truncates: bool,
+    on: Platform,
+) -> tuple[GameLanes, Array, Counts]:
+    """Take all lanes as far as `advance_lanes` does, and count the games that finished instead of handing them out."""
+    nothing = Counts(*[jnp.uint32(0)] * (len(Counts._fields) - 1), lengths=jnp.zeros(LONGEST + 1, jnp.uint32))
+    return _advance(lanes, next_index, seed, limits, numbers, nothing, policies, rules, truncates, on)
+
+
+def _advance(
+    lanes: GameLanes,
+    next_index: Array,
+    seed: tuple[Array, Array],
+    limits: Limits,
+    numbers: list[Array],
+    counts: Counts | None,
+    policies: Skeleton,
+    rules: Rules,
+    truncates: bool,
+    on: Platform,
+) -> tuple[GameLanes, Array, Any]:
+    """Advance; hand out `Results`, or add to `counts` and give these."""
     both = static.join(numbers, policies)
     decide = partial(choose_moves, seed=seed, limits=limits, policies=both, rules=rules, truncates=truncates)
 
@@ -112,15 +170,46 @@ def advance_lanes(
         del index, move
         return decide(lanes)
 
-    def block(carry: tuple[GameLanes, Array], _: None) -> tuple[tuple[GameLanes, Array], Results]:
-        lanes, next_index = carry
-        unroll = 1 if on == "cpu" else 4
-        lanes = walk(lanes, decide(lanes), decide_next, carry_out, num_nodes=NODES_PER_BLOCK, unroll=unroll)
+    def block(carry: tuple[GameLanes, Array, Counts | None], _: None) -> tuple[Any, Results | None]:
+        lanes, next_index, counts = carry
+        nodes = NODES_PER_KERNEL[on]
+        lanes = walk(lanes, decide(lanes), decide_next, carry_out, num_nodes=NODES_PER_BLOCK, unroll=nodes)
         lanes, next_index, results = _harvest(lanes, next_index, limits, rules, truncates)
-        return (lanes, next_index), results
+        if counts is None:
+            return (lanes, next_index, None), results
+        return (lanes, next_index, _count(counts, results)), None
 
-    (lanes, next_index), results = lax.scan(block, (lanes, next_index), None, length=BLOCKS_PER_CALL)
-    return lanes, next_index, results
+    (lanes, next_index, counts), results = lax.scan(block, (lanes, next_index, counts), None, length=BLOCKS_PER_CALL)
+    return lanes, next_index, results if counts is None else counts
+
+
+def _count(counts: Counts, results: Results) -> Counts:
+    """Add the games of a block that finished."""
+    ended = results.game_index != NO_WALK
+    phase, truncated = results.phase, ended & (results.phase == table.PLAY)
+    stalemate = ended & ~truncated & (results.hand_0 > 0) & (results.hand_1 > 0)
+
+    def number(where: Array) -> Array:
+        return where.sum(dtype=jnp.uint32)
+
+    def total(of: Array) -> Array:
+        return jnp.where(ended, of, np.uint32(0)).sum(dtype=jnp.uint32)
+
+    length = jnp.where(ended, jnp.minimum(results.num_steps, np.uint32(LONGEST)), np.uint32(LONGEST + 1)).astype(jnp.int32)
+    more = Counts(
+        games=number(ended),
+        wins_0=number(ended & (phase == table.OVER_WON_BY_0)),
+        wins_1=number(ended & (phase == table.OVER_WON_BY_1)),
+        stalemates=number(stalemate),
+        drawn=number(ended & (phase == table.OVER_DRAWN)),
+        truncated=number(truncated),
+        steps=total(results.num_steps),
+        choices=total(results.num_choices),
+        reshuffles=total(results.num_reshuffles),
+        illegal=total(results.illegal),
+        lengths=jnp.zeros_like(counts.lengths).at[length].add(np.uint32(1), mode="drop"),
+    )
+    return jax.tree.map(jnp.add, counts, more)
 
 
 def choose_moves(
@@ -154,6 +243,8 @@ def carry_out(lanes: GameLanes, move: Array) -> GameLanes:
         meta = after.unpack_meta()
         played = (meta.color * np.uint32(cards.NUM_RANKS) + meta.rank).astype(jnp.int8)
         action = jnp.where(table.is_play(move), played, np.int8(cards.DRAW))
+        if not isinstance(after.account, tuple):
+            action = jnp.where(table.is_challenge(lanes.table, move), np.int8(cards.CHALLENGE), action)
         last_action = jnp.where(table.is_step(move), action, last_action)
     return lanes._replace(
         table=after,
@@ -191,8 +282,8 @@ def _ask(
         return ask(policies, key, observation, legal)
 
     action = jax.vmap(ask_one)(lanes.table, last_action, words)
-    in_range = (action >= 0) & (action < cards.DRAW)
-    pick = table.pick_of(jnp.where(in_range, action, 0).astype(jnp.uint32))
+    in_range = (action >= 0) & (action < (rules.num_actions if rules.draw_is_option else cards.DRAW))
+    pick = table.pick_of(jnp.where(in_range, action, 0).astype(jnp.uint32), rules)
     return pick, in_range & (((bits.word_at(node.legal, pick.word) >> pick.position) & np.uint32(1)) != 0)
 
 

@@ -95,12 +95,12 @@ def value(
     rules: Rules = Rules(),
     loaded: Network | None = None,
 ) -> ValueAgent:
-    """Put the agent of a network together.
+    """Take the play after which a network sees the best chances, without search.
 
     Args:
         network: "pretrained", or the path of a network's file.
         belief: "particles", the particle filter with the uniform opponent model; "unseen", any of the cards not seen.
-        particles: of the filter.
+        particles: hands that the filter is made of.
         head: "value", the play after which the value is highest; "policy", the play with the highest logit.
         rules: of the game.
         loaded: the network itself, in place of one to be loaded; `network` is then only its name.

@@ -33,6 +33,7 @@ def game_html(
     entropy: Series | None = None,
     beliefs: ArrayLike | Sequence[object] | None = None,
     truths: ArrayLike | None = None,
+    notes: Sequence[str] | None = None,
     title: str = "A game of UNO",
     theme: ThemeName = "light",
     path: str | os.PathLike[str] | None = None,
@@ -48,6 +49,7 @@ def game_html(
         win_probability, entropy: as for `game_plot_svg`, one value for each of the T + 1 positions.
         beliefs: one for each position, as `belief_svg` takes them; shown under the picture.
         truths: bool[T + 1, 108], the hands that the beliefs are about; None: not shown.
+        notes: what is said of each move after its words, one text for each position, empty where there is nothing to say.
         title: above the game.
         view, theme, path: as for `position_svg`.
 
@@ -61,6 +63,8 @@ def game_html(
     panels = read_panels(win_probability, entropy)
     if panels and panels[0].length != num:
         raise ValueError(f"curves must have {num} values, one for each position, got {panels[0].length}")
+    if notes is not None and len(notes) != num:
+        raise ValueError(f"notes must be {num}, one for each position, got {len(notes)}")
     maps = _belief_maps(beliefs, truths, num, paints)
     layout = Layout.of([moment.scene for moment in moments])
     stage = "".join(_frame(index, moment, layout, paints, maps[index]) for index, moment in enumerate(moments))
@@ -70,13 +74,16 @@ def game_html(
     faces = element("svg", definitions(types), xmlns="http://www.w3.org/2000/svg", class_="faces", aria_hidden="true")
     said = element("p", " ", class_="said", aria_live="polite")
     left = element("section", _controls(num), said, element("div", stage, class_="stage"), plot)
-    moves = "".join(_move(index, moment) for index, moment in enumerate(moments))
-    right = element("section", element("ol", moves, class_="moves"), element("p", _HELP, class_="help"))
+    said_of = notes or [""] * num
+    moves = "".join(_move(index, moment, said_of[index]) for index, moment in enumerate(moments))
+    right = element("section", element("ol", moves, class_="moves"), element("p", _help(has_curves=bool(panels)), class_="help"))
     body = element("main", element("h1", escape(title)), element("div", left, right, class_="desk"))
     return finish(_page(title, faces + body, paints), path)
 
 
-_HELP: Final = "Keys: ← and → step, Home and End jump, space plays. Click a move or the curves to go there."
+def _help(*, has_curves: bool) -> str:
+    where = "a move or the curves" if has_curves else "a move"
+    return f"Keys: ← and → step, Home and End jump, space plays. Click {where} to go there."
 
 
 def _belief_maps(beliefs: ArrayLike | Sequence[object] | None, truths: ArrayLike | None, num: int, theme: Theme) -> list[str]:
@@ -105,8 +112,9 @@ def _frame(index: int, moment: Moment, layout: Layout, theme: Theme, belief_map:
     return element("div", picture, belief_map, data_step=index, hidden="" if index else None)
 
 
-def _move(index: int, moment: Moment) -> str:
-    button = element("button", element("span", str(index)), element("span", escape(moment.words)), type="button")
+def _move(index: int, moment: Moment, note: str) -> str:
+    words = escape(f"{moment.words} {note}".rstrip())
+    button = element("button", element("span", str(index)), element("span", words), type="button")
     return element("li", button)
 
 

@@ -7,10 +7,15 @@ Equal cards look the same, so labels are never seen, only their types.
 Functions here work on all N particles at once. On a CPU, XLA builds each array in a loop of its own and repeats in it whatever
 the array depends on. So decisions are squeezed into one array (a label, a slot, a packed sum) that is computed once, and what
 follows from them is cheap to repeat. Slots are visited a few per turn of a loop, and only those that are filled.
+
+On a GPU a loop whose length the host must ask for costs more than rows visited for nothing, and many rows make one kernel: there
+all rows of the arrays are visited, many per turn (`in_lockstep`), and `lockstep` sees to it that they are not many more than are
+filled. Rows beyond hold no card, so they change nothing.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeVar
 
@@ -23,12 +28,15 @@ from jax.typing import ArrayLike
 from unojax import bits, cards
 from unojax.belief.particles.ledger import Ledger
 from unojax.bits import Words
+from unojax.device.platform import platform
 from unojax.device.random_bits import key_words, threefry
 
 RELEASED: Final = np.uint8(0x80)
 """Set in the label of a slot whose card has been played."""
 ROWS_PER_TURN: Final = 4
 """Rows that a turn of a loop takes; `labels` and `played` have a multiple of it."""
+LOCKSTEP_ROWS: Final = 192
+"""Rows that become one kernel on a GPU."""
 NO_SLOT: Final = np.uint16(0xFFFF)
 """Beyond every slot."""
 
@@ -90,8 +98,15 @@ def flip(words: Words, change: Words, where: Array) -> Words:
     return bits.map_words(lambda w, c: w ^ jnp.where(where, c, np.uint32(0)), words, change)
 
 
+def in_lockstep() -> bool:
+    """Tell whether games and particles take every step together, with loops of fixed length: on a GPU."""
+    return platform() == "gpu"
+
+
 def once(ledger: Ledger, compute: Callable[[], _T]) -> _T:
     """Call `compute()`, and keep it from being fused into each of its users."""
+    if in_lockstep():
+        return compute()
     shapes = jax.eval_shape(compute)
     # A branch that the compiler cannot remove. (From jax 0.12 on, an optimization barrier has the same effect.)
     return lax.cond(ledger.num_slots >= 0, compute, lambda: jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes))
@@ -121,22 +136,77 @@ def random_card(random: Array, words: Words) -> Array:
     return ((word << np.uint32(5)) | position).astype(jnp.uint8)
 
 
-def fold_rows(number: Array, visit: Callable[[Array, _T], _T], first: _T) -> _T:
-    """Loop `carry = visit(row, carry)` over rows 0..number-1, and up to three more."""
+def fold_slots(ledger: Ledger, visit: Callable[[ArrayLike, _T], _T], first: _T) -> _T:
+    """Loop `carry = visit(slot, carry)` over the slots that are filled, and some that are not."""
+    rows_per_turn = LOCKSTEP_ROWS if in_lockstep() else ROWS_PER_TURN
 
-    def several(block: Array, carry: _T) -> _T:
-        for offset in range(ROWS_PER_TURN):
-            carry = visit(ROWS_PER_TURN * block + offset, carry)
+    def several(block: ArrayLike, carry: _T, number: int = rows_per_turn) -> _T:
+        for offset in range(number):
+            carry = visit(rows_per_turn * block + offset, carry)
         return carry
 
-    return lax.fori_loop(0, num_turns(number), several, first)
+    if not in_lockstep():
+        return lax.fori_loop(0, num_turns(ledger.num_slots), several, first)
+    whole, rest = divmod(ledger.epoch.shape[0], rows_per_turn)
+    carry = lax.fori_loop(0, whole, several, first) if whole > 1 else several(0, first, whole * rows_per_turn)
+    return several(whole, carry, rest)
+
+
+def sum_slots(ledger: Ledger, term: Callable[[ArrayLike], Array], zero: Array) -> Array:
+    """Add up `term(slot)`, an array [N], over the slots that are filled, and some that are not."""
+    if in_lockstep():
+        return jax.vmap(term)(jnp.arange(ledger.epoch.shape[0])).sum(0, dtype=zero.dtype)
+    return fold_slots(ledger, lambda slot, total: total + term(slot), zero)
+
+
+def change_slots(
+    ledger: Ledger,
+    where: Array,
+    change: Callable[[ArrayLike, Array, _T], tuple[Array, _T]],
+    labels: Array,
+    first: _T,
+    most: int | None = None,
+) -> tuple[Array, _T]:
+    """Loop `labels[slot], carry = change(slot, labels[slot], carry)` over the filled slots `where` (bool[S]), in order.
+
+    In lockstep the first `most` of them are visited (all if None), and others if there are not so many: there `change` must
+    change nothing.
+    """
+
+    def one(slot: Array, state: tuple[Array, _T]) -> tuple[Array, _T]:
+        labels, carry = state
+
+        def changed() -> tuple[Array, _T]:
+            new, after = change(slot, labels[slot], carry)
+            return labels.at[slot].set(new), after
+
+        return lax.cond(where[slot], changed, lambda: state)
+
+    def several(block: Array, state: tuple[Array, _T]) -> tuple[Array, _T]:
+        labels, carry = state
+        slots = lax.dynamic_slice_in_dim(listed, rows_per_turn * block, rows_per_turn)
+        rows = []
+        for slot, row in zip(slots, labels.at[slots].get(mode="promise_in_bounds"), strict=True):
+            new, carry = change(slot, row, carry)
+            rows.append(new)
+        return labels.at[slots].set(jnp.stack(rows), mode="promise_in_bounds", unique_indices=True), carry
+
+    if not in_lockstep():
+        return lax.fori_loop(0, ledger.num_slots, one, (labels, first))
+    # Whole turns: no slot is visited twice.
+    rows_per_turn = math.gcd(2 * ROWS_PER_TURN, labels.shape[0])
+    listed = jnp.argsort(~where, stable=True)
+    number = labels.shape[0] if most is None else min(most, labels.shape[0])
+    return lax.fori_loop(0, -(-number // rows_per_turn), several, (labels, first))
 
 
 def map_rows(number: Array, change: Callable[[Array, Array], Array], rows: Array) -> Array:
-    """Set `rows[r] = change(r, rows[r])` for rows 0..number-1 of [R, N], and up to three more, in place.
+    """Set `rows[r] = change(r, rows[r])` for rows 0..number-1 of [R, N], and some more, in place.
 
-    `change` takes row numbers int32[4, 1] and rows [4, N]. R is a multiple of four.
+    `change` takes row numbers int32[r, 1] and rows [r, N]. R is a multiple of four.
     """
+    if in_lockstep():
+        return change(jnp.arange(rows.shape[0])[:, None], rows)
 
     def several(block: Array, rows: Array) -> Array:
         first = ROWS_PER_TURN * block
@@ -169,37 +239,43 @@ def put(cloud: Cloud, ledger: Ledger, *changes: tuple[Array, Array]) -> Array:
 
 def find(cloud: Cloud, ledger: Ledger, number: Array) -> Array:
     """Find the slot that holds the card with a label, which is not released: uint16[N], `NO_SLOT` if none does."""
+    if in_lockstep():
+        index = jnp.arange(cloud.labels.shape[0], dtype=jnp.uint16)[:, None]
+        return jnp.where(cloud.labels == number, index, NO_SLOT).min(0)
 
-    def visit(slot: Array, found: Array) -> Array:
-        return jnp.where(cloud.labels[slot] == number, slot.astype(jnp.uint16), found)
+    def visit(slot: ArrayLike, found: Array) -> Array:
+        return jnp.where(cloud.labels[slot] == number, jnp.asarray(slot, jnp.uint16), found)
 
-    return fold_rows(ledger.num_slots, visit, jnp.full(number.shape, NO_SLOT))
+    return fold_slots(ledger, visit, jnp.full(number.shape, NO_SLOT))
 
 
 def nth_live(cloud: Cloud, ledger: Ledger, place: Array) -> Array:
     """Find the live slot before which lie `place` (int32[]) others: uint16[N], at least `num_slots` if there is none."""
 
     # High half: the live slots so far. Low half: the slots passed while there were not enough.
-    def visit(slot: Array, sums: Array) -> Array:
+    def visit(slot: ArrayLike, sums: Array) -> Array:
         sums = sums + ((cloud.labels[slot] < RELEASED).astype(jnp.uint32) << np.uint32(16))
         return sums + ((sums >> np.uint32(16)) <= place.astype(jnp.uint32)).astype(jnp.uint32)
 
     first = jnp.zeros(cloud.labels.shape[1:], jnp.uint32)
-    return (fold_rows(ledger.num_slots, visit, first) & np.uint32(0xFFFF)).astype(jnp.uint16)
+    return (fold_slots(ledger, visit, first) & np.uint32(0xFFFF)).astype(jnp.uint16)
 
 
-def label_at(cloud: Cloud, slot: Array) -> Array:
+def label_at(cloud: Cloud, ledger: Ledger, slot: Array) -> Array:
     """Read the label in each particle's slot uint16[N], which is in range: uint8[N]."""
+    if in_lockstep():
+        here = slot.astype(jnp.int32)
+        return sum_slots(ledger, lambda s: jnp.where(here == s, cloud.labels[s], np.uint8(0)), jnp.zeros(slot.shape, jnp.uint8))
     lanes = jnp.arange(slot.shape[0])
     return cloud.labels.at[slot.astype(jnp.int32), lanes].get(mode="promise_in_bounds")
 
 
-def insertable(cloud: Cloud, ledger: Ledger, slot: Array) -> Words:
+def insertable(cloud: Cloud, ledger: Ledger, slot: ArrayLike) -> Words:
     """Collect the cards that an exchange may put into a slot, if they are in the deck now: four uint32[N].
 
     `slot` is one for all particles, or uint16[N] one for each; with `NO_SLOT` the answer means nothing.
     """
-    slot = jnp.minimum(slot.astype(jnp.int32), ledger.epoch.shape[0] - 1)
+    slot = jnp.minimum(jnp.asarray(slot).astype(jnp.int32), ledger.epoch.shape[0] - 1)
     # Cards that came back by a reshuffle may only enter a slot filled after the latest one.
     barred = jnp.where(ledger.epoch.at[slot].get(mode="promise_in_bounds") == ledger.num_reshuffles, np.uint32(0), bits.ALL_SLOTS)
     w0, w1, w2, w3 = (

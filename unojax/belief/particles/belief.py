@@ -117,15 +117,11 @@ def belief_init(
             f"max_slots must be at least the {rules.num_cards} cards of the game and max_plays at least 1, "
             f"got {max_slots} and {max_plays}"
         )
-    # As if the opponent drew its whole hand now, from all that the observer does not see.
-    own = bits.pack(observation.hand)
-    unseen = unseen_words(observation)
-    book = ledger.empty(max_slots=accounts.capacity_for(max_slots), max_plays=max_plays)
-    cloud = _start_cloud(own, unseen, num_particles, book)
+    cloud, book = before_the_draw(observation, num_particles, max_slots, max_plays)
     hand_count = observation.opponent_count.astype(jnp.int32)
     cloud = moves.draw(key, cloud, book, hand_count)
     book = ledger.add_slots(book, hand_count)
-    book = record_deal(book, observation, unseen, prior)
+    book = record_deal(book, observation, unseen_words(observation), prior)
     log_lik = start_log_prob(cloud.hand, book)
     return Belief(log_weights=resample.normalize(log_lik)[0], log_likelihood=log_lik, cloud=cloud, ledger=book, rules=rules)
 
@@ -147,17 +143,23 @@ def check_start(num_particles: int, prior: Prior) -> None:
         raise ValueError(f"prior must be one of {get_args(Prior)}, got {prior!r}")
 
 
-def _start_cloud(own: bits.Words, unseen: bits.Words, num_particles: int, book: Ledger) -> Cloud:
-    """Make particles with all unseen cards in the deck."""
+def before_the_draw(observation: Observation, num_particles: int, max_slots: int, max_plays: int) -> tuple[Cloud, Ledger]:
+    """Make the particles and the ledger of a belief as if the opponent were about to draw its whole hand.
+
+    All that the observer does not see is in the deck.
+    """
+    own, unseen = bits.pack(observation.hand), unseen_words(observation)
+    book = ledger.empty(max_slots=accounts.capacity_for(max_slots), max_plays=max_plays)
     spread = partial(bits.map_words, lambda w: jnp.broadcast_to(w, num_particles))
     # Equal cards need labels of their own: the observer's cards take the lowest copies, the unseen ones the next.
     not_in_pile = bits.merge(own, unseen)
     nothing = bits.empty(jnp.zeros(num_particles))
-    return Cloud(
+    cloud = Cloud(
         hand=nothing,
         deck=spread(accounts.without(not_in_pile, own)),
         own=spread(own),
         recycled=nothing,
         labels=jnp.full((book.epoch.shape[0], num_particles), accounts.RELEASED, jnp.uint8),
-        played=jnp.zeros((accounts.capacity_for(book.plays.action.shape[0]), num_particles), jnp.uint8),
+        played=jnp.zeros((accounts.capacity_for(max_plays), num_particles), jnp.uint8),
     )
+    return cloud, book

@@ -116,7 +116,12 @@ def record_play(ledger: Ledger, before: Observation, action: Array) -> Ledger:
         pile=jnp.stack(bits.pack(before.pile)),
         last_action=before.last_action,
     )
-    plays = Plays(*(rows.at[ledger.num_plays].set(one, mode="drop") for rows, one in zip(ledger.plays, row, strict=True)))
+    is_next = jnp.arange(ledger.plays.action.shape[0]) == ledger.num_plays
+
+    def put(rows: Array, one: Array) -> Array:
+        return jnp.where(is_next.reshape(-1, *[1] * (rows.ndim - 1)), one, rows)
+
+    plays = Plays(*map(put, ledger.plays, row))
     return dataclasses.replace(ledger, plays=plays, num_plays=ledger.num_plays + 1)
 
 

@@ -29,7 +29,7 @@ from unojax.view import View
 # A logarithm costs as much as a play, so probabilities are multiplied, four at a time, in a range that float32 has: the product
 # vanishes only if their geometric mean is below 1e-17.
 _SCALE: Final = 2.0**24
-_LOG_SCALE: Final = 24.0 * math.log(2.0)
+LOG_SCALE: Final = 24.0 * math.log(2.0)
 
 
 class Exchange(NamedTuple):
@@ -69,18 +69,49 @@ def log_likelihood(
             play = Plays(*(rows[t] for rows in ledger.plays))
             hand = _fill(cloud, hand, filled, play.slots_before)
             filled = jnp.maximum(filled, play.slots_before)
-            before = seen_from(hand, play.slots_before)
-            action = play.action.astype(jnp.uint32)
-            copies = bits.count(common(before, bits.type_mask(action // cards.NUM_RANKS, action % cards.NUM_RANKS)))
-            factor = play_prob(before, play, opponent, like) * _SCALE / copies.astype(jnp.float32)
+            factor = factor_of(seen_from(hand, play.slots_before), show(play), opponent, like)
             product = product * jnp.where(t < ledger.num_plays, factor, 1.0)
             hand = without(hand, card_of(cloud.played[t]))
         num_plays = jnp.minimum(ledger.num_plays - ROWS_PER_TURN * block, ROWS_PER_TURN)
-        return hand, total + (jnp.log(product) - num_plays.astype(jnp.float32) * _LOG_SCALE), filled
+        return hand, total + (jnp.log(product) - num_plays.astype(jnp.float32) * LOG_SCALE), filled
 
     dealt = _fill(cloud, bits.empty(cloud.hand[0]), jnp.int32(0), ledger.num_dealt)
     first = (dealt, start_log_prob(seen_from(dealt, ledger.num_dealt), ledger), ledger.num_dealt)
     return lax.fori_loop(0, num_turns(ledger.num_plays), several, first)[1]
+
+
+class Shown(NamedTuple):
+    """A recorded play, and what of it is the same for all hands.
+
+    Attributes:
+        play: the play.
+        options: what may be played on the top card, see `bits.matching`.
+        played: the play among the options.
+        copies: all cards of the type played.
+    """
+
+    play: Plays
+    options: Words
+    played: Picked
+    copies: Words
+
+
+def show(play: Plays) -> Shown:
+    """Work out what of a play, or of several, is the same for all hands."""
+    action = play.action.astype(jnp.uint32)
+    color, rank = action // cards.NUM_RANKS, action % cards.NUM_RANKS
+    return Shown(
+        play=play,
+        options=bits.matching(play.color.astype(jnp.uint32), play.rank.astype(jnp.uint32)),
+        played=Picked(color, lax.population_count(bits.rank_bit(rank) - np.uint32(1))),
+        copies=bits.type_mask(color, rank),
+    )
+
+
+def factor_of(before: Words, shown: Shown, opponent: OpponentModel, like: Observation) -> Array:
+    """Compute the scaled factor of one play, from the hands before it: float32[N]."""
+    copies = bits.count(common(before, shown.copies))
+    return _shown_prob(before, shown, opponent, like) * _SCALE / copies.astype(jnp.float32)
 
 
 def start_log_prob(dealt: Words, ledger: Ledger) -> Array:
@@ -96,22 +127,24 @@ def _fill(cloud: Cloud, hand: Words, first: Array, end: Array) -> Words:
 
 def play_prob(hand: Words, play: Plays, opponent: OpponentModel, like: Observation) -> Array:
     """Compute the probability that the model gives one recorded play, for each hand (four uint32[N]): float32[N]."""
-    color, rank = play.color.astype(jnp.uint32), play.rank.astype(jnp.uint32)
-    action = play.action.astype(jnp.uint32)
+    return _shown_prob(hand, show(play), opponent, like)
+
+
+def _shown_prob(hand: Words, shown: Shown, opponent: OpponentModel, like: Observation) -> Array:
+    play = shown.play
     if isinstance(opponent, PackedOpponent):
-        option = bits.rank_bit(action % cards.NUM_RANKS)
-        played = Picked(action // cards.NUM_RANKS, lax.population_count(option - np.uint32(1)))
+        color = play.color.astype(jnp.uint32)
         view = View(
             hand=hand,
             opponent_count=play.observer_count.astype(jnp.uint32),
             pile=as_words(play.pile),
             color=color,
-            rank=rank,
+            rank=play.rank.astype(jnp.uint32),
             penalty=jnp.zeros_like(color),
             is_own_turn=jnp.ones_like(color, bool),
             rules=like.rules,
         )
-        return opponent.likelihood(view, bits.playable(hand, color, rank), played)
+        return opponent.likelihood(view, common(bits.types(hand), shown.options), shown.played)
 
     them = (1 - like.player).astype(like.player.dtype)
     view = Observation(
@@ -132,6 +165,6 @@ def play_prob(hand: Words, play: Plays, opponent: OpponentModel, like: Observati
     def one_hand(onehot: Array) -> Array:
         imagined = dataclasses.replace(view, hand=onehot)
         legal_mask = game.hand_legal_mask(onehot, play.color, play.rank, imagined.penalty)
-        return opponent(imagined, legal_mask)[action].astype(jnp.float32)
+        return opponent(imagined, legal_mask)[play.action.astype(jnp.uint32)].astype(jnp.float32)
 
     return jax.vmap(one_hand)(bits.unpack(bits.canonical(hand)))

@@ -42,11 +42,13 @@ Functions here work on all N particles at once. Weights are natural logs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from functools import partial
+from typing import Final, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.typing import ArrayLike
 
 from unojax import bits
 from unojax.belief.particles import accounts
@@ -73,6 +75,8 @@ _LOW: Final = np.uint32(0xFFFF)
 _HIGH: Final = np.uint32(16)
 _COPY, _SLOT, _NEW, _ACCEPT = range(4)
 """Streams of random bits."""
+_Repair = tuple[Words, Words, Array]
+"""Hand, deck and log weights on the way through the slots."""
 
 
 @traced_once
@@ -91,30 +95,30 @@ def condition_on_play(key: Array, cloud: Cloud, ledger: Ledger, color: Array, ra
     num_allowed = lax.population_count(ledger.allowed).sum(1, dtype=jnp.uint32)
     shares = jnp.where(_takes_type(ledger, color, rank), _SHARES // jnp.maximum(num_allowed, 1), 0).astype(jnp.uint32)
 
-    def share(slot: Array) -> Array:
+    def share(slot: ArrayLike) -> Array:
         row = cloud.labels[slot]
         return jnp.where(_exchangeable(cloud, ledger, slot, row, number), shares[slot], np.uint32(0))
 
     # Low half: the sum so far. High half: the slot of the card, if it is held.
-    def add(slot: Array, sums: Array) -> Array:
+    def with_place(slot: ArrayLike) -> Array:
         is_held = (cloud.labels[slot] == number).astype(jnp.uint32)
-        return sums + share(slot) + is_held * (slot.astype(jnp.uint32) << _HIGH)
+        return share(slot) + is_held * (jnp.asarray(slot, jnp.uint32) << _HIGH)
 
     zero = jnp.zeros_like(cloud.hand[0])
-    sums = accounts.fold_rows(ledger.num_slots, add, zero)
+    sums = accounts.sum_slots(ledger, with_place, zero)
     total = sums & _LOW
     threshold = bits.uniform_below(accounts.random_bits(random, _SLOT), total)
 
     # Low half: the sum so far. High half: how many slots end at or below the threshold.
-    def count(slot: Array, sums: Array) -> Array:
+    def count(slot: ArrayLike, sums: Array) -> Array:
         sums = sums + share(slot)
         return sums + ((sums & _LOW) <= threshold).astype(jnp.uint32) * np.uint32(1 << 16)
 
-    counts = accounts.fold_rows(ledger.num_slots, count, zero)
+    counts = accounts.fold_slots(ledger, count, zero)
     found = holds | (total > 0)
     chosen = jnp.where(holds, sums, counts) >> _HIGH
     slot = once(ledger, lambda: jnp.where(found, chosen.astype(jnp.uint16), NO_SLOT))
-    old = accounts.label_at(cloud, jnp.where(found, slot, 0))
+    old = accounts.label_at(cloud, ledger, jnp.where(found, slot, 0))
 
     old_card = bits.map_words(lambda w: jnp.where(found & ~holds, w, np.uint32(0)), card_of(old))
     hand = without(cloud.hand, union(old_card, card))
@@ -132,48 +136,51 @@ def condition_on_play(key: Array, cloud: Cloud, ledger: Ledger, color: Array, ra
     return after, jnp.where(found, log_weight, -jnp.inf)
 
 
-@traced_once
-def condition_on_no_play(key: Array, cloud: Cloud, ledger: Ledger, playable: Words) -> tuple[Cloud, Array]:
+@partial(traced_once, static=("most_open",))
+def condition_on_no_play(
+    key: Array, cloud: Cloud, ledger: Ledger, playable: Words, most_open: int | None = None
+) -> tuple[Cloud, Array]:
     """Condition on the opponent having no card to play: no particle holds one of `playable` (four uint32[]) afterwards.
 
-    `ledger` is the one before they are forbidden. Gives the repaired cloud; float32[N] log weights, -inf if no card fits a slot.
+    `ledger` is the one before they are forbidden; at most `most_open` slots (static; None: any number) are `open_slots`. Gives
+    the repaired cloud; float32[N] log weights, -inf if no card fits a slot.
     """
     random = accounts.random_words(key, ledger, cloud.labels)
-    is_open = (ledger.allowed & jnp.stack(playable)[None]).any(1)
 
-    def one_slot(slot: Array, carry: tuple[Words, Words, Array, Array]) -> tuple[Words, Words, Array, Array]:
-        def repair() -> tuple[Words, Words, Array, Array]:
-            hand, deck, labels, log_weight = carry
-            row = labels[slot]
+    def choose(slot: ArrayLike, row: Array, hand: Words, deck: Words, log_weight: Array) -> tuple[Array, Array]:
+        """Give the label that the slot gets, and the weights so far."""
+        is_live = row < RELEASED
+        held = card_of(row)
+        # The cards that this slot could hold with all other slots as they are: its own and those in the deck.
+        could_hold = insertable(cloud, ledger, slot)
+        free = common(could_hold, union(deck, held))
+        good = without(free, playable)
+        num_good, num_free = bits.count(good).astype(jnp.float32), bits.count(free).astype(jnp.float32)
+        offends = contains(playable, row)
+        exchangeable = contains(could_hold, row)
+        share = num_good / jnp.maximum(num_free, 1.0)
+        # A card that no exchange could have put here has one account behind it: itself.
+        share = jnp.where(exchangeable, share, jnp.where(offends, 0.0, 1.0))
+        repairs = is_live & offends & exchangeable & (num_good > 0)
+        new = accounts.random_card(accounts.random_bits(random, slot), good)
+        return jnp.where(repairs, new, row), log_weight + jnp.log(jnp.where(is_live, share, 1.0))
 
-            def decide() -> tuple[Array, Array]:
-                is_live = row < RELEASED
-                held = card_of(row)
-                # The cards that this slot could hold with all other slots as they are: its own and those in the deck.
-                could_hold = insertable(cloud, ledger, slot)
-                free = common(could_hold, union(deck, held))
-                good = without(free, playable)
-                num_good, num_free = bits.count(good).astype(jnp.float32), bits.count(free).astype(jnp.float32)
-                offends = contains(playable, row)
-                exchangeable = contains(could_hold, row)
-                share = num_good / jnp.maximum(num_free, 1.0)
-                # A card that no exchange could have put here has one account behind it: itself.
-                share = jnp.where(exchangeable, share, jnp.where(offends, 0.0, 1.0))
-                repairs = is_live & offends & exchangeable & (num_good > 0)
-                new = accounts.random_card(accounts.random_bits(random, slot), good)
-                return jnp.where(repairs, new, row), log_weight + jnp.log(jnp.where(is_live, share, 1.0))
+    def repair(slot: ArrayLike, row: Array, carry: _Repair) -> tuple[Array, _Repair]:
+        hand, deck, log_weight = carry
+        new, log_weight = once(ledger, lambda: choose(slot, row, hand, deck, log_weight))
+        change = bits.map_words(lambda a, b: a ^ b, card_of(row), card_of(new))
+        return new, (flip(hand, change, new != row), flip(deck, change, new != row), log_weight)
 
-            new, log_weight = once(ledger, decide)
-            change = bits.map_words(lambda a, b: a ^ b, card_of(row), card_of(new))
-            hand, deck = flip(hand, change, new != row), flip(deck, change, new != row)
-            return hand, deck, labels.at[slot].set(new), log_weight
-
-        # Most of the older slots are closed to these cards already.
-        return lax.cond(is_open[slot], repair, lambda: carry)
-
-    first = (cloud.hand, cloud.deck, cloud.labels, jnp.zeros_like(cloud.hand[0], jnp.float32))
-    hand, deck, labels, log_weight = lax.fori_loop(0, ledger.num_slots, one_slot, first)
+    # Most of the older slots are closed to these cards already; there nothing changes.
+    is_open = open_slots(ledger, playable)
+    first = (cloud.hand, cloud.deck, jnp.zeros_like(cloud.hand[0], jnp.float32))
+    labels, (hand, deck, log_weight) = accounts.change_slots(ledger, is_open, repair, cloud.labels, first, most_open)
     return cloud._replace(hand=hand, deck=deck, labels=labels), log_weight
+
+
+def open_slots(ledger: Ledger, cards: Words) -> Array:
+    """Mark the slots that could hold one of some cards (four uint32[]): bool[S]."""
+    return (ledger.allowed & jnp.stack(cards)[None]).any(1)
 
 
 @traced_once
@@ -203,13 +210,13 @@ def condition_on_own_draw(key: Array, cloud: Cloud, ledger: Ledger, color: Array
     )
     takes = _takes_type(ledger, color, rank)
 
-    def add(slot: Array, total: Array) -> Array:
+    def share(slot: ArrayLike) -> Array:
         row = repaired.labels[slot]
         could_hold = takes[slot] & _exchangeable(cloud, ledger, slot, row, number)
         num_others = bits.count(common(insertable(cloud, ledger, slot), repaired.deck)) + np.uint32(1)
-        return total + jnp.where(could_hold, 1.0 / num_others.astype(jnp.float32), 0.0)
+        return jnp.where(could_hold, 1.0 / num_others.astype(jnp.float32), 0.0)
 
-    total = accounts.fold_rows(ledger.num_slots, add, jnp.zeros_like(cloud.hand[0], jnp.float32))
+    total = accounts.sum_slots(ledger, share, jnp.zeros_like(cloud.hand[0], jnp.float32))
     return repaired, jnp.where(holds & (new == number), -jnp.inf, -jnp.log1p(total))
 
 
@@ -219,15 +226,17 @@ def draw(key: Array, cloud: Cloud, ledger: Ledger, number: Array) -> Cloud:
     random = accounts.random_words(key, ledger, cloud.labels)
 
     def one_card(index: Array, cloud: Cloud) -> Cloud:
-        new = once(ledger, lambda: accounts.random_card(accounts.random_bits(random, index), cloud.deck))
-        card = card_of(new)
-        return cloud._replace(
-            hand=union(cloud.hand, card),
-            deck=without(cloud.deck, card),
-            labels=cloud.labels.at[ledger.num_slots + index].set(new, mode="drop"),
-        )
+        hand, deck, new = draw_card(random, index, ledger, cloud.hand, cloud.deck)
+        return cloud._replace(hand=hand, deck=deck, labels=cloud.labels.at[ledger.num_slots + index].set(new, mode="drop"))
 
     return lax.fori_loop(0, number, one_card, cloud)
+
+
+def draw_card(random: Array, index: Array, ledger: Ledger, hand: Words, deck: Words) -> tuple[Words, Words, Array]:
+    """Let the opponent draw the card number `index` of a draw: the hands, the decks, and uint8[N] the labels drawn."""
+    new = once(ledger, lambda: accounts.random_card(accounts.random_bits(random, index), deck))
+    card = card_of(new)
+    return union(hand, card), without(deck, card), new
 
 
 @traced_once
@@ -268,24 +277,51 @@ def refresh(
     Returns:
         the cloud, its log likelihood, and bool[N] which particles changed.
     """
+    proposal = propose(key, cloud, ledger, place)
+    return accept(cloud, ledger, proposal, log_lik, likelihood(cloud, proposal.exchange))
+
+
+class Proposal(NamedTuple):
+    """An exchange that each particle may make.
+
+    Attributes:
+        exchange: of which cards, and in which slots.
+        out, new: uint8[N] labels of the card that leaves the slot of the hand, and of the one that comes into it.
+        fits: bool[N] the exchange is valid in both directions.
+        random: uint32[N] random bits that decide.
+    """
+
+    exchange: Exchange
+    out: Array
+    new: Array
+    fits: Array
+    random: Array
+
+
+def propose(key: Array, cloud: Cloud, ledger: Ledger, place: Array) -> Proposal:
+    """Draw the exchanges of a refreshing move; see `refresh`."""
     random = accounts.random_words(key, ledger, cloud.labels)
     slot = accounts.nth_live(cloud, ledger, place)
     has_slot = slot < ledger.num_slots.astype(slot.dtype)
-    out = once(ledger, lambda: accounts.label_at(cloud, jnp.where(has_slot, slot, 0)))
+    out = once(ledger, lambda: accounts.label_at(cloud, ledger, jnp.where(has_slot, slot, 0)))
     out_card = card_of(out)
     could_hold = insertable(cloud, ledger, slot)
     others = without(common(could_hold, union(cloud.hand, cloud.deck)), out_card)
     new = once(ledger, lambda: accounts.random_card(accounts.random_bits(random, _NEW), others))
     # The other card may lie in another slot of the hand; then the two slots swap.
     other = accounts.find(cloud, ledger, new)
-    swaps = other != NO_SLOT
     back = insertable(cloud, ledger, other)
     fits = has_slot & (bits.any_of(others) != 0) & contains(could_hold, out)
-    fits &= ~swaps | (contains(back, out) & contains(back, new))
-    both = union(out_card, card_of(new))
-    proposed = likelihood(cloud, Exchange(both, slot, other))
-    uniform = _unit(accounts.random_bits(random, _ACCEPT))
-    accepted = once(ledger, lambda: fits & (uniform < jnp.exp(proposed - log_lik)))
+    fits &= (other == NO_SLOT) | (contains(back, out) & contains(back, new))
+    exchange = Exchange(union(out_card, card_of(new)), slot, other)
+    return Proposal(exchange, out, new, fits, accounts.random_bits(random, _ACCEPT))
+
+
+def accept(cloud: Cloud, ledger: Ledger, proposal: Proposal, log_lik: Array, proposed: Array) -> tuple[Cloud, Array, Array]:
+    """Make the exchanges that are accepted, for log likelihoods float32[N] before and after; see `refresh`."""
+    (both, slot, other), out, new, fits, random = proposal
+    swaps = other != NO_SLOT
+    accepted = once(ledger, lambda: fits & (_unit(random) < jnp.exp(proposed - log_lik)))
     changes = ((jnp.where(accepted, slot, NO_SLOT), new), (jnp.where(accepted, other, NO_SLOT), out))
     cloud = cloud._replace(
         hand=flip(cloud.hand, both, accepted & ~swaps),
@@ -303,12 +339,12 @@ def _random_copy(random: Array, cloud: Cloud, ledger: Ledger, color: Array, rank
 
 def _takes_type(ledger: Ledger, color: Array, rank: Array) -> Array:
     """Mark the slots that could hold a type: bool[S]. It is public, and the same for all copies."""
-    return (ledger.allowed & jnp.stack(bits.type_mask(color, rank))[None]).any(1)
+    return open_slots(ledger, bits.type_mask(color, rank))
 
 
-def _exchangeable(cloud: Cloud, ledger: Ledger, slot: Array, row: Array, number: Array) -> Array:
+def _exchangeable(cloud: Cloud, ledger: Ledger, slot: ArrayLike, row: Array, number: Array) -> Array:
     """Tell whether no reshuffle keeps a live slot, one or uint16[N], from exchanging its label `row` for `number`: bool[N]."""
-    slot = jnp.minimum(slot.astype(jnp.int32), ledger.epoch.shape[0] - 1)
+    slot = jnp.minimum(jnp.asarray(slot).astype(jnp.int32), ledger.epoch.shape[0] - 1)
     is_latest = ledger.epoch.at[slot].get(mode="promise_in_bounds") == ledger.num_reshuffles
     return (row < RELEASED) & (is_latest | ~(contains(cloud.recycled, row) | contains(cloud.recycled, number)))
 

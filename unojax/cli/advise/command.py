@@ -10,8 +10,9 @@ import tyro
 
 from unojax.cli.options import CountOrNone, Flag, JsonTarget, RuleOptions, Seed
 
-DEFAULT_ROUNDS: Final = 32
+_DEFAULT_ROUNDS: Final = 32
 _MAX_BARS: Final = 54
+_WORDS: Final = ("hand", "top", "opponent")
 
 
 @dataclass(frozen=True)
@@ -19,14 +20,26 @@ class Advise:
     """Say what to play in a position, and how likely each play is to win."""
 
     position: Annotated[
-        tyro.conf.Positional[str],
+        tyro.conf.Positional[str | None],
         tyro.conf.arg(
             metavar="POSITION",
             help="What the player to move sees: unojax.format_position's line with the number of the other player's cards in "
             "place of that hand, 'B7,R2,W/3/Y5/* R5 0 0 0 - *', or the lines of unojax.format_observation. Of a line with both "
-            "hands the other one is not looked at.",
+            "hands the other one is not looked at. -: read from standard input. Or say --hand, --top and --opponent.",
         ),
-    ]
+    ] = None
+    hand: Annotated[str | None, tyro.conf.arg(metavar="CARDS", help="The player's cards, in place of POSITION: 'R1 RS W'.")] = (
+        None
+    )
+    top: Annotated[
+        str | None,
+        tyro.conf.arg(metavar="CARD", help="The top card of the pile: R0; a wild one with the declared colour: W:B."),
+    ] = None
+    opponent: Annotated[CountOrNone, tyro.conf.arg(help="How many cards the other player holds.")] = None
+    pile: Annotated[
+        str, tyro.conf.arg(metavar="CARDS", help="The cards under the top one, as far as they are known: 'R2 G2 GS'.")
+    ] = ""
+    penalty: Annotated[Literal[0, 2, 4], tyro.conf.arg(help="The cards that the player must draw now, after a +2 or Wild+4.")] = 0
     history: Annotated[
         str,
         tyro.conf.arg(
@@ -49,13 +62,13 @@ class Advise:
     ] = "mc:particles=4096"
     rounds: Annotated[
         CountOrNone,
-        tyro.conf.arg(help=f"Repeat the search N times with fresh samples and pool them. By default {DEFAULT_ROUNDS}."),
+        tyro.conf.arg(help=f"Repeat the search N times with fresh samples and pool them. By default {_DEFAULT_ROUNDS}."),
     ] = None
     seconds: Annotated[
         float | None, tyro.conf.arg(metavar="S", help="Repeat the search for so long instead, compiling not counted.")
     ] = None
     seed: Annotated[Seed, tyro.conf.arg(help="The same seed and rounds give the same advice on the same device.")] = 0
-    top: Annotated[int, tyro.conf.arg(metavar="K", help="Show the K cards that the other player most likely holds.")] = 12
+    bars: Annotated[int, tyro.conf.arg(metavar="K", help="Show the K cards that the other player most likely holds.")] = 12
     json: JsonTarget = None
     quiet: Annotated[Flag, tyro.conf.arg(help="No status line on the terminal.")] = False
     rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)
@@ -65,5 +78,13 @@ class Advise:
             raise ValueError("give --rounds or --seconds, not both")
         if self.seconds is not None and not (math.isfinite(self.seconds) and self.seconds > 0):
             raise ValueError(f"--seconds must be a positive number, got {self.seconds}")
-        if not 0 <= self.top <= _MAX_BARS:
-            raise ValueError(f"--top must be in [0, {_MAX_BARS}], got {self.top}")
+        if not 0 <= self.bars <= _MAX_BARS:
+            raise ValueError(f"--bars must be in [0, {_MAX_BARS}], got {self.bars}")
+        if self.position is not None and (self.pile or self.penalty or self._words()):
+            raise ValueError("give POSITION, or --hand, --top, --opponent and what belongs to them, not both")
+        if self.position is None and len(self._words()) < len(_WORDS):
+            missing = " and ".join(f"--{name}" for name in _WORDS if name not in self._words())
+            raise ValueError(f"give POSITION, or --hand, --top and --opponent: {missing} missing")
+
+    def _words(self) -> list[str]:
+        return [name for name in _WORDS if getattr(self, name) is not None]

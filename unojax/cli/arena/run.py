@@ -45,6 +45,9 @@ def run(request: Arena, rules: Rules) -> int:
     if not played.complete:
         stopped = f"stopped after {played.seconds:.1f} s; the results are those of the batches that are complete"
         output.error_console().print(f"unojax arena: {stopped}", soft_wrap=True)
+    for agent in agents:
+        for line in getattr(agent, "report", list)():
+            output.error_console().print(f"unojax arena: {agent.name} lost games by its own fault: {line}", soft_wrap=True)
     if not any(len(pairs) for pairs in played.matches.values()):
         output.error_console().print("unojax arena: no batch was complete", soft_wrap=True)
         return EXIT_INTERRUPTED

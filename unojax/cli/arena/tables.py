@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import sys
 from itertools import combinations
+from typing import Final
 
 from rich.console import Console
 from rich.table import Table
 
 from unojax.arena.standings import Standings
 from unojax.cli import output
+
+_SKEWED: Final = 0.2
+"""Share of half an interval that its middle may lie beside the value."""
 
 
 def fitting(standings: Standings) -> list[Table | str]:
@@ -73,9 +77,12 @@ def match_table(standings: Standings) -> Table:
 
 
 def percent(value: float, interval: tuple[float, float]) -> str:
-    """Write a share and half its interval in per cent, with a second decimal where the interval is narrow."""
+    """Write a share and half its interval in per cent, with a second decimal where the interval is narrow; an interval that lies
+    more on one side, as of a few games, by its ends."""
     half = 50 * (interval[1] - interval[0])
     decimals = 1 if half > 0.15 else 2
+    if abs(50 * sum(interval) - 100 * value) > _SKEWED * half:
+        return f"{100 * value:.{decimals}f} ({100 * interval[0]:.{decimals}f}-{100 * interval[1]:.{decimals}f})"
     return f"{100 * value:.{decimals}f} {output.plus_minus()} {half:.{decimals}f}"
 
 

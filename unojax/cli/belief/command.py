@@ -7,8 +7,7 @@ from typing import Annotated, Final, Literal
 
 import tyro
 
-from unojax.cli.options import Count, CountOrNone, Flag, JsonTarget, RuleOptions, Seed, check_policy_names
-from unojax.specs import POLICY_NAMES
+from unojax.cli.options import POLICY_HELP, Count, CountOrNone, Flag, JsonTarget, RuleOptions, Seed, check_policy_names
 
 _MAX_PARTICLES: Final = 2**20
 
@@ -18,9 +17,16 @@ class ShowBelief:
     """Show what one player can know of the other's hand, turn by turn through a game."""
 
     seed: Annotated[Seed, tyro.conf.arg(help="The same seed gives the same game, and on the same device the same belief.")] = 0
+    belief_seed: Annotated[
+        Seed | None,
+        tyro.conf.arg(
+            help="Another one gives other particles for the same game: how far apart such beliefs are is the error of each. "
+            "None: the seed of the game."
+        ),
+    ] = None
     policies: Annotated[
         tuple[str, str],
-        tyro.conf.arg(metavar="A B", help=f"Who plays as player 0 and as player 1, two of: {', '.join(POLICY_NAMES)}."),
+        tyro.conf.arg(metavar="A B", help=f"Who plays as player 0 and as player 1. {POLICY_HELP}"),
     ] = ("uniform", "uniform")
     player: Annotated[Literal[0, 1], tyro.conf.arg(help="The player whose knowledge is shown.")] = 0
     particles: Annotated[Count, tyro.conf.arg(help="Hypothetical hands that the belief is made of.")] = 1024
@@ -63,5 +69,7 @@ class ShowBelief:
         check_policy_names(self.policies)
         if (self.start is None) != (self.actions is None):
             raise ValueError("--start and --actions need each other: a position, and what is played from it")
+        if self.turn is not None and self.turn < 0:
+            raise ValueError(f"--turn must be at least 0, the start, got {self.turn}")
         if self.particles > _MAX_PARTICLES:
             raise ValueError(f"--particles must be at most {_MAX_PARTICLES}, got {self.particles}")

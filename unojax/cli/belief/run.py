@@ -34,6 +34,8 @@ def run(request: ShowBelief, rules: Rules) -> int:
         if request.turn is not None and not first <= request.turn <= last:
             raise ValueError(f"--turn must be in [{first}, {last}], the turns of this game, got {request.turn}")
         # A stream of its own: the game is the same whatever is believed about it.
+        if request.belief_seed is not None:
+            key = jax.random.key(request.belief_seed, impl="threefry2x32")
         turns = _show_turns(request, game, filter, jax.random.fold_in(key, 2), status)
     summary = summarize(turns)
     if request.json != output.STDOUT and request.turn is None:
@@ -110,6 +112,7 @@ def _record(request: ShowBelief, game: Replay, turns: list[Turn], summary: Summa
     return {
         "command": "belief",
         "seed": request.seed,
+        "belief_seed": request.seed if request.belief_seed is None else request.belief_seed,
         "policies": request.policies if request.start is None else None,
         "player": request.player,
         "particles": request.particles,

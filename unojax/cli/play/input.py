@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,7 @@ class Command(enum.Enum):
     ADVICE = ("?", "hint")
     HELP = ("h", "help")
     PILE = ("p", "pile")
+    BACK = ("u", "undo", "back")
     QUIT = ("q", "quit", "exit")
 
 
@@ -109,7 +111,28 @@ def read_color(line: str) -> int | Command | None:
     raise ValueError(f"{quote(word)} is no colour: type R, Y, B or G, or press Enter to choose another card.")
 
 
+class Wish(enum.Enum):
+    """An answer to the question after the end of a game."""
+
+    REMATCH = ("r", "rematch")
+    BACK = ("u", "undo", "back")
+    LEAVE = ("", "q", "quit", "exit", "n", "no")
+
+
+_WISHES = {word: wish for wish in Wish for word in wish.value}
+
+
+def read_wish(line: str) -> Wish:
+    """Read the answer to the question after the end. Raises ValueError, in words for the person, where it is none."""
+    word = line.strip().lower()
+    if word not in _WISHES:
+        raise ValueError(f"{quote(line.strip())} is not clear: type r for a rematch, u to take back, or Enter to stop.")
+    return _WISHES[word]
+
+
 def quote(word: str) -> str:
-    """Quote an input, safe to print and short."""
-    quoted = ascii(word)
+    """Quote an input, short and with nothing in it that a terminal would obey."""
+    quoted = repr(word)
+    if not (sys.stdout.encoding or "").lower().startswith("utf"):
+        quoted = ascii(word)
     return quoted if len(quoted) <= _LONGEST_QUOTE else quoted[: _LONGEST_QUOTE - 4] + "..." + quoted[-1]

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.text import Text
 
+from unojax.cli import output
 from unojax.cli.output import COMPILING
 from unojax.cli.play import view
-from unojax.cli.play.input import Command, Options, Wild, read_color
+from unojax.cli.play.input import Command, Options, Wild, Wish, read_color, read_wish
 from unojax.cli.status import EXIT_INTERRUPTED
 from unojax.games.adviser import Adviser
+from unojax.games.ahead import Ahead
 from unojax.games.gamefile import GameFile, write_game
 from unojax.games.session import Session
 from unojax.viz.words import YOU
@@ -45,6 +47,8 @@ class Conversation:
         console: for all else that the person sees.
         auto_draw: forced draws need no Enter.
         animate: show that the program is thinking; for terminals.
+        ahead: what is being compiled; None: all is.
+        offers_rematch: ask after the end whether there is to be another game.
     """
 
     session: Session
@@ -55,10 +59,12 @@ class Conversation:
     record: Record | None = None
     auto_draw: bool = False
     animate: bool = False
+    ahead: Ahead | None = None
+    offers_rematch: bool = False
 
     def __post_init__(self) -> None:
         self._first_view = self.session.seen[0].before if self.session.seen else self.session.view
-        self._has_advised = False
+        self.wants_rematch = False
         self._names = (YOU, self.opponent) if self.session.seat == 0 else (self.opponent, YOU)
 
     def run(self) -> int:
@@ -73,12 +79,19 @@ class Conversation:
         status = 0
         try:
             self._greet()
-            while not session.is_over:
-                self._say(self._turn())
-            result = view.result(session.view, session.winner, self.opponent, len(session.seen), cut_off=session.was_cut_off)
-            self._say(Text(""), *view.hand_rows(session.view), result)
+            wish = Wish.BACK
+            while wish is Wish.BACK:
+                while not session.is_over:
+                    self._turn()
+                result = view.result(session.view, session.winner, self.opponent, len(session.seen), cut_off=session.was_cut_off)
+                self._say(Text(""), *view.hand_rows(session.view), result)
+                wish = self._ask_wish() if self.offers_rematch else Wish.LEAVE
+                if wish is Wish.BACK:
+                    self._take_back()
+            self.wants_rematch = wish is Wish.REMATCH
         except (EOFError, KeyboardInterrupt, _Stopped) as why:
-            self._say(Text(""), Text(f"Stopped: the game is unfinished after {len(session.seen)} turns."))
+            if not session.is_over:
+                self._say(Text(""), Text(f"Stopped: the game is unfinished after {len(session.seen)} turns."))
             status = EXIT_INTERRUPTED if isinstance(why, KeyboardInterrupt) else 0
         if self.record is not None and self._save():
             how = "unojax replay shows it with all cards" if session.is_over else "unojax play --resume goes on with it"
@@ -94,20 +107,44 @@ class Conversation:
             self._say(Text("The game goes on. What happened last:"))
             self._say(*(view.move(seen, self._names) for seen in session.seen[-3:]))
 
-    def _turn(self) -> Text:
-        """Take an action of the player to move, and tell it in words."""
+    def _turn(self) -> None:
+        """Take an action of the player to move, and tell it in words; or take actions back."""
         session = self.session
         if session.is_my_turn:
             action = self._ask()
         else:
-            with self._working(f"{self.opponent} is thinking"):
+            is_ready = self.ahead is None or self.ahead.is_ready("moves")
+            with self._working(f"{self.opponent} is thinking" if is_ready else COMPILING):
+                if self.ahead is not None:
+                    self.ahead.wait("moves")
                 action = session.reply()
+        if action is None:
+            return self._take_back()
         seen = session.play(action)
         self._save()
-        return view.move(seen, self._names)
+        return self._say(view.move(seen, self._names))
 
-    def _ask(self) -> int:
-        """Ask the person for an action."""
+    def _take_back(self) -> None:
+        """Go back to the person's last choice."""
+        if taken := self.session.take_back():
+            self._save()
+            self._say(Text(f"{output.count(taken, 'action')} taken back."))
+        else:
+            self._say(Text("There is nothing to take back."))
+
+    def _ask_wish(self) -> Wish:
+        """Ask what is to come after the end; the end of the input is an answer too."""
+        while True:
+            try:
+                return read_wish(self.read("r: rematch, u: take back, Enter: stop> "))
+            except EOFError:
+                self._say(Text(""))
+                return Wish.LEAVE
+            except ValueError as error:
+                self._say(Text(str(error)))
+
+    def _ask(self) -> int | None:
+        """Ask the person for an action; None: to take the last one back."""
         session = self.session
         options = Options.of(session.view, session.legal)
         self._say(Text(""), view.position(session.view, self.opponent, len(session.seen) + 1, options))
@@ -126,17 +163,21 @@ class Conversation:
                 continue
             if isinstance(choice, int):
                 return choice
+            if choice is Command.BACK:
+                return None
             if choice is not None:
                 self._obey(choice)
 
-    def _ask_color(self, wild: Wild) -> int | None:
-        """Ask for a wild card's colour; None if another card is to be chosen."""
+    def _ask_color(self, wild: Wild) -> int | Command | None:
+        """Ask for a wild card's colour; None if another card is to be chosen, or the wish to take the last move back."""
         while True:
             try:
                 color = read_color(self.read("colour (R, Y, B, G)> "))
             except ValueError as error:
                 self._say(Text(str(error)))
                 continue
+            if color is Command.BACK:
+                return Command.BACK
             if isinstance(color, Command):
                 self._obey(color)
             else:
@@ -153,9 +194,12 @@ class Conversation:
         elif self.adviser is None:
             self._say(Text("There is no advice in this game: it was started with --hints none."))
         else:
-            with self._working("thinking" if self._has_advised else COMPILING):
+            what = "advice" if session.seen else "first advice"
+            is_ready = self.ahead is None or self.ahead.is_ready(what)
+            with self._working("thinking" if is_ready else COMPILING):
+                if self.ahead is not None:
+                    self.ahead.wait(what)
                 told = self.adviser.advise(self._first_view, session.seen)
-            self._has_advised = True
             self._say(view.advice(told, session.view))
 
     def _working(self, what: str) -> AbstractContextManager[object]:

@@ -35,9 +35,10 @@ Enter    draw, where you can't play.
          what the opponent may hold. Advised (*) is what a rule of thumb would
          play, unless another play wins more often by a quarter of a standard
          error.
+u        take your last choice back. The same moves draw the same cards again.
 p        the cards on the pile.
 h        this help.
-q        stop. There is no way to take a move back.
+q        stop.
 You must play if you can: a card of the active colour, of the rank of the top
 card, or a wild card. Else you draw one card, and the turn passes. After +2 or
 W+4 the other player draws and loses the turn; """

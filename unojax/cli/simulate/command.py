@@ -7,7 +7,17 @@ from typing import Annotated, Literal
 
 import tyro
 
-from unojax.cli.options import Count, CountOrNone, Flag, JsonTarget, RuleOptions, Seed, TwoPolicies, check_policy_names
+from unojax.cli.options import (
+    Count,
+    CountOrNone,
+    Flag,
+    JsonTarget,
+    RuleOptions,
+    Seed,
+    TwoPolicies,
+    check_column_target,
+    check_policy_names,
+)
 
 
 @dataclass(frozen=True)
@@ -30,9 +40,19 @@ class Simulate:
     ] = "balanced"
     seed: Annotated[Seed, tyro.conf.arg(help="The same seed gives the same games, whatever the batch size and the device.")] = 0
     batch_size: Annotated[CountOrNone, tyro.conf.arg(help="Games in progress at a time. none: what suits the device.")] = None
+    out: Annotated[
+        str | None,
+        tyro.conf.arg(
+            metavar="FILE.parquet|npz",
+            help="Write a row for each game too, for pandas and the like: who sat where, winner, steps, choices, reshuffles, "
+            "cards left. The rows come as the games end; the column game numbers them.",
+        ),
+    ] = None
     json: JsonTarget = None
     quiet: Annotated[Flag, tyro.conf.arg(help="No progress bar.")] = False
     rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)
 
     def check(self) -> None:
         check_policy_names(self.policies)
+        if self.out is not None:
+            check_column_target("--out", self.out)

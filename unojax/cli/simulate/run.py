@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import jax
+import numpy as np
 
 from unojax.cli import output
 from unojax.cli.options import get_policies
@@ -16,6 +17,7 @@ from unojax.cli.simulate import tables
 from unojax.cli.simulate.command import Simulate
 from unojax.cli.simulate.tables import Played
 from unojax.cli.status import EXIT_INTERRUPTED
+from unojax.files.columns import Columns
 from unojax.rules import Rules
 from unojax.simulation import Collector, Finished, default_batch_size, stream
 from unojax.simulation.tally import Tally
@@ -24,7 +26,11 @@ from unojax.simulation.tally import Tally
 def run(request: Simulate, rules: Rules) -> int:
     output.check_json_target(request.json)
     about = output.machine()
-    played = _play(request, rules)
+    if request.out is None:
+        played = _play(request, rules, lambda swapped, finished: None)
+    else:
+        with output.writing("--out", request.out) as rows:
+            played = _play(request, rules, lambda swapped, finished: rows.add(_rows(request, swapped, finished)))
     if not played.complete:
         stopped = f"stopped after {played.seconds:.1f} s; the results are those of the games before the first unfinished one"
         output.error_console().print(f"unojax simulate: {stopped}", soft_wrap=True)
@@ -40,7 +46,22 @@ def run(request: Simulate, rules: Rules) -> int:
     return 0 if played.complete else EXIT_INTERRUPTED
 
 
-def _play(request: Simulate, rules: Rules) -> Played:
+def _rows(request: Simulate, swapped: int, finished: Finished) -> Columns:
+    """Lay out finished games as rows; a game is named by its seating and its number there."""
+    games, names = finished.games, request.policies
+    columns = {field.name: getattr(games, field.name) for field in fields(games)}
+    # As wide as the longer name, in all parts.
+    texts = np.array(names)
+    seated = {f"player_{seat}": np.full(len(games), texts[seat ^ swapped], texts.dtype) for seat in (0, 1)}
+    return (
+        {"game": finished.index, "swapped": np.full(len(games), bool(swapped))}
+        | seated
+        | columns
+        | {"stalemate": games.stalemate}
+    )
+
+
+def _play(request: Simulate, rules: Rules, keep: Callable[[int, Finished], None]) -> Played:
     pair = get_policies(request.policies)
     key = jax.random.key(request.seed, impl="threefry2x32")
     num_second = request.games // 2 if request.seats == "balanced" else 0
@@ -53,7 +74,7 @@ def _play(request: Simulate, rules: Rules) -> Played:
         return stream(seat_key, num_each[swapped], seated, rules=rules, batch_size=batch_size)
 
     seatings = [Seating(swapped, n, start, Collector(n)) for swapped, n in enumerate(num_each) if n]
-    return _play_all(seatings, batch_size, quiet=request.quiet)
+    return _play_all(seatings, batch_size, keep, quiet=request.quiet)
 
 
 def _request(request: Simulate, played: Played, rules: Rules) -> dict[str, Any]:
@@ -81,7 +102,7 @@ class Seating:
     num_done: int = 0
 
 
-def _play_all(seatings: list[Seating], batch_size: int, *, quiet: bool) -> Played:
+def _play_all(seatings: list[Seating], batch_size: int, keep: Callable[[int, Finished], None], *, quiet: bool) -> Played:
     num_games = sum(s.num_games for s in seatings)
     num_steps = 0
     with output.progress(quiet=quiet) as progress:
@@ -99,6 +120,7 @@ def _play_all(seatings: list[Seating], batch_size: int, *, quiet: bool) -> Playe
                 seating = min(behind, key=lambda s: s.num_done)
                 finished = next(running[seating.swapped])
                 seating.results.add(finished)
+                keep(seating.swapped, finished)
                 seating.num_done += len(finished.index)
                 num_steps += int(finished.games.num_steps.sum(dtype="int64"))
                 num_done = sum(s.num_done for s in seatings)

@@ -22,6 +22,8 @@ from unojax.rules import RULES_VERSION, Rules
 from unojax.solve import CFRState, Solution, Tree
 
 _ARRAYS: Final = ("regrets_0", "regrets_1", "plans_0", "plans_1")
+_KEEP_SECONDS: Final = 60.0
+"""A run is kept that often, should its process be killed."""
 
 
 def run(request: Solve, rules: Rules) -> int:
@@ -63,6 +65,7 @@ def _iterate(request: Solve, tree: Tree, state: CFRState | None) -> _Solved:
     solution = solve.cfr(tree, iterations=0, variant=request.variant, state=state)
     history: list[solve.Progress] = []
     complete, began = False, time.perf_counter()
+    kept = began
     with output.progress(quiet=request.quiet) as progress, contextlib.suppress(KeyboardInterrupt):
         task = progress.add_task("solving", total=request.iterations, done="")
         while True:
@@ -74,6 +77,9 @@ def _iterate(request: Solve, tree: Tree, state: CFRState | None) -> _Solved:
             more = min(max(1, done // 10), request.iterations - done)
             solution = solve.cfr(tree, iterations=more, check_every=more, variant=request.variant, state=solution.state)
             history += solution.history
+            if request.state is not None and time.perf_counter() - kept >= _KEEP_SECONDS:
+                _save(request.state, tree, solution.state)
+                kept = time.perf_counter()
     return _Solved(solution, tuple(history), time.perf_counter() - began, complete)
 
 

@@ -57,14 +57,15 @@ function render({ model, el }) {
   const win = part("win"), belief = part("belief"), moves = make("ol", { class: "moves", "aria-label": "moves", tabindex: "0" });
   const hint = make("button", { class: "tool hint", type: "button", onclick: askForHint }, "Hint");
   const fresh = make("button", { class: "tool new", type: "button", onclick: () => send({ kind: "new" }) }, "New game");
-  const save = make("button", { class: "tool save", type: "button", onclick: download }, "Save game");
+  const save = make("button", { class: "tool save", type: "button", onclick: () => download(shown.record) }, "Save game");
+  const back = make("button", { class: "tool back", type: "button", onclick: () => act({ kind: "back" }) }, "Take back");
   const table = make("div", { class: "table" }, far,
     make("div", { class: "middle" }, deck, pile, make("div", { class: "talk" }, says, color, notice, chooser)),
-    hand, make("div", { class: "foot" }, count, make("div", { class: "tools" }, hint, save, fresh)));
+    hand, make("div", { class: "foot" }, count, make("div", { class: "tools" }, hint, back, save, fresh)));
   const side = make("aside", { class: "side" }, win, belief);
   // JupyterLab leaves keys alone in here, or the space bar would scroll and Enter would edit the cell.
   const root = make("section", { class: "unojax-board", "aria-label": "a game of UNO", "data-lm-suppress-shortcuts": "true" },
-    make("div", { class: "desk" }, table, side, make("div", { class: "history" }, make("h3", {}, "Moves"), moves)));
+    make("div", { class: "desk" }, table, side, make("div", { class: "history" }, make("h2", {}, "Moves"), moves)));
 
   // `shown` is on the screen; `coming` waits its turn, so that each of the opponent's moves can be seen.
   let shown = null, coming = [], timer = null, wild = null, keepsFocus = false;
@@ -184,6 +185,7 @@ function render({ model, el }) {
     if (state.won) count.append(make("span", { class: "pill" }, "win"));
     hint.hidden = !state.showsWin;
     hint.disabled = state.toMove !== "you" || state.canDraw;
+    back.disabled = !state.canTakeBack || state.toMove === "opponent";
     save.disabled = state.record === null;
     save.title = state.record === null ? "when the game is over" : "all moves and cards, for unojax replay";
   }
@@ -211,8 +213,8 @@ function render({ model, el }) {
     moves.scrollTop = moves.scrollHeight;
   }
 
-  function download() {
-    const url = URL.createObjectURL(new Blob([shown.record], { type: "application/json" }));
+  function download(record) {
+    const url = URL.createObjectURL(new Blob([record], { type: "application/json" }));
     make("a", { href: url, download: "game.json" }).click();
     URL.revokeObjectURL(url);
   }

@@ -34,9 +34,14 @@ def faces() -> dict[str, str]:
     return drawn | {_BACK_NAME: card_svg(BACK)}
 
 
+def script() -> str:
+    """Read the script that draws the board, a module with `render({model, el})`."""
+    return resources.files("unojax.board").joinpath("board.js").read_text(encoding="utf-8")
+
+
 def style() -> str:
     """Write the style sheet, with the paints of both themes as variables."""
-    sheet = resources.files("unojax.widget").joinpath("board.css").read_text(encoding="utf-8")
+    sheet = resources.files("unojax.board").joinpath("board.css").read_text(encoding="utf-8")
     return "\n".join([*(_variables(theme) for theme in (LIGHT, DARK)), sheet])
 
 

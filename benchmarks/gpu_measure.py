@@ -1,0 +1,122 @@
+"""Measure the package on the device at hand: every part in one run, with digests that the CPU must share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks import belief_speed, engine, search_speed, timing
+from unojax import init, observe
+from unojax.belief import belief_init, belief_update, infer_action
+from unojax.game import legal_mask, step
+from unojax.search.agents import monte_carlo
+from unojax.simulation import count_games, simulate
+
+
+def measure(scale: float, repeats: int) -> dict[str, Any]:
+    """Measure everything; `scale` below 1 makes batches smaller. A part for which memory is too small says so."""
+
+    def size(full: int) -> int:
+        return max(8, 1 << round(math.log2(full * scale)))
+
+    parts: dict[str, Callable[[], Any]] = {
+        "simulate": lambda: [measure_simulate(size(2**e), repeats=repeats) for e in (14, 16, 18, 20, 22)],
+        "onehot": lambda: [engine.measure_onehot(size(2**e), calls=8, repeats=repeats) for e in (14, 16, 18)],
+        "beliefs": lambda: measure_beliefs(size(1024), size(1024), repeats=repeats),
+        "large_belief": lambda: measure_large_belief(size(2**20), repeats=repeats),
+        "search": lambda: measure_search(size(256), size(1024), repeats=repeats),
+        "equal_to_cpu": lambda: compare_with_cpu(size(2**12)),
+    }
+    return {name: guarded(part, name) for name, part in parts.items()}
+
+
+def guarded(part: Callable[[], Any], name: str) -> Any:
+    """Run a part; where the device's memory does not suffice, say in one line what to lower."""
+    try:
+        return part()
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        message = f"{name}: the device ran out of memory; lower --scale"
+        timing.console().print(message)
+        return {"error": message}
+
+
+def measure_simulate(lanes: int, *, repeats: int) -> dict[str, Any]:
+    """Time two games per lane, counted on the device and with every game's row."""
+    num_games, key = 2 * lanes, jax.random.key(0)
+    compile_seconds, _ = timing.stopwatch(lambda: (count_games(key, 1, batch_size=lanes), simulate(key, 1, batch_size=lanes)))
+    counted, tally = timing.repeat(lambda: count_games(key, num_games, batch_size=lanes), repeats)
+    delivered, games = timing.repeat(lambda: simulate(key, num_games, batch_size=lanes), repeats)
+    return {
+        "lanes": lanes,
+        "games": num_games,
+        "compile_seconds": compile_seconds,
+        "steps_per_second_statistics": counted.rate(tally.steps),
+        "steps_per_second_every_game": delivered.rate(tally.steps),
+        "agree": int(games.num_steps.sum(dtype=np.int64)) == tally.steps,
+        "digest": timing.digest([games.winner, games.num_steps]),
+    }
+
+
+def measure_beliefs(games: int, particles: int, *, repeats: int) -> dict[str, Any]:
+    """Time one vmapped update of many beliefs, at positions of real games."""
+    positions, mix = belief_speed.prepare(num_games=games, num_particles=particles, max_steps=400, seed=0)
+    calls = {"batch": belief_speed.compile_call(positions, num_devices=1)}
+    return belief_speed.measure_calls(positions, calls, repeats=repeats)["batch"] | {"positions": mix}
+
+
+def measure_large_belief(particles: int, *, repeats: int) -> dict[str, Any]:
+    """Time the first updates of a single belief of very many particles."""
+    update = jax.jit(belief_update)
+    state = init(jax.random.key(1))
+    seen = observe(state, 0)
+    belief = jax.jit(partial(belief_init, num_particles=particles))(seen, jax.random.key(2))
+    arguments = []
+    for t in range(2):
+        state = step(state, jnp.argmax(legal_mask(state)), jax.random.key(10 + t))
+        before, seen = seen, observe(state, 0)
+        arguments.append((before, infer_action(before, seen), seen, jax.random.key(20 + t)))
+
+    def follow() -> list[Any]:
+        now, infos = belief, []
+        for one in arguments:
+            now, info = update(now, *one)
+            infos.append(info)
+        return infos
+
+    compile_seconds, _ = timing.stopwatch(follow)
+    seconds, infos = timing.repeat(follow, repeats)
+    return {
+        "particles": particles,
+        "compile_seconds": compile_seconds,
+        "seconds_per_update": seconds.median / len(arguments),
+        "depleted": any(bool(info.depleted) for info in infos),
+    }
+
+
+def measure_search(decisions: int, rollouts: int, *, repeats: int) -> dict[str, Any]:
+    """Time flat Monte Carlo over the decisions of real games."""
+    problems = search_speed.record_decisions(num_decisions=decisions, num_particles=128, max_steps=400, seed=0)
+    agent = monte_carlo(rollouts=rollouts, particles=128)
+    nodes = search_speed.nodes_per_rollout(agent, problems.first(min(decisions, 32)), num_rollouts=min(rollouts, 64))
+    return search_speed.measure_batch(agent, problems, nodes, repeats=repeats)
+
+
+def compare_with_cpu(num_games: int) -> dict[str, Any]:
+    """Play the same games on this device and on the CPU."""
+
+    def played() -> str:
+        games = simulate(jax.random.key(5), num_games, batch_size=min(num_games, 1024))
+        return timing.digest([games.winner, games.num_steps, games.num_choices, games.num_reshuffles, games.hand_sizes])
+
+    here = played()
+    with jax.default_device(jax.devices("cpu")[0]):
+        there = played()
+    return {"games": num_games, "digest": here, "digest_of_cpu": there, "equal": here == there}

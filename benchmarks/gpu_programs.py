@@ -1,0 +1,156 @@
+"""The device programs of the package, at the sizes that a GPU is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+import unojax
+from benchmarks import belief_speed, engine
+from unojax import observe
+from unojax.belief import Belief, Info, belief_init, belief_update
+from unojax.belief.hands import Hands
+from unojax.belief.particles import NUM_MOVES, lockstep
+from unojax.belief.particles.event import Weighing, num_rounds
+from unojax.device import static
+from unojax.device.batching import num_turns
+from unojax.observation import Observation
+from unojax.policies import distinct, uniform
+from unojax.rules import Rules
+from unojax.search.agents import Remembered, SearchAgent, monte_carlo, tree
+from unojax.simulation import run
+from unojax.simulation.lanes import Limits, advance_lanes, count_lanes, start_lanes
+
+NODES_PER_STEP: Final = 1 / 0.694
+"""Nodes of a packed game for each step, as `benchmarks.engine_parts` counts them in uniform play."""
+
+
+@dataclass(frozen=True)
+class DeviceProgram:
+    """One program and its unit of work.
+
+    Attributes:
+        make: gives the jitted function and the shapes of its arguments.
+        unit: of work, in the singular.
+        units: of work in a call.
+        trips: gives how often loops run whose trip count the compiler does not know; see `gpu_count.Trips`. From real games.
+        host_bytes: brought to the host per call.
+    """
+
+    make: Callable[[], tuple[Any, tuple[Any, ...]]]
+    unit: str
+    units: float
+    trips: Callable[[], Mapping[str, float]] = dict
+    host_bytes: int = 0
+
+
+def programs(*, scale: float = 1.0) -> dict[str, DeviceProgram]:
+    """List the programs; `scale` below 1 makes batches smaller, for tests."""
+
+    def size(full: int) -> int:
+        return max(2, int(full * scale))
+
+    lanes, games, particles, decisions = size(2**20), size(1024), size(1024), size(256)
+    nodes = 8 * 16 * lanes
+    return {
+        "simulate, statistics": DeviceProgram(partial(_simulate, count_lanes, lanes), "step", nodes / NODES_PER_STEP),
+        "simulate, every game": DeviceProgram(
+            partial(_simulate, advance_lanes, lanes), "step", nodes / NODES_PER_STEP, host_bytes=8 * 8 * 4 * lanes
+        ),
+        "one-hot": DeviceProgram(partial(_onehot, size(2**18)), "step", 16 * size(2**18)),
+        "belief_init": DeviceProgram(partial(_belief_init, games, particles), "belief", games),
+        "belief_update": DeviceProgram(
+            partial(_belief_update, games, particles), "update", games, partial(belief_turns, games, particles)
+        ),
+        "flat Monte Carlo": DeviceProgram(partial(_search, monte_carlo(rollouts=1000), decisions), "decision", decisions),
+        "tree search": DeviceProgram(partial(_search, tree(simulations=1000), decisions), "decision", decisions),
+    }
+
+
+def _shapes(function: Callable[..., Any], *args: Any) -> Any:
+    return jax.eval_shape(function, *args)
+
+
+def _keys(number: int) -> Array:
+    return jnp.zeros((number, 2), jnp.uint32)
+
+
+def _simulate(advance: Callable[..., Any], lanes: int) -> tuple[Any, tuple[Any, ...]]:
+    policies, rules = (uniform, uniform), Rules()
+    numbers, skeleton = static.split(distinct(policies))
+    limits = Limits(jnp.uint32(0), jnp.uint32(0))
+    started = _shapes(partial(start_lanes, lanes, policies=policies, rules=rules), limits)
+    seed = (jnp.uint32(0), jnp.uint32(0))
+    program = jax.jit(partial(advance, policies=skeleton, rules=rules, truncates=False, on=run.platform()), donate_argnums=0)
+    return program, (*started, seed, limits, numbers)
+
+
+def _onehot(lanes: int) -> tuple[Any, tuple[Any, ...]]:
+    states = _shapes(jax.vmap(unojax.init), _keys(lanes))
+    return engine.play_onehot, (states, jnp.zeros(2, jnp.uint32))
+
+
+def _observations(games: int) -> Observation:
+    return _shapes(jax.vmap(lambda key: observe(unojax.init(key), 0)), _keys(games))
+
+
+def _beliefs(games: int, particles: int) -> Belief:
+    return _shapes(jax.vmap(partial(belief_init, num_particles=particles)), _observations(games), _keys(games))
+
+
+def _belief_init(games: int, particles: int) -> tuple[Any, tuple[Any, ...]]:
+    return jax.jit(jax.vmap(partial(belief_init, num_particles=particles))), (_observations(games), _keys(games))
+
+
+def _belief_update(games: int, particles: int) -> tuple[Any, tuple[Any, ...]]:
+    seen = _observations(games)
+    arguments = (_beliefs(games, particles), seen, np.zeros(games, np.int32), seen, _keys(games))
+    return jax.jit(jax.vmap(belief_update), donate_argnums=0), arguments
+
+
+def belief_turns(games: int, particles: int) -> dict[str, float]:
+    """Count the turns of the loops of an update over positions of real games, by the names of the loops.
+
+    The positions are those of `benchmarks.belief_speed`, at random stages of uniform play. Fewer particles follow them, which the
+    effective sample sizes hardly depend on.
+    """
+    fewer = min(particles, 128)
+    positions, _ = belief_speed.prepare(num_games=games, num_particles=fewer, max_steps=400, seed=0)
+    keys = jax.random.split(jax.random.key(7), games)
+    _, info = jax.jit(jax.vmap(belief_update))(*positions, keys)
+    book = positions.beliefs.ledger
+    sizes = lockstep.sizes_for(book.epoch.shape[-1], book.plays.action.shape[-1])
+
+    @jax.jit
+    def due(info: Info) -> dict[str, Array]:
+        facts = jax.vmap(lockstep.read_facts)(*positions, keys)
+        nothing = jnp.zeros(games)
+        weighed = Weighing(nothing, info.ess, nothing, info.depleted, info.restarted, info.resampled)
+        moves_due = jax.vmap(lambda weighed: num_rounds(weighed, fewer, NUM_MOVES))(weighed)
+        hand_count = positions.after.opponent_count.astype(jnp.int32)
+        return lockstep.due_repairs(facts, sizes) | lockstep.due_moves(weighed, moves_due, facts, hand_count, sizes)
+
+    lanes_of = {f"{size.slots}": size.lanes for size in sizes}
+    turns = {}
+    for name, rounds in due(info).items():
+        lanes = lanes_of.get(name.rpartition("_")[2], lockstep.DRAW_LANES) // (4 if name.startswith("more") else 1)
+        turns[f"/{name}/"] = float(num_turns(np.asarray(rounds, np.int64), max(1, min(games, lanes // particles))))
+    return turns
+
+
+def _search(agent: SearchAgent, decisions: int) -> tuple[Any, tuple[Any, ...]]:
+    belief = _beliefs(decisions, 1024)
+    hands = Hands(_shapes(lambda b: b.packed, belief), belief.log_weights)
+
+    def think(key: Array, hands: Hands, seen: Observation) -> Any:
+        legal = seen.legal_mask
+        return agent.think(key, Remembered(hands, jnp.int32(0)), seen, legal)[0]
+
+    return jax.jit(jax.vmap(think)), (_keys(decisions), hands, _observations(decisions))

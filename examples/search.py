@@ -1,0 +1,78 @@
+"""A search with mctx in the pgx environment, its leaves valued by random play to the end, against random play.
+
+A search may not look at the opponent's cards, so each decision first draws a hand that the opponent may hold from the cards not
+seen, and searches the game in which it holds that.
+
+python examples/search.py
+"""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import mctx
+
+import unojax
+from unojax import cards
+from unojax.adapters.pgx import Uno
+
+
+def guess(state, key):
+    """The same position with another hand for the opponent, from the cards that the player to move has not seen."""
+    position = state._seats.state
+    me = position.current_player.astype(jnp.int32)
+    seen = unojax.observe(position, me)
+    hand = unojax.belief_init(seen, key, num_particles=1).particles[0]
+    hands = jnp.where(jnp.arange(2)[:, None] == me, position.hands, hand)
+    deck = cards.onehot(seen.unseen - cards.counts(hand))
+    return state.replace(_seats=replace(state._seats, state=replace(position, hands=hands, deck=deck)))
+
+
+def logits(state):
+    return jnp.where(state.legal_action_mask, 0.0, jnp.finfo(jnp.float32).min)
+
+
+def main(num_games: int = 64, num_simulations: int = 32, hand_size: int = 7, num_steps: int = 150) -> float:
+    env, key = Uno(unojax.Rules(hand_size=hand_size, first_player="random"), dtype="int8"), jax.random.key(0)
+
+    def step(states, actions, key):
+        return jax.vmap(env.step)(states, actions, jax.random.split(key, num_games))
+
+    def evaluate(states, key):
+        """The result of random play, for who is to move in each of the games."""
+
+        def one(after, key):
+            after = step(after, jax.random.categorical(key, logits(after)), jax.random.fold_in(key, 1))
+            return after, after.rewards
+
+        rewards = jax.lax.scan(one, states, jax.random.split(key, 60))[1].sum(0)
+        return jnp.take_along_axis(rewards, states.current_player[:, None], 1)[:, 0]
+
+    def recurrent(params, key, actions, states):
+        after = step(states, actions, key)
+        over = after.terminated | after.truncated
+        # The sign changes only if the turn does: after a Skip the same player moves again.
+        sign = jnp.where(after.current_player == states.current_player, 1.0, -1.0)
+        reward = jnp.take_along_axis(after.rewards, states.current_player[:, None], 1)[:, 0]
+        discount, values = jnp.where(over, 0.0, sign), evaluate(after, jax.random.fold_in(key, 1))
+        return mctx.RecurrentFnOutput(reward=reward, discount=discount, prior_logits=logits(after), value=values), after
+
+    @jax.jit
+    def play(states, key):
+        keys = jax.random.split(key, 5)
+        guessed = jax.vmap(guess)(states, jax.random.split(keys[0], num_games))
+        root = mctx.RootFnOutput(prior_logits=logits(states), value=evaluate(guessed, keys[1]), embedding=guessed)
+        found = mctx.gumbel_muzero_policy(None, keys[2], root, recurrent, num_simulations, ~states.legal_action_mask).action
+        others = jax.random.categorical(keys[3], logits(states))
+        return step(states, jnp.where(states.current_player == 0, found, others), keys[4])
+
+    points, states = jnp.zeros(num_games), jax.jit(jax.vmap(env.init))(jax.random.split(key, num_games))
+    for number in range(num_steps):
+        states = play(states, jax.random.fold_in(key, number))
+        points += states.rewards[:, 0]
+    print(f"{num_simulations} simulations a move: {(points > 0).mean():.1%} of {num_games} games won against random play")
+    return float((points > 0).mean())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""The array that shows an observation: nothing lost, nothing added, and the table that says which column is what."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+
+import jax
+import numpy as np
+import pytest
+
+from tests.helpers import counts_of, play
+from unojax import cards
+from unojax.adapters import encoding
+from unojax.adapters.encoding import Encoder
+from unojax.observation import observe
+from unojax.rules import Rules
+
+ENCODERS = [Encoder(), Encoder(dtype="int8"), Encoder("unseen")]
+
+
+def seen(player: int):
+    """Observations of random games, [G, T + 1]."""
+    played = play(3, num_games=6, num_steps=40, rules=Rules(start_card="any"))
+    return jax.vmap(jax.vmap(lambda state: observe(state, player)))(played.states), played.states
+
+
+@pytest.mark.parametrize("encoder", ENCODERS, ids=lambda e: f"{e.belief}-{e.dtype}")
+def test_every_field_can_be_read_back(encoder: Encoder):
+    observations, states = seen(1)
+    encoded = np.asarray(jax.jit(jax.vmap(jax.vmap(lambda o: encoder.encode((), o))))(observations))
+    assert encoded.dtype == encoder.dtype and encoded.shape[-1] == encoder.size
+    assert (encoded >= 0).all() and (encoded <= encoder.high).all()
+
+    def at(name: str) -> np.ndarray:
+        return encoded[..., encoder.columns(name)]
+
+    def number(name: str, scale: float) -> np.ndarray:
+        return np.rint(at(name)[..., 0].astype(float) * (scale if encoder.dtype == "float32" else 1)).astype(int)
+
+    np.testing.assert_array_equal(at("hand") != 0, observations.hand)
+    np.testing.assert_array_equal(at("pile") != 0, observations.pile)
+    np.testing.assert_array_equal(at("color").argmax(-1), observations.color)
+    np.testing.assert_array_equal(at("top_rank").argmax(-1), observations.top_rank)
+    np.testing.assert_array_equal(at("own_turn")[..., 0] != 0, states.current_player == 1)
+    np.testing.assert_array_equal(at("terminated")[..., 0] != 0, states.terminated)
+    np.testing.assert_array_equal(number("penalty", 4), states.penalty)
+    np.testing.assert_array_equal(number("hand_count", 10), states.hands[..., 1, :].sum(-1))
+    np.testing.assert_array_equal(number("opponent_count", 10), states.hands[..., 0, :].sum(-1))
+    np.testing.assert_array_equal(number("deck_count", 100), states.deck.sum(-1))
+    last = np.where(at("last_action").any(-1), at("last_action").argmax(-1), -1)
+    np.testing.assert_array_equal(last, states.last_action)
+
+
+def test_unseen_cards_are_hypergeometric():
+    """Expected copies are |H| / |U| of each unseen card, and what can't be held has probability 0."""
+    observations, states = seen(0)
+    encoder = Encoder("unseen")
+    encoded = np.asarray(jax.jit(jax.vmap(jax.vmap(lambda o: encoder.encode((), o))))(observations))
+    probs = encoded[..., encoder.columns("belief")]
+    expected = probs @ np.eye(cards.NUM_TYPES)[cards.TYPE_OF_SLOT]
+    unseen = counts_of(states.deck) + counts_of(states.hands[..., 1, :])
+    held = np.asarray(states.hands[..., 1, :]).sum(-1)
+    np.testing.assert_allclose(expected, unseen * (held / unseen.sum(-1))[..., None], atol=2e-4)
+    assert (probs[cards.COPY_OF_SLOT >= unseen[..., cards.TYPE_OF_SLOT]] < 1e-4).all()
+
+
+def test_the_hidden_hand_does_not_show():
+    """Other cards in the opponent's hand and in the deck, and the same array."""
+    observations, states = seen(0)
+    swapped = states.replace(hands=states.hands.copy(), deck=states.deck.copy())
+    swapped.hands[..., 1, :], swapped.deck[...] = np.sort(states.hands[..., 1, :]), np.sort(states.deck)
+    other = jax.vmap(jax.vmap(lambda state: observe(state, 0)))(swapped)
+    for encoder in ENCODERS:
+        encode = jax.jit(jax.vmap(jax.vmap(partial(encoder.encode, ()))))
+        np.testing.assert_array_equal(encode(observations), encode(other))
+
+
+def test_the_table_in_the_docstring():
+    rows = re.findall(r"^\| (\d+)(?: \.\. (\d+))? \|", encoding.__doc__ or "", re.MULTILINE)
+    documented = [(int(first), int(last or first) + 1) for first, last in rows]
+    columns = [Encoder("unseen").columns(section.name) for section in Encoder("unseen").sections]
+    assert documented == [(place.start, place.stop) for place in columns]
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Encoder("truth"), "belief must be one of none, unseen, particles, got 'truth'"),
+        (lambda: Encoder(dtype="float64"), "dtype must be one of float32, int8, got 'float64'"),
+        (lambda: Encoder("unseen", dtype="int8"), "dtype must be float32 with belief='unseen'"),
+        (lambda: Encoder("particles", 0), "particles must be at least 1, got 0"),
+        (lambda: Encoder().columns("belief"), "section must be one of hand, pile, color"),
+    ],
+)
+def test_errors(make, says: str):
+    with pytest.raises(ValueError, match=says):
+        make()

@@ -1,0 +1,175 @@
+"""The game in OpenSpiel: the tests that ship with it, the engine's states, and its solvers against ours."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+
+pyspiel = pytest.importorskip("pyspiel", reason="open_spiel is not installed")
+
+from open_spiel.python import policy as spiel_policy  # noqa: E402
+from open_spiel.python.algorithms import cfr, expected_game_score, exploitability, external_sampling_mccfr  # noqa: E402
+from open_spiel.python.observation import make_observation  # noqa: E402
+
+from tests.adapters.variants import VARIANTS  # noqa: E402
+from tests.helpers import deck_of  # noqa: E402
+from unojax import bits, cards, game, solve  # noqa: E402
+from unojax.adapters import openspiel  # noqa: E402
+from unojax.rules import Rules  # noqa: E402
+
+SMALL = Rules(deck=deck_of("R1 R2 Y1 Y2 RS W"), hand_size=2, max_steps=4)
+
+
+def test_random_simulations():
+    """OpenSpiel's own: consistency of the interface along random games, with and without their serialisation."""
+    for rules in VARIANTS:
+        pyspiel.random_sim_test(openspiel.load_game(rules), num_sims=2, serialize=True, verbose=False)
+
+
+def test_simulation_of_the_python_suite():
+    games_sim_test = pytest.importorskip("open_spiel.python.tests.games_sim_test", reason="the wheel lacks its own tests")
+    games_sim_test.GamesSimTest().sim_game(openspiel.load_game(VARIANTS[2]))
+
+
+def test_the_full_tree():
+    """What OpenSpiel's `integration_tests/api_test.py` checks on whole trees: perfect recall, constant sum, chance adding up."""
+    spiel = openspiel.load_game(SMALL)
+    seen: dict[str, tuple] = {}
+    nodes = 0
+
+    def walk(state, recalls: tuple[tuple, tuple]) -> None:
+        nonlocal nodes
+        nodes += 1
+        if state.is_terminal():
+            assert sum(state.returns()) == pytest.approx(0)
+            assert set(map(abs, state.returns())) <= {0.0, 1.0}
+            return
+        if state.is_chance_node():
+            outcomes = state.chance_outcomes()
+            assert sum(p for _, p in outcomes) == pytest.approx(1)
+            for action, _ in outcomes:
+                walk(state.child(action), recalls)
+            return
+        player = state.current_player()
+        information = state.information_state_string(player)
+        tensor = np.asarray(state.information_state_tensor(player)).tobytes()
+        # The same information: the same legal actions, the same tensor, the same past information and actions of the player.
+        about = (state.legal_actions(), tensor, recalls[player])
+        assert seen.setdefault(information, about) == about
+        for action in state.legal_actions():
+            mine = (*recalls[player], (information, action))
+            walk(state.child(action), (mine, recalls[1]) if player == 0 else (recalls[0], mine))
+
+    walk(spiel.new_initial_state(), ((), ()))
+    tensors = [about[1] for about in seen.values()]
+    assert len(set(tensors)) == len(tensors) and nodes > 1000
+
+
+@pytest.mark.parametrize("rules", VARIANTS)
+def test_games_are_the_engines(rules: Rules):
+    """Random games: every step is one that `unojax.step` may take, with the drawn cards that OpenSpiel's chance has picked."""
+    spiel, rng = openspiel.load_game(rules), np.random.default_rng(0)
+    take = jax.jit(lambda state, action, deck: game.step_with(state, action, game.GivenCards(deck)))
+
+    for _ in range(6):
+        state = spiel.new_initial_state()
+        ours = None
+        while not state.is_terminal():
+            if state.is_chance_node():
+                actions, probs = zip(*state.chance_outcomes(), strict=True)
+                state.apply_action(int(rng.choice(actions, p=probs)))
+                if ours is None and not state.is_chance_node():
+                    ours = state.state()
+                    assert ours.deck.sum() == rules.num_cards - 2 * rules.hand_size - 1
+                continue
+            legal = jax.device_get(jax.jit(game.legal_mask)(ours))
+            assert state.legal_actions() == np.flatnonzero(legal).tolist()
+            action = int(rng.choice(state.legal_actions()))
+            state.apply_action(action)
+            while state.is_chance_node():
+                actions, probs = zip(*state.chance_outcomes(), strict=True)
+                state.apply_action(int(rng.choice(actions, p=probs)))
+            theirs = state.state()
+            ours = jax.device_get(take(ours, np.int32(action), bits.pack(theirs.deck)))
+            for name in ("hands", "deck", "pile", "top_rank", "color", "current_player", "penalty", "terminated", "winner"):
+                np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name), name)
+            assert theirs.step_count == ours.step_count and theirs.last_action == ours.last_action
+        assert state.is_terminal() == bool(ours.is_over) or openspiel.MAX_STEPS == ours.step_count
+        assert np.sign(state.returns()[0] - state.returns()[1]) == (ours.winner == 0) * 1.0 - (ours.winner == 1)
+
+
+def test_chance_is_the_engines():
+    """Probabilities of the start: each card as likely as another; a wild card's colour and the first player by fair coins."""
+    rules = Rules(deck=deck_of("R1 R1 Y2 W"), hand_size=1, start_card="any", first_player="random", max_steps=4)
+    state = openspiel.load_game(rules).new_initial_state()
+    for card in ("R1", "Y2"):
+        state.apply_action(cards.TYPE_NAMES.index(card))
+    outcomes = state.chance_outcomes()
+    of_card = {card: sum(p for a, p in outcomes if a % cards.NUM_TYPES == card) for card in (1, cards.WILD_TYPE)}
+    assert of_card == pytest.approx({1: 0.5, cards.WILD_TYPE: 0.5})
+    assert len(outcomes) == 2 + 8
+    children = [state.child(action) for action, _ in outcomes]
+    assert {child.current_player() for child in children} == {0, 1}
+    assert {int(child.state().color) for child in children} == {0, 1, 2, 3}
+
+
+def test_exploitability_is_that_of_our_solver():
+    """OpenSpiel's best responses in its tree against ours in the sequence form."""
+    spiel = openspiel.load_game(SMALL)
+    tree = solve.enumerate_game(SMALL)
+    uniform = spiel_policy.UniformRandomPolicy(spiel)
+    ours = solve.exploitability(tree, solve.of_policy(tree, "uniform"))
+    assert exploitability.exploitability(spiel, uniform) == pytest.approx(float(ours), abs=1e-5)
+
+
+@pytest.mark.slow
+def test_cfr_plus_and_mccfr_run():
+    rules = replace(SMALL, max_steps=3)
+    spiel = openspiel.load_game(rules)
+    start = exploitability.exploitability(spiel, spiel_policy.UniformRandomPolicy(spiel))
+    plus = cfr.CFRPlusSolver(spiel)
+    for _ in range(8):
+        plus.evaluate_and_update_policy()
+    average = plus.average_policy()
+    assert exploitability.exploitability(spiel, average) < start / 2
+    value = solve.cfr(solve.enumerate_game(rules), tolerance=1e-4).value
+    score = expected_game_score.policy_value(spiel.new_initial_state(), [average, average])[0]
+    assert score == pytest.approx(float(value), abs=0.03)
+    sampled = external_sampling_mccfr.ExternalSamplingSolver(spiel)
+    for _ in range(20):
+        sampled.iteration()
+    assert exploitability.exploitability(spiel, sampled.average_policy()) < start
+
+
+def test_observers():
+    spiel = openspiel.load_game(SMALL)
+    state = spiel.new_initial_state()
+    while state.is_chance_node():
+        state.apply_action(state.chance_outcomes()[0][0])
+    full = make_observation(spiel)
+    full.set_from(state, player=0)
+    public = make_observation(spiel, pyspiel.IIGObservationType(perfect_recall=False, private_info=pyspiel.PrivateInfoType.NONE))
+    public.set_from(state, player=0)
+    assert full.tensor.sum() > public.tensor.sum() > 0
+    assert "player 0" in state.observation_string(0) and "hand" in state.observation_string(1)
+    with pytest.raises(ValueError, match="nobody sees both hands"):
+        make_observation(
+            spiel, pyspiel.IIGObservationType(perfect_recall=False, private_info=pyspiel.PrivateInfoType.ALL_PLAYERS)
+        )
+
+
+def test_parameters_go_both_ways():
+    for rules in (*VARIANTS, SMALL):
+        spiel = openspiel.load_game(rules)
+        again = pyspiel.load_game(str(spiel))
+        assert str(again) == str(spiel) and again.rules == spiel.rules
+        assert again.rules.deck == rules.deck and again.rules.max_steps == (rules.max_steps or openspiel.MAX_STEPS)
+
+
+def test_a_step_penalty_is_not_zero_sum():
+    spiel = openspiel.load_game(VARIANTS[2])
+    assert spiel.get_type().utility == pyspiel.GameType.Utility.GENERAL_SUM
+    assert openspiel.load_game(SMALL).get_type().utility == pyspiel.GameType.Utility.ZERO_SUM

@@ -1,0 +1,150 @@
+"""The RLCard environment: what RLCard's own tests of UNO look at, the engine's states, and RLCard's agents in both."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+rlcard = pytest.importorskip("rlcard", reason="rlcard is not installed")
+
+from rlcard.games.uno.utils import ACTION_LIST  # noqa: E402
+from rlcard.models.uno_rule_models import UNORuleAgentV1  # noqa: E402
+
+from tests.adapters.variants import VARIANTS  # noqa: E402
+from tests.helpers import assert_trees_equal, jitted_step  # noqa: E402
+from unojax import cards, game, paired_score, parse_agent, play_match  # noqa: E402
+from unojax.adapters import rlcard as bridge  # noqa: E402
+from unojax.adapters.seats import game_key  # noqa: E402
+from unojax.rules import Rules  # noqa: E402
+from unojax.text import parse_action  # noqa: E402
+
+
+class Random:
+    """RLCard's random agent, whose module needs pip and distutils to be imported."""
+
+    use_raw = False
+
+    def __init__(self, seed: int = 0):
+        self.rng = np.random.default_rng(seed)
+
+    def step(self, state):
+        return int(self.rng.choice(list(state["legal_actions"])))
+
+    def eval_step(self, state):
+        return self.step(state), {}
+
+
+def test_actions_are_a_permutation():
+    assert sorted(map(bridge.to_rlcard, range(cards.NUM_ACTIONS))) == list(range(cards.NUM_ACTIONS))
+    names = {"R5": "r-5", "YS": "y-skip", "BR": "b-reverse", "G+2": "g-draw_2", "W:G": "g-wild", "W+4:Y": "y-wild_draw_4"}
+    for ours, theirs in (names | {"draw": "draw"}).items():
+        assert ACTION_LIST[bridge.to_rlcard(parse_action(ours))] == theirs
+    assert all(bridge.to_rlcard(bridge.to_rlcard(a)) == a for a in range(cards.NUM_ACTIONS))
+
+
+def test_what_rlcards_own_test_of_uno_checks():
+    """`tests/envs/test_uno_env.py` and `determism_util.py` of RLCard, which are not in its wheel."""
+    env = rlcard.make("unojax-uno", config={"seed": 0, "allow_step_back": True})
+    state, _ = env.reset()
+    assert state["obs"].size == 240 and env.num_actions == cards.NUM_ACTIONS and env.num_players == 2
+    before = env.get_perfect_information()
+    for _ in range(2):
+        env.step(next(iter(state["legal_actions"])))
+        state = env.get_state(env.get_player_id())
+    for _ in range(2):
+        env.step_back()
+    assert env.get_perfect_information() == before
+    assert env.step_back() is False
+    env.set_agents([Random(0), UNORuleAgentV1()])
+    trajectories, payoffs = env.run(is_training=False)
+    assert sum(payoffs) == 0 and set(payoffs) <= {-1, 0, 1}
+    assert all(isinstance(t, dict) for trajectory in trajectories for t in trajectory[::2])
+
+    def play(seed: int) -> list:
+        env = bridge.make(seed=seed)
+        env.set_agents([Random(1), Random(2)])
+        return [env.run()[1].tolist() for _ in range(3)] + [env.get_perfect_information()]
+
+    assert play(5) == play(5) != play(6)
+
+
+@pytest.mark.parametrize("rules", VARIANTS)
+def test_games_are_the_engines(rules: Rules):
+    env, rng = bridge.make(rules, seed=3), np.random.default_rng(0)
+    for number in range(3):
+        state, player = env.reset()
+        key = jax.random.fold_in(jax.random.key(3, impl="threefry2x32"), number)
+        ours = jax.jit(game.init, static_argnames="rules")(game_key(key, 0), rules=rules)
+        while not env.is_over():
+            legal = jax.device_get(jax.jit(game.legal_mask)(ours))
+            assert player == ours.current_player
+            assert sorted(map(bridge.to_rlcard, state["legal_actions"])) == np.flatnonzero(legal).tolist()
+            hands = env.get_perfect_information()["hand_cards"]
+            assert [len(hand) for hand in hands] == ours.hands.sum(-1).tolist() == state["raw_obs"]["num_cards"]
+            action = int(rng.choice(list(state["legal_actions"])))
+            ours = jitted_step(ours, np.int32(bridge.to_rlcard(action)), game_key(key, 1 + ours.step_count))
+            state, player = env.step(action)
+            assert_trees_equal(jax.device_get(ours), env.game.state)
+        assert ours.is_over and env.get_payoffs()[0] == (ours.winner == 0) * 1 - (ours.winner == 1)
+
+
+def test_planes_are_rlcards():
+    """Held copies and the target, with RLCard's colours: read back from the planes."""
+    env = bridge.make(seed=1)
+    state, player = env.reset()
+    planes, raw = state["obs"], state["raw_obs"]
+    colors, ranks = "rgby", bridge._RANKS
+    for color in range(4):
+        for rank in range(13):
+            name = f"{colors[color]}-{ranks[rank]}"
+            assert planes[raw["hand"].count(name), color, rank] == 1
+    color, rank = (int(i[0]) for i in np.nonzero(planes[3]))
+    assert raw["target"] == f"{colors[color]}-{ranks[rank]}"
+    assert player == raw["current_player"] == 0
+
+
+def test_illegal_actions():
+    env = bridge.make(seed=0)
+    state, _ = env.reset()
+    wrong = next(a for a in range(cards.NUM_ACTIONS) if a not in state["legal_actions"])
+    with pytest.raises(ValueError, match="is not legal; legal are"):
+        env.step(wrong)
+    with pytest.raises(ValueError, match="action must be in"):
+        env.step(99)
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ("rlcard:leduc-holdem-cfr", "model must be one of uno-rule-v1, random, or a file .pt"),
+        ("rlcard:no.pt", "there is no file"),
+    ],
+)
+def test_errors(spec: str, says: str):
+    with pytest.raises(ValueError, match=says):
+        parse_agent(spec)
+
+
+@pytest.mark.slow
+def test_the_same_agent_in_both_houses_wins_as_often():
+    """RLCard's rule agent against random play, in RLCard's own loop over our environment and in our arena. The difference of two
+    independent scores is below five standard errors but once in a million."""
+    env, wins, num = bridge.make(seed=0), 0.0, 400
+    for number in range(num):
+        seat = number % 2
+        agents = [UNORuleAgentV1(), Random(number)]
+        np.random.seed(number)  # noqa: NPY002
+        env.set_agents(agents[::-1] if seat else agents)
+        wins += (env.run()[1][seat] + 1) / 2
+    score = paired_score(play_match(jax.random.key(0), ("rlcard:uno-rule-v1", "uniform"), 400).points)
+    share = wins / num
+    error = np.hypot(score.standard_error, np.sqrt(share * (1 - share) / num))
+    assert abs(share - score.value) < 5 * error
+
+
+def test_the_same_key_plays_the_same_games():
+    agent = parse_agent("rlcard:uno-rule-v1")
+    one, two = (play_match(jax.random.key(1), (agent, "uniform"), 8, batch_size=size, workers=1) for size in (16, 8))
+    np.testing.assert_array_equal(one.winner, two.winner)
+    np.testing.assert_array_equal(one.num_steps, two.num_steps)

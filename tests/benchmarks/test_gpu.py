@@ -1,0 +1,57 @@
+"""The command for a machine with a GPU, at small size on the CPU, and what it says where memory does not suffice."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jax
+import pytest
+
+from benchmarks import gpu, gpu_measure
+from benchmarks.gpu_programs import belief_turns, programs
+
+
+def test_a_part_that_runs_out_of_memory_says_what_to_lower(capsys: pytest.CaptureFixture[str]) -> None:
+    def too_much() -> None:
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 1 byte")
+
+    def broken() -> None:
+        raise jax.errors.JaxRuntimeError("INTERNAL: no idea")
+
+    expected = "beliefs: the device ran out of memory; lower --scale"
+    assert gpu_measure.guarded(too_much, "beliefs") == {"error": expected}
+    assert expected in capsys.readouterr().out
+    with pytest.raises(jax.errors.JaxRuntimeError, match="no idea"):
+        gpu_measure.guarded(broken, "beliefs")
+
+
+def test_simulations_agree_and_have_digests() -> None:
+    row = gpu_measure.measure_simulate(16, repeats=1)
+    assert row["agree"]
+    assert row["steps_per_second_statistics"]["median"] > 0
+    compared = gpu_measure.compare_with_cpu(64)
+    assert compared["equal"] and len(compared["digest"]) == 16
+
+
+@pytest.mark.parametrize("arguments", [["--scale", "0"], ["--scale", "2"], ["--repeats", "0"], ["--programs", "chess"]])
+def test_bad_options(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit):
+        gpu.main(arguments)
+
+
+@pytest.mark.slow
+def test_everything_is_measured_and_written(tmp_path: Path) -> None:
+    target = tmp_path / "gpu.json"
+    gpu.main(["--scale", "0.004", "--repeats", "1", "--json", str(target)])
+    measured = json.loads(target.read_text())["measured"]
+    assert set(measured) == {"simulate", "onehot", "beliefs", "large_belief", "search", "equal_to_cpu"}
+    assert not any("error" in part for part in measured.values() if isinstance(part, dict))
+
+
+@pytest.mark.slow
+def test_every_loop_of_an_update_has_a_length_from_real_games() -> None:
+    turns = belief_turns(32, 1024)
+    assert {"/play_of_24/", "/moves_of_24/", "/opponent_draw/", "/reset/"} <= set(turns)
+    assert sum(turns.values()) > 5
+    assert "belief_update" in programs(scale=0.01)

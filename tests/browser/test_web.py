@@ -1,0 +1,214 @@
+"""`unojax play --web` in a real browser: whole games, by clicks and by keys alone; reload, two tabs, a server that stops."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.web.serving import serve
+from unojax.games.gamefile import parse_game
+
+pytestmark = pytest.mark.browser
+
+
+@contextmanager
+def tab(open_page: Any, server: Any, **options: Any) -> Any:
+    """A tab with its first position."""
+    home = f"http://127.0.0.1:{server.port}/"
+    with open_page(server.address, home=home, **options) as page:
+        page.wait_for_selector(".hand button")
+        page.set_default_timeout(20_000)
+        yield page
+
+
+def wait_until(page: Any, done: str, *arguments: Any) -> Any:
+    """Ask the page until it gives something: its policy forbids what Playwright's own waiting would evaluate in it."""
+    for _ in range(600):
+        if found := page.evaluate(done, *arguments):
+            return found
+        page.wait_for_timeout(50)
+    raise AssertionError(f"never true: {done}")
+
+
+def turn_after(page: Any, turn: int) -> int:
+    """The first turn after this one at which the person moves or the game is over."""
+    done = """turn => { const at = document.querySelector('.unojax-board').dataset;
+      return +at.turn > turn && at.tomove !== 'opponent' && String(at.turn); }"""
+    return int(wait_until(page, done, turn))
+
+
+def deal(page: Any, **choices: str) -> None:
+    """Deal by the form."""
+    number = int(page.get_attribute(".unojax-board", "data-game"))
+    page.click("#choose")
+    for name, value in choices.items():
+        field = page.locator(f"#form [name={name}]")
+        field.select_option(value) if field.evaluate("field => field.tagName") == "SELECT" else field.fill(value)
+    page.click("#form .main")
+    page.wait_for_selector(f'[data-game="{number + 1}"][data-turn="0"], [data-game="{number + 1}"][data-tomove="you"]')
+
+
+SHORT = {"hand_size": "3", "seed": "11", "opponent": "scarcest-color"}
+RESULT = re.compile(r"(You win|The opponent wins|drawn).* after \d+ turns")
+
+
+def test_a_whole_game_by_clicks(open_page, tmp_path: Path):
+    with serve(tmp_path) as server, tab(open_page, server) as page:
+        assert page.url == f"http://127.0.0.1:{server.port}/", "the token is out of the address"
+        deal(page, **SHORT)
+        turn = 0
+        while page.get_attribute(".unojax-board", "data-tomove") == "you":
+            playable = page.locator(".hand .playable")
+            if playable.count():
+                playable.last.click()
+                if page.locator(".chooser").is_visible():
+                    page.click(".pick.green")
+            else:
+                page.click(".deck.due")
+            turn = turn_after(page, turn)
+        assert RESULT.search(page.inner_text(".says"))
+        with page.expect_download() as download:
+            page.click("#save")
+        saved = parse_game(download.value.path().read_text(encoding="utf-8"))
+        assert saved.result in "01=" and len(saved.actions) == turn and saved.players == ("person", "scarcest-color")
+        assert saved.rules.hand_size == 3 and saved.seed == 11
+        # Step back into the game, and look at it move by move.
+        page.click(".back")
+        wait_until(page, "document.querySelector('.unojax-board').dataset.tomove === 'you'")
+        with page.context.expect_page() as opened:
+            page.click("#record")
+        record = opened.value
+        record.wait_for_selector(".moves button")
+        record.keyboard.press("End")
+        last = int(page.get_attribute(".unojax-board", "data-turn"))
+        assert record.inner_text(".count") == f"{last} of {last}" and last < turn
+
+
+def test_a_whole_game_by_the_keyboard_alone(open_page, tmp_path: Path):
+    """Tab, Shift+Tab, arrows and Enter; the mouse is never used."""
+
+    def focused(page: Any, wanted: str) -> bool:
+        return page.evaluate("wanted => document.activeElement.matches(wanted)", wanted)
+
+    def tab_to(page: Any, wanted: str) -> None:
+        for _ in range(60):
+            if focused(page, wanted):
+                return
+            page.keyboard.press("Tab")
+        raise AssertionError(f"no focus on {wanted}")
+
+    with serve(tmp_path) as server, tab(open_page, server) as page:
+        tab_to(page, "#choose")
+        page.keyboard.press("Enter")
+        assert focused(page, "#form [name=opponent]")
+        page.keyboard.press("Control+A")
+        page.keyboard.type("uniform")
+        tab_to(page, "#form [name=hand_size]")
+        page.keyboard.press("Control+A")
+        page.keyboard.type("2")
+        tab_to(page, "#form [name=seed]")
+        page.keyboard.type("4")
+        page.keyboard.press("Enter")
+        page.wait_for_selector('[data-game="2"]')
+        turn = -1
+        while True:
+            turn = turn_after(page, turn)
+            if page.get_attribute(".unojax-board", "data-tomove") != "you":
+                break
+            # After the first move the focus is where the next one can be made.
+            tab_to(page, ".hand .playable, .deck.due")
+            page.keyboard.press("Enter")
+            if page.locator(".chooser").is_visible():
+                page.keyboard.press("ArrowRight")
+                page.keyboard.press("Enter")
+        assert RESULT.search(page.inner_text(".says"))
+        assert focused(page, ".new"), "the next game can be dealt"
+
+
+def test_a_reload_loses_nothing_and_two_tabs_are_two_games(open_page, tmp_path: Path):
+    with serve(tmp_path) as server, tab(open_page, server) as page:
+        deal(page, **SHORT)
+        page.locator(".hand .playable, .deck.due").first.click()
+        if page.locator(".chooser").is_visible():
+            page.click(".pick.red")
+        turn = turn_after(page, 0)
+        moves = page.inner_text(".moves")
+        page.reload()
+        page.wait_for_selector(f'[data-turn="{turn}"]')
+        assert page.inner_text(".moves") == moves
+        other = page.context.new_page()
+        other.goto(f"http://127.0.0.1:{server.port}/")
+        other.wait_for_selector(".hand button")
+        assert other.get_attribute(".unojax-board", "data-turn") == "0" and other.locator(".hand button").count() == 7
+        assert page.inner_text(".moves") == moves
+
+
+def test_a_server_that_stops_is_told_and_the_game_goes_on(open_page, tmp_path: Path):
+    # The browser itself complains about the channel that it can't open.
+    with serve(tmp_path) as server:
+        manager = tab(open_page, server, forgives="ERR_CONNECTION_REFUSED")
+        page = manager.__enter__()
+        deal(page, **SHORT)
+        page.locator(".hand .playable, .deck.due").first.click()
+        if page.locator(".chooser").is_visible():
+            page.click(".pick.red")
+        turn = turn_after(page, 0)
+        hand = page.inner_text(".hand")
+        port = server.port
+    page.wait_for_selector("#lost:visible")
+    assert "The server has stopped. Start unojax play --web again" in page.inner_text("#lost")
+    assert page.evaluate("document.getElementById('cell').inert")
+    with serve(tmp_path, port=port):
+        page.wait_for_selector("#lost", state="hidden")
+        page.wait_for_selector(f'[data-turn="{turn}"]')
+        assert page.inner_text(".hand") == hand
+        page.locator(".hand .playable, .deck.due").first.click()
+        if page.locator(".chooser").is_visible():
+            page.click(".pick.red")
+        assert turn_after(page, turn) > turn
+        manager.__exit__(None, None, None)
+
+
+def test_a_saved_game_is_loaded_and_nonsense_is_refused_in_words(open_page, tmp_path: Path):
+    with serve(tmp_path / "state") as server, tab(open_page, server) as page:
+        with page.expect_download() as download:
+            page.click("#save")
+        saved = tmp_path / "game.json"
+        saved.write_bytes(download.value.path().read_bytes())
+        deal(page, **SHORT)
+        assert page.locator(".hand button").count() == 3
+        page.set_input_files("#file", saved)
+        page.wait_for_selector('[data-game="3"]')
+        assert page.locator(".hand button").count() == 7
+        (tmp_path / "bad.json").write_text("{}")
+        page.set_input_files("#file", tmp_path / "bad.json")
+        page.wait_for_selector(".notice:has-text('This is no saved game')")
+        page.click("#choose")
+        page.fill("#form [name=opponent]", "nobody")
+        page.click("#form .main")
+        page.wait_for_selector(".notice:has-text(\"No agent is called 'nobody'\")")
+        page.click(".hint")
+        page.wait_for_selector(".card.advised, .notice:empty")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_on_a_phone_nothing_stands_out_and_all_is_named(open_page, tmp_path: Path, scheme: str):
+    options = {"viewport": {"width": 360, "height": 740}, "color_scheme": scheme}
+    with serve(tmp_path) as server, tab(open_page, server, **options) as page:
+        page.wait_for_selector(".belief svg")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        page.click("#choose")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        unnamed = page.eval_on_selector_all(
+            "button, input, select, textarea",
+            "all => all.filter(e => !(e.labels?.length || e.ariaLabel || e.textContent.trim())).map(e => e.outerHTML)",
+        )
+        assert unnamed == []
+        sizes = page.eval_on_selector_all(
+            "header button, dialog button, .hand button", "all => all.map(e => Math.min(e.offsetWidth, e.offsetHeight))"
+        )
+        assert min(size for size in sizes if size) >= 24, "large enough for a finger"

@@ -1,0 +1,42 @@
+"""`unojax evaluate`."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from unojax.cli import main
+
+
+def test_table_and_json(capsys, tmp_path):
+    out = tmp_path / "score.json"
+    command = f"evaluate scarcest-color --opponents uniform linear --games 20 --quiet --json {out}"
+    assert main(command.split()) == 0
+    text = capsys.readouterr().out
+    data = json.loads(out.read_text())
+    results = data["results"]
+    assert results["agent"] == "scarcest-color" and data["versions"]["rules"] == results["rules_version"]
+    for word in ("uniform", "linear", results["digest"], f"{results['rating']:+.0f}", "version 1", "seats swapped"):
+        assert word in re.sub(r"\s+", " ", text)
+    assert [row["games"] for row in results["rows"]] == [20, 20]
+
+
+def test_other_rules_have_no_rating(capsys):
+    assert main("evaluate keep-wilds --opponents uniform --games 4 --quiet --hand-size 2 --json -".split()) == 0
+    results = json.loads(capsys.readouterr().out)["results"]
+    assert results["rating"] is None and results["rating_margin"] is None
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("evaluate linear --games 3", "--games must be an even number"),
+        ("evaluate nobody", "no agent is called 'nobody'"),
+        ("evaluate linear --opponents linear", "opponents must be one or more other agents than linear"),
+    ],
+)
+def test_errors(capsys, command: str, says: str):
+    assert main(command.split()) == 2
+    assert says in capsys.readouterr().err

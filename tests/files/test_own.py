@@ -1,0 +1,137 @@
+"""Policies and agents from a file of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import unojax
+from unojax.agents import PolicyAgent
+from unojax.cli import main
+from unojax.specs import as_agent, parse_agent, parse_policy, settings_of
+
+CODE = """
+from dataclasses import dataclass
+import jax.numpy as jnp
+from beside import FIRST
+
+def clever(key, observation, legal_mask):
+    return jnp.argmax(legal_mask) + FIRST
+
+@dataclass(frozen=True)
+class Deep:
+    depth: int = 2
+    sharp: bool = False
+    name: str = "deep"
+
+    def init(self, key, observation):
+        return jnp.int32(0)
+
+    def update(self, key, memory, before, action, after):
+        return memory + 1
+
+    def act(self, key, memory, observation, legal_mask):
+        return jnp.argmax(legal_mask)
+
+def make(depth: int = 1):
+    if depth > 9:
+        raise RuntimeError("too deep")
+    return Deep(depth)
+
+def chooses_policy():
+    return clever
+
+def of_two(key, observation):
+    return 0
+
+class Rigid:
+    def __init__(self, depth):
+        self.depth = depth
+
+class Nameless(Deep):
+    name = None
+
+deep = Deep(7)
+number = 3
+_hidden = clever
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> str:
+    (tmp_path / "beside.py").write_text("FIRST = 0\n")
+    (tmp_path / "my.py").write_text(CODE)
+    return str(tmp_path / "my.py")
+
+
+def test_a_policy_goes_by_its_spec_and_is_loaded_once(own: str):
+    agent = parse_agent(f"{own}:clever")
+    assert isinstance(agent, PolicyAgent) and agent.name == f"{own}:clever"
+    assert parse_policy(f"{own}:clever") is agent.policy
+    assert agent == parse_agent(f"{own}:clever") == as_agent(f"{own}:clever")
+    observation = unojax.observe(unojax.init(jax.random.key(0)), 0)
+    assert agent.policy(jax.random.key(1), observation, np.arange(61) >= 5) == 5
+    assert settings_of(agent.name) == {}
+    assert parse_agent(f"{own}:chooses_policy").name == f"{own}:chooses_policy"
+
+
+def test_an_agent_has_parameters(own: str):
+    agent = parse_agent(f"{own}:Deep:depth=3,sharp=true")
+    assert (agent.depth, agent.sharp, agent.name) == (3, True, "deep")
+    assert parse_agent(f"{own}:make:depth=4").depth == 4
+    assert parse_agent(f"{own}:deep").depth == 7
+
+
+@pytest.mark.parametrize(
+    ("rest", "says"),
+    [
+        ("x", "has no 'x'; it has clever, Deep, make, chooses_policy, of_two, Rigid, Nameless"),
+        ("", "has no ''"),
+        ("_hidden", "has no '_hidden'"),
+        ("of_two", "a policy takes key, observation and legal mask; .*of_two takes others"),
+        ("number", "a player must be the spec of an agent"),
+        ("clever:depth=1", "clever has no parameters; write just"),
+        ("deep:depth=1", "deep has no parameters"),
+        ("Deep:width=1", "unknown key 'width'; choose from depth, sharp, name"),
+        ("Deep:depth=x", "depth must be a whole number, got 'x'"),
+        ("Deep:", "key=value must follow the colon"),
+        ("make:depth=10", "making it raised RuntimeError: too deep"),
+        ("Rigid", "all parameters of .*Rigid must have defaults"),
+        ("Nameless:name=x", None),
+    ],
+)
+def test_what_is_none_is_refused(own: str, rest: str, says: str | None):
+    if says is None:
+        assert parse_agent(f"{own}:{rest}").name == "x"
+        return
+    with pytest.raises(ValueError, match=says):
+        parse_agent(f"{own}:{rest}")
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("def f(:", "can't be run: SyntaxError"),
+        ("1 / 0", "can't be run: ZeroDivisionError: division by zero"),
+        (None, "there is no"),
+    ],
+)
+def test_files_that_can_not_be_run(tmp_path: Path, code: str | None, says: str):
+    path = tmp_path / "bad.py"
+    if code is not None:
+        path.write_text(code)
+    for _ in range(2):
+        with pytest.raises(ValueError, match=says):
+            parse_agent(f"{path}:f")
+
+
+def test_commands_take_them(capsys, own: str):
+    assert main(["simulate", "--policies", f"{own}:clever", "uniform", "--games", "64", "--quiet", "--json", "-"]) == 0
+    assert f"{own}:clever" in capsys.readouterr().out
+    assert main(["simulate", "--policies", f"{own}:Deep", "uniform"]) == 2
+    assert "is an agent, which remembers, where a policy is needed" in capsys.readouterr().err
+    assert main(["simulate", "--policies", f"{own}:nothing", "uniform"]) == 2
+    assert "has no 'nothing'" in capsys.readouterr().err

@@ -1,0 +1,104 @@
+"""Whole games as rows: what the engine played, whatever the batch size; the commands that write them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from unojax import Rules, cards
+from unojax.cli import main
+from unojax.cli.options import parse_deck
+from unojax.games.trajectories import stream_trajectories
+
+DECK = "colors=2,ranks=0-3+S++2,copies=1,wilds=1"
+RULES = Rules(deck=parse_deck(DECK), hand_size=3)
+NUM_GAMES = 20
+
+
+@pytest.fixture(scope="module")
+def rows() -> dict[str, np.ndarray]:
+    parts = list(stream_trajectories(jax.random.key(1), NUM_GAMES, ("scarcest-color", "uniform"), rules=RULES, batch_size=8))
+    assert [len(np.unique(part["game"])) for part in parts] == [8, 8, 4]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def test_rows_are_games_in_order_with_all_cards(rows):
+    last = np.append(rows["game"][1:] != rows["game"][:-1], True)
+    assert sorted(set(rows["game"].tolist())) == list(range(NUM_GAMES))
+    assert (rows["done"] == last).all() and not rows["truncated"].any()
+    first = np.append(True, last[:-1])
+    assert (rows["step"][first] == 0).all() and (np.diff(rows["step"])[~last[:-1]] == 1).all()
+    deck = np.array(RULES.deck) - rows["hand"].astype(int) - rows["pile"] - rows["opponent_hand"]
+    assert (deck >= 0).all() and (deck.sum(1) == rows["deck_count"]).all()
+    assert (rows["opponent_hand"].sum(1) == rows["opponent_count"]).all()
+    assert rows["legal"][np.arange(len(last)), rows["action"]].all()
+    assert (rows["last_action"][first] == -1).all()
+    assert (rows["last_action"][~first] == rows["action"][np.flatnonzero(~first) - 1]).all()
+
+
+def test_outcomes_are_those_of_the_last_cards(rows):
+    """Who plays a last card has won; a game has one winner at most."""
+    num_won = 0
+    for number in range(NUM_GAMES):
+        here = np.flatnonzero(rows["game"] == number)
+        end = here[-1]
+        if rows["action"][end] != cards.DRAW and rows["hand"][end].sum() == 1:
+            num_won += 1
+            assert rows["outcome"][end] == 1 and rows["reward"][end] == 1
+        assert (rows["reward"][here[:-1]] == 0).all()
+        of_player_0 = rows["outcome"][here] * np.where(rows["player"][here] == 0, 1, -1)
+        assert len(set(of_player_0.tolist())) == 1
+    assert num_won > NUM_GAMES / 2
+
+
+def test_the_batch_size_changes_nothing(rows):
+    (again,) = stream_trajectories(jax.random.key(1), NUM_GAMES, ("scarcest-color", "uniform"), rules=RULES, batch_size=64)
+    for name, values in rows.items():
+        np.testing.assert_array_equal(again[name], values)
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match="num_games must be an integer of at least 1, got 0"):
+        next(stream_trajectories(jax.random.key(0), 0, ("uniform", "uniform")))
+    with pytest.raises(ValueError, match="illegal action in game 0"):
+        next(stream_trajectories(jax.random.key(0), 1, (lambda *_: jnp.int32(61), "uniform"), rules=RULES))
+
+
+def test_the_commands_write_files(capsys, tmp_path: Path):
+    rules = ["--deck", DECK, "--hand-size", "3", "--quiet", "--policies", "scarcest-color", "uniform"]
+    out = tmp_path / "steps.npz"
+    assert main(["record", "--out", str(out), "--games", "20", *rules]) == 0
+    assert "of 20 games" in capsys.readouterr().out
+    with np.load(out) as found:
+        assert len(np.unique(found["game"])) == 20 and found["legal"].shape[1:] == (cards.NUM_ACTIONS,)
+    out = tmp_path / "games.npz"
+    assert main(["simulate", "--out", str(out), "--games", "101", *rules]) == 0
+    said = capsys.readouterr().out
+    with np.load(out) as found:
+        numbers = zip(found["swapped"].tolist(), found["game"].tolist(), strict=True)
+        assert sorted(numbers) == [(False, n) for n in range(51)] + [(True, n) for n in range(50)]
+        winners = np.where(found["winner"] == 0, found["player_0"], found["player_1"])
+        share = 100 * np.mean((winners == "uniform") & (found["winner"] >= 0))
+    assert f"{share:.1f} (" in said
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        ("simulate --out games.csv", "--out: the name must end in .parquet or .npz, got 'games.csv'"),
+        ("simulate --out /no/folder/games.npz", "--out: can't write '/no/folder/games.npz': there is no such folder"),
+        ("record --out games", "--out: the name must end in"),
+        ("record", "--out"),
+        ("record --out x.npz --games 0", "--games: must be in [1, 2147483648], got 0"),
+        ("record --out x.npz --policies mc uniform", "no policy is called 'mc'"),
+        ("record --out x.npz --batch-size none", "--batch-size"),
+    ],
+)
+def test_errors_are_one_line(capsys, args: str, says: str):
+    assert main(args.split()) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and len(captured.err.splitlines()) == 1 and says in captured.err

@@ -1,0 +1,336 @@
+"""Who is answered and who is not; what the messages of a page do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import stat
+import threading
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Coroutine, Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tornado.httpclient import HTTPClientError, HTTPRequest
+from tornado.websocket import websocket_connect
+
+from tests.web.serving import serve
+from unojax.games.gamefile import parse_game
+from unojax.web.server import ADDRESS, Server
+
+SMALL = {"deck": "numbers", "hand_size": "3", "seed": "5", "opponent": "uniform", "seat": "0"}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serve(tmp_path_factory.mktemp("web")) as server:
+        yield server
+
+
+def ask(server: Server, path: str = "/", method: str = "GET", **headers: str) -> tuple[int, str, dict[str, str]]:
+    """An answer as it is: status, text and headers; nothing is followed."""
+    connection = HTTPConnection(ADDRESS, server.port, timeout=60)
+    connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+    answer = connection.getresponse()
+    found = answer.status, answer.read().decode(), dict(answer.getheaders())
+    connection.close()
+    return found
+
+
+def with_cookie(server: Server) -> dict[str, str]:
+    return {"Cookie": f"{server.cookie}={server.token}"}
+
+
+def test_the_token_becomes_a_cookie_and_leaves_the_address(server: Server):
+    status, _, headers = ask(server, f"/?token={server.token}")
+    assert (status, headers["Location"]) == (302, "/")
+    assert headers["Set-Cookie"] == f"{server.cookie}={server.token}; HttpOnly; Path=/; SameSite=Strict"
+    status, text, headers = ask(server, **with_cookie(server))
+    assert status == 200 and "<title>unojax</title>" in text
+    assert (
+        "default-src 'none'" in headers["Content-Security-Policy"] and "script-src 'self'" in headers["Content-Security-Policy"]
+    )
+    assert "Server" not in headers and server.token not in text
+
+
+PATHS = (
+    "/",
+    "/web.js",
+    "/web.css",
+    "/board.js",
+    "/board.css",
+    "/faces.json",
+    "/settings.json",
+    "/messages",
+    "/record?game=x",
+    "/other",
+)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_nothing_without_the_token(server: Server, path: str):
+    for headers in ({}, {"Cookie": f"{server.cookie}=wrong"}, {"Cookie": f"{server.cookie}={server.token[:-1]}"}):
+        status, text, _ = ask(server, path, **headers)
+        assert status == 403 and text.startswith("403: no token; open the address that unojax play --web printed")
+
+
+def test_a_wrong_token_in_the_address(server: Server):
+    for token in ("", "x", server.token[:-1], server.token + "x", "%ff%fe"):
+        assert ask(server, f"/?token={token}")[0] in (400, 403)
+    # The token is for the first page alone, where the address is at once another one.
+    assert ask(server, f"/web.js?token={server.token}")[0] == 403
+    assert ask(server, f"/?token={server.token}", "POST")[0] in (403, 405)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://example.com"},
+        {"Origin": "https://127.0.0.1"},
+        {"Origin": "null"},
+        {"Host": "example.com"},
+        {"Host": "example.com:80"},
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Sec_Fetch_Site": "same-site"},
+    ],
+)
+def test_other_sites_and_names_are_refused_even_with_the_token(server: Server, headers: dict[str, str]):
+    for path in ("/", "/faces.json", "/messages"):
+        assert ask(server, path, **(with_cookie(server) | headers))[0] == 403
+
+
+def test_what_is_not_there(server: Server):
+    assert ask(server, "/other", **with_cookie(server))[0] == 404
+    assert ask(server, "/record?game=../../etc/passwd", **with_cookie(server))[0] == 404
+    assert ask(server, "/web.js", "POST", **with_cookie(server))[0] in (403, 405)
+
+
+def own_addresses() -> list[str]:
+    """This machine's addresses that others reach it by."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            # Sends nothing: it only chooses a way.
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            return []
+        address = probe.getsockname()[0]
+    return [] if address.startswith("127.") or address == "0.0.0.0" else [address]
+
+
+def test_no_other_address_is_listened_on(server: Server):
+    assert server._sockets[0].getsockname()[0] == "127.0.0.1"
+    for address in own_addresses():
+        with pytest.raises(OSError, match=r"refused|unreachable|timed out"):
+            socket.create_connection((address, server.port), timeout=5)
+
+
+def test_a_request_from_another_address_is_refused(server: Server, monkeypatch):
+    """As if one had come through a forwarded port."""
+    monkeypatch.setattr("unojax.web.server.ADDRESS", "127.0.0.2")
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.urlopen(f"http://127.0.0.1:{server.port}/?token={server.token}", timeout=60)
+
+
+def test_the_token_stays_and_is_the_users_alone(tmp_path: Path):
+    tokens = []
+    for _ in range(2):
+        with serve(tmp_path) as server:
+            tokens.append(server.token)
+    assert tokens[0] == tokens[1] and len(tokens[0]) >= 32
+    assert stat.S_IMODE(os.stat(tmp_path / "token").st_mode) == 0o600
+
+
+class Page:
+    """The channel of a page, without a page. Its loop has a thread of its own: a browser of other tests may hold this one."""
+
+    def __init__(self, server: Server, name: str | None = None, **headers: str):
+        self.server, self.name, self.loop = server, name or str(uuid.uuid4()), asyncio.new_event_loop()
+        self.headers = with_cookie(server) | {"Origin": f"http://{ADDRESS}:{server.port}"} | headers
+        self.thread = threading.Thread(target=self.loop.run_forever)
+
+    def __enter__(self) -> Page:
+        request = HTTPRequest(f"ws://{ADDRESS}:{self.server.port}/messages", headers=self.headers)
+
+        async def connect() -> Any:
+            return await websocket_connect(request)
+
+        self.thread.start()
+        try:
+            self.socket = self.run(connect())
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.loop.call_soon_threadsafe(self.socket.close)
+        self.run(asyncio.sleep(0.05))
+        self.close()
+
+    def run(self, doing: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(doing, self.loop).result(120)
+
+    def close(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join()
+        self.loop.close()
+
+    def send(self, text: str) -> None:
+        async def write() -> None:
+            await self.socket.write_message(text)
+
+        self.run(write())
+
+    def say(self, **message: Any) -> None:
+        self.send(json.dumps({"game": self.name} | message))
+
+    def hear(self, kind: str, **wanted: Any) -> dict[str, Any]:
+        """The next message of a kind; others before it are passed over."""
+
+        async def read() -> dict[str, Any]:
+            while True:
+                message = json.loads(await asyncio.wait_for(self.socket.read_message(), 120))
+                place = message.get("state", {})
+                if message["kind"] == kind and all(place.get(name) == value for name, value in wanted.items()):
+                    return message
+
+        return self.run(read())
+
+    def told(self, **message: Any) -> str:
+        """What the person is told after a message."""
+        self.say(**message)
+        return self.hear("custom")["content"]["text"]
+
+
+@pytest.mark.parametrize("headers", [{"Origin": "http://example.com"}, {"Cookie": "unojax=x"}, {"Host": "example.com"}])
+def test_no_channel_for_others(server: Server, headers: dict[str, str]):
+    with pytest.raises(HTTPClientError, match="403"):
+        Page(server, **headers).__enter__()
+
+
+def test_two_tabs_are_two_games_and_a_tab_finds_its_own_again(server: Server):
+    with Page(server) as one, Page(server) as other:
+        for page in (one, other):
+            page.say(kind="hello")
+            page.hear("state")
+        one.say(kind="deal", choices=SMALL)
+        state = one.hear("state", game=2)["state"]
+        assert len(state["hand"]) == 3 and state["turn"] == 0
+        other.say(kind="save")
+        assert len(parse_game(other.hear("record")["text"]).start.split("/")[0].split(",")) == 7
+    with Page(server, one.name) as again:
+        again.say(kind="hello")
+        assert again.hear("state")["state"] == state
+
+
+def play_once(page: Page, state: dict[str, Any]) -> None:
+    content: dict[str, Any] = {"kind": "draw"}
+    if playable := [held for held in state["hand"] if held["playable"]]:
+        content = {"kind": "play", "card": playable[0]["card"], "color": "red"}
+    page.say(kind="board", content=content | {"game": state["game"], "turn": state["turn"]})
+
+
+def test_a_stopped_server_goes_on_where_it_was(tmp_path: Path):
+    with serve(tmp_path) as server, Page(server) as page:
+        page.say(kind="hello")
+        page.hear("state")
+        page.say(kind="deal", choices=SMALL)
+        state = page.hear("state", game=2)["state"]
+        play_once(page, state)
+        before = page.hear("state", game=2, toMove="you")["state"]
+        while before["turn"] == 0:
+            before = page.hear("state", game=2)["state"]
+        page.say(kind="save")
+        saved = parse_game(page.hear("record")["text"])
+    with serve(tmp_path, seed=99) as server, Page(server, page.name) as page:
+        page.say(kind="hello")
+        page.hear("state")
+        page.say(kind="save")
+        again = parse_game(page.hear("record")["text"])
+        assert again == saved and len(again.actions) > 0 and again.seed == 5
+
+
+def test_saved_games_are_loaded_and_choices_taken_back(server: Server):
+    with Page(server) as page:
+        page.say(kind="hello")
+        page.hear("state")
+        page.say(kind="deal", choices=SMALL)
+        state = page.hear("state", game=2)["state"]
+        assert "nothing to take back" in page.told(kind="board", content={"kind": "back", "game": 2, "turn": 0})
+        play_once(page, state)
+        while (state := page.hear("state", game=2)["state"])["toMove"] == "opponent" or state["turn"] == 0:
+            pass
+        page.say(kind="save")
+        saved = page.hear("record")["text"]
+        page.say(kind="board", content={"kind": "back", "game": 2, "turn": state["turn"]})
+        assert page.hear("state", game=2, turn=0)["state"]["canTakeBack"] is False
+        page.say(kind="load", text=saved)
+        assert page.hear("state", game=3)["state"]["moves"] == state["moves"]
+
+
+def test_the_record_hides_what_the_person_does_not_know(server: Server):
+    with Page(server) as page:
+        page.say(kind="hello")
+        page.hear("state")
+    status, text, headers = ask(server, f"/record?game={page.name}&theme=dark", **with_cookie(server))
+    assert status == 200 and "person against uniform" in text
+    assert "script-src 'sha256-" in headers["Content-Security-Policy"]
+    game = server.games.find(page.name)
+    assert all(view.player == 0 for view in game.views) and not game.is_over
+    assert ask(server, f"/record?game={uuid.uuid4()}", **with_cookie(server))[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("message", "says"),
+    [
+        ({"kind": "deal", "choices": SMALL | {"opponent": "best"}}, "No agent is called 'best'"),
+        ({"kind": "deal", "choices": SMALL | {"opponent": ""}}, "No agent is called ''"),
+        (
+            {"kind": "deal", "choices": SMALL | {"opponent": "/tmp/my.py:clever"}},
+            "Start with an agent of your own on the command line",
+        ),
+        (
+            {"kind": "deal", "choices": SMALL | {"opponent": "process:touch ran"}},
+            "Start with an agent of your own on the command line: unojax play --web --opponent 'process:touch ran'",
+        ),
+        ({"kind": "deal", "choices": SMALL | {"hand_size": "60"}}, "Hand_size must be an integer"),
+        ({"kind": "deal", "choices": SMALL | {"hand_size": "x"}}, "The number of cards dealt must be a whole number"),
+        ({"kind": "deal", "choices": SMALL | {"hand_size": None}}, "The number of cards dealt must be a whole number"),
+        ({"kind": "deal", "choices": SMALL | {"deck": "half"}}, "The deck must be one of"),
+        ({"kind": "deal", "choices": SMALL | {"deck": ["full"]}}, "The deck must be one of"),
+        ({"kind": "deal", "choices": SMALL | {"skip_forfeits": "yes"}}, "Skip_forfeits must be True or False"),
+        ({"kind": "deal", "choices": SMALL | {"start_card": 1}}, "Start_card must be one of"),
+        ({"kind": "deal", "choices": SMALL | {"seed": "-1"}}, "The seed must be a whole number"),
+        ({"kind": "deal", "choices": SMALL | {"seed": "9" * 30}}, "The seed must be a whole number"),
+        ({"kind": "deal", "choices": SMALL | {"seat": "2"}}, "The seat must be 0 or 1"),
+        ({"kind": "deal", "choices": 3}, "Choices must be an object"),
+        ({"kind": "load", "text": "{}"}, "This is no saved game"),
+        ({"kind": "load", "text": "x" * 10_000}, "This is no saved game"),
+        ({"kind": "load", "text": None}, "This is no saved game"),
+    ],
+)
+def test_what_can_not_be_is_said_and_changes_nothing(server: Server, message: dict[str, Any], says: str):
+    with Page(server, "11111111-2222-3333-4444-555555555555") as page:
+        page.say(kind="hello")
+        state = page.hear("state")["state"]
+        assert says in page.told(**message)
+        page.say(kind="hello")
+        assert page.hear("state")["state"] == state
+
+
+NO_MESSAGES = ["", "x", "[]", "3", "null", "[" * 5000, json.dumps({"game": 3}), json.dumps({"game": "../x", "kind": "hello"})]
+
+
+@pytest.mark.parametrize("text", NO_MESSAGES)
+def test_nonsense_is_answered(server: Server, text: str):
+    with Page(server) as page:
+        page.send(text)
+        assert "no message of this page" in (said := page.hear("custom")["content"]["text"]) or "must be a UUID" in said
+        page.say(kind="hello")
+        assert page.hear("state")["state"]["turn"] >= 0

@@ -1,0 +1,171 @@
+"""What a player sees as one flat array, the same in all adapters.
+
+| columns | what | values | float32 |
+| --- | --- | --- | --- |
+| 0 .. 107 | own hand, canonical slots (`unojax.cards`) | 0, 1 | |
+| 108 .. 215 | pile with its top card, canonical slots | 0, 1 | |
+| 216 .. 219 | active colour: red, yellow, blue, green | one-hot | |
+| 220 .. 234 | rank of the top card: 0-9, Skip, Reverse, +2, Wild, Wild+4 | one-hot | |
+| 235 | own turn | 0, 1 | |
+| 236 | the game is over | 0, 1 | |
+| 237 | cards that the player to move must draw | 0 .. | / 4 |
+| 238 | own cards | 0 .. 108 | / 10 |
+| 239 | the opponent's cards | 0 .. 108 | / 10 |
+| 240 | cards left in the deck | 0 .. 108 | / 100 |
+| 241 .. 301 | last action of whoever moved; all 0 at the start | one-hot | |
+| 302 .. 409 | with a belief: probability that each slot of the opponent's canonical hand is set | | [0, 1] |
+
+`SECTIONS` has the table as data. In int8 the values stand as they are; float32 divides the numbers of cards, so that all are of
+the size of 1. A belief needs float32. Everything comes from an `Observation`, so nothing hidden can get in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple, get_args
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from unojax import cards
+from unojax.belief import closed_form, summary
+from unojax.belief.filters import ParticleFilter
+from unojax.observation import Observation
+
+BeliefKind = Literal["none", "unseen", "particles"]
+DType = Literal["float32", "int8"]
+
+
+class Section(NamedTuple):
+    """Neighbouring columns with one meaning: so many, and what float32 divides them by."""
+
+    name: str
+    size: int
+    scale: float = 1.0
+
+
+SECTIONS: Final = (
+    Section("hand", cards.NUM_CARDS),
+    Section("pile", cards.NUM_CARDS),
+    Section("color", cards.NUM_COLORS),
+    Section("top_rank", cards.NUM_RANKS),
+    Section("own_turn", 1),
+    Section("terminated", 1),
+    Section("penalty", 1, 4.0),
+    Section("hand_count", 1, 10.0),
+    Section("opponent_count", 1, 10.0),
+    Section("deck_count", 1, 100.0),
+    Section("last_action", cards.NUM_ACTIONS),
+)
+"""What stands where, one after the other; with a belief, `BELIEF` follows."""
+BELIEF: Final = Section("belief", cards.NUM_CARDS)
+SIZE: Final = sum(section.size for section in SECTIONS)
+"""Columns without a belief."""
+_LARGEST: Final = {"penalty": cards.NUM_CARDS, "hand_count": cards.NUM_CARDS, "opponent_count": cards.NUM_CARDS}
+_LARGEST["deck_count"] = cards.NUM_CARDS
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Writes observations as arrays. Hashable, so that it can be static; its functions are pure, jit- and vmap-able.
+
+    Attributes:
+        belief: what the array says of the opponent's hand. "none": nothing. "unseen": any of the cards not seen, one as likely as
+            another, in closed form. "particles": a particle filter that follows the game, with the uniform opponent model.
+        particles: of the filter.
+        dtype: "float32" or "int8"; the latter for no belief.
+
+    Raises:
+        ValueError: an attribute is none of those allowed.
+    """
+
+    belief: BeliefKind = "none"
+    particles: int = 128
+    dtype: DType = "float32"
+
+    def __post_init__(self) -> None:
+        if self.belief not in get_args(BeliefKind):
+            raise ValueError(f"belief must be one of {', '.join(get_args(BeliefKind))}, got {self.belief!r}")
+        if self.dtype not in get_args(DType):
+            raise ValueError(f"dtype must be one of {', '.join(get_args(DType))}, got {self.dtype!r}")
+        if self.belief != "none" and self.dtype == "int8":
+            raise ValueError(f"dtype must be float32 with belief={self.belief!r}, whose columns are probabilities, got int8")
+        if self.particles < 1:
+            raise ValueError(f"particles must be at least 1, got {self.particles!r}")
+
+    @property
+    def sections(self) -> tuple[Section, ...]:
+        """The table of this encoder's columns."""
+        return SECTIONS if self.belief == "none" else (*SECTIONS, BELIEF)
+
+    @property
+    def size(self) -> int:
+        """Columns."""
+        return sum(section.size for section in self.sections)
+
+    def columns(self, name: str) -> slice:
+        """Find the columns of a section. Raises `ValueError` if there is none of that name."""
+        names = [section.name for section in self.sections]
+        if name not in names:
+            raise ValueError(f"section must be one of {', '.join(names)}, got {name!r}")
+        start = sum(section.size for section in self.sections[: names.index(name)])
+        return slice(start, start + self.sections[names.index(name)].size)
+
+    @property
+    def high(self) -> np.ndarray:
+        """The largest value of each column, [size] of `dtype`; the smallest is 0."""
+        scaled = self.dtype == "float32"
+        largest = [np.full(s.size, _LARGEST.get(s.name, 1) / (s.scale if scaled else 1)) for s in self.sections]
+        return np.concatenate(largest).astype(self.dtype)
+
+    def init(self, key: Array, observation: Observation) -> Any:
+        """Begin a player's memory, a pytree, at its first observation; without particles it is empty. Consumes `key`."""
+        return self._filter.init(key, observation) if self.belief == "particles" else ()
+
+    def update(self, key: Array, memory: Any, before: Observation, action: Array, after: Observation) -> Any:
+        """Give the memory after one micro-step of either player. Consumes `key`."""
+        if self.belief != "particles":
+            return memory
+        return self._filter.update(key, memory, before, action, after)[0]
+
+    def encode(self, memory: Any, observation: Observation) -> Array:
+        """Write what one player sees: [size] of `dtype`."""
+        ranks, colors, actions = (np.arange(n, dtype=np.int8) for n in (cards.NUM_RANKS, cards.NUM_COLORS, cards.NUM_ACTIONS))
+        parts = {
+            "hand": observation.hand,
+            "pile": observation.pile,
+            "color": observation.color == colors,
+            "top_rank": observation.top_rank == ranks,
+            "own_turn": observation.is_my_turn,
+            "terminated": observation.terminated,
+            "penalty": observation.penalty,
+            "hand_count": observation.hand_count,
+            "opponent_count": observation.opponent_count,
+            "deck_count": observation.deck_count,
+            "last_action": observation.last_action == actions,
+        }
+        # Whole numbers first, in a buffer of their own: XLA on CPU would compute each column's operands for every column anew.
+        plain = lax.optimization_barrier(jnp.concatenate([jnp.atleast_1d(parts[s.name]).astype(jnp.int8) for s in SECTIONS]))
+        if self.dtype == "int8":
+            return plain
+        encoded = plain.astype(jnp.float32) / np.concatenate([np.full(s.size, s.scale, np.float32) for s in SECTIONS])
+        if self.belief == "none":
+            return encoded
+        return jnp.concatenate([encoded, self._slot_probs(memory, observation)])
+
+    @property
+    def _filter(self) -> ParticleFilter:
+        return ParticleFilter(self.particles)
+
+    def _slot_probs(self, memory: Any, observation: Observation) -> Array:
+        if self.belief == "particles":
+            return summary.slot_probs(memory)
+        # A slot is set if more copies of its type are held than its own number.
+        at_most = jnp.cumsum(closed_form.count_probs(observation), -1)
+        return jnp.clip(1.0 - at_most[cards.TYPE_OF_SLOT, cards.COPY_OF_SLOT], 0.0, 1.0)
+
+
+def legal_actions(mask: np.ndarray) -> list[int]:
+    """List the actions that a mask, bool[NUM_ACTIONS], allows."""
+    return np.flatnonzero(np.asarray(mask)).tolist()

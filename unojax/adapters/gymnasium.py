@@ -1,0 +1,321 @@
+"""One seat of the game against an agent, as gymnasium environments: `unojax/Uno-v0`, alone or thousands in one program.
+
+    import gymnasium, unojax.adapters.gymnasium
+
+    env = gymnasium.make("unojax/Uno-v0", opponent="linear")
+    envs = gymnasium.make_vec("unojax/Uno-v0", num_envs=4096, opponent="linear")
+
+A step plays the seat's action and then all moves of the opponent until it is the seat's turn again; forced draws of the seat are
+steps of its own, with one legal action. Observations are a dict of `observation` (columns: `unojax.adapters.encoding`) and
+`action_mask`, int8; the mask is in `info["action_mask"]` and `action_masks()` too. An action that is not legal loses the game:
+-1, and `info["illegal_action"]`. Rewards are +1, -1, 0 at the end, less `Rules.step_penalty` for each step of either player.
+
+The vector environment resets a game that is over at the next step (`AutoresetMode.NEXT_STEP`): the action for it is then ignored.
+With `autoreset_mode=AutoresetMode.SAME_STEP` it does so at once, and the last observation is in `infos["final_obs"]`.
+Environment i of a vector environment that is reset with seed s plays the games of a single one that is reset with seed s + i.
+"""
+
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportGeneralTypeIssues=false
+# pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false, reportArgumentType=false
+# The library may not be there, and then its classes are unknown.
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import jax
+import numpy as np
+
+from unojax import cards
+from unojax.adapters import solo
+from unojax.adapters.encoding import BeliefKind, DType, Encoder
+from unojax.adapters.requirements import missing
+from unojax.adapters.solo import Lanes, Seat, Shown, Table
+from unojax.agents import Agent
+from unojax.device import static
+from unojax.device.platform import available_cores, platform
+from unojax.observation import observe
+from unojax.policies import Policy
+from unojax.rules import Rules, check_plain, is_int
+from unojax.specs import as_agent
+from unojax.text import format_observation
+
+try:
+    import gymnasium
+    from gymnasium import spaces
+    from gymnasium.vector import AutoresetMode, VectorEnv
+    from gymnasium.vector.utils import batch_space
+except ImportError as error:
+    raise missing("gymnasium", "gymnasium") from error
+
+ID = "unojax/Uno-v0"
+_FEWEST_LANES = 256
+"""Lanes that a thread of its own is worth."""
+
+Player = str | Policy | Agent
+
+
+class _Games:
+    """Lanes of games on the device, in groups that run side by side on a CPU."""
+
+    def __init__(self, num_envs: int, opponent: Player, table: Table):
+        self._numbers, skeleton = static.split(as_agent(opponent, rules=table.rules))
+        self._static = {"skeleton": skeleton, "table": table}
+        cores = available_cores() if platform() == "cpu" else 1
+        self._num_groups = max(1, min(cores, num_envs // _FEWEST_LANES))
+        self._pool = ThreadPoolExecutor(self._num_groups) if self._num_groups > 1 else None
+        self._lanes: list[Lanes] = []
+
+    def begin(self, seeds: Sequence[int]) -> Shown:
+        """Begin the first game of each lane."""
+        keys = [np.asarray(jax.random.key_data(key)) for key in _keys(np.asarray(seeds, np.uint32))]
+        groups = np.array_split(np.stack(keys), self._num_groups)
+        return self._together([(solo.begin, self._numbers, group) for group in groups])
+
+    def step(self, actions: np.ndarray) -> Shown:
+        """Play an action, int32[G], in each lane."""
+        groups = np.array_split(actions, self._num_groups)
+        work = [(solo.step, self._numbers, lanes, group) for lanes, group in zip(self._lanes, groups, strict=True)]
+        return self._together(work)
+
+    def renew(self) -> Shown:
+        """Begin the next game in each lane whose game is over."""
+        return self._together([(solo.renew, self._numbers, lanes) for lanes in self._lanes])
+
+    @property
+    def lanes(self) -> Lanes:
+        """All lanes, on the host."""
+        return jax.tree.map(lambda *parts: np.concatenate(parts), *jax.device_get(self._lanes))
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def _together(self, work: list[tuple[Any, ...]]) -> Shown:
+        def one(call: tuple[Any, ...]) -> tuple[Lanes, Shown]:
+            function, *args = call
+            lanes, shown = function(*args, **self._static)
+            return lanes, jax.device_get(shown)
+
+        done = [one(call) for call in work] if self._pool is None else list(self._pool.map(one, work))
+        self._lanes = [lanes for lanes, _ in done]
+        # A copy, which the caller may write to: what a device hands out can't be.
+        return Shown(*(np.concatenate(parts) for parts in zip(*(shown for _, shown in done), strict=True)))
+
+
+@jax.jit
+def _keys(seeds: jax.Array) -> jax.Array:
+    return jax.vmap(lambda seed: jax.random.key(seed, impl="threefry2x32"))(seeds)
+
+
+def _space(encoder: Encoder) -> spaces.Dict:
+    high = encoder.high
+    return spaces.Dict(
+        {
+            "observation": spaces.Box(np.zeros_like(high), high, dtype=high.dtype.type),
+            "action_mask": spaces.Box(0, 1, (cards.NUM_ACTIONS,), np.int8),
+        }
+    )
+
+
+def _table(rules: Rules, seat: Seat, encoder: Encoder) -> Table:
+    if seat not in (0, 1, "random"):
+        raise ValueError(f"seat must be 0, 1 or 'random', got {seat!r}")
+    check_plain(rules, "an environment of another library")
+    return Table(rules, encoder, seat)
+
+
+class UnoEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
+    """One seat against an agent.
+
+    Args:
+        opponent: the spec of an agent such as "value" or "mc:rollouts=64", a policy, or an agent.
+        rules: of the game.
+        seat: which player the seat is, 0, 1, or "random" for a fair coin in each game.
+        belief, particles, dtype: of the observation, as in `unojax.adapters.encoding.Encoder`.
+        render_mode: "ansi", what the seat sees as text, or None.
+
+    Raises:
+        ValueError: an argument is none of those allowed.
+    """
+
+    metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  # gymnasium's own form
+
+    def __init__(
+        self,
+        opponent: Player = "value",
+        rules: Rules = Rules(),
+        *,
+        seat: Seat = "random",
+        belief: BeliefKind = "none",
+        particles: int = 128,
+        dtype: DType = "float32",
+        render_mode: str | None = None,
+    ):
+        if render_mode not in (None, "ansi"):
+            raise ValueError(f"render_mode must be None or 'ansi', got {render_mode!r}")
+        self.render_mode = render_mode
+        encoder = Encoder(belief, particles, dtype)
+        self.observation_space = _space(encoder)
+        self.action_space = spaces.Discrete(cards.NUM_ACTIONS)
+        self._games = _Games(1, opponent, _table(rules, seat, encoder))
+        self._shown: Shown | None = None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, np.ndarray], dict]:
+        """Begin a game: the next one of a sequence, or with a `seed` the first one of another."""
+        super().reset(seed=seed, options=options)
+        if seed is None and self._shown is not None:
+            if not (self._shown.terminated[0] or self._shown.truncated[0]):
+                # Given up: the lane goes on to its next game when this one is over.
+                self._games.step(np.full(1, -1, np.int32))
+            self._shown = self._games.renew()
+        else:
+            self._shown = self._games.begin([_seed() if seed is None else seed % 2**32])
+        return self._observation(), self._info()
+
+    def step(self, action: Any) -> tuple[dict[str, np.ndarray], float, bool, bool, dict]:
+        """Play an action and let the opponent move.
+
+        Raises:
+            gymnasium.error.ResetNeeded: before the first reset, or the game is over.
+        """
+        if self._shown is None or self._shown.terminated[0] or self._shown.truncated[0]:
+            raise gymnasium.error.ResetNeeded("the game is over or has not begun: call reset() first")
+        self._shown = self._games.step(np.full(1, int(action), np.int32))
+        reward, terminated, truncated = (field[0].item() for field in (self._shown.reward, *self._shown[3:5]))
+        return self._observation(), reward, terminated, truncated, self._info()
+
+    def action_masks(self) -> np.ndarray:
+        """Give the legal actions, bool[NUM_ACTIONS], where sb3-contrib's MaskablePPO looks for them."""
+        assert self._shown is not None, "call reset() first"
+        return self._shown.mask[0].astype(bool)
+
+    def render(self) -> str | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Write what the seat sees, in the mode "ansi"."""
+        if self.render_mode is None:
+            return None
+        lanes = self._games.lanes
+        state = jax.tree.map(lambda leaf: leaf[0], lanes.state)
+        return format_observation(observe(state, int(lanes.seat[0])))
+
+    def close(self) -> None:
+        self._games.close()
+
+    def _observation(self) -> dict[str, np.ndarray]:
+        assert self._shown is not None
+        return {"observation": self._shown.observation[0], "action_mask": self._shown.mask[0]}
+
+    def _info(self) -> dict[str, Any]:
+        assert self._shown is not None
+        return {"action_mask": self._shown.mask[0], "illegal_action": bool(self._shown.illegal[0])}
+
+
+class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
+    """Thousands of games of one seat against an agent, in one device program for each step.
+
+    Args:
+        num_envs: games at a time.
+        opponent, rules, seat, belief, particles, dtype: as in `UnoEnv`.
+        autoreset_mode: NEXT_STEP or SAME_STEP, of `gymnasium.vector.AutoresetMode`; it stands in `metadata`.
+
+    Raises:
+        ValueError: an argument is none of those allowed.
+    """
+
+    metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}  # noqa: RUF012
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        opponent: Player = "value",
+        rules: Rules = Rules(),
+        *,
+        seat: Seat = "random",
+        belief: BeliefKind = "none",
+        particles: int = 128,
+        dtype: DType = "float32",
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        render_mode: str | None = None,
+    ):
+        mode = AutoresetMode(autoreset_mode)
+        if mode is AutoresetMode.DISABLED:
+            raise ValueError("autoreset_mode must be NEXT_STEP or SAME_STEP, got DISABLED")
+        self.metadata = {**self.metadata, "autoreset_mode": mode}
+        self._resets_at_once = mode is AutoresetMode.SAME_STEP
+        if not (is_int(num_envs) and num_envs >= 1):
+            raise ValueError(f"num_envs must be an integer of at least 1, got {num_envs!r}")
+        if render_mode is not None:
+            raise ValueError(f"render_mode must be None for many games at a time, got {render_mode!r}")
+        encoder = Encoder(belief, particles, dtype)
+        self.num_envs = num_envs
+        self.render_mode = None
+        self.single_observation_space, self.single_action_space = _space(encoder), spaces.Discrete(cards.NUM_ACTIONS)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._games = _Games(num_envs, opponent, _table(rules, seat, encoder))
+        self._seed: int | None = None
+        self._mask = np.zeros((num_envs, cards.NUM_ACTIONS), np.int8)
+
+    def reset(
+        self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, np.ndarray], dict]:
+        """Begin all games.
+
+        Args:
+            seed: s for the seeds s, s + 1, ..., a list of them, or None for some.
+            options: not used; a `reset_mask` is refused.
+        """
+        if options and "reset_mask" in options:
+            raise ValueError("reset_mask can't be used: games that are over are reset by the next step")
+        first = _seed() if seed is None else seed
+        seeds = [first + i for i in range(self.num_envs)] if isinstance(first, int) else list(first)
+        if len(seeds) != self.num_envs:
+            raise ValueError(f"seed must be None, an integer, or {self.num_envs} integers, got {len(seeds)}")
+        observation, _, _, _, info = self._hand_out(self._games.begin([seed % 2**32 for seed in seeds]))
+        return observation, info
+
+    def step(self, actions: Any) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, np.ndarray, dict]:
+        """Play an action, integers [num_envs], in each game; the arrays returned are the caller's."""
+        actions = np.asarray(actions)
+        if actions.shape != (self.num_envs,) or actions.dtype.kind not in "iu":
+            raise ValueError(f"actions must be {self.num_envs} integers, got {actions.dtype}{list(actions.shape)}")
+        shown = self._games.step(actions.astype(np.int32))
+        over = shown.terminated | shown.truncated
+        if not (self._resets_at_once and over.any()):
+            return self._hand_out(shown)
+        fresh = self._games.renew()
+        observation, reward, terminated, truncated, info = self._hand_out(
+            shown._replace(observation=fresh.observation, mask=fresh.mask)
+        )
+        final, final_info = np.full(self.num_envs, None, object), {"action_mask": shown.mask, "illegal_action": shown.illegal}
+        for i in np.flatnonzero(over):
+            final[i] = {"observation": shown.observation[i], "action_mask": shown.mask[i]}
+        ended = {"final_obs": final, "_final_obs": over, "final_info": final_info, "_final_info": over}
+        return observation, reward, terminated, truncated, info | ended
+
+    def action_masks(self) -> np.ndarray:
+        """Give the legal actions, bool[num_envs, NUM_ACTIONS]."""
+        return self._mask.astype(bool)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        del kwargs
+        self._games.close()
+
+    def _hand_out(self, shown: Shown) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, np.ndarray, dict]:
+        self._mask = shown.mask
+        everywhere = np.ones(self.num_envs, bool)
+        info = {"action_mask": shown.mask, "_action_mask": everywhere}
+        info |= {"illegal_action": shown.illegal, "_illegal_action": everywhere}
+        observation = {"observation": shown.observation, "action_mask": shown.mask}
+        return observation, shown.reward, shown.terminated, shown.truncated, info
+
+
+def _seed() -> int:
+    return int.from_bytes(os.urandom(4), "little")
+
+
+if ID not in gymnasium.registry:
+    gymnasium.register(ID, entry_point=f"{__name__}:UnoEnv", vector_entry_point=f"{__name__}:UnoVectorEnv")

@@ -1,0 +1,202 @@
+"""The game node by node on the host, every card drawn an explicit pick: what extensive-form libraries walk through.
+
+A position is a `unojax.table.Table` as 36 bytes; what is legal, what may be drawn and what follows comes from the table's own
+three functions, in one program each for a look and a pick. Both are kept by position, since tree searches come back to the same
+ones.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from unojax import bits, cards, game, table
+from unojax.bits import Words
+from unojax.game import State
+from unojax.rules import Rules, check_plain
+from unojax.table import Picked, Table
+
+_WORDS: Final = 9
+_COINS_SHIFT: Final = 30
+_MOST_KEPT: Final = 1 << 20
+"""Positions kept; then all are forgotten."""
+
+
+class Look(NamedTuple):
+    """What there is to do at a position.
+
+    Attributes:
+        player: whose turn it is, or who is being dealt to.
+        is_dealing: the hands are being dealt, or the start card turned up.
+        is_drawing: cards of a draw are still to come.
+        is_over, winner: the game has ended; 0, 1 or -1.
+        legal: actions of the player to move, ascending; meaningful in play, with no draw under way.
+        outcomes: card types that can be picked, each with its coins' number, and their probabilities; for a deal or a draw.
+        state: the position as a `State`, on the host, without an episode's own fields.
+    """
+
+    player: int
+    is_dealing: bool
+    is_drawing: bool
+    is_over: bool
+    winner: int
+    legal: tuple[int, ...]
+    outcomes: tuple[tuple[int, float], ...]
+    state: State
+
+
+class Nodes:
+    """Walks through games under some rules. Positions are `bytes`; an outcome is `type + 54 * coin`, a coin one of `coins`."""
+
+    def __init__(self, rules: Rules):
+        check_plain(rules, "an environment of another library")
+        self.rules = rules
+        firsts = (0, 1) if rules.first_player == "random" else (0,)
+        colors = range(cards.NUM_COLORS) if rules.start_card == "any" else (0,)
+        self.coins = [color << _COINS_SHIFT | first for color in colors for first in firsts]
+        """Random words of a start: the colour that a wild card gets, and who is first."""
+        self._num_firsts = len(firsts)
+        self._looks: dict[bytes, Look] = {}
+        self._picks: dict[tuple[bytes, int], bytes] = {}
+        self.start = _to_bytes(_rows(table.new_table(jnp.uint32(0), rules)))
+
+    @property
+    def num_outcomes(self) -> int:
+        """One more than the largest outcome."""
+        return cards.NUM_TYPES * len(self.coins)
+
+    def look(self, position: bytes) -> Look:
+        """See what there is to do."""
+        found = self._looks.get(position)
+        if found is None:
+            found = self._keep(self._looks, position, self._look(position))
+        return found
+
+    def play(self, position: bytes, action: int) -> bytes:
+        """Play a legal action. A draw begins: its cards are picked one by one, unless there are none and the game ends."""
+        return self._pick(position, action, -1)
+
+    def draw(self, position: bytes, outcome: int) -> bytes:
+        """Deal, turn up or draw a card."""
+        return self._pick(position, -1, outcome)
+
+    def _look(self, position: bytes) -> Look:
+        seen = jax.device_get(_look(_from_bytes(position), self.rules))
+        phase, to_draw = int(seen.phase), int(seen.to_draw)
+        is_dealing = phase in (table.DEAL, table.START)
+        winners = {table.OVER_WON_BY_0: 0, table.OVER_WON_BY_1: 1}
+        return Look(
+            player=int(seen.player),
+            is_dealing=is_dealing,
+            is_drawing=phase == table.PLAY and to_draw > 0,
+            is_over=phase > table.PLAY,
+            winner=winners.get(phase, game.NO_WINNER),
+            legal=tuple(np.flatnonzero(seen.mask).tolist()),
+            outcomes=self._outcomes(seen.counts, phase == table.START),
+            state=seen.state,
+        )
+
+    def _outcomes(self, counts: np.ndarray, is_start: bool) -> tuple[tuple[int, float], ...]:
+        outcomes, total = [], int(counts.sum())
+        for card in np.flatnonzero(counts).tolist():
+            # The colour of a coin matters to a wild card alone.
+            serving = range(len(self.coins)) if card >= cards.WILD_TYPE else range(self._num_firsts)
+            coins = serving if is_start else range(1)
+            share = int(counts[card]) / total / len(coins)
+            outcomes += [(card + cards.NUM_TYPES * coin, share) for coin in coins]
+        return tuple(sorted(outcomes))
+
+    def _pick(self, position: bytes, action: int, outcome: int) -> bytes:
+        # Actions from 0 up, outcomes from -1 down.
+        code = action if outcome < 0 else -1 - outcome
+        found = self._picks.get((position, code))
+        if found is None:
+            coin, card = divmod(max(outcome, 0), cards.NUM_TYPES)
+            numbers = np.array([action, card, self.coins[coin]], np.int64).astype(np.uint32)
+            after = _to_bytes(_pick(_from_bytes(position), numbers, self.rules))
+            found = self._keep(self._picks, (position, code), after)
+        return found
+
+    @staticmethod
+    def _keep(kept: dict, key, value):
+        if len(kept) >= _MOST_KEPT:
+            kept.clear()
+        kept[key] = value
+        return value
+
+    def __deepcopy__(self, memo: dict) -> Nodes:
+        return self
+
+
+class _Seen(NamedTuple):
+    phase: Array
+    player: Array
+    to_draw: Array
+    mask: Array
+    counts: Array
+    state: State
+
+
+@partial(jax.jit, static_argnames="rules")
+def _look(rows: Array, rules: Rules) -> _Seen:
+    tables = _table(rows)
+    node = table.find_node(tables, rules)
+    state = game.from_table(tables, rules)
+    meta = node.meta
+    return _Seen(meta.phase, meta.player, meta.to_draw, game.legal_mask(state), bits.type_counts(node.deck), state)
+
+
+@partial(jax.jit, static_argnames="rules")
+def _pick(rows: Array, numbers: Array, rules: Rules) -> Array:
+    """Play an action, or if it is none (2^32 - 1) pick a card of a type; then pass what needs no pick."""
+    action, card, coins = numbers
+    tables = _table(rows)
+    is_card = action == np.uint32(0xFFFF_FFFF)
+    is_play = ~is_card & (action != cards.DRAW)
+    node = table.find_node(tables, rules)
+    drawn = _copy_of(node.deck, card)
+    played = table.pick_of(action)
+    pick = Picked(*(jnp.where(is_play, a, b) for a, b in zip(played, drawn, strict=True)))
+    moved = table.commit(tables, table.resolve(tables, node, pick, coins, rules))
+    picked = jax.tree.map(lambda a, b: jnp.where(is_play | is_card, a, b), moved, tables)
+    begins_draw = ~is_play & ~is_card
+
+    def needs_no_pick(tables: Table) -> Array:
+        node = table.find_node(tables, rules)
+        return begins_draw & (node.is_reshuffle | node.is_dead_end)
+
+    def pass_on(tables: Table) -> Table:
+        node = table.find_node(tables, rules)
+        return table.commit(tables, table.resolve(tables, node, drawn, coins, rules))
+
+    return _rows(lax.while_loop(needs_no_pick, pass_on, picked))
+
+
+def _copy_of(deck: Words, card: Array) -> Picked:
+    """Find a copy of a type, uint32[], in a set of labelled cards."""
+    card = card.astype(jnp.int32)
+    color, rank = (jnp.asarray(of_type)[card].astype(jnp.uint32) for of_type in (cards.COLOR_OF_TYPE, cards.RANK_OF_TYPE))
+    word, bit = bits.one_copy(deck, color, rank)
+    return Picked(word, lax.population_count(bit - np.uint32(1)))
+
+
+def _table(rows: Array) -> Table:
+    w = [rows[i] for i in range(_WORDS)]
+    return Table((w[0], w[1], w[2], w[3]), (w[4], w[5], w[6], w[7]), w[8])
+
+
+def _rows(tables: Table) -> Array:
+    return jnp.stack([*tables.low, *tables.high, tables.meta])
+
+
+def _to_bytes(rows: Array) -> bytes:
+    return np.asarray(rows).tobytes()
+
+
+def _from_bytes(position: bytes) -> np.ndarray:
+    return np.frombuffer(position, np.uint32)

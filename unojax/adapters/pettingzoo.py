@@ -1,0 +1,142 @@
+"""The game as a PettingZoo AEC environment: `unojax.adapters.pettingzoo.env(rules=...)`.
+
+Agents are `player_0` and `player_1`. Observations are a dict of `observation` (columns: `unojax.adapters.encoding`) and
+`action_mask`, int8, all 0 for the player who is not to move; the mask is in `infos` too. An action that is not legal loses the
+game. The same agent may be selected twice in a row.
+"""
+
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportGeneralTypeIssues=false
+# pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false, reportArgumentType=false
+# The library may not be there, and then its classes are unknown.
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from unojax import cards
+from unojax.adapters.encoding import BeliefKind, DType, Encoder
+from unojax.adapters.requirements import missing
+from unojax.adapters.seats import HostGame
+from unojax.rules import Rules
+from unojax.text import format_observation
+
+try:
+    from gymnasium import spaces
+    from pettingzoo import AECEnv
+    from pettingzoo.utils import wrappers
+except ImportError as error:
+    raise missing("pettingzoo", "pettingzoo") from error
+
+AGENTS: Final = ("player_0", "player_1")
+
+
+def env(
+    rules: Rules = Rules(),
+    *,
+    belief: BeliefKind = "none",
+    particles: int = 128,
+    dtype: DType = "float32",
+    render_mode: str | None = None,
+) -> AECEnv:
+    """Make the environment, with PettingZoo's check of the order of calls around it; arguments as in `UnoAEC`."""
+    return wrappers.OrderEnforcingWrapper(
+        raw_env(rules, belief=belief, particles=particles, dtype=dtype, render_mode=render_mode)
+    )
+
+
+class UnoAEC(AECEnv):
+    """Both seats of the game, one after the other.
+
+    Args:
+        rules: of the game.
+        belief, particles, dtype: of the observation, as in `unojax.adapters.encoding.Encoder`.
+        render_mode: "ansi", what the player to move sees as text, or None.
+
+    Raises:
+        ValueError: an argument is none of those allowed.
+    """
+
+    metadata = {"name": "unojax_uno_v0", "render_modes": ["ansi"], "is_parallelizable": False}  # noqa: RUF012
+
+    def __init__(
+        self,
+        rules: Rules = Rules(),
+        *,
+        belief: BeliefKind = "none",
+        particles: int = 128,
+        dtype: DType = "float32",
+        render_mode: str | None = None,
+    ):
+        super().__init__()
+        if render_mode not in (None, "ansi"):
+            raise ValueError(f"render_mode must be None or 'ansi', got {render_mode!r}")
+        self.render_mode = render_mode
+        encoder = Encoder(belief, particles, dtype)
+        self._game = HostGame(rules, encoder)
+        high = encoder.high
+        seen = spaces.Box(np.zeros_like(high), high, dtype=high.dtype.type)
+        mask = spaces.Box(0, 1, (cards.NUM_ACTIONS,), np.int8)
+        self.possible_agents = list(AGENTS)
+        self.observation_spaces = {agent: spaces.Dict({"observation": seen, "action_mask": mask}) for agent in AGENTS}
+        self.action_spaces = {agent: spaces.Discrete(cards.NUM_ACTIONS) for agent in AGENTS}
+
+    def observation_space(self, agent: str) -> spaces.Space:
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> spaces.Space:
+        return self.action_spaces[agent]
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
+        """Begin a game: the next one of a sequence, or with a `seed` the first one of another."""
+        del options
+        if seed is not None:
+            self._game.seed(seed)
+        self._game.deal()
+        self.agents = list(AGENTS)
+        self.rewards = dict.fromkeys(AGENTS, 0.0)
+        self._cumulative_rewards = dict.fromkeys(AGENTS, 0.0)
+        self.terminations = dict.fromkeys(AGENTS, False)
+        self.truncations = dict.fromkeys(AGENTS, False)
+        self._select()
+
+    def step(self, action: Any) -> None:
+        """Play an action for the selected agent; None for one that is done."""
+        agent = self.agent_selection
+        if self.terminations[agent] or self.truncations[agent]:
+            self._was_dead_step(action)
+            return
+        self._cumulative_rewards[agent] = 0.0
+        self._game.play(int(action))
+        state = self._game.shown.state
+        self.rewards = {name: float(state.rewards[player]) for player, name in enumerate(AGENTS)}
+        self.terminations = dict.fromkeys(AGENTS, bool(state.terminated))
+        self.truncations = dict.fromkeys(AGENTS, bool(state.truncated))
+        self._select()
+        self._accumulate_rewards()
+
+    def observe(self, agent: str) -> dict[str, np.ndarray]:
+        """What an agent sees."""
+        player = AGENTS.index(agent)
+        return {"observation": self._game.shown.encoded[player].copy(), "action_mask": self._mask(player)}
+
+    def render(self) -> str | None:
+        """Write what the player to move sees, in the mode "ansi"."""
+        if self.render_mode is None:
+            return None
+        return format_observation(self._game.shown.observations[int(self._game.shown.state.current_player)])
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _select(self) -> None:
+        self.agent_selection = AGENTS[int(self._game.shown.state.current_player)]
+        self.infos = {name: {"action_mask": self._mask(player)} for player, name in enumerate(AGENTS)}
+
+    def _mask(self, player: int) -> np.ndarray:
+        is_mine = player == int(self._game.shown.state.current_player)
+        return self._game.shown.mask.astype(np.int8) if is_mine else np.zeros(cards.NUM_ACTIONS, np.int8)
+
+
+raw_env = UnoAEC

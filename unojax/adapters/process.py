@@ -1,0 +1,300 @@
+"""Any program as a player, over lines of text: `process:COMMAND`.
+
+    unojax arena 'process:python my_player.py' value
+    unojax arena 'process:seconds=20,my-language-model --fast' linear
+
+The program is started once (without a shell), and asked wherever there is a choice: a line of JSON on its standard input,
+
+    {"game": "5f0c81d2a9e4b377", "seed": 7, "observation": "player 0: ...", "legal": ["R5", "GS"], "rules": {}}
+
+and answers with one line on its standard output, one of the legal moves: `R5`. `observation` is the text of
+`unojax.format_observation`; `game` is the same for all questions of a game, for programs that remember (several games may be
+under way at a time); `seed` is for what is random in the answer; `rules` are the fields of `unojax.Rules` that differ from the
+defaults. `serve` is the program's side in Python.
+
+A program that answers late, dies, says more than it was asked, plays an illegal move or says something that is no move loses that
+game; it is started again for the next question, and the run goes on. After `PATIENCE` such faults with no good answer in between
+it is not asked again and loses the rest. `report` counts them, with an example of each.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import selectors
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from typing import Final
+
+from unojax.adapters.callback import HostAgent, Question
+from unojax.agents import RESIGN
+from unojax.rules import Rules
+from unojax.text import format_action, format_observation, parse_action
+
+PATIENCE: Final = 10
+"""Faults in a row after which a program is not asked again."""
+_LONGEST_LINE: Final = 1 << 16
+"""Bytes of an answer."""
+_SHOWN: Final = 60
+"""Characters of an answer that a report quotes."""
+
+
+class _Fault(Exception):
+    """What a program did wrong: a word for its kind, and a sentence."""
+
+    def __init__(self, kind: str, what: str):
+        super().__init__(what)
+        self.kind = kind
+
+
+class Program:
+    """A program that answers questions; started when it is first asked, and again after each fault.
+
+    Args:
+        command: split as a shell would.
+        seconds: time for an answer.
+        start_seconds: time in addition for the first answer after each start.
+    """
+
+    def __init__(self, command: str, seconds: float, start_seconds: float):
+        self._arguments = shlex.split(command)
+        self._seconds, self._start_seconds = seconds, start_seconds
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        self._complaints: deque[str] = deque(maxlen=1)
+        self._said, self._is_new = b"", False
+        self._in_a_row = 0
+        self.faults: Counter[str] = Counter()
+        self.examples: dict[str, str] = {}
+        self.answers = 0
+
+    def ask(self, question: Question) -> int:
+        """Ask for one of the legal actions; `RESIGN` after a fault."""
+        with self._lock:
+            if self._in_a_row >= PATIENCE:
+                self.faults["not asked"] += 1
+                return RESIGN
+            try:
+                action = self._answer(question)
+            except _Fault as fault:
+                self.faults[fault.kind] += 1
+                self.examples.setdefault(fault.kind, str(fault))
+                self._in_a_row += 1
+                self._stop()
+                return RESIGN
+            self.answers += 1
+            self._in_a_row = 0
+            return action
+
+    def report(self) -> list[str]:
+        """Say what went wrong, a line for each kind of fault; none if nothing did."""
+        with self._lock:
+            lines = [f"{kind}: {self.faults[kind]:,} (first: {example})" for kind, example in self.examples.items()]
+            if skipped := self.faults["not asked"]:
+                lines.append(f"not asked again after {PATIENCE} faults in a row: {skipped:,} games lost without a question")
+            return lines
+
+    def close(self) -> None:
+        """Stop the program."""
+        with self._lock:
+            self._stop()
+
+    def _answer(self, question: Question) -> int:
+        process = self._running()
+        moves = [format_action(action) for action in question.legal]
+        asked = {"game": question.game, "seed": question.seed, "observation": format_observation(question.observation)}
+        asked |= {"legal": moves, "rules": _differing(question.observation.rules)}
+        if self._said or self._unasked(process):
+            raise _Fault("flood", f"said {_quote(self._said)} unasked")
+        try:
+            assert process.stdin is not None
+            process.stdin.write(json.dumps(asked).encode() + b"\n")
+            process.stdin.flush()
+        except OSError:
+            raise _Fault("died", self._how_it_died(process)) from None
+        text = self._read_line(process)
+        try:
+            action = parse_action(text)
+        except ValueError:
+            raise _Fault("nonsense", f"said {_quote(text.encode())}, which is no move; legal were {', '.join(moves)}") from None
+        if action not in question.legal:
+            raise _Fault("illegal", f"played {format_action(action)}; legal were {', '.join(moves)}")
+        return action
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            pipe = subprocess.PIPE
+            try:
+                process = subprocess.Popen(self._arguments, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
+            except OSError as error:
+                raise _Fault("died", f"could not be started: {error.strerror}") from None
+            self._process, self._is_new, self._said = process, True, b""
+            self._complaints.clear()
+            assert process.stdout is not None
+            os.set_blocking(process.stdout.fileno(), False)
+            threading.Thread(target=_keep_last, args=(process.stderr, self._complaints), daemon=True).start()
+        return self._process
+
+    def _read_line(self, process: subprocess.Popen[bytes]) -> str:
+        limit = self._seconds + (self._start_seconds if self._is_new else 0.0)
+        self._is_new = False
+        deadline = time.monotonic() + limit
+        with selectors.DefaultSelector() as selector:
+            assert process.stdout is not None
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while b"\n" not in self._said:
+                if len(self._said) > _LONGEST_LINE:
+                    raise _Fault("flood", f"said {len(self._said):,} bytes without an end of line")
+                left = deadline - time.monotonic()
+                if left <= 0 or not selector.select(left):
+                    raise _Fault("late", f"gave no answer in {limit:g} s")
+                said = self._read(process)
+                if said == b"":
+                    raise _Fault("died", self._how_it_died(process))
+                self._said += said or b""
+        line, _, self._said = self._said.partition(b"\n")
+        if self._said:
+            raise _Fault("flood", f"said more than one line: {_quote(line)}, {_quote(self._said)}")
+        return line.decode(errors="replace").strip()
+
+    def _unasked(self, process: subprocess.Popen[bytes]) -> bool:
+        self._said = self._read(process) or b""
+        return bool(self._said)
+
+    @staticmethod
+    def _read(process: subprocess.Popen[bytes]) -> bytes | None:
+        """Read what is there: None if nothing is, b"" at the end."""
+        assert process.stdout is not None
+        try:
+            return os.read(process.stdout.fileno(), _LONGEST_LINE)
+        except BlockingIOError:
+            return None
+
+    def _how_it_died(self, process: subprocess.Popen[bytes]) -> str:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(1.0)
+        # What it said last may still be on its way through the thread that reads it.
+        time.sleep(0.05)
+        status = process.returncode
+        how = f"ended with status {status}" if status is not None and status >= 0 else "closed its output"
+        if status is not None and status < 0:
+            how = f"was ended by {signal.Signals(-status).name}"
+        return how + (f": {self._complaints[-1][:200]}" if self._complaints else "")
+
+    def _stop(self) -> None:
+        process, self._process, self._said = self._process, None, b""
+        if process is None:
+            return
+        # With all that it has started itself.
+        with suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout):
+            with suppress(OSError):
+                assert stream is not None
+                stream.close()
+
+
+def _keep_last(stream, lines: deque[str]) -> None:
+    """Read a program's standard error to its end, and keep the last line."""
+    with stream:
+        while chunk := stream.readline(_LONGEST_LINE):
+            if text := chunk.decode(errors="replace").strip():
+                lines.append(text)
+
+
+_PROGRAMS: Final[dict[tuple[str, float, float], Program]] = {}
+"""Programs that have been asked for; equal agents share one, as they share what is compiled for them."""
+
+
+@atexit.register
+def _close_all() -> None:
+    for program in _PROGRAMS.values():
+        program.close()
+
+
+@dataclass(frozen=True)
+class ProcessAgent(HostAgent):
+    """A program as a player; see `process`.
+
+    Attributes:
+        name: the shortest spec of it.
+        command, seconds, start_seconds: as in `process`.
+    """
+
+    name: str
+    command: str
+    seconds: float
+    start_seconds: float
+
+    @property
+    def program(self) -> Program:
+        """The program itself."""
+        key = self.command, self.seconds, self.start_seconds
+        return _PROGRAMS.setdefault(key, Program(*key))
+
+    def choose(self, question: Question) -> int:
+        return self.program.ask(question)
+
+    def report(self) -> list[str]:
+        """Say what the program did wrong so far, a line for each kind of fault."""
+        return self.program.report()
+
+
+def process(*, seconds: float = 5.0, start_seconds: float = 30.0, command: str = "") -> ProcessAgent:
+    """Make an agent of a program that answers questions.
+
+    Args:
+        seconds: time for an answer.
+        start_seconds: time in addition for the first answer after a start.
+        command: the program and its arguments, split as a shell would; in a spec, all that is left.
+
+    Raises:
+        ValueError: a time is not positive, or there is no such program.
+    """
+    for name, value in (("seconds", seconds), ("start_seconds", start_seconds)):
+        if not 0 < value < 1e6:
+            raise ValueError(f"{name} must be a positive number of seconds, got {value!r}")
+    try:
+        arguments = shlex.split(command)
+    except ValueError as error:
+        raise ValueError(f"command {command!r} can't be split: {error}") from None
+    if not arguments:
+        raise ValueError("a command must follow, as in 'process:python my_player.py'")
+    if shutil.which(arguments[0]) is None:
+        raise ValueError(f"there is no program {arguments[0]!r}; give its path, or an interpreter before it")
+    default = {"seconds": 5.0, "start_seconds": 30.0}
+    given = {"seconds": float(seconds), "start_seconds": float(start_seconds)}
+    settings = "".join(f"{key}={value:g}," for key, value in given.items() if value != default[key])
+    return ProcessAgent(f"process:{settings}{command}", command, **given)
+
+
+def serve(choose: Callable[[str, list[str]], str]) -> None:
+    """Be the program: answer every question on standard input by `choose(observation, legal)`, one of the legal moves as text.
+
+    What else is printed would be taken for an answer; print it to `sys.stderr`.
+    """
+    for line in sys.stdin:
+        question = json.loads(line)
+        print(choose(question["observation"], question["legal"]), flush=True)
+
+
+def _differing(rules: Rules) -> dict[str, object]:
+    names = [field.name for field in fields(Rules)]
+    return {name: getattr(rules, name) for name in names if getattr(rules, name) != getattr(Rules(), name)}
+
+
+def _quote(said: bytes) -> str:
+    text = said.decode(errors="replace")
+    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")

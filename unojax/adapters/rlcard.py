@@ -1,0 +1,301 @@
+"""The game as an RLCard environment, and RLCard's agents as players of ours.
+
+    env = unojax.adapters.rlcard.make(rules=...)         # or rlcard.make("unojax-uno") after the import
+    unojax arena rlcard:uno-rule-v1 linear               # a model of RLCard's registry
+    unojax arena rlcard:runs/checkpoint_dqn.pt uniform   # a DQN or NFSP agent that RLCard has trained and saved
+
+States are RLCard's own: planes int[4, 4, 15] of the hand and the target, legal actions by number, and the raw state with names
+such as `r-5`, `b-wild`. Its colours come in the order red, green, blue, yellow; `to_rlcard` gives its number of an action of
+ours, and is its own inverse. The rules are ours: a drawn card is kept, +2 and Wild+4 are answered by a draw, Skip and Reverse
+forfeit the other's turn.
+"""
+
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportGeneralTypeIssues=false
+# pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false, reportArgumentType=false
+# The library may not be there, and then its classes are unknown.
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from unojax import cards
+from unojax.adapters.callback import HostAgent, Question
+from unojax.adapters.encoding import Encoder
+from unojax.adapters.requirements import missing
+from unojax.adapters.seats import HostGame
+from unojax.game import State
+from unojax.observation import Observation
+from unojax.rules import Rules
+
+try:
+    from rlcard.envs import Env
+    from rlcard.envs.registration import register, registry
+    from rlcard.games.uno.utils import ACTION_LIST, encode_hand, encode_target
+except ImportError as error:
+    raise missing("rlcard", "rlcard") from error
+
+ID: Final = "unojax-uno"
+DEFAULT_MODEL: Final = "uno-rule-v1"
+_COLORS: Final = "rybg"
+_RANKS: Final = (*map(str, range(10)), "skip", "reverse", "draw_2", "wild", "wild_draw_4")
+_SWAPPED: Final = {1: 3, 3: 1}
+_PLANES: Final = (4, 4, 15)
+
+
+def to_rlcard(action: int) -> int:
+    """Give RLCard's number of an action of ours, or ours of one of RLCard's: yellow and green change places."""
+    color, rank = divmod(action, cards.NUM_RANKS)
+    return action if action >= cards.DRAW else _SWAPPED.get(color, color) * cards.NUM_RANKS + rank
+
+
+def card_name(card: int, copy: int = 0) -> str:
+    """Name a card type as RLCard does: `r-5`; a wild card in a hand has a colour there that means nothing, here by its copy."""
+    color, rank = int(cards.COLOR_OF_TYPE[card]), int(cards.RANK_OF_TYPE[card])
+    return f"{_COLORS[copy if color < 0 else color]}-{_RANKS[rank]}"
+
+
+def state_of(observation: Observation, legal: list[int], action_record: list[Any] | None = None) -> dict[str, Any]:
+    """Write what a player sees (NumPy) as a state of RLCard's.
+
+    Args:
+        observation: NumPy.
+        legal: actions of ours.
+        action_record: RLCard's own, the player and the name of each action so far.
+    """
+    hand, pile = (_names(onehot) for onehot in (observation.hand, observation.pile))
+    top = f"{_COLORS[int(observation.color)]}-{_RANKS[int(observation.top_rank)]}"
+    # The pile has no order but for its top.
+    top_card = card_name(cards.card_type(int(observation.color), int(observation.top_rank)))
+    if top_card in pile:
+        pile.remove(top_card)
+    numbers = sorted(map(to_rlcard, legal))
+    names = [ACTION_LIST[number] for number in numbers]
+    player, counts = int(observation.player), [int(observation.hand.sum()), int(observation.opponent_count)]
+    planes = np.zeros(_PLANES, int)
+    encode_hand(planes[:3], hand)
+    encode_target(planes[3], top)
+    raw = {"hand": hand, "target": top, "played_cards": [*pile, top], "legal_actions": names, "num_players": 2}
+    raw |= {"num_cards": counts if player == 0 else counts[::-1], "current_player": int(observation.current_player)}
+    return {
+        "obs": planes,
+        "legal_actions": OrderedDict.fromkeys(numbers),
+        "raw_obs": raw,
+        "raw_legal_actions": names,
+        "action_record": [] if action_record is None else action_record,
+    }
+
+
+def _names(onehot: np.ndarray) -> list[str]:
+    slots = np.flatnonzero(onehot)
+    held = sorted((int(cards.TYPE_OF_SLOT[s]), int(cards.COPY_OF_SLOT[s])) for s in slots)
+    return [card_name(card, copy) for card, copy in held]
+
+
+class _Game:
+    """The side of the game that RLCard's `Env` talks to; actions are RLCard's names."""
+
+    def __init__(self, rules: Rules):
+        self.allow_step_back = False
+        self._host = HostGame(rules, Encoder())
+        self._past: list[tuple[Any, Any]] = []
+
+    def seed(self, seed: int | None) -> None:
+        self._host.seed(seed)
+
+    def get_num_players(self) -> int:
+        return 2
+
+    def get_num_actions(self) -> int:
+        return cards.NUM_ACTIONS
+
+    def init_game(self) -> tuple[int, int]:
+        self._host.deal()
+        self._past = []
+        return self.get_player_id(), self.get_player_id()
+
+    def step(self, name: str) -> tuple[int, int]:
+        legal = self.legal_actions(self.get_player_id())
+        number = ACTION_LIST.index(name) if name in ACTION_LIST else -1
+        if to_rlcard(number) not in legal:
+            allowed = ", ".join(ACTION_LIST[to_rlcard(action)] for action in legal) or "none, the game is over"
+            raise ValueError(f"action {name!r} is not legal; legal are {allowed}")
+        if self.allow_step_back:
+            self._past.append((self._host.seats, self._host.shown))
+        self._host.play(to_rlcard(number))
+        return self.get_player_id(), self.get_player_id()
+
+    def step_back(self) -> bool:
+        if not self._past:
+            return False
+        self._host.restore(*self._past.pop())
+        return True
+
+    def get_player_id(self) -> int:
+        return int(self.state.current_player)
+
+    def is_over(self) -> bool:
+        return bool(self.state.terminated or self.state.truncated)
+
+    def get_state(self, player: int) -> int:
+        return player
+
+    @property
+    def state(self) -> State:
+        return self._host.shown.state
+
+    def observation(self, player: int) -> Observation:
+        return self._host.shown.observations[player]
+
+    def legal_actions(self, player: int) -> list[int]:
+        if self.is_over() or player != self.get_player_id():
+            return []
+        return np.flatnonzero(self._host.shown.mask).tolist()
+
+
+class UnoEnv(Env):
+    """The game for RLCard's agents; `make` is the short way to one.
+
+    Args:
+        config: RLCard's: `seed`, `allow_step_back`; and `rules`, a `unojax.Rules`.
+    """
+
+    def __init__(self, config: dict[str, Any]):
+        self.name = ID
+        self.rules = config.get("rules", Rules())
+        self.game = _Game(self.rules)
+        super().__init__({"seed": None, "allow_step_back": False, **config})
+        self.state_shape = [list(_PLANES)] * 2
+        self.action_shape: list[None] = [None, None]
+
+    def seed(self, seed: int | None = None) -> None:
+        """Begin a sequence of games."""
+        self.game.seed(seed)
+
+    def get_payoffs(self) -> np.ndarray:
+        """Give +1 and -1, or 0 for both in a drawn game or one that goes on."""
+        winner = int(self.game.state.winner)
+        return np.array([0, 0] if winner < 0 else [1 - 2 * winner, 2 * winner - 1])
+
+    def get_perfect_information(self) -> dict[str, Any]:
+        """Give all cards, as RLCard names them."""
+        player = self.game.get_player_id()
+        seen = state_of(self.game.observation(player), self.game.legal_actions(player))["raw_obs"]
+        hands = [_names(hand) for hand in self.game.state.hands]
+        kept = {key: seen[key] for key in ("target", "played_cards", "current_player", "legal_actions")}
+        return {"num_players": 2, "hand_cards": hands, **kept}
+
+    def _extract_state(self, player: int) -> dict[str, Any]:
+        return state_of(self.game.observation(player), self.game.legal_actions(player), self.action_recorder)
+
+    def _decode_action(self, action_id: int) -> str:
+        if not 0 <= action_id < len(ACTION_LIST):
+            raise ValueError(f"action must be in [0, {len(ACTION_LIST) - 1}], got {action_id}")
+        return ACTION_LIST[action_id]
+
+    def _get_legal_actions(self) -> OrderedDict:
+        player = self.game.get_player_id()
+        return OrderedDict.fromkeys(sorted(map(to_rlcard, self.game.legal_actions(player))))
+
+
+def make(rules: Rules = Rules(), *, seed: int | None = None, allow_step_back: bool = False) -> UnoEnv:
+    """Make the environment under some rules."""
+    return UnoEnv({"rules": rules, "seed": seed, "allow_step_back": allow_step_back})
+
+
+@dataclass(frozen=True)
+class RLCardAgent(HostAgent):
+    """An agent of RLCard's as a player; see `agent`.
+
+    Attributes:
+        name: its spec.
+        model: as in `agent`.
+    """
+
+    name: str
+    model: str
+
+    def choose(self, question: Question) -> int:
+        theirs = _load(self.model)
+        state = state_of(question.observation, question.legal)
+        with _RANDOM:
+            # RLCard's agents draw from NumPy's one global generator.
+            before = np.random.get_state()  # noqa: NPY002
+            np.random.seed(question.seed)  # noqa: NPY002
+            try:
+                action, _ = theirs.eval_step(state)
+            finally:
+                np.random.set_state(before)  # noqa: NPY002
+        number = ACTION_LIST.index(action) if theirs.use_raw else int(action)
+        return to_rlcard(number)
+
+
+_RANDOM: Final = threading.Lock()
+
+
+@cache
+def _load(model: str) -> Any:
+    if model == "random":
+        return _agents().RandomAgent(num_actions=cards.NUM_ACTIONS)
+    if model.endswith(".pt"):
+        return _load_checkpoint(model)
+    import rlcard.models
+
+    return rlcard.models.load(model).agents[0]
+
+
+def _load_checkpoint(path: str) -> Any:
+    import torch
+
+    agents = _agents()
+    kinds = {"DQNAgent": "DQNAgent", "NFSPAgent": "NFSPAgent"}
+    # RLCard's checkpoints hold Python objects, so loading one runs what is in it.
+    checkpoint = torch.load(path, weights_only=False)
+    kind = kinds.get(checkpoint.get("agent_type", ""))
+    if kind is None:
+        raise ValueError(f"model {path!r} must be a checkpoint of a DQNAgent or an NFSPAgent")
+    return getattr(agents, kind).from_checkpoint(checkpoint)
+
+
+def _agents() -> Any:
+    try:
+        import rlcard.agents
+    except ImportError as error:
+        # It asks distutils, which setuptools brings since Python 3.12, and pip.
+        raise ValueError(f"rlcard.agents can't be imported ({error}): pip install setuptools pip") from error
+    return rlcard.agents
+
+
+def agent(*, model: str = DEFAULT_MODEL) -> RLCardAgent:
+    """Make a player of an agent of RLCard's.
+
+    Args:
+        model: a name in RLCard's registry that plays UNO ("uno-rule-v1"), "random", or the file (.pt) of a trained DQN or NFSP
+        agent,     which must be one to trust: loading it runs what is in it.
+
+    Raises:
+        ValueError: there is no such model.
+    """
+    from rlcard.models.registration import model_registry
+
+    known = [name for name in model_registry.model_specs if name.startswith("uno")]
+    if model.endswith(".pt"):
+        if not Path(model).is_file():
+            raise ValueError(f"there is no file {model!r}")
+    elif model not in (*known, "random"):
+        raise ValueError(f"model must be one of {', '.join((*known, 'random'))}, or a file .pt, got {model!r}")
+    try:
+        _load(model)
+    except (RuntimeError, OSError) as error:
+        raise ValueError(f"model {model!r} can't be loaded: {error}") from error
+    return RLCardAgent(f"rlcard:{model}", model)
+
+
+if ID not in registry.env_specs:
+    register(ID, f"{__name__}:UnoEnv")

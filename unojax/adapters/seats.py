@@ -1,0 +1,161 @@
+"""Both seats of a game, as the adapters for self-play carry it: the state, and what each player's encoder remembers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+from jax import Array, lax
+from jax.typing import ArrayLike
+
+from unojax import cards, game
+from unojax.adapters.encoding import Encoder
+from unojax.game import State
+from unojax.observation import Observation, observe
+from unojax.rules import Rules, check_plain
+
+PLAYERS: Final = (0, 1)
+_REMEMBERS: Final = 1 << 30
+"""What an encoder's keys are folded with: far from the counters of the draws, which a step takes its own key with."""
+
+
+@struct.dataclass
+class Seats:
+    """A game and the encoder's memory of each player."""
+
+    state: State
+    memories: tuple[Any, Any]
+
+
+@dataclass(frozen=True)
+class SeatsGame:
+    """The functions of a game with an encoder: pure, unbatched, jit- and vmap-able. Hashable.
+
+    With the same keys and actions the states are those of `unojax.init` and `unojax.step`, bit by bit.
+    """
+
+    rules: Rules
+    encoder: Encoder
+
+    def __post_init__(self) -> None:
+        check_plain(self.rules, "an environment of another library")
+
+    @property
+    def num_actions(self) -> int:
+        """Actions, legal or not."""
+        return cards.NUM_ACTIONS
+
+    def deal(self, key: Array) -> Seats:
+        """Begin a game. Consumes `key`."""
+        state = game.init(key, rules=self.rules)
+        first, second = (self.encoder.init(_key(key, player), observe(state, player)) for player in PLAYERS)
+        return Seats(state, (first, second))
+
+    def play(self, seats: Seats, action: ArrayLike, key: Array) -> Seats:
+        """Play an action for the player to move, as `unojax.step`; one that is not legal loses the game. Consumes `key`."""
+        before = seats.state
+        state = game.step(before, action, key)
+        is_wrong = (state.error != 0) & ~before.is_over
+        loser = before.current_player
+        state = replace(
+            state,
+            terminated=state.terminated | is_wrong,
+            winner=jnp.where(is_wrong, 1 - loser, state.winner),
+            rewards=jnp.where(is_wrong, jnp.where(np.arange(2) == loser, jnp.float32(-1.0), jnp.float32(1.0)), state.rewards),
+        )
+        # In buffers of its own: XLA on CPU would take the step again for every column of the arrays that show it.
+        state = lax.optimization_barrier(state)
+        around = [(observe(before, player), state.last_action, observe(state, player)) for player in PLAYERS]
+        first, second = (
+            self.encoder.update(_key(key, player), memory, *around[player]) for player, memory in enumerate(seats.memories)
+        )
+        return Seats(state, (first, second))
+
+    def look(self, seats: Seats, player: ArrayLike) -> Array:
+        """Write what a player sees: [encoder.size]."""
+        player = jnp.asarray(player)
+        first, second = seats.memories
+        memory = jax.tree.map(lambda a, b: jnp.where(player == 0, a, b), first, second)
+        return self.encoder.encode(memory, observe(seats.state, player))
+
+
+def _key(key: Array, player: int) -> Array:
+    return jax.random.fold_in(key, _REMEMBERS + player)
+
+
+@struct.dataclass
+class Shown:
+    """What a host needs of a position: both players' arrays [2, size], the mask bool[NUM_ACTIONS] of the player to move, both
+    observations, and the state."""
+
+    encoded: Any
+    mask: Any
+    observations: tuple[Observation, Observation]
+    state: State
+
+
+class HostGame:
+    """One game at a time on the host, a program for a deal and one for a step; for adapters that are asked from Python.
+
+    Attributes:
+        seats: the game, on the device.
+        shown: what it looks like, as NumPy.
+    """
+
+    def __init__(self, rules: Rules, encoder: Encoder):
+        self.functions = SeatsGame(rules, encoder)
+        self._deal, self._play = (jax.jit(f, static_argnums=0) for f in (_deal, _play))
+        self.seats: Seats
+        self.shown: Shown
+        self._key: Array
+        self._num_deals = 0
+        self.seed(None)
+
+    def seed(self, seed: int | None) -> None:
+        """Begin a sequence of games; None: some sequence."""
+        seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
+        self._key, self._num_deals = jax.random.key(seed, impl="threefry2x32"), 0
+
+    def deal(self) -> None:
+        """Begin the next game of the sequence."""
+        self._game_key = jax.random.fold_in(self._key, self._num_deals)
+        self._num_deals += 1
+        self._keep(self._deal(self.functions, self._game_key))
+
+    def play(self, action: int) -> bool:
+        """Play an action for the player to move; tells whether it was legal. One that was not loses the game."""
+        is_legal = 0 <= action < self.functions.num_actions and bool(self.shown.mask[action])
+        self._keep(self._play(self.functions, self.seats, np.int32(action), self._game_key))
+        return is_legal
+
+    def restore(self, seats: Seats, shown: Shown) -> None:
+        """Go back to a position of the same game."""
+        self.seats, self.shown = seats, shown
+
+    def _keep(self, made: tuple[Seats, Shown]) -> None:
+        self.seats, self.shown = made[0], jax.device_get(made[1])
+
+
+def game_key(key: Array, place: ArrayLike) -> Array:
+    """Make the key of a game's deal (place 0) or of its step number `place`, counted from 1."""
+    return jax.random.fold_in(key, place)
+
+
+def _deal(functions: SeatsGame, key: Array) -> tuple[Seats, Shown]:
+    seats = functions.deal(game_key(key, 0))
+    return seats, _show(functions, seats)
+
+
+def _play(functions: SeatsGame, seats: Seats, action: Array, key: Array) -> tuple[Seats, Shown]:
+    seats = functions.play(seats, action, game_key(key, 1 + seats.state.step_count))
+    return seats, _show(functions, seats)
+
+
+def _show(functions: SeatsGame, seats: Seats) -> Shown:
+    encoded = jnp.stack([functions.look(seats, player) for player in PLAYERS])
+    first, second = (observe(seats.state, player) for player in PLAYERS)
+    return Shown(encoded, game.legal_mask(seats.state), (first, second), seats.state)

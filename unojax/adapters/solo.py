@@ -1,0 +1,212 @@
+"""One seat of many games against an agent, on the device: deal, let the opponent move until the player is to move, step.
+
+Games run in lanes. A lane whose game is over gets the next one at its next step (gymnasium's next-step autoreset). Random numbers
+of game g in a lane derive from `fold_in(lane's key, g)` alone, so a lane plays the same games alone and among thousands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jax import Array, lax
+from jax.typing import ArrayLike
+
+from unojax import game
+from unojax.adapters.encoding import Encoder
+from unojax.agents import Agent, Memory, reveal
+from unojax.device import static
+from unojax.device.batching import for_chosen
+from unojax.device.static import Skeleton
+from unojax.game import State
+from unojax.observation import observe
+from unojax.rules import Rules
+
+Seat = Literal[0, 1, "random"]
+"""Which player the one seat is; "random": in each game a fair coin says."""
+
+DEAL, DRAW, _SEAT, _BEGIN, _ACT, _REMEMBER, _FOLLOW_BEGIN, _FOLLOW = range(8)
+"""What a key of a game is for; see `key_for`."""
+_CHUNKS: Final = 32
+"""Into how many chunks a batch is divided where only a few of its games need work."""
+
+
+@struct.dataclass
+class Lanes:
+    """G games, one for each lane.
+
+    Attributes:
+        key, game_key: uint32[G, 2] of the lane, and of its game.
+        number: int32[G] of the game in its lane.
+        seat: int8[G] the player that is not the opponent.
+        state: the games.
+        memory, known: what the opponent and what the encoder remembers.
+        reward: float32[G] of the seat since its last action.
+    """
+
+    key: Array
+    game_key: Array
+    number: Array
+    seat: Array
+    state: State
+    memory: Memory
+    known: Any
+    reward: Array
+
+
+class Shown(NamedTuple):
+    """What a step gives to the host, NumPy there: [G, size], int8[G, NUM_ACTIONS], float32[G], bool[G], bool[G], bool[G].
+
+    `illegal` marks games that ended because an action was not legal: lost for whoever played it.
+    """
+
+    observation: Any
+    mask: Any
+    reward: Any
+    terminated: Any
+    truncated: Any
+    illegal: Any
+
+
+@dataclass(frozen=True)
+class Table:
+    """What all lanes share; static under `jit`."""
+
+    rules: Rules
+    encoder: Encoder
+    seat: Seat
+
+
+@partial(jax.jit, static_argnames=("skeleton", "table"))
+def begin(numbers: list[Array], keys: Array, *, skeleton: Skeleton, table: Table) -> tuple[Lanes, Shown]:
+    """Begin the first game of each lane. `keys` is uint32[G, 2]."""
+    agent: Agent = static.join(numbers, skeleton)
+    lanes = jax.vmap(partial(_deal, agent, table))(keys, jnp.zeros(len(keys), jnp.int32))
+    return _finish_step(agent, table, lanes)
+
+
+@partial(jax.jit, static_argnames=("skeleton", "table"), donate_argnames="lanes")
+def step(numbers: list[Array], lanes: Lanes, action: Array, *, skeleton: Skeleton, table: Table) -> tuple[Lanes, Shown]:
+    """Play an action, int32[G], in each lane, and let the opponent move; a lane whose game is over gets the next one instead."""
+    agent: Agent = static.join(numbers, skeleton)
+    ended = lanes.state.is_over
+
+    def play(lane: Lanes, action: Array, ended: Array) -> Lanes:
+        played = _move(agent, table, replace(lane, reward=jnp.float32(0.0)), action)
+        return jax.tree.map(partial(jnp.where, ended), lane, played)
+
+    lanes = lax.optimization_barrier(jax.vmap(play)(lanes, action, ended))
+    return _finish_step(agent, table, _deal_next(agent, table, ended, lanes))
+
+
+@partial(jax.jit, static_argnames=("skeleton", "table"), donate_argnames="lanes")
+def renew(numbers: list[Array], lanes: Lanes, *, skeleton: Skeleton, table: Table) -> tuple[Lanes, Shown]:
+    """Begin the next game in each lane whose game is over, and change nothing in the others."""
+    agent: Agent = static.join(numbers, skeleton)
+    return _finish_step(agent, table, _deal_next(agent, table, lanes.state.is_over, lanes))
+
+
+def _deal_next(agent: Agent, table: Table, ended: Array, lanes: Lanes) -> Lanes:
+    def deal(is_real: Array, lanes: Lanes) -> Lanes:
+        del is_real
+        return jax.vmap(partial(_deal, agent, table))(lanes.key, lanes.number + 1)
+
+    return for_chosen(ended, _chunk(len(ended)), deal, (lanes,), lanes)
+
+
+def _finish_step(agent: Agent, table: Table, lanes: Lanes) -> tuple[Lanes, Shown]:
+    """Let the opponent move wherever it is its turn, and show the games to the seat."""
+    size = len(lanes.number)
+
+    def waits(lanes: Lanes) -> Array:
+        return ~lanes.state.is_over & (lanes.state.current_player != lanes.seat)
+
+    def move(is_real: Array, lanes: Lanes) -> Lanes:
+        state = lanes.state
+        lanes = replace(lanes, state=replace(state, terminated=state.terminated | ~is_real))
+        return jax.vmap(partial(_answer, agent, table))(lanes)
+
+    def all_move(lanes: Lanes) -> Lanes:
+        return for_chosen(waits(lanes), _chunk(size), move, (lanes,), lanes)
+
+    if size > _CHUNKS:
+        # Most games need one answer, so the first is computed for all.
+        answered = jax.vmap(partial(_answer, agent, table))(lanes)
+        lanes = jax.tree.map(partial(_where, waits(lanes)), answered, lanes)
+    lanes = lax.while_loop(lambda lanes: waits(lanes).any(), all_move, lanes)
+    return lanes, jax.vmap(partial(_show, table))(lax.optimization_barrier(lanes))
+
+
+def _chunk(size: int) -> int:
+    return max(1, -(-size // _CHUNKS))
+
+
+def _where(chosen: Array, new: Array, old: Array) -> Array:
+    return jnp.where(chosen.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+
+
+def _deal(agent: Agent, table: Table, key: Array, number: Array) -> Lanes:
+    game_key = jax.random.fold_in(jax.random.wrap_key_data(key, impl="threefry2x32"), number)
+    state = game.init(key_for(game_key, 0, DEAL), rules=table.rules)
+    is_random, coin = table.seat == "random", jax.random.bernoulli(key_for(game_key, 0, _SEAT))
+    seat = coin.astype(jnp.int8) if is_random else jnp.int8(table.seat)
+    memory = agent.init(key_for(game_key, 0, _BEGIN), observe(state, 1 - seat))
+    known = table.encoder.init(key_for(game_key, 0, _FOLLOW_BEGIN), observe(state, seat))
+    memory, known = jax.tree.map(jnp.asarray, (memory, known))
+    return Lanes(key, jax.random.key_data(game_key), number, seat, state, memory, known, jnp.float32(0.0))
+
+
+def _answer(agent: Agent, table: Table, lane: Lanes) -> Lanes:
+    """Let the opponent choose and play its action."""
+    state, player = lane.state, (1 - lane.seat).astype(jnp.int32)
+    legal = game.legal_mask(state)
+    memory = reveal(agent, lane.memory, state, player)
+    chosen = agent.act(_lane_key(lane, _ACT), memory, observe(state, player), legal)
+    forced = legal.sum() == 1
+    return _move(agent, table, lane, jnp.where(forced, legal.argmax(), jnp.asarray(chosen)).astype(jnp.int32))
+
+
+def _move(agent: Agent, table: Table, lane: Lanes, action: Array) -> Lanes:
+    """Play an action for whoever moves; one that is not legal loses the game."""
+    before, seat = lane.state, lane.seat
+    state = game.step(before, action, _lane_key(lane, DRAW))
+    wrong = (state.error != 0) & ~before.is_over
+    lost = jnp.where(before.current_player == seat, jnp.float32(-1.0), jnp.float32(1.0))
+    reward = jnp.where(wrong, lost, jnp.where(seat == 0, state.rewards[0], state.rewards[1]))
+    winner = jnp.where(wrong, 1 - before.current_player, state.winner).astype(jnp.int8)
+    state = replace(state, terminated=state.terminated | wrong, winner=winner)
+    # In buffers of its own: XLA on CPU would take the step again for every array that shows it.
+    state, reward = lax.optimization_barrier((state, reward))
+    mine, theirs = ((observe(before, player), observe(state, player)) for player in (seat, 1 - seat))
+    memory, known = lane.memory, lane.known
+    if jax.tree.leaves(memory):
+        new = agent.update(_lane_key(lane, _REMEMBER), memory, theirs[0], state.last_action, theirs[1])
+        memory = jax.tree.map(jnp.asarray, new)
+    if jax.tree.leaves(known):
+        known = table.encoder.update(_lane_key(lane, _FOLLOW), known, mine[0], state.last_action, mine[1])
+    return replace(lane, state=state, memory=memory, known=known, reward=lane.reward + reward)
+
+
+def _show(table: Table, lane: Lanes) -> Shown:
+    state = lane.state
+    return Shown(
+        observation=table.encoder.encode(lane.known, observe(state, lane.seat)),
+        mask=game.legal_mask(state).astype(jnp.int8),
+        reward=lane.reward,
+        terminated=state.terminated,
+        truncated=state.truncated,
+        illegal=state.error != 0,
+    )
+
+
+def _lane_key(lane: Lanes, purpose: int) -> Array:
+    return key_for(jax.random.wrap_key_data(lane.game_key, impl="threefry2x32"), lane.state.step_count, purpose)
+
+
+def key_for(game_key: Array, step: ArrayLike, purpose: int) -> Array:
+    """Make a key of a game's, for one purpose at one step."""
+    return jax.random.fold_in(game_key, 8 * jnp.asarray(step, jnp.int32) + purpose)

@@ -1,0 +1,171 @@
+"""A score that two people can compare: an agent against named opponents on a fixed set of duplicate deals."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import jax
+import numpy as np
+
+from unojax.agents import Agent
+from unojax.arena import lanes as device
+from unojax.arena.match import Players, play_match
+from unojax.arena.pairs import Pairs
+from unojax.arena.ratings import ELO_PER_NAT, Z_95, paired_score
+from unojax.rules import RULES_VERSION, Rules
+from unojax.specs import as_agent
+
+OPPONENTS: Final = ("uniform", "scarcest-color", "linear", "value")
+"""Whom an agent is measured against."""
+GAMES: Final = 2000
+"""Games against each of them: two with every deal."""
+SEED: Final = 1971
+"""Of the deals: pair i of every evaluation is the same deal. UNO is from 1971."""
+ANCHORS: Final = {"uniform": 0.0, "scarcest-color": 124.1, "linear": 203.8, "value": 219.3}
+"""Elo points of the opponents under the default rules, version 1, `uniform` being 0: a Bradley-Terry fit to 20,000 games of each
+two (`benchmarks/results/value_arena_cpu.json`), known to 3 points or so."""
+_ANCHORED_VERSION: Final = 1
+_PRIOR_GAMES: Final = 1.0
+_CHUNK: Final = 1024
+
+
+@dataclass(frozen=True)
+class EvaluationRow:
+    """An agent against one opponent; as `unojax.arena.standings.MatchRow`, seen by the agent."""
+
+    opponent: str
+    games: int
+    won: int
+    lost: int
+    drawn: int
+    score: float
+    interval: tuple[float, float]
+    standard_error: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """An agent's scores.
+
+    Attributes:
+        agent: its name.
+        rows: against each opponent.
+        rating, rating_margin: Elo points on the scale of `ANCHORS`, and half the width of the 95 % interval; None where there are
+            no anchors: other rules or opponents.
+        decisions_per_second: of the agent, many games being played at once.
+        seed, digest: of the deals; equal digests, equal deals.
+        rules_version: of the engine.
+    """
+
+    agent: str
+    rows: tuple[EvaluationRow, ...]
+    rating: float | None
+    rating_margin: float | None
+    decisions_per_second: float | None
+    seed: int
+    digest: str
+    rules_version: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Give all fields by name."""
+        return asdict(self)
+
+
+def evaluate(
+    agent: str | Agent,
+    opponents: Sequence[str] = OPPONENTS,
+    *,
+    games: int = GAMES,
+    rules: Rules = Rules(),
+    on_match: Callable[[str], None] = lambda opponent: None,
+) -> Evaluation:
+    """Play an agent against each of the opponents, on the same deals in every evaluation.
+
+    Args:
+        agent: a spec, or an agent.
+        opponents: specs; one that is the agent itself is left out.
+        games: against each, an even number.
+        rules: of the games.
+        on_match: called before each match with the opponent's name.
+
+    Raises:
+        ValueError: an argument is none of those allowed.
+        unojax.arena.AgentError: an agent raised, or chose an illegal action.
+    """
+    if games < 2 or games % 2:
+        raise ValueError(f"games must be a positive even number, since every deal is played twice, got {games!r}")
+    one = as_agent(agent, rules=rules)
+    others = [other for other in (as_agent(spec, rules=rules) for spec in dict.fromkeys(opponents)) if other.name != one.name]
+    if not others:
+        raise ValueError(f"opponents must be one or more other agents than {one.name}, got {', '.join(opponents) or 'none'}")
+    key, matches = jax.random.key(SEED, impl="threefry2x32"), {}
+    for other in others:
+        on_match(other.name)
+        players: Players = (one, other)
+        matches[other.name] = play_match(key, players, games // 2, rules=rules)
+    rating, margin = _rate(matches) if _is_anchored(rules, matches) else (None, None)
+    decisions = sum(int(pairs.num_choices[..., 0].sum(dtype=np.int64)) for pairs in matches.values())
+    seconds = sum(float(pairs.seconds[0]) for pairs in matches.values())
+    return Evaluation(
+        agent=one.name,
+        rows=tuple(_row(name, pairs) for name, pairs in matches.items()),
+        rating=rating,
+        rating_margin=margin,
+        decisions_per_second=decisions / seconds if seconds else None,
+        seed=SEED,
+        digest=digest_deals(key, games // 2, rules=rules),
+        rules_version=RULES_VERSION,
+    )
+
+
+def digest_deals(key: jax.Array, num_pairs: int, *, rules: Rules = Rules()) -> str:
+    """Fingerprint the deals of a match, 16 hexadecimal digits: both hands, the start card, its colour and who begins."""
+    digest = hashlib.sha256()
+    for start in range(0, num_pairs, _CHUNK):
+        pair = np.arange(start, start + _CHUNK, dtype=np.uint32)
+        _, dealt = device.deal(key, pair, np.zeros(_CHUNK, np.int32), np.ones(_CHUNK, bool), rules=rules)
+        state = jax.device_get(dealt.state)
+        number = min(_CHUNK, num_pairs - start)
+        for field in (state.hands, state.pile, state.color, state.current_player):
+            digest.update(np.ascontiguousarray(field[:number]).tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _row(opponent: str, pairs: Pairs) -> EvaluationRow:
+    score = paired_score(pairs.points)
+    won, lost, drawn = (int((pairs.winner == who).sum()) for who in (0, 1, -1))
+    return EvaluationRow(opponent, pairs.winner.size, won, lost, drawn, score.value, score.interval, score.standard_error)
+
+
+def _is_anchored(rules: Rules, matches: dict[str, Pairs]) -> bool:
+    return rules == Rules() and RULES_VERSION == _ANCHORED_VERSION and all(name in ANCHORS for name in matches)
+
+
+def _rate(matches: dict[str, Pairs]) -> tuple[float, float]:
+    """Find the rating that explains the points against opponents of known ratings, and half its 95 % interval, in Elo points.
+
+    Maximum likelihood of Bradley and Terry (1952) with one unknown, one drawn game being added against each opponent. As in
+    `unojax.arena.ratings.bradley_terry` the variance is S / I^2, I the information and S the sum of squares over the deals, whose
+    contributions in all matches are taken together.
+    """
+    anchors = np.array([ANCHORS[name] / ELO_PER_NAT for name in matches])
+    points = np.stack([pairs.points.sum(1) for pairs in matches.values()])
+    games = 2.0 * points.shape[1] + _PRIOR_GAMES
+    won = points.sum(1) + _PRIOR_GAMES / 2
+
+    def expected(rating: float) -> np.ndarray:
+        return 1 / (1 + np.exp(anchors - rating))
+
+    low, high = anchors.min() - 20.0, anchors.max() + 20.0
+    while high - low > 1e-9:
+        middle = (low + high) / 2
+        low, high = (middle, high) if won.sum() > games * expected(middle).sum() else (low, middle)
+    p = expected(low)
+    information = (games * p * (1 - p)).sum()
+    of_deals = (points - 2 * p[:, None]).sum(0)
+    variance = (np.square(of_deals).sum() + _PRIOR_GAMES / 4 * len(matches)) / information**2
+    return low * ELO_PER_NAT, Z_95 * math.sqrt(variance) * ELO_PER_NAT

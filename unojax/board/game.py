@@ -1,0 +1,270 @@
+"""A game on a board, apart from where it is shown: `BoardGame`. Rules and thinking stay in Python; the page draws and clicks."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from unojax import cards, text
+from unojax.board import page
+from unojax.game import State
+from unojax.games.adviser import Adviser, Outlook
+from unojax.games.gamefile import GameFile, write_game
+from unojax.games.session import Session
+from unojax.games.setup import Setup
+from unojax.observation import Observation
+from unojax.rules import Rules, agreed_rules, is_int
+from unojax.search.agents import SearchAgent
+from unojax.specs import DEFAULT_OPPONENT, parse_agent
+
+DEFAULT_ADVISER: Final = "mc:rollouts=500"
+_GAMES: Final = 1000
+"""Games played out for a win probability: a standard error of at most 0.016, in some milliseconds."""
+_WIN_NOTE: Final = (
+    "Share of {games:,} games won if from here both play as the policy {policy}; what the opponent holds is drawn from the belief"
+)
+
+
+class BoardGame:
+    """Games of a person against an agent, one after the other, as a page shows them.
+
+    What is clicked comes in by `hear`; what the page is to draw goes out by `publish`, a word to the person by `tell`.
+    """
+
+    def __init__(
+        self,
+        opponent: str = DEFAULT_OPPONENT,
+        *,
+        seat: Literal[0, 1] = 0,
+        rules: Rules | None = None,
+        adviser: str = DEFAULT_ADVISER,
+        show_belief: bool = True,
+        show_win_probability: bool = True,
+    ):
+        """Get ready for games; `deal` begins one. The arguments are those of `unojax.widget.Board`.
+
+        Raises:
+            ValueError: an argument is out of its range.
+        """
+        if not (is_int(seat) and seat in (0, 1)):
+            raise ValueError(f"seat must be 0 or 1, got {seat!r}")
+        rules = rules or Rules()
+        self._rules, self._seat = rules, int(seat)
+        self._shows_belief, self._shows_win_probability = show_belief, show_win_probability
+        self._agent = parse_agent(opponent, rules=rules)
+        search = parse_agent(adviser, rules=rules)
+        if not isinstance(search, SearchAgent) or search.search.tree is not None:
+            raise ValueError(f"adviser must be a flat Monte Carlo search, mc, got {adviser!r}")
+        self._search = search
+        # A discount or a price of steps is in the values of the plays too.
+        self._says_wins = search.search.discount == 1 and not rules.step_penalty
+        self._number = 0
+        # A look takes a while to compile at first: it waits until there is someone to see it.
+        self._is_watched = False
+
+    def publish(self, state: dict[str, Any]) -> None:
+        """Show the page its data, see `unojax.board.page`."""
+        raise NotImplementedError
+
+    def send_words(self, content: dict[str, Any]) -> None:
+        """Send the page a message."""
+        raise NotImplementedError
+
+    def begin(self, seed: int | None = None, past: GameFile | None = None) -> None:
+        """Deal, or go on with a saved game. Raises ValueError where that can't go on."""
+        self._deal(seed, past=past)
+        self._advance()
+
+    def number_from(self, other: BoardGame) -> None:
+        """Count games on from those of another one, which this takes the place of; a page that watched that watches this."""
+        self._number, self._is_watched = other._number, other._is_watched
+
+    @property
+    def rules(self) -> Rules:
+        """Rules of the games."""
+        return self._rules
+
+    def new_game(self, seed: int | None = None) -> None:
+        """Deal again, without a seed another game each time; what was played is lost unless it was saved."""
+        self._deal(seed)
+        self._advance()
+
+    def take_back(self) -> None:
+        """Go back to where the person last had a choice; the same moves draw the same cards again."""
+        if not self._session.take_back():
+            return self.tell("There is nothing to take back.")
+        self._wins = [(turn, win) for turn, win in self._wins if turn <= len(self._session.seen)]
+        return self._advance()
+
+    def play(self, action: str | int) -> None:
+        """Play for the person, as a click would; the opponent answers.
+
+        Args:
+            action: as `unojax.parse_action` reads it ("R5", "W:B", "draw"), or its number 0..60.
+
+        Raises:
+            ValueError: it is not the person's turn, or the action is not legal.
+        """
+        number = text.parse_action(action) if isinstance(action, str) else action
+        if not (is_int(number) and 0 <= number < cards.NUM_ACTIONS):
+            raise ValueError(f"action must be in [0, {cards.NUM_ACTIONS - 1}] or its text, got {action!r}")
+        session = self._session
+        if session.is_over or not session.is_my_turn or not session.legal[number]:
+            raise ValueError(page.refusal(session, number))
+        session.play(int(number))
+        self._advance()
+
+    def show_hint(self) -> None:
+        """Mark the play that a search advises, and say how likely each card is to win. Raises ValueError out of turn."""
+        session = self._session
+        if session.is_over or not session.is_my_turn:
+            raise ValueError(page.refusal(session, cards.DRAW))
+        self._hint = page.hint(self._adviser.advise(self._first_view, session.seen), session, says_wins=self._says_wins)
+        self._show()
+
+    @property
+    def observation(self) -> Observation:
+        """View of the person now, as NumPy."""
+        return self._session.view
+
+    @property
+    def legal_mask(self) -> np.ndarray:
+        """bool[61]: legal actions of the person; none while it is not the person's turn."""
+        session = self._session
+        return session.legal if session.is_my_turn and not session.is_over else np.zeros(cards.NUM_ACTIONS, bool)
+
+    @property
+    def is_over(self) -> bool:
+        """The game is won, drawn or cut off."""
+        return self._session.is_over
+
+    @property
+    def outlook(self) -> Outlook | None:
+        """Win probability and belief beside the table; None before there is a page, or a `look`."""
+        return self._outlook
+
+    @property
+    def record(self) -> GameFile:
+        """Game so far with all its cards, the opponent's too."""
+        return GameFile.of(self._session.replay(), players=self._setup.players(self._agent), seed=self._setup.seed)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write `record` to a file, for `unojax replay`; an unfinished game too. Raises OSError where it can't be written."""
+        write_game(path, self.record)
+
+    def look(self) -> Outlook | None:
+        """Bring win probability and belief up to date, now and from now on, as the page does when it appears; None if neither is
+        shown."""
+        self._is_watched = True
+        if not (self._shows_belief or self._shows_win_probability):
+            return None
+        session = self._session
+        told = self._adviser.outlook(self._first_view, session.seen, num_games=_GAMES)
+        if session.is_over:
+            won = 0.5 if session.winner < 0 else float(session.winner == self._seat)
+            told = told._replace(win_probability=np.float32(won), win_error=np.float32(0))
+        self._outlook = told
+        if not self._wins or self._wins[-1][0] < len(session.seen):
+            self._wins.append((len(session.seen), round(float(told.win_probability), 4)))
+        self._show()
+        return told
+
+    def _deal(self, seed: int | None, start: State | None = None, past: GameFile | None = None) -> None:
+        number = secrets.randbelow(2**32) if seed is None else seed
+        if not (is_int(number) and 0 <= number < 2**32):
+            raise ValueError(f"seed must be in [0, {2**32 - 1}] or None, got {seed!r}")
+        self._setup = Setup(self._agent.name, self._seat, number, self._rules, past)
+        if start is None:
+            self._session = self._setup.start(self._agent)
+        else:
+            rules = agreed_rules(start.rules, self._rules)
+            self._session = Session(self._agent, seat=self._seat, seed=number, rules=rules, start=start)
+        self._first_view = self._session.seen[0].before if self._session.seen else self._session.view
+        self._adviser = Adviser(self._search, seed=number)
+        self._outlook: Outlook | None = None
+        self._wins: list[tuple[int, float]] = []
+        self._hint: dict[str, Any] = {}
+        self._number += 1
+
+    def _advance(self) -> None:
+        """Show the position, and let the opponent move until it is the person's turn."""
+        session = self._session
+        while True:
+            self._hint, self._outlook = {}, None
+            self._show()
+            if self._is_watched:
+                self.look()
+            if session.is_over or session.is_my_turn:
+                break
+            session.play(session.reply())
+
+    def _show(self) -> None:
+        """Send the page its data."""
+        session = self._session
+        told = page.outlook_data(self._outlook, session)
+        state = page.board_state(session, self._agent.name) | {
+            "game": self._number,
+            "belief": told["belief"] if told and self._shows_belief else None,
+            "win": {"now": told["win"], "error": told["error"]} if told and self._shows_win_probability else None,
+            "wins": self._wins if self._shows_win_probability else [],
+            "canTakeBack": any(seen.is_mine for seen in session.seen),
+            "showsBelief": self._shows_belief,
+            "showsWin": self._shows_win_probability,
+            "winNote": _WIN_NOTE.format(games=_GAMES, policy=self._search.policies[0].name),
+            "hint": self._hint,
+            "record": self.record.to_json() if session.is_over else None,
+        }
+        self.publish(state)
+
+    def hear(self, content: Any) -> None:
+        """Answer a page that has appeared, or a click in it."""
+        kind = content.get("kind") if isinstance(content, dict) else None
+        try:
+            if kind == "shown":
+                if self._outlook is None:
+                    self.look()
+                    self._session.warm()
+                    if self._shows_win_probability:
+                        self._adviser.warm(self._first_view)
+            elif kind == "new":
+                self.new_game()
+            # A click that comes late, or twice, is about a position that is no more.
+            elif kind in ("play", "draw", "hint", "back") and (content.get("game"), content.get("turn")) == self._place:
+                if kind == "hint":
+                    self.show_hint()
+                elif kind == "back":
+                    self.take_back()
+                else:
+                    self._click(content)
+        except Exception as error:
+            # Jupyter only logs what is raised here.
+            self.tell(f"This went wrong in Python: {error}")
+            raise
+
+    def _click(self, content: Any) -> None:
+        """Play what was clicked, or say why not."""
+        session = self._session
+        try:
+            action = page.read_click(content)
+        except ValueError as error:
+            return self.tell(str(error))
+        if session.is_over or not session.is_my_turn or not session.legal[action]:
+            return self.tell(page.refusal(session, action))
+        return self.play(action)
+
+    def tell(self, words: str) -> None:
+        """Tell the person something, beside the table."""
+        self.send_words({"kind": "notice", "text": words})
+
+    @property
+    def views(self) -> list[Observation]:
+        """All that the person saw, from the start on."""
+        return [self._first_view, *(seen.after for seen in self._session.seen)]
+
+    @property
+    def _place(self) -> tuple[int, int]:
+        """Number of the game on this board, and of the turn in it."""
+        return self._number, len(self._session.seen)

@@ -1,0 +1,109 @@
+"""Games in the terminal: deal or go on, talk, and play again."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import shlex
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from unojax.cli import output
+from unojax.cli.play.command import PlayGame
+from unojax.cli.play.loop import Conversation, Record
+from unojax.games.adviser import Adviser
+from unojax.games.ahead import Ahead
+from unojax.games.gamefile import read_game
+from unojax.games.session import draw_seat
+from unojax.games.setup import Setup
+from unojax.rules import Rules
+from unojax.search.agents import monte_carlo
+from unojax.specs import DEFAULT_OPPONENT, parse_agent, runs_code
+
+
+def run(request: PlayGame, rules: Rules) -> int:
+    if request.web:
+        from unojax.cli.play.web import serve
+
+        return serve(request, rules)
+    setup = _deal(request, rules) if request.resume is None else _resume(request.resume, request.opponent)
+    path = request.resume if request.save is None else request.save
+    if path is not None:
+        output.check_target("--save", path)
+    agent = parse_agent(setup.opponent, rules=setup.rules)
+    console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
+    while True:
+        try:
+            session = setup.start(agent)
+        except ValueError as error:
+            raise ValueError(f"--resume: {error}") from None
+        adviser = None
+        if request.hints is not None:
+            adviser = Adviser(monte_carlo(rollouts=request.hints, rules=setup.rules), seed=setup.seed)
+        ahead = Ahead(session, adviser)
+        conversation = Conversation(
+            session,
+            agent.name.partition(":")[0],
+            read=read_line,
+            console=console,
+            adviser=adviser,
+            record=None if path is None else Record(path, setup.players(agent), setup.seed),
+            auto_draw=request.auto_draw,
+            animate=sys.stdout.isatty() and console.is_interactive,
+            ahead=ahead,
+            offers_rematch=True,
+        )
+        console.print(f"The opponent is {agent.name}; seed {setup.seed}.")
+        try:
+            status = conversation.run()
+        finally:
+            ahead.close()
+        if not conversation.wants_rematch:
+            return status
+        setup, path = setup.rematch, path and _next_path(path)
+
+
+def _deal(request: PlayGame, rules: Rules) -> Setup:
+    seed = secrets.randbelow(2**32) if request.seed is None else request.seed
+    return Setup(request.opponent, draw_seat(seed) if request.seat == "random" else int(request.seat), seed, rules)
+
+
+def _resume(path: str, opponent: str) -> Setup:
+    game = read_game(path)
+    try:
+        setup = Setup.of(game)
+    except ValueError as error:
+        raise ValueError(f"--resume: {path!r}: {error}") from None
+    if game.result != "*":
+        raise ValueError(f"--resume: the game in {path!r} is over; unojax replay shows it")
+    if opponent not in (DEFAULT_OPPONENT, setup.opponent):
+        raise ValueError(f"--resume goes on against the opponent of the saved game, {setup.opponent}: leave --opponent out")
+    if runs_code(setup.opponent) and opponent != setup.opponent:
+        how = f"--opponent {shlex.quote(setup.opponent)}"
+        raise ValueError(f"--resume: the game in {path!r} is against an agent that runs code of its own; to run it, add {how}")
+    return setup
+
+
+def _next_path(path: str) -> str:
+    """Name a file that is not there yet: `game-2.json` beside `game.json`."""
+    first, number = Path(path), 2
+    while (name := first.with_name(f"{first.stem}-{number}{first.suffix}")).exists():
+        number += 1
+    return str(name)
+
+
+def read_line(prompt: str) -> str:
+    """Read a line from standard input, with the terminal's editing where there is one."""
+    with contextlib.suppress(ImportError):
+        import readline  # noqa: F401  (from now on `input` lets lines be edited)
+    try:
+        line = input(prompt)
+    except UnicodeDecodeError:
+        raise ValueError("That is not text.") from None
+    if not sys.stdin.isatty():
+        # Nothing has shown what came in: without this, the next words would follow the prompt.
+        encoding = sys.stdout.encoding or "utf-8"
+        print(line.encode(encoding, "replace").decode(encoding))
+    return line

@@ -1,0 +1,43 @@
+"""`unojax review`: a saved game looked back at: win probability, belief, and what each choice cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
+
+import tyro
+
+from unojax.cli.options import Count, Flag, JsonTarget, RuleOptions, Seed
+
+_MIN_ROUNDS: Final = 4
+
+
+@dataclass(frozen=True)
+class Review:
+    """Look back at a saved game: how likely the player was to win, what each choice cost."""
+
+    file: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="FILE.json", help="A game that unojax play saved.")]
+    player: Annotated[
+        Literal[0, 1] | None,
+        tyro.conf.arg(help="Whose choices are looked at, by what this player could know. By default the person, or player 0."),
+    ] = None
+    agent: Annotated[
+        str, tyro.conf.arg(metavar="SPEC", help="The search that values the plays: mc or tree, with parameters.")
+    ] = "mc:particles=4096"
+    rounds: Annotated[Count, tyro.conf.arg(help="Searches of each choice with fresh samples, at least 4.")] = 8
+    seed: Annotated[Seed, tyro.conf.arg(help="The same seed gives the same figures on the same device.")] = 0
+    html: Annotated[
+        str | None,
+        tyro.conf.arg(metavar="FILE.html", help="Write a page to step through the game, with curve and belief beside it."),
+    ] = None
+    json: JsonTarget = None
+    quiet: Annotated[Flag, tyro.conf.arg(help="No status line on the terminal.")] = False
+
+    @property
+    def rules(self) -> RuleOptions:
+        """The default ones: the game brings its own."""
+        return RuleOptions()
+
+    def check(self) -> None:
+        if self.rounds < _MIN_ROUNDS:
+            raise ValueError(f"--rounds must be at least {_MIN_ROUNDS}, from which standard errors come, got {self.rounds}")

@@ -1,0 +1,89 @@
+"""A saved game looked back at: follow it, and report."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from unojax import viz
+from unojax.analysis.reviewing import ReviewedTurn, review
+from unojax.cli import output
+from unojax.cli.review import view
+from unojax.cli.review.command import Review
+from unojax.cli.status import EXIT_INTERRUPTED
+from unojax.games.advising import read_search
+from unojax.games.gamefile import PERSON, GameFile, read_game
+from unojax.games.replay import Replay
+from unojax.rules import Rules
+
+
+def run(request: Review, rules: Rules) -> int:
+    del rules  # those of the game count
+    game = read_game(request.file)
+    output.check_apart(request.file, html=request.html, json=request.json)
+    output.check_json_target(request.json)
+    if request.html is not None:
+        output.check_target("--html", request.html)
+    agent = read_search(request.agent, game.rules)
+    about = output.machine()
+    try:
+        played = game.replay()
+    except ValueError as error:
+        raise ValueError(f"{request.file!r}: {error}") from None
+    player = request.player
+    if player is None:
+        player = game.players.index(PERSON) if PERSON in game.players else 0
+    turns: list[ReviewedTurn] = []
+    stopped = False
+    with output.status(output.COMPILING, quiet=request.quiet) as status:
+        looked = review(played, player, agent, rounds=request.rounds, seed=request.seed, on_status=status.update)
+        try:
+            turns.extend(looked)
+        except KeyboardInterrupt:
+            stopped = True
+    if not turns:
+        return EXIT_INTERRUPTED
+    if stopped:
+        words = f"stopped after turn {turns[-1].number} of {len(played.steps)}"
+        output.error_console().print(f"unojax review: {words}", soft_wrap=True)
+    if request.json != output.STDOUT:
+        output.show(view.heading(game, player), view.table(turns, player), "", output.facts(view.facts(turns, request, game)))
+    if request.html is not None:
+        output.write_file("--html", request.html, _page(game, played, turns, player))
+    if request.json is not None:
+        output.write_json(request.json, _record(request, game, turns, player, complete=not stopped) | about)
+    return EXIT_INTERRUPTED if stopped else 0
+
+
+def _page(game: GameFile, played: Replay, turns: list[ReviewedTurn], player: int) -> str:
+    """Draw the page of the turns that were looked at."""
+    states = played.states[: len(turns)]
+    return viz.game_html(
+        states,
+        win_probability={f"player {player}": np.array([turn.win for turn in turns])},
+        beliefs=np.stack([turn.told.prob_holds for turn in turns]),
+        truths=np.stack([np.asarray(state.hands[1 - player]) for state in states]),
+        notes=[view.note(turn) for turn in turns],
+        title=f"{game.players[0]} against {game.players[1]}, as player {player} could know it",
+    )
+
+
+def _record(request: Review, game: GameFile, turns: list[ReviewedTurn], player: int, *, complete: bool) -> dict[str, Any]:
+    chosen = [turn.choice for turn in turns if turn.choice is not None]
+    return {
+        "command": "review",
+        "complete": complete,
+        "players": game.players,
+        "player": player,
+        "agent": request.agent,
+        "rounds": request.rounds,
+        "seed": request.seed,
+        "rules": asdict(game.rules),
+        "result": game.result,
+        "choices": len(chosen),
+        "total_cost": sum(choice.cost for choice in chosen),
+        "log_score": view.mean_score(turns),
+        "turns": [turn.to_json() for turn in turns],
+    }

@@ -1,0 +1,90 @@
+"""A game looked back at, on a terminal."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from unojax.cli import drawing, output
+from unojax.specs import settings_of
+from unojax.text import format_action
+
+if TYPE_CHECKING:
+    from unojax.analysis.reviewing import ReviewedTurn
+    from unojax.cli.review.command import Review
+    from unojax.games.gamefile import GameFile
+
+
+def heading(game: GameFile, player: int) -> Text:
+    """Say who played, and whose choices these are."""
+    who = f"player 0: {game.players[0]}, player 1: {game.players[1]}"
+    return Text(f"{who}; as player {player} could know it", style="bold")
+
+
+def table(turns: list[ReviewedTurn], player: int) -> Table:
+    """Draw a row for each turn: the move, the win probability after it, what it cost, and the better play."""
+    found = output.grid(title=f"Player {player} wins, and what each choice cost, in % ({output.plus_minus()} standard error)")
+    found.add_column("turn", justify="right", no_wrap=True)
+    found.add_column("move", overflow="fold")
+    for name in ("wins", "cost"):
+        found.add_column(name, justify="right", no_wrap=True)
+    found.add_column("better", no_wrap=True)
+    for turn in turns:
+        move = Text("the start") if turn.step is None else drawing.step_words(turn.step, player)
+        cost, better = "", ""
+        if (choice := turn.choice) is not None:
+            cost = _percents(choice.cost, choice.error)
+            assert turn.step is not None
+            better = format_action(choice.best) if is_costly(turn) else ""
+        wins = f"{100 * turn.win:.0f}" if turn.win_error == 0 else _percents(turn.win, turn.win_error)
+        found.add_row(str(turn.number), move, wins, cost, better)
+    return found
+
+
+def is_costly(turn: ReviewedTurn) -> bool:
+    """Tell a choice that was worse than another play by more than two standard errors."""
+    choice = turn.choice
+    return choice is not None and turn.step is not None and choice.best != turn.step.action and choice.cost > 2 * choice.error
+
+
+def note(turn: ReviewedTurn) -> str:
+    """Say of a move on the page what it cost."""
+    if not is_costly(turn):
+        return ""
+    assert turn.choice is not None
+    return f"Cost {_percents(turn.choice.cost, turn.choice.error)} points: {format_action(turn.choice.best)} was better."
+
+
+def facts(turns: list[ReviewedTurn], request: Review, game: GameFile) -> dict[str, str]:
+    """Say all else that is to be said of the game."""
+    chosen = [turn.choice for turn in turns if turn.choice is not None]
+    costly = sum(map(is_costly, turns))
+    total = sum(choice.cost for choice in chosen)
+    error = math.sqrt(sum(choice.error**2 for choice in chosen))
+    rows = {
+        "Choices": f"{len(chosen)}, {costly} of them worse than another play by more than two standard errors",
+        "Cost": f"{_percents(total, error)} points of win probability in all",
+    }
+    score = mean_score(turns)
+    if score is not None:
+        rows["Belief"] = f"log score {score:.2f}: mean over turns of ln P(cards that the other player held)"
+    policy = settings_of(request.agent)["policy"]
+    rows["Wins"] = f"if from there both go on by the policy {policy}; the other hand from the belief"
+    rows["Costs"] = (
+        f"by {request.agent}, {request.rounds} rounds, seed {request.seed}; the best play is chosen by one half of the rounds "
+        "and valued by the other, so that a cost may be below 0"
+    )
+    return rows | {"Rules": output.rules_text(game.rules)}
+
+
+def mean_score(turns: list[ReviewedTurn]) -> float | None:
+    """Average the log scores after the start of the turns at which the other player held cards."""
+    scores = [turn.log_score for turn in turns[1:] if turn.observation.opponent_count > 0]
+    return sum(scores) / len(scores) if scores else None
+
+
+def _percents(value: float, error: float) -> str:
+    return f"{100 * value:z.1f} {output.plus_minus()} {100 * error:.1f}"

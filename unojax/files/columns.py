@@ -1,0 +1,137 @@
+"""Tables with a name for each column, written in parts: Parquet and NPZ."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zipfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from unojax.files.whole import is_special
+
+SUFFIXES: Final = (".parquet", ".npz")
+
+Columns = dict[str, np.ndarray]
+"""Rows as arrays of one length; of an array [n, ...] each row is an array too."""
+
+
+class _Sink(Protocol):
+    def add(self, columns: Columns) -> None: ...
+    def close(self) -> None: ...
+
+
+class ColumnFile:
+    """A file of columns, which is there as a whole or not at all: at the end of a `with` block that raises nothing.
+
+    `.parquet` holds a table, a row group for each part that was added, arrays of a row as lists. `.npz` holds an array for each
+    column, as `numpy.load` reads it. Either takes the memory of one part.
+
+    Raises:
+        ValueError: the name ends in neither, or pyarrow, which writes Parquet, is missing.
+        OSError: the file can't be written.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]):
+        check_column_file(path)
+        self._path = Path(path).resolve()
+        if is_special(self._path):
+            raise ValueError(f"{str(path)!r} is a device or a pipe; give the name of a file")
+        handle, temporary = tempfile.mkstemp(dir=self._path.parent, prefix=f".{self._path.name}.", suffix=".tmp")
+        os.close(handle)
+        self._temporary = Path(temporary)
+        self._kinds: dict[str, tuple[np.dtype, tuple[int, ...]]] | None = None
+        self._sink: _Sink = _Parquet(self._temporary) if self._path.suffix == ".parquet" else _Npz(self._temporary)
+
+    def add(self, columns: Columns) -> None:
+        """Add rows.
+
+        Raises:
+            ValueError: the columns have other names, types or shapes than those of the first part, or are not of one length.
+        """
+        kinds = {name: (values.dtype, values.shape[1:]) for name, values in columns.items()}
+        self._kinds = kinds if self._kinds is None else self._kinds
+        if kinds != self._kinds or len({len(values) for values in columns.values()}) != 1:
+            raise ValueError(f"all parts must have columns of one length, as {self._kinds}, got {kinds}")
+        self._sink.add(columns)
+
+    def __enter__(self) -> ColumnFile:
+        return self
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        try:
+            self._sink.close()
+            if kind is None:
+                os.umask(mask := os.umask(0))
+                os.chmod(self._temporary, 0o666 & ~mask)
+                os.replace(self._temporary, self._path)
+        finally:
+            with suppress(FileNotFoundError):
+                self._temporary.unlink()
+
+
+def check_column_file(path: str | os.PathLike[str]) -> None:
+    """Raise ValueError for a name that says no format, or one that can't be written here."""
+    suffix = Path(path).suffix
+    if suffix not in SUFFIXES:
+        raise ValueError(f"the name must end in {' or '.join(SUFFIXES)}, got {str(path)!r}")
+    if suffix == ".parquet":
+        from importlib.util import find_spec
+
+        if find_spec("pyarrow") is None:
+            raise ValueError("Parquet needs pyarrow: pip install 'unojax[data]', or give a name that ends in .npz")
+
+
+class _Parquet:
+    def __init__(self, path: Path):
+        self._path, self._writer = path, None
+
+    def add(self, columns: Columns) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        arrays = {}
+        for name, values in columns.items():
+            flat = pa.array(np.ascontiguousarray(values).ravel())
+            # Innermost first: an array [n, a, b] is a list of a lists of b.
+            for size in values.shape[:0:-1]:
+                flat = pa.FixedSizeListArray.from_arrays(flat, size)
+            arrays[name] = flat
+        table = pa.table(arrays)
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self._path, table.schema, compression="zstd")
+        self._writer.write_table(table)
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+
+class _Npz:
+    """Columns grow in files beside the archive, since each of its members is one array."""
+
+    def __init__(self, path: Path):
+        self._path = path
+        self._folder = tempfile.TemporaryDirectory(dir=path.parent, prefix=f"{path.name}.")
+        self._kinds: dict[str, tuple[np.dtype, tuple[int, ...]]] = {}
+        self._num_rows = 0
+
+    def add(self, columns: Columns) -> None:
+        for name, values in columns.items():
+            self._kinds.setdefault(name, (values.dtype, values.shape[1:]))
+            with open(Path(self._folder.name) / name, "ab") as file:
+                file.write(np.ascontiguousarray(values).tobytes())
+        self._num_rows += len(next(iter(columns.values())))
+
+    def close(self) -> None:
+        with self._folder, zipfile.ZipFile(self._path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+            for name, (dtype, shape) in self._kinds.items():
+                header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (self._num_rows, *shape)}
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array_header_1_0(member, header)
+                    with open(Path(self._folder.name) / name, "rb") as column:
+                        while part := column.read(2**22):
+                            member.write(part)

@@ -1,0 +1,211 @@
+"""Advice in a position that a person tells of: `advise`. Host only."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from unojax import cards
+from unojax.belief.digest import Digest, digest
+from unojax.belief.follow import follow
+from unojax.belief.history import looks_dealt
+from unojax.belief.knowledge import Tracked, Truth
+from unojax.games.seen import ImpossibleActionError, SeenGame, legal_actions, read_seen
+from unojax.rules import Rules
+from unojax.search.agents import Remembered, SearchAgent
+from unojax.search.pooling import MIN_ROUNDS, Pooled, search_in_rounds
+from unojax.specs import parse_agent
+from unojax.text import format_action, parse_cards
+
+DEFAULT_ROUNDS: Final = 32
+DEFAULT_SEARCH: Final = "mc:particles=4096"
+COMPILING: Final = "compiling"
+"""What is being done, as `on_status` is told."""
+
+
+@dataclass(frozen=True)
+class Advised:
+    """What to play in a position, and why.
+
+    Attributes:
+        game: up to the position, as the player saw it.
+        told: figures of the belief over the other hand, NumPy.
+        pooled: estimates of the plays, the best first; None where there is only a draw.
+        agent: the search.
+        seconds: that it took.
+        stopped: Ctrl-C ended it early.
+    """
+
+    game: SeenGame
+    told: Digest
+    pooled: Pooled | None
+    agent: SearchAgent
+    seconds: float
+    stopped: bool
+
+    @property
+    def play(self) -> str:
+        """The advised action as text: `R5`, `W:B`, `draw`."""
+        return format_action(cards.DRAW if self.pooled is None else self.pooled.recommended)
+
+    @property
+    def wins(self) -> dict[str, tuple[float, float]]:
+        """Win probability and standard error of each play, the best first."""
+        return {format_action(p.action): (p.win, p.win_error) for p in (() if self.pooled is None else self.pooled.plays)}
+
+    def __repr__(self) -> str:
+        plays = ", ".join(f"{name} {100 * win:.1f} ± {100 * error:.1f} %" for name, (win, error) in self.wins.items())
+        return f"play {self.play}" + (f"; wins: {plays}" if plays else "")
+
+
+def advise(
+    position: str | None = None,
+    *,
+    hand: str | None = None,
+    top: str | None = None,
+    opponent: int | None = None,
+    pile: str = "",
+    penalty: int = 0,
+    history: str = "",
+    player: int | None = None,
+    agent: str = DEFAULT_SEARCH,
+    rounds: int | None = None,
+    seconds: float | None = None,
+    seed: int = 0,
+    rules: Rules = Rules(),
+    on_status: Callable[[str], None] = lambda words: None,
+) -> Advised:
+    """Say what to play in a position, and how likely each play is to win, from what the player to move can know.
+
+        unojax.advise(hand="R1 RS W", top="R0", opponent=7)
+
+    Args:
+        position: what the player sees, as `unojax.parse_observation` reads it, or a whole position, of which one view is used.
+        hand, top, opponent, pile, penalty: in its place, see `position_of`.
+        history: what was played since then, separated by blanks: `R5 W:B draw(R5,W) draw`; the player's draws name the cards.
+        player: whose view of a whole position is used; None: of the player to move in the end.
+        agent: the spec of a search, `mc` or `tree`.
+        rounds: searches with fresh samples, pooled; None: 32, or as many as `seconds` allow.
+        seconds: search for so long instead, compiling not counted. Ctrl-C ends it, with the rounds done so far.
+        seed: the same one gives the same advice on the same device.
+        rules: of the game.
+        on_status: told what is being done.
+
+    Raises:
+        ValueError: an argument can't be read, or there is nothing to advise: the game is over, or the other player is to move.
+        ImpossibleActionError: an action of the history can't be.
+    """
+    words = (hand, top, opponent)
+    if position is not None and (any(word is not None for word in words) or pile or penalty):
+        raise ValueError("give a position, or hand, top, opponent and what belongs to them, not both")
+    if position is None:
+        position = position_of(hand, top, opponent, pile=pile, penalty=penalty)
+    if rounds is not None and seconds is not None:
+        raise ValueError("give rounds or seconds, not both")
+    if rounds is not None and rounds < MIN_ROUNDS:
+        raise ValueError(f"rounds must be at least {MIN_ROUNDS}, from which standard errors come, got {rounds}")
+    if seconds is not None and not (math.isfinite(seconds) and seconds > 0):
+        raise ValueError(f"seconds must be a positive number, got {seconds}")
+    search = read_search(agent, rules)
+    keys = jax.random.split(jax.random.key(seed, impl="threefry2x32"), 3)
+    on_status(COMPILING)
+    game = _read(position, history, player, rules)
+    memory = _believe(game, search, keys[0], on_status)
+    told = jax.device_get(digest(search.hands(keys[1], memory, game.end), game.end))
+    legal = legal_actions(game.end)[: cards.DRAW]
+    if not legal.any():
+        return Advised(game, told, None, search, 0.0, False)
+    num_rounds = None if seconds is not None else rounds or DEFAULT_ROUNDS
+    on_status(COMPILING)
+    goal = "" if num_rounds is None else f" of {num_rounds}"
+    found = search_in_rounds(
+        *(search, memory, game.end, legal, keys[2]),
+        num_rounds=num_rounds,
+        seconds=seconds or 0.0,
+        on_round=lambda number: on_status(f"search: round {number + 1}{goal}"),
+    )
+    return Advised(game, told, found.pooled, search, found.seconds, found.stopped)
+
+
+def position_of(hand: str | None, top: str | None, opponent: int | None, *, pile: str = "", penalty: int = 0) -> str:
+    """Write a position on one line from what a player at a table would say.
+
+    Args:
+        hand: the player's cards: `R1 RS W`.
+        top: the top card, `R0`; of a wild one with the colour that was declared, `W:B`.
+        opponent: number of cards that the other player holds.
+        pile: the other cards on the pile, as far as they are known; all others count as unseen.
+        penalty: cards that the player must draw now, 2 or 4.
+
+    Raises:
+        ValueError: one is missing, or is no card.
+    """
+    given = {"hand": hand, "top": top, "opponent": opponent}
+    if missing := [name for name, value in given.items() if value is None or value == ""]:
+        raise ValueError(f"give a position, or hand, top and opponent: {' and '.join(missing)} missing")
+    top_name = str(top).strip().upper()
+    if top_name in ("W", "W+4"):
+        raise ValueError(f"top must say which colour was declared, as in {top_name}:B, got {top!r}")
+
+    def listed(name: str, text: str) -> str:
+        names = [word.upper() for word in re.split(r"[\s,]+", text.strip()) if word]
+        try:
+            parse_cards(" ".join(names))
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+        return ",".join(names) or "-"
+
+    return f"{listed('hand', str(hand))}/{opponent}/{listed('pile', pile)}/* {top_name} 0 {penalty} 0 - *"
+
+
+def read_search(spec: str, rules: Rules) -> SearchAgent:
+    """Read a search. Raises ValueError for an agent that does not say how likely a play is to win from what a player sees."""
+    agent = parse_agent(spec, rules=rules)
+    if not isinstance(agent, SearchAgent):
+        raise ValueError(f"agent {spec!r} has no estimates; choose a search, mc or tree")
+    if isinstance(agent.knowledge, Truth):
+        raise ValueError(f"agent {spec!r}: belief=truth needs the hidden hand; choose belief=particles or belief=unseen")
+    if agent.search.discount != 1.0:
+        raise ValueError(f"agent {spec!r}: discounted returns are no win probabilities; leave discount out")
+    if rules.step_penalty:
+        raise ValueError("returns less a penalty for each step are no win probabilities; leave the step penalty out")
+    return agent
+
+
+def _read(position: str, history: str, player: int | None, rules: Rules) -> SeenGame:
+    """Read the game up to a position in which the player is to move."""
+    game = read_seen(position, history, player, rules)
+    if game.end.terminated:
+        raise ValueError("history: the game is over at its end; there is nothing to advise")
+    if not game.end.is_my_turn:
+        when = " at the end of the history" if game.actions else ""
+        raise ValueError(
+            f"player {int(game.end.current_player)} is to move{when}, but the view is that of player {int(game.end.player)}; "
+            "advice is for the player to move"
+        )
+    return game
+
+
+def _believe(game: SeenGame, agent: SearchAgent, key: Array, on_status: Callable[[str], None]) -> Remembered:
+    """Give what the agent remembers at the end of a game."""
+    start = game.observations[0]
+    known: Any = ()
+    if isinstance(agent.knowledge, Tracked):
+        filter = replace(agent.knowledge.filter, prior="deal" if looks_dealt(start) else "uniform")
+        for number, (belief, info) in enumerate(follow(filter, key, game.observations)):
+            on_status(f"belief: action {number + 1} of {len(game.actions)}")
+            if info is not None and info.depleted:
+                raise ImpossibleActionError(
+                    number,
+                    f"no hand of player {1 - int(start.player)} explains this after what came before; check the history, or take "
+                    f"more particles than {filter.num_particles}",
+                )
+            known = belief
+    return Remembered(known, jnp.int32(game.steps_before + len(game.actions)))

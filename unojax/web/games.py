@@ -1,0 +1,206 @@
+"""Games of browser tabs: one for each, kept in files, so that neither a reload nor a stopped server loses one. Host only."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from unojax.board.game import DEFAULT_ADVISER, BoardGame
+from unojax.games.gamefile import GameFile, parse_game, read_game, write_game
+from unojax.games.setup import Setup
+from unojax.rules import Rules, small_deck
+from unojax.specs import DEFAULT_OPPONENT, runs_code
+
+_NAME: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""What a tab calls its game: a UUID, and so the name of a file."""
+_KEPT_SECONDS: Final = 30 * 24 * 3600
+"""How long a game that nobody plays any more is kept in a file."""
+_MAX_LOADED: Final = 32
+"""Games in memory; others are read from their files again."""
+
+Send = Callable[[str, dict[str, Any]], None]
+"""`send(name, message)` brings a message to all pages that show the game of that name."""
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What a first game is dealt with, and the seconds before each of the opponent's moves is shown."""
+
+    opponent: str = DEFAULT_OPPONENT
+    seat: int = 0
+    seed: int | None = None
+    adviser: str = DEFAULT_ADVISER
+    rules: Rules = Rules()
+    pace: float = 0.8
+
+
+class TabGame(BoardGame):
+    """The game of a tab; every position is written to a file before it is shown."""
+
+    def __init__(self, name: str, path: Path, send: Send, **options: Any):
+        super().__init__(**options)
+        self._name, self._path, self._send = name, path, send
+        self.state: dict[str, Any] = {}
+
+    def publish(self, state: dict[str, Any]) -> None:
+        """Keep the game, and show it."""
+        place = (self.state.get("game"), self.state.get("turn"))
+        self.state = state | {"canSave": True}
+        if place != (state["game"], state["turn"]):
+            try:
+                write_game(self._path, self.record)
+            except OSError as error:
+                self.tell(f"The game can't be kept: {error.strerror}.")
+        self._send(self._name, {"kind": "state", "state": self.state})
+
+    def send_words(self, content: dict[str, Any]) -> None:
+        """Send the page a message."""
+        self._send(self._name, {"kind": "custom", "content": content})
+
+    @property
+    def choices(self) -> dict[str, Any]:
+        """Opponent, seat and rules, as the form for another game has them."""
+        rules = self._rules
+        return {
+            "opponent": self._agent.name,
+            "seat": str(self._seat),
+            "skip_forfeits": rules.skip_forfeits,
+            "start_card": rules.start_card,
+            "hand_size": rules.hand_size,
+            "deck": next((name for name, deck in _decks().items() if deck == rules.deck), "same"),
+            "first_player": rules.first_player,
+        }
+
+
+class Games:
+    """The games of all tabs. Not thread-safe: one thread asks at a time."""
+
+    def __init__(self, folder: Path, defaults: Defaults, send: Send):
+        self._folder, self._defaults, self._send = folder, defaults, send
+        self._loaded: dict[str, TabGame] = {}
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for path in folder.glob("*.json"):
+            with suppress(OSError):
+                if time.time() - path.stat().st_mtime > _KEPT_SECONDS:
+                    path.unlink()
+
+    def hear(self, name: str, message: dict[str, Any]) -> None:
+        """Answer a message of a tab. Raises ValueError, in words for the person, where it can't be done."""
+        kind = message.get("kind")
+        if kind == "hello":
+            self._greet(name)
+        elif kind == "deal":
+            self._deal(name, message.get("choices"))
+        elif kind == "load":
+            self._load(name, str(message.get("text", "")))
+        elif kind == "save":
+            self._send(name, {"kind": "record", "text": self.find(name).record.to_json()})
+        elif kind == "board":
+            self.find(name).hear(message.get("content"))
+
+    def find(self, name: str) -> TabGame:
+        """Give the game of a tab, from its file if need be. Raises ValueError where there is none."""
+        check_name(name)
+        if name not in self._loaded:
+            path = self._folder / f"{name}.json"
+            if not path.exists():
+                raise ValueError("this game is no longer kept")
+            self._keep(name, self._resume(name, read_game(path)))
+        return self._loaded[name]
+
+    def _greet(self, name: str) -> None:
+        """Show a tab its game, or deal it one."""
+        try:
+            game = self.find(name)
+        except ValueError as error:
+            check_name(name)
+            found = (self._folder / f"{name}.json").exists()
+            game = self._keep(name, self._new(name, self._defaults.opponent, self._defaults.seat, self._defaults.rules))
+            game.begin(self._defaults.seed)
+            if found:
+                game.tell(f"The last game can't go on, so this is another one: {error}")
+        self._send(name, {"kind": "choices", "choices": game.choices})
+        game.publish(game.state)
+
+    def _deal(self, name: str, choices: Any) -> None:
+        if not isinstance(choices, dict):
+            raise ValueError("choices must be an object")
+        now = self.find(name)
+        opponent = str(choices.get("opponent", "")).strip()
+        if runs_code(opponent) and opponent != self._defaults.opponent:
+            raise ValueError(
+                f"start with an agent of your own on the command line: unojax play --web --opponent {shlex.quote(opponent)}"
+            )
+        seed = str(choices.get("seed", "")).strip()
+        if seed and not (seed.isascii() and seed.isdigit() and int(seed) < 2**32):
+            raise ValueError(f"the seed must be a whole number in [0, {2**32 - 1}], or nothing, got {seed!r}")
+        seat = str(choices.get("seat", "0"))
+        if seat not in ("0", "1"):
+            raise ValueError(f"the seat must be 0 or 1, got {seat!r}")
+        game = self._new(name, opponent, int(seat), read_rules(choices, now.rules))
+        game.number_from(now)
+        game.begin(int(seed) if seed else None)
+        self._keep(name, game)
+        self._send(name, {"kind": "choices", "choices": game.choices})
+
+    def _load(self, name: str, text: str) -> None:
+        game = self._resume(name, parse_game(text), now=self.find(name))
+        self._keep(name, game)
+        self._send(name, {"kind": "choices", "choices": game.choices})
+
+    def _resume(self, name: str, saved: GameFile, now: TabGame | None = None) -> TabGame:
+        setup = Setup.of(saved)
+        if runs_code(setup.opponent) and setup.opponent != self._defaults.opponent:
+            raise ValueError(
+                f"the game is against {setup.opponent}: start unojax play --web --opponent {shlex.quote(setup.opponent)}"
+            )
+        game = self._new(name, setup.opponent, setup.seat, setup.rules)
+        if now is not None:
+            game.number_from(now)
+        game.begin(setup.seed, saved)
+        return game
+
+    def _new(self, name: str, opponent: str, seat: int, rules: Rules) -> TabGame:
+        path = self._folder / f"{name}.json"
+        return TabGame(name, path, self._send, opponent=opponent, seat=seat, rules=rules, adviser=self._defaults.adviser)
+
+    def _keep(self, name: str, game: TabGame) -> TabGame:
+        self._loaded.pop(name, None)
+        self._loaded[name] = game
+        while len(self._loaded) > _MAX_LOADED:
+            del self._loaded[next(iter(self._loaded))]
+        return game
+
+
+def check_name(name: str) -> None:
+    """Raise ValueError for what no tab calls its game."""
+    if not _NAME.fullmatch(name):
+        raise ValueError("the name of a game must be a UUID")
+
+
+def read_rules(choices: dict[str, Any], now: Rules) -> Rules:
+    """Read the rules of a form; what it does not have stays as in the present game. Raises ValueError where they are none."""
+    deck, hand_size = choices.get("deck", "same"), choices.get("hand_size", now.hand_size)
+    decks = _decks() | {"same": now.deck}
+    if not isinstance(deck, str) or deck not in decks:
+        raise ValueError(f"the deck must be one of {', '.join(decks)}, got {deck!r}")
+    if not (isinstance(hand_size, int) or (isinstance(hand_size, str) and hand_size.isascii() and hand_size.isdigit())):
+        raise ValueError(f"the number of cards dealt must be a whole number, got {hand_size!r}")
+    return replace(
+        now,
+        deck=decks[deck],
+        hand_size=int(hand_size),
+        skip_forfeits=choices.get("skip_forfeits", now.skip_forfeits),
+        start_card=choices.get("start_card", now.start_card),
+        first_player=choices.get("first_player", now.first_player),
+    )
+
+
+def _decks() -> dict[str, tuple[int, ...]]:
+    return {"full": Rules().deck, "numbers": small_deck(ranks=range(10), wilds=0)}

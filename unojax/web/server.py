@@ -1,0 +1,289 @@
+"""A server for one person on this machine: pages and messages, by tornado.
+
+It listens on 127.0.0.1 only. A page is given to whoever has the token, which is in the address that the command prints and then
+in a cookie. A request must name this server as its host (or another site could reach it by a name of its own that leads here) and
+come from its own page. The pages ask for nothing from anywhere else, and are told not to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import json
+import os
+import re
+import secrets
+import traceback
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+import platformdirs
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_sockets
+from tornado.web import Application, HTTPError, RequestHandler
+from tornado.websocket import WebSocketClosedError, WebSocketHandler
+
+from unojax.board import page
+from unojax.files import write_whole
+from unojax.specs import AGENTS, POLICY_NAMES
+from unojax.viz import game_html
+from unojax.web.games import Defaults, Games
+
+ADDRESS: Final = "127.0.0.1"
+_MAX_MESSAGE: Final = 1_000_000
+_POLICY: Final = "default-src 'none'; connect-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; {scripts}"
+_POLICY_REST: Final = "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+
+class Server:
+    """Pages and games for the tabs of one person.
+
+    Args:
+        defaults: of a first game.
+        port: to listen on; 0: one that is free.
+        folder: for the games and the token; None: the user's folder for the state of programs.
+
+    Raises:
+        OSError: the port is taken, or the folder can't be written.
+    """
+
+    def __init__(self, defaults: Defaults, *, port: int = 0, folder: Path | None = None):
+        self._folder = platformdirs.user_state_path("unojax") / "web" if folder is None else folder
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.token = _token(self._folder / "token")
+        self._sockets = bind_sockets(port, address=ADDRESS)
+        self.port = self._sockets[0].getsockname()[1]
+        self.pages: defaultdict[str, set[Messages]] = defaultdict(set)
+        # Games are asked one at a time, and never from the loop, which they would hold up.
+        self.worker = ThreadPoolExecutor(1, "games")
+        self.games = Games(self._folder / "games", defaults, self._send)
+        self._defaults = defaults
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def address(self) -> str:
+        """Address to open first."""
+        return f"http://{ADDRESS}:{self.port}/?token={self.token}"
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Names that this server goes by."""
+        return f"{ADDRESS}:{self.port}", f"localhost:{self.port}"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What all pages are told: the agents, and the seconds before each of the opponent's moves is shown."""
+        return {"agents": [*AGENTS, *POLICY_NAMES], "pace": self._defaults.pace}
+
+    @property
+    def cookie(self) -> str:
+        """Name of the cookie: browsers share cookies between the ports of a host."""
+        return f"unojax-{self.port}"
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Answer until `stop` is set."""
+        self._loop = asyncio.get_running_loop()
+        http = HTTPServer(self._application())
+        http.add_sockets(self._sockets)
+        try:
+            await stop.wait()
+        finally:
+            http.stop()
+            for pages in list(self.pages.values()):
+                for one in list(pages):
+                    one.close()
+            await http.close_all_connections()
+            self.worker.shutdown(wait=False, cancel_futures=True)
+
+    def _application(self) -> Application:
+        files = {"/": "page.html", "/web.js": "web.js", "/web.css": "web.css"}
+        routes: list[Any] = [(path, Static, {"server": self, "name": name}) for path, name in files.items()]
+        routes += [(path, Made, {"server": self}) for path in ("/board.js", "/board.css", "/faces.json", "/settings.json")]
+        routes += [("/messages", Messages, {"server": self}), ("/record", Record, {"server": self})]
+        settings: dict[str, Any] = {"default_handler_class": Missing, "default_handler_args": {"server": self}}
+        # The largest message, in bytes: a saved game has some thousands. Refusals are no news, so nothing is logged.
+        settings |= {"websocket_max_message_size": _MAX_MESSAGE, "log_function": lambda handler: None}
+        return Application(routes, websocket_ping_interval=20, **settings)
+
+    def _send(self, name: str, message: dict[str, Any]) -> None:
+        """Bring a message to the pages of a game, from any thread."""
+        text = json.dumps(message, allow_nan=False)
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._write, name, text)
+
+    def _write(self, name: str, text: str) -> None:
+        for one in list(self.pages.get(name, ())):
+            one.push(text)
+
+
+class Guarded(RequestHandler):
+    """Answers only this machine, under the server's own name, to whoever has the token."""
+
+    def initialize(self, server: Server, name: str = "") -> None:
+        self.server, self.file = server, name
+
+    def prepare(self) -> None:
+        request = self.request
+        if request.remote_ip != ADDRESS or request.host not in self.server.hosts:
+            raise HTTPError(403, reason="not this machine")
+        origin = request.headers.get("Origin")
+        if origin is not None and origin.removeprefix("http://") not in self.server.hosts:
+            raise HTTPError(403, reason="another site")
+        if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
+            raise HTTPError(403, reason="another site")
+        if not self._has_token(self.get_cookie(self.server.cookie) or ""):
+            given = self.get_query_argument("token", "") if request.method == "GET" and request.path == "/" else ""
+            if not self._has_token(given):
+                raise HTTPError(403, reason="no token")
+            self.set_cookie(self.server.cookie, given, httponly=True, samesite="Strict", path="/")
+
+    def _has_token(self, given: str) -> bool:
+        return hmac.compare_digest(given.encode(), self.server.token.encode())
+
+    def set_default_headers(self) -> None:
+        self.set_header("Content-Security-Policy", _POLICY.format(scripts="script-src 'self'") + _POLICY_REST)
+        self.set_header("Referrer-Policy", "no-referrer")
+        self.set_header("X-Content-Type-Options", "nosniff")
+        self.set_header("Cross-Origin-Resource-Policy", "same-origin")
+        self.set_header("Cache-Control", "no-store")
+        self.clear_header("Server")
+
+    def write_error(self, status_code: int, **options: Any) -> None:
+        """Say in a line what is wrong."""
+        del options
+        self.set_header("Content-Type", "text/plain; charset=utf-8")
+        hint = "; open the address that unojax play --web printed" if status_code == 403 else ""
+        self.finish(f"{status_code}: {self._reason}{hint}\n")
+
+    def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
+        """Refusals are no news."""
+        if not isinstance(value, HTTPError):
+            super().log_exception(typ, value, tb)
+
+
+class Missing(Guarded):
+    """What is not there."""
+
+    def get(self) -> None:
+        raise HTTPError(404)
+
+
+class Static(Guarded):
+    """A file of this room."""
+
+    def get(self) -> None:
+        name = self.file
+        if name == "page.html" and self.get_query_argument("token", None) is not None:
+            # Out of the address, the history and what is copied from there.
+            self.redirect("/")
+            return
+        kind = {"html": "text/html", "js": "text/javascript", "css": "text/css"}[name.rpartition(".")[2]]
+        self.set_header("Content-Type", f"{kind}; charset=utf-8")
+        self.finish(resources.files("unojax.web").joinpath(name).read_text(encoding="utf-8"))
+
+
+class Made(Guarded):
+    """What the board consists of."""
+
+    def get(self) -> None:
+        kind, content = {
+            "/board.js": ("text/javascript", page.script),
+            "/board.css": ("text/css", page.style),
+            "/faces.json": ("application/json", lambda: json.dumps(page.faces())),
+            "/settings.json": ("application/json", lambda: json.dumps(self.server.settings)),
+        }[self.request.path]
+        self.set_header("Content-Type", f"{kind}; charset=utf-8")
+        self.finish(content())
+
+
+class Record(Guarded):
+    """The game so far to step through: as the person saw it, and once it is over with all cards."""
+
+    async def get(self) -> None:
+        name = self.get_query_argument("game", "")
+        try:
+            content = await asyncio.wrap_future(self.server.worker.submit(self._draw, name))
+        except ValueError as error:
+            raise HTTPError(404, reason=str(error)) from None
+        scripts = (hashlib.sha256(code.encode()).digest() for code in re.findall(r"<script>(.*?)</script>", content, re.DOTALL))
+        allowed = "script-src " + " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in scripts)
+        self.set_header("Content-Security-Policy", _POLICY.format(scripts=allowed) + _POLICY_REST)
+        self.finish(content)
+
+    def _draw(self, name: str) -> str:
+        game = self.server.games.find(name)
+        theme = "dark" if self.get_query_argument("theme", "light") == "dark" else "light"
+        positions = game.record.replay().states if game.is_over else game.views
+        return game_html(positions, title=" against ".join(game.record.players), theme=theme)
+
+
+class Messages(WebSocketHandler, Guarded):
+    """The channel of a page: what is clicked, and what is to be shown."""
+
+    def check_origin(self, origin: str) -> bool:
+        """`prepare` has looked at an origin that is given; a page always gives one."""
+        return origin.removeprefix("http://") in self.server.hosts
+
+    def open(self, *args: str, **options: str) -> None:
+        self.name = ""
+
+    async def on_message(self, message: str | bytes) -> None:
+        """Hand a message on, in the thread of the games."""
+        try:
+            data = json.loads(message)
+        except (ValueError, RecursionError):
+            data = None
+        if not (isinstance(data, dict) and isinstance(data.get("game"), str)):
+            return self._tell("That was no message of this page.")
+        if data["game"] != self.name:
+            self._leave()
+            self.name = data["game"]
+            self.server.pages[self.name].add(self)
+        worker = self.server.worker
+        try:
+            await asyncio.wrap_future(worker.submit(self.server.games.hear, self.name, data))
+        except ValueError as error:
+            self._tell(f"{str(error)[:1].upper()}{str(error)[1:]}.")
+        except Exception as error:
+            # A fault of the program: the page stays, and who runs the server sees where.
+            traceback.print_exception(error)
+            self._tell(f"This went wrong in Python: {error}")
+        return None
+
+    def on_close(self) -> None:
+        self._leave()
+
+    def push(self, text: str) -> None:
+        """Send a text; a page that is gone misses it."""
+        try:
+            self.write_message(text)
+        except WebSocketClosedError:
+            self._leave()
+
+    def _tell(self, words: str) -> None:
+        self.push(json.dumps({"kind": "custom", "content": {"kind": "notice", "text": words}}))
+
+    def _leave(self) -> None:
+        pages = self.server.pages
+        if self.name in pages:
+            pages[self.name].discard(self)
+            if not pages[self.name]:
+                del pages[self.name]
+
+
+def _token(path: Path) -> str:
+    """Read the token, which stays the same, so that a page finds the server again when it is started again; or draw one."""
+    try:
+        token = path.read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        token = ""
+    if not re.fullmatch(r"[A-Za-z0-9_-]{32,}", token):
+        token = secrets.token_urlsafe(32)
+        write_whole(path, token + "\n")
+        os.chmod(path, 0o600)
+    return token

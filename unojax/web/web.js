@@ -1,0 +1,102 @@
+// The bar around the board, and the channel to the server. The board itself is /board.js, the same as in notebooks.
+
+import board from "/board.js";
+
+const find = (id) => document.getElementById(id);
+const lost = find("lost"), dialog = find("form"), form = dialog.querySelector("form"), file = find("file");
+
+/** A tab's game; another tab has another one, and a reload the same. */
+const game = sessionStorage.getItem("unojax-game") ?? crypto.randomUUID();
+sessionStorage.setItem("unojax-game", game);
+
+const values = { theme: "auto", pace: 0.8, state: null, faces: null }, listeners = {};
+const fire = (name, ...news) => (listeners[name] ?? []).slice().forEach((listener) => listener(...news));
+const model = {
+  get: (name) => values[name],
+  on: (name, listener) => (listeners[name] ??= []).push(listener),
+  off: (name, listener) => { listeners[name] = (listeners[name] ?? []).filter((one) => one !== listener); },
+  send: (content) => post({ kind: "board", content }),
+};
+
+let socket = null, isDrawn = false, choices = null, wait = 250;
+
+function post(message) {
+  if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify({ ...message, game }));
+}
+
+function connect() {
+  socket = new WebSocket(`ws://${location.host}/messages`);
+  socket.onopen = () => {
+    wait = 250;
+    post({ kind: "hello" });
+  };
+  socket.onmessage = ({ data }) => hear(JSON.parse(data));
+  socket.onclose = () => {
+    setLost(true);
+    setTimeout(connect, wait);
+    wait = Math.min(2 * wait, 4000);
+  };
+}
+
+/** Say that the server is gone, or that it is there again. */
+function setLost(isLost) {
+  if (lost.hidden === !isLost) return;
+  lost.textContent = isLost ? "The server has stopped. Start unojax play --web again: this game is kept, and goes on here." : "";
+  lost.hidden = !isLost;
+  for (const part of [find("cell"), document.querySelector("nav")]) part.inert = isLost;
+}
+
+function hear(message) {
+  if (message.kind === "state") {
+    setLost(false);
+    values.state = message.state;
+    if (isDrawn) fire("change:state");
+    else draw();
+  } else if (message.kind === "custom") fire("msg:custom", message.content);
+  else if (message.kind === "choices") choices = message.choices;
+  else if (message.kind === "record") download(message.text);
+}
+
+function draw() {
+  isDrawn = true;
+  board.render({ model, el: find("cell") });
+}
+
+function download(text) {
+  const url = URL.createObjectURL(new Blob([text], { type: "application/json" }));
+  Object.assign(document.createElement("a"), { href: url, download: "game.json" }).click();
+  URL.revokeObjectURL(url);
+}
+
+find("choose").onclick = () => {
+  for (const [name, value] of Object.entries(choices ?? {})) {
+    const field = form.elements[name];
+    if (field.type === "checkbox") field.checked = value; else field.value = value;
+  }
+  dialog.returnValue = "cancel";
+  dialog.showModal();
+};
+dialog.onclose = () => {
+  if (dialog.returnValue !== "deal") return;
+  const chosen = Object.fromEntries(new FormData(form));
+  chosen.skip_forfeits = form.elements.skip_forfeits.checked;
+  post({ kind: "deal", choices: chosen });
+};
+find("save").onclick = () => post({ kind: "save" });
+find("load").onclick = () => file.click();
+file.onchange = async () => {
+  if (file.files.length) post({ kind: "load", text: await file.files[0].text() });
+  file.value = "";
+};
+find("record").onclick = () => {
+  const theme = document.querySelector(".unojax-board")?.dataset.theme ?? "light";
+  open(`/record?game=${game}&theme=${theme}`, "_blank", "noopener");
+};
+
+values.faces = await (await fetch("/faces.json")).json();
+const settings = await (await fetch("/settings.json")).json();
+values.pace = settings.pace;
+for (const name of settings.agents) {
+  find("agents").append(Object.assign(document.createElement("option"), { value: name }));
+}
+connect();
