@@ -145,6 +145,6 @@ def _show(state: State, player: Array) -> Observation:
         terminated=state.terminated,
         rules=state.rules,
         has_drawn=jnp.asarray(state.drawn >= 0),
-        drawn=jnp.where(player == state.current_player, state.drawn, np.int8(game.NONE)).astype(jnp.int8),
+        drawn=jnp.where(jnp.where(state.current_player == 0, is_0, is_1), state.drawn, np.int8(game.NONE)).astype(jnp.int8),
         contested=jnp.asarray(state.contested, jnp.int8),
     )

@@ -13,8 +13,6 @@ from tests.helpers import counts_of, play
 from unojax import cards
 from unojax.adapters import encoding
 from unojax.adapters.encoding import Encoder
-from unojax.adapters.nodes import Nodes
-from unojax.adapters.seats import SeatsGame
 from unojax.observation import observe
 from unojax.rules import Rules
 
@@ -98,12 +96,3 @@ def test_the_table_in_the_docstring():
 def test_errors(make, says: str):
     with pytest.raises(ValueError, match=says):
         make()
-
-
-def test_rules_with_more_actions_are_refused():
-    with pytest.raises(ValueError, match="adapters have 61 actions, and rules with wild_draw_four='challenge' 62"):
-        SeatsGame(Rules(wild_draw_four="challenge"), Encoder())
-    with pytest.raises(ValueError, match="can't follow rules with play_drawn='may'"):
-        Nodes(Rules(play_drawn="may"))
-    with pytest.raises(ValueError, match="can't follow rules with points=True"):
-        Nodes(Rules(points=True))

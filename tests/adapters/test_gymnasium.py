@@ -11,7 +11,7 @@ gymnasium = pytest.importorskip("gymnasium", reason="gymnasium is not installed"
 from gymnasium.utils.env_checker import check_env  # noqa: E402
 from gymnasium.vector import AutoresetMode  # noqa: E402
 
-from tests.adapters.variants import STEPPED  # noqa: E402
+from tests.adapters.variants import VARIANTS  # noqa: E402
 from tests.helpers import jitted_mask, jitted_step  # noqa: E402
 from unojax import game, get_policy  # noqa: E402
 from unojax.adapters import solo  # noqa: E402
@@ -71,7 +71,7 @@ def test_many_play_the_games_of_one():
     assert resets >= 4
 
 
-@pytest.mark.parametrize("rules", STEPPED)
+@pytest.mark.parametrize("rules", VARIANTS)
 def test_games_are_the_engines(rules: Rules):
     """The same keys and actions give the same states: what the seat sees is an engine's game, replayed here step by step."""
     num, num_steps = 48, 40

@@ -11,7 +11,7 @@ pytest.importorskip("jaxmarl", reason="jaxmarl is not installed")
 
 from jaxmarl.environments.multi_agent_env import MultiAgentEnv
 
-from tests.adapters.variants import STEPPED
+from tests.adapters.variants import VARIANTS
 from tests.helpers import assert_trees_equal
 from unojax import game
 from unojax.adapters.jaxmarl import NOTHING, Uno
@@ -37,7 +37,7 @@ def test_the_base_interface():
         assert set(rewards) == set(obs) == set(env.agents) and set(dones) == {*env.agents, "__all__"}
 
 
-@pytest.mark.parametrize("rules", STEPPED)
+@pytest.mark.parametrize("rules", VARIANTS)
 def test_games_are_the_engines(rules: Rules):
     """64 games of 40 random steps without resets: the same keys and actions give the engine's states and rewards."""
     env = Uno(rules)

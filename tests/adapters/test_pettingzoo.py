@@ -10,7 +10,7 @@ pytest.importorskip("pettingzoo", reason="pettingzoo is not installed")
 
 from pettingzoo.test import api_test, seed_test
 
-from tests.adapters.variants import STEPPED
+from tests.adapters.variants import VARIANTS
 from tests.helpers import assert_trees_equal, jitted_step
 from unojax import game
 from unojax.adapters.pettingzoo import AGENTS, env, raw_env
@@ -32,7 +32,7 @@ def test_seeds():
     seed_test(lambda: env(Rules(hand_size=3)), num_cycles=60)
 
 
-@pytest.mark.parametrize("rules", STEPPED)
+@pytest.mark.parametrize("rules", VARIANTS)
 def test_games_are_the_engines(rules: Rules):
     """Three games, step by step: the engine with the same keys and actions; rewards and ends for both agents."""
     aec, rng = raw_env(rules), np.random.default_rng(0)

@@ -14,7 +14,7 @@ pgx = pytest.importorskip("pgx", reason="pgx is not installed")
 
 from pgx._src import api_test  # noqa: E402
 
-from tests.adapters.variants import STEPPED  # noqa: E402
+from tests.adapters.variants import VARIANTS  # noqa: E402
 from tests.helpers import assert_trees_equal  # noqa: E402
 from unojax import game  # noqa: E402
 from unojax.adapters.encoding import Encoder  # noqa: E402
@@ -36,7 +36,7 @@ def test_pgx_api(monkeypatch: pytest.MonkeyPatch):
     pgx.api_test(Uno(), 2, use_key=True)
 
 
-@pytest.mark.parametrize("rules", STEPPED)
+@pytest.mark.parametrize("rules", VARIANTS)
 def test_games_are_the_engines(rules: Rules):
     """64 games of 60 steps, one action in thirty any number: the same states, masks, rewards and observations."""
     env = Uno(rules)

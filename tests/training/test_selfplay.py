@@ -93,11 +93,10 @@ def rows(games: Episodes) -> Rows:
 
 
 @jax.jit
-def step_to(states: State, actions: jax.Array, decks: jax.Array) -> State:
+@jax.vmap
+def step_to(state: State, action: jax.Array, deck: jax.Array) -> State:
     """One step each, in which the cards are drawn that leave the given deck."""
-    return jax.vmap(lambda state, action, deck: game.step_with(state, action, GivenCards(bits.pack(deck))))(
-        states, actions, decks
-    )
+    return game.step_with(state, action, GivenCards(bits.pack(deck), state.color))
 
 
 def test_every_row_follows_from_the_one_before_by_the_rules(games: Episodes, rows: Rows):

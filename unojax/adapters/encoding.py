@@ -32,7 +32,6 @@ from unojax import cards
 from unojax.belief import closed_form, summary
 from unojax.belief.filters import ParticleFilter
 from unojax.observation import Observation
-from unojax.rules import Rules
 
 BeliefKind = Literal["none", "unseen", "particles"]
 DType = Literal["float32", "int8"]
@@ -165,15 +164,6 @@ class Encoder:
         # A slot is set if more copies of its type are held than its own number.
         at_most = jnp.cumsum(closed_form.count_probs(observation), -1)
         return jnp.clip(1.0 - at_most[cards.TYPE_OF_SLOT, cards.COPY_OF_SLOT], 0.0, 1.0)
-
-
-def check_actions(rules: Rules) -> None:
-    """Raise `ValueError` for rules with more actions than the spaces and columns of the adapters have."""
-    if rules.num_actions > cards.NUM_ACTIONS:
-        raise ValueError(
-            f"adapters have {cards.NUM_ACTIONS} actions, and rules with wild_draw_four='challenge' {rules.num_actions}: choose "
-            "another wild_draw_four, such as Rules.official(wild_draw_four='no_color')"
-        )
 
 
 def legal_actions(mask: np.ndarray) -> list[int]:

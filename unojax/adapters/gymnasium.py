@@ -39,7 +39,7 @@ from unojax.device import static
 from unojax.device.platform import available_cores, platform
 from unojax.observation import observe
 from unojax.policies import Policy
-from unojax.rules import Rules, is_int
+from unojax.rules import Rules, check_plain, is_int
 from unojax.specs import as_agent
 from unojax.text import format_observation
 
@@ -124,6 +124,7 @@ def _space(encoder: Encoder) -> spaces.Dict:
 def _table(rules: Rules, seat: Seat, encoder: Encoder) -> Table:
     if seat not in (0, 1, "random"):
         raise ValueError(f"seat must be 0, 1 or 'random', got {seat!r}")
+    check_plain(rules, "an environment of another library")
     return Table(rules, encoder, seat)
 
 

@@ -54,9 +54,9 @@ class Nodes:
     """Walks through games under some rules. Positions are `bytes`; an outcome is `type + 54 * coin`, a coin one of `coins`."""
 
     def __init__(self, rules: Rules):
-        check_plain(rules, "a game of chance nodes")
-        for name, value in (("start_effects", "none"), ("points", False)):
-            if getattr(rules, name) != value:
+        check_plain(rules, "an environment of another library")
+        for name, plain in (("start_effects", "none"), ("points", False)):
+            if getattr(rules, name) != plain:
                 raise ValueError(f"a game of chance nodes can't follow rules with {name}={getattr(rules, name)!r}")
         self.rules = rules
         firsts = (0, 1) if rules.first_player == "random" else (0,)

@@ -32,7 +32,7 @@ from unojax.adapters.requirements import missing
 from unojax.adapters.seats import HostGame
 from unojax.game import State
 from unojax.observation import Observation
-from unojax.rules import Rules, check_plain
+from unojax.rules import Rules
 
 try:
     from rlcard.envs import Env
@@ -169,7 +169,6 @@ class UnoEnv(Env):
     def __init__(self, config: dict[str, Any]):
         self.name = ID
         self.rules = config.get("rules", Rules())
-        check_plain(self.rules, "an RLCard environment")
         self.game = _Game(self.rules)
         super().__init__({"seed": None, "allow_step_back": False, **config})
         self.state_shape = [list(_PLANES)] * 2

@@ -13,10 +13,10 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from unojax import cards, game
-from unojax.adapters.encoding import Encoder, check_actions
+from unojax.adapters.encoding import Encoder
 from unojax.game import State
 from unojax.observation import Observation, observe
-from unojax.rules import Rules
+from unojax.rules import Rules, check_plain
 
 PLAYERS: Final = (0, 1)
 _REMEMBERS: Final = 1 << 30
@@ -42,7 +42,7 @@ class SeatsGame:
     encoder: Encoder
 
     def __post_init__(self) -> None:
-        check_actions(self.rules)
+        check_plain(self.rules, "an environment of another library")
 
     @property
     def num_actions(self) -> int:

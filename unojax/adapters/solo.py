@@ -17,7 +17,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from unojax import game
-from unojax.adapters.encoding import Encoder, check_actions
+from unojax.adapters.encoding import Encoder
 from unojax.agents import Agent, Memory, reveal
 from unojax.device import static
 from unojax.device.batching import for_chosen
@@ -81,9 +81,6 @@ class Table:
     rules: Rules
     encoder: Encoder
     seat: Seat
-
-    def __post_init__(self) -> None:
-        check_actions(self.rules)
 
 
 @partial(jax.jit, static_argnames=("skeleton", "table"))

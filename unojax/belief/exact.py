@@ -17,9 +17,7 @@ draws. Everything runs on the host in NumPy float64.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Final, get_args
 
 import jax
@@ -28,16 +26,16 @@ import numpy as np
 from jax import Array
 
 from unojax import cards, game
-from unojax.belief import history
+from unojax.belief import asked, history, turns
 from unojax.belief.history import Prior
+from unojax.belief.lattice import along, choose, counts_at, draw_one, playable, product, shifted, total_over, without
 from unojax.belief.opponents import OpponentModel, consistent_opponent, uniform_opponent
+from unojax.belief.turns import Known, Step
 from unojax.observation import Observation, check_observation
 from unojax.rules import Rules, agreed_rules
 
 MAX_LATTICE: Final = 5_000_000
 """Largest number of tensor entries (40 MB in float64)."""
-_CHUNK: Final = 2048
-"""Hands per call of an opponent model; a fixed size, so that a model is compiled once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +48,8 @@ class ExactBelief:
         unseen: int64[54] copies of each type that are in the opponent's hand or in the deck.
         hand_count: cards in the opponent's hand.
         rules: of the game.
+        drawn: float64[T, ...], `probs` split by the type of the card that the opponent has drawn in a turn that goes on; None if
+            there is no such card.
     """
 
     probs: np.ndarray
@@ -57,6 +57,7 @@ class ExactBelief:
     unseen: np.ndarray
     hand_count: int
     rules: Rules
+    drawn: np.ndarray | None = None
 
     @property
     def expected_counts(self) -> np.ndarray:
@@ -88,12 +89,12 @@ class ExactBelief:
         """Compute the probability of no card playable on `rank` 0..14 with `color` 0..3 active; ValueError for other ones."""
         if not (0 <= color < cards.NUM_COLORS and 0 <= rank < cards.NUM_RANKS):
             raise ValueError(f"color must be in [0, 3] and rank in [0, 14], got color {color} and rank {rank}")
-        return float(self.probs[_without(self.types, _playable(color, rank))].sum())
+        return float(self.probs[without(self.types, playable(color, rank))].sum())
 
     def hands(self) -> tuple[np.ndarray, np.ndarray]:
         """The possible hands and their probabilities: (int8[K, 54] counts, float64[K])."""
         index = np.nonzero(self.probs)
-        return _counts_at(index, self.types), self.probs[index]
+        return counts_at(index, self.types), self.probs[index]
 
     def log_prob(self, hand: np.ndarray | Array) -> float:
         """Compute ln b(hand) in nats, -inf for an impossible hand, canonical one-hot bool[108] or counts int[54].
@@ -145,12 +146,13 @@ def exact_init(observation: Observation, *, rules: Rules | None = None, prior: P
         )
     unseen = np.asarray(observation.unseen, np.int64)
     hand_count = int(observation.opponent_count)
-    weights = _product(types, lambda t, held: _comb(unseen[t], held), deck)
-    weights = np.where(_sum(types, deck) == hand_count, weights, 0.0)
-    if prior == "deal" and rules.start_card == "non_wild":
-        is_colored = types < cards.WILD_TYPE
-        num_colored = int(unseen[: cards.WILD_TYPE].sum()) + 1
-        left = num_colored - _sum(types, deck, where=is_colored)
+    weights = product(types, lambda t, held: choose(unseen[t], held), deck)
+    weights = np.where(total_over(types, deck) == hand_count, weights, 0.0)
+    if prior == "deal" and rules.start_card != "any":
+        # The types before this one may be turned up.
+        end = cards.WILD_TYPE if rules.start_card == "non_wild" else cards.WILD_DRAW_FOUR_TYPE
+        num_startable = int(unseen[:end].sum()) + 1
+        left = num_startable - total_over(types, deck, where=types < end)
         weights = weights / np.maximum(left, 1)
     total = weights.sum()
     if total == 0:
@@ -187,7 +189,7 @@ def exact_update(
         agreed_rules(belief.rules, one.rules)
     if not (np.array_equal(belief.unseen, before.unseen) and belief.hand_count == int(before.opponent_count)):
         raise ValueError("`before` does not show the position of this belief: the unseen cards or the opponent's count differ")
-    is_one_step, shown, played_type, could_not_play, opponent_drew, drawn, unseen = jax.tree.map(np.asarray, _read(before, after))
+    is_one_step, shown, played_type, could_not_play, opponent_drew, drawn, unseen, laid = jax.device_get(_read(before, after))
     if not is_one_step:
         raise ValueError("`before` and `after` are not one micro-step apart; feed the observer's view of every micro-step")
     if shown == game.NO_ACTION:
@@ -195,155 +197,70 @@ def exact_update(
     if shown != action:
         raise ValueError(f"action {action} does not lead from `before` to `after`; {shown} does")
 
-    probs, types, hand_count = belief.probs, belief.types, belief.hand_count
-    unseen, drawn = unseen.astype(np.int64), drawn.astype(np.int64)
-    playable = _playable(int(before.color), int(before.top_rank))
-    log_evidence = 0.0
-    if action == cards.DRAW:
+    known = Known(belief.probs, belief.drawn, belief.hand_count, 0.0)
+    step = Step(action, int(played_type), int(opponent_drew), drawn.astype(np.int64), unseen.astype(np.int64), int(laid))
+    if belief.rules.has_plain_turns and belief.rules.play_drawn == "no":
+        known = _update_plain(known, belief.types, before, step, bool(could_not_play), opponent)
+    else:
+        known = turns.update(known, belief.types, before, after, step, opponent)
+    left = np.asarray(after.unseen, np.int64)
+    return ExactBelief(known.probs, belief.types, left, known.hand_count, belief.rules, known.drawn), known.log_evidence
+
+
+def _update_plain(
+    known: Known, types: np.ndarray, before: Observation, step: Step, could_not_play: bool, opponent: OpponentModel
+) -> Known:
+    """Condition on a step where who can play must, and nobody else may."""
+    playable_types = playable(int(before.color), int(before.top_rank))
+    if step.action == cards.DRAW:
         if could_not_play:
-            possible = np.zeros_like(probs)
-            possible[_without(types, playable)] = 1.0
-            probs, log_evidence = _condition(probs, possible)
-        if drawn.any():
-            in_deck = int(unseen.sum()) - hand_count
-            ways = _product(types, lambda t, held: _comb(unseen[t] - held, drawn[t]), np.asarray(belief.rules.deck))
-            probs, log_evidence = _condition(probs, ways / math.comb(in_deck, int(drawn.sum())))
-        for _ in range(int(opponent_drew)):
-            probs = _draw_one(probs, types, unseen, hand_count)
-            hand_count += 1
+            possible = np.zeros_like(known.probs)
+            possible[without(types, playable_types)] = 1.0
+            known = known.given(possible)
+        if step.observer_drew.any():
+            in_deck = int(step.unseen.sum()) - known.hand_count
+            deck = np.asarray(before.rules.deck)
+            ways = product(types, lambda t, held: choose(step.unseen[t] - held, step.observer_drew[t]), deck)
+            known = known.given(ways / math.comb(in_deck, int(step.observer_drew.sum())))
+        for _ in range(step.opponent_drew):
+            probs = draw_one(known.probs, types, step.unseen, known.hand_count)
+            known = known._replace(probs=probs, hand_count=known.hand_count + 1)
     elif history.opponent_moved(before):
-        axis = int(np.flatnonzero(types == played_type)[0])
-        probs, log_evidence = _condition(probs, _play_likelihood(belief, before, action, axis, opponent))
-        probs = _shifted(probs, axis, -1)
-        hand_count -= 1
-    return ExactBelief(probs, types, np.asarray(after.unseen, np.int64), hand_count, belief.rules), log_evidence
+        axis = int(np.flatnonzero(types == step.played_type)[0])
+        known = known.given(_play_likelihood(known.probs, types, before, step.action, axis, opponent))
+        known = known._replace(probs=shifted(known.probs, axis, -1), hand_count=known.hand_count - 1)
+    return known
 
 
 @jax.jit
 def _read(before: Observation, after: Observation) -> tuple[Array, ...]:
     """Read all that one micro-step shows in one program."""
     action = history.infer_action(before, after)
-    facts = (history.opponent_drew, history.observer_drew, history.unseen_at_draw)
     could_not_play = history.opponent_could_not_play(before, action)
     is_one_step, played_type = history.is_one_step(before, after), history.played_type(after)
-    return is_one_step, action, played_type, could_not_play, *(fact(before, after) for fact in facts)
+    drew, own = history.opponent_drew(before, after), history.observer_drew(before, after)
+    unseen, laid = history.unseen_at_draw(before, after), jnp.int32(-1)
+    if before.rules.play_drawn == "auto":
+        is_laid = (action == cards.DRAW) & (drew == 0) & (own.sum() == 0) & ~after.terminated
+        laid = jnp.where(is_laid, played_type, laid)
+        unseen = unseen + (np.arange(cards.NUM_TYPES) == laid)
+    return is_one_step, action, played_type, could_not_play, drew, own, unseen, laid
 
 
-def _condition(probs: np.ndarray, likelihood: np.ndarray) -> tuple[np.ndarray, float]:
-    """Apply Bayes' rule: (normalised product, log evidence)."""
-    posterior = probs * likelihood
-    evidence = float(posterior.sum())
-    if evidence <= 0:
-        raise ValueError(
-            "no hand of the belief explains what happened; start from the beginning of the game, feed every micro-step, "
-            "and use an opponent model that gives each legal action a positive probability"
-        )
-    return posterior / evidence, math.log(evidence)
-
-
-def _draw_one(probs: np.ndarray, types: np.ndarray, unseen: np.ndarray, hand_count: int) -> np.ndarray:
-    """Let the hand gain one card, uniform over the deck U - H."""
-    in_deck = int(unseen.sum()) - hand_count
-    result = np.zeros_like(probs)
-    for axis, t in enumerate(types):
-        held = _along(np.arange(probs.shape[axis]), axis, probs.ndim)
-        # Hands with H_t > U_t have probability 0; the maximum keeps their weight from being negative.
-        result += _shifted(probs * (np.maximum(unseen[t] - held, 0) / in_deck), axis, +1)
-    return result
-
-
-def _shifted(values: np.ndarray, axis: int, by: int) -> np.ndarray:
-    """Move `values` one index up (+1) or down (-1) along an axis, with zeros where nothing comes from."""
-    result = np.zeros_like(values)
-    low, high = (slice(None),) * axis + (slice(None, -1),), (slice(None),) * axis + (slice(1, None),)
-    if by > 0:
-        result[high] = values[low]
-    else:
-        result[low] = values[high]
-    return result
-
-
-def _play_likelihood(belief: ExactBelief, before: Observation, action: int, axis: int, opponent: OpponentModel) -> np.ndarray:
+def _play_likelihood(
+    probs: np.ndarray, types: np.ndarray, before: Observation, action: int, axis: int, opponent: OpponentModel
+) -> np.ndarray:
     """Compute pi(action | H) for all hands of the lattice of positive probability that hold the card of `axis`; else 0."""
-    probs, types = belief.probs, belief.types
     holds = probs > 0
     holds[(slice(None),) * axis + (0,)] = False
     if opponent is consistent_opponent:
         return holds.astype(np.float64)
     if opponent is uniform_opponent:
-        playable = _playable(int(before.color), int(before.top_rank))
+        can_play = playable(int(before.color), int(before.top_rank))
         num_actions = np.zeros(probs.shape)
-        for i in np.flatnonzero(playable[types]).tolist():
+        for i in np.flatnonzero(can_play[types]).tolist():
             num_declared = cards.NUM_COLORS if types[i] >= cards.WILD_TYPE else 1
-            num_actions += num_declared * _along(np.arange(probs.shape[i]) > 0, i, probs.ndim)
+            num_actions += num_declared * along(np.arange(probs.shape[i]) > 0, i, probs.ndim)
         return holds / np.maximum(num_actions, 1)
 
-    index = np.nonzero(holds)
-    onehots = cards.onehot_of(_counts_at(index, types))
-    padded = np.zeros((-(-len(onehots) // _CHUNK), _CHUNK, cards.NUM_CARDS), bool)
-    padded.reshape(-1, cards.NUM_CARDS)[: len(onehots)] = onehots
-    if len(onehots):
-        # A padding row repeats a real hand, so that the model is never asked about an impossible one.
-        padded.reshape(-1, cards.NUM_CARDS)[len(onehots) :] = onehots[0]
-    ask = partial(_action_likelihood, before, jnp.int32(action), opponent=opponent)
-    values = np.concatenate([np.zeros(0)] + [np.asarray(ask(chunk), np.float64) for chunk in padded])[: len(onehots)]
-    if not (np.isfinite(values).all() and (values >= 0).all()):
-        raise ValueError("the opponent model must give finite likelihoods of at least 0")
-    result = np.zeros(probs.shape)
-    result[index] = values
-    return result
-
-
-@partial(jax.jit, static_argnames="opponent")
-def _action_likelihood(before: Observation, action: Array, hands: Array, *, opponent: OpponentModel) -> Array:
-    """Compute pi(action | hand) for each of hands bool[N, 108], 0 where the action is not legal: float32[N]."""
-
-    def one(hand: Array) -> Array:
-        view = history.imagine(before, hand)
-        legal = view.legal_mask
-        return jnp.where(legal[action], opponent(view, legal)[action], 0.0)
-
-    return jax.vmap(one)(hands)
-
-
-def _counts_at(index: tuple[np.ndarray, ...], types: np.ndarray) -> np.ndarray:
-    """Count the cards of the hands at K places of the lattice: int8[K, 54]."""
-    counts = np.zeros((index[0].size, cards.NUM_TYPES), np.int8)
-    counts[:, types] = np.stack(index, -1)
-    return counts
-
-
-def _playable(color: int, rank: int) -> np.ndarray:
-    """Call `history.playable_types` on the host: bool[54]."""
-    return np.asarray(history.playable_types(color, rank))
-
-
-def _without(types: np.ndarray, excluded: np.ndarray) -> tuple[int | slice, ...]:
-    """Index the hands that hold none of the excluded types (bool[54])."""
-    return tuple(slice(0, 1) if excluded[t] else slice(None) for t in types)
-
-
-def _along(values: np.ndarray, axis: int, ndim: int) -> np.ndarray:
-    """Lay a vector along one axis of an `ndim`-dimensional tensor, for broadcasting."""
-    return values.reshape((-1,) + (1,) * (ndim - 1 - axis))
-
-
-def _product(types: np.ndarray, factor: Callable[[int, int], int], deck: np.ndarray) -> np.ndarray:
-    """Compute the tensor prod_t factor(t, H_t) over the lattice."""
-    result = np.ones(())
-    for t in types:
-        result = np.multiply.outer(result, np.array([factor(int(t), held) for held in range(deck[t] + 1)], np.float64))
-    return result
-
-
-def _sum(types: np.ndarray, deck: np.ndarray, where: np.ndarray | None = None) -> np.ndarray:
-    """Compute the tensor sum_t H_t over the lattice, over the axes chosen by `where` (default: all)."""
-    result = np.zeros((), np.int64)
-    for i, t in enumerate(types):
-        result = np.add.outer(result, np.arange(int(deck[t]) + 1) * (where is None or bool(where[i])))
-    return result
-
-
-def _comb(n: int, k: int) -> int:
-    """Compute C(n, k), 0 outside 0 <= k <= n."""
-    return math.comb(int(n), int(k)) if 0 <= k <= n else 0
+    return asked.likelihood(before, action, holds, types, opponent)[0]

@@ -77,10 +77,12 @@ def infer_action(before: Observation, after: Observation) -> Array:
 def laid_card(before: Observation, after: Observation) -> Array:
     """Tell whether a card came from the deck onto the pile (`Rules.play_drawn` "auto"), if no hand changed: bool[].
 
-    Together the hands and the pile hold one card more and the deck one less, or the pile went back into the deck before.
+    Then the deck, the top card or the turn is another. (Where the only card in deck and pile is a Skip that comes up again,
+    nothing shows.)
     """
-    shuffled = after.deck_count > before.deck_count
-    return (after.deck_count < before.deck_count) | (shuffled & (after.pile.sum(-1) > 0))
+    names = ("deck_count", "top_rank", "color", "penalty", "current_player")
+    differs = jnp.stack([getattr(before, name) != getattr(after, name) for name in names]).any()
+    return differs & (before.penalty == 0) & ~after.terminated
 
 
 def imagine_state(observation: Observation, hidden: ArrayLike) -> State:
@@ -133,7 +135,7 @@ def is_one_step(before: Observation, after: Observation) -> Array:
         kept = _take(could_keep, number)
         imagined, picks = imagine_state(before, kept + played), AnyCards()
     else:
-        first = jnp.where(_needed_types(before, action, after), could_keep, 0)
+        first = jnp.where(_needed_types(before, action, after, could_keep), could_keep, 0)
         kept = _take(first, number)
         needed = jnp.where(is_play, played_type(after), jnp.argmax(kept > 0)).astype(jnp.int8)
         kept += _take(could_keep - first, number - kept.sum(dtype=jnp.int32))
@@ -201,20 +203,23 @@ def types_ruled_out(before: Observation, action: ArrayLike, after: Observation) 
     return ruled_out
 
 
-def _needed_types(before: Observation, action: Array, after: Observation) -> Array:
+def _needed_types(before: Observation, action: Array, after: Observation, could_keep: Array) -> Array:
     """Mark types of which the hidden hand needs one for what is seen, or is better filled with: bool[54]."""
     rules = before.rules
     fits, theirs = playable_types(before.color, before.top_rank), opponent_moved(before)
     is_four = np.arange(cards.NUM_TYPES) == cards.WILD_DRAW_FOUR_TYPE
-    passes = theirs & before.has_drawn & (after.opponent_count == before.opponent_count)
-    draws_on = theirs & before.has_drawn & (after.opponent_count > before.opponent_count)
-    needed = (passes & fits & ~is_four) | (draws_on & ~fits)
+    draws_on = theirs & before.has_drawn & ((after.opponent_count > before.opponent_count) | after.terminated)
+    passes = theirs & before.has_drawn & ~draws_on & (rules.play_drawn == "may")
+    # A Wild+4 may be what could be played; but whether it could, depends on the other cards.
+    others = fits & ~is_four
+    needed = (passes & jnp.where((others & (could_keep > 0)).any(), others, fits)) | (draws_on & ~fits)
     if rules.wild_draw_four == "challenge":
         guilty = ~theirs & (action == cards.CHALLENGE) & (after.current_player != before.current_player)
         needed |= guilty & (before.contested == cards.COLOR_OF_TYPE)
     if rules.play_drawn == "auto":
+        # What is drawn and kept was not among these, so the hand had better hold them.
         lays = (cards.COLOR_OF_TYPE == before.color) | (cards.COLOR_OF_TYPE < 0)
-        needed |= (action == cards.DRAW) & lays
+        needed = jnp.where(action == cards.DRAW, lays, needed)
     return needed
 
 

@@ -227,6 +227,9 @@ def monte_carlo(
 ) -> SearchAgent:
     """Play legal cards out against hands that the opponent may hold (flat Monte Carlo).
 
+    Where drawing is a choice, the agent draws, passes or takes a penalty only if it can't play, and it never challenges. Under
+    `Rules.points` values are points.
+
     Args:
         belief: "particles", the particle filter; "unseen", any of the cards not seen; "truth", the hand itself, which only
             `unojax.agents.reveal` shows.

@@ -117,9 +117,9 @@ def flat_monte_carlo(
         num_steps: int32[D] steps of the games so far, as in `rollouts.play_out`.
         store: of the guide; what it learns in one round it knows in the next.
     """
-    num_decisions = legal.shape[0]
+    num_decisions, others = legal.shape[0], how.rules.num_actions - cards.DRAW
     key_pairs = jax.vmap(jax.random.split)(keys)
-    base = jax.vmap(how.policies[0])(key_pairs[:, 0], observations, jnp.pad(legal, ((0, 0), (0, 1))))
+    base = jax.vmap(how.policies[0])(key_pairs[:, 0], observations, jnp.pad(legal, ((0, 0), (0, others))))
     seeds = jax.vmap(key_words)(key_pairs[:, 1])
     arms = list_arms(legal)
     row = jnp.arange(legal.size, dtype=jnp.int32)

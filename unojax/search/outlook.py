@@ -21,9 +21,9 @@ def win_probability(
 ) -> tuple[Array, Array]:
     """Estimate the observer's share of games won if from here both follow the search's rollout policies.
 
-    A drawn or truncated game counts half, and penalties of steps nothing. Sample s deals the opponent a hand drawn from the
-    belief and the deck the rest. It is what a position is worth to that policy, not to the search, which plays better: a lower
-    bound of what there is to be had against that opponent.
+    A drawn or truncated game counts half, and penalties of steps and points nothing. Sample s deals the opponent a hand drawn
+    from the belief and the deck the rest. It is what a position is worth to that policy, not to the search, which plays better:
+    a lower bound of what there is to be had against that opponent.
 
     Args:
         key: consumed.
@@ -40,7 +40,7 @@ def win_probability(
     samples = sample_hands(key_samples, hands.packed, hands.log_weights, num_samples)
     is_mine = observation.current_player == observation.player
     first, second = key_words(key_games)
-    how = Rollouts(search.policies, replace(search.rules, step_penalty=0.0), num_samples, default_num_lanes(1))
+    how = Rollouts(search.policies, replace(search.rules, step_penalty=0.0, points=False), num_samples, default_num_lanes(1))
 
     def play(how: Rollouts) -> Array:
         arm = Arms(jnp.zeros(1, jnp.int32), jnp.full(1, FREE).astype(jnp.int32), jnp.int32(1))

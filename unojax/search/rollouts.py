@@ -215,7 +215,8 @@ class Rollouts:
         count = jnp.where(node.is_decision, lanes.plays, lanes.draws)
         count = jnp.where(is_other, count >> np.uint32(16), count & np.uint32(0xFFFF))
         kind = jnp.where(node.is_decision, np.uint32(2), np.uint32(0)) | is_other.astype(jnp.uint32)
-        word, _ = threefry(lanes.seed, (lanes.sample, count | kind << np.uint32(16)))
+        word, coins = threefry(lanes.seed, (lanes.sample, count | kind << np.uint32(16)))
+        coins = coins if self.rules.play_drawn == "auto" else jnp.uint32(0)
         view = view_at_node(lanes.table, node, self.rules)
         favoured = [policy.narrow(view, node.legal) for policy in self.policies]
         options = bits.where(is_other, favoured[-1], favoured[0])
@@ -223,7 +224,7 @@ class Rollouts:
         given = table.pick_of(lanes.first)
         is_free = lanes.first == FREE
         pick = Picked(*(jnp.where(is_free, p, g) for p, g in zip(pick, given, strict=True)))
-        move = table.resolve(lanes.table, node, pick, jnp.uint32(0), self.rules)
+        move = table.resolve(lanes.table, node, pick, coins, self.rules)
         if self.guide is not None:
             move = jnp.where(self.guide.waits(walks, lanes, node), table.stay(lanes.table), move)
         if lanes.steps_left is not None:
@@ -252,6 +253,8 @@ class Rollouts:
         is_over = meta.phase > table.PLAY
         won = (meta.phase - np.uint32(table.OVER_WON_BY_0)) == lanes.player
         returns = jnp.where(won, jnp.float32(1), jnp.float32(-1))
+        if self.rules.points:
+            returns *= table.points_won(lanes.table, self.rules)
         returns = jnp.where(meta.phase == table.OVER_DRAWN, jnp.float32(0), returns)
         ended = is_over & is_active
         if lanes.steps_left is not None:

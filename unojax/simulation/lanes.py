@@ -243,6 +243,8 @@ def carry_out(lanes: GameLanes, move: Array) -> GameLanes:
         meta = after.unpack_meta()
         played = (meta.color * np.uint32(cards.NUM_RANKS) + meta.rank).astype(jnp.int8)
         action = jnp.where(table.is_play(move), played, np.int8(cards.DRAW))
+        if not isinstance(after.account, tuple):
+            action = jnp.where(table.is_challenge(lanes.table, move), np.int8(cards.CHALLENGE), action)
         last_action = jnp.where(table.is_step(move), action, last_action)
     return lanes._replace(
         table=after,
@@ -280,8 +282,8 @@ def _ask(
         return ask(policies, key, observation, legal)
 
     action = jax.vmap(ask_one)(lanes.table, last_action, words)
-    in_range = (action >= 0) & (action < cards.DRAW)
-    pick = table.pick_of(jnp.where(in_range, action, 0).astype(jnp.uint32))
+    in_range = (action >= 0) & (action < (rules.num_actions if rules.draw_is_option else cards.DRAW))
+    pick = table.pick_of(jnp.where(in_range, action, 0).astype(jnp.uint32), rules)
     return pick, in_range & (((bits.word_at(node.legal, pick.word) >> pick.position) & np.uint32(1)) != 0)
 
 

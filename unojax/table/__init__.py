@@ -44,6 +44,7 @@ from unojax.table.layout import (
 from unojax.table.moves import (
     commit,
     is_card_drawn,
+    is_challenge,
     is_choice,
     is_play,
     is_reshuffle,
@@ -56,7 +57,42 @@ from unojax.table.moves import (
 from unojax.table.nodes import Node, cards_due, find_node, turn_at
 from unojax.table.options import Picked, Turn, action_of, options_of, pick_of
 
-__all__ = ["DEAL", "DECK", "HAND_0", "HAND_1", "IDLE", "MAX_PENALTY", "OVER_DRAWN", "OVER_WON_BY_0", "OVER_WON_BY_1", "PILE"]
-__all__ += ["PLAY", "START", "Account", "Meta", "Node", "Picked", "Table", "Turn", "action_of", "cards_due", "commit", "deck"]
-__all__ += ["find_node", "is_card_drawn", "is_choice", "is_play", "is_reshuffle", "is_step", "new_table", "options_of", "pick_of"]
-__all__ += ["points_won", "resolve", "stay", "turn_at", "visible_part"]
+__all__ = [
+    "DEAL",
+    "DECK",
+    "HAND_0",
+    "HAND_1",
+    "IDLE",
+    "MAX_PENALTY",
+    "OVER_DRAWN",
+    "OVER_WON_BY_0",
+    "OVER_WON_BY_1",
+    "PILE",
+    "PLAY",
+    "START",
+    "Account",
+    "Meta",
+    "Node",
+    "Picked",
+    "Table",
+    "Turn",
+    "action_of",
+    "cards_due",
+    "commit",
+    "deck",
+    "find_node",
+    "is_card_drawn",
+    "is_challenge",
+    "is_choice",
+    "is_play",
+    "is_reshuffle",
+    "is_step",
+    "new_table",
+    "options_of",
+    "pick_of",
+    "points_won",
+    "resolve",
+    "stay",
+    "turn_at",
+    "visible_part",
+]

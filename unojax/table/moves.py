@@ -243,7 +243,7 @@ def _next_account(table: Table, word: Array, move: Array) -> Array:
     stays = after.player == before.player
 
     of_card = jnp.where(after.rank == cards.DRAW_TWO, np.uint32(2), jnp.where(after.rank >= cards.WILD, np.uint32(4), zero))
-    was_challenged = steps & ~moves_card & (before.penalty > 0) & (after.to_draw == 0) & (after.phase == PLAY)
+    was_challenged = is_challenge(table, move)
     added = jnp.where(lays, of_card, jnp.where(was_challenged & stays, np.uint32(2), zero))
     goes_on = moves_card & ~lays & (before.phase == PLAY) & (before.penalty == 0) & (after.to_draw == 0) & stays
     goes_on &= old.keeps_turn == 0
@@ -301,6 +301,13 @@ def is_step(move: Array) -> Array:
 def is_play(move: Array) -> Array:
     """Tell moves that are a card played by a player: bool[...]."""
     return (move & PLAY_FIELD.bit) != 0
+
+
+def is_challenge(table: Table, move: Array) -> Array:
+    """Tell moves that challenge a Wild+4, from the table before them: bool[...]."""
+    before, after = table.unpack_meta(), Table(table.low, table.high, move & META_BITS).unpack_meta()
+    stands = is_step(move) & ((move & OWNER_FIELD.mask) == 0) & (after.to_draw == 0) & (after.phase == PLAY)
+    return stands & (before.penalty > 0)
 
 
 def is_card_drawn(move: Array) -> Array:

@@ -114,7 +114,7 @@ def format_position(state: State, *, rules: Rules | None = None) -> str:
     else:
         result = UNFINISHED
     places = "/".join([*map(join_cards, (hand0, hand1, under)), str(int(deck.sum()))])
-    top = _AWAY * away + format_action(int(state.color) * cards.NUM_RANKS + int(state.top_rank))
+    top = (_AWAY if away else "") + format_action(int(state.color) * cards.NUM_RANKS + int(state.top_rank))
     player = str(int(state.current_player)) + ("" if state.drawn < 0 else _DRAWN_CARD + cards.TYPE_NAMES[int(state.drawn)])
     penalty = str(int(state.penalty)) + ("" if state.contested < 0 else _CONTESTED + cards.COLOR_LETTERS[int(state.contested)])
     last = EMPTY if state.last_action == game.NO_ACTION else format_action(int(state.last_action))

@@ -47,6 +47,8 @@ class Scene:
         result: how the game ended, in words; None while it goes on.
         winner: 0, 1 or -1.
         steps: so far; None if not known.
+        has_drawn: the player has drawn a card in this turn, which goes on.
+        may_draw: the rules let a player draw who could play.
     """
 
     hands: tuple[Hand, Hand]
@@ -61,6 +63,8 @@ class Scene:
     result: str | None
     winner: int
     steps: int | None
+    has_drawn: bool = False
+    may_draw: bool = False
 
 
 def read_scene(position: State | Observation, view: Viewer | None = None) -> Scene:
@@ -123,7 +127,9 @@ def _public(position: State | Observation) -> dict[str, Any]:
         "color": color,
         "player": _in_range(position.current_player, 0, 1, "current_player"),
         "penalty": int(position.penalty),
-        "last_action": _in_range(position.last_action, NO_ACTION, cards.DRAW, "last_action"),
+        "last_action": _in_range(position.last_action, NO_ACTION, cards.CHALLENGE, "last_action"),
+        "has_drawn": bool(position.drawn >= 0 if isinstance(position, State) else position.has_drawn),
+        "may_draw": position.rules.may_draw,
     }
 
 

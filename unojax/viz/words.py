@@ -50,6 +50,8 @@ def action_words(action: int) -> str:
         return "none yet"
     if action == cards.DRAW:
         return "draw"
+    if action == cards.CHALLENGE:
+        return "challenge"
     card_type = int(cards.TYPE_OF_PLAY[action])
     declares = f", declares {cards.COLOR_NAMES[action // cards.NUM_RANKS]}" if card_type >= cards.WILD_TYPE else ""
     return card_words(card_type) + declares
@@ -100,13 +102,20 @@ def move_phrase(before: Scene, after: Scene, names: tuple[str, str] = PLAYERS) -
     mover = before.player
     who, hand = names[mover], after.hands[mover]
     phrase: Phrase = [f"{'You' if who == YOU else who} "]
-    if after.last_action == cards.DRAW:
+    if after.last_action == cards.CHALLENGE:
+        verdict = "and is wrong" if after.player == mover else "and is right"
+        phrase.append(f"{_verb('challenge', who)} the Wild+4 {verdict if who != YOU else verdict.replace('is', 'are')}")
+    elif after.last_action == cards.DRAW:
         if number := hand.count - before.hands[mover].count:
             drawn: Phrase = []
             for card_type in drawn_types(before.hands[mover], hand):
                 drawn += [", ", CardWord(card_type)]
             phrase += [f"{_verb('draw', who)} ", *(drawn[1:] or ["a card" if number == 1 else count_words(number)])]
-            phrase.append(" as the penalty" if before.penalty else ", unable to play")
+            phrase.append(" as the penalty" if before.penalty else "" if before.may_draw else ", unable to play")
+        elif (after.deck, after.pile) != (before.deck, before.pile) and after.result is None:
+            phrase += [f"{_verb('draw', who)} and {_verb('lay', who)} ", CardWord(after.top_type)]
+        elif before.has_drawn and after.result is None:
+            phrase.append("pass" if who == YOU else "passes")
         else:
             phrase.append("can't draw, too few cards are left")
         if after.pile < before.pile:

@@ -22,7 +22,7 @@ from unojax.belief.particles.accounts import in_lockstep
 from unojax.belief.particles.belief import Belief, Info
 from unojax.belief.particles.event import MOST_ROUNDS
 from unojax.observation import Observation, check_observation
-from unojax.rules import Rules, agreed_rules
+from unojax.rules import Rules, agreed_rules, check_plain
 
 __all__ = ["MOST_ROUNDS", "NUM_MOVES", "belief_update", "belief_update_checked"]
 
@@ -63,6 +63,7 @@ def belief_update(
     Raises:
         ValueError: an observation is a batch, or the rules of belief and observations, or `rules`, differ.
     """
+    check_plain(belief.rules, "the particle filter")
     for seen in (before, after):
         check_observation(seen, "belief_update", rules)
         agreed_rules(belief.rules, seen.rules)

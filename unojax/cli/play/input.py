@@ -41,15 +41,26 @@ class Wild:
 @dataclass(frozen=True)
 class Options:
     """Choices of a person who is to move: the playable card `types` in order, of which number n on the screen is `types[n - 1]`;
-    none if there is only a draw."""
+    none if there is only a draw. `may_draw` and `may_challenge`: drawing (or passing) and a challenge are choices too."""
 
     view: Observation
     types: tuple[int, ...]
+    may_draw: bool = False
+    may_challenge: bool = False
 
     @classmethod
     def of(cls, view: Observation, legal: np.ndarray) -> Options:
-        """Find the choices in a position; `legal` is bool[61]."""
-        return cls(view, tuple(np.unique(cards.TYPE_OF_PLAY[np.flatnonzero(legal[: cards.DRAW])]).tolist()))
+        """Find the choices in a position; `legal` is bool[61] or [62]."""
+        types = np.unique(cards.TYPE_OF_PLAY[np.flatnonzero(legal[: cards.DRAW])])
+        may_draw = bool(legal[cards.DRAW]) and int(legal.sum()) > 1
+        return cls(view, tuple(types.tolist()), may_draw, bool(legal[cards.DRAW + 1 :].any()))
+
+    @property
+    def extra(self) -> str:
+        """Say what may be done besides playing a card; "" if nothing."""
+        draw = f"Enter to take {int(self.view.penalty)} cards" if self.view.penalty else "d to draw"
+        draw = "p to pass" if self.view.has_drawn else draw
+        return " or ".join([draw] * self.may_draw + ["c to challenge"] * self.may_challenge)
 
     def read(self, line: str) -> int | Wild | Command:
         """Read a line: an action that is legal, a wild card without its colour, or a command. Raises ValueError, in words for
@@ -57,10 +68,16 @@ class Options:
         word = line.strip()
         if word.lower() in _COMMANDS:
             return _COMMANDS[word.lower()]
+        if self.may_challenge and word.lower() in ("c", "challenge"):
+            return cards.CHALLENGE
+        if self.may_draw and word.lower() in ("d", "draw", "p", "pass", *([""] if self.view.penalty else [])):
+            return cards.DRAW
         if not self.types:
             if word.lower() in ("", "d", "draw"):
                 return cards.DRAW
             due = f"must draw {int(self.view.penalty)}" if self.view.penalty else "can't play"
+            if self.may_challenge:
+                raise ValueError(f"Type {self.extra} (h: help).")
             raise ValueError(f"You {due}: press Enter to draw (h: help).")
         if not word:
             raise ValueError(f"Type {self._choices()}.")
@@ -94,7 +111,8 @@ class Options:
     def _choices(self) -> str:
         last = len(self.types)
         numbers = "1" if last == 1 else f"1 to {last}"
-        return f"{numbers} or a card such as {cards.TYPE_NAMES[self.types[-1]]} (h: help)"
+        extra = f", {self.extra}" if self.extra else ""
+        return f"{numbers} or a card such as {cards.TYPE_NAMES[self.types[-1]]}{extra} (h: help)"
 
 
 def read_color(line: str) -> int | Command | None:

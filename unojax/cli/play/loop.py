@@ -148,11 +148,13 @@ class Conversation:
         session = self.session
         options = Options.of(session.view, session.legal)
         self._say(Text(""), view.position(session.view, self.opponent, len(session.seen) + 1, options))
-        if not options.types:
+        if options.extra:
+            self._say(Text(f"You may also type {options.extra}." if options.types else f"Type {options.extra}."))
+        elif not options.types:
             self._say(Text(view.forced(session.view)))
             if self.auto_draw:
                 return int(session.legal.argmax())
-        prompt = "your play> " if options.types else "Enter draws> "
+        prompt = "your play> " if options.types else "your answer> " if options.may_challenge else "Enter draws> "
         while True:
             try:
                 choice = options.read(self.read(prompt))

@@ -1,0 +1,89 @@
+"""What an opponent's action says of each hand that it may hold: opponent models asked about all hands of a lattice."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+from typing import Final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from unojax import bits, cards
+from unojax.belief import history
+from unojax.belief.lattice import counts_at
+from unojax.belief.opponents import OpponentModel
+from unojax.observation import Observation
+from unojax.table.options import of_type, playable
+
+_CHUNK: Final = 2048
+"""Hands per call of an opponent model; a fixed size, so that a model is compiled once."""
+
+
+def likelihood(
+    before: Observation, action: int, may_hold: np.ndarray, types: np.ndarray, opponent: OpponentModel, drawn: int = -1
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ask a model for pi(action | H) of every hand H that the opponent may hold.
+
+    Args:
+        before: the observer's view when the opponent decides.
+        action: what it did.
+        may_hold: bool, the lattice of hands; others get 0.
+        types: int64[T] of the axes.
+        opponent: the model.
+        drawn: type of the card that the opponent has just drawn, if it has.
+
+    Returns:
+        float64 on the lattice, 0 where the action is not legal; and bool, where there was a choice.
+    """
+    ask = partial(_ask, before, jnp.int32(action), jnp.int8(drawn), opponent=opponent)
+    values, has_choice = _over_hands(ask, may_hold, types)
+    if not (np.isfinite(values).all() and (values >= 0).all()):
+        raise ValueError("the opponent model must give finite likelihoods of at least 0")
+    return values, has_choice > 0
+
+
+def fits(before: Observation, may_hold: np.ndarray, types: np.ndarray, drawn: int) -> np.ndarray:
+    """Tell for which hands (with the card in them) a card of type `drawn` may be played: bool on the lattice."""
+    return _over_hands(partial(_fits, before, jnp.int8(drawn)), may_hold, types)[0] > 0
+
+
+def _over_hands(ask, may_hold: np.ndarray, types: np.ndarray) -> list[np.ndarray]:
+    index = np.nonzero(may_hold)
+    onehots = cards.onehot_of(counts_at(index, types))
+    results = [np.zeros(may_hold.shape), np.zeros(may_hold.shape)]
+    if not len(onehots):
+        return results
+    padded = np.zeros((-(-len(onehots) // _CHUNK), _CHUNK, cards.NUM_CARDS), bool)
+    padded.reshape(-1, cards.NUM_CARDS)[: len(onehots)] = onehots
+    # A padding row repeats a real hand, so that the model is never asked about an impossible one.
+    padded.reshape(-1, cards.NUM_CARDS)[len(onehots) :] = onehots[0]
+    answers = [jax.device_get(ask(chunk)) for chunk in padded]
+    for result, parts in zip(results, zip(*answers, strict=True), strict=True):
+        result[index] = np.concatenate(parts)[: len(onehots)]
+    return results
+
+
+@partial(jax.jit, static_argnames="opponent")
+def _ask(before: Observation, action: Array, drawn: Array, hands: Array, *, opponent: OpponentModel) -> tuple[Array, Array]:
+    def one(hand: Array) -> tuple[Array, Array]:
+        view = dataclasses.replace(history.imagine(before, hand), drawn=drawn)
+        legal = view.legal_mask
+        return jnp.where(legal[action], opponent(view, legal)[action], 0.0), (legal.sum() > 1).astype(jnp.float32)
+
+    return jax.vmap(one)(hands)
+
+
+@jax.jit
+def _fits(before: Observation, drawn: Array, hands: Array) -> tuple[Array, Array]:
+    color, rank = jnp.maximum(jnp.asarray(cards.COLOR_OF_TYPE)[drawn], 0), jnp.asarray(cards.RANK_OF_TYPE)[drawn]
+
+    def one(hand: Array) -> Array:
+        on_top = playable(bits.pack(hand), before.color.astype(jnp.uint32), before.top_rank.astype(jnp.uint32), before.rules)
+        alone = of_type(color.astype(jnp.uint32), rank.astype(jnp.uint32))
+        return bits.any_of(bits.map_words(lambda a, b: a & b, on_top, alone)) != 0
+
+    fit = jax.vmap(one)(hands).astype(jnp.float32)
+    return fit, fit

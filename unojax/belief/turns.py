@@ -1,0 +1,144 @@
+"""The exact filter's step for rules under which turns differ: draws at will, cards just drawn, challenges, penalties answered.
+
+All that the opponent does is evidence through the opponent model, which is asked about every hand; a draw that was forced is the
+case of a single legal action. A card that the opponent has drawn in a turn that goes on is a part of the belief,
+
+    b(H, t) = P(the hand is H, and t in it was drawn last | history)
+
+until the opponent plays it, passes, or draws again. Whether a turn goes on says something of that card, a card that is laid at
+once came from the deck, and a challenge shows whether the other hand held a colour.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from unojax import cards
+from unojax.belief import asked, history
+from unojax.belief.lattice import along, choose, condition, draw_one, product, shifted, without
+from unojax.belief.opponents import OpponentModel
+from unojax.observation import Observation
+
+
+class Known(NamedTuple):
+    """A belief on its way through a step.
+
+    Attributes:
+        probs: float64, the lattice of hands.
+        drawn: float64[T, lattice], split by the type of the card drawn last; None if the opponent's turn does not go on.
+        hand_count: cards in the hand.
+        log_evidence: nats so far.
+    """
+
+    probs: np.ndarray
+    drawn: np.ndarray | None
+    hand_count: int
+    log_evidence: float
+
+    def given(self, likelihood: np.ndarray) -> Known:
+        """Condition the hands; a card drawn last is forgotten."""
+        probs, log_evidence = condition(self.probs, likelihood)
+        return self._replace(probs=probs, drawn=None, log_evidence=self.log_evidence + log_evidence)
+
+    def split(self, weights: np.ndarray) -> Known:
+        """Condition the split belief: `drawn` times weights [T, lattice]."""
+        assert self.drawn is not None
+        drawn, log_evidence = condition(self.drawn, weights)
+        return self._replace(probs=drawn.sum(0), drawn=drawn, log_evidence=self.log_evidence + log_evidence)
+
+
+class Step(NamedTuple):
+    """What a step shows, on the host. As the functions of `history`, of the same names.
+
+    `unseen` is before the first card drawn; `laid` the type of a card laid at once, or -1.
+    """
+
+    action: int
+    played_type: int
+    opponent_drew: int
+    observer_drew: np.ndarray
+    unseen: np.ndarray
+    laid: int
+
+
+def update(
+    known: Known, types: np.ndarray, before: Observation, after: Observation, step: Step, opponent: OpponentModel
+) -> Known:
+    """Condition on a step that was seen."""
+    rules, deck = before.rules, np.asarray(before.rules.deck)
+    if step.laid >= cards.WILD_TYPE:
+        # Its colour is one of four.
+        known = known._replace(log_evidence=known.log_evidence - math.log(cards.NUM_COLORS))
+    if not bool(history.opponent_moved(before)):
+        drawn = step.observer_drew.copy()
+        if step.laid >= 0:
+            drawn[step.laid] += 1
+        if drawn.any():
+            in_deck = int(step.unseen.sum()) - known.hand_count
+            ways = product(types, lambda t, held: choose(step.unseen[t] - held, drawn[t]), deck)
+            known = known.given(ways / math.comb(in_deck, int(drawn.sum())))
+        if step.action == cards.CHALLENGE:
+            lacks = np.zeros(known.probs.shape)
+            lacks[without(types, cards.COLOR_OF_TYPE == int(before.contested))] = 1.0
+            is_guilty = int(after.current_player) != int(before.current_player)
+            known = known.given(1.0 - lacks if is_guilty else lacks)
+        return known
+
+    if step.action not in (cards.DRAW, cards.CHALLENGE):
+        return _play(known, types, before, step, opponent)
+    draws_on = step.opponent_drew > 0 or step.laid >= 0 or bool(after.terminated)
+    if known.drawn is None:
+        known = known.given(asked.likelihood(before, step.action, known.probs > 0, types, opponent)[0])
+    else:
+        # Who could play the card drawn passes by this action, and who could not draws again.
+        weights = np.zeros(known.drawn.shape)
+        for axis in np.flatnonzero(known.drawn.reshape(len(types), -1).any(-1)):
+            told = asked.likelihood(before, step.action, known.drawn[axis] > 0, types, opponent, int(types[axis]))
+            weights[axis] = told[0] * (told[1] != draws_on)
+        known = known.split(weights)._replace(drawn=None)
+    if step.laid >= 0:
+        axis = int(np.flatnonzero(types == step.laid)[0])
+        held = along(np.arange(known.probs.shape[axis]), axis, known.probs.ndim)
+        in_deck = int(step.unseen.sum()) - known.hand_count
+        return known.given(np.broadcast_to(np.maximum(step.unseen[step.laid] - held, 0) / in_deck, known.probs.shape))
+    is_plain = int(before.penalty) == 0 and step.opponent_drew == 1
+    if is_plain and (rules.play_drawn != "no" or rules.draw_until_playable):
+        return _draw_and_look(known, types, before, after, step)
+    probs, hand_count = known.probs, known.hand_count
+    for _ in range(step.opponent_drew):
+        probs = draw_one(probs, types, step.unseen, hand_count)
+        hand_count += 1
+    return known._replace(probs=probs, hand_count=hand_count)
+
+
+def _play(known: Known, types: np.ndarray, before: Observation, step: Step, opponent: OpponentModel) -> Known:
+    axis = int(np.flatnonzero(types == step.played_type)[0])
+    held = known if known.drawn is None else known._replace(probs=known.drawn[axis])
+    drawn = -1 if known.drawn is None else step.played_type
+    may_hold = held.probs > 0
+    may_hold[(slice(None),) * axis + (0,)] = False
+    played = held.given(asked.likelihood(before, step.action, may_hold, types, opponent, drawn)[0])
+    return played._replace(probs=shifted(played.probs, axis, -1), hand_count=known.hand_count - 1)
+
+
+def _draw_and_look(known: Known, types: np.ndarray, before: Observation, after: Observation, step: Step) -> Known:
+    """Let the opponent draw one card, and see whether its turn goes on."""
+    rules, in_deck = before.rules, int(step.unseen.sum()) - known.hand_count
+    goes_on = bool(after.has_drawn)
+    drawn = np.zeros((len(types), *known.probs.shape))
+    weights = np.zeros(drawn.shape)
+    for axis, t in enumerate(types):
+        held = along(np.arange(known.probs.shape[axis]), axis, known.probs.ndim)
+        drawn[axis] = shifted(known.probs * (np.maximum(step.unseen[t] - held, 0) / in_deck), axis, +1)
+        if rules.play_drawn == "auto":
+            is_layable = t >= cards.WILD_TYPE or int(cards.COLOR_OF_TYPE[t]) == int(before.color)
+            weights[axis] = not is_layable
+        elif rules.play_drawn == "may" and rules.draw_until_playable:
+            weights[axis] = 1.0
+        else:
+            weights[axis] = asked.fits(before, drawn[axis] > 0, types, int(t)) == (goes_on == (rules.play_drawn == "may"))
+    known = known._replace(drawn=drawn, hand_count=known.hand_count + 1).split(weights)
+    return known if goes_on else known._replace(drawn=None)
