@@ -220,7 +220,8 @@ def test_ten_thousand_games_of_variants_agree_with_the_oracle(name: str):
 
 @pytest.mark.slow
 def test_the_games_of_variants_visit_every_corner_of_the_rules():
-    seen = sum((events_of(name, 1, num_games=80) for name in VARIANTS | MORE_VARIANTS), Counter())
+    # The games of the test before; the rarest corner is seen in three of eight hundred games of one variant.
+    seen = sum((events_of(name, seed, num_games=80) for name in VARIANTS | MORE_VARIANTS for seed in range(1, 11)), Counter())
     expected = {
         "start: passed over",
         "start: penalty of 2",
