@@ -6,19 +6,20 @@ import jax
 import numpy as np
 import pytest
 
-gymnasium = pytest.importorskip("gymnasium", reason="gymnasium is not installed")
+pytest.importorskip("gymnasium", reason="gymnasium is not installed")
 
-from gymnasium.utils.env_checker import check_env  # noqa: E402
-from gymnasium.vector import AutoresetMode  # noqa: E402
+import gymnasium
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode
 
-from tests.adapters.variants import VARIANTS  # noqa: E402
-from tests.helpers import jitted_mask, jitted_step  # noqa: E402
-from unojax import game, get_policy  # noqa: E402
-from unojax.adapters import solo  # noqa: E402
-from unojax.adapters.encoding import Encoder  # noqa: E402
-from unojax.adapters.gymnasium import UnoEnv, UnoVectorEnv  # noqa: E402
-from unojax.observation import observe  # noqa: E402
-from unojax.rules import Rules  # noqa: E402
+from tests.adapters.variants import VARIANTS
+from tests.helpers import jitted_mask, jitted_step
+from unojax import game, get_policy
+from unojax.adapters import solo
+from unojax.adapters.encoding import Encoder
+from unojax.adapters.gymnasium import UnoEnv, UnoVectorEnv
+from unojax.observation import observe
+from unojax.rules import Rules
 
 SHORT = Rules(hand_size=2, max_steps=12)
 

@@ -8,17 +8,18 @@ import jax
 import numpy as np
 import pytest
 
-pyspiel = pytest.importorskip("pyspiel", reason="open_spiel is not installed")
+pytest.importorskip("pyspiel", reason="open_spiel is not installed")
 
-from open_spiel.python import policy as spiel_policy  # noqa: E402
-from open_spiel.python.algorithms import cfr, expected_game_score, exploitability, external_sampling_mccfr  # noqa: E402
-from open_spiel.python.observation import make_observation  # noqa: E402
+import pyspiel
+from open_spiel.python import policy as spiel_policy
+from open_spiel.python.algorithms import cfr, expected_game_score, exploitability, external_sampling_mccfr
+from open_spiel.python.observation import make_observation
 
-from tests.adapters.variants import VARIANTS  # noqa: E402
-from tests.helpers import deck_of  # noqa: E402
-from unojax import bits, cards, game, solve  # noqa: E402
-from unojax.adapters import openspiel  # noqa: E402
-from unojax.rules import Rules  # noqa: E402
+from tests.adapters.variants import VARIANTS
+from tests.helpers import deck_of
+from unojax import bits, cards, game, solve
+from unojax.adapters import openspiel
+from unojax.rules import Rules
 
 SMALL = Rules(deck=deck_of("R1 R2 Y1 Y2 RS W"), hand_size=2, max_steps=4)
 

@@ -10,17 +10,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-pgx = pytest.importorskip("pgx", reason="pgx is not installed")
+pytest.importorskip("pgx", reason="pgx is not installed")
 
-from pgx._src import api_test  # noqa: E402
+import pgx
+from pgx._src import api_test
 
-from tests.adapters.variants import VARIANTS  # noqa: E402
-from tests.helpers import assert_trees_equal  # noqa: E402
-from unojax import game  # noqa: E402
-from unojax.adapters.encoding import Encoder  # noqa: E402
-from unojax.adapters.pgx import Uno  # noqa: E402
-from unojax.observation import observe  # noqa: E402
-from unojax.rules import Rules  # noqa: E402
+from tests.adapters.variants import VARIANTS
+from tests.helpers import assert_trees_equal
+from unojax import game
+from unojax.adapters.encoding import Encoder
+from unojax.adapters.pgx import Uno
+from unojax.observation import observe
+from unojax.rules import Rules
 
 
 def random_action(key: jax.Array, mask: jax.Array) -> jax.Array:

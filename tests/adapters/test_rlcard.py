@@ -6,18 +6,19 @@ import jax
 import numpy as np
 import pytest
 
-rlcard = pytest.importorskip("rlcard", reason="rlcard is not installed")
+pytest.importorskip("rlcard", reason="rlcard is not installed")
 
-from rlcard.games.uno.utils import ACTION_LIST  # noqa: E402
-from rlcard.models.uno_rule_models import UNORuleAgentV1  # noqa: E402
+import rlcard
+from rlcard.games.uno.utils import ACTION_LIST
+from rlcard.models.uno_rule_models import UNORuleAgentV1
 
-from tests.adapters.variants import VARIANTS  # noqa: E402
-from tests.helpers import assert_trees_equal, jitted_step  # noqa: E402
-from unojax import cards, game, paired_score, parse_agent, play_match  # noqa: E402
-from unojax.adapters import rlcard as bridge  # noqa: E402
-from unojax.adapters.seats import game_key  # noqa: E402
-from unojax.rules import Rules  # noqa: E402
-from unojax.text import parse_action  # noqa: E402
+from tests.adapters.variants import VARIANTS
+from tests.helpers import assert_trees_equal, jitted_step
+from unojax import cards, game, paired_score, parse_agent, play_match
+from unojax.adapters import rlcard as bridge
+from unojax.adapters.seats import game_key
+from unojax.rules import Rules
+from unojax.text import parse_action
 
 
 class Random:
