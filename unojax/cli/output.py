@@ -9,7 +9,6 @@ import platform
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -208,9 +207,7 @@ def rules_text(rules: Rules) -> str:
     """Name the rules that differ from the defaults: by the name of all of them if they have one."""
     if rules.name is not None:
         return rules.name
-    default = asdict(Rules())
-    changed = {name: value for name, value in asdict(rules).items() if value != default[name]}
-    named = (f"deck of {rules.num_cards} cards" if name == "deck" else f"{name}={value}" for name, value in changed.items())
+    named = (f"deck of {rules.num_cards} cards" if name == "deck" else f"{name}={value}" for name, value in rules.changes.items())
     return ", ".join(named) or "default"
 
 
