@@ -135,7 +135,7 @@ def test_the_same_agent_in_both_houses_wins_as_often():
     for number in range(num):
         seat = number % 2
         agents = [UNORuleAgentV1(), Random(number)]
-        np.random.seed(number)  # noqa: NPY002
+        np.random.seed(number)  # noqa: NPY002  (RLCard's agents draw from NumPy's one global generator)
         env.set_agents(agents[::-1] if seat else agents)
         wins += (env.run()[1][seat] + 1) / 2
     score = paired_score(play_match(jax.random.key(0), ("rlcard:uno-rule-v1", "uniform"), 400).points)

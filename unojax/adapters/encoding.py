@@ -62,8 +62,8 @@ SECTIONS: Final = (
 BELIEF: Final = Section("belief", cards.NUM_CARDS)
 SIZE: Final = sum(section.size for section in SECTIONS)
 """Columns without a belief."""
-_LARGEST: Final = {"penalty": cards.NUM_CARDS, "hand_count": cards.NUM_CARDS, "opponent_count": cards.NUM_CARDS}
-_LARGEST["deck_count"] = cards.NUM_CARDS
+_COUNTS: Final = ("penalty", "hand_count", "opponent_count", "deck_count")
+"""Sections that are numbers of cards."""
 
 
 @dataclass(frozen=True)
@@ -116,8 +116,8 @@ class Encoder:
     def high(self) -> np.ndarray:
         """The largest value of each column, [size] of `dtype`; the smallest is 0."""
         scaled = self.dtype == "float32"
-        largest = [np.full(s.size, _LARGEST.get(s.name, 1) / (s.scale if scaled else 1)) for s in self.sections]
-        return np.concatenate(largest).astype(self.dtype)
+        sections = [(s.size, cards.NUM_CARDS if s.name in _COUNTS else 1, s.scale if scaled else 1) for s in self.sections]
+        return np.concatenate([np.full(size, largest / scale) for size, largest, scale in sections]).astype(self.dtype)
 
     def init(self, key: Array, observation: Observation) -> Any:
         """Begin a player's memory, a pytree, at its first observation; without particles it is empty. Consumes `key`."""
@@ -164,8 +164,3 @@ class Encoder:
         # A slot is set if more copies of its type are held than its own number.
         at_most = jnp.cumsum(closed_form.count_probs(observation), -1)
         return jnp.clip(1.0 - at_most[cards.TYPE_OF_SLOT, cards.COPY_OF_SLOT], 0.0, 1.0)
-
-
-def legal_actions(mask: np.ndarray) -> list[int]:
-    """List the actions that a mask, bool[NUM_ACTIONS], allows."""
-    return np.flatnonzero(np.asarray(mask)).tolist()

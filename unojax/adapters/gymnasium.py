@@ -59,11 +59,19 @@ Player = str | Policy | Agent
 
 
 class _Games:
-    """Lanes of games on the device, in groups that run side by side on a CPU."""
+    """Lanes of games on the device, in groups that run side by side on a CPU; arguments as in `UnoEnv` and `Encoder`."""
 
-    def __init__(self, num_envs: int, opponent: Player, table: Table):
-        self._numbers, skeleton = static.split(as_agent(opponent, rules=table.rules))
-        self._static = {"skeleton": skeleton, "table": table}
+    def __init__(self, num_envs: int, opponent: Player, rules: Rules, seat: Seat, encoder: Encoder):
+        if seat not in (0, 1, "random"):
+            raise ValueError(f"seat must be 0, 1 or 'random', got {seat!r}")
+        check_plain(rules, "an environment of another library")
+        high = encoder.high
+        seen = spaces.Box(np.zeros_like(high), high, dtype=high.dtype.type)
+        mask = spaces.Box(0, 1, (cards.NUM_ACTIONS,), np.int8)
+        self.observation_space = spaces.Dict({"observation": seen, "action_mask": mask})
+        self.action_space = spaces.Discrete(cards.NUM_ACTIONS)
+        self._numbers, skeleton = static.split(as_agent(opponent, rules=rules))
+        self._static = {"skeleton": skeleton, "table": Table(rules, encoder, seat)}
         cores = available_cores() if platform() == "cpu" else 1
         self._num_groups = max(1, min(cores, num_envs // _FEWEST_LANES))
         self._pool = ThreadPoolExecutor(self._num_groups) if self._num_groups > 1 else None
@@ -111,23 +119,6 @@ def _keys(seeds: jax.Array) -> jax.Array:
     return jax.vmap(lambda seed: jax.random.key(seed, impl="threefry2x32"))(seeds)
 
 
-def _space(encoder: Encoder) -> spaces.Dict:
-    high = encoder.high
-    return spaces.Dict(
-        {
-            "observation": spaces.Box(np.zeros_like(high), high, dtype=high.dtype.type),
-            "action_mask": spaces.Box(0, 1, (cards.NUM_ACTIONS,), np.int8),
-        }
-    )
-
-
-def _table(rules: Rules, seat: Seat, encoder: Encoder) -> Table:
-    if seat not in (0, 1, "random"):
-        raise ValueError(f"seat must be 0, 1 or 'random', got {seat!r}")
-    check_plain(rules, "an environment of another library")
-    return Table(rules, encoder, seat)
-
-
 class UnoEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
     """One seat against an agent.
 
@@ -142,7 +133,7 @@ class UnoEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
         ValueError: an argument is none of those allowed.
     """
 
-    metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  # gymnasium's own form
+    metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  (as in gymnasium.Env)
 
     def __init__(
         self,
@@ -158,10 +149,8 @@ class UnoEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
         if render_mode not in (None, "ansi"):
             raise ValueError(f"render_mode must be None or 'ansi', got {render_mode!r}")
         self.render_mode = render_mode
-        encoder = Encoder(belief, particles, dtype)
-        self.observation_space = _space(encoder)
-        self.action_space = spaces.Discrete(cards.NUM_ACTIONS)
-        self._games = _Games(1, opponent, _table(rules, seat, encoder))
+        self._games = _Games(1, opponent, rules, seat, Encoder(belief, particles, dtype))
+        self.observation_space, self.action_space = self._games.observation_space, self._games.action_space
         self._shown: Shown | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, np.ndarray], dict]:
@@ -225,7 +214,7 @@ class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
         ValueError: an argument is none of those allowed.
     """
 
-    metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}  # noqa: RUF012
+    metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}  # noqa: RUF012  (as in VectorEnv)
 
     def __init__(
         self,
@@ -249,13 +238,12 @@ class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
             raise ValueError(f"num_envs must be an integer of at least 1, got {num_envs!r}")
         if render_mode is not None:
             raise ValueError(f"render_mode must be None for many games at a time, got {render_mode!r}")
-        encoder = Encoder(belief, particles, dtype)
         self.num_envs = num_envs
         self.render_mode = None
-        self.single_observation_space, self.single_action_space = _space(encoder), spaces.Discrete(cards.NUM_ACTIONS)
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.action_space = batch_space(self.single_action_space, num_envs)
-        self._games = _Games(num_envs, opponent, _table(rules, seat, encoder))
+        self._games = games = _Games(num_envs, opponent, rules, seat, Encoder(belief, particles, dtype))
+        self.single_observation_space, self.single_action_space = games.observation_space, games.action_space
+        self.observation_space = batch_space(games.observation_space, num_envs)
+        self.action_space = batch_space(games.action_space, num_envs)
         self._seed: int | None = None
         self._mask = np.zeros((num_envs, cards.NUM_ACTIONS), np.int8)
 

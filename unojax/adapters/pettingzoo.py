@@ -58,7 +58,7 @@ class UnoAEC(AECEnv):
         ValueError: an argument is none of those allowed.
     """
 
-    metadata = {"name": "unojax_uno_v0", "render_modes": ["ansi"], "is_parallelizable": False}  # noqa: RUF012
+    metadata = {"name": "unojax_uno_v0", "render_modes": ["ansi"], "is_parallelizable": False}  # noqa: RUF012  (as in AECEnv)
 
     def __init__(
         self,

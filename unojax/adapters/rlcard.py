@@ -225,13 +225,12 @@ class RLCardAgent(HostAgent):
         theirs = _load(self.model)
         state = state_of(question.observation, question.legal)
         with _RANDOM:
-            # RLCard's agents draw from NumPy's one global generator.
-            before = np.random.get_state()  # noqa: NPY002
-            np.random.seed(question.seed)  # noqa: NPY002
+            before = np.random.get_state()  # noqa: NPY002  (RLCard's agents draw from NumPy's one global generator)
+            np.random.seed(question.seed)  # noqa: NPY002  (as above)
             try:
                 action, _ = theirs.eval_step(state)
             finally:
-                np.random.set_state(before)  # noqa: NPY002
+                np.random.set_state(before)  # noqa: NPY002  (as above)
         number = ACTION_LIST.index(action) if theirs.use_raw else int(action)
         return to_rlcard(number)
 
@@ -254,11 +253,10 @@ def _load_checkpoint(path: str) -> Any:
     import torch
 
     agents = _agents()
-    kinds = {"DQNAgent": "DQNAgent", "NFSPAgent": "NFSPAgent"}
     # RLCard's checkpoints hold Python objects, so loading one runs what is in it.
     checkpoint = torch.load(path, weights_only=False)
-    kind = kinds.get(checkpoint.get("agent_type", ""))
-    if kind is None:
+    kind = checkpoint.get("agent_type", "")
+    if kind not in ("DQNAgent", "NFSPAgent"):
         raise ValueError(f"model {path!r} must be a checkpoint of a DQNAgent or an NFSPAgent")
     return getattr(agents, kind).from_checkpoint(checkpoint)
 
@@ -277,7 +275,7 @@ def agent(*, model: str = DEFAULT_MODEL) -> RLCardAgent:
 
     Args:
         model: a name in RLCard's registry that plays UNO ("uno-rule-v1"), "random", or the file (.pt) of a trained DQN or NFSP
-        agent,     which must be one to trust: loading it runs what is in it.
+            agent, which must be one to trust: loading it runs what is in it.
 
     Raises:
         ValueError: there is no such model.

@@ -31,6 +31,21 @@ class Seats:
     memories: tuple[Any, Any]
 
 
+def play_or_lose(before: State, action: ArrayLike, key: Array) -> State:
+    """Play an action as `unojax.step` does; one that is not legal loses the game, -1 and +1. Consumes `key`."""
+    state = game.step(before, action, key)
+    loser, is_wrong = before.current_player, (state.error != 0) & ~before.is_over
+    lost = jnp.where(np.arange(2) == loser, jnp.float32(-1.0), jnp.float32(1.0))
+    state = replace(
+        state,
+        terminated=state.terminated | is_wrong,
+        winner=jnp.where(is_wrong, 1 - loser, state.winner),
+        rewards=jnp.where(is_wrong, lost, state.rewards),
+    )
+    # In buffers of its own: XLA on CPU would take the step again for every column of the arrays that show it.
+    return lax.optimization_barrier(state)
+
+
 @dataclass(frozen=True)
 class SeatsGame:
     """The functions of a game with an encoder: pure, unbatched, jit- and vmap-able. Hashable.
@@ -56,19 +71,8 @@ class SeatsGame:
         return Seats(state, (first, second))
 
     def play(self, seats: Seats, action: ArrayLike, key: Array) -> Seats:
-        """Play an action for the player to move, as `unojax.step`; one that is not legal loses the game. Consumes `key`."""
-        before = seats.state
-        state = game.step(before, action, key)
-        is_wrong = (state.error != 0) & ~before.is_over
-        loser = before.current_player
-        state = replace(
-            state,
-            terminated=state.terminated | is_wrong,
-            winner=jnp.where(is_wrong, 1 - loser, state.winner),
-            rewards=jnp.where(is_wrong, jnp.where(np.arange(2) == loser, jnp.float32(-1.0), jnp.float32(1.0)), state.rewards),
-        )
-        # In buffers of its own: XLA on CPU would take the step again for every column of the arrays that show it.
-        state = lax.optimization_barrier(state)
+        """Play an action by `play_or_lose`. Consumes `key`."""
+        before, state = seats.state, play_or_lose(seats.state, action, key)
         around = [(observe(before, player), state.last_action, observe(state, player)) for player in PLAYERS]
         first, second = (
             self.encoder.update(_key(key, player), memory, *around[player]) for player, memory in enumerate(seats.memories)

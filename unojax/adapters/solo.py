@@ -18,6 +18,7 @@ from jax.typing import ArrayLike
 
 from unojax import game
 from unojax.adapters.encoding import Encoder
+from unojax.adapters.seats import play_or_lose
 from unojax.agents import Agent, Memory, reveal
 from unojax.device import static
 from unojax.device.batching import for_chosen
@@ -173,16 +174,10 @@ def _answer(agent: Agent, table: Table, lane: Lanes) -> Lanes:
 
 
 def _move(agent: Agent, table: Table, lane: Lanes, action: Array) -> Lanes:
-    """Play an action for whoever moves; one that is not legal loses the game."""
+    """Play an action for whoever moves, by `play_or_lose`."""
     before, seat = lane.state, lane.seat
-    state = game.step(before, action, _lane_key(lane, DRAW))
-    wrong = (state.error != 0) & ~before.is_over
-    lost = jnp.where(before.current_player == seat, jnp.float32(-1.0), jnp.float32(1.0))
-    reward = jnp.where(wrong, lost, jnp.where(seat == 0, state.rewards[0], state.rewards[1]))
-    winner = jnp.where(wrong, 1 - before.current_player, state.winner).astype(jnp.int8)
-    state = replace(state, terminated=state.terminated | wrong, winner=winner)
-    # In buffers of its own: XLA on CPU would take the step again for every array that shows it.
-    state, reward = lax.optimization_barrier((state, reward))
+    state = play_or_lose(before, action, _lane_key(lane, DRAW))
+    reward = jnp.where(seat == 0, state.rewards[0], state.rewards[1])
     mine, theirs = ((observe(before, player), observe(state, player)) for player in (seat, 1 - seat))
     memory, known = lane.memory, lane.known
     if jax.tree.leaves(memory):
