@@ -12,11 +12,10 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from unojax import cards, game
+from unojax import game
 from unojax.adapters.encoding import Encoder
 from unojax.game import State
 from unojax.observation import Observation, observe
-from unojax.rules import Rules, check_plain
 
 PLAYERS: Final = (0, 1)
 _REMEMBERS: Final = 1 << 30
@@ -48,25 +47,16 @@ def play_or_lose(before: State, action: ArrayLike, key: Array) -> State:
 
 @dataclass(frozen=True)
 class SeatsGame:
-    """The functions of a game with an encoder: pure, unbatched, jit- and vmap-able. Hashable.
+    """The functions of a game of an encoder's rules: pure, unbatched, jit- and vmap-able. Hashable.
 
     With the same keys and actions the states are those of `unojax.init` and `unojax.step`, bit by bit.
     """
 
-    rules: Rules
     encoder: Encoder
 
-    def __post_init__(self) -> None:
-        check_plain(self.rules, "an environment of another library")
-
-    @property
-    def num_actions(self) -> int:
-        """Actions, legal or not."""
-        return cards.NUM_ACTIONS
-
     def deal(self, key: Array) -> Seats:
-        """Begin a game. Consumes `key`."""
-        state = game.init(key, rules=self.rules)
+        """Begin a game under the encoder's rules. Consumes `key`."""
+        state = game.init(key, rules=self.encoder.rules)
         first, second = (self.encoder.init(_key(key, player), observe(state, player)) for player in PLAYERS)
         return Seats(state, (first, second))
 
@@ -93,7 +83,7 @@ def _key(key: Array, player: int) -> Array:
 
 @struct.dataclass
 class Shown:
-    """What a host needs of a position: both players' arrays [2, size], the mask bool[NUM_ACTIONS] of the player to move, both
+    """What a host needs of a position: both players' arrays [2, size], the mask bool[num_actions] of the player to move, both
     observations, and the state."""
 
     encoded: Any
@@ -110,8 +100,8 @@ class HostGame:
         shown: what it looks like, as NumPy.
     """
 
-    def __init__(self, rules: Rules, encoder: Encoder):
-        self.functions = SeatsGame(rules, encoder)
+    def __init__(self, encoder: Encoder):
+        self.functions = SeatsGame(encoder)
         self._deal, self._play = (jax.jit(f, static_argnums=0) for f in (_deal, _play))
         self.seats: Seats
         self.shown: Shown
@@ -132,7 +122,7 @@ class HostGame:
 
     def play(self, action: int) -> bool:
         """Play an action for the player to move; tells whether it was legal. One that was not loses the game."""
-        is_legal = 0 <= action < self.functions.num_actions and bool(self.shown.mask[action])
+        is_legal = 0 <= action < len(self.shown.mask) and bool(self.shown.mask[action])
         self._keep(self._play(self.functions, self.seats, np.int32(action), self._game_key))
         return is_legal
 

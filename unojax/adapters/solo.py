@@ -25,7 +25,6 @@ from unojax.device.batching import for_chosen
 from unojax.device.static import Skeleton
 from unojax.game import State
 from unojax.observation import observe
-from unojax.rules import Rules
 
 Seat = Literal[0, 1, "random"]
 """Which player the one seat is; "random": in each game a fair coin says."""
@@ -62,7 +61,7 @@ class Lanes:
 
 
 class Shown(NamedTuple):
-    """What a step gives to the host, NumPy there: [G, size], int8[G, NUM_ACTIONS], float32[G], bool[G], bool[G], bool[G].
+    """What a step gives to the host, NumPy there: [G, size], int8[G, num_actions], float32[G], bool[G], bool[G], bool[G].
 
     `illegal` marks games that ended because an action was not legal: lost for whoever played it.
     """
@@ -77,9 +76,8 @@ class Shown(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """What all lanes share; static under `jit`."""
+    """What all lanes share, with the encoder's rules; static under `jit`."""
 
-    rules: Rules
     encoder: Encoder
     seat: Seat
 
@@ -154,7 +152,7 @@ def _where(chosen: Array, new: Array, old: Array) -> Array:
 
 def _deal(agent: Agent, table: Table, key: Array, number: Array) -> Lanes:
     game_key = jax.random.fold_in(jax.random.wrap_key_data(key, impl="threefry2x32"), number)
-    state = game.init(key_for(game_key, 0, DEAL), rules=table.rules)
+    state = game.init(key_for(game_key, 0, DEAL), rules=table.encoder.rules)
     is_random, coin = table.seat == "random", jax.random.bernoulli(key_for(game_key, 0, _SEAT))
     seat = coin.astype(jnp.int8) if is_random else jnp.int8(table.seat)
     memory = agent.init(key_for(game_key, 0, _BEGIN), observe(state, 1 - seat))
