@@ -5,7 +5,6 @@ PYTHONPATH=. python docs/board.py      needs the extras notebook and test, and C
 
 from __future__ import annotations
 
-from itertools import count
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
@@ -15,9 +14,7 @@ from tests.widget.pages import make
 from unojax import cards
 from unojax.widget import Board
 
-SEED = 0
-MOVES, PLAYS = 3, 3
-"""The picture shows the first position after so many moves with a choice between so many plays."""
+SEED, MOVES = 0, 7
 CHROMIUM = "/usr/bin/chromium"
 GROUNDS = {"light": "#ffffff", "dark": "#0d1117"}
 
@@ -26,11 +23,9 @@ def main() -> None:
     """Play as the hints say, then ask for one more and take the pictures."""
     board, comm = make(lambda: Board(seed=SEED), StreamedComm)
     board.look()
-    for move in count():
-        played = advice(board)
-        if move >= MOVES and sum(card["playable"] for card in board.state["hand"]) >= PLAYS:
-            break
-        board.play(played)
+    for _ in range(MOVES):
+        board.play(advice(board))
+    advice(board)
     with sync_playwright() as playwright, serve(comm) as address:
         browser = playwright.chromium.launch(executable_path=CHROMIUM)
         for theme, ground in GROUNDS.items():
