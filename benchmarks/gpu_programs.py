@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -13,9 +13,7 @@ import numpy as np
 from jax import Array
 
 import unojax
-from benchmarks import belief_speed, engine, gpu_target
-from training.config import Config
-from training.trainer import make_iteration, start
+from benchmarks import belief_speed, engine
 from unojax import observe
 from unojax.arena import lanes
 from unojax.belief import Belief, Info, belief_init, belief_update
@@ -84,7 +82,6 @@ def programs(*, scale: float = 1.0) -> dict[str, DeviceProgram]:
         "a step of a match": DeviceProgram(partial(_match_step, size(4096)), "step", size(4096)),
         "flat Monte Carlo": DeviceProgram(partial(_search, monte_carlo(rollouts=1000), decisions), "decision", decisions),
         "tree search": DeviceProgram(partial(_search, tree(simulations=1000), decisions), "decision", decisions),
-        "training iteration": DeviceProgram(partial(_training, size(1024)), "game", size(1024)),
     }
 
 
@@ -123,18 +120,6 @@ def _match_step(games: int) -> tuple[Any, tuple[Any, ...]]:
     )
     chosen = np.zeros(games, np.int32)
     return jax.jit(partial(lanes.advance, chunk=games)), (seats, match, [chosen, chosen])
-
-
-def _training(games: int) -> tuple[Any, tuple[Any, ...]]:
-    """Build an iteration of training with the default settings, on one device."""
-    config = Config()
-    kinds = 2 * len(config.play.opponents)
-    plan = replace(
-        config.plan(), games=-(-games // kinds) * kinds, updates=config.updates if games >= kinds * config.updates else 1
-    )
-    iterate = make_iteration(plan, gpu_target.mesh("games"))
-    state = _shapes(lambda: start(0, plan).with_plain_key())
-    return jax.jit(lambda plain: iterate(plain.with_key())[0].with_plain_key()), (state,)
 
 
 def _observations(games: int) -> Observation:

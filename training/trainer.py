@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax import Array, lax
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from training.checks import check_options
@@ -206,5 +206,8 @@ def make_iteration(plan: Plan, mesh: Mesh) -> Callable[[TrainState], tuple[Train
         )
         return TrainState(*carry, state.key, state.iteration + 1), metrics
 
+    number = jnp.arange(plan.games, dtype=jnp.int32).reshape(plan.updates, share)
+    number = jax.device_put(number, NamedSharding(mesh, P(None, _AXIS)))
     mapped = jax.shard_map(iteration, mesh=mesh, in_specs=(P(), P(None, _AXIS)), out_specs=P(), check_vma=False)
-    return jax.jit(lambda state: mapped(state, jnp.arange(plan.games, dtype=jnp.int32).reshape(plan.updates, share)))
+    program = jax.jit(mapped)
+    return lambda state: program(state, number)
