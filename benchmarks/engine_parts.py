@@ -85,6 +85,7 @@ def warm_engine(batch_size: int) -> Engine:
         policies=static.split(_POLICIES)[1],
         rules=_RULES,
         truncates=False,
+        counting=False,
         on=platform(),
     )
     for _ in range(_WARM_UP_CALLS):

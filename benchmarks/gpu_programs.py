@@ -15,6 +15,7 @@ from jax import Array
 import unojax
 from benchmarks import belief_speed, engine
 from unojax import observe
+from unojax.arena import lanes
 from unojax.belief import Belief, Info, belief_init, belief_update
 from unojax.belief.hands import Hands
 from unojax.belief.particles import NUM_MOVES, lockstep
@@ -26,10 +27,14 @@ from unojax.policies import distinct, uniform
 from unojax.rules import Rules
 from unojax.search.agents import Remembered, SearchAgent, monte_carlo, tree
 from unojax.simulation import run
-from unojax.simulation.lanes import Limits, advance_lanes, count_lanes, start_lanes
+from unojax.simulation.lanes import Limits, advance_lanes, start_lanes
 
 NODES_PER_STEP: Final = 1 / 0.694
 """Nodes of a packed game for each step, as `benchmarks.engine_parts` counts them in uniform play."""
+NODES_PER_GAME: Final = 120
+"""Of uniform play, about."""
+BYTES_PER_ROW: Final = 8 * 4
+"""Of a game's results."""
 
 
 @dataclass(frozen=True)
@@ -57,18 +62,24 @@ def programs(*, scale: float = 1.0) -> dict[str, DeviceProgram]:
     def size(full: int) -> int:
         return max(2, int(full * scale))
 
-    lanes, games, particles, decisions = size(2**20), size(1024), size(1024), size(256)
-    nodes = 8 * 16 * lanes
+    in_progress, games, particles, decisions = size(2**20), size(1024), size(1024), size(256)
+    nodes = 8 * 16 * in_progress
     return {
-        "simulate, statistics": DeviceProgram(partial(_simulate, count_lanes, lanes), "step", nodes / NODES_PER_STEP),
+        "simulate, statistics": DeviceProgram(partial(_simulate, True, in_progress), "step", nodes / NODES_PER_STEP),
         "simulate, every game": DeviceProgram(
-            partial(_simulate, advance_lanes, lanes), "step", nodes / NODES_PER_STEP, host_bytes=8 * 8 * 4 * lanes
+            # Rows are fetched in powers of two.
+            partial(_simulate, False, in_progress),
+            "step",
+            nodes / NODES_PER_STEP,
+            host_bytes=int(2 * BYTES_PER_ROW * nodes / NODES_PER_GAME),
         ),
         "one-hot": DeviceProgram(partial(_onehot, size(2**18)), "step", 16 * size(2**18)),
         "belief_init": DeviceProgram(partial(_belief_init, games, particles), "belief", games),
         "belief_update": DeviceProgram(
             partial(_belief_update, games, particles), "update", games, partial(belief_turns, games, particles)
         ),
+        "init": DeviceProgram(partial(_init, size(2**20)), "deal", size(2**20)),
+        "a step of a match": DeviceProgram(partial(_match_step, size(4096)), "step", size(4096)),
         "flat Monte Carlo": DeviceProgram(partial(_search, monte_carlo(rollouts=1000), decisions), "decision", decisions),
         "tree search": DeviceProgram(partial(_search, tree(simulations=1000), decisions), "decision", decisions),
     }
@@ -82,19 +93,33 @@ def _keys(number: int) -> Array:
     return jnp.zeros((number, 2), jnp.uint32)
 
 
-def _simulate(advance: Callable[..., Any], lanes: int) -> tuple[Any, tuple[Any, ...]]:
+def _simulate(counting: bool, lanes: int) -> tuple[Any, tuple[Any, ...]]:
     policies, rules = (uniform, uniform), Rules()
     numbers, skeleton = static.split(distinct(policies))
     limits = Limits(jnp.uint32(0), jnp.uint32(0))
     started = _shapes(partial(start_lanes, lanes, policies=policies, rules=rules), limits)
     seed = (jnp.uint32(0), jnp.uint32(0))
-    program = jax.jit(partial(advance, policies=skeleton, rules=rules, truncates=False, on=run.platform()), donate_argnums=0)
+    options = {"policies": skeleton, "rules": rules, "truncates": False, "counting": counting, "on": run.platform()}
+    program = jax.jit(partial(advance_lanes, **options), donate_argnums=0)
     return program, (*started, seed, limits, numbers)
 
 
 def _onehot(lanes: int) -> tuple[Any, tuple[Any, ...]]:
     states = _shapes(jax.vmap(unojax.init), _keys(lanes))
     return engine.play_onehot, (states, jnp.zeros(2, jnp.uint32))
+
+
+def _init(games: int) -> tuple[Any, tuple[Any, ...]]:
+    return jax.jit(jax.vmap(unojax.init)), (_keys(games),)
+
+
+def _match_step(games: int) -> tuple[Any, tuple[Any, ...]]:
+    """Build what a match does at a step besides asking its agents."""
+    seats, match = _shapes(
+        partial(lanes.deal, rules=Rules()), _keys(1)[0], *(np.zeros(games, np.int32),) * 2, np.ones(games, bool)
+    )
+    chosen = np.zeros(games, np.int32)
+    return jax.jit(partial(lanes.advance, chunk=games)), (seats, match, [chosen, chosen])
 
 
 def _observations(games: int) -> Observation:
@@ -137,12 +162,8 @@ def belief_turns(games: int, particles: int) -> dict[str, float]:
         hand_count = positions.after.opponent_count.astype(jnp.int32)
         return lockstep.due_repairs(facts, sizes) | lockstep.due_moves(weighed, moves_due, facts, hand_count, sizes)
 
-    lanes_of = {f"{size.slots}": size.lanes for size in sizes}
-    turns = {}
-    for name, rounds in due(info).items():
-        lanes = lanes_of.get(name.rpartition("_")[2], lockstep.DRAW_LANES) // (4 if name.startswith("more") else 1)
-        turns[f"/{name}/"] = float(num_turns(np.asarray(rounds, np.int64), max(1, min(games, lanes // particles))))
-    return turns
+    chunks = lockstep.chunks_for(sizes, games, particles)
+    return {f"/{name}/": float(num_turns(np.asarray(rounds, np.int64), chunks[name])) for name, rounds in due(info).items()}
 
 
 def _search(agent: SearchAgent, decisions: int) -> tuple[Any, tuple[Any, ...]]:

@@ -18,10 +18,11 @@ from tests.oracle import chain
 from tests.oracle.game import Variant
 from unojax import cards
 from unojax.agents import PolicyAgent
+from unojax.device.platform import tuned_for
 from unojax.observation import Observation
 from unojax.policies import POLICIES, uniform
 from unojax.rules import Rules, small_deck
-from unojax.simulation import Collector, Finished, Games, count_games, default_batch_size, simulate, stream
+from unojax.simulation import Collector, Counting, Finished, Games, Stream, count_games, default_batch_size, simulate, stream
 from unojax.simulation import lanes as device_lanes
 from unojax.simulation.tally import Tally
 
@@ -243,6 +244,25 @@ def test_counts_are_those_of_the_games(max_steps: int | None) -> None:
     for field in fields(Tally):
         if field.name != "lengths":
             assert getattr(counted, field.name) == getattr(expected, field.name), field.name
+
+
+@pytest.mark.parametrize("kind", [Counting, Stream])
+def test_a_run_that_ends_early_finishes_what_is_begun(full_deck: Games, kind: type) -> None:
+    run = kind(jax.random.key(11), NUM_GAMES, batch_size=BATCH)
+    parts = [next(run)]
+    assert BATCH <= run.num_begun < NUM_GAMES
+    run.end_at(run.num_begun)
+    parts += list(run)
+    tallies = [part if isinstance(part, Tally) else Tally.of(part.games) for part in parts]
+    total, expected = sum(tallies, Tally()), Tally.of(full_deck[: run.num_games])
+    assert (total.wins, total.steps) == (expected.wins, expected.steps)
+    np.testing.assert_array_equal(total.lengths, expected.lengths)
+
+
+def test_the_form_for_a_gpu_gives_the_same_games(full_deck: Games) -> None:
+    """Finished games come first there, and calls are made ahead."""
+    with tuned_for("gpu"):
+        assert same(simulate(jax.random.key(11), 300, batch_size=BATCH), full_deck[:300])
 
 
 def test_counting_tells_of_illegal_actions_and_long_games(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -286,11 +286,15 @@ def nth(words: Words, r: Array) -> tuple[Array, Array]:
     index = after0.astype(jnp.uint32) + after1.astype(jnp.uint32) + after2.astype(jnp.uint32)
     zero = np.uint32(0)
     r = r - jnp.where(after1, jnp.where(after2, end2, end1), jnp.where(after0, end0, zero))
-    word = word_at(words, index)
+    return index, jnp.minimum(nth_bit(word_at(words, index), r), np.uint32(cards.SLOTS_PER_COLOR - 1))
+
+
+def nth_bit(word: Array, r: Array) -> Array:
+    """Find the position of the r-th set bit, uint32[...] counted from 0; meaningless if there are not so many."""
     position = jnp.zeros_like(word)
     for width in (16, 8, 4, 2, 1):
         below = lax.population_count((word >> position) & np.uint32((1 << width) - 1))
         beyond = r >= below
-        position = position + jnp.where(beyond, np.uint32(width), zero)
-        r = r - jnp.where(beyond, below, zero)
-    return index, jnp.minimum(position, np.uint32(cards.SLOTS_PER_COLOR - 1))
+        position = position + jnp.where(beyond, np.uint32(width), np.uint32(0))
+        r = r - jnp.where(beyond, below, np.uint32(0))
+    return position

@@ -17,7 +17,7 @@ from tests.belief.test_exact import choosy_opponent
 from unojax import cards, game
 from unojax.belief import Belief, belief_init, belief_update, uniform_opponent
 from unojax.belief.opponents import OpponentModel, PolicyOpponent
-from unojax.belief.particles import lockstep, moves, past
+from unojax.belief.particles import accounts, lockstep, moves, past
 from unojax.belief.particles.likelihood import log_likelihood
 from unojax.belief.particles.lockstep import Size
 from unojax.device.platform import tuned_for
@@ -41,11 +41,12 @@ def test_all_hands_of_the_past_at_once(opponent: OpponentModel) -> None:
     def both(key: jax.Array) -> list[tuple[jax.Array, jax.Array]]:
         now = cloud
         before = past.past_of(now, book, seen.rules, 8)
-        pairs = [(past.past_log_likelihood(before, book, opponent, seen), log_likelihood(now, book, opponent, seen))]
+        pairs = [(past.past_log_likelihood(before, now, book, opponent, seen), log_likelihood(now, book, opponent, seen))]
         for place in range(2):
-            proposal = moves.propose(jax.random.fold_in(key, place), now, book, jnp.int32(place))
+            slot = accounts.nth_live(now, book, jnp.int32(place))
+            proposal = moves.propose(jax.random.fold_in(key, place), now, book, slot)
             tried = proposal.exchange
-            of_past = past.past_log_likelihood(before, book, opponent, seen, tried)
+            of_past = past.past_log_likelihood(before, now, book, opponent, seen, tried)
             replayed = log_likelihood(now, book, opponent, seen, tried)
             pairs.append((jnp.where(proposal.fits, of_past, 0.0), jnp.where(proposal.fits, replayed, 0.0)))
             now, _, accepted = moves.accept(now, book, proposal, pairs[0][0], replayed)
@@ -79,8 +80,8 @@ def seats(record: Any, t: int) -> Any:
 @pytest.mark.slow
 def test_games_in_lockstep_equal_games_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Along games with events of all kinds, restarts among them: the same particles, and weights up to rounding."""
-    monkeypatch.setattr(lockstep, "SIZES", (Size(12, 4, 256),))
-    monkeypatch.setattr(lockstep, "LARGEST_LANES", 192)
+    monkeypatch.setattr(lockstep, "SIZES", (Size(12, 4),))
+    monkeypatch.setattr(lockstep, "LANES", {what: (256, 192)[-len(lanes) :] for what, lanes in lockstep.LANES.items()})
     monkeypatch.setattr(lockstep, "MOST_OPEN", 4)
     record = play_games(seed=5, num_games=NUM_GAMES // 2, num_steps=NUM_STEPS, rules=THIN)
     start = jax.jit(jax.vmap(partial(belief_init, num_particles=32, **CAPACITY)))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import stat
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from unojax.cli import main, output, targets
 from unojax.cli.options import parse_deck
 from unojax.cli.simulate import run as simulate_run
 from unojax.cli.simulate.tables import QUANTILES, Played, Rate, win_table
+from unojax.simulation import Counting, LongGameError, Stream
 from unojax.simulation.tally import Tally
 
 # Games of these rules end in every way there is: won, by stalemate, drawn, truncated.
@@ -128,34 +129,46 @@ def test_one_game(capsys):
     assert data["results"]["wins"][0]["as_player_1"] is None
 
 
-def interrupted_after(num_calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From now on Ctrl-C comes instead of the answer to call `num_calls` of the device, over all seatings and the compilation."""
+def interrupted_after(num_calls: int, monkeypatch: pytest.MonkeyPatch, *, times: int = 1) -> None:
+    """From now on Ctrl-C comes in calls of the device, from `num_calls` on, counted over all seatings and the compilation."""
     calls = 0
-    stream = simulate_run.stream
+    # A test run in the background ignores Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    def stream_until(*args: Any, **kwargs: Any) -> Iterator[Any]:
-        nonlocal calls
-        for finished in stream(*args, **kwargs):
-            calls += 1
-            if calls == num_calls:
-                raise KeyboardInterrupt
-            yield finished
+    def interrupted(kind: type) -> type:
+        class Interrupted(kind):
+            def __next__(self) -> Any:
+                nonlocal calls
+                calls += 1
+                if num_calls <= calls < num_calls + times:
+                    signal.raise_signal(signal.SIGINT)
+                return super().__next__()
 
-    monkeypatch.setattr(simulate_run, "stream", stream_until)
+        return Interrupted
+
+    monkeypatch.setattr(simulate_run, "Counting", interrupted(Counting))
+    monkeypatch.setattr(simulate_run, "stream", interrupted(Stream))
 
 
-def test_interrupted_while_playing(capsys, monkeypatch, seatings: tuple[Games, Games]):
-    # Two calls compile; of the others each hands out some games of one seating.
+@pytest.mark.parametrize("keeps", [False, True])
+def test_interrupted_while_playing(capsys, monkeypatch, tmp_path, seatings: tuple[Games, Games], keeps: bool):
+    # Two calls compile; of the others each ends some games of one seating.
+    out = ["--out", str(tmp_path / "games.npz")] if keeps else []
     interrupted_after(5, monkeypatch)
-    assert main([*ARGS, "--json", "-"]) == 130
+    assert main([*ARGS, *out, "--json", "-"]) == 130
     captured = capsys.readouterr()
     data = json.loads(captured.out)
     assert data["complete"] is False
     n = data["games"] // 2
     assert 0 < data["games"] == 2 * n < NUM_GAMES
-    # The games before the first unfinished one, as many of each seating.
+    # The games that were begun, as many of each seating.
     check_results(data["results"], seatings[0][:n], seatings[1][:n])
     assert "stopped after" in captured.err
+    if keeps:
+        rows = np.load(tmp_path / "games.npz")
+        for swapped in (0, 1):
+            np.testing.assert_array_equal(np.sort(rows["game"][rows["swapped"] == swapped]), np.arange(n))
+        return
 
     interrupted_after(5, monkeypatch)
     assert main(ARGS) == 130
@@ -164,14 +177,24 @@ def test_interrupted_while_playing(capsys, monkeypatch, seatings: tuple[Games, G
     assert "stopped after" in captured.err
 
 
-@pytest.mark.parametrize(("num_calls", "says"), [(1, "stopped"), (3, "no game was complete")])
-def test_interrupted_before_there_is_anything(capsys, monkeypatch, num_calls: int, says: str):
-    interrupted_after(num_calls, monkeypatch)
+@pytest.mark.parametrize(("num_calls", "times"), [(1, 1), (4, 2)])
+def test_interrupted_before_there_is_anything_or_twice(capsys, monkeypatch, num_calls: int, times: int):
+    interrupted_after(num_calls, monkeypatch, times=times)
     assert main(ARGS) == 130
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert says in captured.err
+    assert "stopped" in captured.err
     assert "Traceback" not in captured.err
+
+
+def test_games_too_long_to_count_are_played_row_by_row(capsys, monkeypatch, seatings: tuple[Games, Games]):
+    class TooLong(Counting):
+        def __next__(self) -> Any:
+            super().__next__()
+            raise LongGameError
+
+    monkeypatch.setattr(simulate_run, "Counting", TooLong)
+    check_results(run_json(capsys, *ARGS)["results"], *seatings)
 
 
 def test_json_file(capsys, tmp_path):
@@ -238,7 +261,7 @@ def test_tally_does_not_depend_on_the_slices(monkeypatch, seatings: tuple[Games,
 @pytest.mark.parametrize("names", [("commonest-color", "scarcest-color"), ("commonest-color", "commonest-color")])
 def test_widest_table_fits_80_columns(names: tuple[str, str]):
     half = Tally(games=10**9, wins=(5 * 10**8, 5 * 10**8))
-    played = Played((half, half), True, 2 * 10**9, BATCH_SIZE, 1.0, 1.0, 2 * 10**9, 10**11)
+    played = Played((half, half), True, BATCH_SIZE, 1.0, 1.0)
     console = Console(width=80)
     with console.capture() as capture:
         console.print(win_table(played, names, Rules()))

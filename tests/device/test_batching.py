@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from unojax.device.batching import Agenda, for_chosen, num_turns, put_rows, take_rows, together
+from unojax.device.batching import Agenda, for_chosen, look_up, num_turns, put_rows, take_part, take_rows, together
 
 
 @pytest.mark.parametrize("number", [0, 1, 4, 7, 10])
@@ -35,6 +35,20 @@ def test_a_function_of_a_batch_gets_all_of_it_from_within_vmap():
     assert sizes[0] == 1 and sizes[-1] == 5
     with pytest.raises(ValueError, match="what all elements share can't be mapped over"):
         jax.vmap(of_one)(x, x, x)
+
+
+def test_rows_are_looked_up_in_tables_of_any_batch():
+    table = np.random.default_rng(0).integers(0, 100, (4, 3, 5, 2))
+    index = np.random.default_rng(1).integers(0, 7, (4, 3, 6))
+    expected = np.stack([[table[a, b, index[a, b].clip(max=4)] for b in range(3)] for a in range(4)])
+    np.testing.assert_array_equal(jax.vmap(jax.vmap(look_up))(table, index), expected)
+    np.testing.assert_array_equal(jax.vmap(look_up, (None, 0))(table[0, 0], index[0]), table[0, 0][index[0].clip(max=4)])
+    np.testing.assert_array_equal(jax.vmap(look_up, (0, None))(table[0], index[0, 0]), table[0][:, index[0, 0].clip(max=4)])
+
+
+def test_the_first_part_of_rows():
+    rows = np.arange(24).reshape(4, 3, 2)
+    np.testing.assert_array_equal(take_part(jnp.asarray(rows), jnp.array([2, 0, 9]), 2), rows[[2, 0, 3], :2])
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 8])

@@ -128,6 +128,35 @@ def take_rows(tree: _Tree, at: Array) -> _Tree:
     return jax.tree.map(lambda leaf: leaf.at[at].get(mode="clip"), tree)
 
 
+@custom_vmap
+def look_up(table: Array, index: Array) -> Array:
+    """Take rows of a table [R, ...] by int32[...] of any shape, not negative; the last row for an index beyond the end.
+
+    Under `vmap` tables of many elements become one long table, so that a row has a single number: on a GPU a kernel looks it up
+    on its way. (A pair of numbers would be put together by a kernel of its own.)
+    """
+    return table.at[index].get(mode="clip")
+
+
+@look_up.def_vmap
+def _look_up_in_many(axis_size: int, in_batched: Any, table: Array, index: Array) -> tuple[Array, bool]:
+    if not in_batched[0]:
+        return look_up(table, index), True
+    if not in_batched[1]:
+        index = jnp.broadcast_to(index, (axis_size, *index.shape))
+    number = table.shape[1]
+    first = number * jnp.arange(axis_size).reshape(-1, *[1] * (index.ndim - 1))
+    return look_up(table.reshape(-1, *table.shape[2:]), first + jnp.minimum(index, number - 1)), True
+
+
+def take_part(rows: Array, at: Array, number: int) -> Array:
+    """Take of rows int32[C] the first `number` (static) entries; of any row for an index beyond the end.
+
+    The others are not touched, as they would be if the rows were cut first.
+    """
+    return rows.at[at, :number].get(mode="clip")
+
+
 def put_rows(rows: Array, at: Array, new: Array) -> Array:
     """Set rows int32[C], all different, in place; those beyond the end are dropped. Of wider rows the first part is set."""
     part = tuple(slice(size) for size in new.shape[1:])

@@ -4,6 +4,29 @@
 """
 
 from unojax.simulation.games import Collector, Finished, Games
-from unojax.simulation.run import MAX_GAMES, MOST_LANES, count_games, default_batch_size, simulate, stream
+from unojax.simulation.run import (
+    MAX_GAMES,
+    MOST_LANES,
+    Counting,
+    LongGameError,
+    Stream,
+    count_games,
+    default_batch_size,
+    simulate,
+    stream,
+)
 
-__all__ = ["MAX_GAMES", "MOST_LANES", "Collector", "Finished", "Games", "count_games", "default_batch_size", "simulate", "stream"]
+__all__ = [
+    "MAX_GAMES",
+    "MOST_LANES",
+    "Collector",
+    "Counting",
+    "Finished",
+    "Games",
+    "LongGameError",
+    "Stream",
+    "count_games",
+    "default_batch_size",
+    "simulate",
+    "stream",
+]

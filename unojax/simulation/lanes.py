@@ -70,11 +70,12 @@ class Results(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Counts over the games that finished in a call: uint32[] each, but `lengths`.
+    """Counts over the games that finished in a call: uint32[] each, but for the last three.
 
     Attributes:
-        games, wins_0, wins_1, stalemates, drawn, truncated, steps, choices, reshuffles: as in `Tally`.
+        games, wins_0, wins_1, stalemates, drawn, truncated: as in `Tally`.
         illegal: games in which a policy chose an illegal action.
+        choices, reshuffles: uint32[2] as in `Tally`; the sums of the low byte, and of all above it, since 32 bits may be too few.
         lengths: uint32[LONGEST + 1] games by number of steps; longer ones count as the last.
     """
 
@@ -84,10 +85,9 @@ class Counts(NamedTuple):
     stalemates: Array
     drawn: Array
     truncated: Array
-    steps: Array
+    illegal: Array
     choices: Array
     reshuffles: Array
-    illegal: Array
     lengths: Array
 
 
@@ -112,7 +112,7 @@ def _fresh(index: Array, rules: Rules, keeps_last: bool) -> GameLanes:
     return GameLanes(table.new_table(index, rules), index, zero, zero, zero, zero, zero, last_action)
 
 
-@partial(jax.jit, static_argnames=("policies", "rules", "truncates", "on"), donate_argnums=0)
+@partial(jax.jit, static_argnames=("policies", "rules", "truncates", "counting", "on"), donate_argnums=0)
 def advance_lanes(
     lanes: GameLanes,
     next_index: Array,
@@ -123,46 +123,14 @@ def advance_lanes(
     policies: Skeleton,
     rules: Rules,
     truncates: bool,
+    counting: bool,
     on: Platform,
-) -> tuple[GameLanes, Array, Results]:
-    """Take all lanes `NODES_PER_BLOCK * BLOCKS_PER_CALL` nodes further, and hand out the games that finished (uint32[blocks, B]).
+) -> tuple[GameLanes, Array, Results | Counts]:
+    """Take all lanes `NODES_PER_BLOCK * BLOCKS_PER_CALL` nodes further.
 
-    `numbers` and `policies` are the `static.split` of one policy for each player, or of one for both.
+    Hand out the games that finished, uint32[blocks, B] (on a GPU uint32[blocks * B], the finished ones first), or if `counting`
+    only count them. `numbers` and `policies` are the `static.split` of one policy for each player, or of one for both.
     """
-    return _advance(lanes, next_index, seed, limits, numbers, None, policies, rules, truncates, on)
-
-
-@partial(jax.jit, static_argnames=("policies", "rules", "truncates", "on"), donate_argnums=0)
-def count_lanes(
-    lanes: GameLanes,
-    next_index: Array,
-    seed: tuple[Array, Array],
-    limits: Limits,
-    numbers: list[Array],
-    *,
-    policies: Skeleton,
-    rules: Rules,
-    truncates: bool,
-    on: Platform,
-) -> tuple[GameLanes, Array, Counts]:
-    """Take all lanes as far as `advance_lanes` does, and count the games that finished instead of handing them out."""
-    nothing = Counts(*[jnp.uint32(0)] * (len(Counts._fields) - 1), lengths=jnp.zeros(LONGEST + 1, jnp.uint32))
-    return _advance(lanes, next_index, seed, limits, numbers, nothing, policies, rules, truncates, on)
-
-
-def _advance(
-    lanes: GameLanes,
-    next_index: Array,
-    seed: tuple[Array, Array],
-    limits: Limits,
-    numbers: list[Array],
-    counts: Counts | None,
-    policies: Skeleton,
-    rules: Rules,
-    truncates: bool,
-    on: Platform,
-) -> tuple[GameLanes, Array, Any]:
-    """Advance; hand out `Results`, or add to `counts` and give these."""
     both = static.join(numbers, policies)
     decide = partial(choose_moves, seed=seed, limits=limits, policies=both, rules=rules, truncates=truncates)
 
@@ -170,7 +138,7 @@ def _advance(
         del index, move
         return decide(lanes)
 
-    def block(carry: tuple[GameLanes, Array, Counts | None], _: None) -> tuple[Any, Results | None]:
+    def block(carry: tuple[GameLanes, Array, Counts | None], _: None) -> tuple[Any, Any]:
         lanes, next_index, counts = carry
         nodes = NODES_PER_KERNEL[on]
         lanes = walk(lanes, decide(lanes), decide_next, carry_out, num_nodes=NODES_PER_BLOCK, unroll=nodes)
@@ -179,8 +147,30 @@ def _advance(
             return (lanes, next_index, None), results
         return (lanes, next_index, _count(counts, results)), None
 
+    counts = _no_counts() if counting else None
     (lanes, next_index, counts), results = lax.scan(block, (lanes, next_index, counts), None, length=BLOCKS_PER_CALL)
-    return lanes, next_index, results if counts is None else counts
+    if counts is not None:
+        return lanes, next_index, counts
+    return lanes, next_index, _finished_first(results) if on == "gpu" else results
+
+
+def _finished_first(results: Results) -> Results:
+    """Move the results of finished games to the front, in one row: the host fetches these alone."""
+    flat = jax.tree.map(jnp.ravel, results)
+    ended = flat.game_index != NO_WALK
+    place = jnp.where(ended, jnp.cumsum(ended, dtype=jnp.int32) - 1, len(ended))
+
+    def put(field: Array) -> Array:
+        return jnp.full_like(field, NO_WALK).at[place].set(field, mode="drop", unique_indices=True)
+
+    return jax.tree.map(put, flat)
+
+
+def _no_counts() -> Counts:
+    """Make counts of no games."""
+    zero, pair = jnp.zeros((), jnp.uint32), jnp.zeros(2, jnp.uint32)
+    others = dict.fromkeys(set(Counts._fields) - {"choices", "reshuffles", "lengths"}, zero)
+    return Counts(choices=pair, reshuffles=pair, lengths=jnp.zeros(LONGEST + 1, jnp.uint32), **others)
 
 
 def _count(counts: Counts, results: Results) -> Counts:
@@ -193,7 +183,8 @@ def _count(counts: Counts, results: Results) -> Counts:
         return where.sum(dtype=jnp.uint32)
 
     def total(of: Array) -> Array:
-        return jnp.where(ended, of, np.uint32(0)).sum(dtype=jnp.uint32)
+        of = jnp.where(ended, of, np.uint32(0))
+        return jnp.stack([part.sum(dtype=jnp.uint32) for part in (of & np.uint32(0xFF), of >> np.uint32(8))])
 
     length = jnp.where(ended, jnp.minimum(results.num_steps, np.uint32(LONGEST)), np.uint32(LONGEST + 1)).astype(jnp.int32)
     more = Counts(
@@ -203,10 +194,9 @@ def _count(counts: Counts, results: Results) -> Counts:
         stalemates=number(stalemate),
         drawn=number(ended & (phase == table.OVER_DRAWN)),
         truncated=number(truncated),
-        steps=total(results.num_steps),
+        illegal=number(ended & (results.illegal != 0)),
         choices=total(results.num_choices),
         reshuffles=total(results.num_reshuffles),
-        illegal=total(results.illegal),
         lengths=jnp.zeros_like(counts.lengths).at[length].add(np.uint32(1), mode="drop"),
     )
     return jax.tree.map(jnp.add, counts, more)

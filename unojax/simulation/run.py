@@ -9,9 +9,9 @@ other games. Memory on the device is that of the lanes and does not grow with th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ from unojax.device.random_bits import key_words
 from unojax.policies import Policy, as_policies, distinct, uniform
 from unojax.rules import Rules, check_max_steps, is_int
 from unojax.simulation.games import Collector, Finished, Games
-from unojax.simulation.lanes import LONGEST, Counts, GameLanes, Limits, Results, advance_lanes, count_lanes, start_lanes
+from unojax.simulation.lanes import LONGEST, Counts, Limits, Results, advance_lanes, start_lanes
 from unojax.simulation.tally import Tally
 
 MAX_GAMES: Final = 2**31
@@ -35,8 +35,6 @@ MOST_LANES: Final = {"cpu": 2**14, "gpu": 2**20}
 """Games in progress at a time, at most."""
 _GAMES_PER_LANE: Final = {"cpu": 8, "gpu": 1}
 _CALLS_AHEAD: Final = {"cpu": 0, "gpu": 1}
-
-_Result = TypeVar("_Result")
 
 Policies = tuple[str | Policy, str | Policy]
 
@@ -82,20 +80,9 @@ def stream(
     rules: Rules = Rules(),
     batch_size: int | None = None,
     max_steps: int | None = None,
-) -> Iterator[Finished]:
+) -> Stream:
     """Play games like `simulate`, and hand out the finished ones every few milliseconds; arguments and errors as there."""
-    _check_num_games(num_games)
-    both = as_policies(policies)
-    batch_size = _checked_batch_size(batch_size, num_games)
-    check_max_steps(max_steps)
-    max_steps = rules.max_steps if max_steps is None else max_steps
-    num_done = 0
-    for results in _calls(advance_lanes, key, num_games, both, rules, batch_size, max_steps):
-        finished = _to_host(results, both)
-        num_done += len(finished.index)
-        yield finished
-        if num_done == num_games:
-            break
+    return Stream(key, num_games, policies, rules=rules, batch_size=batch_size, max_steps=max_steps)
 
 
 def count_games(
@@ -112,45 +99,90 @@ def count_games(
     Neither the host nor the device keeps anything for each game; arguments and errors are those of `simulate`.
 
     Raises:
-        ValueError: a game took 16,384 steps or more.
+        LongGameError: a game took 16,384 steps or more.
     """
-    _check_num_games(num_games)
-    both = as_policies(policies)
-    batch_size = _checked_batch_size(batch_size, num_games)
-    check_max_steps(max_steps)
-    max_steps = rules.max_steps if max_steps is None else max_steps
-    tally = Tally()
-    for counts in _calls(count_lanes, key, num_games, both, rules, batch_size, max_steps):
-        tally += _tally_of(counts, both)
-        if tally.games == num_games:
-            break
-    return tally
+    return sum(Counting(key, num_games, policies, rules=rules, batch_size=batch_size, max_steps=max_steps), Tally())
 
 
-def _calls(
-    program: Callable[..., tuple[GameLanes, Array, _Result]],
-    key: Array,
-    num_games: int,
-    both: tuple[Policy, Policy],
-    rules: Rules,
-    batch_size: int,
-    max_steps: int | None,
-) -> Iterator[_Result]:
-    """Call a program of lanes over and over, and hand out its results.
+class LongGameError(ValueError):
+    """A game was too long to be counted by its length on the device."""
 
-    On a GPU the next call has begun by then, so that the host looks at results while the device plays on.
+
+class _Calls:
+    """Calls of the program that advances the lanes, over and over; arguments and errors are those of `simulate`.
+
+    On a GPU the next call has begun when the results of one are asked for, so that the host looks at them while the device plays
+    on.
+
+    Attributes:
+        num_games: to be played.
     """
-    numbers, skeleton = static.split(distinct(both))
-    run = partial(program, policies=skeleton, rules=rules, truncates=max_steps is not None, on=platform())
-    seed = key_words(key)
-    limits = Limits(jnp.uint32(num_games), jnp.uint32(max_steps or 0))
-    lanes, next_index = start_lanes(batch_size, limits, both, rules)
-    waiting: deque[_Result] = deque()
-    while True:
-        lanes, next_index, results = run(lanes, next_index, seed, limits, numbers)
-        waiting.append(results)
-        if len(waiting) > _CALLS_AHEAD[platform()]:
-            yield waiting.popleft()
+
+    _counting: bool
+
+    def __init__(
+        self,
+        key: Array,
+        num_games: int,
+        policies: Policies = (uniform, uniform),
+        *,
+        rules: Rules = Rules(),
+        batch_size: int | None = None,
+        max_steps: int | None = None,
+    ):
+        _check_num_games(num_games)
+        self.num_games, self._policies = num_games, as_policies(policies)
+        batch_size = _checked_batch_size(batch_size, num_games)
+        check_max_steps(max_steps)
+        max_steps = rules.max_steps if max_steps is None else max_steps
+        numbers, skeleton = static.split(distinct(self._policies))
+        options = {"policies": skeleton, "rules": rules, "truncates": max_steps is not None, "counting": self._counting}
+        self._run = partial(advance_lanes, seed=key_words(key), numbers=numbers, on=platform(), **options)
+        self._limits = Limits(jnp.uint32(num_games), jnp.uint32(max_steps or 0))
+        self._lanes, self._next_index = start_lanes(batch_size, self._limits, self._policies, rules)
+        self._waiting: deque[Any] = deque()
+        self._num_done = 0
+
+    @property
+    def num_begun(self) -> int:
+        """Games begun so far, those of the lowest indices."""
+        return min(int(self._next_index), self.num_games)
+
+    def end_at(self, num_games: int) -> None:
+        """Play the first `num_games` games only, which must not be fewer than are begun."""
+        self.num_games = num_games
+        self._limits = self._limits._replace(num_games=jnp.uint32(num_games))
+
+    def _next_results(self) -> Any:
+        """Give the results of the next call; StopIteration if all games have ended."""
+        if self._num_done == self.num_games:
+            raise StopIteration
+        while len(self._waiting) <= _CALLS_AHEAD[platform()]:
+            self._lanes, self._next_index, results = self._run(self._lanes, self._next_index, limits=self._limits)
+            self._waiting.append(results)
+        return self._waiting.popleft()
+
+
+class Stream(_Calls, Iterator[Finished]):
+    """Games as they are finished; see `stream`."""
+
+    _counting = False
+
+    def __next__(self) -> Finished:
+        finished = _to_host(self._next_results(), self._policies)
+        self._num_done += len(finished.index)
+        return finished
+
+
+class Counting(_Calls, Iterator[Tally]):
+    """Counts of the games that end in each call, added up on the device; arguments and errors are those of `count_games`."""
+
+    _counting = True
+
+    def __next__(self) -> Tally:
+        tally = _tally_of(self._next_results(), self._policies)
+        self._num_done += tally.games
+        return tally
 
 
 def default_batch_size(num_games: int) -> int:
@@ -178,6 +210,11 @@ def _check_num_games(num_games: int) -> None:
 
 
 def _to_host(results: Results, policies: Policies) -> Finished:
+    is_sorted = results.game_index.ndim == 1
+    if is_sorted:
+        # Programs for few sizes, not for each number of games.
+        number = int(jnp.count_nonzero(results.game_index != NO_WALK))
+        results = _first(results, min(len(results.game_index), 1 << number.bit_length()))
     at = np.flatnonzero(np.asarray(results.game_index) != NO_WALK)
     ended: Any = jax.tree.map(lambda field: np.asarray(field).ravel()[at], results)
     index = ended.game_index.astype(np.int64)
@@ -198,6 +235,11 @@ def _to_host(results: Results, policies: Policies) -> Finished:
     return Finished(index, games)
 
 
+@partial(jax.jit, static_argnames="number")
+def _first(results: Results, number: int) -> Results:
+    return jax.tree.map(lambda field: field[:number], results)
+
+
 def _tally_of(counts: Counts, policies: Policies) -> Tally:
     got = jax.device_get(counts)
     if got.illegal:
@@ -206,13 +248,16 @@ def _tally_of(counts: Counts, policies: Policies) -> Tally:
             f"legal_mask is True"
         )
     if got.lengths[LONGEST]:
-        raise ValueError(
+        raise LongGameError(
             f"{got.lengths[LONGEST]} games took {LONGEST} steps or more, which are too many to count by length; give max_steps "
             f"below {LONGEST}, or use simulate"
         )
+    lengths = got.lengths[: int(np.flatnonzero(got.lengths).max(initial=0)) + 1].astype(np.int64)
     return Tally(
         games=int(got.games),
         wins=(int(got.wins_0), int(got.wins_1)),
-        lengths=got.lengths[: int(np.flatnonzero(got.lengths).max(initial=0)) + 1].astype(np.int64),
-        **{name: int(getattr(got, name)) for name in ("stalemates", "drawn", "truncated", "steps", "choices", "reshuffles")},
+        steps=int(lengths @ np.arange(len(lengths))),
+        lengths=lengths,
+        **{name: int(getattr(got, name)) for name in ("stalemates", "drawn", "truncated")},
+        **{name: int(low) + (int(high) << 8) for name in ("choices", "reshuffles") for low, high in [getattr(got, name)]},
     )

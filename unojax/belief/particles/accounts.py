@@ -28,6 +28,7 @@ from jax.typing import ArrayLike
 from unojax import bits, cards
 from unojax.belief.particles.ledger import Ledger
 from unojax.bits import Words
+from unojax.device.batching import look_up
 from unojax.device.platform import platform
 from unojax.device.random_bits import key_words, threefry
 
@@ -35,12 +36,11 @@ RELEASED: Final = np.uint8(0x80)
 """Set in the label of a slot whose card has been played."""
 ROWS_PER_TURN: Final = 4
 """Rows that a turn of a loop takes; `labels` and `played` have a multiple of it."""
-LOCKSTEP_ROWS: Final = 192
-"""Rows that become one kernel on a GPU."""
 NO_SLOT: Final = np.uint16(0xFFFF)
 """Beyond every slot."""
 
 _GOLDEN: Final = np.uint32(0x9E37_79B9)
+_LOW: Final = np.uint32(0xFFFF)
 _T = TypeVar("_T")
 
 
@@ -137,19 +137,14 @@ def random_card(random: Array, words: Words) -> Array:
 
 
 def fold_slots(ledger: Ledger, visit: Callable[[ArrayLike, _T], _T], first: _T) -> _T:
-    """Loop `carry = visit(slot, carry)` over the slots that are filled, and some that are not."""
-    rows_per_turn = LOCKSTEP_ROWS if in_lockstep() else ROWS_PER_TURN
+    """Loop `carry = visit(slot, carry)` over the slots that are filled, and some that are not; not in lockstep."""
 
-    def several(block: ArrayLike, carry: _T, number: int = rows_per_turn) -> _T:
-        for offset in range(number):
-            carry = visit(rows_per_turn * block + offset, carry)
+    def several(block: ArrayLike, carry: _T) -> _T:
+        for offset in range(ROWS_PER_TURN):
+            carry = visit(ROWS_PER_TURN * block + offset, carry)
         return carry
 
-    if not in_lockstep():
-        return lax.fori_loop(0, num_turns(ledger.num_slots), several, first)
-    whole, rest = divmod(ledger.epoch.shape[0], rows_per_turn)
-    carry = lax.fori_loop(0, whole, several, first) if whole > 1 else several(0, first, whole * rows_per_turn)
-    return several(whole, carry, rest)
+    return lax.fori_loop(0, num_turns(ledger.num_slots), several, first)
 
 
 def sum_slots(ledger: Ledger, term: Callable[[ArrayLike], Array], zero: Array) -> Array:
@@ -157,6 +152,49 @@ def sum_slots(ledger: Ledger, term: Callable[[ArrayLike], Array], zero: Array) -
     if in_lockstep():
         return jax.vmap(term)(jnp.arange(ledger.epoch.shape[0])).sum(0, dtype=zero.dtype)
     return fold_slots(ledger, lambda slot, total: total + term(slot), zero)
+
+
+def sum_and_search(
+    ledger: Ledger, share: Callable[[ArrayLike], Array], high: Callable[[ArrayLike], Array], zero: Array
+) -> tuple[Array, Callable[[Array], Array]]:
+    """Add up `share(slot) + high(slot)` over the slots, uint32[N] in the low and in the high half, and search the shares.
+
+    Gives the sums, and a function of thresholds uint32[N] below the sums of the shares: it counts the slots up to which the
+    shares add up to no more. `share` takes a slot, or in lockstep one for each particle too.
+    """
+
+    def both(slot: ArrayLike) -> Array:
+        return share(slot) + high(slot)
+
+    if in_lockstep():
+        # A few slots at a time, then those of one such block.
+        blocks = (
+            jax.vmap(both)(jnp.arange(ledger.epoch.shape[0])).reshape(-1, ROWS_PER_TURN, *zero.shape).sum(1, dtype=zero.dtype)
+        )
+
+        def search(threshold: Array) -> Array:
+            total, passed, number = zero, zero, zero
+            for block in blocks:
+                total = total + (block & _LOW)
+                is_passed = total <= threshold
+                passed, number = jnp.where(is_passed, total, passed), number + is_passed.astype(jnp.uint32)
+            first = ROWS_PER_TURN * number
+            for offset in range(ROWS_PER_TURN):
+                passed = passed + share((first + np.uint32(offset)).astype(jnp.uint16))
+                number = (passed <= threshold).astype(jnp.uint32) + (number if offset else first)
+            return number
+
+        return blocks.sum(0, dtype=zero.dtype), search
+
+    def search(threshold: Array) -> Array:
+        # Low half: the sum so far. High half: how many slots end at or below the threshold.
+        def count(slot: ArrayLike, sums: Array) -> Array:
+            sums = sums + share(slot)
+            return sums + ((sums & _LOW) <= threshold).astype(jnp.uint32) * np.uint32(1 << 16)
+
+        return fold_slots(ledger, count, zero) >> np.uint32(16)
+
+    return sum_slots(ledger, both, zero), search
 
 
 def change_slots(
@@ -251,6 +289,8 @@ def find(cloud: Cloud, ledger: Ledger, number: Array) -> Array:
 
 def nth_live(cloud: Cloud, ledger: Ledger, place: Array) -> Array:
     """Find the live slot before which lie `place` (int32[]) others: uint16[N], at least `num_slots` if there is none."""
+    if in_lockstep():
+        return _nth_of_rows(cloud.labels < RELEASED, place.astype(jnp.uint32))
 
     # High half: the live slots so far. Low half: the slots passed while there were not enough.
     def visit(slot: ArrayLike, sums: Array) -> Array:
@@ -261,12 +301,27 @@ def nth_live(cloud: Cloud, ledger: Ledger, place: Array) -> Array:
     return (fold_slots(ledger, visit, first) & np.uint32(0xFFFF)).astype(jnp.uint16)
 
 
+def _nth_of_rows(marked: Array, place: Array) -> Array:
+    """Find in each column of bool[S, N] the row before which `place` (uint32[]) others are marked: uint16[N], S if none."""
+    num_rows = marked.shape[0]
+    shifts = (jnp.arange(num_rows, dtype=jnp.uint32) % 32)[:, None]
+    padded = jnp.pad(marked.astype(jnp.uint32) << shifts, ((0, -num_rows % 32), (0, 0)))
+    words = padded.reshape(-1, 32, marked.shape[1]).sum(1, dtype=jnp.uint32)
+    found = jnp.full(marked.shape[1], num_rows, jnp.uint32)
+    begin = jnp.zeros_like(found)
+    for number, word in enumerate(words):
+        left, count = place - begin, lax.population_count(word)
+        is_here = (begin <= place) & (left < count)
+        found = jnp.where(is_here, 32 * number + bits.nth_bit(word, left), found)
+        begin = begin + count
+    return found.astype(jnp.uint16)
+
+
 def label_at(cloud: Cloud, ledger: Ledger, slot: Array) -> Array:
     """Read the label in each particle's slot uint16[N], which is in range: uint8[N]."""
-    if in_lockstep():
-        here = slot.astype(jnp.int32)
-        return sum_slots(ledger, lambda s: jnp.where(here == s, cloud.labels[s], np.uint8(0)), jnp.zeros(slot.shape, jnp.uint8))
     lanes = jnp.arange(slot.shape[0])
+    if in_lockstep():
+        return look_up(cloud.labels.reshape(-1), slot.astype(jnp.int32) * len(lanes) + lanes)
     return cloud.labels.at[slot.astype(jnp.int32), lanes].get(mode="promise_in_bounds")
 
 
@@ -277,9 +332,12 @@ def insertable(cloud: Cloud, ledger: Ledger, slot: ArrayLike) -> Words:
     """
     slot = jnp.minimum(jnp.asarray(slot).astype(jnp.int32), ledger.epoch.shape[0] - 1)
     # Cards that came back by a reshuffle may only enter a slot filled after the latest one.
-    barred = jnp.where(ledger.epoch.at[slot].get(mode="promise_in_bounds") == ledger.num_reshuffles, np.uint32(0), bits.ALL_SLOTS)
-    w0, w1, w2, w3 = (
-        ledger.allowed[:, c].at[slot].get(mode="promise_in_bounds") & ~(recycled & barred)
-        for c, recycled in enumerate(cloud.recycled)
-    )
+    barred = jnp.where(row_at(ledger.epoch, slot) == ledger.num_reshuffles, np.uint32(0), bits.ALL_SLOTS)
+    w0, w1, w2, w3 = (row_at(ledger.allowed[:, c], slot) & ~(recycled & barred) for c, recycled in enumerate(cloud.recycled))
     return w0, w1, w2, w3
+
+
+def row_at(rows: Array, index: ArrayLike) -> Array:
+    """Take rows by integers [...], which are in range."""
+    index = jnp.asarray(index).astype(jnp.int32)
+    return look_up(rows, index) if in_lockstep() else rows.at[index].get(mode="promise_in_bounds")

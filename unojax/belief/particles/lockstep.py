@@ -30,13 +30,26 @@ from unojax.belief.particles.past import num_steps
 from unojax.device.batching import Agenda
 from unojax.observation import Observation
 
-SIZES: Final = (Size(24, 16, 2**17), Size(72, 64, 2**16))
-"""Sizes below the capacity of the belief. In uniform play three games in four are of the first, one in thirty of none."""
-LARGEST_LANES: Final = 2**14
+SIZES: Final = (Size(24, 16), Size(72, 64))
+"""Sizes below the capacity of the belief. In uniform play three games in four are of the first, one in two hundred of none."""
+LANES: Final = {
+    "play": (2**18, 3 * 2**15, 2**13),
+    "no_play": (3 * 2**15, 3 * 2**14, 2**13),
+    "own_draw": (2**17, 2**16, 5 * 2**13),
+    "likelihood": (2**19, 3 * 2**16, 2**14),
+    "moves": (3 * 2**15, 2**15, 2**13),
+    "more_moves": (2**16, 2**15, 2**13),
+    "public_cards": (2**19,),
+    "opponent_draw": (2**18,),
+    "reset": (2**13,),
+    "new_hand": (2**13,),
+}
+"""Particles that are worked on at a time: of games of each of `SIZES` and of larger ones, or of all alike.
+
+So many that a device is full and those of a thousand games in uniform play are done at one go; fewer where few games need it.
+"""
 MOST_OPEN: Final = 40
-"""Slots that could hold a card which the opponent shows not to hold, but in few games."""
-DRAW_LANES: Final = 2**18
-RESET_LANES: Final = 2**14
+"""Slots that could hold a card which the opponent shows not to hold, but in few games, which are taken with the largest."""
 
 _State = TypeVar("_State")
 
@@ -58,26 +71,25 @@ def update_games(
     event, book = facts.event, facts.new
     max_slots, max_plays = beliefs.ledger.epoch.shape[-1], beliefs.ledger.plays.action.shape[-1]
     sizes = sizes_for(max_slots, max_plays)
+    chunks = chunks_for(sizes, num_games, num_particles)
 
-    def chunk(lanes: int) -> int:
-        return max(1, min(num_games, lanes // num_particles))
+    def do(agenda: Agenda, name: str, work: Callable[..., _State], state: _State) -> _State:
+        return agenda.do(name, chunks[name], work, state)
 
-    def by_size(agenda: Agenda, what: str, sizes: tuple[Size, ...], work: Callable[..., _State], state: _State) -> _State:
+    def by_size(agenda: Agenda, what: str, work: Callable[..., _State], state: _State) -> _State:
         for size in sizes:
-            state = agenda.do(f"{what}_of_{size.slots}", chunk(size.lanes), partial(work, size=size), state)
+            state = do(agenda, f"{what}_of_{size.slots}", partial(work, size=size), state)
         return state
 
     agenda = Agenda(due_repairs(facts, sizes), num_games)
     tables = lockstep_work.tables_of(beliefs)
-    tables = by_size(agenda, "play", sizes, partial(lockstep_work.repair_play, facts=facts), tables)
-    no_play = partial(lockstep_work.repair_no_play, facts=facts)
-    tables = by_size(agenda, "no_play", sizes, partial(no_play, most_open=MOST_OPEN), tables)
-    tables = by_size(agenda, "many_open", sizes[-1:], partial(no_play, most_open=None), tables)
-    tables = agenda.do("public_cards", chunk(DRAW_LANES), partial(lockstep_work.move_public_cards, facts=facts), tables)
+    tables = by_size(agenda, "play", partial(lockstep_work.repair_play, facts=facts), tables)
+    tables = by_size(agenda, "no_play", partial(lockstep_work.repair_no_play, facts=facts, most_open=MOST_OPEN), tables)
+    tables = do(agenda, "public_cards", partial(lockstep_work.move_public_cards, facts=facts), tables)
     draw = partial(lockstep_work.draw_card, keys=facts.keys[:, KEY_DRAW], num_slots=facts.old.num_slots)
-    tables = agenda.do("opponent_draw", chunk(DRAW_LANES), draw, tables)
-    tables = by_size(agenda, "own_draw", sizes, partial(lockstep_work.repair_own_draw, facts=facts), tables)
-    tables = by_size(agenda, "likelihood", sizes, partial(lockstep_work.replay, facts=facts, opponent=opponent), tables)
+    tables = do(agenda, "opponent_draw", draw, tables)
+    tables = by_size(agenda, "own_draw", partial(lockstep_work.repair_own_draw, facts=facts), tables)
+    tables = by_size(agenda, "likelihood", partial(lockstep_work.replay, facts=facts, opponent=opponent), tables)
 
     outgrown = (book.num_slots > max_slots) | (book.num_plays >= max_plays)
     weighed = jax.vmap(partial(weigh, ess_threshold=ess_threshold))(
@@ -86,15 +98,14 @@ def update_games(
     moves_due = jax.vmap(partial(num_rounds, num_particles=num_particles, num_moves=num_moves))(weighed)
     hand_count = after.opponent_count.astype(jnp.int32)
     agenda = Agenda(due_moves(weighed, moves_due, facts, hand_count, sizes), num_games)
-    pick = partial(lockstep_work.resample_particles, facts=facts, weights=weighed.log_weights)
-    tables = by_size(agenda, "resample", sizes, pick, tables)
     move = partial(lockstep_work.make_moves, facts=facts, moves_due=moves_due, hand_count=hand_count, opponent=opponent)
-    state = by_size(agenda, "moves", sizes, partial(move, first_batch=0), (tables, jnp.zeros(num_games)))
-    tables, changed = by_size(agenda, "more_moves", few(sizes), partial(move, first_batch=1), state)
+    first_moves = partial(move, weights=weighed.log_weights)
+    state = by_size(agenda, "moves", first_moves, (tables, jnp.zeros(num_games)))
+    tables, changed = by_size(agenda, "more_moves", partial(move, weights=None), state)
     # Rare: begun anew from the position alone.
-    tables = agenda.do("reset", chunk(RESET_LANES), partial(lockstep_work.reset, seen=after), tables)
+    tables = do(agenda, "reset", partial(lockstep_work.reset, seen=after), tables)
     draw = partial(lockstep_work.draw_card, keys=facts.keys[:, KEY_ANEW], num_slots=jnp.zeros_like(hand_count))
-    tables = agenda.do("new_hand", chunk(DRAW_LANES), draw, tables)
+    tables = do(agenda, "new_hand", draw, tables)
     empty = ledger.empty(max_slots=max_slots, max_plays=max_plays)
     book = jax.vmap(lambda where, number, book: _where(where, ledger.add_slots(empty, number), book))(
         weighed.restarted, hand_count, book
@@ -122,13 +133,17 @@ def update_games(
 
 def sizes_for(max_slots: int, max_plays: int) -> tuple[Size, ...]:
     """List the sizes of games of beliefs with some capacity, the last one of which has room for every game."""
-    largest = Size(max_slots, max_plays + (max_slots + 1) // 2, LARGEST_LANES)
+    largest = Size(max_slots, max_plays + (max_slots + 1) // 2)
     return (*(s for s in SIZES if s.slots < max_slots and s.steps < max_plays), largest)
 
 
-def few(sizes: tuple[Size, ...]) -> tuple[Size, ...]:
-    """Give the sizes for work that few games need."""
-    return tuple(size._replace(lanes=size.lanes // 4) for size in sizes)
+def chunks_for(sizes: tuple[Size, ...], num_games: int, num_particles: int) -> dict[str, int]:
+    """Choose how many games of a batch are worked on at a time, by the name of the work."""
+    lanes = {}
+    for what, numbers in LANES.items():
+        named = zip(sizes, numbers[-len(sizes) :], strict=True) if len(numbers) > 1 else ()
+        lanes |= {f"{what}_of_{size.slots}": number for size, number in named} or {what: numbers[0]}
+    return {name: max(1, min(num_games, number // num_particles)) for name, number in lanes.items()}
 
 
 def due_repairs(facts: Facts, sizes: tuple[Size, ...]) -> dict[str, Array]:
@@ -138,14 +153,15 @@ def due_repairs(facts: Facts, sizes: tuple[Size, ...]) -> dict[str, Array]:
     could_not_play = by_opponent & event.is_draw & (facts.before.penalty == 0)
     # It is the slots still open to what was not played that are gone through.
     has_many = jax.vmap(moves.open_slots)(facts.old, facts.playable).sum(-1) > MOST_OPEN
+    drawn = jnp.where(by_observer & event.is_draw, facts.drawn.number, 0)
     marks = _mark_sizes(sizes, facts)
     return {
         "public_cards": facts.reshuffles | (by_observer & ~event.is_draw),
         "opponent_draw": jnp.where(by_opponent & event.is_draw, facts.new.num_slots - facts.old.num_slots, 0),
         **_of_each_size("play", by_opponent & ~event.is_draw, sizes, marks),
-        **_of_each_size("no_play", could_not_play & ~has_many, sizes, marks),
-        f"many_open_of_{sizes[-1].slots}": could_not_play & has_many,
-        **_of_each_size("own_draw", jnp.where(by_observer & event.is_draw, facts.drawn.number, 0), sizes, marks),
+        **_of_each_size("no_play", could_not_play, sizes, _moved_up(marks, has_many, to=len(sizes) - 1)),
+        # Few games draw more than one card, but all of a size would wait for them.
+        **_of_each_size("own_draw", drawn, sizes, _moved_up(marks, drawn > 1, to=len(sizes) - 1)),
         **_of_each_size("likelihood", event.may_change_likelihood, sizes, marks),
     }
 
@@ -153,14 +169,19 @@ def due_repairs(facts: Facts, sizes: tuple[Size, ...]) -> dict[str, Array]:
 def due_moves(weighed: Weighing, moves_due: Array, facts: Facts, hand_count: Array, sizes: tuple[Size, ...]) -> dict[str, Array]:
     """Tell which games are resampled and moved, or begun anew, in how many rounds: int32[G] by name."""
     marks = _mark_sizes(sizes, facts)
-    batches = (moves_due + MOVES_AT_A_TIME - 1) // MOVES_AT_A_TIME
+    more = jnp.maximum((moves_due + MOVES_AT_A_TIME - 1) // MOVES_AT_A_TIME - 1, 0)
     return {
-        **_of_each_size("resample", weighed.resampled, sizes, marks),
-        **_of_each_size("moves", jnp.minimum(batches, 1), sizes, marks),
-        **_of_each_size("more_moves", jnp.maximum(batches - 1, 0), sizes, marks),
+        **_of_each_size("moves", weighed.resampled, sizes, marks),
+        **_of_each_size("more_moves", more, sizes, _moved_up(marks, more > 1, to=min(1, len(sizes) - 1))),
         "reset": weighed.restarted,
         "new_hand": jnp.where(weighed.restarted, hand_count, 0),
     }
+
+
+def _moved_up(marks: list[Array], where: Array, *, to: int) -> list[Array]:
+    """Count some of the games of smaller sizes (bool[G]) among those of size number `to`."""
+    moved = where & jnp.stack([*marks[:to], jnp.zeros_like(where)]).any(0)
+    return [*(mark & ~where for mark in marks[:to]), marks[to] | moved, *marks[to + 1 :]]
 
 
 def _of_each_size(name: str, rounds: Array, sizes: tuple[Size, ...], marks: list[Array]) -> dict[str, Array]:

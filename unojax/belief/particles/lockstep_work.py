@@ -25,7 +25,7 @@ from unojax.belief.particles.event import Event, OwnDraw
 from unojax.belief.particles.ledger import Ledger, Plays, as_words
 from unojax.belief.particles.past import Past, exchanged, past_log_likelihood, past_of
 from unojax.bits import Words
-from unojax.device.batching import put_rows, take_rows
+from unojax.device.batching import put_rows, take_part, take_rows
 from unojax.observation import Observation
 
 MOVES_AT_A_TIME: Final = 6
@@ -33,14 +33,10 @@ MOVES_AT_A_TIME: Final = 6
 
 
 class Size(NamedTuple):
-    """A size of games: the slots and steps of the script (`past.Script`) that they have at most.
-
-    `lanes` particles are worked on at a time.
-    """
+    """A size of games: the slots and steps of the script (`past.Script`) that they have at most."""
 
     slots: int
     steps: int
-    lanes: int
 
 
 class Tables(NamedTuple):
@@ -98,8 +94,8 @@ def cloud_of(tables: Tables) -> Cloud:
 
 def _take(tables: Tables, at: Array, size: Size) -> Cloud:
     """Take the particles of some games, with the rows that their size has."""
-    labels, played = tables.labels[:, : size.slots], tables.played[:, : size.steps]
-    return cloud_of(take_rows(tables._replace(labels=labels, played=played), at))
+    labels, played = (take_part(rows, at, number) for rows, number in ((tables.labels, size.slots), (tables.played, size.steps)))
+    return cloud_of(take_rows(tables, at)._replace(labels=labels, played=played))
 
 
 def _put(tables: Tables, at: Array, sets: Sequence[Words], **new: Array) -> Tables:
@@ -134,11 +130,12 @@ def repair_play(index: Array, at: Array, tables: Tables, *, size: Size, facts: F
     return _put(tables, at, (after.hand, after.deck), labels=after.labels, log_increment=increment)
 
 
-def repair_no_play(index: Array, at: Array, tables: Tables, *, size: Size, facts: Facts, most_open: int | None) -> Tables:
-    """Condition on opponents that could not play."""
+def repair_no_play(index: Array, at: Array, tables: Tables, *, size: Size, facts: Facts, most_open: int) -> Tables:
+    """Condition on opponents that could not play; with at most so many slots open to it, but in games of the largest size."""
     del index
     games = take_rows(facts, at)
-    repair = jax.vmap(partial(moves.condition_on_no_play, most_open=most_open))
+    number = None if size.slots == tables.labels.shape[1] else most_open
+    repair = jax.vmap(partial(moves.condition_on_no_play, most_open=number))
     after, increment = repair(games.keys[:, KEY_CONDITION], _take(tables, at, size), _cut(games.old, size), games.playable)
     return _put(tables, at, (after.hand, after.deck), labels=after.labels, log_increment=increment)
 
@@ -197,23 +194,10 @@ def replay(index: Array, at: Array, tables: Tables, *, size: Size, facts: Facts,
     games = take_rows(facts, at)
 
     def one_game(cloud: Cloud, book: Ledger, before: Observation) -> Array:
-        return past_log_likelihood(past_of(cloud, book, before.rules, size.steps), book, opponent, before)
+        return past_log_likelihood(past_of(cloud, book, before.rules, size.steps), cloud, book, opponent, before)
 
     log_lik = jax.vmap(one_game)(_take(tables, at, size), _cut(games.new, size), games.before)
     return tables._replace(log_likelihood=put_rows(tables.log_likelihood, at, log_lik))
-
-
-def resample_particles(index: Array, at: Array, tables: Tables, *, size: Size, facts: Facts, weights: Array) -> Tables:
-    """Resample the particles."""
-    del index
-    keys, weights, log_lik = take_rows((facts.keys[:, KEY_RESAMPLE], weights, tables.log_likelihood), at)
-
-    def one_game(key: Array, weights: Array, cloud: Cloud, log_lik: Array) -> tuple[Cloud, Array]:
-        ancestors = resample.systematic(jax.random.uniform(key, dtype=jnp.float32), weights)
-        return jax.tree.map(lambda rows: rows.at[..., ancestors].get(mode="promise_in_bounds"), (cloud, log_lik))
-
-    cloud, log_lik = jax.vmap(one_game)(keys, weights, _take(tables, at, size), log_lik)
-    return _put_cloud(tables, at, cloud, log_lik)
 
 
 def make_moves(
@@ -223,29 +207,38 @@ def make_moves(
     *,
     size: Size,
     facts: Facts,
+    weights: Array | None,
     moves_due: Array,
     hand_count: Array,
     opponent: OpponentModel,
-    first_batch: int,
 ) -> tuple[Tables, Array]:
-    """Make the next few refreshing moves; also add up the shares of particles that they change."""
+    """Resample the particles by weights float32[G, N] (nats) and make the first few refreshing moves, or without them the next.
+
+    Also add up the shares of particles that a move changes.
+    """
     tables, changed = state
-    games = take_rows(facts, at)
+    games, weights = take_rows((facts, weights), at)
     log_lik, moves_due, hand_count, so_far = take_rows((tables.log_likelihood, moves_due, hand_count, changed), at)
+    first_batch = 0 if weights is not None else 1
 
     def one_game(
-        cloud: Cloud, log_lik: Array, book: Ledger, game: Facts, moves_due: Array, hand_count: Array
+        cloud: Cloud, log_lik: Array, weights: Array | None, book: Ledger, game: Facts, moves_due: Array, hand_count: Array
     ) -> tuple[Cloud, Array, Array]:
+        if weights is not None:
+            ancestors = resample.systematic(jax.random.uniform(game.keys[KEY_RESAMPLE], dtype=jnp.float32), weights)
+            cloud, log_lik = jax.tree.map(lambda rows: rows.at[..., ancestors].get(mode="promise_in_bounds"), (cloud, log_lik))
         past = past_of(cloud, book, game.before.rules, size.steps)
         number = MOVES_AT_A_TIME * (first_batch + index) + jnp.arange(MOVES_AT_A_TIME)
         keys = jax.vmap(partial(jax.random.fold_in, game.keys[KEY_MOVES]))(number)
         # No hand has a card at a place beyond all slots, so that nothing moves in games that have had their moves.
         places = jnp.where(number < moves_due, (game.start + number) % jnp.maximum(hand_count, 1), size.slots)
+        # Cards change places among the slots that hold one, which stay the same.
+        slots = jax.vmap(partial(accounts.nth_live, cloud, book))(places)
 
         def move(offset: Array, carry: tuple[Cloud, Past, Array, Array]) -> tuple[Cloud, Past, Array, Array]:
             cloud, past, log_lik, changes = carry
-            proposal = moves.propose(keys[offset], cloud, book, places[offset])
-            proposed = past_log_likelihood(past, book, opponent, game.before, proposal.exchange)
+            proposal = moves.propose(keys[offset], cloud, book, slots[offset])
+            proposed = past_log_likelihood(past, cloud, book, opponent, game.before, proposal.exchange)
             cloud, log_lik, accepted = moves.accept(cloud, book, proposal, log_lik, proposed)
             past = exchanged(past, book, proposal.exchange, accepted)
             return cloud, past, log_lik, changes + accepted.astype(jnp.uint8)
@@ -255,9 +248,12 @@ def make_moves(
         return cloud, log_lik, changes.mean(dtype=jnp.float32)
 
     cloud, log_lik, more = jax.vmap(one_game)(
-        _take(tables, at, size), log_lik, _cut(games.new, size), games, moves_due, hand_count
+        _take(tables, at, size), log_lik, weights, _cut(games.new, size), games, moves_due, hand_count
     )
-    tables = _put(tables, at, (cloud.hand, cloud.deck), labels=cloud.labels, log_likelihood=log_lik)
+    if weights is None:
+        tables = _put(tables, at, (cloud.hand, cloud.deck), labels=cloud.labels, log_likelihood=log_lik)
+    else:
+        tables = _put_cloud(tables, at, cloud, log_lik)
     return tables, put_rows(changed, at, so_far + more)
 
 

@@ -96,27 +96,22 @@ def condition_on_play(key: Array, cloud: Cloud, ledger: Ledger, color: Array, ra
     shares = jnp.where(_takes_type(ledger, color, rank), _SHARES // jnp.maximum(num_allowed, 1), 0).astype(jnp.uint32)
 
     def share(slot: ArrayLike) -> Array:
-        row = cloud.labels[slot]
-        return jnp.where(_exchangeable(cloud, ledger, slot, row, number), shares[slot], np.uint32(0))
+        if jnp.ndim(slot):
+            row, share_at = accounts.label_at(cloud, ledger, jnp.asarray(slot)), accounts.row_at(shares, slot)
+        else:
+            row, share_at = cloud.labels[slot], shares[slot]
+        return jnp.where(_exchangeable(cloud, ledger, slot, row, number), share_at, np.uint32(0))
 
-    # Low half: the sum so far. High half: the slot of the card, if it is held.
-    def with_place(slot: ArrayLike) -> Array:
+    # The slot of the card, if it is held.
+    def place(slot: ArrayLike) -> Array:
         is_held = (cloud.labels[slot] == number).astype(jnp.uint32)
-        return share(slot) + is_held * (jnp.asarray(slot, jnp.uint32) << _HIGH)
+        return is_held * (jnp.asarray(slot, jnp.uint32) << _HIGH)
 
-    zero = jnp.zeros_like(cloud.hand[0])
-    sums = accounts.sum_slots(ledger, with_place, zero)
+    sums, search = accounts.sum_and_search(ledger, share, place, jnp.zeros_like(cloud.hand[0]))
     total = sums & _LOW
     threshold = bits.uniform_below(accounts.random_bits(random, _SLOT), total)
-
-    # Low half: the sum so far. High half: how many slots end at or below the threshold.
-    def count(slot: ArrayLike, sums: Array) -> Array:
-        sums = sums + share(slot)
-        return sums + ((sums & _LOW) <= threshold).astype(jnp.uint32) * np.uint32(1 << 16)
-
-    counts = accounts.fold_slots(ledger, count, zero)
     found = holds | (total > 0)
-    chosen = jnp.where(holds, sums, counts) >> _HIGH
+    chosen = jnp.where(holds, sums >> _HIGH, search(threshold))
     slot = once(ledger, lambda: jnp.where(found, chosen.astype(jnp.uint16), NO_SLOT))
     old = accounts.label_at(cloud, ledger, jnp.where(found, slot, 0))
 
@@ -124,7 +119,7 @@ def condition_on_play(key: Array, cloud: Cloud, ledger: Ledger, color: Array, ra
     hand = without(cloud.hand, union(old_card, card))
     deck = without(union(cloud.deck, old_card), card)
     num_others = bits.count(common(insertable(cloud, ledger, slot), deck)).astype(jnp.float32)
-    share_at = shares.at[jnp.minimum(slot.astype(jnp.int32), shares.shape[0] - 1)].get(mode="promise_in_bounds")
+    share_at = accounts.row_at(shares, jnp.minimum(slot.astype(jnp.int32), shares.shape[0] - 1))
     weight = jnp.where(_exchangeable(cloud, ledger, slot, old, number), share_at, np.uint32(0)).astype(jnp.float32)
     log_weight = -jnp.log1p(num_others * weight / jnp.maximum(total, 1).astype(jnp.float32))
     after = cloud._replace(
@@ -277,7 +272,7 @@ def refresh(
     Returns:
         the cloud, its log likelihood, and bool[N] which particles changed.
     """
-    proposal = propose(key, cloud, ledger, place)
+    proposal = propose(key, cloud, ledger, accounts.nth_live(cloud, ledger, place))
     return accept(cloud, ledger, proposal, log_lik, likelihood(cloud, proposal.exchange))
 
 
@@ -298,10 +293,9 @@ class Proposal(NamedTuple):
     random: Array
 
 
-def propose(key: Array, cloud: Cloud, ledger: Ledger, place: Array) -> Proposal:
-    """Draw the exchanges of a refreshing move; see `refresh`."""
+def propose(key: Array, cloud: Cloud, ledger: Ledger, slot: Array) -> Proposal:
+    """Draw the exchanges of a refreshing move, of the cards in slots uint16[N]; of none where there is no such slot."""
     random = accounts.random_words(key, ledger, cloud.labels)
-    slot = accounts.nth_live(cloud, ledger, place)
     has_slot = slot < ledger.num_slots.astype(slot.dtype)
     out = once(ledger, lambda: accounts.label_at(cloud, ledger, jnp.where(has_slot, slot, 0)))
     out_card = card_of(out)
@@ -345,7 +339,7 @@ def _takes_type(ledger: Ledger, color: Array, rank: Array) -> Array:
 def _exchangeable(cloud: Cloud, ledger: Ledger, slot: ArrayLike, row: Array, number: Array) -> Array:
     """Tell whether no reshuffle keeps a live slot, one or uint16[N], from exchanging its label `row` for `number`: bool[N]."""
     slot = jnp.minimum(jnp.asarray(slot).astype(jnp.int32), ledger.epoch.shape[0] - 1)
-    is_latest = ledger.epoch.at[slot].get(mode="promise_in_bounds") == ledger.num_reshuffles
+    is_latest = accounts.row_at(ledger.epoch, slot) == ledger.num_reshuffles
     return (row < RELEASED) & (is_latest | ~(contains(cloud.recycled, row) | contains(cloud.recycled, number)))
 
 

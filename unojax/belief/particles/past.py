@@ -1,39 +1,41 @@
 """All hands of the past at once: the likelihood of the opponent's plays as a GPU likes it.
 
 `likelihood.log_likelihood` replays the plays one after the other. Here the plays of an account become steps that are all alike,
-the hands at all steps are worked out together, and then all factors of the likelihood are: a few kernels, whatever the number of
-plays.
+and a thread takes a few of them, from the hand that the particle held before (`Past.starts`): a few kernels, whatever the number
+of plays.
 """
 
 from __future__ import annotations
 
-from itertools import accumulate
+from functools import reduce
 from typing import Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
 from unojax.belief.opponents import OpponentModel, PackedOpponent
-from unojax.belief.particles.accounts import NO_SLOT, RELEASED, ROWS_PER_TURN, Cloud, capacity_for, card_of
-from unojax.belief.particles.ledger import Ledger, Plays, as_words
+from unojax.belief.particles.accounts import NO_SLOT, RELEASED, ROWS_PER_TURN, Cloud, card_of
+from unojax.belief.particles.ledger import Ledger, Plays
 from unojax.belief.particles.likelihood import LOG_SCALE, Exchange, Shown, factor_of, show, start_log_prob
-from unojax.bits import Words
+from unojax.bits import Words, empty, map_words
+from unojax.device.batching import look_up
 from unojax.observation import Observation
 from unojax.rules import Rules
 
-_ROWS_PER_BLOCK: Final = 8
+_STEPS_PER_BLOCK: Final = ROWS_PER_TURN
 
 
 class Script(NamedTuple):
-    """The plays of a ledger in steps that are all alike: at most two cards acquired, then a play or none. J steps.
+    """The plays of a ledger in steps that are all alike: at most two cards acquired, then a play or none. K blocks of B steps.
 
     Of the slots filled before the first play, the first few (`_num_at_once`) are filled before the first step.
 
     Attributes:
-        first, end: int32[J] the slot of the first card acquired, and that after the last one.
-        play: int32[J] the number of the play.
-        is_play: bool[J] there is one.
+        first, end: int32[K, B] the slot of the first card acquired, and that after the last one.
+        play: int32[K, B] the number of the play.
+        is_play: bool[K, B] there is one.
     """
 
     first: Array
@@ -47,14 +49,16 @@ class Past(NamedTuple):
 
     Attributes:
         script: the steps.
-        shown: the play of each step, [J] each.
-        hands: four uint32[J, N], before each step's play.
+        shown: the play of each step, [K, B] each.
+        num_plays: float32[K], in each block.
+        starts: four uint32[K, N], before each block.
         dealt: four uint32[N], the hand as it was dealt, if the ledger knows of a deal.
     """
 
     script: Script
     shown: Shown
-    hands: Words
+    num_plays: Array
+    starts: Words
     dealt: Words
 
 
@@ -66,13 +70,15 @@ def num_steps(ledger: Ledger, rules: Rules) -> Array:
 def script_of(ledger: Ledger, rules: Rules, length: int) -> Script:
     """Write the script of a ledger whose plays take at most `length` steps (static)."""
     before, ends = _timetable(ledger, rules)
-    step = jnp.arange(capacity_for(length))
+    num_blocks = -(-length // _STEPS_PER_BLOCK)
+    step = jnp.arange(num_blocks * _STEPS_PER_BLOCK)
     play = jnp.minimum((ends[None] <= step[:, None]).sum(1, dtype=jnp.int32), len(ends) - 1)
     begins = jnp.where(play > 0, ends[jnp.maximum(play - 1, 0)], 0)
     first = before[play] + 2 * (step - begins)
     is_step = step < ends[-1]
     end = jnp.where(is_step, jnp.minimum(first + 2, ledger.plays.slots_before[play]), 0)
-    return Script(first, end, play, is_step & (step == ends[play] - 1))
+    is_play = is_step & (step == ends[play] - 1)
+    return Script(*(field.reshape(num_blocks, -1) for field in (first, end, play, is_play)))
 
 
 def _timetable(ledger: Ledger, rules: Rules) -> tuple[Array, Array]:
@@ -88,71 +94,86 @@ def _num_at_once(rules: Rules) -> int:
 
 
 def past_of(cloud: Cloud, ledger: Ledger, rules: Rules, length: int) -> Past:
-    """Work out the hands at all plays, which take at most `length` steps (static)."""
+    """Work out the hands before all blocks of plays, which take at most `length` steps (static)."""
     script = script_of(ledger, rules, length)
     plays = Plays(*(rows[script.play] for rows in ledger.plays))
 
-    def cards_of(labels: Array, counts: Array) -> Words:
-        return card_of(jnp.where(counts, labels & ~RELEASED, RELEASED))
-
     def first_slots(number: int, end: Array) -> Words:
-        labels = cloud.labels[:number]
-        words = cards_of(labels, (jnp.arange(len(labels)) < end)[:, None])
-        return as_words(jnp.stack([lax.reduce_or(word, (0,)) for word in words]))
+        slots = range(min(number, len(cloud.labels)))
+        return reduce(_xor, (_card_where(cloud.labels[slot], slot < end) for slot in slots), empty(cloud.hand[0]))
 
-    # A card comes or goes where it changes the hand: the hand at a step is the sum, modulo two, of the changes up to then.
-    rows = [cloud.labels.at[script.first + i].get(mode="clip") for i in range(2)]
-    came = [cards_of(row, (script.first + i < script.end)[:, None]) for i, row in enumerate(rows)]
-    played = cloud.played.at[script.play].get(mode="clip")
-    went = cards_of(played, script.is_play[:, None])
-    start = first_slots(_num_at_once(rules), ledger.plays.slots_before[0])
+    def change(script: Script) -> Words:
+        """Collect the cards that come or go in a block, but for those that do both: the sum modulo two."""
+        steps = [Script(*(field[i] for field in script)) for i in range(_STEPS_PER_BLOCK)]
+        return reduce(_xor, (_xor(_came(cloud, step), _went(cloud, step)) for step in steps))
 
-    def change(a: Array, b: Array, gone: Array, start: Array) -> Array:
-        return a ^ b ^ jnp.concatenate([start[None], gone[:-1]])
+    # Kept from being fused into what follows, where each block would do it all again.
+    changes = lax.optimization_barrier(jax.vmap(change)(Script(*(field[:-1] for field in script))))
+    at_first = first_slots(_num_at_once(rules), ledger.plays.slots_before[0])
 
-    hands = _running_xor(jnp.stack([change(*words) for words in zip(*came, went, start, strict=True)], 1))
-    return Past(script, show(plays), as_words(jnp.moveaxis(hands, 1, 0)), first_slots(rules.hand_size, ledger.num_dealt))
+    def starts(changes: Array, at_first: Array) -> Array:
+        block = jnp.arange(len(script.first))[:, None]
+        so_far = jnp.broadcast_to(at_first, (len(block), *at_first.shape))
+        for earlier, changed in enumerate(changes):
+            so_far ^= jnp.where(block > earlier, changed, np.uint32(0))
+        return so_far
 
-
-def _running_xor(rows: Array) -> Array:
-    """Xor each row with all rows before it: uint32[J, ...]."""
-    if len(rows) <= _ROWS_PER_BLOCK:
-        return jnp.stack(list(accumulate(rows, jnp.bitwise_xor)))
-    padded = jnp.pad(rows, ((0, -len(rows) % _ROWS_PER_BLOCK), *[(0, 0)] * (rows.ndim - 1)))
-    blocks = padded.reshape(-1, _ROWS_PER_BLOCK, *rows.shape[1:])
-    within = list(accumulate((blocks[:, i] for i in range(_ROWS_PER_BLOCK)), jnp.bitwise_xor))
-    # Kept from being fused into what follows, where each row would do it all again.
-    inside, totals = lax.optimization_barrier((jnp.stack(within, 1), within[-1]))
-    before = jnp.concatenate([jnp.zeros_like(totals[:1]), _running_xor(totals)[:-1]])
-    return (inside ^ before[:, None]).reshape(-1, *rows.shape[1:])[: len(rows)]
+    return Past(
+        script=script,
+        shown=show(plays),
+        num_plays=script.is_play.sum(1, dtype=jnp.float32),
+        starts=map_words(starts, changes, at_first),
+        dealt=first_slots(rules.hand_size, ledger.num_dealt),
+    )
 
 
 def past_log_likelihood(
-    past: Past, ledger: Ledger, opponent: OpponentModel, like: Observation, exchange: Exchange | None = None
+    past: Past, cloud: Cloud, ledger: Ledger, opponent: OpponentModel, like: Observation, exchange: Exchange | None = None
 ) -> Array:
     """Compute the log likelihood (nats) of all plays of the opponent: float32[N]; see `likelihood.log_likelihood`."""
-    script = past.script
 
-    def of_step(shown: Shown, is_play: Array, hand: Words) -> Array:
-        before = hand if exchange is None else exchange.hand(hand, shown.play.slots_before)
-        return jnp.where(is_play, factor_of(before, shown, opponent, like), 1.0)
+    def seen_from(hand: Words, num_slots: Array) -> Words:
+        return hand if exchange is None else exchange.hand(hand, num_slots)
 
-    if isinstance(opponent, PackedOpponent):
-        factors = jax.vmap(of_step)(past.shown, script.is_play, past.hands)
-    else:
-        # Such a model unpacks the hands: one step at a time, for the sake of memory.
-        factors = lax.map(lambda step: of_step(*step), (past.shown, script.is_play, past.hands))
-    by_turn = factors.reshape(-1, ROWS_PER_TURN, factors.shape[-1])
-    numbers = script.is_play.reshape(-1, ROWS_PER_TURN).sum(1, dtype=jnp.float32)
-    product = by_turn[:, 0]
-    for offset in range(1, ROWS_PER_TURN):
-        product = product * by_turn[:, offset]
-    dealt = past.dealt if exchange is None else exchange.hand(past.dealt, ledger.num_dealt)
-    return start_log_prob(dealt, ledger) + (jnp.log(product) - numbers[:, None] * LOG_SCALE).sum(0)
+    def of_block(block: tuple[Script, Shown, Array, Words]) -> Array:
+        script, shown, num_plays, hand = block
+        product = jnp.ones_like(hand[0], jnp.float32)
+        for i in range(_STEPS_PER_BLOCK):
+            step, play = jax.tree.map(lambda rows, i=i: rows[i], (script, shown))
+            hand = _xor(hand, _came(cloud, step))
+            factor = factor_of(seen_from(hand, play.play.slots_before), play, opponent, like)
+            product = product * jnp.where(step.is_play, factor, 1.0)
+            hand = _xor(hand, _went(cloud, step))
+        return jnp.log(product) - num_plays * LOG_SCALE
+
+    # A model that is not packed unpacks the hands: one block at a time, for the sake of memory.
+    over_blocks = jax.vmap(of_block) if isinstance(opponent, PackedOpponent) else lambda blocks: lax.map(of_block, blocks)
+    totals = over_blocks((past.script, past.shown, past.num_plays, past.starts))
+    return start_log_prob(seen_from(past.dealt, ledger.num_dealt), ledger) + totals.sum(0)
 
 
 def exchanged(past: Past, ledger: Ledger, exchange: Exchange, where: Array) -> Past:
     """Give the past after an exchange in the particles `where` (bool[N])."""
     made = Exchange(exchange.cards, *(jnp.where(where, slot, NO_SLOT) for slot in (exchange.slot, exchange.other)))
-    hands = jax.vmap(made.hand)(past.hands, past.shown.play.slots_before)
-    return past._replace(hands=hands, dealt=made.hand(past.dealt, ledger.num_dealt))
+    # Slots that are filled when a block begins are those before its first step's.
+    starts = jax.vmap(made.hand)(past.starts, past.script.first[:, 0])
+    return past._replace(starts=starts, dealt=made.hand(past.dealt, ledger.num_dealt))
+
+
+def _came(cloud: Cloud, step: Script) -> Words:
+    """Collect the cards that are acquired in a step."""
+    rows = [look_up(cloud.labels, step.first + i) for i in range(2)]
+    return _xor(*(_card_where(row, step.first + i < step.end) for i, row in enumerate(rows)))
+
+
+def _went(cloud: Cloud, step: Script) -> Words:
+    """Collect the card that is played in a step."""
+    return _card_where(look_up(cloud.played, step.play), step.is_play)
+
+
+def _card_where(labels: Array, counts: Array | bool) -> Words:
+    return card_of(jnp.where(counts, labels & ~RELEASED, RELEASED))
+
+
+def _xor(a: Words, b: Words) -> Words:
+    return map_words(lambda x, y: x ^ y, a, b)

@@ -18,21 +18,24 @@ QUANTILES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 @dataclass(frozen=True)
 class Played:
-    """Sums over the games with A, and with B, as player 0 (None where there are none). `num_games` count; `num_finished` games of
-    `num_steps` were played in `seconds`, after compiling."""
+    """Sums over the games with A, and with B, as player 0 (None where there are none), played in `seconds` after compiling.
+
+    `complete` if these are all that were asked for.
+    """
 
     tallies: tuple[Tally | None, Tally | None]
     complete: bool
-    num_games: int
     batch_size: int
     compile_seconds: float
     seconds: float
-    num_finished: int
-    num_steps: int
 
     @property
     def total(self) -> Tally:
         return sum((t for t in self.tallies if t), Tally())
+
+    @property
+    def num_games(self) -> int:
+        return self.total.games
 
 
 @dataclass(frozen=True)
@@ -99,8 +102,8 @@ def results_of(played: Played, names: tuple[str, str], rules: Rules) -> dict[str
         "choice_share": total.choices / total.steps,
         "compile_seconds": played.compile_seconds,
         "seconds": played.seconds,
-        "games_per_second": played.num_finished / played.seconds,
-        "steps_per_second": played.num_steps / played.seconds,
+        "games_per_second": total.games / played.seconds,
+        "steps_per_second": total.steps / played.seconds,
     }
 
 
