@@ -28,7 +28,7 @@ from unojax import cards, solve
 from unojax.specs import POLICY_NAMES
 from unojax.text import format_action
 
-AGENTS: Final = ("value", "value:belief=unseen", "mc:belief=unseen", "mc", "tree")
+AGENTS: Final = ("value:belief=unseen", "mc:belief=unseen", "value", "mc", "tree")
 EXACT: Final = "mc:model=linear+0,keep=0"
 """The search whose belief and rollouts know an opponent that follows `linear`."""
 _KNOWN: Final = "linear"
@@ -96,10 +96,11 @@ def measure_game(name: str, config: Config, found: dict[str, Any], save: Callabl
     makers: dict[str, Callable[[], solve.Strategies]] = {
         "equilibrium": lambda: optimum.strategies,
         "limit": lambda: solve.improve(tree, base),
-        **{spec: (lambda spec=spec: of_agent(spec)) for spec in (*POLICY_NAMES, *config.agents)},
+        **{spec: (lambda spec=spec: of_agent(spec)) for spec in POLICY_NAMES},
         f"{EXACT},belief=unseen": lambda: of_agent(f"{EXACT},belief=unseen"),
         f"{EXACT}, exact belief": lambda: of_agent(f"{EXACT},belief=unseen", base),
         EXACT: lambda: of_agent(EXACT),
+        **{spec: (lambda spec=spec: of_agent(spec)) for spec in config.agents},
     }
     for row, make in makers.items():
         if not any(have["agent"] == row for have in found["rows"]):

@@ -131,17 +131,18 @@ class _Led:
         index = np.minimum(np.arange(start, start + self.chunk), stop - 1)
         keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.fold_in(self.key, step), index)
         here = (level.rows[index], level.last_action[index], np.int32(step))
-        how = {"skeleton": self.skeleton, "player": self.player, "rules": self.tree.rules}
+        # One program for both seats.
+        player, how = np.int32(self.player), {"skeleton": self.skeleton, "rules": self.tree.rules}
         if step == 0:
-            memory = _begin(self.numbers, keys, here, **how)
+            memory = _begin(self.numbers, keys, player, here, **how)
         else:
             last, parent = self.levels[step - 1], level.parent[index]
             there = (last.rows[parent], last.last_action[parent], np.int32(step - 1))
-            memory = _follow(self.numbers, keys, before, parent - offset, there, here, **how)
+            memory = _follow(self.numbers, keys, player, before, parent - offset, there, here, **how)
         infoset = np.where(np.arange(self.chunk) < stop - start, level.infoset[index], -1)
         if (infoset >= 0).any():
             hands = None if self.hands is None else _told(self.hands, infoset, self.most_hands)
-            action = np.asarray(_decide(self.numbers, keys, memory, here, infoset >= 0, hands, **how))
+            action = np.asarray(_decide(self.numbers, keys, player, memory, here, infoset >= 0, hands, **how))
             self.chosen[infoset[infoset >= 0]] = action[infoset >= 0]
         if step + 1 < len(self.levels):
             first, end = np.searchsorted(self.levels[step + 1].parent, [start, stop]).tolist()
@@ -179,7 +180,7 @@ _Position = tuple[Array, Array, Array]
 """Tables, last public actions, and the number of steps."""
 
 
-def _watch(positions: _Position, player: int, rules: Rules) -> tuple[Observation, Array]:
+def _watch(positions: _Position, player: Array, rules: Rules) -> tuple[Observation, Array]:
     """Show a player the positions, and the legal actions there: a batch."""
     rows, last_action, steps = positions
 
@@ -190,11 +191,11 @@ def _watch(positions: _Position, player: int, rules: Rules) -> tuple[Observation
     return jax.vmap(one)(rows, last_action)
 
 
-_STATIC = ("skeleton", "player", "rules")
+_STATIC = ("skeleton", "rules")
 
 
 @partial(jax.jit, static_argnames=_STATIC)
-def _begin(numbers: list[Array], keys: Array, here: _Position, *, skeleton: Any, player: int, rules: Rules) -> Any:
+def _begin(numbers: list[Array], keys: Array, player: Array, here: _Position, *, skeleton: Any, rules: Rules) -> Any:
     agent = cast(Agent, static.join(numbers, skeleton))
     return jax.vmap(agent.init)(keys, _watch(here, player, rules)[0])
 
@@ -203,13 +204,13 @@ def _begin(numbers: list[Array], keys: Array, here: _Position, *, skeleton: Any,
 def _follow(
     numbers: list[Array],
     keys: Array,
+    player: Array,
     before: Any,
     parent: Array,
     there: _Position,
     here: _Position,
     *,
     skeleton: Any,
-    player: int,
     rules: Rules,
 ) -> Any:
     agent = cast(Agent, static.join(numbers, skeleton))
@@ -222,13 +223,13 @@ def _follow(
 def _decide(
     numbers: list[Array],
     keys: Array,
+    player: Array,
     memory: Any,
     here: _Position,
     counts: Array,
     hands: tuple[Array, Array] | None,
     *,
     skeleton: Any,
-    player: int,
     rules: Rules,
 ) -> Array:
     """Ask for actions, int32[C]; where it does not count, what is shown is no choice, and costs nothing."""
