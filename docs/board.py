@@ -5,6 +5,7 @@ PYTHONPATH=. python docs/board.py      needs the extras notebook and test, and C
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
@@ -14,7 +15,9 @@ from tests.widget.pages import make
 from unojax import cards
 from unojax.widget import Board
 
-SEED, MOVES = 0, 7
+SEED = 0
+MOVES, PLAYS = 3, 3
+"""The picture shows the first position after so many moves with a choice between so many plays."""
 CHROMIUM = "/usr/bin/chromium"
 GROUNDS = {"light": "#ffffff", "dark": "#0d1117"}
 
@@ -23,9 +26,11 @@ def main() -> None:
     """Play as the hints say, then ask for one more and take the pictures."""
     board, comm = make(lambda: Board(seed=SEED), StreamedComm)
     board.look()
-    for _ in range(MOVES):
-        board.play(advice(board))
-    advice(board)
+    for move in count():
+        played = advice(board)
+        if move >= MOVES and sum(card["playable"] for card in board.state["hand"]) >= PLAYS:
+            break
+        board.play(played)
     with sync_playwright() as playwright, serve(comm) as address:
         browser = playwright.chromium.launch(executable_path=CHROMIUM)
         for theme, ground in GROUNDS.items():

@@ -7,13 +7,13 @@ import pyspiel
 from open_spiel.python import policy
 from open_spiel.python.algorithms import cfr, exploitability
 
-import unojax.adapters.openspiel  # noqa: F401  # registers unojax_uno
+from unojax.adapters.openspiel import NAME
 
 DECK = "R1 R2 Y1 Y2 RS W"
 
 
 def main(num_iterations: int = 30, max_steps: int = 4) -> float:
-    game = pyspiel.load_game(f"unojax_uno(deck={DECK},hand_size=2,max_steps={max_steps})")
+    game = pyspiel.load_game(f"{NAME}(deck={DECK},hand_size=2,max_steps={max_steps})")
     uniform = policy.UniformRandomPolicy(game)
     print(f"random play: {exploitability.exploitability(game, uniform):.4f}")
     solver = cfr.CFRPlusSolver(game)

@@ -9,7 +9,7 @@ from gymnasium.vector import AutoresetMode
 from sb3_contrib import MaskablePPO
 from stable_baselines3.common.vec_env import VecEnv
 
-import unojax.adapters.gymnasium  # noqa: F401  # registers unojax/Uno-v0
+from unojax.adapters.gymnasium import ID
 
 
 class Games(VecEnv):
@@ -17,7 +17,7 @@ class Games(VecEnv):
 
     def __init__(self, num_envs: int, **options):
         same_step = AutoresetMode.SAME_STEP
-        self.envs = gymnasium.make_vec("unojax/Uno-v0", num_envs=num_envs, autoreset_mode=same_step, **options)
+        self.envs = gymnasium.make_vec(ID, num_envs=num_envs, autoreset_mode=same_step, **options)
         super().__init__(num_envs, self.envs.single_observation_space, self.envs.single_action_space)
 
     def reset(self):

@@ -332,3 +332,16 @@ def _checked_deck(deck: Sequence[int]) -> tuple[int, ...]:
 
 PRESETS: Final = {"default": Rules(), "official": Rules.official(), "house": Rules.house(), "rlcard": Rules.rlcard()}
 """Rules with a name."""
+
+
+def as_rules(rules: Rules | str) -> Rules:
+    """Take rules as they are, or by a name of `PRESETS`.
+
+    Raises:
+        ValueError: they are neither.
+    """
+    if isinstance(rules, Rules):
+        return rules
+    if rules not in PRESETS:
+        raise ValueError(f"rules must be a unojax.Rules or one of {', '.join(PRESETS)}, got {rules!r}")
+    return PRESETS[rules]

@@ -16,18 +16,22 @@ from unojax.adapters.encoding import Encoder
 from unojax.observation import observe
 from unojax.rules import Rules
 
-ENCODERS = [Encoder(), Encoder(dtype="int8"), Encoder("unseen")]
+PLAIN, ELABORATE = Rules(start_card="any"), Rules.official(stacking=True, hand_size=3)
+ENCODERS = [Encoder(rules=PLAIN), Encoder(dtype="int8", rules=PLAIN), Encoder("unseen", rules=PLAIN)]
+ENCODERS += [Encoder("unseen", rules=ELABORATE), Encoder(dtype="int8", rules=ELABORATE)]
 
 
-def seen(player: int):
+def seen(player: int, rules: Rules = PLAIN):
     """Observations of random games, [G, T + 1]."""
-    played = play(3, num_games=6, num_steps=40, rules=Rules(start_card="any"))
+    played = play(3, num_games=6 if rules == PLAIN else 60, num_steps=40, rules=rules)
     return jax.vmap(jax.vmap(lambda state: observe(state, player)))(played.states), played.states
 
 
-@pytest.mark.parametrize("encoder", ENCODERS, ids=lambda e: f"{e.belief}-{e.dtype}")
+@pytest.mark.parametrize(
+    "encoder", ENCODERS, ids=lambda e: f"{e.belief}-{e.dtype}-{'elaborate' if e.rules == ELABORATE else 'plain'}"
+)
 def test_every_field_can_be_read_back(encoder: Encoder):
-    observations, states = seen(1)
+    observations, states = seen(1, encoder.rules)
     encoded = np.asarray(jax.jit(jax.vmap(jax.vmap(lambda o: encoder.encode((), o))))(observations))
     assert encoded.dtype == encoder.dtype and encoded.shape[-1] == encoder.size
     assert (encoded >= 0).all() and (encoded <= encoder.high).all()
@@ -49,13 +53,22 @@ def test_every_field_can_be_read_back(encoder: Encoder):
     np.testing.assert_array_equal(number("opponent_count", 10), states.hands[..., 0, :].sum(-1))
     np.testing.assert_array_equal(number("deck_count", 100), states.deck.sum(-1))
     last = np.where(at("last_action").any(-1), at("last_action").argmax(-1), -1)
+    if encoder.rules == ELABORATE:
+        last = np.where(at("challenged")[..., 0] != 0, cards.CHALLENGE, last)
+        drawn = np.where(at("drawn").any(-1), at("drawn").argmax(-1), -1)
+        np.testing.assert_array_equal(drawn, np.where(states.current_player == 1, states.drawn, -1))
+        np.testing.assert_array_equal(at("has_drawn")[..., 0] != 0, states.drawn >= 0)
+        contested = np.where(at("contested").any(-1), at("contested").argmax(-1), -1)
+        np.testing.assert_array_equal(contested, states.contested)
+        shown = (drawn >= 0, states.drawn > drawn, contested >= 0, states.penalty > 4, last == cards.CHALLENGE)
+        assert all(corner.any() for corner in shown)
     np.testing.assert_array_equal(last, states.last_action)
 
 
 def test_unseen_cards_are_hypergeometric():
     """Expected copies are |H| / |U| of each unseen card, and what can't be held has probability 0."""
     observations, states = seen(0)
-    encoder = Encoder("unseen")
+    encoder = Encoder("unseen", rules=PLAIN)
     encoded = np.asarray(jax.jit(jax.vmap(jax.vmap(lambda o: encoder.encode((), o))))(observations))
     probs = encoded[..., encoder.columns("belief")]
     expected = probs @ np.eye(cards.NUM_TYPES)[cards.TYPE_OF_SLOT]
@@ -66,12 +79,13 @@ def test_unseen_cards_are_hypergeometric():
 
 
 def test_the_hidden_hand_does_not_show():
-    """Other cards in the opponent's hand and in the deck, and the same array."""
-    observations, states = seen(0)
-    swapped = states.replace(hands=states.hands.copy(), deck=states.deck.copy())
-    swapped.hands[..., 1, :], swapped.deck[...] = np.sort(states.hands[..., 1, :]), np.sort(states.deck)
-    other = jax.vmap(jax.vmap(lambda state: observe(state, 0)))(swapped)
+    """Other cards in the opponent's hand and in the deck, another card drawn by it, and the same array."""
     for encoder in ENCODERS:
+        observations, states = seen(0, encoder.rules)
+        theirs = (states.drawn >= 0) & (states.current_player == 1)
+        swapped = states.replace(hands=states.hands.copy(), deck=states.deck.copy(), drawn=np.where(theirs, 3, states.drawn))
+        swapped.hands[..., 1, :], swapped.deck[...] = np.sort(states.hands[..., 1, :]), np.sort(states.deck)
+        other = jax.vmap(jax.vmap(lambda state: observe(state, 0)))(swapped)
         encode = jax.jit(jax.vmap(jax.vmap(partial(encoder.encode, ()))))
         np.testing.assert_array_equal(encode(observations), encode(other))
 
@@ -79,8 +93,14 @@ def test_the_hidden_hand_does_not_show():
 def test_the_table_in_the_docstring():
     rows = re.findall(r"^\| (\d+)(?: \.\. (\d+))? \|", encoding.__doc__ or "", re.MULTILINE)
     documented = [(int(first), int(last or first) + 1) for first, last in rows]
-    columns = [Encoder("unseen").columns(section.name) for section in Encoder("unseen").sections]
+    encoder = Encoder("unseen", rules=ELABORATE)
+    *columns, belief = [encoder.columns(section.name) for section in encoder.sections]
     assert documented == [(place.start, place.stop) for place in columns]
+    assert belief == slice(encoder.size - cards.NUM_CARDS, encoder.size)
+    plain = Encoder("unseen")
+    assert plain.size == encoder.size - 60 and plain.columns("belief") == slice(302, 410)
+    for section in encoding.SECTIONS:
+        assert plain.columns(section.name) == encoder.columns(section.name)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -12,12 +13,14 @@ import gymnasium
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 
-from tests.adapters.variants import VARIANTS
-from tests.helpers import jitted_mask, jitted_step
-from unojax import game, get_policy
+from tests.adapters.engine import EVERY_RULES, SMALL
+from tests.helpers import assert_trees_equal
+from unojax import game, uniform
 from unojax.adapters import solo
 from unojax.adapters.encoding import Encoder
 from unojax.adapters.gymnasium import UnoEnv, UnoVectorEnv
+from unojax.adapters.solo import Lanes
+from unojax.game import State
 from unojax.observation import observe
 from unojax.rules import Rules
 
@@ -72,57 +75,51 @@ def test_many_play_the_games_of_one():
     assert resets >= 4
 
 
-@pytest.mark.parametrize("rules", VARIANTS)
+@pytest.mark.parametrize("rules", EVERY_RULES)
 def test_games_are_the_engines(rules: Rules):
-    """The same keys and actions give the same states: what the seat sees is an engine's game, replayed here step by step."""
-    num, num_steps = 48, 40
-    envs, rng = UnoVectorEnv(num, "linear", rules), np.random.default_rng(1)
+    """The same keys and actions give the same states: every lane goes the way of an engine's game, taken there step by step."""
+    num, rng = 64, np.random.default_rng(1)
+    envs = UnoVectorEnv(num, "uniform", rules)
     envs.reset(seed=0)
-    keys = [jax.random.key(i, impl="threefry2x32") for i in range(num)]
-    checked = 0
+    keys = jax.vmap(lambda seed: jax.random.key(seed, impl="threefry2x32"))(np.arange(num))
+    replayed, seats, steps = jax.jit(jax.vmap(replay)), set(), 0
     mask = envs.action_masks()
-    for _ in range(num_steps):
+    for _ in range(30):
         before = envs._games.lanes
-        actions = random_actions(rng, mask)
+        actions = random_actions(rng, mask).astype(np.int32)
         _, rewards, terminated, truncated, _ = envs.step(actions)
-        mask = envs.action_masks()
-        after = envs._games.lanes
-        for i in rng.choice(num, 3, replace=False):
-            checked += replay(keys[i], i, before, after, actions, rewards, terminated | truncated)
-    assert checked > 2 * num_steps
+        mask, after = envs.action_masks(), envs._games.lanes
+        state, reward, own_steps = jax.device_get(replayed(keys, before, after, actions))
+        assert_trees_equal(state, after.state)
+        np.testing.assert_allclose(rewards, reward, atol=1e-6)
+        np.testing.assert_array_equal(terminated, state.terminated)
+        np.testing.assert_array_equal(truncated, state.truncated)
+        assert ((state.current_player == after.seat) | state.is_over).all()
+        # The seat moves once in a step, and not at all in one that deals.
+        np.testing.assert_array_equal(own_steps, after.number == before.number)
+        np.testing.assert_array_equal(mask, jax.jit(jax.vmap(game.legal_mask))(state))
+        seats |= set(after.seat.tolist())
+        steps += int((state.step_count - np.where(own_steps, before.state.step_count, 0)).sum())
+    assert seats == {0, 1} and steps > 2000
 
 
-def replay(key, i, before, after, actions, rewards, over) -> int:
-    """Take one lane from a position of the seat's to the next with the engine; the number of steps."""
-    number = int(after.number[i])
-    game_key = jax.random.fold_in(key, number)
-    rules = before.state.rules
-    started = number != before.number[i]
-    seat = int(after.seat[i])
-    if started:
-        state = game.init(solo.key_for(game_key, 0, solo.DEAL), rules=rules)
-    else:
-        state = jax.tree.map(lambda leaf: leaf[i], before.state)
-    taken, reward = 0, 0.0
-    while int(state.step_count) < int(after.state.step_count[i]):
-        if int(state.current_player) == seat:
-            assert taken == 0 and not started, "the seat moves once in a step"
-            action = int(actions[i])
-        else:
-            legal = jitted_mask(state)
-            key_act = solo.key_for(game_key, state.step_count, solo._ACT)
-            chosen = get_policy("linear")(key_act, observe(state, 1 - seat), legal)
-            action = int(legal.argmax()) if legal.sum() == 1 else int(chosen)
-        state = jitted_step(state, np.int32(action), solo.key_for(game_key, state.step_count, solo.DRAW))
-        reward += float(state.rewards[seat])
-        taken += 1
-    assert state.error == 0
-    for name in ("hands", "deck", "pile", "top_rank", "color", "current_player", "penalty", "terminated", "truncated", "winner"):
-        np.testing.assert_array_equal(getattr(state, name), getattr(after.state, name)[i], name)
-    assert rewards[i] == pytest.approx(reward, abs=1e-6)
-    assert over[i] == bool(state.is_over)
-    assert over[i] or int(state.current_player) == seat
-    return taken
+def replay(key: jax.Array, before: Lanes, after: Lanes, action: jax.Array) -> tuple[State, jax.Array, jax.Array]:
+    """Take a lane from a position of the seat's to the next with the engine: the state, the seat's reward and its own steps."""
+    game_key = jax.random.fold_in(key, after.number)
+    fresh = game.init(solo.key_for(game_key, 0, solo.DEAL), rules=before.state.rules)
+    state = jax.tree.map(lambda new, old: jnp.where(after.number != before.number, new, old), fresh, before.state)
+
+    def one_step(carry):
+        state, reward, own_steps = carry
+        is_mine, legal = state.current_player == after.seat, game.legal_mask(state)
+        chosen = uniform(solo.key_for(game_key, state.step_count, solo._ACT), observe(state, 1 - after.seat), legal)
+        chosen = jnp.where(legal.sum() == 1, legal.argmax(), chosen)
+        key_draw = solo.key_for(game_key, state.step_count, solo.DRAW)
+        state = game.step(state, jnp.where(is_mine, action, chosen), key_draw)
+        return state, reward + state.rewards[after.seat], own_steps + is_mine
+
+    start = state, jnp.float32(0), jnp.int32(0)
+    return jax.lax.while_loop(lambda carry: carry[0].step_count < after.state.step_count, one_step, start)
 
 
 def test_reset_in_the_same_step():
@@ -181,6 +178,9 @@ def test_beliefs_and_small_numbers():
         (lambda: UnoEnv("uniform", belief="truth"), "belief must be one of none, unseen, particles"),
         (lambda: UnoEnv("uniform", belief="unseen", dtype="int8"), "dtype must be float32"),
         (lambda: UnoVectorEnv(0), "num_envs must be"),
+        (lambda: UnoEnv(rules="homely"), "rules must be a unojax.Rules or one of default, official, house, rlcard"),
+        (lambda: UnoEnv(rules="official"), "agent 'value': a value network knows"),
+        (lambda: UnoEnv("uniform", Rules(deck=SMALL.deck, hand_size=3, start_effects="keep_turn")), "10 cards is too small"),
         (lambda: UnoVectorEnv(2, "uniform").step(np.zeros(3, int)), "actions must be 2 integers"),
     ],
 )

@@ -15,29 +15,46 @@ from open_spiel.python import policy as spiel_policy
 from open_spiel.python.algorithms import cfr, expected_game_score, exploitability, external_sampling_mccfr
 from open_spiel.python.observation import make_observation
 
-from tests.adapters.variants import VARIANTS
-from tests.helpers import deck_of
+from tests.adapters.engine import EVERY_RULES
+from tests.adapters.engine import SMALL as CHEAP
+from tests.helpers import deck_of, jitted_mask
 from unojax import bits, cards, game, solve
 from unojax.adapters import openspiel
-from unojax.rules import Rules
+from unojax.rules import PRESETS, Rules
 
+FIELDS = ("hands", "deck", "pile", "top_rank", "color", "current_player", "penalty", "terminated", "winner", "step_count")
+FIELDS += ("last_action", "drawn", "contested")
 SMALL = Rules(deck=deck_of("R1 R2 Y1 Y2 RS W"), hand_size=2, max_steps=4)
 
 
-def test_random_simulations():
+@pytest.mark.parametrize("rules", EVERY_RULES)
+def test_random_simulations(rules: Rules):
     """OpenSpiel's own: consistency of the interface along random games, with and without their serialisation."""
-    for rules in VARIANTS:
-        pyspiel.random_sim_test(openspiel.load_game(rules), num_sims=2, serialize=True, verbose=False)
+    pyspiel.random_sim_test(openspiel.load_game(rules), num_sims=2, serialize=True, verbose=False)
 
 
 def test_simulation_of_the_python_suite():
     games_sim_test = pytest.importorskip("open_spiel.python.tests.games_sim_test", reason="the wheel lacks its own tests")
-    games_sim_test.GamesSimTest().sim_game(openspiel.load_game(VARIANTS[2]))
+    games_sim_test.GamesSimTest().sim_game(openspiel.load_game(CHEAP))
 
 
-def test_the_full_tree():
+TINY = {"deck": deck_of("R1 Y1 Y+2 W W+4"), "hand_size": 1, "max_steps": 3}
+LAID = Rules(draw_until_playable=True, play_drawn="auto", start_card="any", **TINY)
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        pytest.param(SMALL, id="default"),
+        pytest.param(Rules.official(points=False, **TINY), id="official"),
+        pytest.param(Rules.rlcard(**TINY), id="rlcard"),
+        pytest.param(Rules.house(**TINY), id="house", marks=pytest.mark.slow),
+        pytest.param(LAID, id="until laid", marks=pytest.mark.slow),
+    ],
+)
+def test_the_full_tree(rules: Rules):
     """What OpenSpiel's `integration_tests/api_test.py` checks on whole trees: perfect recall, constant sum, chance adding up."""
-    spiel = openspiel.load_game(SMALL)
+    spiel = openspiel.load_game(rules)
     seen: dict[str, tuple] = {}
     nodes = 0
 
@@ -69,37 +86,39 @@ def test_the_full_tree():
     assert len(set(tensors)) == len(tensors) and nodes > 1000
 
 
-@pytest.mark.parametrize("rules", VARIANTS)
+@pytest.mark.parametrize("rules", EVERY_RULES)
 def test_games_are_the_engines(rules: Rules):
-    """Random games: every step is one that `unojax.step` may take, with the drawn cards that OpenSpiel's chance has picked."""
-    spiel, rng = openspiel.load_game(rules), np.random.default_rng(0)
+    """Random games: every step is one that `unojax.step` may take, with the cards that OpenSpiel's chance has picked."""
+    spiel, rng, steps = openspiel.load_game(rules), np.random.default_rng(0), 0
     take = jax.jit(lambda state, action, deck, color: game.step_with(state, action, game.GivenCards(deck, color)))
 
-    for _ in range(6):
+    def pass_chance(state) -> None:
+        while state.is_chance_node():
+            actions, probs = zip(*state.chance_outcomes(), strict=True)
+            assert sum(probs) == pytest.approx(1)
+            state.apply_action(int(rng.choice(actions, p=probs)))
+
+    while steps < 200:
         state = spiel.new_initial_state()
-        ours = None
+        pass_chance(state)
+        ours, total = state.state(), np.zeros(2)
+        drawn_at_start = sum(map(len, state.start_drawn))
+        assert ours.deck.sum() == rules.num_cards - 2 * rules.hand_size - 1 - drawn_at_start
         while not state.is_terminal():
-            if state.is_chance_node():
-                actions, probs = zip(*state.chance_outcomes(), strict=True)
-                state.apply_action(int(rng.choice(actions, p=probs)))
-                if ours is None and not state.is_chance_node():
-                    ours = state.state()
-                    assert ours.deck.sum() == rules.num_cards - 2 * rules.hand_size - 1
-                continue
-            legal = jax.device_get(jax.jit(game.legal_mask)(ours))
-            assert state.legal_actions() == np.flatnonzero(legal).tolist()
+            assert state.current_player() == ours.current_player
+            assert state.legal_actions() == np.flatnonzero(jitted_mask(ours)).tolist()
             action = int(rng.choice(state.legal_actions()))
             state.apply_action(action)
-            while state.is_chance_node():
-                actions, probs = zip(*state.chance_outcomes(), strict=True)
-                state.apply_action(int(rng.choice(actions, p=probs)))
+            pass_chance(state)
             theirs = state.state()
             ours = jax.device_get(take(ours, np.int32(action), bits.pack(theirs.deck), theirs.color))
-            for name in ("hands", "deck", "pile", "top_rank", "color", "current_player", "penalty", "terminated", "winner"):
+            for name in FIELDS:
                 np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name), name)
-            assert theirs.step_count == ours.step_count and theirs.last_action == ours.last_action
-        assert state.is_terminal() == bool(ours.is_over) or openspiel.MAX_STEPS == ours.step_count
-        assert np.sign(state.returns()[0] - state.returns()[1]) == (ours.winner == 0) * 1.0 - (ours.winner == 1)
+            total += ours.rewards
+            steps += 1
+        assert ours.is_over or openspiel.MAX_STEPS == ours.step_count
+        np.testing.assert_allclose(state.returns(), total, atol=1e-5)
+        assert min(spiel.min_utility(), *state.returns()) == spiel.min_utility()
 
 
 def test_chance_is_the_engines():
@@ -163,14 +182,24 @@ def test_observers():
 
 
 def test_parameters_go_both_ways():
-    for rules in (*VARIANTS, SMALL):
+    for rules in (*PRESETS.values(), CHEAP, SMALL):
         spiel = openspiel.load_game(rules)
         again = pyspiel.load_game(str(spiel))
         assert str(again) == str(spiel) and again.rules == spiel.rules
-        assert again.rules.deck == rules.deck and again.rules.max_steps == (rules.max_steps or openspiel.MAX_STEPS)
+        assert again.rules == replace(rules, max_steps=rules.max_steps or openspiel.MAX_STEPS)
+
+
+def test_rules_by_name():
+    spiel = pyspiel.load_game("unojax_uno(rules=official,hand_size=5,stacking=True,max_steps=90)")
+    assert spiel.rules == Rules.official(hand_size=5, stacking=True, max_steps=90)
+    # What undoes a field of a preset is given with all others.
+    assert pyspiel.load_game(str(openspiel.load_game(Rules.official(points=False)))).rules.points is False
+    assert spiel.num_distinct_actions() == 62 and openspiel.load_game("house").rules.stacking
+    with pytest.raises(ValueError, match=r"rules must be a unojax\.Rules or one of default, official, house, rlcard"):
+        openspiel.load_game("homely")
 
 
 def test_a_step_penalty_is_not_zero_sum():
-    spiel = openspiel.load_game(VARIANTS[2])
+    spiel = openspiel.load_game(CHEAP)
     assert spiel.get_type().utility == pyspiel.GameType.Utility.GENERAL_SUM
     assert openspiel.load_game(SMALL).get_type().utility == pyspiel.GameType.Utility.ZERO_SUM

@@ -10,11 +10,11 @@ pytest.importorskip("pettingzoo", reason="pettingzoo is not installed")
 
 from pettingzoo.test import api_test, seed_test
 
-from tests.adapters.variants import VARIANTS
-from tests.helpers import assert_trees_equal, jitted_step
-from unojax import game
+from tests.adapters.engine import EVERY_RULES, on_the_host
+from unojax.adapters.encoding import Encoder
 from unojax.adapters.pettingzoo import AGENTS, env, raw_env
-from unojax.adapters.seats import game_key
+from unojax.game import State
+from unojax.observation import observe
 from unojax.rules import Rules
 
 # `api_test` has a list of the environments whose observations may be dicts, its own.
@@ -32,27 +32,36 @@ def test_seeds():
     seed_test(lambda: env(Rules(hand_size=3)), num_cycles=60)
 
 
-@pytest.mark.parametrize("rules", VARIANTS)
+@pytest.mark.parametrize("rules", EVERY_RULES)
 def test_games_are_the_engines(rules: Rules):
-    """Three games, step by step: the engine with the same keys and actions; rewards and ends for both agents."""
-    aec, rng = raw_env(rules), np.random.default_rng(0)
-    for number in range(3):
-        aec.reset(seed=7 if number == 0 else None)
-        key = jax.random.fold_in(jax.random.key(7, impl="threefry2x32"), number)
-        state = jax.jit(game.init, static_argnames="rules")(game_key(key, 0), rules=rules)
-        total = np.zeros(2)
-        while aec.agents and not aec.terminations[aec.agent_selection] and not aec.truncations[aec.agent_selection]:
-            assert aec.agent_selection == AGENTS[int(state.current_player)]
-            mask = aec.observe(aec.agent_selection)["action_mask"]
-            assert not aec.observe(AGENTS[1 - int(state.current_player)])["action_mask"].any()
-            action = rng.choice(np.flatnonzero(mask))
-            state = jitted_step(state, np.int32(action), game_key(key, 1 + state.step_count))
-            aec.step(action)
-            assert_trees_equal(jax.device_get(state), aec._game.shown.state)
-            total += state.rewards
-            assert [aec.rewards[agent] for agent in AGENTS] == state.rewards.tolist()
-        assert state.is_over
-        assert total.sum() == pytest.approx(-2 * rules.step_penalty * (int(state.step_count) - bool(state.terminated)), abs=1e-5)
+    """Step by step: the engine's states, and its rewards and ends for both agents."""
+    aec = raw_env(rules)
+
+    def legal() -> list[int]:
+        assert not aec.observe(AGENTS[1 - AGENTS.index(aec.agent_selection)])["action_mask"].any()
+        return np.flatnonzero(aec.observe(aec.agent_selection)["action_mask"]).tolist()
+
+    def check(ours: State, total: np.ndarray) -> None:
+        assert aec.agent_selection == AGENTS[int(ours.current_player)]
+        assert [aec.rewards[agent] for agent in AGENTS] == ours.rewards.tolist()
+        assert all(aec.terminations[agent] == ours.terminated and aec.truncations[agent] == ours.truncated for agent in AGENTS)
+        for player, agent in enumerate(AGENTS):
+            seen = np.asarray(encode(ours, player))
+            np.testing.assert_array_equal(aec.observe(agent)["observation"], seen)
+        if ours.terminated:
+            # What one wins the other loses, but for the steps' price.
+            assert total.sum() == pytest.approx(-2 * rules.step_penalty * (int(ours.step_count) - 1), abs=1e-5)
+
+    encode = jax.jit(lambda state, player: Encoder(rules=rules).encode((), observe(state, player)))
+    on_the_host(
+        rules,
+        seed=7,
+        begin=lambda number: aec.reset(seed=None if number else 7),
+        legal=legal,
+        play=aec.step,
+        state=lambda: aec._game.shown.state,
+        check=check,
+    )
 
 
 def test_an_illegal_action_loses():

@@ -25,7 +25,7 @@ import json, sys
 for line in sys.stdin:
     print(json.loads(line)["legal"][0], flush=True)
 """
-SHORT = Rules(hand_size=3)
+SHORT, OFFICIAL = Rules(hand_size=3), Rules.official(hand_size=3)
 
 
 def program(folder: Path, code: str, settings: str = "seconds=2,start_seconds=20,") -> str:
@@ -48,7 +48,8 @@ def test_a_program_plays_as_the_same_policy_inside(tmp_path):
     assert outside.report() == [] and outside.program.answers == pairs[0].num_choices[..., 0].sum()
 
 
-def test_what_is_asked(tmp_path):
+@pytest.mark.parametrize("rules", [SHORT, pytest.param(OFFICIAL, marks=pytest.mark.slow)], ids=["short", "official"])
+def test_what_is_asked(tmp_path, rules: Rules):
     """Questions can be read back as observations of the game's rules; all of a game have its name, and `serve` answers them."""
     log = tmp_path / "log"
     code = f"""
@@ -64,14 +65,13 @@ def test_what_is_asked(tmp_path):
     serve(lambda observation, legal: legal[-1])
     """
     agent = parse_agent(program(tmp_path, code, "seconds=10,start_seconds=120,"))
-    pairs = play_match(jax.random.key(0), (agent, "uniform"), 2, rules=SHORT, batch_size=4, workers=1)
+    pairs = play_match(jax.random.key(0), (agent, "uniform"), 2, rules=rules, batch_size=4, workers=1)
     assert agent.report() == []
     questions = [json.loads(line) for line in log.read_text().splitlines()]
     assert len(questions) == pairs.num_choices[..., 0].sum()
     assert 1 < len({question["game"] for question in questions}) <= 4
     for question in questions:
-        rules = Rules(**question["rules"])
-        assert rules == SHORT
+        assert Rules(**question["rules"]) == rules
         seen = parse_observation(question["observation"], rules=rules)
         legal = [process.parse_action(move) for move in question["legal"]]
         assert np.flatnonzero(seen.legal_mask).tolist() == legal and len(legal) > 1

@@ -12,11 +12,10 @@ import rlcard
 from rlcard.games.uno.utils import ACTION_LIST
 from rlcard.models.uno_rule_models import UNORuleAgentV1
 
-from tests.adapters.variants import VARIANTS
-from tests.helpers import assert_trees_equal, jitted_step
-from unojax import cards, game, paired_score, parse_agent, play_match
+from tests.adapters.engine import EVERY_RULES, on_the_host
+from unojax import cards, paired_score, parse_agent, play_match
 from unojax.adapters import rlcard as bridge
-from unojax.adapters.seats import game_key
+from unojax.game import State
 from unojax.rules import Rules
 from unojax.text import parse_action
 
@@ -70,24 +69,36 @@ def test_what_rlcards_own_test_of_uno_checks():
     assert play(5) == play(5) != play(6)
 
 
-@pytest.mark.parametrize("rules", VARIANTS)
+@pytest.mark.parametrize("rules", EVERY_RULES)
 def test_games_are_the_engines(rules: Rules):
-    env, rng = bridge.make(rules, seed=3), np.random.default_rng(0)
-    for number in range(3):
+    env = bridge.make(rules, seed=3)
+    state, player = {}, -1
+
+    def begin(number: int) -> None:
+        nonlocal state, player
         state, player = env.reset()
-        key = jax.random.fold_in(jax.random.key(3, impl="threefry2x32"), number)
-        ours = jax.jit(game.init, static_argnames="rules")(game_key(key, 0), rules=rules)
-        while not env.is_over():
-            legal = jax.device_get(jax.jit(game.legal_mask)(ours))
-            assert player == ours.current_player
-            assert sorted(map(bridge.to_rlcard, state["legal_actions"])) == np.flatnonzero(legal).tolist()
-            hands = env.get_perfect_information()["hand_cards"]
-            assert [len(hand) for hand in hands] == ours.hands.sum(-1).tolist() == state["raw_obs"]["num_cards"]
-            action = int(rng.choice(list(state["legal_actions"])))
-            ours = jitted_step(ours, np.int32(bridge.to_rlcard(action)), game_key(key, 1 + ours.step_count))
-            state, player = env.step(action)
-            assert_trees_equal(jax.device_get(ours), env.game.state)
-        assert ours.is_over and env.get_payoffs()[0] == (ours.winner == 0) * 1 - (ours.winner == 1)
+
+    def play(action: int) -> None:
+        nonlocal state, player
+        state, player = env.step(bridge.to_rlcard(action))
+
+    def check(ours: State, total: np.ndarray) -> None:
+        assert player == ours.current_player and env.is_over() == ours.is_over
+        raw, hands = state["raw_obs"], env.get_perfect_information()["hand_cards"]
+        assert [len(hand) for hand in hands] == ours.hands.sum(-1).tolist() == raw["num_cards"]
+        assert raw["penalty"] == ours.penalty and (raw["drawn"] is None) == (ours.drawn < 0)
+        assert (raw["contested"] is None) == (ours.contested < 0)
+        np.testing.assert_array_equal(env.get_payoffs(), ours.rewards if ours.terminated else [0, 0])
+
+    on_the_host(
+        rules,
+        seed=3,
+        begin=begin,
+        legal=lambda: sorted(map(bridge.to_rlcard, state["legal_actions"])),
+        play=play,
+        state=lambda: env.game.state,
+        check=check,
+    )
 
 
 def test_planes_are_rlcards():
@@ -135,7 +146,7 @@ def test_the_same_agent_in_both_houses_wins_as_often():
     for number in range(num):
         seat = number % 2
         agents = [UNORuleAgentV1(), Random(number)]
-        np.random.seed(number)  # noqa: NPY002
+        np.random.seed(number)  # noqa: NPY002  (RLCard's agents draw from NumPy's one global generator)
         env.set_agents(agents[::-1] if seat else agents)
         wins += (env.run()[1][seat] + 1) / 2
     score = paired_score(play_match(jax.random.key(0), ("rlcard:uno-rule-v1", "uniform"), 400).points)

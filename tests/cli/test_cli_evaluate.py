@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 
 import pytest
 
+from unojax.arena.evaluation import GAMES, OPPONENTS
 from unojax.cli import main
+from unojax.cli.evaluate import Evaluate
 
 
 def test_table_and_json(capsys, tmp_path):
@@ -21,6 +24,12 @@ def test_table_and_json(capsys, tmp_path):
     for word in ("uniform", "linear", results["digest"], f"{results['rating']:+.0f}", "version 1", "seats swapped"):
         assert word in re.sub(r"\s+", " ", text)
     assert [row["games"] for row in results["rows"]] == [20, 20]
+
+
+def test_the_command_asks_for_what_the_library_does():
+    """The command line has the defaults once more, since it starts without JAX."""
+    default = {field.name: field.default for field in dataclasses.fields(Evaluate)}
+    assert (default["opponents"], default["games"]) == (OPPONENTS, GAMES)
 
 
 def test_other_rules_have_no_rating(capsys):

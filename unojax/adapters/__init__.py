@@ -10,7 +10,7 @@
 | `jaxmarl.Uno` | a JaxMARL `MultiAgentEnv` | `jaxmarl` |
 | `process` | any program as a player, over lines of text, `process:COMMAND` | |
 
-All of them play by `unojax.step`, show what a player sees through one encoder (`encoding`, whose table says which column is what)
-and have one list of actions, 0 .. `unojax.cards.NUM_ACTIONS` - 1. Each is imported by its own name; without its library it says
-what to install.
+All of them play by `unojax.step` under any `Rules`, show what a player sees through one encoder (`encoding`, whose table says
+which column is what) and have one list of actions, 0 .. `Rules.num_actions` - 1. Each is imported by its own name; without its
+library it says what to install.
 """

@@ -13,10 +13,21 @@
 | 239 | the opponent's cards | 0 .. 108 | / 10 |
 | 240 | cards left in the deck | 0 .. 108 | / 100 |
 | 241 .. 301 | last action of whoever moved; all 0 at the start | one-hot | |
-| 302 .. 409 | with a belief: probability that each slot of the opponent's canonical hand is set | | [0, 1] |
 
-`SECTIONS` has the table as data. In int8 the values stand as they are; float32 divides the numbers of cards, so that all are of
-the size of 1. A belief needs float32. Everything comes from an `Observation`, so nothing hidden can get in.
+Under rules where a turn can depend on more (`Rules.keeps_account`) these follow:
+
+| columns | what | values | float32 |
+| --- | --- | --- | --- |
+| 302 .. 355 | type of the card that the player has drawn in its turn, which goes on | one-hot | |
+| 356 | the player to move, whoever it is, has drawn such a card | 0, 1 | |
+| 357 .. 360 | colour active before the pending Wild+4, if that may be challenged | one-hot | |
+| 361 | the last action was a challenge | 0, 1 | |
+
+With a belief, 108 columns at the end: probability that each slot of the opponent's canonical hand is set.
+
+`SECTIONS`, `TURN_SECTIONS` and `BELIEF` have the tables as data. In int8 the values stand as they are; float32 divides the
+numbers of cards, so that all are of the size of 1. A belief needs float32. Everything comes from an `Observation`, so nothing
+hidden can get in.
 """
 
 from __future__ import annotations
@@ -32,6 +43,7 @@ from unojax import cards
 from unojax.belief import closed_form, summary
 from unojax.belief.filters import ParticleFilter
 from unojax.observation import Observation
+from unojax.rules import Rules
 
 BeliefKind = Literal["none", "unseen", "particles"]
 DType = Literal["float32", "int8"]
@@ -58,12 +70,18 @@ SECTIONS: Final = (
     Section("deck_count", 1, 100.0),
     Section("last_action", cards.NUM_ACTIONS),
 )
-"""What stands where, one after the other; with a belief, `BELIEF` follows."""
+"""What stands where, one after the other, under all rules."""
+TURN_SECTIONS: Final = (
+    Section("drawn", cards.NUM_TYPES),
+    Section("has_drawn", 1),
+    Section("contested", cards.NUM_COLORS),
+    Section("challenged", 1),
+)
+"""What follows where a turn can depend on more than the top card and a penalty of its."""
 BELIEF: Final = Section("belief", cards.NUM_CARDS)
-SIZE: Final = sum(section.size for section in SECTIONS)
-"""Columns without a belief."""
-_LARGEST: Final = {"penalty": cards.NUM_CARDS, "hand_count": cards.NUM_CARDS, "opponent_count": cards.NUM_CARDS}
-_LARGEST["deck_count"] = cards.NUM_CARDS
+"""What follows with a belief."""
+_COUNTS: Final = ("penalty", "hand_count", "opponent_count", "deck_count")
+"""Sections that are numbers of cards."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +93,7 @@ class Encoder:
             another, in closed form. "particles": a particle filter that follows the game, with the uniform opponent model.
         particles: of the filter.
         dtype: "float32" or "int8"; the latter for no belief.
+        rules: of the observations.
 
     Raises:
         ValueError: an attribute is none of those allowed.
@@ -83,6 +102,7 @@ class Encoder:
     belief: BeliefKind = "none"
     particles: int = 128
     dtype: DType = "float32"
+    rules: Rules = Rules()
 
     def __post_init__(self) -> None:
         if self.belief not in get_args(BeliefKind):
@@ -97,7 +117,11 @@ class Encoder:
     @property
     def sections(self) -> tuple[Section, ...]:
         """The table of this encoder's columns."""
-        return SECTIONS if self.belief == "none" else (*SECTIONS, BELIEF)
+        return self._plain_sections if self.belief == "none" else (*self._plain_sections, BELIEF)
+
+    @property
+    def _plain_sections(self) -> tuple[Section, ...]:
+        return SECTIONS + TURN_SECTIONS if self.rules.keeps_account else SECTIONS
 
     @property
     def size(self) -> int:
@@ -116,8 +140,8 @@ class Encoder:
     def high(self) -> np.ndarray:
         """The largest value of each column, [size] of `dtype`; the smallest is 0."""
         scaled = self.dtype == "float32"
-        largest = [np.full(s.size, _LARGEST.get(s.name, 1) / (s.scale if scaled else 1)) for s in self.sections]
-        return np.concatenate(largest).astype(self.dtype)
+        sections = [(s.size, cards.NUM_CARDS if s.name in _COUNTS else 1, s.scale if scaled else 1) for s in self.sections]
+        return np.concatenate([np.full(size, largest / scale) for size, largest, scale in sections]).astype(self.dtype)
 
     def init(self, key: Array, observation: Observation) -> Any:
         """Begin a player's memory, a pytree, at its first observation; without particles it is empty. Consumes `key`."""
@@ -144,12 +168,17 @@ class Encoder:
             "opponent_count": observation.opponent_count,
             "deck_count": observation.deck_count,
             "last_action": observation.last_action == actions,
+            "drawn": observation.drawn == np.arange(cards.NUM_TYPES, dtype=np.int8),
+            "has_drawn": observation.has_drawn,
+            "contested": observation.contested == colors,
+            "challenged": observation.last_action == cards.CHALLENGE,
         }
+        sections = self._plain_sections
         # Whole numbers first, in a buffer of their own: XLA on CPU would compute each column's operands for every column anew.
-        plain = lax.optimization_barrier(jnp.concatenate([jnp.atleast_1d(parts[s.name]).astype(jnp.int8) for s in SECTIONS]))
+        plain = lax.optimization_barrier(jnp.concatenate([jnp.atleast_1d(parts[s.name]).astype(jnp.int8) for s in sections]))
         if self.dtype == "int8":
             return plain
-        encoded = plain.astype(jnp.float32) / np.concatenate([np.full(s.size, s.scale, np.float32) for s in SECTIONS])
+        encoded = plain.astype(jnp.float32) / np.concatenate([np.full(s.size, s.scale, np.float32) for s in sections])
         if self.belief == "none":
             return encoded
         return jnp.concatenate([encoded, self._slot_probs(memory, observation)])
@@ -164,8 +193,3 @@ class Encoder:
         # A slot is set if more copies of its type are held than its own number.
         at_most = jnp.cumsum(closed_form.count_probs(observation), -1)
         return jnp.clip(1.0 - at_most[cards.TYPE_OF_SLOT, cards.COPY_OF_SLOT], 0.0, 1.0)
-
-
-def legal_actions(mask: np.ndarray) -> list[int]:
-    """List the actions that a mask, bool[NUM_ACTIONS], allows."""
-    return np.flatnonzero(np.asarray(mask)).tolist()

@@ -39,7 +39,7 @@ from unojax.device import static
 from unojax.device.platform import available_cores, platform
 from unojax.observation import observe
 from unojax.policies import Policy
-from unojax.rules import Rules, check_plain, is_int
+from unojax.rules import Rules, as_rules, is_int
 from unojax.specs import as_agent
 from unojax.text import format_observation
 
@@ -59,11 +59,19 @@ Player = str | Policy | Agent
 
 
 class _Games:
-    """Lanes of games on the device, in groups that run side by side on a CPU."""
+    """Lanes of games on the device, in groups that run side by side on a CPU, under the encoder's rules."""
 
-    def __init__(self, num_envs: int, opponent: Player, table: Table):
-        self._numbers, skeleton = static.split(as_agent(opponent, rules=table.rules))
-        self._static = {"skeleton": skeleton, "table": table}
+    def __init__(self, num_envs: int, opponent: Player, seat: Seat, encoder: Encoder):
+        if seat not in (0, 1, "random"):
+            raise ValueError(f"seat must be 0, 1 or 'random', got {seat!r}")
+        rules, high = encoder.rules, encoder.high
+        _check_deal(rules)
+        seen = spaces.Box(np.zeros_like(high), high, dtype=high.dtype.type)
+        mask = spaces.Box(0, 1, (rules.num_actions,), np.int8)
+        self.observation_space = spaces.Dict({"observation": seen, "action_mask": mask})
+        self.action_space = spaces.Discrete(rules.num_actions)
+        self._numbers, skeleton = static.split(as_agent(opponent, rules=rules))
+        self._static = {"skeleton": skeleton, "table": Table(encoder, seat)}
         cores = available_cores() if platform() == "cpu" else 1
         self._num_groups = max(1, min(cores, num_envs // _FEWEST_LANES))
         self._pool = ThreadPoolExecutor(self._num_groups) if self._num_groups > 1 else None
@@ -111,21 +119,18 @@ def _keys(seeds: jax.Array) -> jax.Array:
     return jax.vmap(lambda seed: jax.random.key(seed, impl="threefry2x32"))(seeds)
 
 
-def _space(encoder: Encoder) -> spaces.Dict:
-    high = encoder.high
-    return spaces.Dict(
-        {
-            "observation": spaces.Box(np.zeros_like(high), high, dtype=high.dtype.type),
-            "action_mask": spaces.Box(0, 1, (cards.NUM_ACTIONS,), np.int8),
-        }
-    )
+def _check_deal(rules: Rules) -> None:
+    """Check that no game is over once it is dealt, which a reset could not say.
 
-
-def _table(rules: Rules, seat: Seat, encoder: Encoder) -> Table:
-    if seat not in (0, 1, "random"):
-        raise ValueError(f"seat must be 0, 1 or 'random', got {seat!r}")
-    check_plain(rules, "an environment of another library")
-    return Table(rules, encoder, seat)
+    Raises:
+        ValueError: a start card may ask for more cards than there are.
+    """
+    left = rules.num_cards - 2 * rules.hand_size - (not rules.reshuffle_top)
+    if rules.start_effects == "keep_turn" and left < max(cards.DRAW_OF_RANK):
+        raise ValueError(
+            f"the deck of {rules.num_cards} cards is too small for start_effects='keep_turn': the deal must leave "
+            f"{max(cards.DRAW_OF_RANK)} cards to draw for a start card"
+        )
 
 
 class UnoEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
@@ -133,7 +138,7 @@ class UnoEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
 
     Args:
         opponent: the spec of an agent such as "value" or "mc:rollouts=64", a policy, or an agent.
-        rules: of the game.
+        rules: of the game, or the name of some: "official", "house", "rlcard".
         seat: which player the seat is, 0, 1, or "random" for a fair coin in each game.
         belief, particles, dtype: of the observation, as in `unojax.adapters.encoding.Encoder`.
         render_mode: "ansi", what the seat sees as text, or None.
@@ -142,12 +147,12 @@ class UnoEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
         ValueError: an argument is none of those allowed.
     """
 
-    metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  # gymnasium's own form
+    metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  (as in gymnasium.Env)
 
     def __init__(
         self,
         opponent: Player = "value",
-        rules: Rules = Rules(),
+        rules: Rules | str = Rules(),
         *,
         seat: Seat = "random",
         belief: BeliefKind = "none",
@@ -158,10 +163,8 @@ class UnoEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
         if render_mode not in (None, "ansi"):
             raise ValueError(f"render_mode must be None or 'ansi', got {render_mode!r}")
         self.render_mode = render_mode
-        encoder = Encoder(belief, particles, dtype)
-        self.observation_space = _space(encoder)
-        self.action_space = spaces.Discrete(cards.NUM_ACTIONS)
-        self._games = _Games(1, opponent, _table(rules, seat, encoder))
+        self._games = _Games(1, opponent, seat, Encoder(belief, particles, dtype, as_rules(rules)))
+        self.observation_space, self.action_space = self._games.observation_space, self._games.action_space
         self._shown: Shown | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, np.ndarray], dict]:
@@ -189,7 +192,7 @@ class UnoEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
         return self._observation(), reward, terminated, truncated, self._info()
 
     def action_masks(self) -> np.ndarray:
-        """Give the legal actions, bool[NUM_ACTIONS], where sb3-contrib's MaskablePPO looks for them."""
+        """Give the legal actions, bool[num_actions], where sb3-contrib's MaskablePPO looks for them."""
         assert self._shown is not None, "call reset() first"
         return self._shown.mask[0].astype(bool)
 
@@ -225,13 +228,13 @@ class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
         ValueError: an argument is none of those allowed.
     """
 
-    metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}  # noqa: RUF012
+    metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}  # noqa: RUF012  (as in VectorEnv)
 
     def __init__(
         self,
         num_envs: int = 1,
         opponent: Player = "value",
-        rules: Rules = Rules(),
+        rules: Rules | str = Rules(),
         *,
         seat: Seat = "random",
         belief: BeliefKind = "none",
@@ -249,15 +252,14 @@ class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
             raise ValueError(f"num_envs must be an integer of at least 1, got {num_envs!r}")
         if render_mode is not None:
             raise ValueError(f"render_mode must be None for many games at a time, got {render_mode!r}")
-        encoder = Encoder(belief, particles, dtype)
         self.num_envs = num_envs
         self.render_mode = None
-        self.single_observation_space, self.single_action_space = _space(encoder), spaces.Discrete(cards.NUM_ACTIONS)
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.action_space = batch_space(self.single_action_space, num_envs)
-        self._games = _Games(num_envs, opponent, _table(rules, seat, encoder))
+        self._games = games = _Games(num_envs, opponent, seat, Encoder(belief, particles, dtype, as_rules(rules)))
+        self.single_observation_space, self.single_action_space = games.observation_space, games.action_space
+        self.observation_space = batch_space(games.observation_space, num_envs)
+        self.action_space = batch_space(games.action_space, num_envs)
         self._seed: int | None = None
-        self._mask = np.zeros((num_envs, cards.NUM_ACTIONS), np.int8)
+        self._mask = np.zeros((num_envs, games.action_space.n), np.int8)
 
     def reset(
         self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
@@ -297,7 +299,7 @@ class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
         return observation, reward, terminated, truncated, info | ended
 
     def action_masks(self) -> np.ndarray:
-        """Give the legal actions, bool[num_envs, NUM_ACTIONS]."""
+        """Give the legal actions, bool[num_envs, num_actions]."""
         return self._mask.astype(bool)
 
     def close_extras(self, **kwargs: Any) -> None:

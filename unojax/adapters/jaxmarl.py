@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import io
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,11 +22,11 @@ import numpy as np
 from flax import struct
 from jax import Array
 
-from unojax import cards, game
+from unojax import game
 from unojax.adapters.encoding import BeliefKind, DType, Encoder
 from unojax.adapters.requirements import missing
 from unojax.adapters.seats import Seats, SeatsGame
-from unojax.rules import Rules
+from unojax.rules import Rules, as_rules
 
 try:
     # It prints two lines about environments that it lacks.
@@ -35,9 +35,6 @@ try:
         from jaxmarl.environments.multi_agent_env import MultiAgentEnv
 except ImportError as error:
     raise missing("jaxmarl", "jaxmarl") from error
-
-NOTHING: Final = cards.NUM_ACTIONS
-"""The action of the player who is not to move."""
 
 
 @struct.dataclass
@@ -53,18 +50,24 @@ class Uno(MultiAgentEnv):
     """Both seats of the game at once, as arrays.
 
     Args:
-        rules: of the game.
+        rules: of the game, or the name of some: "official", "house", "rlcard".
         belief, particles, dtype: of the observation, as in `unojax.adapters.encoding.Encoder`.
+
+    Attributes:
+        nothing: the action of the player who is not to move, `num_actions - 1`.
 
     Raises:
         ValueError: an argument is none of those allowed.
     """
 
-    def __init__(self, rules: Rules = Rules(), *, belief: BeliefKind = "none", particles: int = 128, dtype: DType = "float32"):
+    def __init__(
+        self, rules: Rules | str = Rules(), *, belief: BeliefKind = "none", particles: int = 128, dtype: DType = "float32"
+    ):
         super().__init__(num_agents=2)
-        encoder = Encoder(belief, particles, dtype)
-        self._game = SeatsGame(rules, encoder)
-        self.num_actions = cards.NUM_ACTIONS + 1
+        encoder = Encoder(belief, particles, dtype, as_rules(rules))
+        self._game = SeatsGame(encoder)
+        self.nothing = encoder.rules.num_actions
+        self.num_actions = self.nothing + 1
         seen = spaces.Box(0.0, float(encoder.high.max()), (encoder.size,), jnp.dtype(dtype))
         self.observation_spaces = dict.fromkeys(self.agents, seen)
         self.action_spaces = {agent: spaces.Discrete(self.num_actions) for agent in self.agents}
@@ -97,7 +100,7 @@ class Uno(MultiAgentEnv):
     def get_avail_actions(self, state: UnoState) -> dict[str, Array]:
         """The actions that each agent may choose: bool[num_actions]."""
         mover, legal = state.seats.state.current_player, game.legal_mask(state.seats.state)
-        idle = np.arange(self.num_actions) == NOTHING
+        idle = np.arange(self.num_actions) == self.nothing
         moves = jnp.append(legal, jnp.bool_(False))
         return {agent: jnp.where(mover == player, moves, idle) for player, agent in enumerate(self.agents)}
 

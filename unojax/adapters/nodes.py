@@ -1,8 +1,8 @@
 """The game node by node on the host, every card drawn an explicit pick: what extensive-form libraries walk through.
 
-A position is a `unojax.table.Table` as 36 bytes; what is legal, what may be drawn and what follows comes from the table's own
-three functions, in one program each for a look and a pick. Both are kept by position, since tree searches come back to the same
-ones.
+A position is a `unojax.table.Table` as 36 or 40 bytes; what is legal, what may be drawn and what follows comes from the table's
+own three functions, in one program each for a look and a pick. Both are kept by position, since tree searches come back to the
+same ones.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from jax import Array, lax
 from unojax import bits, cards, game, table
 from unojax.bits import Words
 from unojax.game import State
-from unojax.rules import Rules, check_plain
+from unojax.rules import Rules
 from unojax.table import Picked, Table
 
-_WORDS: Final = 9
 _COINS_SHIFT: Final = 30
 _MOST_KEPT: Final = 1 << 20
 """Positions kept; then all are forgotten."""
@@ -34,7 +33,8 @@ class Look(NamedTuple):
         player: whose turn it is, or who is being dealt to.
         is_dealing: the hands are being dealt, or the start card turned up.
         is_drawing: cards of a draw are still to come.
-        is_over, winner: the game has ended; 0, 1 or -1.
+        is_over: the game has ended.
+        rewards: of both players, for a step that has led here.
         legal: actions of the player to move, ascending; meaningful in play, with no draw under way.
         outcomes: card types that can be picked, each with its coins' number, and their probabilities; for a deal or a draw.
         state: the position as a `State`, on the host, without an episode's own fields.
@@ -44,7 +44,7 @@ class Look(NamedTuple):
     is_dealing: bool
     is_drawing: bool
     is_over: bool
-    winner: int
+    rewards: tuple[float, float]
     legal: tuple[int, ...]
     outcomes: tuple[tuple[int, float], ...]
     state: State
@@ -54,15 +54,12 @@ class Nodes:
     """Walks through games under some rules. Positions are `bytes`; an outcome is `type + 54 * coin`, a coin one of `coins`."""
 
     def __init__(self, rules: Rules):
-        check_plain(rules, "an environment of another library")
-        for name, plain in (("start_effects", "none"), ("points", False)):
-            if getattr(rules, name) != plain:
-                raise ValueError(f"a game of chance nodes can't follow rules with {name}={getattr(rules, name)!r}")
         self.rules = rules
         firsts = (0, 1) if rules.first_player == "random" else (0,)
-        colors = range(cards.NUM_COLORS) if rules.start_card == "any" else (0,)
+        has_chance_colors = rules.start_card != "non_wild" or rules.play_drawn == "auto"
+        colors = range(cards.NUM_COLORS) if has_chance_colors else (0,)
         self.coins = [color << _COINS_SHIFT | first for color in colors for first in firsts]
-        """Random words of a start: the colour that a wild card gets, and who is first."""
+        """Random words: the colour that a wild card gets that is turned up, or laid by chance; and who is first."""
         self._num_firsts = len(firsts)
         self._looks: dict[bytes, Look] = {}
         self._picks: dict[tuple[bytes, int], bytes] = {}
@@ -81,7 +78,8 @@ class Nodes:
         return found
 
     def play(self, position: bytes, action: int) -> bytes:
-        """Play a legal action. A draw begins: its cards are picked one by one, unless there are none and the game ends."""
+        """Play a legal action. A draw begins: its cards are picked one by one, unless there are none and the game ends. With
+        `DRAW` as the one legal action `Look.is_drawing` does not tell, since nothing has been picked yet."""
         return self._pick(position, action, -1)
 
     def draw(self, position: bytes, outcome: int) -> bytes:
@@ -92,24 +90,24 @@ class Nodes:
         seen = jax.device_get(_look(_from_bytes(position), self.rules))
         phase, to_draw = int(seen.phase), int(seen.to_draw)
         is_dealing = phase in (table.DEAL, table.START)
-        winners = {table.OVER_WON_BY_0: 0, table.OVER_WON_BY_1: 1}
+        first, second = seen.rewards.tolist()
         return Look(
             player=int(seen.player),
             is_dealing=is_dealing,
             is_drawing=phase == table.PLAY and to_draw > 0,
             is_over=phase > table.PLAY,
-            winner=winners.get(phase, game.NO_WINNER),
+            rewards=(first, second),
             legal=tuple(np.flatnonzero(seen.mask).tolist()),
-            outcomes=self._outcomes(seen.counts, phase == table.START),
+            outcomes=self._outcomes(seen.counts, phase == table.START, bool(seen.lays)),
             state=seen.state,
         )
 
-    def _outcomes(self, counts: np.ndarray, is_start: bool) -> tuple[tuple[int, float], ...]:
+    def _outcomes(self, counts: np.ndarray, is_start: bool, lays: bool) -> tuple[tuple[int, float], ...]:
         outcomes, total = [], int(counts.sum())
         for card in np.flatnonzero(counts).tolist():
-            # The colour of a coin matters to a wild card alone.
-            serving = range(len(self.coins)) if card >= cards.WILD_TYPE else range(self._num_firsts)
-            coins = serving if is_start else range(1)
+            # The colour of a coin matters to a wild card alone that is turned up or laid, and who is first at the start alone.
+            has_color = card >= cards.WILD_TYPE and (is_start or lays)
+            coins = range(0, len(self.coins) if has_color else self._num_firsts, 1 if is_start else self._num_firsts)
             share = int(counts[card]) / total / len(coins)
             outcomes += [(card + cards.NUM_TYPES * coin, share) for coin in coins]
         return tuple(sorted(outcomes))
@@ -140,6 +138,8 @@ class _Seen(NamedTuple):
     phase: Array
     player: Array
     to_draw: Array
+    rewards: Array
+    lays: Array
     mask: Array
     counts: Array
     state: State
@@ -149,9 +149,13 @@ class _Seen(NamedTuple):
 def _look(rows: Array, rules: Rules) -> _Seen:
     tables = _table(rows)
     node = table.find_node(tables, rules)
-    state = game.from_table(tables, rules)
+    state, rewards = game.from_table(tables, rules), game.rewards_at(tables, rules)
     meta = node.meta
-    return _Seen(meta.phase, meta.player, meta.to_draw, game.legal_mask(state), bits.type_counts(node.deck), state)
+    # Cards that are dealt, or drawn for a penalty or a start card, are kept.
+    is_plain = (meta.phase == table.PLAY) & (meta.penalty == 0) & (tables.unpack_account().keeps_turn == 0)
+    lays = is_plain & (rules.play_drawn == "auto")
+    seen = meta.phase, meta.player, meta.to_draw, rewards, lays
+    return _Seen(*seen, game.legal_mask(state), bits.type_counts(node.deck), state)
 
 
 @partial(jax.jit, static_argnames="rules")
@@ -160,18 +164,18 @@ def _pick(rows: Array, numbers: Array, rules: Rules) -> Array:
     action, card, coins = numbers
     tables = _table(rows)
     is_card = action == np.uint32(0xFFFF_FFFF)
-    is_play = ~is_card & (action != cards.DRAW)
     node = table.find_node(tables, rules)
     drawn = _copy_of(node.deck, card)
-    played = table.pick_of(action)
-    pick = Picked(*(jnp.where(is_play, a, b) for a, b in zip(played, drawn, strict=True)))
+    played = table.pick_of(action, rules)
+    pick = Picked(*(jnp.where(is_card, b, a) for a, b in zip(played, drawn, strict=True)))
     moved = table.commit(tables, table.resolve(tables, node, pick, coins, rules))
-    picked = jax.tree.map(lambda a, b: jnp.where(is_play | is_card, a, b), moved, tables)
-    begins_draw = ~is_play & ~is_card
+    # A draw that is no choice begins without a pick.
+    must_draw = ~is_card & ~node.is_decision
+    picked = jax.tree.map(partial(jnp.where, must_draw), tables, moved)
 
     def needs_no_pick(tables: Table) -> Array:
         node = table.find_node(tables, rules)
-        return begins_draw & (node.is_reshuffle | node.is_dead_end)
+        return (must_draw | (node.meta.to_draw > 0)) & (node.is_reshuffle | node.is_dead_end)
 
     def pass_on(tables: Table) -> Table:
         node = table.find_node(tables, rules)
@@ -189,12 +193,12 @@ def _copy_of(deck: Words, card: Array) -> Picked:
 
 
 def _table(rows: Array) -> Table:
-    w = [rows[i] for i in range(_WORDS)]
-    return Table((w[0], w[1], w[2], w[3]), (w[4], w[5], w[6], w[7]), w[8])
+    w = list(rows)
+    return Table((w[0], w[1], w[2], w[3]), (w[4], w[5], w[6], w[7]), *w[8:])
 
 
 def _rows(tables: Table) -> Array:
-    return jnp.stack([*tables.low, *tables.high, tables.meta])
+    return jnp.stack(jax.tree.leaves(tables))
 
 
 def _to_bytes(rows: Array) -> bytes:

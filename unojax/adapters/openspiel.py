@@ -2,15 +2,19 @@
 
     pyspiel.load_game("unojax_uno")
     pyspiel.load_game("unojax_uno(deck=R1 R1 R2 Y1 Y2 RS W,hand_size=2,max_steps=12)")
+    pyspiel.load_game("unojax_uno(rules=official)")
     unojax.adapters.openspiel.load_game(unojax.Rules(...))
 
-Its parameters are the fields of `unojax.Rules`; `deck` is "full" or all cards, separated by blanks. OpenSpiel's games end, so
-`max_steps` is 500 unless it is given; a game that is cut off is a draw. Every card that is dealt, turned up or drawn is a chance
-node of its own, whose outcomes are card types 0..53 (for the start card plus 54 times the number of a coin, which gives a wild
-its colour and says who begins, where the rules leave that to chance). A draw is an action of its player, and then chance nodes.
+Its parameters are the fields of `unojax.Rules`; `deck` is "full" or all cards, separated by blanks. With the name of a preset as
+`rules`, those fields count that differ from the default rules; what undoes a field of the preset needs `load_game`. OpenSpiel's
+games end, so `max_steps` is 500 unless it is given; a game that is cut off is a draw. Every card that is dealt, turned up or
+drawn is a chance node of its own, whose outcomes are card types 0..53 (plus 54 times the number of a coin, which gives a wild
+that is turned up or laid by chance its colour, and says who begins, where the rules leave that to chance). A draw is an action of
+its player, and then chance nodes.
 
-Information states recall all that the player saw: the first hand, the start card, every action, and the own cards drawn. Their
-tensor has one row for each step that a game may have. Observation tensors are those of `unojax.adapters.encoding`.
+Information states recall all that the player saw: the first hand, the start card, every action and what came of it (a card laid
+by chance, a turn that goes on), and the own cards drawn. Their tensor has one row for each step that a game may have.
+Observation tensors are those of `unojax.adapters.encoding`.
 """
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportGeneralTypeIssues=false
@@ -20,7 +24,8 @@ tensor has one row for each step that a game may have. Observation tensors are t
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 import jax
 import numpy as np
@@ -31,7 +36,7 @@ from unojax.adapters.nodes import Nodes
 from unojax.adapters.requirements import missing
 from unojax.game import State
 from unojax.observation import Observation, observe
-from unojax.rules import Rules
+from unojax.rules import MATCH_POINTS, POINTS, Rules, as_rules
 from unojax.text import format_action, format_cards, format_observation, parse_cards
 
 try:
@@ -43,9 +48,27 @@ NAME: Final = "unojax_uno"
 MAX_STEPS: Final = 500
 """Steps after which a game is cut off, if the rules don't say."""
 _FULL: Final = "full"
-_ENCODER: Final = Encoder()
-_START_COLUMNS: Final = cards.NUM_COLORS + cards.NUM_RANKS
-_STEP_COLUMNS: Final = 2 + cards.NUM_ACTIONS + cards.NUM_TYPES
+_PRESET: Final = "rules"
+_PRIVATE: Final = ("hand", "drawn")
+"""Sections of an observation that the player alone knows."""
+_CARD_COLUMNS: Final = cards.NUM_COLORS + cards.NUM_RANKS
+
+
+class Step(NamedTuple):
+    """A step of a game.
+
+    Attributes:
+        player, action: who did what.
+        drawn: types drawn so far, ascending; the player's alone to know.
+        laid: the action that a card drawn was laid by, or `unojax.game.NO_ACTION`.
+        goes_on: the player still moves after a draw or a challenge.
+    """
+
+    player: int
+    action: int
+    drawn: tuple[int, ...] = ()
+    laid: int = game.NO_ACTION
+    goes_on: bool = False
 
 
 def _parameters(rules: Rules) -> dict[str, Any]:
@@ -56,18 +79,20 @@ def _parameters(rules: Rules) -> dict[str, Any]:
 
 
 def _rules_of(parameters: dict[str, Any]) -> Rules:
-    values: dict[str, Any] = {**_DEFAULTS, **parameters}
+    # OpenSpiel fills in what was not given.
+    changes = {name: value for name, value in parameters.items() if value != _DEFAULTS[name]}
+    values = _parameters(as_rules(changes.pop(_PRESET, "default"))) | changes
     deck = values["deck"]
     counts = Rules().deck if deck == _FULL else tuple(cards.count_types(parse_cards(deck)).tolist())
     return Rules(**{**values, "deck": counts})
 
 
-def load_game(rules: Rules = Rules()) -> pyspiel.Game:
-    """Load the game under these rules; its `str` is what `pyspiel.load_game` takes."""
-    return pyspiel.load_game(NAME, _parameters(rules))
+_DEFAULTS: Final[dict[str, Any]] = {_PRESET: "default", **_parameters(Rules())}
 
 
-_DEFAULTS: Final[dict[str, Any]] = _parameters(Rules())
+def load_game(rules: Rules | str = Rules()) -> pyspiel.Game:
+    """Load the game under these rules, or those of a name; its `str` is what `pyspiel.load_game` takes."""
+    return pyspiel.load_game(NAME, _parameters(as_rules(rules)))
 
 
 def _game_type(utility: Any = pyspiel.GameType.Utility.ZERO_SUM) -> pyspiel.GameType:
@@ -97,15 +122,16 @@ class UnoGame(pyspiel.Game):
         self.rules = _rules_of(params or {})
         self.nodes = Nodes(self.rules)
         assert self.rules.max_steps is not None
-        # What every step costs both players, at most.
+        # What every step costs both players, at most; and what a game is worth, at most.
         paid = abs(self.rules.step_penalty) * self.rules.max_steps
+        worth = np.dot(self.rules.deck, POINTS) / MATCH_POINTS if self.rules.points else 1.0
         utility = pyspiel.GameType.Utility
         info = pyspiel.GameInfo(
-            num_distinct_actions=cards.NUM_ACTIONS,
+            num_distinct_actions=self.rules.num_actions,
             max_chance_outcomes=self.nodes.num_outcomes,
             num_players=2,
-            min_utility=-1.0 - paid,
-            max_utility=1.0 + paid,
+            min_utility=-worth - paid,
+            max_utility=worth + paid,
             utility_sum=0.0 if paid == 0 else None,
             max_game_length=self.rules.max_steps,
         )
@@ -125,7 +151,8 @@ class UnoState(pyspiel.State):
         position: where it stands, as in `unojax.adapters.nodes`.
         hands: types dealt to each player, ascending.
         start: the start card's outcome; -1 before it.
-        steps: `(player, action, types drawn)`, the last one perhaps still drawing.
+        start_drawn: types that each player has drawn for the start card, ascending.
+        steps: the last one perhaps still drawing.
     """
 
     def __init__(self, game: UnoGame):
@@ -134,23 +161,25 @@ class UnoState(pyspiel.State):
         self.position = game.nodes.start
         self.hands: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
         self.start = -1
-        self.steps: tuple[tuple[int, int, tuple[int, ...]], ...] = ()
+        self.start_drawn: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+        self.steps: tuple[Step, ...] = ()
         self._is_drawing = False
 
     def current_player(self) -> int:
         if self.is_terminal():
             return pyspiel.PlayerId.TERMINAL
         look = self._nodes.look(self.position)
-        return pyspiel.PlayerId.CHANCE if look.is_dealing or self._is_drawing else look.player
+        is_chance = look.is_dealing or look.is_drawing or self._is_drawing
+        return pyspiel.PlayerId.CHANCE if is_chance else look.player
 
     def is_terminal(self) -> bool:
         return self._is_cut_off() or self._nodes.look(self.position).is_over
 
     def returns(self) -> list[float]:
-        look = self._nodes.look(self.position)
-        paid = self._rules.step_penalty * (len(self.steps) - look.is_over)
-        won = [0.0, 0.0] if look.winner == game.NO_WINNER else [1.0 - 2.0 * look.winner, 2.0 * look.winner - 1.0]
-        return [points - paid for points in won] if self.is_terminal() else [0.0, 0.0]
+        if not self.is_terminal():
+            return [0.0, 0.0]
+        paid = self._rules.step_penalty * max(0, len(self.steps) - 1)
+        return [reward - paid for reward in self._nodes.look(self.position).rewards]
 
     def chance_outcomes(self) -> list[tuple[int, float]]:
         return list(self._nodes.look(self.position).outcomes)
@@ -158,7 +187,7 @@ class UnoState(pyspiel.State):
     def state(self) -> State:
         """The position as a `unojax.State`, NumPy on the host, with the fields of the episode; once the start card lies."""
         look = self._nodes.look(self.position)
-        last = self.steps[-1][1] if self.steps else game.NO_ACTION
+        last = self.steps[-1].action if self.steps else game.NO_ACTION
         return look.state.replace(
             step_count=np.int32(len(self.steps)), last_action=np.int8(last), truncated=np.bool_(self._is_cut_off())
         )
@@ -173,23 +202,29 @@ class UnoState(pyspiel.State):
         return list(look.legal) if player == look.player and not self.is_chance_node() else []
 
     def _apply_action(self, action: int) -> None:
-        look, player = self._nodes.look(self.position), self._nodes.look(self.position).player
-        if not (look.is_dealing or self._is_drawing):
-            self.position = self._nodes.play(self.position, action)
-            self.steps = (*self.steps, (player, action, ()))
-            self._is_drawing = action == cards.DRAW and not self._nodes.look(self.position).is_over
-            return
-        self.position = self._nodes.draw(self.position, action)
-        card = action % cards.NUM_TYPES
-        if self._is_drawing:
-            mover, last, drawn = self.steps[-1]
-            self.steps = (*self.steps[:-1], (mover, last, tuple(sorted((*drawn, card)))))
-            self._is_drawing = self._nodes.look(self.position).is_drawing
+        before, is_chance = self._nodes.look(self.position), self.is_chance_node()
+        player, card = before.player, action % cards.NUM_TYPES
+        self.position = (self._nodes.draw if is_chance else self._nodes.play)(self.position, action)
+        after = self._nodes.look(self.position)
+        if not is_chance:
+            must_draw = before.legal == (cards.DRAW,)
+            self._is_drawing = not after.is_over and (must_draw or after.is_drawing)
+            goes_on = action == cards.CHALLENGE and after.player == player
+            self.steps = (*self.steps, Step(player, action, goes_on=goes_on))
+        elif self._is_drawing:
+            *steps, step = self.steps
+            self._is_drawing = after.is_drawing
+            goes_on = not (after.is_drawing or after.is_over) and after.player == player
+            laid = game.NO_ACTION
+            if after.state.hands[player].sum() == before.state.hands[player].sum():
+                laid = int(after.state.color) * cards.NUM_RANKS + int(after.state.top_rank)
+            self.steps = (*steps, Step(player, step.action, _with(step.drawn, card), laid, goes_on))
         elif len(self.hands[1]) < self._rules.hand_size:
-            first, second = (tuple(sorted((*hand, card))) if p == player else hand for p, hand in enumerate(self.hands))
-            self.hands = (first, second)
-        else:
+            self.hands = _given(self.hands, player, card)
+        elif self.start < 0:
             self.start = action
+        else:
+            self.start_drawn = _given(self.start_drawn, player, card)
 
     def _action_to_string(self, player: int, action: int) -> str:
         if player != pyspiel.PlayerId.CHANCE:
@@ -200,19 +235,22 @@ class UnoState(pyspiel.State):
     def information(self, player: int) -> str:
         """What the player has seen so far, in one line."""
         parts = [f"player {player}", f"hand {_names(self.hands[player])}"]
-        if self.start >= 0:
-            parts.append(f"start {self._action_to_string(pyspiel.PlayerId.CHANCE, self.start)}")
-        for mover, action, drawn in self.steps:
-            seen = f" {_names(drawn)}" if drawn and mover == player else ""
-            parts.append(f"{mover}:{format_action(action)}{seen}")
-        return ", ".join(parts)
+        return ", ".join([*parts, *self._story((player,))])
 
     def __str__(self) -> str:
-        everything = [f"hands {' / '.join(map(_names, self.hands))}"]
+        return ", ".join([f"hands {' / '.join(map(_names, self.hands))}", *self._story((0, 1))])
+
+    def _story(self, seen: tuple[int, ...]) -> list[str]:
+        """Tell what has happened since the deal; cards drawn by the players `seen` are named."""
+        parts = []
         if self.start >= 0:
-            everything.append(f"start {self._action_to_string(pyspiel.PlayerId.CHANCE, self.start)}")
-        everything += [f"{p}:{format_action(a)}{' ' + _names(d) if d else ''}" for p, a, d in self.steps]
-        return ", ".join(everything)
+            parts.append(f"start {self._action_to_string(pyspiel.PlayerId.CHANCE, self.start)}")
+        parts += [f"{player} drew {_names(self.start_drawn[player])}" for player in seen if self.start_drawn[player]]
+        for step in self.steps:
+            drawn = f" {_names(step.drawn)}" if step.drawn and step.player in seen else ""
+            laid = "" if step.laid == game.NO_ACTION else f" laid {format_action(step.laid)}"
+            parts.append(f"{step.player}:{format_action(step.action)}{drawn}{laid}{' again' if step.goes_on else ''}")
+        return parts
 
 
 class UnoObserver:
@@ -227,11 +265,17 @@ class UnoObserver:
         self._is_private = iig_obs_type.private_info == pyspiel.PrivateInfoType.SINGLE_PLAYER
         self._is_public = iig_obs_type.public_info
         assert rules.max_steps is not None
+        self._encoder = Encoder(rules=rules)
+        # The columns of a step: who, what, what came of it, types drawn.
+        has_results = rules.play_drawn != "no" or rules.draw_until_playable or rules.wild_draw_four == "challenge"
+        self._results = 2 + rules.num_actions
+        self._drawn = self._results + (_CARD_COLUMNS + 1 if has_results else 0)
         if self._recalls:
-            shapes = {"player": (2,), "start": (_START_COLUMNS + 2,), "steps": (rules.max_steps, _STEP_COLUMNS)}
+            shapes = {"player": (2,), "start": (_CARD_COLUMNS + 2,), "steps": (rules.max_steps, self._drawn + cards.NUM_TYPES)}
             shapes |= {"hand": (cards.NUM_TYPES,)} if self._is_private else {}
+            shapes |= {"start_drawn": (cards.NUM_TYPES,)} if self._is_private and rules.start_effects == "keep_turn" else {}
         else:
-            shapes = {"player": (2,), "observation": (_ENCODER.size,)}
+            shapes = {"player": (2,), "observation": (self._encoder.size,)}
         self.tensor = np.zeros(sum(int(np.prod(shape)) for shape in shapes.values()), np.float32)
         self.dict, start = {}, 0
         for name, shape in shapes.items():
@@ -244,26 +288,31 @@ class UnoObserver:
         self.tensor.fill(0)
         self.dict["player"][player] = 1
         if not self._recalls:
-            seen = np.array(_encode(state.state(), np.int32(player)))
-            hand = _ENCODER.columns("hand")
-            if not self._is_private:
-                seen[hand] = 0
-            if not self._is_public:
-                seen[hand.stop :] = 0
+            seen = np.array(_encode(state.state(), np.int32(player), self._encoder))
+            sections = [(self._encoder.columns(section.name), section.name) for section in self._encoder.sections]
+            for columns, name in sections:
+                if not (self._is_private if name in _PRIVATE else self._is_public):
+                    seen[columns] = 0
             self.dict["observation"][:] = seen
             return
         if self._is_private:
             np.add.at(self.dict["hand"], list(state.hands[player]), 1)
+            np.add.at(self.dict.get("start_drawn", np.zeros(cards.NUM_TYPES)), list(state.start_drawn[player]), 1)
         if self._is_public and state.start >= 0:
             # Before anything is played the position tells the start card, its colour and who begins.
             card, coin = state.start % cards.NUM_TYPES, state._nodes.coins[state.start // cards.NUM_TYPES]
             color = coin >> 30 if card >= cards.WILD_TYPE else int(cards.COLOR_OF_TYPE[card])
-            self.dict["start"][[color, cards.NUM_COLORS + int(cards.RANK_OF_TYPE[card]), _START_COLUMNS + (coin & 1)]] = 1
-        for row, (mover, action, drawn) in zip(self.dict["steps"], state.steps, strict=False):
+            self.dict["start"][[color, cards.NUM_COLORS + int(cards.RANK_OF_TYPE[card]), _CARD_COLUMNS + (coin & 1)]] = 1
+        for row, step in zip(self.dict["steps"], state.steps, strict=False):
             if self._is_public:
-                row[[mover, 2 + action]] = 1
-            if self._is_private and mover == player:
-                np.add.at(row[2 + cards.NUM_ACTIONS :], list(drawn), 1)
+                row[[step.player, 2 + step.action]] = 1
+                if step.goes_on:
+                    row[self._results] = 1
+                if step.laid != game.NO_ACTION:
+                    color, rank = divmod(step.laid, cards.NUM_RANKS)
+                    row[[self._results + 1 + color, self._results + 1 + cards.NUM_COLORS + rank]] = 1
+            if self._is_private and step.player == player:
+                np.add.at(row[self._drawn :], list(step.drawn), 1)
 
     def string_from(self, state: UnoState, player: int) -> str:
         """Write the state as `player` sees it, as text."""
@@ -278,9 +327,18 @@ def _names(types: tuple[int, ...]) -> str:
     return " ".join(cards.TYPE_NAMES[t] for t in types) or "-"
 
 
-@jax.jit
-def _encode(state: State, player: jax.Array) -> jax.Array:
-    return _ENCODER.encode((), observe(state, player))
+def _with(types: tuple[int, ...], card: int) -> tuple[int, ...]:
+    return tuple(sorted((*types, card)))
+
+
+def _given(hands: tuple[tuple[int, ...], tuple[int, ...]], player: int, card: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    first, second = hands
+    return (_with(first, card), second) if player == 0 else (first, _with(second, card))
+
+
+@partial(jax.jit, static_argnames="encoder")
+def _encode(state: State, player: jax.Array, encoder: Encoder) -> jax.Array:
+    return encoder.encode((), observe(state, player))
 
 
 @jax.jit

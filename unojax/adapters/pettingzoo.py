@@ -15,11 +15,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from unojax import cards
 from unojax.adapters.encoding import BeliefKind, DType, Encoder
 from unojax.adapters.requirements import missing
 from unojax.adapters.seats import HostGame
-from unojax.rules import Rules
+from unojax.rules import Rules, as_rules
 from unojax.text import format_observation
 
 try:
@@ -33,7 +32,7 @@ AGENTS: Final = ("player_0", "player_1")
 
 
 def env(
-    rules: Rules = Rules(),
+    rules: Rules | str = Rules(),
     *,
     belief: BeliefKind = "none",
     particles: int = 128,
@@ -50,7 +49,7 @@ class UnoAEC(AECEnv):
     """Both seats of the game, one after the other.
 
     Args:
-        rules: of the game.
+        rules: of the game, or the name of some: "official", "house", "rlcard".
         belief, particles, dtype: of the observation, as in `unojax.adapters.encoding.Encoder`.
         render_mode: "ansi", what the player to move sees as text, or None.
 
@@ -58,11 +57,11 @@ class UnoAEC(AECEnv):
         ValueError: an argument is none of those allowed.
     """
 
-    metadata = {"name": "unojax_uno_v0", "render_modes": ["ansi"], "is_parallelizable": False}  # noqa: RUF012
+    metadata = {"name": "unojax_uno_v0", "render_modes": ["ansi"], "is_parallelizable": False}  # noqa: RUF012  (as in AECEnv)
 
     def __init__(
         self,
-        rules: Rules = Rules(),
+        rules: Rules | str = Rules(),
         *,
         belief: BeliefKind = "none",
         particles: int = 128,
@@ -73,14 +72,15 @@ class UnoAEC(AECEnv):
         if render_mode not in (None, "ansi"):
             raise ValueError(f"render_mode must be None or 'ansi', got {render_mode!r}")
         self.render_mode = render_mode
-        encoder = Encoder(belief, particles, dtype)
-        self._game = HostGame(rules, encoder)
+        encoder = Encoder(belief, particles, dtype, as_rules(rules))
+        self._game = HostGame(encoder)
         high = encoder.high
         seen = spaces.Box(np.zeros_like(high), high, dtype=high.dtype.type)
-        mask = spaces.Box(0, 1, (cards.NUM_ACTIONS,), np.int8)
+        self._no_action = np.zeros(encoder.rules.num_actions, np.int8)
+        mask = spaces.Box(0, 1, self._no_action.shape, np.int8)
         self.possible_agents = list(AGENTS)
         self.observation_spaces = {agent: spaces.Dict({"observation": seen, "action_mask": mask}) for agent in AGENTS}
-        self.action_spaces = {agent: spaces.Discrete(cards.NUM_ACTIONS) for agent in AGENTS}
+        self.action_spaces = {agent: spaces.Discrete(len(self._no_action)) for agent in AGENTS}
 
     def observation_space(self, agent: str) -> spaces.Space:
         return self.observation_spaces[agent]
@@ -95,11 +95,8 @@ class UnoAEC(AECEnv):
             self._game.seed(seed)
         self._game.deal()
         self.agents = list(AGENTS)
-        self.rewards = dict.fromkeys(AGENTS, 0.0)
         self._cumulative_rewards = dict.fromkeys(AGENTS, 0.0)
-        self.terminations = dict.fromkeys(AGENTS, False)
-        self.truncations = dict.fromkeys(AGENTS, False)
-        self._select()
+        self._show()
 
     def step(self, action: Any) -> None:
         """Play an action for the selected agent; None for one that is done."""
@@ -109,11 +106,7 @@ class UnoAEC(AECEnv):
             return
         self._cumulative_rewards[agent] = 0.0
         self._game.play(int(action))
-        state = self._game.shown.state
-        self.rewards = {name: float(state.rewards[player]) for player, name in enumerate(AGENTS)}
-        self.terminations = dict.fromkeys(AGENTS, bool(state.terminated))
-        self.truncations = dict.fromkeys(AGENTS, bool(state.truncated))
-        self._select()
+        self._show()
         self._accumulate_rewards()
 
     def observe(self, agent: str) -> dict[str, np.ndarray]:
@@ -130,13 +123,17 @@ class UnoAEC(AECEnv):
     def close(self) -> None:
         """Nothing is open."""
 
-    def _select(self) -> None:
-        self.agent_selection = AGENTS[int(self._game.shown.state.current_player)]
+    def _show(self) -> None:
+        state = self._game.shown.state
+        self.rewards = {name: float(state.rewards[player]) for player, name in enumerate(AGENTS)}
+        self.terminations = dict.fromkeys(AGENTS, bool(state.terminated))
+        self.truncations = dict.fromkeys(AGENTS, bool(state.truncated))
+        self.agent_selection = AGENTS[int(state.current_player)]
         self.infos = {name: {"action_mask": self._mask(player)} for player, name in enumerate(AGENTS)}
 
     def _mask(self, player: int) -> np.ndarray:
         is_mine = player == int(self._game.shown.state.current_player)
-        return self._game.shown.mask.astype(np.int8) if is_mine else np.zeros(cards.NUM_ACTIONS, np.int8)
+        return self._game.shown.mask.astype(np.int8) if is_mine else self._no_action.copy()
 
 
 raw_env = UnoAEC

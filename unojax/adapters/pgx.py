@@ -22,7 +22,7 @@ from unojax.adapters.encoding import BeliefKind, DType, Encoder
 from unojax.adapters.requirements import missing
 from unojax.adapters.seats import Seats, SeatsGame
 from unojax.files import write_whole
-from unojax.rules import RULES_VERSION, Rules
+from unojax.rules import RULES_VERSION, Rules, as_rules
 from unojax.viz.position import position_svg
 
 try:
@@ -44,7 +44,7 @@ class UnoState(PgxState):
         observation: [size] what that player sees; see `unojax.adapters.encoding`.
         rewards: float32[2] of the last step.
         terminated, truncated: bool[].
-        legal_action_mask: bool[NUM_ACTIONS] of the player to move; all at the end.
+        legal_action_mask: bool[num_actions] of the player to move; all at the end.
     """
 
     current_player: Array
@@ -77,7 +77,7 @@ class Uno(Env):
     """Two-player UNO for what consumes pgx environments.
 
     Args:
-        rules: of the game.
+        rules: of the game, or the name of some: "official", "house", "rlcard".
         belief, particles, dtype: as in `unojax.adapters.encoding.Encoder`.
 
     Raises:
@@ -85,12 +85,12 @@ class Uno(Env):
     """
 
     def __init__(
-        self, rules: Rules = Rules(), *, belief: BeliefKind = "none", particles: int = 128, dtype: DType = "float32"
+        self, rules: Rules | str = Rules(), *, belief: BeliefKind = "none", particles: int = 128, dtype: DType = "float32"
     ) -> None:
         super().__init__()
-        self.rules = rules
-        self.encoder = Encoder(belief, particles, dtype)
-        self._game = SeatsGame(rules, self.encoder)
+        self.rules = as_rules(rules)
+        self.encoder = Encoder(belief, particles, dtype, self.rules)
+        self._game = SeatsGame(self.encoder)
 
     def step(self, state: Any, action: Array, key: Array | None = None) -> Any:
         """Play an action; consumes `key`. An illegal one ends the game, -1 for who played it.
@@ -147,7 +147,7 @@ class Uno(Env):
     @property
     def num_actions(self) -> int:
         """Actions, legal or not."""
-        return self._game.num_actions
+        return self.rules.num_actions
 
     @property
     def observation_shape(self) -> tuple[int, ...]:

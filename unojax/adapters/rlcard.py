@@ -6,8 +6,9 @@
 
 States are RLCard's own: planes int[4, 4, 15] of the hand and the target, legal actions by number, and the raw state with names
 such as `r-5`, `b-wild`. Its colours come in the order red, green, blue, yellow; `to_rlcard` gives its number of an action of
-ours, and is its own inverse. The rules are ours: a drawn card is kept, +2 and Wild+4 are answered by a draw, Skip and Reverse
-forfeit the other's turn.
+ours, and is its own inverse. The rules are ours unless others are asked for: `make("rlcard")` has those of RLCard's own game.
+What those know nothing of is in the raw state, as `penalty`, `drawn` and `contested`; `draw` is also to pass, and where a Wild+4
+may be challenged there is a 62nd action, `challenge`.
 """
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportGeneralTypeIssues=false
@@ -32,7 +33,7 @@ from unojax.adapters.requirements import missing
 from unojax.adapters.seats import HostGame
 from unojax.game import State
 from unojax.observation import Observation
-from unojax.rules import Rules
+from unojax.rules import Rules, as_rules
 
 try:
     from rlcard.envs import Env
@@ -46,6 +47,8 @@ DEFAULT_MODEL: Final = "uno-rule-v1"
 _COLORS: Final = "rybg"
 _RANKS: Final = (*map(str, range(10)), "skip", "reverse", "draw_2", "wild", "wild_draw_4")
 _SWAPPED: Final = {1: 3, 3: 1}
+_ACTIONS: Final = (*ACTION_LIST, "challenge")
+"""RLCard's names of actions, by its numbers."""
 _PLANES: Final = (4, 4, 15)
 
 
@@ -76,13 +79,16 @@ def state_of(observation: Observation, legal: list[int], action_record: list[Any
     if top_card in pile:
         pile.remove(top_card)
     numbers = sorted(map(to_rlcard, legal))
-    names = [ACTION_LIST[number] for number in numbers]
+    names = [_ACTIONS[number] for number in numbers]
     player, counts = int(observation.player), [int(observation.hand.sum()), int(observation.opponent_count)]
     planes = np.zeros(_PLANES, int)
     encode_hand(planes[:3], hand)
     encode_target(planes[3], top)
     raw = {"hand": hand, "target": top, "played_cards": [*pile, top], "legal_actions": names, "num_players": 2}
     raw |= {"num_cards": counts if player == 0 else counts[::-1], "current_player": int(observation.current_player)}
+    drawn, contested = int(observation.drawn), int(observation.contested)
+    raw |= {"penalty": int(observation.penalty), "drawn": None if drawn < 0 else card_name(drawn)}
+    raw |= {"contested": None if contested < 0 else _COLORS[contested]}
     return {
         "obs": planes,
         "legal_actions": OrderedDict.fromkeys(numbers),
@@ -103,7 +109,8 @@ class _Game:
 
     def __init__(self, rules: Rules):
         self.allow_step_back = False
-        self._host = HostGame(rules, Encoder())
+        self._rules = rules
+        self._host = HostGame(Encoder(rules=rules))
         self._past: list[tuple[Any, Any]] = []
 
     def seed(self, seed: int | None) -> None:
@@ -113,7 +120,7 @@ class _Game:
         return 2
 
     def get_num_actions(self) -> int:
-        return cards.NUM_ACTIONS
+        return self._rules.num_actions
 
     def init_game(self) -> tuple[int, int]:
         self._host.deal()
@@ -122,9 +129,9 @@ class _Game:
 
     def step(self, name: str) -> tuple[int, int]:
         legal = self.legal_actions(self.get_player_id())
-        number = ACTION_LIST.index(name) if name in ACTION_LIST else -1
+        number = _ACTIONS.index(name) if name in _ACTIONS else -1
         if to_rlcard(number) not in legal:
-            allowed = ", ".join(ACTION_LIST[to_rlcard(action)] for action in legal) or "none, the game is over"
+            allowed = ", ".join(_ACTIONS[to_rlcard(action)] for action in legal) or "none, the game is over"
             raise ValueError(f"action {name!r} is not legal; legal are {allowed}")
         if self.allow_step_back:
             self._past.append((self._host.seats, self._host.shown))
@@ -163,12 +170,12 @@ class UnoEnv(Env):
     """The game for RLCard's agents; `make` is the short way to one.
 
     Args:
-        config: RLCard's: `seed`, `allow_step_back`; and `rules`, a `unojax.Rules`.
+        config: RLCard's: `seed`, `allow_step_back`; and `rules`, as in `make`.
     """
 
     def __init__(self, config: dict[str, Any]):
         self.name = ID
-        self.rules = config.get("rules", Rules())
+        self.rules = as_rules(config.get("rules", Rules()))
         self.game = _Game(self.rules)
         super().__init__({"seed": None, "allow_step_back": False, **config})
         self.state_shape = [list(_PLANES)] * 2
@@ -179,9 +186,9 @@ class UnoEnv(Env):
         self.game.seed(seed)
 
     def get_payoffs(self) -> np.ndarray:
-        """Give +1 and -1, or 0 for both in a drawn game or one that goes on."""
-        winner = int(self.game.state.winner)
-        return np.array([0, 0] if winner < 0 else [1 - 2 * winner, 2 * winner - 1])
+        """Give both players' rewards for the end of the game: +1 and -1, or 0 if it is drawn, cut off or not over."""
+        state = self.game.state
+        return np.array(state.rewards if state.terminated else [0, 0], float)
 
     def get_perfect_information(self) -> dict[str, Any]:
         """Give all cards, as RLCard names them."""
@@ -195,17 +202,17 @@ class UnoEnv(Env):
         return state_of(self.game.observation(player), self.game.legal_actions(player), self.action_recorder)
 
     def _decode_action(self, action_id: int) -> str:
-        if not 0 <= action_id < len(ACTION_LIST):
-            raise ValueError(f"action must be in [0, {len(ACTION_LIST) - 1}], got {action_id}")
-        return ACTION_LIST[action_id]
+        if not 0 <= action_id < self.num_actions:
+            raise ValueError(f"action must be in [0, {self.num_actions - 1}], got {action_id}")
+        return _ACTIONS[action_id]
 
     def _get_legal_actions(self) -> OrderedDict:
         player = self.game.get_player_id()
         return OrderedDict.fromkeys(sorted(map(to_rlcard, self.game.legal_actions(player))))
 
 
-def make(rules: Rules = Rules(), *, seed: int | None = None, allow_step_back: bool = False) -> UnoEnv:
-    """Make the environment under some rules."""
+def make(rules: Rules | str = Rules(), *, seed: int | None = None, allow_step_back: bool = False) -> UnoEnv:
+    """Make the environment under some rules, or those of a name: "official", "house", "rlcard"."""
     return UnoEnv({"rules": rules, "seed": seed, "allow_step_back": allow_step_back})
 
 
@@ -225,14 +232,13 @@ class RLCardAgent(HostAgent):
         theirs = _load(self.model)
         state = state_of(question.observation, question.legal)
         with _RANDOM:
-            # RLCard's agents draw from NumPy's one global generator.
-            before = np.random.get_state()  # noqa: NPY002
-            np.random.seed(question.seed)  # noqa: NPY002
+            before = np.random.get_state()  # noqa: NPY002  (RLCard's agents draw from NumPy's one global generator)
+            np.random.seed(question.seed)  # noqa: NPY002  (as above)
             try:
                 action, _ = theirs.eval_step(state)
             finally:
-                np.random.set_state(before)  # noqa: NPY002
-        number = ACTION_LIST.index(action) if theirs.use_raw else int(action)
+                np.random.set_state(before)  # noqa: NPY002  (as above)
+        number = _ACTIONS.index(action) if theirs.use_raw else int(action)
         return to_rlcard(number)
 
 
@@ -242,7 +248,7 @@ _RANDOM: Final = threading.Lock()
 @cache
 def _load(model: str) -> Any:
     if model == "random":
-        return _agents().RandomAgent(num_actions=cards.NUM_ACTIONS)
+        return _agents().RandomAgent(num_actions=len(_ACTIONS))
     if model.endswith(".pt"):
         return _load_checkpoint(model)
     import rlcard.models
@@ -254,11 +260,10 @@ def _load_checkpoint(path: str) -> Any:
     import torch
 
     agents = _agents()
-    kinds = {"DQNAgent": "DQNAgent", "NFSPAgent": "NFSPAgent"}
     # RLCard's checkpoints hold Python objects, so loading one runs what is in it.
     checkpoint = torch.load(path, weights_only=False)
-    kind = kinds.get(checkpoint.get("agent_type", ""))
-    if kind is None:
+    kind = checkpoint.get("agent_type", "")
+    if kind not in ("DQNAgent", "NFSPAgent"):
         raise ValueError(f"model {path!r} must be a checkpoint of a DQNAgent or an NFSPAgent")
     return getattr(agents, kind).from_checkpoint(checkpoint)
 
@@ -272,28 +277,32 @@ def _agents() -> Any:
     return rlcard.agents
 
 
-def agent(*, model: str = DEFAULT_MODEL) -> RLCardAgent:
+def agent(*, model: str = DEFAULT_MODEL, rules: Rules = Rules()) -> RLCardAgent:
     """Make a player of an agent of RLCard's.
 
     Args:
         model: a name in RLCard's registry that plays UNO ("uno-rule-v1"), "random", or the file (.pt) of a trained DQN or NFSP
-        agent,     which must be one to trust: loading it runs what is in it.
+            agent, which must be one to trust: loading it runs what is in it.
+        rules: of the games that it is to play.
 
     Raises:
-        ValueError: there is no such model.
+        ValueError: there is no such model, or it was trained without an action of these rules.
     """
     from rlcard.models.registration import model_registry
 
-    known = [name for name in model_registry.model_specs if name.startswith("uno")]
+    names = [name for name in model_registry.model_specs if name.startswith("uno")]
     if model.endswith(".pt"):
         if not Path(model).is_file():
             raise ValueError(f"there is no file {model!r}")
-    elif model not in (*known, "random"):
-        raise ValueError(f"model must be one of {', '.join((*known, 'random'))}, or a file .pt, got {model!r}")
+    elif model not in (*names, "random"):
+        raise ValueError(f"model must be one of {', '.join((*names, 'random'))}, or a file .pt, got {model!r}")
     try:
-        _load(model)
+        theirs = _load(model)
     except (RuntimeError, OSError) as error:
         raise ValueError(f"model {model!r} can't be loaded: {error}") from error
+    known = getattr(theirs, "num_actions", None) or getattr(theirs, "_num_actions", len(_ACTIONS))
+    if known < rules.num_actions:
+        raise ValueError(f"model {model!r} has {known} actions, and a game under these rules {rules.num_actions}")
     return RLCardAgent(f"rlcard:{model}", model)
 
 

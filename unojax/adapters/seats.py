@@ -12,11 +12,10 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from unojax import cards, game
+from unojax import game
 from unojax.adapters.encoding import Encoder
 from unojax.game import State
 from unojax.observation import Observation, observe
-from unojax.rules import Rules, check_plain
 
 PLAYERS: Final = (0, 1)
 _REMEMBERS: Final = 1 << 30
@@ -31,44 +30,39 @@ class Seats:
     memories: tuple[Any, Any]
 
 
+def play_or_lose(before: State, action: ArrayLike, key: Array) -> State:
+    """Play an action as `unojax.step` does; one that is not legal loses the game, -1 and +1. Consumes `key`."""
+    state = game.step(before, action, key)
+    loser, is_wrong = before.current_player, (state.error != 0) & ~before.is_over
+    lost = jnp.where(np.arange(2) == loser, jnp.float32(-1.0), jnp.float32(1.0))
+    state = replace(
+        state,
+        terminated=state.terminated | is_wrong,
+        winner=jnp.where(is_wrong, 1 - loser, state.winner),
+        rewards=jnp.where(is_wrong, lost, state.rewards),
+    )
+    # In buffers of its own: XLA on CPU would take the step again for every column of the arrays that show it.
+    return lax.optimization_barrier(state)
+
+
 @dataclass(frozen=True)
 class SeatsGame:
-    """The functions of a game with an encoder: pure, unbatched, jit- and vmap-able. Hashable.
+    """The functions of a game of an encoder's rules: pure, unbatched, jit- and vmap-able. Hashable.
 
     With the same keys and actions the states are those of `unojax.init` and `unojax.step`, bit by bit.
     """
 
-    rules: Rules
     encoder: Encoder
 
-    def __post_init__(self) -> None:
-        check_plain(self.rules, "an environment of another library")
-
-    @property
-    def num_actions(self) -> int:
-        """Actions, legal or not."""
-        return cards.NUM_ACTIONS
-
     def deal(self, key: Array) -> Seats:
-        """Begin a game. Consumes `key`."""
-        state = game.init(key, rules=self.rules)
+        """Begin a game under the encoder's rules. Consumes `key`."""
+        state = game.init(key, rules=self.encoder.rules)
         first, second = (self.encoder.init(_key(key, player), observe(state, player)) for player in PLAYERS)
         return Seats(state, (first, second))
 
     def play(self, seats: Seats, action: ArrayLike, key: Array) -> Seats:
-        """Play an action for the player to move, as `unojax.step`; one that is not legal loses the game. Consumes `key`."""
-        before = seats.state
-        state = game.step(before, action, key)
-        is_wrong = (state.error != 0) & ~before.is_over
-        loser = before.current_player
-        state = replace(
-            state,
-            terminated=state.terminated | is_wrong,
-            winner=jnp.where(is_wrong, 1 - loser, state.winner),
-            rewards=jnp.where(is_wrong, jnp.where(np.arange(2) == loser, jnp.float32(-1.0), jnp.float32(1.0)), state.rewards),
-        )
-        # In buffers of its own: XLA on CPU would take the step again for every column of the arrays that show it.
-        state = lax.optimization_barrier(state)
+        """Play an action by `play_or_lose`. Consumes `key`."""
+        before, state = seats.state, play_or_lose(seats.state, action, key)
         around = [(observe(before, player), state.last_action, observe(state, player)) for player in PLAYERS]
         first, second = (
             self.encoder.update(_key(key, player), memory, *around[player]) for player, memory in enumerate(seats.memories)
@@ -89,7 +83,7 @@ def _key(key: Array, player: int) -> Array:
 
 @struct.dataclass
 class Shown:
-    """What a host needs of a position: both players' arrays [2, size], the mask bool[NUM_ACTIONS] of the player to move, both
+    """What a host needs of a position: both players' arrays [2, size], the mask bool[num_actions] of the player to move, both
     observations, and the state."""
 
     encoded: Any
@@ -106,8 +100,8 @@ class HostGame:
         shown: what it looks like, as NumPy.
     """
 
-    def __init__(self, rules: Rules, encoder: Encoder):
-        self.functions = SeatsGame(rules, encoder)
+    def __init__(self, encoder: Encoder):
+        self.functions = SeatsGame(encoder)
         self._deal, self._play = (jax.jit(f, static_argnums=0) for f in (_deal, _play))
         self.seats: Seats
         self.shown: Shown
@@ -128,7 +122,7 @@ class HostGame:
 
     def play(self, action: int) -> bool:
         """Play an action for the player to move; tells whether it was legal. One that was not loses the game."""
-        is_legal = 0 <= action < self.functions.num_actions and bool(self.shown.mask[action])
+        is_legal = 0 <= action < len(self.shown.mask) and bool(self.shown.mask[action])
         self._keep(self._play(self.functions, self.seats, np.int32(action), self._game_key))
         return is_legal
 

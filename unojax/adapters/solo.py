@@ -18,13 +18,13 @@ from jax.typing import ArrayLike
 
 from unojax import game
 from unojax.adapters.encoding import Encoder
+from unojax.adapters.seats import play_or_lose
 from unojax.agents import Agent, Memory, reveal
 from unojax.device import static
 from unojax.device.batching import for_chosen
 from unojax.device.static import Skeleton
 from unojax.game import State
 from unojax.observation import observe
-from unojax.rules import Rules
 
 Seat = Literal[0, 1, "random"]
 """Which player the one seat is; "random": in each game a fair coin says."""
@@ -61,7 +61,7 @@ class Lanes:
 
 
 class Shown(NamedTuple):
-    """What a step gives to the host, NumPy there: [G, size], int8[G, NUM_ACTIONS], float32[G], bool[G], bool[G], bool[G].
+    """What a step gives to the host, NumPy there: [G, size], int8[G, num_actions], float32[G], bool[G], bool[G], bool[G].
 
     `illegal` marks games that ended because an action was not legal: lost for whoever played it.
     """
@@ -76,9 +76,8 @@ class Shown(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """What all lanes share; static under `jit`."""
+    """What all lanes share, with the encoder's rules; static under `jit`."""
 
-    rules: Rules
     encoder: Encoder
     seat: Seat
 
@@ -153,7 +152,7 @@ def _where(chosen: Array, new: Array, old: Array) -> Array:
 
 def _deal(agent: Agent, table: Table, key: Array, number: Array) -> Lanes:
     game_key = jax.random.fold_in(jax.random.wrap_key_data(key, impl="threefry2x32"), number)
-    state = game.init(key_for(game_key, 0, DEAL), rules=table.rules)
+    state = game.init(key_for(game_key, 0, DEAL), rules=table.encoder.rules)
     is_random, coin = table.seat == "random", jax.random.bernoulli(key_for(game_key, 0, _SEAT))
     seat = coin.astype(jnp.int8) if is_random else jnp.int8(table.seat)
     memory = agent.init(key_for(game_key, 0, _BEGIN), observe(state, 1 - seat))
@@ -173,16 +172,10 @@ def _answer(agent: Agent, table: Table, lane: Lanes) -> Lanes:
 
 
 def _move(agent: Agent, table: Table, lane: Lanes, action: Array) -> Lanes:
-    """Play an action for whoever moves; one that is not legal loses the game."""
+    """Play an action for whoever moves, by `play_or_lose`."""
     before, seat = lane.state, lane.seat
-    state = game.step(before, action, _lane_key(lane, DRAW))
-    wrong = (state.error != 0) & ~before.is_over
-    lost = jnp.where(before.current_player == seat, jnp.float32(-1.0), jnp.float32(1.0))
-    reward = jnp.where(wrong, lost, jnp.where(seat == 0, state.rewards[0], state.rewards[1]))
-    winner = jnp.where(wrong, 1 - before.current_player, state.winner).astype(jnp.int8)
-    state = replace(state, terminated=state.terminated | wrong, winner=winner)
-    # In buffers of its own: XLA on CPU would take the step again for every array that shows it.
-    state, reward = lax.optimization_barrier((state, reward))
+    state = play_or_lose(before, action, _lane_key(lane, DRAW))
+    reward = jnp.where(seat == 0, state.rewards[0], state.rewards[1])
     mine, theirs = ((observe(before, player), observe(state, player)) for player in (seat, 1 - seat))
     memory, known = lane.memory, lane.known
     if jax.tree.leaves(memory):

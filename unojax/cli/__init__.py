@@ -4,6 +4,7 @@ complaints about options come at once; a command imports what it needs when it r
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import os
 import re
@@ -98,6 +99,8 @@ def run_process() -> NoReturn:
     Programs may still be running, or be compiled ahead, in threads of the compiler. An interpreter that is taken down around them
     waits for them, or crashes.
     """
+    # Tracing makes objects that stay; looking through them again and again takes a tenth of a short command's time.
+    gc.set_threshold(100_000)
     status = main()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):

@@ -13,8 +13,8 @@ from unojax.game.masks import (
     turn_legal_mask,
 )
 from unojax.game.state import NO_ACTION, NO_WINNER, NONE, Error, State, check_state
-from unojax.game.steps import GivenCards, init, legal_mask, step, step_checked, step_with
+from unojax.game.steps import GivenCards, init, legal_mask, rewards_at, step, step_checked, step_with
 
 __all__ = ["NONE", "NO_ACTION", "NO_WINNER", "Error", "GivenCards", "State", "account_of", "actions_to_options", "check_state"]
-__all__ += ["from_table", "hand_legal_mask", "init", "legal_mask", "options_to_actions", "options_to_mask"]
+__all__ += ["from_table", "hand_legal_mask", "init", "legal_mask", "options_to_actions", "options_to_mask", "rewards_at"]
 __all__ += ["step", "step_checked", "step_with", "to_table", "turn_legal_mask", "turn_of"]

@@ -56,10 +56,12 @@ def mask_to_options(mask: Array) -> bits.Words:
     return words[0], words[1], words[2], words[3]
 
 
-@traced_once
-def actions_to_options(mask: Array) -> bits.Words:
+@partial(traced_once, static=("rules",))
+def actions_to_options(mask: Array, rules: Rules) -> bits.Words:
     """Pack a mask over all actions, the inverse of `options_to_actions`: drawing is an option only beside others."""
     w0, w1, w2, w3 = mask_to_options(mask)
+    if not rules.draw_is_option:
+        return w0, w1, w2, w3
     others = jnp.where(mask[cards.DRAW + 1 :].any(), bits.CHALLENGE_OPTION, np.uint32(0))
     is_choice = (mask.sum() > 1) & mask[cards.DRAW]
     return w0 | others | jnp.where(is_choice, bits.DRAW_OPTION, np.uint32(0)), w1, w2, w3

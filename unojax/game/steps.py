@@ -212,7 +212,7 @@ def step_with(state: State, action: ArrayLike, pick_card: Picker) -> State:
     return from_table(
         after,
         rules,
-        rewards=jnp.where(applies, _rewards(after, rules), jnp.float32(0)),
+        rewards=jnp.where(applies, rewards_at(after, rules), jnp.float32(0)),
         truncated=truncated,
         step_count=step_count,
         error=state.error | jnp.where(is_live, error, 0).astype(jnp.uint8),
@@ -229,8 +229,9 @@ def _single_action(action: ArrayLike, name: str) -> Array:
     return action
 
 
-def _rewards(after: Table, rules: Rules) -> Array:
-    """Compute float32[2]: +1 / -1 / 0 for a win, loss, draw, or the points; minus the step penalty if the game goes on."""
+def rewards_at(after: Table, rules: Rules) -> Array:
+    """Compute the rewards of a step that led to a table, float32[2]: +1 / -1 / 0 for a win, loss, draw, or the points; minus the
+    step penalty if the game goes on."""
     phase = after.unpack_meta().phase
     won = jnp.where(phase == table.OVER_WON_BY_0, 1.0, jnp.where(phase == table.OVER_WON_BY_1, -1.0, 0.0))
     if rules.points:

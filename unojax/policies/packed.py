@@ -97,4 +97,4 @@ class PackedPolicy(ABC):
         if np.shape(legal_mask) != (observation.rules.num_actions,):
             shape = f"bool[{observation.rules.num_actions}], got shape {np.shape(legal_mask)}"
             raise ValueError(f"{name} takes a single mask {shape}; map over a batch with jax.vmap")
-        return self.narrow(view_of(observation), game.actions_to_options(legal_mask))
+        return self.narrow(view_of(observation), game.actions_to_options(legal_mask, observation.rules))

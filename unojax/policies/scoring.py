@@ -16,6 +16,7 @@ from jax import Array, lax
 
 from unojax import bits, cards
 from unojax.bits import Words
+from unojax.device.tracing import traced_once
 from unojax.policies.packed import PackedPolicy, plays_before_draws
 from unojax.view import View
 
@@ -94,6 +95,7 @@ class LinearPolicy(PackedPolicy):
     name: str = "linear"
     summary: str = "the play with the most points, by kind of card and by colour, with fitted weights"
 
+    @traced_once
     def narrow(self, view: View, legal: Words) -> Words:
         if view.rules.draw_is_option:
             legal = plays_before_draws(legal)
@@ -197,6 +199,7 @@ class LookaheadPolicy(PackedPolicy):
     name: str = "lookahead"
     summary: str = "one step ahead: fewer cards than the opponent, few that it can play, wild cards kept"
 
+    @traced_once
     def narrow(self, view: View, legal: Words) -> Words:
         if view.rules.draw_is_option:
             legal = plays_before_draws(legal)

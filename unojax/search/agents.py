@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -29,14 +29,13 @@ from unojax.game import State
 from unojax.observation import Observation
 from unojax.policies import PackedPolicy, get_policy
 from unojax.rules import Rules, agreed_rules, is_int
-from unojax.search.monte_carlo import ROUNDS, Estimate, average, choose, flat_monte_carlo, sample_hands
-from unojax.search.rollouts import Leaf, Rollouts, check_valued
+from unojax.search.monte_carlo import ROUNDS, Estimate, choose, flat_monte_carlo, sample_hands
+from unojax.search.rollouts import Rollouts, check_valued
 from unojax.search.tree import TreeGuide, new_store
 from unojax.specs import Factory, format_spec, parse_agent
-from unojax.value.features import outlook_of_hands
-from unojax.value.plays import value_known, value_plays
-from unojax.value.pretrained import load_network
-from unojax.view import view_of
+
+if TYPE_CHECKING:
+    from unojax.search.network_leaf import NetworkLeaf
 
 _MOST_LANES: Final = {"cpu": 2048, "gpu": 2**16}
 _LANES_PER_DECISION: Final = 256
@@ -44,15 +43,6 @@ _LANES_PER_DECISION: Final = 256
 rollouts leave most lanes idle."""
 _LEAST_PER_ROUND: Final = 8
 """Samples of a round, from which an error is estimated, if plays may be given up."""
-
-
-@dataclass(frozen=True)
-class NetworkLeaf:
-    """A network's part in a search; the fields are keys of its spec (see `monte_carlo`)."""
-
-    network: str
-    depth: int
-    weight: float
 
 
 @dataclass(frozen=True)
@@ -83,7 +73,6 @@ class Search:
             if self.discount != 1:
                 raise ValueError(f"a network's values are not discounted: leaf needs discount=1, got {self.discount!r}")
             check_valued(self.rules)
-            load_network(self.leaf.network)
 
     def estimate(
         self, keys: Array, observations: Observation, hands: WeightedHands, legal: Array, num_steps: Array | None = None
@@ -99,16 +88,14 @@ class Search:
         num_lanes = default_num_lanes(len(legal))
         how = Rollouts(self.policies, self.rules, self.num_samples, num_lanes, self.discount, guide=self.tree)
         if self.leaf is not None and self.leaf.depth > 0:
-            how = replace(how, leaf=Leaf(self.leaf.depth, partial(value_known, load_network(self.leaf.network), self.rules)))
+            how = replace(how, leaf=self.leaf.cut(self.rules))
         store = None if self.tree is None else new_store(len(legal), self.tree.num_nodes)
         estimate = flat_monte_carlo(
             pairs[:, 1], observations, samples, legal, how, stop=self.stop, num_steps=num_steps, store=store
         )
         if self.leaf is None or self.leaf.depth > 0:
             return estimate
-        view = view_of(observations)
-        outlook = outlook_of_hands(view, hands.packed, jnp.exp(hands.log_weights))
-        return average(estimate, value_plays(load_network(self.leaf.network), view, outlook, legal), legal, self.leaf.weight)
+        return self.leaf.average(estimate, observations, hands, legal)
 
 
 class Remembered(NamedTuple):
@@ -315,11 +302,19 @@ def _put_together(
         stop=given["stop"],
         discount=given["discount"],
         tree=guide,
-        leaf=None if leaf is None else NetworkLeaf(leaf, depth, weight),
+        leaf=_network_leaf(leaf, depth, weight),
         rules=given["rules"],
     )
     knowledge = parse_knowledge(given["belief"], particles=given["particles"], model=given["model"])
     return SearchAgent(format_spec(name, factory, given), knowledge, search, given["keep"])
+
+
+def _network_leaf(network: str | None, depth: int, weight: float) -> NetworkLeaf | None:
+    if network is None:
+        return None
+    from unojax.search.network_leaf import NetworkLeaf
+
+    return NetworkLeaf(network, depth, weight)
 
 
 def _check_rounds(what: str, number: int) -> None:
