@@ -20,8 +20,8 @@ from unojax.text import make_state
 ActionProbs = Callable[[Observation, jax.Array], jax.Array]
 
 
-def shown(game: Game, rules: Rules) -> tuple[Observation, jax.Array]:
-    """What the player to move sees, and its legal actions."""
+def shown(game: Game, rules: Rules, player: int | None = None) -> tuple[Observation, jax.Array]:
+    """What a player sees, the one to move if none is named, and the legal actions."""
     mine, theirs = (" ".join(hand.elements()) for hand in game.hands)
     pile = game.pile.copy()
     pile[game.top] -= 1
@@ -36,7 +36,7 @@ def shown(game: Game, rules: Rules) -> tuple[Observation, jax.Array]:
         rules=rules,
     )
     last_action = jnp.int8(NO_ACTION if game.last_action is None else game.last_action)
-    return replace(observe(state, game.player), last_action=last_action), legal_mask(state)
+    return replace(observe(state, game.player if player is None else player), last_action=last_action), legal_mask(state)
 
 
 def behavior_by(

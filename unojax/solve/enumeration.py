@@ -6,6 +6,7 @@ saw of the step). So information states have perfect recall, and nothing is hash
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ DEFAULT_LIMIT: Final = 100_000_000
 
 _BLOCK: Final = 1 << 18
 """Histories expanded at a time."""
-_NUM_SEEN: Final = cards.NUM_ACTIONS + NUM_PLACES ** max(cards.DRAW_OF_RANK)
+NUM_SEEN: Final = cards.NUM_ACTIONS + NUM_PLACES ** max(cards.DRAW_OF_RANK)
 """Bound on what a player can see in a step: 60 plays, a draw of the other's, a draw of one's own of so many cards."""
 
 
@@ -45,19 +46,53 @@ def enumerate_game(
         ValueError: the game is too large, can go on for ever, or is not zero-sum.
     """
     rules = game_rules(rules, max_steps)
-    num_steps = num_steps_of(rules)
     check_size(rules, merge_colors, limit)
+    payoffs: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    memories, num_histories = walk(rules, merge_colors=merge_colors, limit=limit, on_ends=lambda *ends: payoffs.append(ends))
+    (first, place_0), (second, place_1) = (memory.treeplex() for memory in memories)
+    seqs_0, seqs_1, values = map(np.concatenate, zip(*payoffs, strict=True))
+    shape = first.num_sequences, second.num_sequences
+    payoff = scipy.sparse.csr_array(scipy.sparse.coo_array((values, (place_0[seqs_0], place_1[seqs_1])), shape=shape))
+    num_infosets = memories[0].num_infosets, memories[1].num_infosets
+    return Tree(rules, merge_colors, num_histories, num_infosets, (first, second), payoff)
+
+
+def walk(
+    rules: Rules,
+    *,
+    merge_colors: bool,
+    limit: int | None = None,
+    on_level: Callable[[int, Level, np.ndarray, tuple[Memory, Memory]], object] = lambda *level: None,
+    on_ends: Callable[[np.ndarray, np.ndarray, np.ndarray], object] = lambda *ends: None,
+) -> tuple[tuple[Memory, Memory], int]:
+    """Walk through all histories of a game, level by level.
+
+    Args:
+        rules: of `game_rules`.
+        merge_colors, limit: as in `enumerate_game`; nothing is estimated.
+        on_level: called at each level with its number of steps, its histories, the probabilities of chance in them, float64[N],
+            and the memories, which have noted it.
+        on_ends: called with the histories of each block that one of the players won: both players' sequences, int32[M], and the
+            probabilities times the return of player 0, float64[M].
+
+    Returns:
+        The memories after the last level, and the number of histories.
+
+    Raises:
+        ValueError: there are more histories than `limit`.
+    """
+    num_steps = num_steps_of(rules)
     expander = Expander(rules, merge_colors=merge_colors)
     memories = Memory(0), Memory(1)
     rows, prob, num_histories = _deal_all(expander, memories)
     last_action = np.full(len(rows), NO_ACTION, np.int8)
-    payoffs: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
     for step in range(num_steps):
         counts, is_decision = expander.look(Lanes.begin(rows))
         level = Level(rows, last_action, counts, is_decision, Meta.of(rows).player)
         for memory in memories:
             memory.act(step, level)
+        on_level(step, level, prob, memories)
         is_last = step + 1 == num_steps
         parts: list[_Children] = []
         for start in range(0, len(rows), _BLOCK):
@@ -74,7 +109,7 @@ def enumerate_game(
             phase = Meta.of(children.rows).phase
             for won, payoff in ((table.OVER_WON_BY_0, 1.0), (table.OVER_WON_BY_1, -1.0)):
                 ended = np.flatnonzero(phase == won)
-                payoffs.append((sequences[0][ended], sequences[1][ended], payoff * prob_after[ended]))
+                on_ends(sequences[0][ended], sequences[1][ended], payoff * prob_after[ended])
             if not is_last:
                 alive = np.flatnonzero(phase == table.PLAY)
                 parts.append(
@@ -87,13 +122,7 @@ def enumerate_game(
         memories[0].remember(after.key_0, after.sequence_0)
         memories[1].remember(after.key_1, after.sequence_1)
         rows, prob, last_action = after.rows, after.prob, after.last_action
-
-    (first, place_0), (second, place_1) = (memory.treeplex() for memory in memories)
-    seqs_0, seqs_1, values = map(np.concatenate, zip(*payoffs, strict=True))
-    shape = first.num_sequences, second.num_sequences
-    payoff = scipy.sparse.csr_array(scipy.sparse.coo_array((values, (place_0[seqs_0], place_1[seqs_1])), shape=shape))
-    num_infosets = memories[0].num_infosets, memories[1].num_infosets
-    return Tree(rules, merge_colors, num_histories, num_infosets, (first, second), payoff)
+    return memories, num_histories
 
 
 def _deal_all(expander: Expander, memories: tuple[Memory, Memory]) -> tuple[np.ndarray, np.ndarray, int]:
@@ -139,7 +168,7 @@ class _Children(NamedTuple):
         public = children.action.astype(int)
         draws, moves = children.action == cards.DRAW, mover[children.origin]
         keys = [
-            memory.number[children.origin].astype(int) * _NUM_SEEN
+            memory.number[children.origin].astype(int) * NUM_SEEN
             + np.where(draws & (moves == memory.player), cards.NUM_ACTIONS + children.drawn, public)
             for memory in memories
         ]

@@ -60,6 +60,10 @@ class Memory:
         num_infosets: at which the player acts, so far.
         number: int32[N] of each history of the level, equal where the player can't tell them apart.
         sequence: int32[K] of each such number, the player's sequence that led there.
+        example: int64[K] a history of the level with that number.
+        keys: int64[K] what the number stands for.
+        has_choice: bool[K] whether the player has a choice there.
+        first: int32[K] its first sequence then; else that which led there.
     """
 
     def __init__(self, player: int):
@@ -67,9 +71,10 @@ class Memory:
         self.num_infosets = 0
         self.number = np.zeros(1, np.int32)
         self.sequence = np.full(1, ROOT, np.int32)
-        # Of each number: whether the player has a choice there, and its first sequence then; else that which led there.
-        self._has_choice = np.zeros(1, bool)
-        self._first = self.sequence
+        self.example = np.zeros(1, int)
+        self.keys = np.zeros(1, int)
+        self.has_choice = np.zeros(1, bool)
+        self.first = self.sequence
         # Of the information states with a choice, in the order in which they came up, an array for each level.
         self._num_sequences = 1
         self._parents: list[np.ndarray] = []
@@ -83,6 +88,7 @@ class Memory:
         """Tell the histories of the next level apart by keys, int64[N], and note the player's sequence in each, int32[N]."""
         numbered = number_keys(keys)
         self.number, self.sequence = numbered.number, sequence[numbered.example]
+        self.example, self.keys = numbered.example, keys[numbered.example]
 
     def act(self, step: int, level: Level) -> None:
         """Note the information states of a level at which the player acts."""
@@ -90,12 +96,12 @@ class Memory:
         example = np.full(len(self.sequence), -1)
         example[self.number[mine]] = mine
         self.num_infosets += int(np.count_nonzero(example >= 0))
-        self._has_choice = (example >= 0) & level.is_decision[example] & (level.counts[example] > 1)
-        numbers = np.flatnonzero(self._has_choice)
+        self.has_choice = (example >= 0) & level.is_decision[example] & (level.counts[example] > 1)
+        numbers = np.flatnonzero(self.has_choice)
         examples = example[numbers]
         num_actions = level.counts[examples].astype(np.int32)
-        self._first = self.sequence.copy()
-        self._first[numbers] = self._num_sequences + np.cumsum(num_actions) - num_actions
+        self.first = self.sequence.copy()
+        self.first[numbers] = self._num_sequences + np.cumsum(num_actions) - num_actions
         self._num_sequences += int(num_actions.sum())
         self._parents.append(self.sequence[numbers])
         self._num_actions.append(num_actions)
@@ -107,8 +113,8 @@ class Memory:
     def sequences(self, children: Lanes) -> np.ndarray:
         """Find the player's sequence in each child of the level: int32[M]."""
         number = self.number[children.origin]
-        has_choice = self._has_choice[number]
-        sequence = self._first[number] + np.where(has_choice, children.option, np.int32(0))
+        has_choice = self.has_choice[number]
+        sequence = self.first[number] + np.where(has_choice, children.option, np.int32(0))
         # Those of this level are the last ones.
         new = self._actions[-1]
         new[sequence[has_choice] - (self._num_sequences - len(new))] = children.action[has_choice]

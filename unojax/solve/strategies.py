@@ -120,12 +120,17 @@ def _observe(rows: Array, last_action: Array, steps: Array, *, rules: Rules) -> 
     return jax.vmap(one)(jnp.asarray(rows), jnp.asarray(last_action), jnp.asarray(steps))
 
 
+def colors_shown(tree: Tree) -> np.ndarray:
+    """Find for each colour that a wild declares the one that stands for it in the tree: int64[4]."""
+    merged = stand_ins(tree.rules) if tree.merge_colors else (1,) * cards.NUM_COLORS
+    return np.array([color if weight else merged.index(max(merged)) for color, weight in enumerate(merged)])
+
+
 def _behavior(tree: Tree, player: int, ask: Any) -> np.ndarray:
     treeplex = tree.players[player]
     n = treeplex.num_choices
     behavior = np.ones(treeplex.num_sequences)
-    merged = stand_ins(tree.rules) if tree.merge_colors else (1,) * cards.NUM_COLORS
-    standing_in = np.array([color if weight else merged.index(max(merged)) for color, weight in enumerate(merged)])
+    standing_in = colors_shown(tree)
     wilds = np.arange(cards.WILD, cards.NUM_RANKS)
     size = min(_CHUNK, 1 << max(n - 1, 0).bit_length())
     for start in range(0, n, size):

@@ -1,0 +1,101 @@
+"""CFR+ on small decks beside OpenSpiel's in C++: same games, same numbers of iterations, one run.
+
+    python -m benchmarks.solver_openspiel --json solver_openspiel.json
+
+OpenSpiel reads the games from extensive-form files, so that its game and its solver are C++ throughout; the files come from trees
+that plain Python grew from rules of its own (`tests/oracle`). Both sides are timed in turn, without loading or enumerating, and
+both averages are judged by their own library. They need not be the same: where two actions are worth the same, rounding chooses.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from rich.table import Table
+
+from benchmarks import timing
+from tests.helpers import variant
+from tests.solve import oracle
+from tests.solve.openspiel_game import to_efg
+from unojax import solve
+
+GAMES: Final = (("tiny", 16, 100), ("small", 8, 10))
+"""Deck, steps, iterations: OpenSpiel walks through every history twice an iteration."""
+
+
+def measure(name: str, max_steps: int, iterations: int, repeats: int) -> dict[str, Any]:
+    """Time both on one game."""
+    import pyspiel  # pyright: ignore[reportMissingImports]
+
+    rules = replace(solve.DECKS[name], max_steps=max_steps)
+    began = time.perf_counter()
+    tree = solve.enumerate_game(rules)
+    enumerated = time.perf_counter() - began
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "uno.efg"
+        path.write_text(to_efg(oracle.grow(variant(rules), merge_colors=True)))
+        game = pyspiel.load_game(f"efg_game(filename={path})")
+    ours, theirs = [], []
+    exploitability, judged = 0.0, 0.0
+    for _ in range(repeats):
+        solver = pyspiel.CFRPlusSolver(game)
+        began = time.perf_counter()
+        for _ in range(iterations):
+            solver.evaluate_and_update_policy()
+        theirs.append(time.perf_counter() - began)
+        judged = pyspiel.exploitability(game, solver.average_policy())
+        began = time.perf_counter()
+        # Without a measurement in between: one is made after the last iteration, and its time counts.
+        solution = solve.cfr(tree, iterations=iterations, check_every=iterations)
+        ours.append(time.perf_counter() - began)
+        exploitability = solution.exploitability
+    return {
+        "game": name,
+        "max_steps": max_steps,
+        "num_histories": tree.num_histories,
+        "num_infosets": list(tree.num_infosets),
+        "iterations": iterations,
+        "enumerate_seconds": enumerated,
+        "unojax_seconds": ours,
+        "openspiel_seconds": theirs,
+        "times_as_fast": [their / our for our, their in zip(ours, theirs, strict=True)],
+        "unojax_exploitability": exploitability,
+        "openspiel_exploitability": judged,
+    }
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.solver_openspiel", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    if arguments.repeats < 1:
+        parser.error("--repeats must be at least 1")
+    rows = [measure(*game, arguments.repeats) for game in GAMES]
+    table = Table(title=f"CFR+, median of {arguments.repeats}")
+    for heading in ("game", "histories", "iterations", "unojax", "OpenSpiel", "times as fast", "exploitabilities"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        table.add_row(
+            f"{row['game']}, {row['max_steps']} steps",
+            f"{row['num_histories']:,}",
+            str(row["iterations"]),
+            f"{np.median(row['unojax_seconds']):.4f} s",
+            f"{np.median(row['openspiel_seconds']):.2f} s",
+            f"{np.median(row['times_as_fast']):.0f}",
+            f"{row['unojax_exploitability']:.3g}, {row['openspiel_exploitability']:.3g}",
+        )
+    timing.console().print(table)
+    if arguments.json is not None:
+        timing.write_json(arguments.json, {"benchmark": "solver_openspiel", "environment": timing.environment(), "rows": rows})
+
+
+if __name__ == "__main__":
+    main()

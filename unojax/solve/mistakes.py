@@ -1,0 +1,79 @@
+"""Where a strategy loses: what each of its choices costs, and what one look ahead would make of it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unojax.solve.strategies import Strategies
+from unojax.solve.treeplex import Tree, check_player
+
+_SAME = 1e-12
+"""Values that differ by no more are equal."""
+
+
+def mistakes(tree: Tree, player: int, strategy: np.ndarray, opponent: np.ndarray) -> np.ndarray:
+    """Compute what each choice of a strategy costs against an opponent, were all later ones the best.
+
+    At information state I with the player's own realisation x(I) that is
+
+        x(I) (max_a q(I, a) - sum_a strategy(I, a) q(I, a)),
+
+    with q the counterfactual values of the best response to `opponent`. All of them together are what the strategy earns less
+    than the best response (the performance difference lemma of Kakade and Langford 2002, with a tree's visits in place of a
+    chain's).
+
+    Args:
+        tree: the game.
+        player: whose choices they are.
+        strategy: of that player, float64[S].
+        opponent: strategy of the other player.
+
+    Returns:
+        float64[I] in mean return a game, not negative.
+
+    Raises:
+        ValueError: there is no such player, or a strategy is not one of this tree.
+    """
+    treeplex = tree.players[check_player(player)]
+    other = tree.players[1 - player]
+    strategy = treeplex.check(strategy, f"strategy of player {player}")
+    gains = tree.gains(player, other.plan(other.check(opponent, f"strategy of player {1 - player}")))
+    values, best = treeplex.values(gains, treeplex.best(gains)[1])
+    if not treeplex.num_choices:
+        return best
+    chosen = np.add.reduceat(values[1:] * strategy[1:], treeplex.first - 1)
+    return treeplex.plan(strategy)[treeplex.parent] * np.maximum(best - chosen, 0.0)
+
+
+def improve(tree: Tree, strategies: Strategies, against: Strategies | None = None) -> Strategies:
+    """Take the best action at each information state, were all later ones those of `strategies`: policy improvement.
+
+    That is what flat Monte Carlo with the exact belief and no end of rollouts comes to: the belief and the opponent of the
+    rollouts are `against`, the player's own policy in them is that of `strategies`, kept where nothing is better.
+
+    Args:
+        tree: the game.
+        strategies: of both players.
+        against: what each player takes the other one to follow; None: `strategies`.
+
+    Raises:
+        ValueError: a strategy is not one of this tree.
+    """
+    first, second = (_improve(tree, player, strategies[player], (against or strategies)[1 - player]) for player in (0, 1))
+    return first, second
+
+
+def _improve(tree: Tree, player: int, strategy: np.ndarray, opponent: np.ndarray) -> np.ndarray:
+    treeplex, other = tree.players[player], tree.players[1 - player]
+    strategy = treeplex.check(strategy, f"strategy of player {player}")
+    plan = other.plan(other.check(opponent, f"strategy of player {1 - player}"))
+    values, of_states = treeplex.values(tree.gains(player, plan), strategy)
+    best = np.zeros(treeplex.num_sequences)
+    best[0] = 1.0
+    if not treeplex.num_choices:
+        return best
+    most = np.maximum.reduceat(values[1:], treeplex.first - 1)
+    place = np.where(values[1:] >= most[treeplex.infoset_of], np.arange(1, treeplex.num_sequences), treeplex.num_sequences)
+    best[np.minimum.reduceat(place, treeplex.first - 1)] = 1.0
+    keeps = np.append(True, (most - of_states <= _SAME)[treeplex.infoset_of])
+    return np.where(keeps, strategy, best)

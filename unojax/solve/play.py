@@ -1,0 +1,248 @@
+"""What agents with memory do at each information state: the agent is led through all that its player can see.
+
+An agent's memory after what it saw is the same in all histories of an information state (it sees observations only), so one
+history stands for them all, and a past that information states share is followed once. What is random in an agent, the particles
+of its belief, the samples of its search, is frozen: each information state has a key of its own, so with one key an agent is a
+pure strategy like any other, and its exploitability is exact. With K keys it is the average of K such plays at each information
+state, which comes to an agent that draws its samples anew as K grows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, is_dataclass, replace
+from functools import partial
+from typing import Any, Final, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from unojax import bits, cards, game
+from unojax.agents import Agent, PolicyAgent
+from unojax.belief.hands import Hands
+from unojax.device import static
+from unojax.observation import Observation, observe
+from unojax.policies import Policy
+from unojax.rules import Rules, is_int
+from unojax.solve.expansion import table_of
+from unojax.solve.seen import HiddenHands, Seen, look_back
+from unojax.solve.strategies import Strategies, colors_shown, of_policy
+from unojax.solve.treeplex import Tree, Treeplex
+from unojax.specs import as_agent
+
+_CHUNKS: Final = (32, 512)
+"""Information states at a time, in small games and large ones: their memories are kept, for each level of the game."""
+
+
+def of_agent(
+    tree: Tree,
+    agent: str | Policy | Agent,
+    *,
+    key: Array | None = None,
+    num_keys: int = 1,
+    against: Strategies | None = None,
+) -> Strategies:
+    """Compute what an agent does at each information state, in either seat.
+
+    Args:
+        tree: of the game.
+        agent: an agent, the spec of one, or a policy. One without memory that tells its probabilities is taken by them.
+        key: the source of everything random; None: `jax.random.key(0)`.
+        num_keys: plays with so many keys are averaged, see the module.
+        against: in place of its own belief the agent is told the exact probability of each hidden hand, against an opponent who
+            follows this strategy (see `seen.look_back`). For agents with `knowledge` of the hidden hand.
+
+    Raises:
+        ValueError: an argument is out of range, it is no agent or one that looks at the hidden hand, or it chose an illegal
+            action.
+    """
+    if not (is_int(num_keys) and num_keys >= 1):
+        raise ValueError(f"num_keys must be an integer of at least 1, got {num_keys!r}")
+    agent = as_agent(agent, rules=tree.rules)
+    if isinstance(agent, PolicyAgent) and hasattr(agent.policy, "action_probs") and against is None:
+        return of_policy(tree, agent.policy)
+    knowledge = getattr(agent, "knowledge", None)
+    if against is not None:
+        if knowledge is None or not is_dataclass(agent):
+            raise ValueError(f"{agent.name} has no belief that could be replaced: against is for agents with knowledge")
+        agent = replace(agent, knowledge=_Told())  # pyright: ignore[reportArgumentType]
+    elif hasattr(knowledge, "see"):
+        raise ValueError(f"{agent.name} looks at the hidden hand: what it does is no function of what a player sees")
+    key = jax.random.key(0) if key is None else key
+    pasts = look_back(tree, against)
+    keys = [jax.random.fold_in(key, index) for index in range(num_keys)]
+    first, second = (_Led(tree, player, agent, *pasts[player]) for player in (0, 1))
+    return first.mean(keys), second.mean(keys)
+
+
+@dataclass(frozen=True)
+class _Told:
+    """Knowledge of the hidden hand that is told: `Hands` in the place of the memory, before each decision."""
+
+    def init(self, key: Array, observation: Observation) -> Hands:
+        del key, observation
+        return Hands(bits.map_words(lambda w: w[None], bits.empty(jnp.uint32(0))), jnp.zeros(1, jnp.float32))
+
+    def update(self, key: Array, memory: Hands, before: Observation, action: Array, after: Observation) -> Hands:
+        del key, before, action, after
+        return memory
+
+    def hands(self, key: Array, memory: Hands, observation: Observation) -> Hands:
+        del key, observation
+        return memory
+
+
+class _Led:
+    """One player's agent on its way through all that the player can see, in chunks, depth first."""
+
+    def __init__(self, tree: Tree, player: int, agent: Agent, levels: list[Seen], hands: HiddenHands | None):
+        self.tree, self.player, self.levels, self.hands = tree, player, levels, hands
+        self.numbers, self.skeleton = static.split(agent)
+        self.name = agent.name
+        # The larger one if most levels have as many.
+        self.chunk = _CHUNKS[int(np.median([len(level.rows) for level in levels] or [0]) >= _CHUNKS[1])]
+        self.most_hands = 0 if hands is None else max(1, int(np.diff(hands.start).max(initial=1)))
+
+    def mean(self, keys: list[Array]) -> np.ndarray:
+        """Average what the agent does with some keys: float64[S]."""
+        total = np.zeros(self.tree.players[self.player].num_sequences)
+        for key in keys:
+            total += self.behavior(key)
+        return total / len(keys)
+
+    def behavior(self, key: Array) -> np.ndarray:
+        """Ask the agent everywhere: float64[S], 1 for its choices."""
+        self.key = jax.random.fold_in(key, self.player)
+        treeplex = self.tree.players[self.player]
+        self.chosen = np.zeros(treeplex.num_choices, np.int64)
+        num_starts = len(self.levels[0].rows)
+        for start in range(0, num_starts, self.chunk):
+            self._visit(0, start, min(start + self.chunk, num_starts), None, 0)
+        behavior = np.zeros(treeplex.num_sequences)
+        behavior[0] = 1.0
+        behavior[_sequences(self.tree, treeplex, self.chosen, self.name)] = 1.0
+        return behavior
+
+    def _visit(self, step: int, start: int, stop: int, before: Any, offset: int) -> None:
+        """Lead the agent to information states of a level, and on. `before` is its memory at those of the level before, from
+        `offset`."""
+        level = self.levels[step]
+        index = np.minimum(np.arange(start, start + self.chunk), stop - 1)
+        keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.fold_in(self.key, step), index)
+        here = (level.rows[index], level.last_action[index], np.int32(step))
+        # One program for both seats.
+        player, how = np.int32(self.player), {"skeleton": self.skeleton, "rules": self.tree.rules}
+        if step == 0:
+            memory = _begin(self.numbers, keys, player, here, **how)
+        else:
+            last, parent = self.levels[step - 1], level.parent[index]
+            there = (last.rows[parent], last.last_action[parent], np.int32(step - 1))
+            memory = _follow(self.numbers, keys, player, before, parent - offset, there, here, **how)
+        infoset = np.where(np.arange(self.chunk) < stop - start, level.infoset[index], -1)
+        if (infoset >= 0).any():
+            hands = None if self.hands is None else _told(self.hands, infoset, self.most_hands)
+            action = np.asarray(_decide(self.numbers, keys, player, memory, here, infoset >= 0, hands, **how))
+            self.chosen[infoset[infoset >= 0]] = action[infoset >= 0]
+        if step + 1 < len(self.levels):
+            first, end = np.searchsorted(self.levels[step + 1].parent, [start, stop]).tolist()
+            for begin in range(first, end, self.chunk):
+                self._visit(step + 1, begin, min(begin + self.chunk, end), memory, start)
+
+
+def _told(hands: HiddenHands, infoset: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Give the hidden hands of some information states: uint32[C, N, 4] and their log weights, float32[C, N]."""
+    place = hands.start[np.maximum(infoset, 0)][:, None] + np.arange(most)
+    is_one = place < hands.start[np.maximum(infoset, 0) + 1][:, None]
+    place = np.minimum(place, len(hands.prob) - 1)
+    with np.errstate(divide="ignore"):
+        return hands.packed[place], np.where(is_one, np.log(hands.prob[place]), -np.inf).astype(np.float32)
+
+
+def _sequences(tree: Tree, treeplex: Treeplex, chosen: np.ndarray, name: str) -> np.ndarray:
+    """Find the sequences of actions, int64[I], one at each information state."""
+    is_wild = (chosen < cards.DRAW) & (chosen % cards.NUM_RANKS >= cards.WILD)
+    shown = colors_shown(tree)
+    chosen = np.where(
+        is_wild, shown[np.minimum(chosen // cards.NUM_RANKS, 3)] * cards.NUM_RANKS + chosen % cards.NUM_RANKS, chosen
+    )
+    keys = treeplex.infoset_of.astype(int) * cards.NUM_ACTIONS + treeplex.actions[1:]
+    order = np.argsort(keys)
+    wanted = np.arange(len(chosen)) * cards.NUM_ACTIONS + chosen
+    found = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)] if len(keys) else wanted
+    illegal = np.flatnonzero(keys[found] != wanted)
+    if len(illegal):
+        raise ValueError(f"{name} chose action {chosen[illegal[0]]}, which is not legal, at information state {illegal[0]}")
+    return found + 1
+
+
+_Position = tuple[Array, Array, Array]
+"""Tables, last public actions, and the number of steps."""
+
+
+def _watch(positions: _Position, player: Array, rules: Rules) -> tuple[Observation, Array]:
+    """Show a player the positions, and the legal actions there: a batch."""
+    rows, last_action, steps = positions
+
+    def one(row: Array, last: Array) -> tuple[Observation, Array]:
+        state = game.from_table(table_of(row), rules, last_action=last, step_count=steps)
+        return observe(state, player), game.legal_mask(state)
+
+    return jax.vmap(one)(rows, last_action)
+
+
+_STATIC = ("skeleton", "rules")
+
+
+@partial(jax.jit, static_argnames=_STATIC)
+def _begin(numbers: list[Array], keys: Array, player: Array, here: _Position, *, skeleton: Any, rules: Rules) -> Any:
+    agent = cast(Agent, static.join(numbers, skeleton))
+    return jax.vmap(agent.init)(keys, _watch(here, player, rules)[0])
+
+
+@partial(jax.jit, static_argnames=_STATIC)
+def _follow(
+    numbers: list[Array],
+    keys: Array,
+    player: Array,
+    before: Any,
+    parent: Array,
+    there: _Position,
+    here: _Position,
+    *,
+    skeleton: Any,
+    rules: Rules,
+) -> Any:
+    agent = cast(Agent, static.join(numbers, skeleton))
+    memory = jax.tree.map(lambda leaf: leaf[parent], before)
+    seen = [_watch(positions, player, rules)[0] for positions in (there, here)]
+    return jax.vmap(agent.update)(keys, memory, seen[0], here[1].astype(jnp.int32), seen[1])
+
+
+@partial(jax.jit, static_argnames=_STATIC)
+def _decide(
+    numbers: list[Array],
+    keys: Array,
+    player: Array,
+    memory: Any,
+    here: _Position,
+    counts: Array,
+    hands: tuple[Array, Array] | None,
+    *,
+    skeleton: Any,
+    rules: Rules,
+) -> Array:
+    """Ask for actions, int32[C]; where it does not count, what is shown is no choice, and costs nothing."""
+    agent = cast(Agent, static.join(numbers, skeleton))
+    seen, legal = _watch(here, player, rules)
+    if hands is not None:
+        packed, log_weights = hands
+        told = Hands((packed[..., 0], packed[..., 1], packed[..., 2], packed[..., 3]), log_weights)
+        memory = jax.tree.map(lambda part: told if isinstance(part, Hands) else part, memory, is_leaf=_is_hands)
+    only = jax.nn.one_hot(jnp.argmax(legal, axis=1), legal.shape[1], dtype=bool)
+    keys = jax.vmap(jax.random.fold_in, (0, None))(keys, 1)
+    return jax.vmap(agent.act)(keys, memory, seen, jnp.where(counts[:, None], legal, only))
+
+
+def _is_hands(part: Any) -> bool:
+    return isinstance(part, Hands)
