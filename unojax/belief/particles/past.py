@@ -111,12 +111,11 @@ def past_of(cloud: Cloud, ledger: Ledger, rules: Rules, length: int) -> Past:
     changes = lax.optimization_barrier(jax.vmap(change)(Script(*(field[:-1] for field in script))))
     at_first = first_slots(_num_at_once(rules), ledger.plays.slots_before[0])
 
+    block = jnp.arange(len(script.first))
+    is_earlier = (block[:, None] > block[:-1])[..., None]
+
     def starts(changes: Array, at_first: Array) -> Array:
-        block = jnp.arange(len(script.first))[:, None]
-        so_far = jnp.broadcast_to(at_first, (len(block), *at_first.shape))
-        for earlier, changed in enumerate(changes):
-            so_far ^= jnp.where(block > earlier, changed, np.uint32(0))
-        return so_far
+        return at_first ^ lax.reduce_xor(jnp.where(is_earlier, changes, np.uint32(0)), (1,))
 
     return Past(
         script=script,
