@@ -101,7 +101,10 @@ num_games = max(10_000, int(1_000_000 * SCALE))
 scarcest = unojax.get_policy("scarcest-color")
 games = unojax.simulate(jax.random.key(4), num_games, (scarcest, unojax.uniform))
 points = analysis.estimate_mean(np.where(games.winner < 0, 0.5, games.winner == 0))
-print(f"{len(games):,} games: getting rid of the colour held least wins {points:.1%} against random play")
+print(
+    f"{len(games):,} games: getting rid of the colour held least "
+    f"wins {points:.1%} against random play"
+)
 assert points.interval[0] > 0.5
 
 # %%
@@ -138,7 +141,13 @@ agent = unojax.parse_agent(f"mc:rollouts={max(200, int(4000 * SCALE))}")
 memory = jax.jit(agent.init)(jax.random.key(5), view_at(0))
 update = jax.jit(agent.update)
 for t in range(num_steps):
-    memory = update(jax.random.fold_in(jax.random.key(6), t), memory, view_at(t), game.actions[t], view_at(t + 1))
+    memory = update(
+        jax.random.fold_in(jax.random.key(6), t),
+        memory,
+        view_at(t),
+        game.actions[t],
+        view_at(t + 1),
+    )
 belief = memory.known
 print("moves:", *map(unojax.format_action, game.actions.tolist()))
 view_at(-1)
@@ -154,7 +163,10 @@ viz.belief_svg(belief, truth=now.hands[1 - player])
 expected = summary.expected_counts(belief)
 print(f"expected cards {expected.sum():.2f}, held {int(views.opponent_count[-1])}")
 likely = np.argsort(-expected)[:6]
-print("likeliest:", ", ".join(f"{cards.TYPE_NAMES[t]} {summary.prob_holds(belief)[t]:.0%}" for t in likely))
+print(
+    "likeliest:",
+    ", ".join(f"{cards.TYPE_NAMES[t]} {summary.prob_holds(belief)[t]:.0%}" for t in likely),
+)
 
 # %% [markdown]
 # ## What to play
@@ -168,10 +180,20 @@ estimate, is_play = jax.jit(agent.think)(jax.random.key(7), memory, view_at(-1),
 plays = sorted(np.flatnonzero(is_play).tolist(), key=lambda action: -estimate.value[action])
 print("advice:", unojax.format_action(int(choose(estimate, is_play, agent.keep))))
 # A value is a mean of +1 for a win and -1 for a loss.
-wins = {a: analysis.Measure((1 + float(estimate.value[a])) / 2, float(estimate.value_error[a]) / 2) for a in plays}
-gains = {a: analysis.Measure(float(estimate.gain[a]) / 2, float(estimate.gain_error[a]) / 2) for a in plays}
+wins = {
+    a: analysis.Measure((1 + float(estimate.value[a])) / 2, float(estimate.value_error[a]) / 2)
+    for a in plays
+}
+gains = {
+    a: analysis.Measure(float(estimate.gain[a]) / 2, float(estimate.gain_error[a]) / 2)
+    for a in plays
+}
 analysis.TextTable(
-    ["play", "wins", f"more than {unojax.format_action(int(estimate.base))}, what linear would play"],
+    [
+        "play",
+        "wins",
+        f"more than {unojax.format_action(int(estimate.base))}, what linear would play",
+    ],
     [[unojax.format_action(a), f"{wins[a]:.1%}", f"{gains[a]:+.1%}"] for a in plays],
 )
 
@@ -185,7 +207,9 @@ analysis.TextTable(
 network = value.load_pretrained()
 view = unojax.view_of(view_at(-1))
 outlook = value.outlook_of_hands(view, belief.packed, jnp.exp(belief.log_weights))
-print(f"player {player} wins {network(value.features(view, outlook)).win_prob:.0%}, says the network")
+print(
+    f"player {player} wins {network(value.features(view, outlook)).win_prob:.0%}, says the network"
+)
 
 # %% [markdown]
 # ## Against each other
@@ -195,7 +219,11 @@ print(f"player {player} wins {network(value.features(view, outlook)).win_prob:.0
 # %%
 pairs = unojax.play_match(jax.random.key(8), ("linear", "uniform"), max(200, int(2000 * SCALE)))
 score = unojax.paired_score(pairs.points)
-print("linear against uniform: {:.1%}, 95 % interval {:.1%} to {:.1%}".format(score.value, *score.interval))
+print(
+    "linear against uniform: {:.1%}, 95 % interval {:.1%} to {:.1%}".format(
+        score.value, *score.interval
+    )
+)
 assert score.interval[0] > 0.5
 
 # %% [markdown]
@@ -204,7 +232,11 @@ assert score.interval[0] > 0.5
 # %%
 pairs = unojax.play_match(jax.random.key(8), ("value", "uniform"), max(50, int(300 * SCALE)))
 score = unojax.paired_score(pairs.points)
-print("value against uniform: {:.1%}, 95 % interval {:.1%} to {:.1%}".format(score.value, *score.interval))
+print(
+    "value against uniform: {:.1%}, 95 % interval {:.1%} to {:.1%}".format(
+        score.value, *score.interval
+    )
+)
 assert score.interval[0] > 0.5
 
 # %% [markdown]

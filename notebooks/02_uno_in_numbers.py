@@ -43,7 +43,9 @@ policies = {name: unojax.get_policy(name) for name in ("uniform", "scarcest-colo
 print(f"{num_games:,} games for each number")
 
 # %%
-games = {name: unojax.simulate(key, num_games, (policy, policy)) for name, policy in policies.items()}
+games = {
+    name: unojax.simulate(key, num_games, (policy, policy)) for name, policy in policies.items()
+}
 
 # %% [markdown]
 # ## How long is a game?
@@ -52,7 +54,16 @@ games = {name: unojax.simulate(key, num_games, (policy, policy)) for name, polic
 
 # %%
 analysis.TextTable(
-    ["both players", "steps, mean", "median", "5 % to 95 %", "shortest", "longest", "decisions", "pile reshuffled in"],
+    [
+        "both players",
+        "steps, mean",
+        "median",
+        "5 % to 95 %",
+        "shortest",
+        "longest",
+        "decisions",
+        "pile reshuffled in",
+    ],
     [
         [
             name,
@@ -74,7 +85,13 @@ bins = np.arange(0, 222, 2)
 for (name, g), style in zip(games.items(), ("-", "--", ":"), strict=True):
     share = np.histogram(g.num_steps, bins)[0] / len(g)
     axes.plot(bins[:-1] + 0.5, 100 * share, style, label=name)
-axes.set(xlabel="steps of a game", ylabel="games, % per two steps", title="Length of a game", xlim=(0, 200), ylim=(0, None))
+axes.set(
+    xlabel="steps of a game",
+    ylabel="games, % per two steps",
+    title="Length of a game",
+    xlim=(0, 200),
+    ylim=(0, None),
+)
 axes.legend(title="both players")
 plt.show()
 
@@ -88,7 +105,10 @@ plt.show()
 # ## Is it good to move first?
 
 # %%
-first = {name: analysis.estimate_mean(np.where(g.winner < 0, 0.5, g.winner == 0)) for name, g in games.items()}
+first = {
+    name: analysis.estimate_mean(np.where(g.winner < 0, 0.5, g.winner == 0))
+    for name, g in games.items()
+}
 for name, points in first.items():
     low, high = points.interval
     print(f"{name:15} the first player gets {points:.2%} of the points: {low:.2%} to {high:.2%}")
@@ -119,9 +139,22 @@ kinds = {
     "Wild+4": cards.WILD_DRAW_FOUR,
 }
 analysis.TextTable(
-    ["one card more", "own hand, uniform", "opponent's hand, uniform", "own hand, linear", "opponent's hand, linear"],
     [
-        [kind, *(f"{worth[name].estimate(rank, opponent=other):+.2%}" for name in worth for other in (False, True))]
+        "one card more",
+        "own hand, uniform",
+        "opponent's hand, uniform",
+        "own hand, linear",
+        "opponent's hand, linear",
+    ],
+    [
+        [
+            kind,
+            *(
+                f"{worth[name].estimate(rank, opponent=other):+.2%}"
+                for name in worth
+                for other in (False, True)
+            ),
+        ]
         for kind, rank in kinds.items()
         if rank is not None
     ],
@@ -144,7 +177,10 @@ for shift, (name, w), marker in zip((-0.16, 0.16), worth.items(), ("o", "D"), st
     )
 axes.axvline(0, color=mpl.rcParams["axes.edgecolor"], linewidth=1)
 axes.set_yticks(rows, ["0", *map(str, range(1, 10)), "Skip", "Reverse", "+2", "Wild", "Wild+4"])
-axes.set(xlabel="win probability, percentage points above an average number card", title="Worth of a card in the first hand")
+axes.set(
+    xlabel="win probability, percentage points above an average number card",
+    title="Worth of a card in the first hand",
+)
 axes.invert_yaxis()
 axes.legend(loc="lower right", bbox_to_anchor=(1, 0.35))
 plt.show()
@@ -155,7 +191,11 @@ for name, w in worth.items():
     print(f"{name:8} Wild+4 over Wild {gap:+.2%}, zero over number {w.estimate(0):+.2%}")
 rise = worth["linear"].estimate(cards.WILD) - worth["uniform"].estimate(cards.WILD)
 print(f"a Wild is worth {rise.value:+.2%} more to linear than to uniform")
-assert worth["linear"].own[cards.WILD_DRAW_FOUR] > worth["linear"].own[cards.WILD] > worth["linear"].own[cards.DRAW_TWO]
+assert (
+    worth["linear"].own[cards.WILD_DRAW_FOUR]
+    > worth["linear"].own[cards.WILD]
+    > worth["linear"].own[cards.DRAW_TWO]
+)
 assert rise.value > 0
 
 # %% [markdown]
@@ -176,7 +216,9 @@ assert rise.value > 0
 
 # %%
 rules_for_wilds = {
-    "most in hand, then fewest not seen": analysis.declare(lambda view: 108 * declaring.held(view) - declaring.not_seen(view)),
+    "most in hand, then fewest not seen": analysis.declare(
+        lambda view: 108 * declaring.held(view) - declaring.not_seen(view)
+    ),
     "most in hand": analysis.declare(declaring.held),
     "change the active one": analysis.declare(lambda view: -declaring.is_active(view)),
     "any": None,
@@ -196,30 +238,46 @@ def seat_balanced(policy, opponent, key, rules=unojax.Rules()):
     keys, half = jax.random.split(key), num_games // 2
     moves_first = unojax.simulate(keys[0], half, (policy, opponent), rules=rules).winner
     moves_second = unojax.simulate(keys[1], half, (opponent, policy), rules=rules).winner
-    points = [np.where(moves_first < 0, 0.5, moves_first == 0), np.where(moves_second < 0, 0.5, moves_second == 1)]
+    points = [
+        np.where(moves_first < 0, 0.5, moves_first == 0),
+        np.where(moves_second < 0, 0.5, moves_second == 1),
+    ]
     return analysis.estimate_mean(np.concatenate(points))
 
 
-declared = {name: seat_balanced(policy, yardstick, jax.random.key(7)) for name, policy in declarers.items()}
-analysis.TextTable(["declares", "points against 'most in hand'"], [[name, f"{e:.2%}"] for name, e in declared.items()])
+declared = {
+    name: seat_balanced(policy, yardstick, jax.random.key(7)) for name, policy in declarers.items()
+}
+analysis.TextTable(
+    ["declares", "points against 'most in hand'"],
+    [[name, f"{e:.2%}"] for name, e in declared.items()],
+)
 
 # %%
 figure, axes = plt.subplots(figsize=(8, 3.2))
 rows = np.arange(len(declared))
-values, margins = ([100 * getattr(e, name) for e in declared.values()] for name in ("value", "margin"))
+values, margins = (
+    [100 * getattr(e, name) for e in declared.values()] for name in ("value", "margin")
+)
 axes.errorbar(values, rows, xerr=margins, fmt="o", capsize=2.5, markersize=7)
 axes.axvline(50, color=mpl.rcParams["axes.edgecolor"], linestyle="--", linewidth=1.2)
 for row, e in zip(rows, declared.values(), strict=True):
     axes.text(100 * e.value + 0.7, row, f"{100 * e.value:.1f}", va="center")
 axes.set_yticks(rows, list(declared))
-axes.set(xlabel="points against a player who declares the colour held most, %", title="Which colour to declare", xlim=(33, 53))
+axes.set(
+    xlabel="points against a player who declares the colour held most, %",
+    title="Which colour to declare",
+    xlim=(33, 53),
+)
 axes.invert_yaxis()
 plt.show()
 
 # %%
 loss = declared["most in hand"] - declared["any"]
 print(f"declaring at random instead of the colour held most costs {loss:.2%}")
-print(f"breaking ties by what is not seen scores {declared['most in hand, then fewest not seen']:.2%}")
+print(
+    f"breaking ties by what is not seen scores {declared['most in hand, then fewest not seen']:.2%}"
+)
 assert loss.interval[0] > 0
 
 # %% [markdown]
@@ -239,7 +297,9 @@ passes = unojax.Rules(skip_forfeits=False)
 linear = policies["linear"]
 variant = unojax.simulate(key, num_games, (linear, linear), rules=passes)
 variant_points = np.where(variant.winner < 0, 0.5, variant.winner == 0)
-variant_worth = analysis.card_worth(analysis.deal_hands(key, num_games, rules=passes).hands, variant_points)
+variant_worth = analysis.card_worth(
+    analysis.deal_hands(key, num_games, rules=passes).hands, variant_points
+)
 edge = seat_balanced(linear, unojax.uniform, jax.random.key(8))
 variant_edge = seat_balanced(linear, unojax.uniform, jax.random.key(9), passes)
 
@@ -253,14 +313,27 @@ analysis.TextTable(
     ["linear plays", "Skip forfeits the turn", "Skip passes the turn", "difference"],
     [
         compared(
-            "steps of a game", analysis.estimate_mean(games["linear"].num_steps), analysis.estimate_mean(variant.num_steps), ".2f"
+            "steps of a game",
+            analysis.estimate_mean(games["linear"].num_steps),
+            analysis.estimate_mean(variant.num_steps),
+            ".2f",
         ),
         compared(
-            "decisions", analysis.estimate_mean(games["linear"].num_choices), analysis.estimate_mean(variant.num_choices), ".2f"
+            "decisions",
+            analysis.estimate_mean(games["linear"].num_choices),
+            analysis.estimate_mean(variant.num_choices),
+            ".2f",
         ),
-        compared("first player's points", first["linear"], analysis.estimate_mean(variant_points), ".2%"),
+        compared(
+            "first player's points", first["linear"], analysis.estimate_mean(variant_points), ".2%"
+        ),
         *(
-            compared(f"worth of {kind}", worth["linear"].estimate(rank), variant_worth.estimate(rank), ".2%")
+            compared(
+                f"worth of {kind}",
+                worth["linear"].estimate(rank),
+                variant_worth.estimate(rank),
+                ".2%",
+            )
             for kind, rank in kinds.items()
             if rank is not None
         ),

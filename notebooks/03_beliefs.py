@@ -32,7 +32,13 @@ from IPython.display import display
 import unojax
 from unojax import analysis, cards, viz
 from unojax.arena.ratings import wilson_interval
-from unojax.belief.filters import BootstrapFilter, ClosedFormFilter, ExactFilter, ParticleFilter, UnseenFilter
+from unojax.belief.filters import (
+    BootstrapFilter,
+    ClosedFormFilter,
+    ExactFilter,
+    ParticleFilter,
+    UnseenFilter,
+)
 from unojax.viz.charts import chart_style
 
 mpl.rcParams.update(chart_style())
@@ -66,15 +72,26 @@ held = followed["particles 1024"].truth[g] > 0
 said = {name: (f.prob_holds[g] * held).sum(1) / held.sum(1).clip(1) for name, f in followed.items()}
 rows = [[0, "deal", "", 7, *(f"{p[0]:.0%}" for p in said.values())]]
 for t in range(games.num_updates[g]):
-    who, action = ("me", "opponent")[int(is_theirs[g, t])], unojax.format_action(int(games.actions[g, t]))
+    who, action = (
+        ("me", "opponent")[int(is_theirs[g, t])],
+        unojax.format_action(int(games.actions[g, t])),
+    )
     why = " (stuck)" if action == "draw" and no_penalty[g, t] else ""
-    rows.append([t + 1, who, action + why, held[t + 1].sum(), *(f"{p[t + 1]:.0%}" for p in said.values())])
+    rows.append(
+        [t + 1, who, action + why, held[t + 1].sum(), *(f"{p[t + 1]:.0%}" for p in said.values())]
+    )
 analysis.TextTable(["step", "who", "does", "opponent's types", *said], rows)
 
 # %%
 figure, axes = plt.subplots(figsize=(8, 3.6))
 for (name, p), style in zip(said.items(), ("-", "--", ":"), strict=True):
-    axes.step(updates[: games.num_updates[g] + 1], 100 * p[: games.num_updates[g] + 1], style, where="post", label=name)
+    axes.step(
+        updates[: games.num_updates[g] + 1],
+        100 * p[: games.num_updates[g] + 1],
+        style,
+        where="post",
+        label=name,
+    )
 for t in np.flatnonzero(stuck[g]):
     axes.axvspan(t + 1, t + 2, color=mpl.rcParams["grid.color"], alpha=0.8, linewidth=0)
 axes.axvspan(-2, -1, color=mpl.rcParams["grid.color"], alpha=0.8, label="opponent is stuck")
@@ -102,7 +119,11 @@ next_play = int(np.flatnonzero(plays[g, first_stuck:])[0]) + first_stuck + 1
 ours = followed["particles 1024"]
 for t in (0, first_stuck, next_play, games.num_updates[g]):
     title = f"Probability that the opponent holds the card, in %, after step {t}"
-    display(viz.belief_svg(ours.prob_holds[g, t], truth=ours.truth[g, t].astype(int), title=title, width=560))
+    display(
+        viz.belief_svg(
+            ours.prob_holds[g, t], truth=ours.truth[g, t].astype(int), title=title, width=560
+        )
+    )
 
 # %% [markdown]
 # In the second map the opponent was stuck on a yellow 1, and drew. Yellow cards, ones and wild cards keep a small probability:
@@ -115,22 +136,38 @@ for t in (0, first_stuck, next_play, games.num_updates[g]):
 # it, which goes on excluding the cards that did not fit from the card that the opponent then drew; and no history at all.
 
 # %%
-small = unojax.Rules(deck=unojax.small_deck(colors=2, ranks=(1, 2, 10, 12), wilds=1), hand_size=4, start_card="any")
+small = unojax.Rules(
+    deck=unojax.small_deck(colors=2, ranks=(1, 2, 10, 12), wilds=1), hand_size=4, start_card="any"
+)
 few = analysis.record(jax.random.key(2), max(24, int(80 * SCALE)), max_steps=48, rules=small)
 exact = analysis.follow(jax.random.key(3), few, ExactFilter())
-shortcuts = (ParticleFilter(1024), ClosedFormFilter(), ClosedFormFilter(exclude_drawn=True), UnseenFilter())
+shortcuts = (
+    ParticleFilter(1024),
+    ClosedFormFilter(),
+    ClosedFormFilter(exclude_drawn=True),
+    UnseenFilter(),
+)
 approximate = {filter.name: analysis.follow(jax.random.key(3), few, filter) for filter in shortcuts}
 
 in_play = np.asarray(small.deck) > 0
 here = (np.arange(49) > 0) & (np.arange(49) <= few.num_updates[:, None])
-distance = {name: np.abs(f.expected - exact.expected)[..., in_play].mean(-1) for name, f in approximate.items()}
-errors = {name: analysis.estimate_ratio((d * here).sum(1), here.sum(1)) for name, d in distance.items()}
+distance = {
+    name: np.abs(f.expected - exact.expected)[..., in_play].mean(-1)
+    for name, f in approximate.items()
+}
+errors = {
+    name: analysis.estimate_ratio((d * here).sum(1), here.sum(1)) for name, d in distance.items()
+}
 losses = {}
 for name, f in approximate.items():
     is_impossible = np.isneginf(f.log_score) & here
-    lost = np.where(here & ~is_impossible, exact.log_score - np.where(is_impossible, 0, f.log_score), 0)
+    lost = np.where(
+        here & ~is_impossible, exact.log_score - np.where(is_impossible, 0, f.log_score), 0
+    )
     finite = f"{analysis.estimate_ratio(lost.sum(1), (here & ~is_impossible).sum(1)):.3f}"
-    losses[name] = f"infinite in {is_impossible.any(1).mean():.0%} of games" if is_impossible.any() else finite
+    losses[name] = (
+        f"infinite in {is_impossible.any(1).mean():.0%} of games" if is_impossible.any() else finite
+    )
 analysis.TextTable(
     ["belief", "error of the expected copies of a type", "log score lost, nats a step"],
     [[name, f"{errors[name]:.4f}", losses[name]] for name in approximate],
@@ -151,7 +188,10 @@ analysis.TextTable(
     [
         [
             name,
-            *(f"{analysis.estimate_ratio((d * w).sum(1), w.sum(1)):.4f}" for w in (s & here[:, 1:] for s in situations.values())),
+            *(
+                f"{analysis.estimate_ratio((d * w).sum(1), w.sum(1)):.4f}"
+                for w in (s & here[:, 1:] for s in situations.values())
+            ),
         ]
         for name, d in ((name, d[:, 1:]) for name, d in distance.items())
     ],
@@ -178,15 +218,22 @@ assert np.abs(distance["closed form"][:, 1:][(num_plays == 0) & here[:, 1:]]).ma
 
 # %%
 some = jax.tree.map(lambda leaf: leaf[: max(24, num_games // 3)], games)
-filters = {filter.name: analysis.follow(jax.random.key(4), some, filter) for filter in map(BootstrapFilter, (1024, 8192))}
-filters["particles 1024"] = analysis.Followed(*(column[: len(some.num_updates)] for column in followed["particles 1024"]))
+filters = {
+    filter.name: analysis.follow(jax.random.key(4), some, filter)
+    for filter in map(BootstrapFilter, (1024, 8192))
+}
+filters["particles 1024"] = analysis.Followed(
+    *(column[: len(some.num_updates)] for column in followed["particles 1024"])
+)
 is_after_play = np.pad(plays, ((0, 0), (1, 0)))[: len(some.num_updates)]
 num_plays = is_after_play.cumsum(1)
 never = num_plays.max() + 1
 survived, rows = {}, []
 for name, f in filters.items():
     collapsed = f.depleted & is_followed[: len(some.num_updates)]
-    first_at = np.where(collapsed.any(1), num_plays[np.arange(len(collapsed)), collapsed.argmax(1)], never)
+    first_at = np.where(
+        collapsed.any(1), num_plays[np.arange(len(collapsed)), collapsed.argmax(1)], never
+    )
     survived[name] = np.array([(first_at > n).mean() for n in range(26)])
     low, high = wilson_interval(collapsed.any(1).sum(), len(collapsed))
     lowest, middle = np.quantile(f.ess_share[is_after_play], [0.05, 0.5])
@@ -229,7 +276,9 @@ plt.show()
 
 # %%
 assert not filters["particles 1024"].depleted.any()
-assert np.median(survived["bootstrap 8192"]) < (0.1 if SCALE >= 1 else 0.25)  # a median of few games says less
+assert np.median(survived["bootstrap 8192"]) < (
+    0.1 if SCALE >= 1 else 0.25
+)  # a median of few games says less
 
 # %% [markdown]
 # The bootstrap filter fails in nearly every game, after four or five plays of the opponent. Eight times as many particles put
@@ -259,7 +308,9 @@ analysis.TextTable(["belief", "log score, nats a step", "more than unseen cards"
 tables = {}
 figure, panels = plt.subplots(1, 4, figsize=(10, 3.1), sharey=True)
 for axes, (name, f) in zip(panels, full.items(), strict=True):
-    tables[name] = analysis.calibrate(f.prob_holds, f.truth > 0, f.is_unseen & is_followed[: len(f.truth), :, None])
+    tables[name] = analysis.calibrate(
+        f.prob_holds, f.truth > 0, f.is_unseen & is_followed[: len(f.truth), :, None]
+    )
     axes.plot([0, 100], [0, 100], color=mpl.rcParams["axes.edgecolor"], linewidth=1)
     axes.errorbar(
         100 * tables[name].predicted,
@@ -274,9 +325,21 @@ for axes, (name, f) in zip(panels, full.items(), strict=True):
 panels[0].set_ylabel("held, %")
 plt.show()
 analysis.TextTable(
-    ["belief", "predictions", "mean distance of predicted and held", "highest tenth: predicted", "held"],
     [
-        [name, f"{t.number.sum():,.0f}", f"{t.mean_absolute_error:.2%}", f"{t.predicted[-1]:.0%}", f"{t.observed[-1]:.0%}"]
+        "belief",
+        "predictions",
+        "mean distance of predicted and held",
+        "highest tenth: predicted",
+        "held",
+    ],
+    [
+        [
+            name,
+            f"{t.number.sum():,.0f}",
+            f"{t.mean_absolute_error:.2%}",
+            f"{t.predicted[-1]:.0%}",
+            f"{t.observed[-1]:.0%}",
+        ]
         for name, t in tables.items()
     ],
 )
@@ -287,14 +350,23 @@ analysis.TextTable(
     ["predicted", "held", "difference", "predictions"],
     [
         [f"{p:.1%}", f"{o:.1%}", f"{s:+.1%}", f"{n:,.0f}"]
-        for p, o, s, n in zip(ours_table.predicted, ours_table.observed, ours_table.surplus, ours_table.number, strict=True)
+        for p, o, s, n in zip(
+            ours_table.predicted,
+            ours_table.observed,
+            ours_table.surplus,
+            ours_table.number,
+            strict=True,
+        )
     ],
 )
 
 # %%
 inside = [abs(s.value) < 2.5 * s.standard_error or abs(s.value) < 0.01 for s in ours_table.surplus]
 print(f"{sum(inside)} of {len(inside)} tenths are right within 0.01 or 2.5 standard errors")
-assert full["particles 1024"].log_score[is_followed].mean() > full["closed form"].log_score[is_followed].mean()
+assert (
+    full["particles 1024"].log_score[is_followed].mean()
+    > full["closed form"].log_score[is_followed].mean()
+)
 
 # %% [markdown]
 # * Following the history is worth 1.5 nats a step over looking at the unseen cards; the closed form gets a good quarter of

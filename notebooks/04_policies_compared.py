@@ -35,7 +35,10 @@ from unojax.viz.theme import get_theme
 mpl.rcParams.update(chart_style())
 SCALE = float(os.environ.get("UNOJAX_NOTEBOOK_SCALE", "1"))
 
-analysis.TextTable(["policy", "what it does"], [[policy.name, policy.summary] for policy in unojax.POLICIES.values()])
+analysis.TextTable(
+    ["policy", "what it does"],
+    [[policy.name, policy.summary] for policy in unojax.POLICIES.values()],
+)
 
 # %% [markdown]
 # ## Everyone against everyone
@@ -45,7 +48,9 @@ analysis.TextTable(["policy", "what it does"], [[policy.name, policy.summary] fo
 # plays fewer pairs.
 
 # %%
-names = [*unojax.POLICIES, "value"] if SCALE > 0.1 else ["uniform", "scarcest-color", "linear", "value"]
+names = (
+    [*unojax.POLICIES, "value"] if SCALE > 0.1 else ["uniform", "scarcest-color", "linear", "value"]
+)
 agents = {name: unojax.parse_agent(name) for name in names}
 num_pairs, num_slow_pairs = max(40, int(300 * SCALE)), max(20, int(100 * SCALE))
 batch_size = 128  # of all matches, so that they share their compiled programs
@@ -57,32 +62,36 @@ def match(first, second, num_pairs, key=1):
 
 
 played = {
-    (i, j): match(agents[names[i]], agents[names[j]], num_slow_pairs if names[j] == "value" else num_pairs)
+    (i, j): match(
+        agents[names[i]], agents[names[j]], num_slow_pairs if names[j] == "value" else num_pairs
+    )
     for i, j in combinations(range(len(names)), 2)
 }
 results = [Match(i, j, pairs.index, pairs.points) for (i, j), pairs in played.items()]
 ratings = unojax.bradley_terry(len(names), results)
 order = np.argsort(-ratings.values)
+scores = np.full((len(names), len(names)), np.nan)
+for (i, j), pairs in played.items():
+    scores[i, j], scores[j, i] = pairs.points.mean(), 1 - pairs.points.mean()
 analysis.TextTable(
     ["policy", "Elo rating, mean 0", "mean score against the others"],
     [
         [
             names[k],
             f"{ratings.elo[k]:+.0f} ± {ratings.elo_margin[k]:.0f}",
-            f"{np.mean([p.points.mean() if i == k else 1 - p.points.mean() for (i, j), p in played.items() if k in (i, j)]):.1%}",
+            f"{np.nanmean(scores[k]):.1%}",
         ]
         for k in order
     ],
 )
 
 # %%
-scores = np.full((len(names), len(names)), np.nan)
-for (i, j), pairs in played.items():
-    scores[i, j], scores[j, i] = pairs.points.mean(), 1 - pairs.points.mean()
 scores = 100 * scores[np.ix_(order, order)]
 ranked = [names[k] for k in order]
 paints = get_theme("light")
-diverging = LinearSegmentedColormap.from_list("scores", [paints.series[1], paints.panel, paints.series[0]])
+diverging = LinearSegmentedColormap.from_list(
+    "scores", [paints.series[1], paints.panel, paints.series[0]]
+)
 reach = np.nanmax(np.abs(scores - 50))
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), width_ratios=(1.7, 1))
@@ -95,16 +104,32 @@ left.set_xticks(range(len(names)), ranked, rotation=40, ha="right", rotation_mod
 left.set_yticks(range(len(names)), ranked)
 left.set(title="Score of the row against the column, %")
 left.grid(visible=False)
-right.errorbar(ratings.elo[order], np.arange(len(names)), xerr=ratings.elo_margin[order], fmt="o", capsize=2.5, elinewidth=1.2)
+right.errorbar(
+    ratings.elo[order],
+    np.arange(len(names)),
+    xerr=ratings.elo_margin[order],
+    fmt="o",
+    capsize=2.5,
+    elinewidth=1.2,
+)
 right.set_yticks(range(len(names)), [""] * len(names))
 right.set(title="Rating", xlabel="Elo, mean 0", ylim=left.get_ylim())
 plt.show()
 
 # %%
 best, second = order[:2]
-variance = ratings.covariance[best, best] + ratings.covariance[second, second] - 2 * ratings.covariance[best, second]
-lead = analysis.Measure(float(ratings.elo[best] - ratings.elo[second]), float(400 / np.log(10) * np.sqrt(variance)))
-print(f"{names[best]} is {lead:.0f} Elo points ahead of {names[second]}; even chances would be 0, and 10:1 is 400")
+variance = (
+    ratings.covariance[best, best]
+    + ratings.covariance[second, second]
+    - 2 * ratings.covariance[best, second]
+)
+lead = analysis.Measure(
+    float(ratings.elo[best] - ratings.elo[second]), float(400 / np.log(10) * np.sqrt(variance))
+)
+print(
+    f"{names[best]} is {lead:.0f} Elo points ahead of {names[second]}; "
+    "even chances would be 0, and 10:1 is 400"
+)
 
 # %% [markdown]
 # * The network and `linear`, whose weights were fitted, stand apart from the rules that a person would think of. The network is
@@ -124,9 +149,14 @@ for name in ("linear", "lookahead", "scarcest-color", "commonest-color"):
     keys, policy = jax.random.split(jax.random.key(2)), unojax.get_policy(name)
     first = unojax.simulate(keys[0], num_games // 2, (policy, unojax.uniform)).winner
     second_seat = unojax.simulate(keys[1], num_games // 2, (unojax.uniform, policy)).winner
-    points = np.concatenate([np.where(w < 0, 0.5, w == seat) for seat, w in enumerate((first, second_seat))])
+    points = np.concatenate(
+        [np.where(w < 0, 0.5, w == seat) for seat, w in enumerate((first, second_seat))]
+    )
     against_uniform[name] = analysis.estimate_mean(points)
-analysis.TextTable(["policy", "points against uniform"], [[name, f"{e:.2%}"] for name, e in against_uniform.items()])
+analysis.TextTable(
+    ["policy", "points against uniform"],
+    [[name, f"{e:.2%}"] for name, e in against_uniform.items()],
+)
 
 # %% [markdown]
 # A million games tell apart what the table above could not. They also show what a rating leaves out: the 185 points between
@@ -152,7 +182,10 @@ axes.set(
     title="What duplicate deals save, each match a point",
 )
 plt.show()
-print(f"variance reduction: mean {np.mean(reductions):.2f}, from {min(reductions):.2f} to {max(reductions):.2f}")
+print(
+    f"variance reduction: mean {np.mean(reductions):.2f}, "
+    f"from {min(reductions):.2f} to {max(reductions):.2f}"
+)
 ends = [sorted(zip(reductions, played, strict=True))[k] for k in (0, -1)]
 for reduction, (i, j) in ends:
     print(f"{names[i]} against {names[j]}: {reduction:.2f}")
@@ -178,9 +211,19 @@ for what, belief in known.items():
     pairs = match(agent, agents["linear"], num_search_pairs, key=3)
     searched[what] = unojax.paired_score(pairs.points)
 analysis.TextTable(
-    [f"mc, {rollouts} rollouts, knows", "score against linear", "95 % interval", "variance reduction"],
     [
-        [what, f"{score.value:.1%}", "{:.1%} to {:.1%}".format(*score.interval), f"{score.variance_reduction:.2f}"]
+        f"mc, {rollouts} rollouts, knows",
+        "score against linear",
+        "95 % interval",
+        "variance reduction",
+    ],
+    [
+        [
+            what,
+            f"{score.value:.1%}",
+            "{:.1%} to {:.1%}".format(*score.interval),
+            f"{score.variance_reduction:.2f}",
+        ]
         for what, score in searched.items()
     ],
 )

@@ -62,7 +62,9 @@ opponents = {"itself": by_network, "uniform": unojax.uniform}
 num_games = max(30, int(1000 * SCALE))
 decisions = {}
 for number, (name, opponent) in enumerate(opponents.items()):
-    games = analysis.record(jax.random.key(100 + number), num_games, (by_network, opponent), max_steps=160)
+    games = analysis.record(
+        jax.random.key(100 + number), num_games, (by_network, opponent), max_steps=160
+    )
     decisions[name] = analysis.decisions_of(jax.random.key(200 + number), games)
 
 
@@ -75,10 +77,16 @@ def forecast(observation, hands, log_weights, truth):
         "unseen cards": value.outlook_of_unseen(view),
         "the truth": value.outlook_of_hand(truth),
     }
-    return {known: network(value.features(view, outlook)).win_prob for known, outlook in outlooks.items()}
+    return {
+        known: network(value.features(view, outlook)).win_prob
+        for known, outlook in outlooks.items()
+    }
 
 
-forecasts = {name: jax.device_get(forecast(d.observation, d.hands, d.log_weights, d.truth)) for name, d in decisions.items()}
+forecasts = {
+    name: jax.device_get(forecast(d.observation, d.hands, d.log_weights, d.truth))
+    for name, d in decisions.items()
+}
 calibrated = {}
 figure, panels = plt.subplots(1, 2, figsize=(8, 4), sharey=True)
 for axes, (name, d) in zip(panels, decisions.items(), strict=True):
@@ -99,18 +107,27 @@ for axes, (name, d) in zip(panels, decisions.items(), strict=True):
         capsize=2.5,
         elinewidth=1.2,
     )
-    axes.set(title=f"against {name}", xlabel="forecast, %", xlim=(0, 102), ylim=(0, 102), aspect="equal")
+    axes.set(
+        title=f"against {name}", xlabel="forecast, %", xlim=(0, 102), ylim=(0, 102), aspect="equal"
+    )
 panels[0].set_ylabel("won, %")
 plt.show()
 
 surplus = {
     name: analysis.estimate_ratio(
-        np.bincount(d.game, forecasts[name]["belief"] - d.points, num_games), np.bincount(d.game, minlength=num_games)
+        np.bincount(d.game, forecasts[name]["belief"] - d.points, num_games),
+        np.bincount(d.game, minlength=num_games),
     )
     for name, d in decisions.items()
 }
 analysis.TextTable(
-    ["games against", "decisions", "points in the end, mean", "forecast less points", "mean distance over the tenths"],
+    [
+        "games against",
+        "decisions",
+        "points in the end, mean",
+        "forecast less points",
+        "mean distance over the tenths",
+    ],
     [
         [
             name,
@@ -134,12 +151,17 @@ analysis.TextTable(
 
 # %%
 d = decisions["itself"]
-own, other = np.asarray(d.observation.hand.sum(-1), float), np.asarray(d.observation.opponent_count, float)
+own, other = (
+    np.asarray(d.observation.hand.sum(-1), float),
+    np.asarray(d.observation.opponent_count, float),
+)
 terms = np.stack([np.ones_like(own), own, other, 1 / own, 1 / other], -1)
 is_even = d.game % 2 == 0
 by_sizes = np.zeros(len(d.game))
 for half in (is_even, ~is_even):
-    by_sizes[half] = analysis.sigmoid(terms[half] @ analysis.fit_logistic(terms[~half], d.points[~half]))
+    by_sizes[half] = analysis.sigmoid(
+        terms[half] @ analysis.fit_logistic(terms[~half], d.points[~half])
+    )
 forecasters = {
     "even odds": np.full(len(own), 0.5),
     "hand sizes, logistic regression": by_sizes,
@@ -147,19 +169,28 @@ forecasters = {
     "network, belief": forecasts["itself"]["belief"],
     "network, the truth": forecasts["itself"]["the truth"],
 }
-losses = {name: analysis.log_loss(np.clip(p.astype(float), 1e-6, 1 - 1e-6), d.points) for name, p in forecasters.items()}
+losses = {
+    name: analysis.log_loss(np.clip(p.astype(float), 1e-6, 1 - 1e-6), d.points)
+    for name, p in forecasters.items()
+}
 
 
 def per_decision(values, where=None):
     """Average over the decisions, games being independent."""
     counted = np.ones(len(d.game)) if where is None else where.astype(float)
-    return analysis.estimate_ratio(np.bincount(d.game, values * counted, num_games), np.bincount(d.game, counted, num_games))
+    return analysis.estimate_ratio(
+        np.bincount(d.game, values * counted, num_games), np.bincount(d.game, counted, num_games)
+    )
 
 
 analysis.TextTable(
     ["forecast", "log loss, nats", "more than the network with its belief"],
     [
-        [name, f"{per_decision(loss):.3f}", f"{per_decision(loss - losses['network, belief']):+.3f}"]
+        [
+            name,
+            f"{per_decision(loss):.3f}",
+            f"{per_decision(loss - losses['network, belief']):+.3f}",
+        ]
         for name, loss in losses.items()
     ],
 )
@@ -176,18 +207,19 @@ stages = {
     "4 or 5": (fewest == 4) | (fewest == 5),
     "6 or more": fewest > 5,
 }
+plain, network_based = "hand sizes, logistic regression", "network, belief"
 analysis.TextTable(
     ["log loss", *stages],
     [
         ["decisions", *(f"{where.sum():,}" for where in stages.values())],
         *(
             [name, *(f"{per_decision(losses[name], where):.3f}" for where in stages.values())]
-            for name in ("hand sizes, logistic regression", "network, belief")
+            for name in (plain, network_based)
         ),
         [
             "difference",
             *(
-                f"{per_decision(losses['hand sizes, logistic regression'] - losses['network, belief'], where):+.3f}"
+                f"{per_decision(losses[plain] - losses[network_based], where):+.3f}"
                 for where in stages.values()
             ),
         ],
@@ -223,7 +255,9 @@ def forecast_of_deal(hand, top):
     zero = jnp.zeros(len(hand), jnp.uint32)
     view = unojax.View(
         hand=bits.pack(cards.onehot(hand)),
-        pile=bits.pack(cards.onehot((jnp.arange(cards.NUM_TYPES) == top[:, None]).astype(jnp.int8))),
+        pile=bits.pack(
+            cards.onehot((jnp.arange(cards.NUM_TYPES) == top[:, None]).astype(jnp.int8))
+        ),
         opponent_count=zero + np.uint32(7),
         rank=jnp.asarray(cards.RANK_OF_TYPE)[top].astype(jnp.uint32),
         color=jnp.asarray(cards.COLOR_OF_TYPE)[top].astype(jnp.uint32),
@@ -235,7 +269,9 @@ def forecast_of_deal(hand, top):
 
 
 asked = [slice(start, start + 5_000) for start in range(0, num_asked, 5_000)]
-foreseen = np.concatenate([np.asarray(forecast_of_deal(deals.hands[part, 0], deals.top[part])) for part in asked])
+foreseen = np.concatenate(
+    [np.asarray(forecast_of_deal(deals.hands[part, 0], deals.top[part])) for part in asked]
+)
 worth = {
     "results": analysis.card_worth(deals.hands, points),
     "forecasts": analysis.card_worth(deals.hands[:num_asked], foreseen),
@@ -257,7 +293,10 @@ for shift, (name, w), marker in zip((-0.16, 0.16), worth.items(), ("o", "D"), st
     )
 axes.axvline(0, color=mpl.rcParams["axes.edgecolor"], linewidth=1)
 axes.set_yticks(rows, ranks)
-axes.set(xlabel="win probability, percentage points above an average number card", title="Worth of a card in the first hand")
+axes.set(
+    xlabel="win probability, percentage points above an average number card",
+    title="Worth of a card in the first hand",
+)
 axes.invert_yaxis()
 axes.legend(loc="lower right", bbox_to_anchor=(1, 0.35))
 plt.show()
@@ -287,12 +326,23 @@ def by_number(what, numbers):
     """Write rows of a table: mean points and mean forecast where `what` has each of the numbers."""
     for number in numbers:
         here = what == number
-        won, said = analysis.estimate_mean(points[here]), analysis.estimate_mean(foreseen[here[:num_asked]])
+        won, said = (
+            analysis.estimate_mean(points[here]),
+            analysis.estimate_mean(foreseen[here[:num_asked]]),
+        )
         yield [number, f"{here.mean():.1%}", f"{won:.2%}", f"{said:.2%}"]
 
 
-display(analysis.TextTable(["cards of the active colour", "of deals", "points", "forecast"], by_number(active, range(6))))
-analysis.TextTable(["colours in the first hand", "of deals", "points", "forecast"], by_number(num_colors, (2, 3, 4)))
+display(
+    analysis.TextTable(
+        ["cards of the active colour", "of deals", "points", "forecast"],
+        by_number(active, range(6)),
+    )
+)
+analysis.TextTable(
+    ["colours in the first hand", "of deals", "points", "forecast"],
+    by_number(num_colors, (2, 3, 4)),
+)
 
 # %% [markdown]
 # * The network gives every kind of card the worth that it has in the results, to within half a point. All cards that are worth
@@ -312,11 +362,20 @@ analysis.TextTable(["colours in the first hand", "of deals", "points", "forecast
 # %%
 num_searched, num_rollouts = max(10, int(200 * SCALE)), max(64, int(400 * SCALE))
 here = d.game < num_searched
-observation, hands, log_weights, legal = jax.tree.map(lambda x: x[here], (d.observation, d.hands, d.log_weights, d.legal))
+observation, hands, log_weights, legal = jax.tree.map(
+    lambda x: x[here], (d.observation, d.hands, d.log_weights, d.legal)
+)
 search = unojax.parse_agent(f"mc:rollouts={num_rollouts}")
 estimate = jax.jit(search.estimate)
 found = [
-    jax.device_get(estimate(jax.random.split(jax.random.key(seed), len(legal)), observation, Hands(hands, log_weights), legal))
+    jax.device_get(
+        estimate(
+            jax.random.split(jax.random.key(seed), len(legal)),
+            observation,
+            Hands(hands, log_weights),
+            legal,
+        )
+    )
     for seed in (400, 401)
 ]
 
@@ -345,16 +404,26 @@ def mean_loss(values, where=None):
     """Average over decisions, games being independent."""
     counted = np.ones(len(legal)) if where is None else where.astype(float)
     game = d.game[here]
-    return analysis.estimate_ratio(np.bincount(game, values * counted, num_searched), np.bincount(game, counted, num_searched))
+    return analysis.estimate_ratio(
+        np.bincount(game, values * counted, num_searched), np.bincount(game, counted, num_searched)
+    )
 
 
 loss = {"network": loss_of(by_net), "linear": loss_of(by_linear)}
 differ = {"network": by_net != by_search, "linear": by_linear != by_search}
-print(f"{len(legal):,} decisions, {legal.sum(1).mean():.1f} plays each, {num_rollouts} rollouts of each play")
+print(
+    f"{len(legal):,} decisions, {legal.sum(1).mean():.1f} plays each, "
+    f"{num_rollouts} rollouts of each play"
+)
 analysis.TextTable(
     ["player", "differs from the search", "loss, all decisions", "loss where it differs"],
     [
-        [name, f"{mean_loss(differ[name]):.1%}", f"{mean_loss(loss[name]):.2%}", f"{mean_loss(loss[name], differ[name]):.2%}"]
+        [
+            name,
+            f"{mean_loss(differ[name]):.1%}",
+            f"{mean_loss(loss[name]):.2%}",
+            f"{mean_loss(loss[name], differ[name]):.2%}",
+        ]
         for name in loss
     ],
 )
@@ -379,7 +448,12 @@ total = loss["network"].sum()
 analysis.TextTable(
     ["the network", "decisions", "loss at these", "share of the whole loss"],
     [
-        [kind, f"{where.sum()}", f"{mean_loss(loss['network'], where):.1%}", f"{loss['network'][where].sum() / total:.0%}"]
+        [
+            kind,
+            f"{where.sum()}",
+            f"{mean_loss(loss['network'], where):.1%}",
+            f"{loss['network'][where].sum() / total:.0%}",
+        ]
         for kind, where in sorted(kinds.items(), key=lambda item: -loss["network"][item[1]].sum())
         if where.sum() >= 2
     ],
@@ -387,12 +461,24 @@ analysis.TextTable(
 
 # %%
 stage = fewest[here]
-bands = {"1 card": stage == 1, "2": stage == 2, "3": stage == 3, "4 or 5": (stage == 4) | (stage == 5), "6 or more": stage > 5}
+bands = {
+    "1 card": stage == 1,
+    "2": stage == 2,
+    "3": stage == 3,
+    "4 or 5": (stage == 4) | (stage == 5),
+    "6 or more": stage > 5,
+}
 analysis.TextTable(
     ["smaller hand", *bands],
     [
-        ["differs from the search", *(f"{mean_loss(differ['network'], where):.0%}" for where in bands.values())],
-        ["loss, all decisions", *(f"{mean_loss(loss['network'], where):.1%}" for where in bands.values())],
+        [
+            "differs from the search",
+            *(f"{mean_loss(differ['network'], where):.0%}" for where in bands.values()),
+        ],
+        [
+            "loss, all decisions",
+            *(f"{mean_loss(loss['network'], where):.1%}" for where in bands.values()),
+        ],
     ],
 )
 
@@ -416,7 +502,9 @@ third = jax.jit(thorough.estimate)(
     jax.random.split(jax.random.key(402), len(worst)),
     *jax.tree.map(lambda x: x[worst], (observation, Hands(hands, log_weights), legal)),
 )
-for i, estimates, errors in zip(worst, np.asarray(third.value), np.asarray(third.value_error), strict=True):
+for i, estimates, errors in zip(
+    worst, np.asarray(third.value), np.asarray(third.value_error), strict=True
+):
     plays = sorted(np.flatnonzero(legal[i]).tolist(), key=lambda play: -estimates[play])
     display(viz.position_svg(jax.tree.map(lambda x, i=i: x[i], observation), width=560))
     wins = {play: analysis.Measure((1 + estimates[play]) / 2, errors[play] / 2) for play in plays}
@@ -428,7 +516,11 @@ for i, estimates, errors in zip(worst, np.asarray(third.value), np.asarray(third
                     unojax.format_action(play),
                     f"{(1 + values[i, play]) / 2:.1%}",
                     f"{wins[play]:.1%}",
-                    "network's choice" if play == by_net[i] else "first search's choice" if play == by_search[i] else "",
+                    "network's choice"
+                    if play == by_net[i]
+                    else "first search's choice"
+                    if play == by_search[i]
+                    else "",
                 ]
                 for play in plays
             ],

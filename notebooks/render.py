@@ -36,7 +36,15 @@ class ThisInterpreter(KernelSpecManager):
 
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
         """Give the same for every name."""
-        argv = [sys.executable, "-Xfrozen_modules=off", "-m", "ipykernel_launcher", "-f", "{connection_file}", "--log-level=40"]
+        argv = [
+            sys.executable,
+            "-Xfrozen_modules=off",
+            "-m",
+            "ipykernel_launcher",
+            "-f",
+            "{connection_file}",
+            "--log-level=40",
+        ]
         return KernelSpec(argv=argv, display_name="Python 3", language="python")
 
 
@@ -75,22 +83,36 @@ def render(source: Path) -> str:
     notebook.metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
     page = nbformat.writes(notebook) + "\n"
     if (size := len(page.encode())) > MAX_BYTES:
-        raise ValueError(f"{source.name} gives a page of {size:,} bytes, more than {MAX_BYTES:,}; draw less, or as PNG")
+        raise ValueError(
+            f"{source.name} gives a page of {size:,} bytes, more than {MAX_BYTES:,}; draw less, or as PNG"
+        )
     return page
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the notebooks named, or all."""
-    parser = argparse.ArgumentParser(prog="python -m notebooks.render", description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(SOURCES)}, or a file (default: all)")
-    parser.add_argument("--out", type=Path, default=PAGES, help="folder for the pages (default: docs/notebooks)")
+    parser = argparse.ArgumentParser(
+        prog="python -m notebooks.render", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"{', '.join(SOURCES)}, or a file (default: all)"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=PAGES, help="folder for the pages (default: docs/notebooks)"
+    )
     arguments = parser.parse_args(argv)
-    sources = {Path(name).stem: SOURCES.get(name, Path(name)) for name in arguments.names or SOURCES}
+    sources = {
+        Path(name).stem: SOURCES.get(name, Path(name)) for name in arguments.names or SOURCES
+    }
     if missing := [path for path in sources.values() if path.suffix != ".py" or not path.is_file()]:
-        parser.error(f"no notebook is called {str(missing[0])!r}; choose from {', '.join(SOURCES)}, or name a .py file")
+        parser.error(
+            f"no notebook is called {str(missing[0])!r}; choose from {', '.join(SOURCES)}, or name a .py file"
+        )
     arguments.out.mkdir(parents=True, exist_ok=True)
     # The kernels import the package from the checkout, as an editable installation would.
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(FOLDER.parent), os.environ.get("PYTHONPATH")]))
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        filter(None, [str(FOLDER.parent), os.environ.get("PYTHONPATH")])
+    )
     # XLA's remarks about slow compiling would stand in the pages.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     for name, source in sources.items():
@@ -100,7 +122,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         except (CellExecutionError, CellTimeoutError) as error:
             sys.exit(f"{source}: {error}")
         (arguments.out / f"{name}.ipynb").write_text(page, encoding="utf-8")
-        print(f"{name}: {len(page.encode()) / 1e3:.0f} kB in {time.perf_counter() - began:.0f} s", flush=True)
+        print(
+            f"{name}: {len(page.encode()) / 1e3:.0f} kB in {time.perf_counter() - began:.0f} s",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

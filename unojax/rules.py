@@ -215,6 +215,12 @@ class Rules:
         return not (self.draw_is_option or self.keeps_account or self.wild_draw_four != "any")
 
     @property
+    def changes(self) -> dict[str, Any]:
+        """Fields that differ from the default rules, with their values."""
+        names, plain = [field.name for field in fields(Rules)], Rules()
+        return {name: getattr(self, name) for name in names if getattr(self, name) != getattr(plain, name)}
+
+    @property
     def name(self) -> str | None:
         """Name of the preset that these rules are, or None."""
         return next((name for name, preset in PRESETS.items() if preset == self), None)
@@ -277,9 +283,8 @@ def check_plain(rules: Rules, what: str) -> None:
     Raises:
         ValueError: a rule that differs is named.
     """
-    plain = Rules()
     names = ("may_draw", "play_drawn", "draw_until_playable", "wild_draw_four", "stacking", "reshuffle_top")
-    others = [name for name in names if getattr(rules, name) != getattr(plain, name)]
+    others = [name for name in rules.changes if name in names]
     others += ["start_effects"] * (rules.start_effects == "keep_turn") + ["start_card"] * (rules.start_card == "not_draw_four")
     if others:
         told = ", ".join(f"{name}={getattr(rules, name)!r}" for name in others)

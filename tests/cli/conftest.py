@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
+from tests.cli.by_script import AGENT, RULES, SEEDS, someone, talk
 from unojax.cli import main
+from unojax.cli.play.loop import Record
 from unojax.cli.status import EXIT_USAGE
+from unojax.games.session import Session
 
 
 @pytest.fixture
@@ -21,3 +25,17 @@ def complaint(capsys: pytest.CaptureFixture[str]) -> Callable[[Sequence[str]], s
         return captured.err
 
     return run
+
+
+@pytest.fixture(scope="session")
+def games(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Session, str, Path]]:
+    """Whole games with their transcripts and files; the person sits at seat 0 and 1 by turns."""
+    folder = tmp_path_factory.mktemp("games")
+    played = []
+    for seed in SEEDS:
+        session, path = Session(AGENT, seat=seed % 2, seed=seed, rules=RULES), folder / f"{seed}.json"
+        players = ("person", "uniform") if seed % 2 == 0 else ("uniform", "person")
+        status, text = talk(session, someone(seed), record=Record(path, players, seed))
+        assert status == 0
+        played.append((session, text, path))
+    return played

@@ -1,4 +1,4 @@
-"""`unojax play` and `unojax replay`: whole games with a scripted person, what may be typed, what is shown, what is saved."""
+"""`unojax play`: whole games with a scripted person, what is shown, what is saved."""
 
 from __future__ import annotations
 
@@ -13,87 +13,34 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from tests.cli.by_script import (
+    AGENT,
+    KNOWN_HAND,
+    MY_TURN,
+    RULE_ARGS,
+    RULES,
+    SEARCH,
+    SEEDS,
+    end_of_input,
+    interrupt,
+    lines,
+    session_from,
+    someone,
+    talk,
+)
 from tests.helpers import assert_trees_equal
-from unojax import POLICIES, Rules, cards, parse_position
+from unojax import POLICIES, cards, parse_position
 from unojax.cli import main
-from unojax.cli.options import parse_deck
 from unojax.cli.play import loop as play_loop
 from unojax.cli.play import view as play_view
-from unojax.cli.play.input import Command, Options, Wild, Wish, quote, read_color, read_wish
+from unojax.cli.play.input import Options
 from unojax.cli.play.loop import Conversation, Record
 from unojax.games.adviser import Adviser
 from unojax.games.gamefile import GameFile, read_game, write_game
 from unojax.games.replay import Replay
 from unojax.games.session import Session, draw_seat
 from unojax.search.agents import monte_carlo
-from unojax.specs import parse_agent
 from unojax.text import format_action, format_cards, parse_action
-
-DECK = "colors=2,ranks=0-3+S++2,copies=1,wilds=1"
-RULES = Rules(deck=parse_deck(DECK), hand_size=3)
-RULE_ARGS = ["--deck", DECK, "--hand-size", "3"]
-AGENT = parse_agent("uniform", rules=RULES)
-SEEDS = range(8)
-# Without the particle filter and the linear policy, which take long to compile; `test_advice_of_a_particle_filter` has them.
-SEARCH = monte_carlo(rollouts=32, particles=64, belief="unseen", policy="uniform", rules=RULES)
-
-# Player 0 to move can play R0, R2, W and W+4 on R3.
-MY_TURN = "R0,R2,Y1,W,W+4/Y0,Y2/-/* R3 0 0 0 - *"
-# The deck is empty, and so the other hand is known.
-KNOWN_HAND = "R0,R2/R1,W/Y0,Y1,Y2,Y3,YS,Y+2,RS,R+2,W+4/0 R3 0 0 0 - *"
-
-
-def end_of_input(prompt: str) -> str:
-    raise EOFError
-
-
-def interrupt(prompt: str) -> str:
-    raise KeyboardInterrupt
-
-
-def lines(*typed: str) -> Callable[[str], str]:
-    """A person who types these lines, and then ends the input."""
-    left = list(typed)
-    return lambda prompt: left.pop(0) if left else end_of_input(prompt)
-
-
-def someone(seed: int) -> Callable[[str], str]:
-    """A person who plays card 1 or 2, declares yellow, and mistypes now and then."""
-    random = np.random.default_rng(seed)
-
-    def read(prompt: str) -> str:
-        if random.random() < 0.2:
-            return str(random.choice(["h", "p", "R99", "draw now", "0", "W:", "\x1b[A"]))
-        if "colour" in prompt:
-            return "yellow"
-        return "" if "Enter" in prompt else str(random.integers(1, 3))
-
-    return read
-
-
-def talk(session: Session, read: Callable[[str], str], **options) -> tuple[int, str]:
-    """Hold a whole conversation: exit status and transcript."""
-    out = io.StringIO()
-    console = Console(file=out, markup=False, highlight=False, emoji=False, width=80)
-    return Conversation(session, "uniform", read=read, console=console, **options).run(), out.getvalue()
-
-
-def session_from(position: str, *, seat: int = 0) -> Session:
-    return Session(AGENT, seat=seat, seed=0, rules=RULES, start=parse_position(position, rules=RULES))
-
-
-@pytest.fixture(scope="module")
-def games(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Session, str, Path]]:
-    """Whole games with their transcripts and files; the person sits at seat 0 and 1 by turns."""
-    folder = tmp_path_factory.mktemp("games")
-    played = []
-    for seed in SEEDS:
-        session, path = Session(AGENT, seat=seed % 2, seed=seed, rules=RULES), folder / f"{seed}.json"
-        players = ("person", "uniform") if seed % 2 == 0 else ("uniform", "person")
-        status, text = talk(session, someone(seed), record=Record(path, players, seed))
-        assert status == 0
-        played.append((session, text, path))
-    return played
 
 
 def test_games_come_to_their_end(games):
@@ -217,93 +164,6 @@ def test_returns_under_a_step_penalty_are_no_win_probabilities():
 def test_the_help_says_when_a_rule_of_thumb_gives_way():
     assert monte_carlo(rules=RULES).keep == 0.25
     assert "a quarter of a standard error" in " ".join(play_view.HELP.split())
-
-
-@pytest.fixture(scope="module")
-def options() -> Options:
-    session = session_from(MY_TURN)
-    return Options.of(session.view, session.legal)
-
-
-@pytest.fixture(scope="module")
-def forced() -> Options:
-    session = session_from("Y0,Y2/R0,R2/-/* R+2 0 2 1 R+2 *")
-    return Options.of(session.view, session.legal)
-
-
-@pytest.mark.parametrize(
-    ("line", "means"),
-    [
-        ("1", parse_action("R0")),
-        (" 2 ", parse_action("R2")),
-        ("r2", parse_action("R2")),
-        ("3", Wild(cards.WILD)),
-        ("w", Wild(cards.WILD)),
-        ("W+4", Wild(cards.WILD_DRAW_FOUR)),
-        ("w:b", parse_action("W:B")),
-        ("W+4:G", parse_action("W+4:G")),
-        ("?", Command.ADVICE),
-        ("H", Command.HELP),
-        ("pile", Command.PILE),
-        ("q", Command.QUIT),
-        ("undo", Command.BACK),
-    ],
-)
-def test_what_can_be_typed(options: Options, line: str, means: object):
-    assert options.read(line) == means
-
-
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ("", "Type 1 to 4 or a card such as W+4 (h: help)."),
-        ("0", "There is no 0: type 1 to 4"),
-        ("5", "There is no 5:"),
-        ("9" * 30, "There is no 999999999999999...: type"),
-        ("Y1", "Y1 does not go on R3 (red):"),
-        ("R1", "You don't hold R1:"),
-        ("R0:B", "'R0:B' is not clear:"),
-        ("W:X", "'W:X' is not clear:"),
-        ("draw", "You can play, so you must:"),
-        ("-1", "'-1' is not clear:"),
-        ("1 2", "'1 2' is not clear:"),
-        ("٣", "'٣' is not clear:"),
-        ("\x1b[31m", r"'\x1b[31m' is not clear:"),
-        ("[bold]", "'[bold]' is not clear:"),
-        ("\N{GRINNING FACE}", "'\N{GRINNING FACE}' is not clear:"),
-        ("x\N{GRINNING FACE}" * 12, "'" + "x\N{GRINNING FACE}" * 7 + "x...' is not clear:"),
-    ],
-)
-def test_what_can_not_be_typed(options: Options, line: str, says: str):
-    with pytest.raises(ValueError, match=re.escape(says)) as complaint:
-        options.read(line)
-    assert len(str(complaint.value)) <= 80
-    assert "\n" not in str(complaint.value)
-
-
-def test_a_forced_draw_takes_enter_and_nothing_else(forced: Options):
-    for line in ("", "draw", "D"):
-        assert forced.read(line) == cards.DRAW
-    assert forced.read("?") is Command.ADVICE
-    for line in ("1", "Y0", "x"):
-        with pytest.raises(ValueError, match="You must draw 2: press Enter to draw"):
-            forced.read(line)
-
-
-def test_colors_and_quotes():
-    assert [read_color(word) for word in ("r", "YELLOW", " b ", "Green", "")] == [0, 1, 2, 3, None]
-    assert read_color("q") is Command.QUIT
-    with pytest.raises(ValueError, match="'x' is no colour: type R, Y, B or G, or press Enter"):
-        read_color("x")
-    assert quote("ä\n") == r"'ä\n'"
-    assert [read_wish(word) for word in ("", "R", "undo", " q ")] == [Wish.LEAVE, Wish.REMATCH, Wish.BACK, Wish.LEAVE]
-    with pytest.raises(ValueError, match="'x' is not clear: type r for a rematch"):
-        read_wish("x")
-
-
-def test_quotes_are_what_the_output_can_show(monkeypatch):
-    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
-    assert quote("ä") == r"'\xe4'"
 
 
 def test_bad_input_is_answered_in_one_line_and_asked_again():
@@ -536,86 +396,3 @@ def test_errors_are_one_line(capsys, stdin, args: str, says: str):
     captured = capsys.readouterr()
     assert len(captured.err.splitlines()) == 1
     assert says in captured.err
-
-
-def test_replay_shows_every_turn(capsys, games, tmp_path: Path):
-    session, _, path = games[1]
-    html, svg = tmp_path / "game.html", tmp_path / "game.svg"
-    assert main(["replay", str(path), "--html", str(html), "--svg", str(svg)]) == 0
-    out = capsys.readouterr().out
-    turns = re.findall(r"^turn (\d+) ", out, re.MULTILINE)
-    assert turns == [str(n) for n in range(len(session.steps) + 1)]
-    assert f"after turn {len(session.steps)}; replayed to the same end" in out
-    for state, block in zip(session.replay().states, re.split(r"^turn ", out, flags=re.MULTILINE)[1:], strict=True):
-        for player in (0, 1):
-            held = re.search(rf"^  player {player} +(.*)$", block, re.MULTILINE)
-            assert held is not None
-            assert held[1].split() == (format_cards(state.hands[player]).split() or ["-"])
-    assert html.read_text().startswith("<!DOCTYPE html>")
-    assert svg.read_text().startswith("<svg")
-
-
-@pytest.mark.parametrize("player", [0, 1])
-def test_replay_of_one_player_hides_the_other(capsys, games, tmp_path: Path, player: int):
-    session, _, path = next((m, t, p) for m, t, p in games if np.sum(m.replay().end.hands[1 - player]) > 1)
-    html = tmp_path / "game.html"
-    assert main(["replay", str(path), "--player", str(player), "--html", str(html)]) == 0
-    out = capsys.readouterr().out
-    states = session.replay().states
-    never_seen = set(range(cards.NUM_TYPES)) - {
-        t for state in states for t in cards.TYPE_OF_SLOT[state.hands[player] | state.pile].tolist()
-    }
-    hidden = {cards.TYPE_NAMES[t] for t in cards.TYPE_OF_SLOT[states[-1].hands[1 - player]].tolist() if t in never_seen}
-    assert hidden, "the game of this seed is meant to leave cards unseen"
-    words = set(re.findall(r"[RYBGW][\w+]*", out))
-    assert not hidden & words
-    assert cards.TYPE_NAMES[int(states[0].top_rank) + 13 * int(states[0].color)] in words
-    counts = re.findall(rf"^  player {1 - player} +(\d+) cards?$", out, re.MULTILINE)
-    assert counts == [str(int(np.sum(state.hands[1 - player]))) for state in states]
-    assert main(["replay", str(path), "--html", str(tmp_path / "all.html")]) == 0
-    assert len((tmp_path / "all.html").read_text()) > len(html.read_text())
-
-
-def test_replay_of_one_turn(capsys, games):
-    session, _, path = games[0]
-    assert main(["replay", str(path), "--turn", "2"]) == 0
-    assert re.findall(r"^turn (\d+)", capsys.readouterr().out, re.MULTILINE) == ["2"]
-    assert main(["replay", str(path), "--turn", "999"]) == 2
-    assert f"--turn must be in [0, {len(session.steps)}]" in capsys.readouterr().err
-
-
-def test_replay_overwrites_no_saved_game(complaint, games, tmp_path: Path):
-    saved = tmp_path / "game.json"
-    saved.write_text(text := games[0][2].read_text())
-    for option in ("--html", "--svg"):
-        said = complaint(["replay", str(saved), option, str(tmp_path / ".." / tmp_path.name / "game.json")])
-        assert f"{option}: " in said and "is the saved game itself" in said
-    picture = str(tmp_path / "a.html")
-    assert "is written by --html too" in complaint(["replay", str(saved), "--html", picture, "--svg", picture])
-    assert saved.read_text() == text and not Path(picture).exists()
-
-
-def test_files_that_can_not_be_written_are_named_as_given(complaint, games, monkeypatch):
-    def fail(path: object, content: object) -> None:
-        raise OSError(28, "No space left on device", "/tmp/.game.html.x1y2.tmp")
-
-    monkeypatch.setattr("unojax.cli.output.write_whole", fail)
-    said = complaint(["replay", str(games[0][2]), "--html", "game.html"])
-    assert "--html: can't write 'game.html': No space left on device" in said and ".tmp" not in said
-
-
-def test_replay_of_the_start_alone(capsys, games):
-    assert main(["replay", str(games[0][2]), "--turn", "0"]) == 0
-    assert re.findall(r"^turn (\d+)", capsys.readouterr().out, re.MULTILINE) == ["0"]
-
-
-def test_replay_complains_about_a_changed_game(capsys, games, tmp_path: Path):
-    _, _, path = games[0]
-    changed = tmp_path / "changed.json"
-    text = path.read_text()
-    action = read_game(path).actions[0]
-    changed.write_text(text.replace(f'"{action}"', '"W:R", "W:R"', 1))
-    assert main(["replay", str(changed)]) == 2
-    err = capsys.readouterr().err
-    assert len(err.splitlines()) == 1
-    assert str(changed) in err

@@ -17,7 +17,7 @@ from rich.console import Console
 from scipy.stats import binomtest
 
 from unojax import Games, Rules, get_policy, simulate
-from unojax.cli import main, output
+from unojax.cli import main, output, targets
 from unojax.cli.options import parse_deck
 from unojax.cli.simulate import run as simulate_run
 from unojax.cli.simulate.tables import QUANTILES, Played, Rate, win_table
@@ -201,7 +201,7 @@ def test_json_file_is_whole_or_untouched(tmp_path, monkeypatch):
 
 
 def test_json_to_a_device_leaves_the_device():
-    output.check_json_target(os.devnull)
+    targets.check_json_target(os.devnull)
     output.write_json(os.devnull, {"games": 1})
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
 

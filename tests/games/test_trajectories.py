@@ -92,6 +92,7 @@ def test_the_commands_write_files(capsys, tmp_path: Path):
         ("simulate --out games.csv", "--out: the name must end in .parquet or .npz, got 'games.csv'"),
         ("simulate --out /no/folder/games.npz", "--out: can't write '/no/folder/games.npz': there is no such folder"),
         ("record --out games", "--out: the name must end in"),
+        ("record --out games.npz/", "--out: 'games.npz/' is a folder"),
         ("record", "--out"),
         ("record --out x.npz --games 0", "--games: must be in [1, 2147483648], got 0"),
         ("record --out x.npz --policies mc uniform", "no policy is called 'mc'"),

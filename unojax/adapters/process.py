@@ -33,12 +33,11 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Final
 
 from unojax.adapters.callback import HostAgent, Question
 from unojax.agents import RESIGN
-from unojax.rules import Rules
 from unojax.text import format_action, format_observation, parse_action
 
 PATIENCE: Final = 10
@@ -113,7 +112,7 @@ class Program:
         process = self._running()
         moves = [format_action(action) for action in question.legal]
         asked = {"game": question.game, "seed": question.seed, "observation": format_observation(question.observation)}
-        asked |= {"legal": moves, "rules": _differing(question.observation.rules)}
+        asked |= {"legal": moves, "rules": question.observation.rules.changes}
         if self._said or self._unasked(process):
             raise _Fault("flood", f"said {_quote(self._said)} unasked")
         try:
@@ -288,11 +287,6 @@ def serve(choose: Callable[[str, list[str]], str]) -> None:
     for line in sys.stdin:
         question = json.loads(line)
         print(choose(question["observation"], question["legal"]), flush=True)
-
-
-def _differing(rules: Rules) -> dict[str, object]:
-    names = [field.name for field in fields(Rules)]
-    return {name: getattr(rules, name) for name in names if getattr(rules, name) != getattr(Rules(), name)}
 
 
 def _quote(said: bytes) -> str:

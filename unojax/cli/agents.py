@@ -39,11 +39,11 @@ class ShowAgents:
     def run(self) -> int:
         from rich.text import Text
 
-        from unojax.cli import output
+        from unojax.cli import output, targets
         from unojax.policies import POLICIES
         from unojax.specs import AGENTS
 
-        output.check_json_target(self.json)
+        targets.check_json_target(self.json)
         policies = {name: policy.summary for name, policy in POLICIES.items()}
         agents = {name: describe(name) for name in AGENTS}
         if self.json != output.STDOUT:

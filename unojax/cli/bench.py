@@ -67,11 +67,11 @@ class Bench:
         if not 0 < self.seconds < float("inf"):
             raise ValueError(f"--seconds must be a positive number, got {self.seconds}")
         rules = self.rules.build()
-        from unojax.cli import output
+        from unojax.cli import output, targets
         from unojax.device.platform import platform
         from unojax.simulation import MOST_LANES
 
-        output.check_json_target(self.json)
+        targets.check_json_target(self.json)
         about = output.machine()
         rows = []
         size = MOST_LANES[platform()]

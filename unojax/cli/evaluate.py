@@ -36,11 +36,11 @@ class Evaluate:
             raise ValueError(f"--games must be an even number, since every deal is played twice, got {self.games}")
         rules = self.rules.build()
         from unojax.arena import evaluation
-        from unojax.cli import output
+        from unojax.cli import output, targets
         from unojax.specs import parse_agent
 
         agent = parse_agent(self.agent, rules=rules)
-        output.check_json_target(self.json)
+        targets.check_json_target(self.json)
         about = output.machine()
         began = time.perf_counter()
         with output.status("compiling", quiet=self.quiet) as status:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -261,17 +260,3 @@ def get_policies(names: tuple[str, str]) -> tuple[Policy, Policy]:
     first, second = map(parse_policy, names)
     # Two loads of one policy are one.
     return first, first if names[0] == names[1] else second
-
-
-def check_column_target(option: str, target: str) -> None:
-    """Raise ValueError for a file of columns that could not be written when the work is done."""
-    from unojax.files.columns import check_column_file
-
-    try:
-        check_column_file(target)
-    except ValueError as error:
-        raise ValueError(f"{option}: {error}") from None
-    folder = Path(target).resolve().parent
-    if Path(target).is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        what = "it is a folder" if Path(target).is_dir() else "no permission" if folder.is_dir() else "there is no such folder"
-        raise ValueError(f"{option}: can't write {target!r}: {what}")

@@ -9,8 +9,6 @@ import platform
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
-from pathlib import Path
 from typing import Any, Final
 
 import jax
@@ -22,11 +20,11 @@ from rich.status import Status
 from rich.table import Table
 
 import unojax
-from unojax.files import is_special, write_whole
+from unojax.cli.targets import STDOUT
+from unojax.files import write_whole
 from unojax.files.columns import ColumnFile
 from unojax.rules import RULES_VERSION, Rules
 
-STDOUT: Final = "-"
 STDIN: Final = "-"
 COMPILING: Final = "compiling; faster the next time"
 _FOLDED: Final = 14
@@ -113,33 +111,6 @@ def count(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
-def check_json_target(target: str | None) -> None:
-    """Raise ValueError, before the work is done, for a file that could not be written after it."""
-    if target is not None and target != STDOUT:
-        check_target("--json", target, hint="; give a file name, or - for stdout")
-
-
-def check_apart(source: str, **targets: str | None) -> None:
-    """Raise ValueError where a file to be written is the one that is read, or another one to be written."""
-    taken = {Path(source).resolve(): "the saved game itself"}
-    for option, target in targets.items():
-        if target is None or target == STDOUT:
-            continue
-        if (path := Path(target).resolve()) in taken and not is_special(path):
-            raise ValueError(f"--{option}: {target!r} is {taken[path]}; give another name")
-        taken[path] = f"written by --{option} too"
-
-
-def check_target(option: str, target: str, hint: str = "") -> None:
-    """Raise ValueError for a path that is a folder, or beside which no file can be made."""
-    path = Path(target)
-    if path.is_dir():
-        raise ValueError(f"{option}: {target!r} is a folder{hint}")
-    if not is_special(path) and not os.access(path.resolve().parent, os.W_OK | os.X_OK):
-        what = "no permission" if path.resolve().parent.is_dir() else "there is no such folder"
-        raise ValueError(f"{option}: can't write {target!r}: {what}")
-
-
 def write_json(target: str, data: dict[str, Any]) -> None:
     """Write to stdout for `-`, else to a file as a whole. Raises ValueError where it can't be written."""
     text = json.dumps(data, indent=2, allow_nan=False) + "\n"
@@ -208,9 +179,7 @@ def rules_text(rules: Rules) -> str:
     """Name the rules that differ from the defaults: by the name of all of them if they have one."""
     if rules.name is not None:
         return rules.name
-    default = asdict(Rules())
-    changed = {name: value for name, value in asdict(rules).items() if value != default[name]}
-    named = (f"deck of {rules.num_cards} cards" if name == "deck" else f"{name}={value}" for name, value in changed.items())
+    named = (f"deck of {rules.num_cards} cards" if name == "deck" else f"{name}={value}" for name, value in rules.changes.items())
     return ", ".join(named) or "default"
 
 

@@ -30,15 +30,15 @@ class ShowReplay:
     svg: Annotated[str | None, tyro.conf.arg(metavar="FILE.svg", help="Write the game as a picture that moves.")] = None
 
     def run(self) -> int:
-        from unojax.cli import output
+        from unojax.cli import output, targets
         from unojax.games.gamefile import read_game
 
         game = read_game(self.file)
         output.find_devices()
-        output.check_apart(self.file, html=self.html, svg=self.svg)
+        targets.check_apart(self.file, html=self.html, svg=self.svg)
         for option, target in (("--html", self.html), ("--svg", self.svg)):
             if target is not None:
-                output.check_target(option, target)
+                targets.check_target(option, target)
         try:
             played = game.replay()
         except ValueError as error:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from unojax import cards
 from unojax.belief.knowledge import Tracked
-from unojax.cli import drawing, output
+from unojax.cli import drawing, output, targets
 from unojax.cli.advise import view
 from unojax.cli.advise.command import Advise
 from unojax.cli.status import EXIT_INTERRUPTED
@@ -24,7 +24,7 @@ from unojax.text import format_action, format_observation
 
 
 def run(request: Advise, rules: Rules) -> int:
-    output.check_json_target(request.json)
+    targets.check_json_target(request.json)
     if request.rounds is not None and request.rounds < MIN_ROUNDS:
         raise ValueError(f"--rounds must be at least {MIN_ROUNDS}, from which standard errors come, got {request.rounds}")
     about = output.machine()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from unojax.cli import output
+from unojax.cli import output, targets
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +27,7 @@ def check_plot_target(target: str) -> None:
     """Raise ValueError, before the games are played, for a picture that could not be drawn or written after them."""
     if Path(target).suffix not in _FORMATS:
         raise ValueError(f"--plot: a file must end in {' or '.join(_FORMATS)}, got {target!r}")
-    output.check_target("--plot", target)
+    targets.check_target("--plot", target)
     if importlib.util.find_spec("matplotlib") is None:
         raise ValueError("--plot needs matplotlib: pip install 'unojax[plot]'")
 

@@ -18,7 +18,7 @@ from unojax.agents import Agent
 from unojax.arena import Pairs
 from unojax.arena.results import ResultsFile
 from unojax.arena.standings import Standings, standings_of
-from unojax.cli import output
+from unojax.cli import output, targets
 from unojax.cli.arena import plot, tables
 from unojax.cli.arena.command import Arena
 from unojax.cli.status import EXIT_INTERRUPTED
@@ -31,7 +31,7 @@ def run(request: Arena, rules: Rules) -> int:
     names = [agent.name for agent in agents]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"agent {twice[0]} is given twice")
-    output.check_json_target(request.json)
+    targets.check_json_target(request.json)
     if request.plot is not None:
         plot.check_plot_target(request.plot)
     about = output.machine()

@@ -12,7 +12,7 @@ from rich.status import Status
 
 from unojax.belief.filters import ParticleFilter
 from unojax.belief.opponents import OpponentModel, parse_opponent
-from unojax.cli import output
+from unojax.cli import output, targets
 from unojax.cli.belief import view
 from unojax.cli.belief.command import ShowBelief
 from unojax.cli.belief.turns import Summary, Turn, summarize, turns_of
@@ -25,7 +25,7 @@ from unojax.text import format_position, parse_position
 
 def run(request: ShowBelief, rules: Rules) -> int:
     filter = ParticleFilter(request.particles, read_model(request.opponent_model))
-    output.check_json_target(request.json)
+    targets.check_json_target(request.json)
     about = output.machine()
     key = jax.random.key(request.seed, impl="threefry2x32")
     with output.status("the game", quiet=request.quiet) as status:

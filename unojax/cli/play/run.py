@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from unojax.cli import output
+from unojax.cli import targets
 from unojax.cli.play.command import PlayGame
 from unojax.cli.play.loop import Conversation, Record
 from unojax.games.adviser import Adviser
@@ -31,7 +31,7 @@ def run(request: PlayGame, rules: Rules) -> int:
     setup = _deal(request, rules) if request.resume is None else _resume(request.resume, request.opponent)
     path = request.resume if request.save is None else request.save
     if path is not None:
-        output.check_target("--save", path)
+        targets.check_target("--save", path)
     agent = parse_agent(setup.opponent, rules=setup.rules)
     console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
     while True:

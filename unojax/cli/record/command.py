@@ -7,7 +7,8 @@ from typing import Annotated
 
 import tyro
 
-from unojax.cli.options import Count, Flag, RuleOptions, Seed, TwoPolicies, check_column_target, check_policy_names
+from unojax.cli.options import Count, Flag, RuleOptions, Seed, TwoPolicies, check_policy_names
+from unojax.cli.targets import check_column_target
 
 
 @dataclass(frozen=True)

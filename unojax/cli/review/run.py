@@ -9,7 +9,7 @@ import numpy as np
 
 from unojax import viz
 from unojax.analysis.reviewing import ReviewedTurn, review
-from unojax.cli import output
+from unojax.cli import output, targets
 from unojax.cli.review import view
 from unojax.cli.review.command import Review
 from unojax.cli.status import EXIT_INTERRUPTED
@@ -22,10 +22,10 @@ from unojax.rules import Rules
 def run(request: Review, rules: Rules) -> int:
     del rules  # those of the game count
     game = read_game(request.file)
-    output.check_apart(request.file, html=request.html, json=request.json)
-    output.check_json_target(request.json)
+    targets.check_apart(request.file, html=request.html, json=request.json)
+    targets.check_json_target(request.json)
     if request.html is not None:
-        output.check_target("--html", request.html)
+        targets.check_target("--html", request.html)
     agent = read_search(request.agent, game.rules)
     about = output.machine()
     try:

@@ -15,9 +15,9 @@ from unojax.cli.options import (
     RuleOptions,
     Seed,
     TwoPolicies,
-    check_column_target,
     check_policy_names,
 )
+from unojax.cli.targets import check_column_target
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from unojax.cli import output
+from unojax.cli import output, targets
 from unojax.cli.options import get_policies
 from unojax.cli.simulate import tables
 from unojax.cli.simulate.command import Simulate
@@ -24,7 +24,7 @@ from unojax.simulation.tally import Tally
 
 
 def run(request: Simulate, rules: Rules) -> int:
-    output.check_json_target(request.json)
+    targets.check_json_target(request.json)
     about = output.machine()
     if request.out is None:
         played = _play(request, rules, lambda swapped, finished: None)

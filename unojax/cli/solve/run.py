@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from unojax import solve
-from unojax.cli import output
+from unojax.cli import output, targets
 from unojax.cli.solve.command import Solve
 from unojax.cli.solve.games import rules_of
 from unojax.cli.status import EXIT_INTERRUPTED
@@ -28,9 +28,9 @@ _KEEP_SECONDS: Final = 60.0
 
 def run(request: Solve, rules: Rules) -> int:
     rules = rules_of(request.game, rules)
-    output.check_json_target(request.json)
+    targets.check_json_target(request.json)
     if request.state is not None:
-        output.check_target("--state", request.state)
+        targets.check_target("--state", request.state)
     about = output.machine()
     began = time.perf_counter()
     with output.status("enumerating the game", quiet=request.quiet):

@@ -1,10 +1,7 @@
-"""The rules one by one, on crafted positions from both seats; then the contract of the functions and the laws of chance."""
+"""The rules one by one, on crafted positions from both seats."""
 
 from __future__ import annotations
 
-import functools
-import itertools
-import math
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -13,35 +10,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import scipy.stats
 from jax.experimental import checkify
 
+from tests.game.few_cards import NINE, SHORT, SKIP_PASSES
 from tests.helpers import (
-    ERROR_PROBABILITY,
     actions,
     after,
-    assert_distributed,
     assert_trees_equal,
-    counts_of,
-    deck_of,
     hand,
     jitted_mask,
     jitted_step,
     legal,
-    play,
     seated,
 )
-from unojax import cards, game, pomdp
+from unojax import cards, game
 from unojax.game import Error, State
-from unojax.games.record import play_game
-from unojax.observation import observe
 from unojax.rules import Rules
-from unojax.text import format_cards, format_position, make_state, parse_action, parse_position
-
-SKIP_PASSES = Rules(skip_forfeits=False)
-NINE = Rules(deck=deck_of("R1 R2 R3 R4 R5 Y1 Y+2 W W+4"), hand_size=1)
-"""Few cards, so that a position can say where each one is."""
-SHORT = Rules(deck=NINE.deck, hand_size=1, max_steps=2, step_penalty=0.25)
+from unojax.text import format_cards, make_state, parse_action
 
 both_seats = pytest.mark.parametrize("seat", [0, 1])
 
@@ -349,306 +334,3 @@ def test_step_checked_raises_where_step_sets_a_bit():
         error, _ = checked(state, np.int32(action), jax.random.key(0))
         with pytest.raises(checkify.JaxRuntimeError, match=message):
             error.throw()
-
-
-# The contract of the functions
-
-
-@functools.cache
-def positions() -> State:
-    """State[6]: positions that take every way through a step, for `NINE`."""
-    texts = [
-        "R1,R2/R3,W/R4,R5,Y+2,W+4/0 Y1 0 0 0 - *",
-        "R2,R3/Y1,W/R4,R5,W+4/1 Y+2 0 0 0 - *",
-        "R1,R2/Y1,W/R3,R4,R5,W+4/0 Y+2 0 2 0 - *",
-        "R1,R2/Y1,R5/R3/3 W+4:B 1 4 0 - *",
-        "R1,R2,R3,R4/R5,Y1,W,W+4/-/0 Y+2 0 0 0 - *",
-        "R1,R2/R3,W/R4,R5,Y+2,W+4/0 Y1 0 0 0 - *",
-    ]
-    return jax.tree.map(lambda *x: jnp.stack(x), *(parse_position(text, rules=NINE) for text in texts))
-
-
-LONGEST = 3
-"""Index of the position that goes through a reshuffle and four cards."""
-ACTIONS = np.array([parse_action("R1"), cards.DRAW, cards.DRAW, cards.DRAW, cards.DRAW, 200], np.int32)
-
-
-def steps_of_positions() -> tuple[State, jax.Array]:
-    """Positions for all actions at once: after a step, and their masks."""
-    keys = jax.random.split(jax.random.key(0), len(ACTIONS))
-    return jax.jit(jax.vmap(lambda state, action, key: (game.step(state, action, key), game.legal_mask(state))))(
-        positions(), ACTIONS, keys
-    )
-
-
-def test_jit_and_vmap_agree():
-    keys = jax.random.split(jax.random.key(0), len(ACTIONS))
-    together, masks = steps_of_positions()
-    for index, action in enumerate(ACTIONS):
-        one = jax.tree.map(lambda x, i=index: x[i], positions())
-        assert_trees_equal(jax.tree.map(lambda x, i=index: x[i], together), jitted_step(one, action, keys[index]))
-        np.testing.assert_array_equal(jitted_mask(one), masks[index])
-
-
-@pytest.mark.slow
-def test_without_jit_a_step_is_the_same():
-    """Operation by operation this takes seconds, so one position has to do."""
-    key = jax.random.split(jax.random.key(0), len(ACTIONS))[LONGEST]
-    one = jax.tree.map(lambda x: x[LONGEST], positions())
-    assert_trees_equal(game.step(one, ACTIONS[LONGEST], key), jitted_step(one, ACTIONS[LONGEST], key))
-    np.testing.assert_array_equal(game.legal_mask(one), jitted_mask(one))
-
-
-def test_step_keeps_structure_shapes_dtypes_and_weak_types_of_init():
-    """So a state can be carried through a scan, and a second call does not compile."""
-    key = jax.random.key(0)
-    for rules in (Rules(), SHORT):
-        start = jax.eval_shape(functools.partial(game.init, rules=rules), key)
-        for action in (0, np.int32(0), np.int8(0)):
-            assert_shapes_equal(jax.eval_shape(game.step, start, action, key), start)
-    start = jax.eval_shape(game.init, key)
-    assert_shapes_equal(make_state("R5", "G1", "R7"), start)
-
-
-def assert_shapes_equal(one: Any, other: Any) -> None:
-    assert jax.tree.structure(one) == jax.tree.structure(other)
-    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
-        assert (a.shape, a.dtype, a.weak_type) == (b.shape, b.dtype, b.weak_type)
-
-
-def test_dtypes_and_shapes_are_those_of_the_contract():
-    state = jax.eval_shape(game.init, jax.random.key(0))
-    expected = {
-        "hands": ((2, 108), "bool"),
-        "deck": ((108,), "bool"),
-        "pile": ((108,), "bool"),
-        "rewards": ((2,), "float32"),
-        "step_count": ((), "int32"),
-        "error": ((), "uint8"),
-        **dict.fromkeys(("terminated", "truncated"), ((), "bool")),
-        **dict.fromkeys(
-            ("top_rank", "color", "current_player", "penalty", "winner", "last_action", "drawn", "contested"), ((), "int8")
-        ),
-    }
-    assert {name: (x.shape, str(x.dtype)) for name, x in vars(state).items() if name != "rules"} == expected
-    assert state.rules == Rules()
-
-
-def test_cards_are_conserved_by_type_in_every_step_of_random_games():
-    """For each type, hands, deck and pile add up to the deck of the rules, and every set is canonical."""
-    states = play(0, num_steps=320, rules=Rules()).states
-    sets = np.concatenate([states.hands, states.deck[:, :, None], states.pile[:, :, None]], 2)
-    held = counts_of(sets)
-    assert (held.sum(2) == cards.COPIES).all()
-    np.testing.assert_array_equal(held[..., cards.TYPE_OF_SLOT] > cards.COPY_OF_SLOT, sets)
-    assert states.terminated[:, -1].any()
-
-
-# What comes to the border
-
-
-def test_rules_go_with_the_state():
-    """The keyword is accepted; rules that differ are an error and not another game."""
-    state, key = make_state("R5 W", "G1", "R7", rules=SKIP_PASSES), jax.random.key(0)
-    assert jax.eval_shape(functools.partial(game.init, rules=SHORT), key).rules == SHORT
-    takes = {
-        "step": functools.partial(game.step, state, 5, key),
-        "step_checked": checkify.checkify(functools.partial(game.step_checked, state, 5, key)),
-        "legal_mask": functools.partial(game.legal_mask, state),
-        "observe": functools.partial(observe, state, 0),
-        "transition_log_prob": functools.partial(pomdp.transition_log_prob, state, 5, state),
-        "reward": functools.partial(pomdp.reward, state, 5, state),
-    }
-    for function in takes.values():
-        for rules in (None, SKIP_PASSES):
-            jax.eval_shape(lambda f=function, r=rules: f(rules=r))
-        with pytest.raises(ValueError, match="skip_forfeits=True instead of False"):
-            function(rules=Rules())
-    with pytest.raises(ValueError, match="hand_size=1 instead of 7, deck of 9 cards instead of 108, max_steps=2"):
-        game.step(make_state("R5", "G1", "R7"), 5, key, rules=SHORT)
-    with pytest.raises(ValueError, match="skip_forfeits"):
-        format_position(state, rules=Rules())
-    with pytest.raises(ValueError, match="rules differ"):
-        pomdp.transition_log_prob(state, 5, make_state("R5 W", "G1", "R7"))
-
-
-@pytest.mark.parametrize("size", [1, 2, 108])
-def test_a_batch_is_refused_with_the_way_to_map_over_it(size: int):
-    """Batches of two states used to show both players' hands as one."""
-    state, key = make_state("R5 W", "G1", "R7"), jax.random.key(0)
-    states = jax.tree.map(lambda x: jnp.stack([x] * size), state)
-    keys = jax.random.split(key, size)
-    for name, function in {
-        "init": lambda: game.init(keys),
-        "step": lambda: game.step(states, 5, key),
-        "legal_mask": lambda: game.legal_mask(states),
-        "step_checked": lambda: game.step_checked(states, 5, key),
-        "observe": lambda: observe(states, 0),
-        "transition_log_prob": lambda: pomdp.transition_log_prob(state, 5, states),
-        "reward": lambda: pomdp.reward(states, 5, state),
-        "play_game": lambda: play_game(keys, num_steps=3),
-    }.items():
-        with pytest.raises(ValueError, match=rf"{name} takes a single .*jax\.vmap\({name}\)"):
-            function()
-    for name, function in {
-        "step": lambda: game.step(state, jnp.full(size, 5), key),
-        "step_checked": lambda: game.step_checked(state, jnp.full(size, 5), key),
-        "a single key": lambda: game.step(state, 5, keys),
-        "observe": lambda: observe(state, jnp.zeros(size, int)),
-    }.items():
-        with pytest.raises(ValueError, match=rf"{name}.*jax\.vmap"):
-            function()
-
-
-@pytest.mark.parametrize("key", [0, None, np.zeros(2), jnp.zeros((3, 2), jnp.uint32)], ids=["int", "None", "floats", "raw batch"])
-def test_what_is_no_single_key_is_refused(key: Any):
-    with pytest.raises(ValueError, match=r"init takes a (random|single) key"):
-        game.init(key)
-    jax.eval_shape(game.init, jax.random.PRNGKey(0))
-
-
-def test_what_is_no_state_is_refused():
-    with pytest.raises(ValueError, match="step takes a State, got Rules"):
-        game.step(Rules(), 5, jax.random.key(0))  # type: ignore[arg-type] that is the test
-
-
-def test_a_second_call_does_not_compile():
-    num_traces = 0
-
-    @jax.jit
-    def advance(state: State, key: jax.Array) -> State:
-        nonlocal num_traces
-        num_traces += 1
-        action = jnp.argmax(game.legal_mask(state))
-        return game.step(state, action, key)
-
-    state = parse_position("R1,R2/R3,W/R4,R5,Y+2,W+4/0 Y1 0 0 0 - *", rules=NINE)
-    for seed in range(3):
-        state = advance(state, jax.random.key(seed))
-    assert (num_traces, state.step_count) == (1, 3)
-
-
-# Chance
-
-
-NUM_SAMPLES = 20_000
-
-
-@functools.cache
-def starts(rules: Rules) -> State:
-    """State[NUM_SAMPLES]: new games."""
-    keys = jax.random.split(jax.random.key(3), NUM_SAMPLES)
-    return jax.device_get(jax.jit(jax.vmap(functools.partial(game.init, rules=rules)))(keys))
-
-
-ANY = Rules(start_card="any", first_player="random")
-
-
-@pytest.mark.parametrize("rules", [Rules(), ANY], ids=["non_wild", "any"])
-def test_a_new_game_is_seven_cards_each_and_one_turned_up(rules: Rules):
-    """The start card has no effect and no penalty is pending, whatever it is."""
-    games = starts(rules)
-    total = counts_of(games.hands).sum(1) + counts_of(games.deck) + counts_of(games.pile)
-    assert (total == cards.COPIES).all()
-    assert (games.hands.sum(-1) == 7).all()
-    assert (games.pile.sum(-1) == 1).all()
-    top_type = np.where(games.top_rank >= cards.WILD, games.top_rank + 39, games.color * 13 + games.top_rank)
-    assert (counts_of(games.pile).argmax(-1) == top_type).all()
-    for name, value in {"penalty": 0, "winner": -1, "last_action": -1, "step_count": 0, "error": 0, "rewards": 0}.items():
-        assert (getattr(games, name) == value).all()
-    assert not (games.terminated | games.truncated).any()
-    if rules.first_player == "zero":
-        assert (games.current_player == 0).all()
-
-
-@pytest.mark.parametrize("rules", [Rules(), ANY], ids=["non_wild", "any"])
-def test_each_hand_is_a_uniform_deal(rules: Rules):
-    """Wilds go to hands as often as they should, though they may not turn up; the hands show no preference among the types."""
-    for player in (0, 1):
-        held = counts_of(starts(rules).hands[:, player])
-        wilds = np.bincount(np.minimum(held[:, 52:].sum(-1), 3), minlength=4)
-        law = [math.comb(8, n) * math.comb(100, 7 - n) / math.comb(108, 7) for n in range(3)]
-        assert_distributed(wilds, [*law, 1 - sum(law)])
-        # Cards of one hand repel each other, so the statistic is smaller than chi-square and a right program fails even less.
-        assert_distributed(held.sum(0), cards.COPIES / 108)
-
-
-def test_the_start_card_is_a_uniform_colored_card_under_non_wild():
-    """A Wild or Wild+4 is put back and another card is turned up: never is one on top."""
-    assert_distributed(counts_of(starts(Rules()).pile).sum(0), np.where(cards.COLOR_OF_TYPE >= 0, cards.COPIES, 0) / 100)
-
-
-def test_the_start_card_is_any_card_under_any_and_a_wild_has_a_uniform_color():
-    games = starts(ANY)
-    assert_distributed(counts_of(games.pile).sum(0), cards.COPIES / 108)
-    for rank in (cards.WILD, cards.WILD_DRAW_FOUR):
-        assert_distributed(np.bincount(games.color[games.top_rank == rank], minlength=4), np.full(4, 1 / 4))
-
-
-def test_a_random_first_player_is_a_fair_coin_independent_of_the_color():
-    games = starts(ANY)
-    is_wild = games.top_rank >= cards.WILD
-    assert_distributed(np.bincount(games.current_player, minlength=2), [1 / 2, 1 / 2])
-    assert_distributed(np.bincount(games.current_player[is_wild] * 4 + games.color[is_wild], minlength=8), np.full(8, 1 / 8))
-
-
-def test_one_card_is_drawn_uniformly_over_the_cards_of_the_deck():
-    """Two red 5 in the deck are drawn twice as often as one."""
-    start = make_state("G1 G2", "Y1 W W", "B7")
-    drawn = draws_of(start)
-    in_deck = counts_of(np.asarray(start.deck))
-    assert_distributed(drawn.sum(0), in_deck / in_deck.sum())
-
-
-def draws_of(state: State) -> np.ndarray:
-    """int[NUM_SAMPLES, 54]: the cards drawn from one position under many keys."""
-    keys = jax.random.split(jax.random.key(4), NUM_SAMPLES)
-    after_draw = many_steps(state, np.int32(cards.DRAW), keys)
-    player = int(state.current_player)
-    return counts_of(after_draw.hands[:, player]) - counts_of(state.hands[player])
-
-
-@jax.jit
-def many_steps(state: State, action: np.int32, keys: jax.Array) -> State:
-    """State[N]: one step from one state under N keys."""
-    return jax.vmap(lambda key: game.step(state, action, key))(keys)
-
-
-TEN = Rules(deck=deck_of("R1 R1 R2 R2 R3 Y+2 W W W+4 W+4"), hand_size=1)
-
-
-@pytest.mark.parametrize(
-    ("mine", "theirs", "top", "penalty", "deck", "pile"),
-    [
-        ("R3", "W", "Y+2", 0, "R1 R1 R2 R2 W W+4 W+4", ""),
-        ("R3", "W", "Y+2", 2, "R1 R1 R2 R2 W W+4 W+4", ""),
-        ("R3", "Y+2", "W+4", 4, "R1 R1 R2 R2 W W W+4", ""),
-        ("R3", "W", "Y+2", 0, "", "R1 R1 R2 R2 W W+4 W+4"),
-        ("R3", "W", "Y+2", 2, "R1", "R1 R2 R2 W W+4 W+4"),
-        ("R3", "Y+2", "W+4", 4, "R1 R2 W", "R1 R2 W W+4"),
-    ],
-)
-def test_draws_are_uniform_over_physical_cards_and_without_replacement(
-    mine: str, theirs: str, top: str, penalty: int, deck: str, pile: str
-):
-    """Every set of k cards comes up as often as there are ways to take it, also when the pile went back into the deck first.
-
-    P(J) = prod_t C(D_t, J_t) / C(|D|, k), the multivariate hypergeometric law.
-    """
-    state = make_state(mine, theirs, top, color="yellow", penalty=penalty, deck=deck, pile=pile, rules=TEN)
-    k = max(penalty, 1)
-    stock = f"{deck} {pile}".split()
-    law = Counter(tuple(sorted(taken)) for taken in itertools.combinations(stock, k))
-    seen = Counter(
-        tuple(sorted(itertools.chain.from_iterable([cards.TYPE_NAMES[t]] * n for t, n in enumerate(row) if n)))
-        for row in draws_of(state).tolist()
-    )
-    assert set(seen) <= set(law)
-    assert_distributed([seen[taken] for taken in law], [n / math.comb(len(stock), k) for n in law.values()])
-
-
-def test_the_statistical_test_notices_a_small_bias():
-    """A card drawn one fifth too often in NUM_SAMPLES draws of seven does not pass."""
-    biased = np.full(7, NUM_SAMPLES // 7)
-    biased[0] += NUM_SAMPLES // 35
-    assert scipy.stats.chisquare(biased, np.full(7, biased.sum() / 7)).pvalue < ERROR_PROBABILITY

@@ -1,0 +1,148 @@
+"""What a player sees as text, and how states and observations show themselves."""
+
+from __future__ import annotations
+
+import re
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.text.states import NUM_LINES, RULES, observe, one, some_states
+from unojax import text
+
+# Observations
+
+
+def test_an_observation_is_printed_without_the_hidden_hand():
+    state = text.parse_position("B7,W/Y0,G4,W+4/R5,Y5/100 R+2 1 2 2 R+2 *")
+    assert text.format_observation(observe(state, 0)) == (
+        "player 0: player 1 to move, must draw 2\n"
+        "  top       R+2 (red)\n"
+        "  hand      B7 W\n"
+        "  opponent  3 cards\n"
+        "  deck      100 cards\n"
+        "  pile      R5 R+2 Y5\n"
+        "  last      R+2"
+    )
+
+
+def test_an_observation_of_a_finished_game_and_of_a_wild_top():
+    lines = text.format_observation(observe(text.parse_position("-/Y0/-/* W:G 0 0 0 - 0"), 0)).splitlines()
+    assert lines[0] == "player 0: the game is over"
+    assert lines[1].split() == ["top", "W", "(green)"]
+    assert lines[2].split() == ["hand", "-"]
+    assert lines[-1].split() == ["last", "-"]
+
+
+# repr
+
+
+def test_repr_is_a_line_that_can_be_read_again():
+    state = text.parse_position("B7,W/Y0,G4,W+4/R5,Y5/100 R+2 1 2 2 R+2 *")
+    assert repr(state) == "<State B7,W/Y0,G4,W+4/R5,Y5/100 R+2 1 2 2 R+2 *>"
+    seen = observe(state, 1)
+    assert "\n" not in repr(seen)
+    chex.assert_trees_all_equal(text.parse_observation(repr(seen).removeprefix("<Observation ").removesuffix(">")), seen)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_repr_of_states_of_random_games_is_short(name: str):
+    for index in range(0, NUM_LINES, 10):
+        assert len(repr(one(some_states(name), index))) < 450
+
+
+def test_repr_of_batches_traced_and_odd_contents_does_not_raise():
+    state = text.make_state("R5", "G1", "R7")
+    seen = observe(state, 0)
+    shown = []
+    for what in (state, seen):
+        shown.append(repr(jax.tree.map(lambda x: jnp.stack([x, x]), what)))
+        jax.eval_shape(lambda traced, to=shown: to.append(repr(traced)), what)
+        odd = [
+            what.replace(top_rank=99),
+            what.replace(color=np.int8(-1)),
+            what.replace(pile="R5"),
+            jax.tree.map(lambda x: None, what),
+            jax.tree.map(lambda x: x.shape, what),
+            jax.eval_shape(lambda x: x, what),
+            what.replace(rules=None),
+        ]
+        shown += map(repr, odd)
+    assert shown[:2] == ["<State, batch of shape (2,)>", "<State under tracing>"]
+    assert all(line.startswith(("<State", "<Observation")) and len(line) < 450 for line in shown)
+
+
+def test_a_batch_of_observations_is_refused():
+    seen = observe(text.make_state("R1", "R1", "Y+2"), 0)
+    with pytest.raises(ValueError, match=r"single one, with hand of shape \(108,\), got \(1, 108\)"):
+        text.format_observation(jax.tree.map(lambda x: x[None], seen))
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_what_players_see_comes_back(name: str):
+    rules, states = RULES[name], some_states(name)
+    lines = set()
+    for index in np.flatnonzero(~(states.terminated | states.truncated))[:12].tolist():
+        state = one(states, index)
+        for player in range(2):
+            seen = observe(state, np.int32(player))
+            chex.assert_trees_all_equal(text.parse_observation(text.format_observation(seen), rules=rules), seen)
+            fields = text.format_position(state).split(" ")
+            places = fields[0].split("/")
+            places[1 - player] = str(int(seen.opponent_count))
+            line = " ".join(["/".join(places), *fields[1:]])
+            chex.assert_trees_all_equal(text.parse_observation(line, rules=rules), seen)
+            lines.add(line)
+    assert len(lines) > 12
+
+
+def test_a_line_of_an_observation_is_what_it_says():
+    seen = text.parse_observation("B7,W/3/R5,Y5/100 R+2 1 2 2 R+2 *")
+    chex.assert_trees_all_equal(seen, observe(text.parse_position("B7,W/Y0,G4,W+4/R5,Y5/100 R+2 1 2 2 R+2 *"), 0))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("x", "observation 'x': write a position with the number of the other player's cards in place of one hand"),
+        ("", "write a position with the number"),
+        ("R1/R2/-/* R5 0 0 0 - *", "write a position with the number"),
+        ("1/2/-/* R5 0 0 0 - *", "write a position with the number"),
+        ("R1/2/-/* R5 0 0 0 -", "write a position with the number"),
+        ("R1/2/* R5 0 0 0 - *", "write a position with the number"),
+        ("R1/2/-/* R5 0 0 0 - 0", "must be unfinished"),
+        ("R1/2/-/* draw 0 0 0 - *", "the top must be a card"),
+        ("R1/107/-/* R5 0 0 0 - *", "can't hold 107 cards: 106 are neither in the own hand nor in the pile"),
+        ("R1/0/-/* R5 0 0 0 - *", "the hands hold 1 and 0 cards"),
+        ("-/2/-/* R5 0 0 0 - *", "the hands hold 0 and 2 cards"),
+        ("2/R1,R1,R1/-/* R5 0 0 0 - *", "3 x R1 in hand of player 1"),
+        ("R1/2/R1/* R1 0 0 0 - *", "hands, top and pile hold 3 x R1"),
+        ("R1/2/-/7 R5 0 0 0 - *", "deck must hold the 104 cards"),
+        ("R1/2/-/* R5 2 0 0 - *", "player must be 0 or 1"),
+        ("R1/2/-/* R5 0 2 0 - *", "penalty must be 0"),
+    ],
+)
+def test_unreadable_observations_are_refused(line: str, message: str):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        text.parse_observation(line)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("player 1 to move", "the game is over", "write a position"),
+        ("must draw 2", "must draw 4", "penalty must be 0 or 2"),
+        ("(red)", "(blue)", "color of the top card R+2 is red"),
+        ("R5 R+2 Y5", "R5 Y5", "the top must be a card of the pile"),
+        ("100 cards", "99 cards", "deck must hold the 100 cards"),
+        ("B7 W", "B7 Q", "unknown card 'Q' in hand of player 0"),
+    ],
+)
+def test_contradictory_lines_of_an_observation_are_refused(old: str, new: str, message: str):
+    lines = text.format_observation(observe(text.parse_position("B7,W/Y0,G4,W+4/R5,Y5/100 R+2 1 2 2 R+2 *"), 0))
+    assert old in lines
+    with pytest.raises(ValueError, match=re.escape(message)):
+        text.parse_observation(lines.replace(old, new))

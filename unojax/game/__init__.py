@@ -1,0 +1,20 @@
+"""The game as pure functions of one unbatched `State`: `init`, `legal_mask`, `step`. Batch them with `vmap`.
+
+The rules themselves are in `unojax.table`; this package converts at the border, checks actions, and adds what belongs to an
+episode: rewards, truncation, errors.
+"""
+
+from unojax.game.layout import account_of, from_table, to_table, turn_of
+from unojax.game.masks import (
+    actions_to_options,
+    hand_legal_mask,
+    options_to_actions,
+    options_to_mask,
+    turn_legal_mask,
+)
+from unojax.game.state import NO_ACTION, NO_WINNER, NONE, Error, State, check_state
+from unojax.game.steps import GivenCards, init, legal_mask, rewards_at, step, step_checked, step_with
+
+__all__ = ["NONE", "NO_ACTION", "NO_WINNER", "Error", "GivenCards", "State", "account_of", "actions_to_options", "check_state"]
+__all__ += ["from_table", "hand_legal_mask", "init", "legal_mask", "options_to_actions", "options_to_mask"]
+__all__ += ["rewards_at", "step", "step_checked", "step_with", "to_table", "turn_legal_mask", "turn_of"]

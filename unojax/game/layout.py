@@ -1,0 +1,115 @@
+"""States laid out as tables, which the rules play on, and tables shown as states."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+
+from unojax import bits, cards, table
+from unojax.device.tracing import traced_once
+from unojax.game.state import NO_ACTION, NO_WINNER, NONE, State
+from unojax.rules import Rules
+from unojax.table import Table, options
+from unojax.table.account import Account
+from unojax.table.options import Turn
+
+
+@traced_once
+def to_table(state: State) -> Table:
+    """Lay a state out as labelled cards: copies go to hand 0, hand 1, deck and pile in this order."""
+    in_hand_0 = bits.pack(state.hands[0])
+    in_hands = bits.merge(in_hand_0, bits.pack(state.hands[1]))
+    not_in_pile = bits.merge(in_hands, bits.pack(state.deck))
+    everything = bits.merge(not_in_pile, bits.pack(state.pile))
+    pile = bits.map_words(lambda a, b: a & ~b, everything, not_in_pile)
+    hand_1 = bits.map_words(lambda a, b: a & ~b, in_hands, in_hand_0)
+    won = jnp.where(state.winner == 0, table.OVER_WON_BY_0, table.OVER_WON_BY_1)
+    over = jnp.where(state.winner == NO_WINNER, table.OVER_DRAWN, won)
+    meta = table.Meta(
+        rank=state.top_rank.astype(jnp.uint32),
+        color=state.color.astype(jnp.uint32),
+        player=state.current_player.astype(jnp.uint32),
+        penalty=state.penalty.astype(jnp.uint32),
+        to_draw=jnp.zeros_like(state.penalty, jnp.uint32),
+        phase=jnp.where(state.terminated, over, table.PLAY).astype(jnp.uint32),
+    )
+    low, high = (bits.map_words(lambda a, b: a | b, hand, pile) for hand in (in_hand_0, hand_1))
+    if not state.rules.keeps_account:
+        return Table(low, high, meta.pack())
+    meta = meta._replace(penalty=jnp.minimum(meta.penalty, np.uint32(table.MAX_PENALTY)))
+    return Table(low, high, meta.pack(), account_of(state, state.drawn, state.drawn >= 0).pack())
+
+
+def account_of(seen: Any, drawn: ArrayLike, has_drawn: ArrayLike) -> Account:
+    """Give the account of a table by the fields of a state or an observation."""
+    zero = jnp.zeros_like(seen.penalty, jnp.uint32)
+    turn = turn_of(seen, zero, zero, drawn, has_drawn)
+    return Account(
+        due=turn.penalty,
+        drawn_color=turn.drawn_color,
+        drawn_rank=jnp.where(turn.has_drawn, turn.drawn_rank, zero),
+        has_drawn=turn.has_drawn.astype(jnp.uint32),
+        contested=turn.contested,
+        keeps_turn=zero,
+    )
+
+
+def from_table(
+    after: Table,
+    rules: Rules,
+    *,
+    rewards: ArrayLike | tuple[float, float] = (0.0, 0.0),
+    truncated: ArrayLike = False,
+    step_count: ArrayLike = 0,
+    error: ArrayLike = 0,
+    last_action: ArrayLike = NO_ACTION,
+) -> State:
+    """Show a table as a state, with the episode's own fields, which begin like this."""
+    meta = after.unpack_meta()
+    hands = [bits.unpack(bits.canonical(after.cards_of(owner, rules))) for owner in (table.HAND_0, table.HAND_1)]
+    winner = jnp.where(meta.phase == table.OVER_WON_BY_0, 0, jnp.where(meta.phase == table.OVER_WON_BY_1, 1, NO_WINNER))
+    shown = {name: jnp.full_like(meta.penalty, NONE, jnp.int8) for name in ("drawn", "contested")}
+    if rules.keeps_account:
+        account = after.unpack_account()
+        drawn = cards.type_of(account.drawn_color, account.drawn_rank)
+        shown["drawn"] = jnp.where(account.has_drawn != 0, drawn, NONE).astype(jnp.int8)
+        if rules.wild_draw_four == "challenge":
+            shown["contested"] = (account.contested.astype(jnp.int32) - 1).astype(jnp.int8)
+    return State(
+        hands=jnp.stack(hands),
+        deck=bits.unpack(bits.canonical(after.cards_of(table.DECK, rules))),
+        pile=bits.unpack(bits.canonical(after.cards_of(table.PILE, rules))),
+        top_rank=meta.rank.astype(jnp.int8),
+        color=meta.color.astype(jnp.int8),
+        current_player=meta.player.astype(jnp.int8),
+        penalty=meta.penalty.astype(jnp.int8),
+        terminated=meta.phase > table.PLAY,
+        truncated=jnp.asarray(truncated, bool),
+        winner=winner.astype(jnp.int8),
+        rewards=jnp.asarray(rewards, jnp.float32),
+        step_count=jnp.asarray(step_count, jnp.int32),
+        error=jnp.asarray(error, jnp.uint8),
+        last_action=jnp.asarray(last_action, jnp.int8),
+        rules=rules,
+        **shown,
+    )
+
+
+def turn_of(seen: Any, deck_count: Array, pile_count: Array, drawn: ArrayLike, has_drawn: ArrayLike) -> Turn:
+    """Give what the mover's options depend on, apart from its hand, by the fields of a state or an observation."""
+    drawn = jnp.maximum(jnp.asarray(drawn, jnp.int32), 0)
+    color, rank = jnp.maximum(jnp.asarray(cards.COLOR_OF_TYPE)[drawn], 0), jnp.asarray(cards.RANK_OF_TYPE)[drawn]
+    return Turn(
+        color=seen.color.astype(jnp.uint32),
+        rank=seen.top_rank.astype(jnp.uint32),
+        penalty=seen.penalty.astype(jnp.uint32),
+        can_draw=options.has_drawable(deck_count.astype(jnp.int32), pile_count.astype(jnp.int32), seen.rules),
+        drawn_color=color.astype(jnp.uint32),
+        drawn_rank=rank.astype(jnp.uint32),
+        has_drawn=jnp.asarray(has_drawn),
+        contested=(jnp.asarray(seen.contested, jnp.int32) + 1).astype(jnp.uint32),
+    )

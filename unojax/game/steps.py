@@ -1,0 +1,266 @@
+"""Dealing, what is legal, and a step: the rules of `unojax.table` at the border, with what belongs to an episode."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.experimental import checkify
+from jax.typing import ArrayLike
+
+from unojax import bits, cards, table
+from unojax.device.lanes import walk
+from unojax.device.random_bits import check_key
+from unojax.device.tracing import traced_once
+from unojax.game.layout import from_table, to_table, turn_of
+from unojax.game.masks import hand_legal_mask, turn_legal_mask
+from unojax.game.state import USE_VMAP, Error, State, check_state
+from unojax.rules import Rules, agreed_rules
+from unojax.table import Table, options
+from unojax.table.options import Picked
+
+
+def init(key: Array, *, rules: Rules = Rules()) -> State:
+    """Deal a new game.
+
+    Args:
+        key: consumed by the deal and by what of the start is random.
+        rules: static; the state carries them from here on.
+
+    Raises:
+        ValueError: `key` is a batch, or no key.
+    """
+    check_key(key, "init")
+    return _deal(key, rules=rules)
+
+
+@partial(traced_once, static=("rules",))
+def _deal(key: Array, rules: Rules) -> State:
+    num_nodes = 2 * rules.hand_size + 1
+    if rules.start_effects == "keep_turn":
+        # A reshuffle and the cards of a start card.
+        num_nodes += 1 + max(cards.DRAW_OF_RANK)
+    words = jax.random.bits(key, (num_nodes + 1,), jnp.uint32)
+
+    def decide(index: ArrayLike, dealt: Table, move: Array | None = None) -> Array:
+        node = table.find_node(dealt, rules)
+        move = table.resolve(dealt, node, Picked(*bits.choose(node.deck, words[index])), words[-1], rules)
+        if rules.start_effects == "keep_turn":
+            meta = dealt.unpack_meta()
+            move = jnp.where((meta.phase == table.PLAY) & (meta.to_draw == 0), table.stay(dealt), move)
+        return move
+
+    undealt = table.new_table(jnp.uint32(0), rules)
+    dealt = walk(undealt, decide(0, undealt), decide, table.commit, num_nodes=num_nodes)
+    return from_table(dealt, rules)
+
+
+def legal_mask(state: State, *, rules: Rules | None = None) -> Array:
+    """Mark the legal actions of the player to move: bool[61]; exactly {DRAW} if drawing is forced, all when the game is over.
+
+    Under rules with challenges the mask is bool[62] (`Rules.num_actions`).
+
+    A finished game accepts every action and ignores it, so that normalising a policy over the mask never divides by zero.
+
+    Raises:
+        ValueError: the state is a batch, or `rules` are given and not those of the state.
+    """
+    check_state(state, "legal_mask")
+    agreed_rules(state.rules, rules)
+    return _legal_mask(state)
+
+
+@traced_once
+def _legal_mask(state: State) -> Array:
+    hand = jnp.where(state.current_player == 0, state.hands[0], state.hands[1])
+    if state.rules.has_plain_turns:
+        return hand_legal_mask(hand, state.color, state.top_rank, state.penalty) | state.is_over
+    deck_count, pile_count = (bits.count(bits.pack(cards)) for cards in (state.deck, state.pile))
+    return (
+        turn_legal_mask(hand, turn_of(state, deck_count, pile_count, state.drawn, state.drawn >= 0), state.rules) | state.is_over
+    )
+
+
+def step(state: State, action: ArrayLike, key: Array, *, rules: Rules | None = None) -> State:
+    """Play an action for the player to move.
+
+    Args:
+        state: a finished game stays as it is, with zero rewards.
+        action: integer scalar in 0..60 (0..61 where a Wild+4 may be challenged). One that is out of range or illegal changes
+            nothing but `error` and the rewards (0).
+        key: consumed by draws only.
+        rules: those of the state, if given.
+
+    Raises:
+        ValueError: the state, the action or the key is a batch, the action is no integer, or `rules` are not the state's.
+    """
+    check_state(state, "step")
+    agreed_rules(state.rules, rules)
+    check_key(key, "step")
+    return _step(state, _single_action(action, "step"), key)
+
+
+@traced_once
+def _step(state: State, action: Array, key: Array) -> State:
+    return step_with(state, action, RandomPicker(key, state.rules))
+
+
+class RandomPicker:
+    """Picks the cards drawn in a step uniformly at random, and the colour of a wild that is laid by chance."""
+
+    def __init__(self, key: Array, rules: Rules):
+        # More words than picks only where the rules lay cards by chance.
+        num_words = max_nodes(rules) + (rules.play_drawn == "auto")
+        self._words = jax.random.bits(key, (num_words,), jnp.uint32)
+
+    def __call__(self, index: ArrayLike, deck: bits.Words) -> tuple[Array, Array]:
+        return bits.choose(deck, self._words[index])
+
+    @property
+    def coins(self) -> Array:
+        """Random bits for `table.resolve`."""
+        return self._words[-1]
+
+
+class GivenCards:
+    """Picks the cards drawn in a step so that a given deck is left.
+
+    Each pick is a card of which the deck holds more copies than the deck to be left. When there is none, that deck can't be
+    reached, and any card of the deck is picked. So the state after the step is a possible one in every case; whether the deck
+    was, is told by comparing.
+
+    Args:
+        deck_after: canonical set; with a reshuffle in the step, the deck after it and the draw.
+        color: int8[] of a wild that is laid by chance.
+    """
+
+    def __init__(self, deck_after: bits.Words, color: Array):
+        self._deck_after = deck_after
+        self.coins = color.astype(jnp.uint32) << np.uint32(30)
+
+    def __call__(self, index: ArrayLike, deck: bits.Words) -> tuple[Array, Array]:
+        del index
+        surplus = bits.map_words(lambda a, b: a & ~b, bits.canonical(deck), self._deck_after)
+        wanted = bits.map_words(lambda options, w: bits.both_copies(options) & w, bits.types(surplus), deck)
+        return bits.choose(bits.where(bits.any_of(wanted) != 0, wanted, deck), jnp.zeros_like(deck[0]))
+
+
+class Picker(Protocol):
+    """Decides what chance decides in a step."""
+
+    @property
+    def coins(self) -> Array:
+        """Random bits for `table.resolve`: uint32[]."""
+        ...
+
+    def __call__(self, index: ArrayLike, deck: bits.Words, /) -> tuple[Array, Array]:
+        """Pick the card of `deck` that is drawn at node `index` of the step: (word, position)."""
+        ...
+
+
+def max_nodes(rules: Rules) -> int:
+    """Count the nodes of the longest step: a decision to draw, where there is one, a reshuffle, and the cards."""
+    return 1 + rules.max_draw + rules.draw_is_option
+
+
+def step_with(state: State, action: ArrayLike, pick_card: Picker) -> State:
+    """Play an action as `step` does, with the cards that are drawn chosen by `pick_card`.
+
+    Raises:
+        ValueError: the action is a batch or no integer.
+    """
+    rules = state.rules
+    action = _single_action(action, "step")
+    in_range = (action >= 0) & (action < rules.num_actions)
+    action = jnp.where(in_range, action, cards.DRAW).astype(jnp.uint32)
+    played = options.pick_of(action, rules)
+    coins = pick_card.coins if rules.play_drawn == "auto" else jnp.uint32(0)
+
+    before = to_table(state)
+    node = table.find_node(before, rules)
+    can_play = (bits.word_at(node.legal, played.word) >> played.position) & np.uint32(1) != 0
+    if rules.draw_is_option:
+        is_legal = in_range & jnp.where(node.is_decision, can_play, action == cards.DRAW)
+    else:
+        is_legal = in_range & jnp.where(action == cards.DRAW, ~node.is_decision, node.is_decision & can_play)
+    is_live = ~state.is_over
+    applies = is_legal & is_live
+
+    def draw_more(index: Array, current: Table, move: Array) -> Array:
+        goes_on = (current.unpack_meta().to_draw > 0) | table.is_reshuffle(move)
+        node = table.find_node(current, rules)
+        drawn = Picked(*pick_card(index, node.deck))
+        move = table.resolve(current, node, drawn, coins, rules)
+        return jnp.where(goes_on, move, table.stay(current))
+
+    drawn = Picked(*pick_card(0, node.deck))
+    pick = Picked(*(jnp.where(node.is_decision, a, b) for a, b in zip(played, drawn, strict=True)))
+    move = table.resolve(before, node, pick, coins, rules)
+    move = jnp.where(applies, move, table.stay(before))
+    after = walk(before, move, draw_more, table.commit, num_nodes=max_nodes(rules))
+
+    step_count = state.step_count + applies.astype(jnp.int32)
+    terminated = after.unpack_meta().phase > table.PLAY
+    truncated = state.truncated
+    if rules.max_steps is not None:
+        truncated = truncated | (applies & ~terminated & (step_count >= rules.max_steps))
+    error = jnp.where(in_range, jnp.where(is_legal, 0, Error.ILLEGAL_ACTION), Error.ACTION_OUT_OF_RANGE)
+    return from_table(
+        after,
+        rules,
+        rewards=jnp.where(applies, rewards_at(after, rules), jnp.float32(0)),
+        truncated=truncated,
+        step_count=step_count,
+        error=state.error | jnp.where(is_live, error, 0).astype(jnp.uint8),
+        last_action=jnp.where(applies, action.astype(jnp.int8), state.last_action),
+    )
+
+
+def _single_action(action: ArrayLike, name: str) -> Array:
+    action = jnp.asarray(action)
+    if action.shape:
+        raise ValueError(f"{name} takes a single action, got shape {action.shape}; {USE_VMAP.format(name=name)}")
+    if not jnp.issubdtype(action.dtype, jnp.integer):
+        raise ValueError(f"action must be an integer 0..60, got {action.dtype}")
+    return action
+
+
+def rewards_at(after: Table, rules: Rules) -> Array:
+    """Compute the rewards of a step that led to a table, float32[2]: +1 / -1 / 0 for a win, loss, draw, or the points; minus the
+    step penalty if the game goes on."""
+    phase = after.unpack_meta().phase
+    won = jnp.where(phase == table.OVER_WON_BY_0, 1.0, jnp.where(phase == table.OVER_WON_BY_1, -1.0, 0.0))
+    if rules.points:
+        won *= table.points_won(after, rules)
+    # Subtracted from 0.0, since -0.0 is another bit pattern than 0.0.
+    at_end = jnp.stack([won, 0.0 - won])
+    return jnp.where(phase > table.PLAY, at_end, 0.0 - rules.step_penalty).astype(jnp.float32)
+
+
+def step_checked(state: State, action: ArrayLike, key: Array, *, rules: Rules | None = None) -> State:
+    """Play an action as `step` does, and fail on an illegal one; for debugging.
+
+    Use it as `jax.jit(checkify.checkify(step_checked))(state, action, key)`; the error returned beside the state raises at
+    `err.throw()`.
+
+    Raises:
+        ValueError: as in `step`.
+    """
+    check_state(state, "step_checked")
+    action = _single_action(action, "step_checked")
+    mask = legal_mask(state, rules=rules)
+    num_actions = state.rules.num_actions
+    in_range = (action >= 0) & (action < num_actions)
+    checkify.check(in_range, f"action must be in 0..{num_actions - 1}, got {{action}}", action=action)
+    checkify.check(
+        mask[jnp.where(in_range, action, 0)],
+        "action {action} is not legal for player {player} on step {step}",
+        action=action,
+        player=state.current_player,
+        step=state.step_count,
+    )
+    return step(state, action, key)
