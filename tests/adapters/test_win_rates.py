@@ -163,12 +163,14 @@ def test_openspiel(first_wins, value_wins):
         def player_id(self) -> int:
             return self.player
 
+        def restart_at(self, state) -> None:
+            """Begin anew: there is nothing to forget."""
+
         def step(self, state) -> int:
             mask = np.isin(np.arange(spiel.num_distinct_actions()), state.legal_actions())
-            return int(jitted_value_act(parse_observation(state.observation_string(self.player), rules=rules), mask))
+            return int(jitted_value_act(parse_observation(state.observation_string(self.player)), mask))
 
     spiel, rng, num = openspiel.load_game(), np.random.RandomState(0), 100  # what OpenSpiel takes
-    rules = spiel.rules
     random = [UniformRandomBot(player, rng) for player in (0, 1)]
     won = sum(evaluate_bots.evaluate_bots(spiel.new_initial_state(), random, rng)[0] > 0 for _ in range(num))
     assert_same_share(won, num, *first_wins)
