@@ -192,6 +192,10 @@ for state in np.argsort(-costs[player])[:3]:
 analysis.TextTable(["position", "linear plays", "optimal", "cost a game"], rows)
 
 # %% [markdown]
+# An optimal player lays the Wild early, and declares blue: a colour that no card in this deck has.
+# Nobody can play any more, both draw until the cards run out, and then fewer cards in hand win. No
+# rule of thumb for the full deck knows that.
+#
 # The first of them, as the player sees it:
 
 # %%
