@@ -88,7 +88,7 @@ print(f"who wins {(1 + optimum.value) / 2:.2%} if a draw counts as half a win.")
 
 # %%
 linear = solve.of_policy(tree, "linear")
-search = f"mc:belief=unseen,keep=0,rollouts={20 if IS_SMALL else 200}"
+search = f"mc:belief=unseen,keep=0,rollouts={20 if IS_SMALL else 100}"
 strategies = {"equilibrium": optimum.strategies}
 strategies |= {name: solve.of_policy(tree, name) for name in unojax.POLICIES}
 strategies["value, unseen"] = solve.of_agent(tree, "value:belief=unseen")
@@ -128,12 +128,13 @@ axes.legend()
 plt.show()
 
 # %% [markdown]
-# * An equilibrium forgives: it only waits for mistakes. A best response looks for them, and takes
-#   several times as much.
-# * To do well against one opponent is not to be safe. The search with the exact belief earns the most
-#   against `linear`, which it is made for.
-# * Belief and rollouts matter in different ways: compare the searches that know the exact
-#   probabilities with the one that takes any unseen card as equally likely.
+# * The equilibrium takes most of what a best response takes: the mistakes of these agents are plain
+#   ones, and no habits that somebody has to find out first.
+# * One step of policy improvement, with the exact belief and without noise, takes `linear` most of
+#   the way to the optimum. Against `linear` it earns more than the equilibrium, which is what it was
+#   made for; the price is that it can be exploited itself.
+# * The searches differ in what they know of the hidden hand and in nothing else. What the exact
+#   belief is worth is the difference of their rows.
 #
 # ## The best there is against random play
 #
@@ -179,9 +180,10 @@ for state in np.argsort(-costs[player])[:3]:
         return ", ".join(f"{unojax.format_action(int(a))} {p:.0%}" for a, p in chosen if p > 0.005)
 
     position = jax.tree.map(lambda leaf, state=state: leaf[state], seen)
+    hand, top = unojax.format_cards(position.hand), unojax.format_cards(position.pile)
     rows.append(
         [
-            unojax.format_observation(position),
+            f"{hand}; pile {top}; opponent {position.opponent_count}, step {treeplex.steps[state]}",
             plays(linear[player]),
             plays(optimum.strategies[player]),
             f"{costs[player][state]:.5f}",
@@ -190,6 +192,10 @@ for state in np.argsort(-costs[player])[:3]:
 analysis.TextTable(["position", "linear plays", "optimal", "cost a game"], rows)
 
 # %% [markdown]
+# An optimal player lays the Wild early, and declares blue: a colour that no card in this deck has.
+# Nobody can play any more, both draw until the cards run out, and then fewer cards in hand win. No
+# rule of thumb for the full deck knows that.
+#
 # The first of them, as the player sees it:
 
 # %%
