@@ -10,7 +10,7 @@ from unojax.display import SHOWN_BY
 
 if TYPE_CHECKING:
     from unojax.agents import Agent, PolicyAgent
-    from unojax.arena import Pairs, play_match
+    from unojax.arena import Matches, Pairs, play_match, play_rounds
     from unojax.arena.ratings import bradley_terry, paired_score
     from unojax.belief import Belief, Info, belief_init, belief_update, belief_update_checked, infer_action
     from unojax.device.compilation_cache import keep_compiled_programs
@@ -32,7 +32,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "agents": ("Agent", "PolicyAgent"),
-    "arena": ("Pairs", "play_match"),
+    "arena": ("Matches", "Pairs", "play_match", "play_rounds"),
     "arena.ratings": ("bradley_terry", "paired_score"),
     "belief": ("Belief", "Info", "belief_init", "belief_update", "belief_update_checked", "infer_action"),
     "device.compilation_cache": ("keep_compiled_programs",),
@@ -57,13 +57,23 @@ _SUBMODULES = (
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 # Lists of literals: type checkers read no other form of it.
-__all__ = ["POLICIES", "RULES_VERSION", "Agent", "Belief", "Error", "Games", "Info", "Observation", "PackedPolicy", "Pairs"]
-__all__ += ["Policy", "PolicyAgent", "RulePolicy", "Rules", "State", "Trajectory", "View"]
+__all__ = ["POLICIES", "RULES_VERSION", "Agent", "Belief", "Error", "Games", "Info", "Matches", "Observation"]
+__all__ += ["PackedPolicy", "Pairs", "Policy", "PolicyAgent", "RulePolicy", "Rules", "State", "Trajectory", "View"]
 __all__ += ["advise", "belief_init", "belief_update", "belief_update_checked", "bradley_terry"]
 __all__ += ["format_action", "format_cards", "format_observation", "format_position", "get_policy", "infer_action", "init"]
 __all__ += ["keep_compiled_programs", "legal_mask", "make_state", "observation_log_prob", "observe", "paired_score"]
 __all__ += ["parse_action", "parse_agent", "parse_cards", "parse_observation", "parse_position", "play_game", "play_match"]
-__all__ += ["reward", "simulate", "small_deck", "step", "step_checked", "transition_log_prob", "uniform", "view_of"]
+__all__ += [
+    "play_rounds",
+    "reward",
+    "simulate",
+    "small_deck",
+    "step",
+    "step_checked",
+    "transition_log_prob",
+    "uniform",
+    "view_of",
+]
 
 SHOWN_BY.update(line="unojax.text", picture="unojax.viz.notebook")
 

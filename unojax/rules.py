@@ -184,6 +184,11 @@ class Rules:
         return cards.NUM_ACTIONS + (self.wild_draw_four == "challenge")
 
     @property
+    def num_choices(self) -> int:
+        """Actions that can be one of several legal ones, the first so many: the 60 plays, and the others where they can be."""
+        return self.num_actions if self.draw_is_option else cards.DRAW
+
+    @property
     def max_draw(self) -> int:
         """Cards of the largest draw: 4, or what penalties can add up to."""
         largest = 4
@@ -219,6 +224,22 @@ class Rules:
         """Fields that differ from the default rules, with their values."""
         names, plain = [field.name for field in fields(Rules)], Rules()
         return {name: getattr(self, name) for name in names if getattr(self, name) != getattr(plain, name)}
+
+    @property
+    def has_plain_steps(self) -> bool:
+        """Whether turns are plain and a card that is drawn is kept, from a deck that never gets the top card back."""
+        return self.has_plain_turns and self.play_drawn == "no" and not self.reshuffle_top
+
+    @property
+    def tells_of_hands(self) -> bool:
+        """Whether a step can tell of another hand what is no matter of single cards: that it holds one of some, or not."""
+        looks = self.play_drawn == "may" or self.draw_until_playable or self.stacking
+        return self.wild_draw_four == "challenge" or (self.draw_four_depends_on_hand and looks)
+
+    @property
+    def draw_four_depends_on_hand(self) -> bool:
+        """Whether other cards of a hand decide if a Wild+4 in it is playable."""
+        return self.wild_draw_four in ("no_color", "last")
 
     @property
     def name(self) -> str | None:

@@ -99,7 +99,7 @@ def invariants(belief: Belief, seen: Observation, opponent: OpponentModel, rules
         "particles are canonical": (hands == bits.unpack(bits.canonical(bits.pack(hands)))).all(),
         "likelihood is that of the replay": (jnp.abs(replayed - belief.log_likelihood) <= 1e-4).all(),
         "weights are normalised": jnp.abs(logsumexp(belief.log_weights)) < 1e-4,
-        "no particle of weight zero": jnp.isfinite(belief.log_weights).all(),
+        "no particle of weight zero": jnp.isfinite(belief.target_weights).all(),
     }
 
 
@@ -109,7 +109,9 @@ def numbers_of(belief: Belief, rules: Rules) -> jax.Array:
     shape = deck[deck > 0] + 1
     strides = np.zeros(54, np.int32)
     strides[deck > 0] = np.prod(shape) // np.cumprod(shape)
-    return (cards.counts(belief.particles) * strides).sum(-1, dtype=jnp.int32)
+    numbers = (cards.counts(belief.particles) * strides).sum(-1, dtype=jnp.int32)
+    # In place of particles that count for nothing, the heaviest one.
+    return jnp.where(jnp.isneginf(belief.log_weights), numbers[jnp.argmax(belief.log_weights)], numbers)
 
 
 @partial(jax.jit, static_argnames="prior")

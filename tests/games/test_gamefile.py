@@ -14,6 +14,7 @@ from unojax import Rules, parse_position
 from unojax.cli.options import parse_deck
 from unojax.games import replay
 from unojax.games.gamefile import GameFile, parse_game, read_game, write_game
+from unojax.text import format_position
 
 RULES = Rules(deck=parse_deck("colors=2,ranks=0-3+S++2,copies=1,wilds=1"), hand_size=3)
 START = "R1,W/R2,Y+2,Y0/-/* R0 0 0 0 - *"
@@ -39,10 +40,26 @@ def test_round_trip(played: replay.Replay, saved: GameFile, tmp_path: Path):
     assert list(tmp_path.iterdir()) == [tmp_path / "game.json"]
 
 
-def test_rules_come_back():
-    rules = Rules(deck=RULES.deck, hand_size=2, start_card="any", first_player="random", max_steps=40, step_penalty=0.5)
+@pytest.mark.parametrize(
+    "rules",
+    [
+        Rules(deck=RULES.deck, hand_size=2, start_card="any", first_player="random", max_steps=40, step_penalty=0.5),
+        *(Rules.official(), Rules.house(), Rules.rlcard(hand_size=5)),
+    ],
+)
+def test_rules_come_back(rules: Rules):
     game = GameFile(("a", "b"), None, rules, "start", (), "*")
     assert parse_game(game.to_json()) == game
+
+
+def test_a_game_saved_before_there_were_variants(saved: GameFile):
+    """Rules that name only the fields of that time are the default in all others."""
+    data = json.loads(saved.to_json())
+    first = ("skip_forfeits", "start_card", "hand_size", "deck", "first_player", "max_steps", "step_penalty")
+    data["rules"] = {name: data["rules"][name] for name in first}
+    game = parse_game(json.dumps(data))
+    assert game == saved
+    assert format_position(game.replay().end, rules=game.rules) == saved.end
 
 
 def test_each_field_has_a_line(saved: GameFile):

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from unojax import bits, cards, game
+from unojax import bits, game
 from unojax.analysis.following import Recorded, in_parts, over_games
 from unojax.belief.filters import ParticleFilter
 from unojax.belief.follow import follow_game
@@ -28,7 +28,7 @@ class Decisions(NamedTuple):
     Attributes:
         game: int32[D] of the recorded ones.
         observation: `Observation` [D] of the player, who is to move.
-        legal: bool[D, 60] the plays, two or more.
+        legal: bool[D, 60], or more (`Rules.num_choices`): two or more.
         action: int32[D] the one made.
         hands: uint32[D, N] each, what the opponent may hold: packed and canonical.
         log_weights: float32[D, N] of these hands, nats.
@@ -89,7 +89,7 @@ def _decisions_of_games(states: State, num_updates: Array, keys: Array, *, filte
 
         def row(t: Array, seen: Observation, belief: Belief) -> _Row:
             theirs = bits.pack(states.hands[t, 1 - player])
-            return seen, seen.legal_mask[: cards.DRAW], belief.packed, belief.log_weights, theirs
+            return seen, seen.legal_mask[: seen.rules.num_choices], belief.packed, belief.log_weights, theirs
 
         def note(out: _Rows, t: Array, seen: Observation, belief: Belief, info: Info) -> _Rows:
             del info

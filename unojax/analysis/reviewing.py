@@ -20,7 +20,7 @@ from unojax.belief.hands import Hands
 from unojax.belief.history import looks_dealt
 from unojax.belief.knowledge import Tracked
 from unojax.games.replay import Replay, Step
-from unojax.games.seen import legal_actions
+from unojax.games.seen import choices
 from unojax.observation import Observation
 from unojax.search.agents import Remembered, SearchAgent
 from unojax.search.outlook import win_probability
@@ -128,7 +128,7 @@ def review(
         told, probs = _mean([_look(agent, k, m, seen) for k, m in zip(_split(here, _HANDS, rounds), memories, strict=True)])
         truth = cards.count_types(game.states[number].hands[1 - player])
         choice = None
-        if step is not None and step.mover == player and before is not None and step.action != cards.DRAW:
+        if step is not None and step.mover == player and before is not None:
             choice = _choice(agent, step.action, *before, _split(here, _SEARCH, rounds))
         win = _result(game, number, player) or _win_of(agent, memories, seen, _split(here, _WIN, rounds))
         yield ReviewedTurn(number, step, seen, *win, told, float(summary.log_score(probs, truth)), choice)
@@ -167,7 +167,7 @@ def _result(game: Replay, number: int, player: int) -> tuple[float, float] | Non
 
 
 def _choice(agent: SearchAgent, action: int, seen: Observation, memories: list[Remembered], keys: Array) -> Choice | None:
-    legal = legal_actions(seen)[: cards.DRAW]
+    legal = choices(seen)
     if legal.sum() < 2:
         return None
     searched = [search_round(k, m, seen, legal, agent=agent) for k, m in zip(keys, memories, strict=True)]

@@ -14,6 +14,7 @@ compiled once for all its opponents, and its time is taken apart.
 
 from unojax.arena.match import AgentError, Batch, compile_match, default_batch_size, default_workers, play_batches, play_match
 from unojax.arena.pairs import Pairs, split_pairs
+from unojax.arena.rounds import Matches, play_rounds
 
-__all__ = ["AgentError", "Batch", "Pairs", "compile_match", "default_batch_size", "default_workers"]
-__all__ += ["play_batches", "play_match", "split_pairs"]
+__all__ = ["AgentError", "Batch", "Matches", "Pairs", "compile_match", "default_batch_size", "default_workers"]
+__all__ += ["play_batches", "play_match", "play_rounds", "split_pairs"]

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from jax import Array
 
-from unojax import game
+from unojax import cards, game
 from unojax.agents import Agent, Memory
 from unojax.arena import lanes as device
 from unojax.arena.lanes import MatchLanes, Seats
@@ -21,7 +21,7 @@ from unojax.arena.pairs import Pairs, split_pairs
 from unojax.device import static
 from unojax.device.platform import available_cores, platform
 from unojax.policies import Policy
-from unojax.rules import Rules, is_int
+from unojax.rules import POINTS, Rules, is_int
 from unojax.specs import as_agent
 from unojax.text import format_action
 
@@ -71,16 +71,20 @@ def play_match(
     if isinstance(agents, str) or len(agents) != 2:
         raise ValueError(f"agents must be two, A and B, got {agents!r}")
     both = as_agent(agents[0], rules=rules), as_agent(agents[1], rules=rules)
-    workers = default_workers() if workers is None else workers
-    if not (is_int(workers) and workers >= 1):
-        raise ValueError(f"workers must be None or an integer of at least 1, got {workers!r}")
+    workers = checked_workers(workers)
     batch_size = default_batch_size(2 * num_pairs, workers) if batch_size is None else batch_size
-    if not (is_int(batch_size) and batch_size >= 2 and batch_size % 2 == 0):
-        raise ValueError(f"batch_size must be None or an even number of games, since they come in pairs, got {batch_size!r}")
     compile_match(both, rules=rules, batch_size=batch_size)
     batches = split_pairs(np.arange(num_pairs), batch_size)
     played = play_batches(key, [Batch(both, batch) for batch in batches], rules=rules, batch_size=batch_size, workers=workers)
     return Pairs.join([pairs for _, pairs in played])
+
+
+def checked_workers(workers: int | None) -> int:
+    """Give the number of batches in progress at a time; raise ValueError if it is none."""
+    workers = default_workers() if workers is None else workers
+    if not (is_int(workers) and workers >= 1):
+        raise ValueError(f"workers must be None or an integer of at least 1, got {workers!r}")
+    return workers
 
 
 def default_workers() -> int:
@@ -147,7 +151,13 @@ def play_batches(
 
 
 def compile_match(agents: Agents, *, rules: Rules = Rules(), batch_size: int) -> None:
-    """Compile what a match needs, by playing no games. Programs are kept, an agent's for all its opponents."""
+    """Compile what a match needs, by playing no games. Programs are kept, an agent's for all its opponents.
+
+    Raises:
+        ValueError: `batch_size` is no even number of games.
+    """
+    if not (is_int(batch_size) and batch_size >= 2 and batch_size % 2 == 0):
+        raise ValueError(f"batch_size must be None or an even number of games, since they come in pairs, got {batch_size!r}")
     batch = Batch(agents, np.zeros(0, np.int64))
     _play_batch(jax.random.key(0), batch, rules, batch_size, threading.Event(), lambda finished: None)
 
@@ -189,7 +199,16 @@ def _play_batch(
         num_steps=np.asarray(lanes.state.step_count)[:num_games].reshape(-1, 2),
         num_choices=np.asarray(lanes.num_choices)[:num_games].reshape(-1, 2, 2),
         seconds=np.array([side.seconds for side in sides]),
+        card_points=_card_points(lanes)[:num_games].reshape(-1, 2),
     )
+
+
+def _card_points(lanes: MatchLanes) -> np.ndarray:
+    """Count the points of the cards that the losers hold: int32[G], 0 where there is none."""
+    hands, winner = np.asarray(lanes.state.hands), np.asarray(lanes.state.winner)
+    of_slot = np.asarray(POINTS, np.int32)[cards.TYPE_OF_SLOT]
+    held = (hands * of_slot).sum(-1, dtype=np.int32)
+    return np.where(winner < 0, 0, held[np.arange(len(winner)), 1 - np.maximum(winner, 0)])
 
 
 class _Side:

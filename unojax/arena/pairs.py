@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
@@ -22,6 +22,8 @@ class Pairs:
         seconds: float64[2] spent in the functions of A and of B: `init`, `update`, `act` and the observations for them. This is
             wall-clock time of calls that serve many games at once: divided by the decisions it says how fast an agent plays when
             many of its games run together, not how long it takes for one move. Workers that run together share the machine.
+        card_points: int32[P, 2] points of the cards that the loser of each game holds (`rules.POINTS`), 0 if there is none. What
+            a results file keeps has zeros.
     """
 
     index: np.ndarray
@@ -29,6 +31,11 @@ class Pairs:
     num_steps: np.ndarray
     num_choices: np.ndarray
     seconds: np.ndarray
+    card_points: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), np.int32))
+
+    def __post_init__(self) -> None:
+        if len(self.card_points) != len(self.index):
+            object.__setattr__(self, "card_points", np.zeros((len(self.index), 2), np.int32))
 
     def __len__(self) -> int:
         return len(self.index)
@@ -46,6 +53,7 @@ class Pairs:
             num_steps=self.num_steps[:, ::-1],
             num_choices=self.num_choices[:, ::-1, ::-1],
             seconds=self.seconds[::-1],
+            card_points=self.card_points[:, ::-1],
         )
 
     @classmethod

@@ -25,6 +25,7 @@ from jax import Array
 
 from unojax.belief import resample
 from unojax.belief.particles import Belief
+from unojax.belief.particles.belief import report
 from unojax.observation import Observation
 
 
@@ -91,7 +92,7 @@ def resize(belief: Belief, key: Array, *, num_particles: int) -> Belief:
         return belief
     key_ancestors, key_thin = jax.random.split(key)
     missing = max(num_particles - belief.num_particles, 0)
-    padded = jnp.pad(belief.log_weights, (0, missing), constant_values=-jnp.inf)
+    padded = jnp.pad(belief.target_weights, (0, missing), constant_values=-jnp.inf)
     ancestors = resample.systematic(jax.random.uniform(key_ancestors, dtype=jnp.float32), padded)
     # Fewer than these are wanted: one out of every N / M, at a common random offset.
     stride = padded.shape[0] / num_particles
@@ -99,9 +100,12 @@ def resize(belief: Belief, key: Array, *, num_particles: int) -> Belief:
         (jnp.arange(num_particles, dtype=jnp.float32) + jax.random.uniform(key_thin, dtype=jnp.float32)) * stride
     ).astype(jnp.int32)
     ancestors = ancestors[jnp.minimum(places, padded.shape[0] - 1)]
-    return dataclasses.replace(
+    even = resample.uniform_log_weights(num_particles)
+    resized = dataclasses.replace(
         belief,
-        log_weights=resample.uniform_log_weights(num_particles),
+        log_weights=even,
         log_likelihood=belief.log_likelihood[ancestors],
         cloud=jax.tree.map(lambda a: a[..., ancestors], belief.cloud),
+        target=None if belief.target is None else belief.target._replace(log_weights=even),
     )
+    return resized if belief.target is None else report(resized, ~jnp.isneginf(belief.log_weights)[ancestors])

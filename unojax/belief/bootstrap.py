@@ -7,6 +7,9 @@ simulated, and everything else that is seen multiplies the weight by its probabi
     the opponent could not play     1 if H holds no playable card, else 0
     the observer draws J            prod_t C(U_t - H_t, J_t) / C(|U| - |H|, |J|)
 
+Where turns are not plain, a particle also remembers the card drawn in a turn that goes on, and what a draw, a pass or a challenge
+tells multiplies the weight too.
+
 It is unbiased for the evidence and consistent as N grows, but a particle survives a play only if it happens to hold the card,
 and nothing ever renews the hands. On the full deck all weights reach zero in most games; the belief is then begun anew from the
 present position, and `Info.depleted` says so.
@@ -28,10 +31,11 @@ from unojax.belief.history import Prior
 from unojax.belief.opponents import OpponentModel, uniform_opponent
 from unojax.belief.particles import Info, accounts, ledger, likelihood
 from unojax.belief.particles.belief import check_start, record_deal
+from unojax.belief.particles.choices import Choice, card_fits, choice_prob
 from unojax.bits import Words
 from unojax.device.random_bits import key_words, threefry
 from unojax.observation import Observation, check_observation
-from unojax.rules import Rules, agreed_rules, check_plain
+from unojax.rules import Rules, agreed_rules
 
 
 @struct.dataclass
@@ -42,11 +46,13 @@ class BootstrapBelief:
         log_weights: float32[N] nats, normalised.
         packed: four uint32[N], the hands as packed canonical sets.
         rules: static; of the game.
+        drawn: four uint32[N], a set of one card: the type that was drawn last; None if steps are plain.
     """
 
     log_weights: Array
     packed: Words
     rules: Rules = struct.field(pytree_node=False)
+    drawn: Words | None = None
 
     @property
     def particles(self) -> Array:
@@ -69,14 +75,14 @@ def bootstrap_init(
 ) -> BootstrapBelief:
     """Begin a belief: the opponent's hand is a random subset of the unseen cards. As `particles.belief_init`, with its errors."""
     check_observation(observation, "bootstrap_init", rules)
-    check_plain(observation.rules, "the bootstrap filter")
     check_start(num_particles, prior)
     nothing = bits.empty(jnp.zeros(num_particles))
     unseen = history.unseen_words(observation)
     hands = _draw(key, nothing, unseen, observation.opponent_count.astype(jnp.int32))
     book = record_deal(ledger.empty(max_slots=1, max_plays=1), observation, unseen, prior)
     log_weights, _ = resample.normalize(likelihood.start_log_prob(hands, book))
-    return BootstrapBelief(log_weights=log_weights, packed=hands, rules=observation.rules)
+    drawn = None if observation.rules.has_plain_steps else bits.empty(hands[0])
+    return BootstrapBelief(log_weights=log_weights, packed=hands, rules=observation.rules, drawn=drawn)
 
 
 def bootstrap_update(
@@ -107,16 +113,26 @@ def bootstrap_update(
     is_draw = moved & (action == cards.DRAW)
     now = belief.packed
 
-    kind = jnp.where(is_draw, jnp.where(by_opponent, 1, 2), jnp.where(moved & by_opponent, 0, 3))
-    hands, log_increment = lax.switch(
-        kind,
-        (
-            lambda: _opponent_plays(now, before, action, opponent),
-            lambda: _opponent_draws(key_draw, now, before, after),
-            lambda: _observer_draws(now, before, after),
-            lambda: (now, jnp.zeros_like(belief.log_weights)),
-        ),
-    )
+    nothing = jnp.zeros_like(belief.log_weights)
+    if before.rules.has_plain_steps:
+        drawn, kind = None, jnp.where(is_draw, jnp.where(by_opponent, 1, 2), jnp.where(moved & by_opponent, 0, 3))
+        hands, log_increment = lax.switch(
+            kind,
+            (
+                lambda: _opponent_plays(now, before, action, opponent),
+                lambda: _opponent_draws(key_draw, now, before, after),
+                lambda: _observer_draws(now, before, after),
+                lambda: (now, nothing),
+            ),
+        )
+    else:
+        assert belief.drawn is not None
+        last = belief.drawn
+        hands, drawn, log_increment = lax.cond(
+            moved,
+            lambda: _any_step(key_draw, now, last, before, action, after, opponent),
+            lambda: (now, last, nothing),
+        )
     dead = jnp.isneginf(belief.log_weights) | jnp.isneginf(log_increment)
     log_weights, log_evidence = resample.normalize(jnp.where(dead, -jnp.inf, belief.log_weights + log_increment))
     ess = resample.effective_sample_size(log_weights)
@@ -127,13 +143,13 @@ def bootstrap_update(
 
     def pick() -> BootstrapBelief:
         ancestors = resample.systematic(jax.random.uniform(key_pick, dtype=jnp.float32), log_weights)
-        picked = bits.map_words(lambda w: w[ancestors], hands)
-        return dataclasses.replace(belief, log_weights=resample.uniform_log_weights(belief.num_particles), packed=picked)
+        picked = jax.tree.map(lambda w: w[ancestors], {"packed": hands, "drawn": drawn})
+        return dataclasses.replace(belief, log_weights=resample.uniform_log_weights(belief.num_particles), **picked)
 
     updated = lax.switch(
         jnp.where(depleted, 2, jnp.where(resampled, 1, 0)),
         (
-            lambda: dataclasses.replace(belief, log_weights=log_weights, packed=hands),
+            lambda: dataclasses.replace(belief, log_weights=log_weights, packed=hands, drawn=drawn),
             pick,
             lambda: bootstrap_init(after, key_anew, num_particles=belief.num_particles),
         ),
@@ -175,9 +191,68 @@ def _opponent_draws(key: Array, hands: Words, before: Observation, after: Observ
     return drawn, jnp.where(could_play, -jnp.inf, 0.0)
 
 
-def _observer_draws(hands: Words, before: Observation, after: Observation) -> tuple[Words, Array]:
+def _any_step(
+    key: Array, hands: Words, drawn: Words, before: Observation, action: Array, after: Observation, opponent: OpponentModel
+) -> tuple[Words, Words, Array]:
+    """Give hands, cards drawn last and log probabilities float32[N] after a step under any rules."""
+    rules, theirs = before.rules, history.opponent_moved(before)
+    is_draw, is_challenge = action == cards.DRAW, action == cards.CHALLENGE
+    book = ledger.record_play(ledger.empty(max_slots=1, max_plays=1, rules=rules), before, action)
+    assert isinstance(book.turns, ledger.Turns)
+    choice = jax.tree.map(lambda rows: rows[0], Choice(book.plays, book.turns))
+
+    # What the opponent chose. Who draws again could not play the card drawn, so it had no choice.
+    draws_on = is_draw & ((after.opponent_count > before.opponent_count) | after.terminated)
+    draws_again = draws_on & before.has_drawn & (rules.play_drawn == "may")
+    fitted = card_fits(hands, drawn, choice.play, rules)
+    prob = jnp.where(draws_again, (~fitted).astype(jnp.float32), choice_prob(hands, drawn, choice, opponent, before))
+    if rules.play_drawn != "may":
+        prob = jnp.where(draws_on & before.has_drawn, 1.0, prob)
+    log_prob = jnp.where(theirs, jnp.log(prob), 0.0)
+    plays = theirs & ~is_draw & ~is_challenge
+    color, rank = (action // cards.NUM_RANKS).astype(jnp.uint32), (action % cards.NUM_RANKS).astype(jnp.uint32)
+    word, bit = bits.one_copy(hands, color, rank)
+    w0, w1, w2, w3 = (jnp.where(plays & (word == c), w & ~bit, w) for c, w in enumerate(hands))
+    log_prob = jnp.where(plays & (bit == 0), -jnp.inf, log_prob)
+    hands = bits.canonical((w0, w1, w2, w3))
+    if rules.wild_draw_four == "challenge":
+        is_guilty = (bits.word_at(hands, before.contested.astype(jnp.uint32)) & bits.COLORED) != 0
+        was_right = after.current_player != before.current_player
+        log_prob = jnp.where(is_challenge & ~theirs & (is_guilty != was_right), -jnp.inf, log_prob)
+
+    # What was drawn and seen, then what was not.
+    laid = history.laid_type(before, after)
+    _, log_seen = _observer_draws(hands, before, after, laid)
+    log_prob += jnp.where(is_draw & (~theirs | (laid >= 0)), log_seen, 0.0)
+    if rules.play_drawn == "auto":
+        log_prob -= jnp.where(laid >= cards.WILD_TYPE, jnp.log(jnp.float32(cards.NUM_COLORS)), 0.0)
+    unseen = bits.pack(cards.onehot(history.unseen_at_draw(before, after)))
+    number = jnp.where(is_draw & theirs, history.opponent_drew(before, after), 0)
+    after_draw = _draw(key, hands, unseen, number)
+    # Of two canonical sets, the larger less the smaller has the types that came.
+    drawn = bits.where(number > 0, accounts.without(after_draw, hands), drawn)
+    looks = (number > 0) & (before.penalty == 0)
+    return after_draw, drawn, log_prob + jnp.where(looks, _log_look(after_draw, drawn, choice, before, after), 0.0)
+
+
+def _log_look(hands: Words, drawn: Words, choice: Choice, before: Observation, after: Observation) -> Array:
+    """Compute the log probability of what becomes of a turn after the card that was drawn last: 0 or -inf, float32[N]."""
+    rules = before.rules
+    if rules.play_drawn == "auto":
+        of_color = bits.word_at(bits.types(drawn), before.color.astype(jnp.uint32)) & bits.PLAYS
+        return jnp.where(of_color != 0, -jnp.inf, 0.0)
+    if (rules.play_drawn == "may") == rules.draw_until_playable:
+        return jnp.zeros(hands[0].shape)
+    goes_on = after.has_drawn == (rules.play_drawn == "may")
+    return jnp.where(card_fits(hands, drawn, choice.play, rules) == goes_on, 0.0, -jnp.inf)
+
+
+def _observer_draws(hands: Words, before: Observation, after: Observation, laid: Array | None = None) -> tuple[Words, Array]:
+    """Do it for cards that the observer drew, and for one that anybody drew and laid (its type, or -1)."""
     unseen = history.unseen_at_draw(before, after)
     drawn = history.observer_drew(before, after).astype(jnp.int32)
+    if laid is not None:
+        drawn += jnp.arange(cards.NUM_TYPES) == laid
     number = drawn.sum(dtype=jnp.int32)
     # One card after the other, in the order of types; the card at place i is of the first type whose running total exceeds i.
     totals = jnp.cumsum(drawn, dtype=jnp.int32)

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import Final, get_args
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -199,7 +198,7 @@ def exact_update(
 
     known = Known(belief.probs, belief.drawn, belief.hand_count, 0.0)
     step = Step(action, int(played_type), int(opponent_drew), drawn.astype(np.int64), unseen.astype(np.int64), int(laid))
-    if belief.rules.has_plain_turns and belief.rules.play_drawn == "no":
+    if belief.rules.has_plain_steps:
         known = _update_plain(known, belief.types, before, step, bool(could_not_play), opponent)
     else:
         known = turns.update(known, belief.types, before, after, step, opponent)
@@ -239,11 +238,7 @@ def _read(before: Observation, after: Observation) -> tuple[Array, ...]:
     could_not_play = history.opponent_could_not_play(before, action)
     is_one_step, played_type = history.is_one_step(before, after), history.played_type(after)
     drew, own = history.opponent_drew(before, after), history.observer_drew(before, after)
-    unseen, laid = history.unseen_at_draw(before, after), jnp.int32(-1)
-    if before.rules.play_drawn == "auto":
-        is_laid = (action == cards.DRAW) & (drew == 0) & (own.sum() == 0) & ~after.terminated
-        laid = jnp.where(is_laid, played_type, laid)
-        unseen = unseen + (np.arange(cards.NUM_TYPES) == laid)
+    unseen, laid = history.unseen_at_draw(before, after), history.laid_type(before, after)
     return is_one_step, action, played_type, could_not_play, drew, own, unseen, laid
 
 

@@ -22,7 +22,6 @@ from unojax.belief.history import Prior
 from unojax.belief.opponents import OpponentModel, uniform_opponent
 from unojax.belief.particles import MAX_PLAYS, MAX_SLOTS, NUM_MOVES, Belief, Info, belief_init, belief_update
 from unojax.observation import Observation
-from unojax.rules import check_plain
 
 
 class Filter(Protocol):
@@ -77,7 +76,6 @@ class ParticleFilter(_CloudFilter):
         return f"particles {self.num_particles}"
 
     def init(self, key: Array, observation: Observation) -> Belief:
-        check_plain(observation.rules, "the particle filter")
         sized = partial(belief_init, num_particles=self.num_particles, max_slots=self.max_slots, max_plays=self.max_plays)
         return sized(observation, key, prior=self.prior)
 

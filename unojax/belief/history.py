@@ -261,6 +261,15 @@ def belongs(before: Observation, action: Array, after: Observation) -> Array:
     return is_one_step(before, after) & ((shown < 0) | (shown == action))
 
 
+def laid_type(before: Observation, after: Observation) -> Array:
+    """Tell the type 0..53 of the card that a draw laid on the pile at once (`Rules.play_drawn` "auto"): int32[], -1 if none."""
+    if before.rules.play_drawn != "auto":
+        return jnp.int32(-1)
+    is_draw = infer_action(before, after) == cards.DRAW
+    kept = (opponent_drew(before, after) > 0) | observer_drew(before, after).any()
+    return jnp.where(is_draw & ~kept & ~after.terminated, played_type(after), -1).astype(jnp.int32)
+
+
 def unseen_words(observation: Observation) -> Words:
     """Collect what opponent and deck hold together: a packed canonical set."""
     not_in_pile = _rest(bits.all_cards(observation.rules.deck), bits.pack(observation.pile))
@@ -273,14 +282,22 @@ def played_type(after: Observation) -> Array:
 
 
 def reshuffled(before: Observation, after: Observation) -> Array:
-    """Tell whether the pile except its top card went back into the deck (before the cards were drawn, if any were): bool[]."""
-    return after.pile.sum(-1) < before.pile.sum(-1)
+    """Tell whether the pile went back into the deck (before the cards were drawn, if any were): bool[].
+
+    Its top card stays, but under `Rules.reshuffle_top`.
+    """
+    if before.rules.play_drawn != "auto":
+        return after.pile.sum(-1) < before.pile.sum(-1)
+    return after.pile.sum(-1) - (laid_type(before, after) >= 0) < before.pile.sum(-1)
 
 
 def unseen_at_draw(before: Observation, after: Observation) -> Array:
     """Count what opponent and deck held together at a draw, after a reshuffle and before the first card: int8[54]."""
     composition = jnp.asarray(np.asarray(before.rules.deck, np.int8))
-    return composition - cards.counts(before.hand) - cards.counts(after.pile)
+    unseen = composition - cards.counts(before.hand) - cards.counts(after.pile)
+    if before.rules.play_drawn != "auto":
+        return unseen
+    return unseen + (np.arange(cards.NUM_TYPES) == laid_type(before, after)).astype(np.int8)
 
 
 def opponent_drew(before: Observation, after: Observation) -> Array:

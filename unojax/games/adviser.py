@@ -30,7 +30,7 @@ _MAX_BELIEFS: Final = 128
 
 
 class Thought(NamedTuple):
-    """A search's estimates of the plays, of those that were `tried` (bool[60]), and the action `advised` (int32[]). NumPy."""
+    """A search's estimates, of the choices that were `tried` (bool[60] or more), and the action `advised` (int32[]). NumPy."""
 
     estimate: Estimate
     tried: Array
@@ -81,7 +81,7 @@ class Adviser:
         """
         if not isinstance(search.knowledge, Tracked | Unseen):
             raise ValueError(f"an adviser knows what the person knows: belief=particles or belief=unseen, got {search.name!r}")
-        self._search, self._key = search, jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), ADVICE)
+        self._search, self._key = search.counting_wins(), jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), ADVICE)
         self._beliefs = self._new_beliefs()
         self._answers: dict[tuple[str, bytes], Any] = {}
 

@@ -17,7 +17,7 @@ from unojax.belief.digest import Digest, digest
 from unojax.belief.follow import follow
 from unojax.belief.history import looks_dealt
 from unojax.belief.knowledge import Tracked, Truth
-from unojax.games.seen import ImpossibleActionError, SeenGame, legal_actions, read_seen
+from unojax.games.seen import ImpossibleActionError, SeenGame, choices, read_seen
 from unojax.rules import Rules
 from unojax.search.agents import Remembered, SearchAgent
 from unojax.search.pooling import MIN_ROUNDS, Pooled, search_in_rounds
@@ -119,7 +119,7 @@ def advise(
     game = _read(position, history, player, rules)
     memory = _believe(game, search, keys[0], on_status)
     told = jax.device_get(digest(search.hands(keys[1], memory, game.end), game.end))
-    legal = legal_actions(game.end)[: cards.DRAW]
+    legal = choices(game.end)
     if not legal.any():
         return Advised(game, told, None, search, 0.0, False)
     num_rounds = None if seconds is not None else rounds or DEFAULT_ROUNDS
@@ -176,7 +176,7 @@ def read_search(spec: str, rules: Rules) -> SearchAgent:
         raise ValueError(f"agent {spec!r}: discounted returns are no win probabilities; leave discount out")
     if rules.step_penalty:
         raise ValueError("returns less a penalty for each step are no win probabilities; leave the step penalty out")
-    return agent
+    return agent.counting_wins()
 
 
 def _read(position: str, history: str, player: int | None, rules: Rules) -> SeenGame:

@@ -67,6 +67,13 @@ def legal_actions(view: Observation) -> np.ndarray:
     return np.asarray(_legal_mask(view))
 
 
+def choices(view: Observation) -> np.ndarray:
+    """Tell the observer's legal actions but a draw that is forced, on the host: bool[60], or more (`Rules.num_choices`)."""
+    legal = legal_actions(view)
+    plays = legal[: view.rules.num_choices]
+    return plays if legal.sum() > 1 or not legal[cards.DRAW] else np.zeros_like(plays)
+
+
 class ImpossibleActionError(ValueError):
     """An action that can't be, with its number in the list, from 1."""
 
@@ -94,6 +101,11 @@ def read_seen(position: str, actions: str, player: int | None, rules: Rules) -> 
         ValueError: the position can't be read, shows another player's hand, or is the end of a game.
         ImpossibleActionError: as `play_seen`.
     """
+    if actions.strip() and not rules.has_plain_steps:
+        raise ValueError(
+            "a list of actions does not say all that another player saw where turns are not plain (whether one went on after a "
+            "draw, say): give the position alone"
+        )
     if shows_one_hand(position):
         seen = text.parse_observation(position, rules=rules)
         if player not in (None, int(seen.player)):

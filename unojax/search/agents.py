@@ -20,7 +20,6 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from unojax import cards
 from unojax.belief.hands import Hands, WeightedHands
 from unojax.belief.knowledge import Knowledge, KnowledgeKind, Truth, parse_knowledge
 from unojax.device.batching import together
@@ -54,6 +53,7 @@ class Search:
         num_samples: rollouts, or simulations, of each play.
         tree: chooses for the searching player after its first play; None: its policy does.
         leaf: None: only the results of games count.
+        counts_points: returns are points under `Rules.points`; False: they are those of wins and losses under any rules.
     """
 
     policies: tuple[PackedPolicy, ...]
@@ -63,6 +63,7 @@ class Search:
     tree: TreeGuide | None = None
     leaf: NetworkLeaf | None = None
     rules: Rules = Rules()
+    counts_points: bool = True
 
     def __post_init__(self) -> None:
         if not self.stop >= 0:
@@ -86,7 +87,8 @@ class Search:
         pairs = jax.vmap(jax.random.split)(keys)
         samples = jax.vmap(partial(sample_hands, num=self.num_samples))(pairs[:, 0], hands.packed, hands.log_weights)
         num_lanes = default_num_lanes(len(legal))
-        how = Rollouts(self.policies, self.rules, self.num_samples, num_lanes, self.discount, guide=self.tree)
+        rules = self.rules if self.counts_points else replace(self.rules, points=False)
+        how = Rollouts(self.policies, rules, self.num_samples, num_lanes, self.discount, guide=self.tree)
         if self.leaf is not None and self.leaf.depth > 0:
             how = replace(how, leaf=self.leaf.cut(self.rules))
         store = None if self.tree is None else new_store(len(legal), self.tree.num_nodes)
@@ -149,6 +151,12 @@ class SearchAgent:
         key = "rollouts" if self.search.tree is None else "simulations"
         return cast(SearchAgent, parse_agent(self.name, rules=self.rules, **{key: budget}))
 
+    def counting_wins(self) -> SearchAgent:
+        """Let the search estimate wins and not points, so that its values are twice the win probability less one."""
+        if not self.rules.points:
+            return self
+        return replace(self, search=replace(self.search, counts_points=False))
+
     def init(self, key: Array, observation: Observation) -> Remembered:
         return Remembered(self.knowledge.init(key, observation), jnp.int32(0))
 
@@ -177,11 +185,11 @@ class SearchAgent:
         """Search one decision. Under `vmap` all decisions are searched together.
 
         Returns:
-            The estimates, and bool[60] the plays that they are of: none if there is no choice.
+            The estimates, and bool[60] (or more, `Rules.num_choices`) what they are of: nothing if there is no choice.
         """
         key_hands, key_search = jax.random.split(key)
         is_mine = ~observation.terminated & (observation.current_player == observation.player)
-        legal = legal_mask[: cards.DRAW] & is_mine & (legal_mask.sum() > 1)
+        legal = legal_mask[: self.rules.num_choices] & is_mine & (legal_mask.sum() > 1)
         hands = self.hands(key_hands, memory, observation)
         search = together(lambda _, *decisions: self.estimate(*decisions))
         return search((), key_search, observation, hands, legal, memory.num_steps), legal
@@ -214,8 +222,8 @@ def monte_carlo(
 ) -> SearchAgent:
     """Play legal cards out against hands that the opponent may hold (flat Monte Carlo).
 
-    Where drawing is a choice, the agent draws, passes or takes a penalty only if it can't play, and it never challenges. Under
-    `Rules.points` values are points.
+    Where drawing, passing or a challenge is a choice, it is tried as plays are; in the rollouts the policies that are not uniform
+    draw only if they can't play. Under `Rules.points` values are points.
 
     Args:
         belief: "particles", the particle filter; "unseen", any of the cards not seen; "truth", the hand itself, which only

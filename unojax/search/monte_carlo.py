@@ -26,14 +26,14 @@ ROUNDS: Final = 4
 
 
 class Estimate(NamedTuple):
-    """Estimates of a search for each play of one decision.
+    """Estimates of a search for each play of one decision; other choices are on a par with plays where rules leave them.
 
     Attributes:
-        value: float32[60] mean return of the player to move: twice the win probability less one, in [-1, 1], if nothing is
-            discounted and steps have no penalty. 0 for plays that were not tried.
-        gain: float32[60] value less that of the base play; 0 for plays that were not tried.
-        value_error, gain_error: float32[60] their standard errors. That of the gain is smaller, since all plays share samples.
-        num_samples: int32[60] rollouts or simulations of each play.
+        value: float32[60], or more (`Rules.num_choices`): mean return of the player to move, twice the win probability less one,
+            in [-1, 1], if nothing is discounted, steps have no penalty and points do not count. 0 for plays that were not tried.
+        gain: float32[60], value less that of the base play; 0 for plays that were not tried.
+        value_error, gain_error: float32[60], their standard errors. That of the gain is smaller, since all plays share samples.
+        num_samples: int32[60], rollouts or simulations of each play.
         base: int32[] the play that the others are compared with: the rollout policy's own choice.
     """
 
@@ -50,7 +50,7 @@ def choose(estimate: Estimate, legal: Array, keep: float) -> Array:
 
     With few rollouts the best of several noisy values is often not the best play, and the base play a good one.
 
-    `legal` is bool[60]; `keep` = 0 always takes the highest value.
+    `legal` is bool[60], or as long as the estimates; `keep` = 0 always takes the highest value.
     """
     # A play that was given up has lost, whatever its few samples say.
     ran_to_the_end = legal & (estimate.num_samples == estimate.num_samples.max())
@@ -111,13 +111,14 @@ def flat_monte_carlo(
         keys: D threefry2x32 keys, consumed.
         observations: [D] of the players to move.
         hands: uint32[D, R] each: hands of the opponents, drawn from the beliefs.
-        legal: bool[D, 60]; a row without True is left out.
+        legal: bool[D, 60], or more (`Rules.num_choices`); a row without True is left out.
         how: the plays are tried, R times each; with `stop` or a guide, R is a multiple of `ROUNDS`.
         stop: a play is given up once it is so many standard errors below the best one; 0: never. Static.
         num_steps: int32[D] steps of the games so far, as in `rollouts.play_out`.
         store: of the guide; what it learns in one round it knows in the next.
     """
-    num_decisions, others = legal.shape[0], how.rules.num_actions - cards.DRAW
+    num_decisions, num_choices = legal.shape
+    others = how.rules.num_actions - num_choices
     key_pairs = jax.vmap(jax.random.split)(keys)
     base = jax.vmap(how.policies[0])(key_pairs[:, 0], observations, jnp.pad(legal, ((0, 0), (0, others))))
     seeds = jax.vmap(key_words)(key_pairs[:, 1])
@@ -125,7 +126,7 @@ def flat_monte_carlo(
     row = jnp.arange(legal.size, dtype=jnp.int32)
     # Rows that do not count name position 0 and action 0 too.
     row_of = jnp.zeros(legal.shape, jnp.int32).at[arms.position, arms.action].max(jnp.where(row < arms.number, row, 0))
-    base_row = row_of[jnp.arange(num_decisions), jnp.minimum(base, cards.DRAW - 1)]
+    base_row = row_of[jnp.arange(num_decisions), jnp.minimum(base, num_choices - 1)]
 
     num_rounds = ROUNDS if stop > 0 or how.guide is not None else 1
     per_round = how.num_samples // num_rounds

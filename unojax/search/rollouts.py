@@ -50,7 +50,7 @@ class Arms(NamedTuple):
 
     Attributes:
         position: int32[A] index of the position.
-        action: int32[A] a legal play 0..59.
+        action: int32[A] a legal play 0..59, or another choice (`Rules.num_choices`).
         number: int32[].
     """
 
@@ -61,7 +61,7 @@ class Arms(NamedTuple):
 
 @traced_once
 def list_arms(legal: Array) -> Arms:
-    """List one arm for every legal play of bool[G, 60], in order."""
+    """List one arm for every legal choice of bool[G, 60], or more (`Rules.num_choices`), in order."""
     number = legal.sum(dtype=jnp.int32)
     position, action = jnp.nonzero(legal, size=legal.size, fill_value=0)
     return Arms(position.astype(jnp.int32), action.astype(jnp.int32), number)
@@ -115,6 +115,7 @@ class Lanes(NamedTuple):
         rollout: its number, arm * R + sample; `NO_ROLLOUT` in an idle lane.
         sample: number of the random stream.
         plays, draws: plays made and cards drawn so far, by who took the first action in the lower 16 bits, by the other above.
+            Where drawing is a choice, all steps count as plays, so that no two choices hang on one random word.
         num_steps: steps passed.
         first: the first action while it has not been taken, then `FREE`.
         player: who took it.
@@ -221,7 +222,7 @@ class Rollouts:
         favoured = [policy.narrow(view, node.legal) for policy in self.policies]
         options = bits.where(is_other, favoured[-1], favoured[0])
         pick = Picked(*bits.choose(bits.where(node.is_decision, options, node.deck), word))
-        given = table.pick_of(lanes.first)
+        given = table.pick_of(lanes.first, self.rules)
         is_free = lanes.first == FREE
         pick = Picked(*(jnp.where(is_free, p, g) for p, g in zip(pick, given, strict=True)))
         move = table.resolve(lanes.table, node, pick, coins, self.rules)
@@ -237,9 +238,10 @@ class Rollouts:
         if self.guide is not None:
             walks = self.guide.follow(walks, lanes, move)
         one = jnp.where(lanes.table.unpack_meta().player == lanes.player, np.uint32(1), np.uint32(1 << 16))
+        chooses = table.is_step(move) if self.rules.draw_is_option else table.is_play(move)
         lanes = lanes._replace(
             table=table.commit(lanes.table, move),
-            plays=lanes.plays + jnp.where(table.is_play(move), one, np.uint32(0)),
+            plays=lanes.plays + jnp.where(chooses, one, np.uint32(0)),
             draws=lanes.draws + jnp.where(table.is_card_drawn(move), one, np.uint32(0)),
             num_steps=lanes.num_steps + table.is_step(move).astype(jnp.uint32),
             first=jnp.full_like(lanes.first, FREE),

@@ -31,7 +31,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from unojax import bits, cards, table
+from unojax import bits, table
 from unojax.bits import Words
 from unojax.policies import PackedPolicy
 from unojax.rules import Rules
@@ -138,7 +138,7 @@ class TreeGuide:
         is_new = visits.sum(-1) == 0
         edge = jnp.take_along_axis(edges, choice[:, None], axis=1)[:, 0]
         word, place = bits.nth(node.legal, choice.astype(jnp.uint32))
-        action = word * np.uint32(cards.NUM_RANKS) + bits.rank_at(place)
+        action = table.action_of(table.Picked(word, place), self.rules)
 
         depth = walks.depth[one]
         drop = num_lanes

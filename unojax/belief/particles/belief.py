@@ -26,6 +26,13 @@ MAX_PLAYS: Final = 96
 needs more."""
 
 
+class Target(NamedTuple):
+    """Weights float32[N] nats, normalised, of all accounts; float32[] nats, the share of those that are possible."""
+
+    log_weights: Array
+    log_possible: Array
+
+
 @struct.dataclass
 class Belief:
     """A weighted cloud of N hypothetical hands of the opponent.
@@ -36,6 +43,7 @@ class Belief:
         cloud: the particles, each a full account of which card the opponent acquired when.
         ledger: what is public about the opponent's cards, the same for all particles.
         rules: static; of the game.
+        target: the weights that the filter goes on with, under `Rules.tells_of_hands`; else None, and they are `log_weights`.
     """
 
     log_weights: Array
@@ -43,6 +51,12 @@ class Belief:
     cloud: Cloud
     ledger: Ledger
     rules: Rules = struct.field(pytree_node=False)
+    target: Target | None = None
+
+    @property
+    def target_weights(self) -> Array:
+        """float32[N] nats, normalised: of the accounts, impossible ones too; see `likelihood`."""
+        return self.log_weights if self.target is None else self.target.log_weights
 
     @property
     def packed(self) -> bits.Words:
@@ -123,7 +137,16 @@ def belief_init(
     book = ledger.add_slots(book, hand_count)
     book = record_deal(book, observation, unseen_words(observation), prior)
     log_lik = start_log_prob(cloud.hand, book)
-    return Belief(log_weights=resample.normalize(log_lik)[0], log_likelihood=log_lik, cloud=cloud, ledger=book, rules=rules)
+    log_weights = resample.normalize(log_lik)[0]
+    target = Target(log_weights, jnp.float32(0.0)) if rules.tells_of_hands else None
+    return Belief(log_weights=log_weights, log_likelihood=log_lik, cloud=cloud, ledger=book, rules=rules, target=target)
+
+
+def report(belief: Belief, possible: Array) -> Belief:
+    """Give a belief in which accounts that are not `possible` (bool[N]) count for nothing, by its target."""
+    log_weights, log_possible = resample.normalize(jnp.where(possible, belief.target_weights, -jnp.inf))
+    target = Target(belief.target_weights, log_possible)
+    return dataclasses.replace(belief, log_weights=log_weights, target=target)
 
 
 def record_deal(book: Ledger, observation: Observation, unseen: bits.Words, prior: Prior) -> Ledger:
@@ -149,7 +172,7 @@ def before_the_draw(observation: Observation, num_particles: int, max_slots: int
     All that the observer does not see is in the deck.
     """
     own, unseen = bits.pack(observation.hand), unseen_words(observation)
-    book = ledger.empty(max_slots=accounts.capacity_for(max_slots), max_plays=max_plays)
+    book = ledger.empty(max_slots=accounts.capacity_for(max_slots), max_plays=max_plays, rules=observation.rules)
     spread = partial(bits.map_words, lambda w: jnp.broadcast_to(w, num_particles))
     # Equal cards need labels of their own: the observer's cards take the lowest copies, the unseen ones the next.
     not_in_pile = bits.merge(own, unseen)

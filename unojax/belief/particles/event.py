@@ -42,7 +42,7 @@ class Event(NamedTuple):
     @property
     def may_change_likelihood(self) -> Array:
         """bool[]: accounts have changed, or there is one more play to account for."""
-        return self.moved & (self.by_opponent | self.is_draw)
+        return self.moved & (self.by_opponent | self.is_draw | (self.action == cards.CHALLENGE))
 
 
 def read_event(belief: Belief, before: Observation, action: Array, after: Observation) -> Event:
@@ -100,10 +100,12 @@ class OwnDraw(NamedTuple):
         return -jnp.log((self.deck_count - index).astype(jnp.float32))
 
 
-def own_draw(before: Observation, after: Observation) -> OwnDraw:
-    """Read off which cards the observer drew."""
+def own_draw(before: Observation, after: Observation, laid: Array | None = None) -> OwnDraw:
+    """Read off which cards the observer drew, and with `laid` (int32[], -1 for none) also the type of one that was laid."""
     unseen = history.unseen_at_draw(before, after)
     drawn = cards.counts(after.hand) - cards.counts(before.hand)
+    if laid is not None:
+        drawn += (jnp.arange(cards.NUM_TYPES) == laid).astype(drawn.dtype)
     number = drawn.sum(dtype=jnp.int32)
     return OwnDraw(
         totals=jnp.cumsum(drawn, dtype=jnp.int32),
@@ -149,15 +151,16 @@ def weigh(
         outgrown: bool[] the belief's capacity is used up.
         ess_threshold: see `belief_update`.
     """
-    dead = jnp.isneginf(belief.log_weights) | jnp.isneginf(log_increment)
-    joint = belief.log_weights + log_increment + log_lik - belief.log_likelihood
+    before = belief.target_weights
+    dead = jnp.isneginf(before) | jnp.isneginf(log_increment)
+    joint = before + log_increment + log_lik - belief.log_likelihood
     # NaN from an opponent model counts as impossible.
     joint = jnp.where(dead | jnp.isnan(joint), -jnp.inf, joint)
     log_weights, log_sum = resample.normalize(joint)
     ess = resample.effective_sample_size(log_weights)
     depleted = jnp.isneginf(log_sum + log_constant) & ~event.inconsistent
     restarted = depleted | outgrown
-    log_weights = jnp.where(event.inconsistent, belief.log_weights, log_weights)
+    log_weights = jnp.where(event.inconsistent, before, log_weights)
     # A particle of weight zero may hold an impossible hand; none is carried on.
     is_due = (ess < ess_threshold * belief.num_particles) | jnp.isneginf(log_weights).any()
     return Weighing(

@@ -22,7 +22,7 @@ from unojax.belief.particles.accounts import in_lockstep
 from unojax.belief.particles.belief import Belief, Info
 from unojax.belief.particles.event import MOST_ROUNDS
 from unojax.observation import Observation, check_observation
-from unojax.rules import Rules, agreed_rules, check_plain
+from unojax.rules import Rules, agreed_rules
 
 __all__ = ["MOST_ROUNDS", "NUM_MOVES", "belief_update", "belief_update_checked"]
 
@@ -63,13 +63,13 @@ def belief_update(
     Raises:
         ValueError: an observation is a batch, or the rules of belief and observations, or `rules`, differ.
     """
-    check_plain(belief.rules, "the particle filter")
     for seen in (before, after):
         check_observation(seen, "belief_update", rules)
         agreed_rules(belief.rules, seen.rules)
     options = {"opponent": opponent, "ess_threshold": ess_threshold, "num_moves": num_moves}
     arguments = (belief, before, jnp.asarray(action, jnp.int32), after, key)
-    if in_lockstep():
+    # Games in lockstep know plain steps only; under other rules they are taken one by one everywhere.
+    if in_lockstep() and belief.rules.has_plain_steps:
         return _together(partial(lockstep.update_games, **options))(*arguments)
     return _one_by_one(partial(one_game.update, **options))(*arguments)
 

@@ -2,6 +2,9 @@
 
 The opponent's hand is a row of **slots**, one for each card it ever acquired, in the order of acquisition. A slot could hold all
 types, less those that were playable at a later time when the opponent could not play.
+
+Where rules leave more to choose than a play, other choices of the opponent's are recorded as its plays are, and so is what was
+told of its hand and is no matter of single slots (`FITS`, `FAILS`, `HOLDS_COLOR`).
 """
 
 from __future__ import annotations
@@ -16,6 +19,10 @@ from jax import Array
 from unojax import bits, cards
 from unojax.bits import Words
 from unojax.observation import Observation
+from unojax.rules import Rules
+
+FITS, FAILS, HOLDS_COLOR = range(cards.CHALLENGE + 1, cards.CHALLENGE + 4)
+"""Told of the hand, in place of an action: the card drawn could be played; could not; a card of the contested colour is held."""
 
 
 class Plays(NamedTuple):
@@ -23,7 +30,7 @@ class Plays(NamedTuple):
 
     Attributes:
         slots_before: int32[T] slots filled before the play.
-        action: int8[T] the action 0..59.
+        action: int8[T] the action 0..59; where turns are not plain, also another choice, or what was told of the hand.
         color, rank: int8[T] active colour and rank of the top card before the play.
         observer_count: int8[T] cards in the observer's hand.
         deck_count: int8[T] cards in the deck.
@@ -41,6 +48,19 @@ class Plays(NamedTuple):
     last_action: Array
 
 
+class Turns(NamedTuple):
+    """What else the opponent's options at each of its plays depended on; see `Observation`.
+
+    Attributes:
+        penalty, contested: int8[T].
+        has_drawn: bool[T] the last slot before the play holds a card drawn in the same turn.
+    """
+
+    penalty: Array
+    contested: Array
+    has_drawn: Array
+
+
 @struct.dataclass
 class Ledger:
     """Public bookkeeping of one belief.
@@ -54,6 +74,7 @@ class Ledger:
         num_plays: int32[] how many there were.
         num_dealt: int32[] the first so many slots are a hand whose deal shows in the start card (`Prior` "deal"); else 0.
         num_colored: int32[] coloured cards that the observer did not hold when the start card was about to be turned up.
+        turns: of the plays, under rules without plain steps; else an empty tuple.
     """
 
     allowed: Array
@@ -64,6 +85,7 @@ class Ledger:
     num_plays: Array
     num_dealt: Array
     num_colored: Array
+    turns: Turns | tuple[()] = ()
 
 
 def as_words(array: Array) -> Words:
@@ -71,8 +93,8 @@ def as_words(array: Array) -> Words:
     return array[0], array[1], array[2], array[3]
 
 
-def empty(*, max_slots: int, max_plays: int) -> Ledger:
-    """Make a ledger without slots or plays, with room for so many."""
+def empty(*, max_slots: int, max_plays: int, rules: Rules | None = None) -> Ledger:
+    """Make a ledger without slots or plays, with room for so many; the default rules if none are given."""
     pile = jnp.zeros((max_plays, cards.NUM_COLORS), jnp.uint32)
     others = dict.fromkeys(set(Plays._fields) - {"slots_before", "pile"}, jnp.zeros(max_plays, jnp.int8))
     return Ledger(
@@ -84,7 +106,13 @@ def empty(*, max_slots: int, max_plays: int) -> Ledger:
         num_plays=jnp.int32(0),
         num_dealt=jnp.int32(0),
         num_colored=jnp.int32(0),
+        turns=() if rules is None or rules.has_plain_steps else _no_turns(max_plays),
     )
+
+
+def _no_turns(max_plays: int) -> Turns:
+    nothing = jnp.zeros(max_plays, jnp.int8)
+    return Turns(penalty=nothing, contested=nothing, has_drawn=jnp.zeros(max_plays, bool))
 
 
 def add_slots(ledger: Ledger, number: Array) -> Ledger:
@@ -99,9 +127,12 @@ def add_slots(ledger: Ledger, number: Array) -> Ledger:
     )
 
 
-def forbid(ledger: Ledger, playable: Words) -> Ledger:
-    """Rule these cards out of all slots filled so far."""
-    return dataclasses.replace(ledger, allowed=ledger.allowed & ~jnp.stack(playable)[None])
+def forbid(ledger: Ledger, playable: Words, where: Array | None = None) -> Ledger:
+    """Rule these cards out of all slots filled so far, or of those `where` (bool[S])."""
+    ruled_out = jnp.stack(playable)[None]
+    if where is not None:
+        ruled_out = jnp.where(where[:, None], ruled_out, 0)
+    return dataclasses.replace(ledger, allowed=ledger.allowed & ~ruled_out)
 
 
 def record_play(ledger: Ledger, before: Observation, action: Array) -> Ledger:
@@ -121,8 +152,16 @@ def record_play(ledger: Ledger, before: Observation, action: Array) -> Ledger:
     def put(rows: Array, one: Array) -> Array:
         return jnp.where(is_next.reshape(-1, *[1] * (rows.ndim - 1)), one, rows)
 
-    plays = Plays(*map(put, ledger.plays, row))
-    return dataclasses.replace(ledger, plays=plays, num_plays=ledger.num_plays + 1)
+    plays, turns = Plays(*map(put, ledger.plays, row)), ledger.turns
+    if isinstance(turns, Turns):
+        has_drawn = before.has_drawn | (action == FITS) | (action == FAILS)
+        turns = Turns(*map(put, turns, Turns(before.penalty, before.contested, has_drawn)))
+    return dataclasses.replace(ledger, plays=plays, turns=turns, num_plays=ledger.num_plays + 1)
+
+
+def last_slot(ledger: Ledger) -> Array:
+    """Mark the slot filled last: bool[S]."""
+    return jnp.arange(ledger.epoch.shape[0]) == ledger.num_slots - 1
 
 
 def cards_playable_on(color: Array, rank: Array) -> Words:

@@ -3,7 +3,12 @@
     p(plays | account)  =  prod_t pi(a_t | H_t, public_t) / copies_t
 
 with H_t the hand before the t-th play and copies_t the number of cards of the played type in it, each of which was as likely to
-be the physical card played. All functions work on N particles at once.
+be the physical card played. Where turns are not plain, other choices of the opponent's count as its plays do (copies_t 1, as for
+a card just drawn), and what was told of its hand (`choices`). All functions work on N particles at once.
+
+What was told of a hand rules accounts out, and repairs weigh them as if it did not: the backward kernel of `moves` must not lead
+to an impossible account. So the filter's target has such accounts, at `SOFTENED` in place of 0, and they count for nothing in
+what a belief says (`belief.report`).
 """
 
 from __future__ import annotations
@@ -20,9 +25,11 @@ from jax import Array, lax
 from unojax import bits, cards, game
 from unojax.belief.opponents import OpponentModel, PackedOpponent
 from unojax.belief.particles.accounts import RELEASED, ROWS_PER_TURN, Cloud, card_of, common, flip, num_turns, union, without
-from unojax.belief.particles.ledger import Ledger, Plays, as_words
+from unojax.belief.particles.choices import Choice, choice_prob
+from unojax.belief.particles.ledger import FITS, Ledger, Plays, Turns, as_words
 from unojax.bits import Words
 from unojax.observation import Observation
+from unojax.rules import Rules
 from unojax.table import Picked
 from unojax.view import View
 
@@ -30,6 +37,8 @@ from unojax.view import View
 # vanishes only if their geometric mean is below 1e-17.
 _SCALE: Final = 2.0**24
 LOG_SCALE: Final = 24.0 * math.log(2.0)
+SOFTENED: Final = 0.125
+"""Factor in the target for what was told of a hand and is not so in an account."""
 
 
 class Exchange(NamedTuple):
@@ -50,12 +59,19 @@ class Exchange(NamedTuple):
 
 
 def log_likelihood(
-    cloud: Cloud, ledger: Ledger, opponent: OpponentModel, like: Observation, exchange: Exchange | None = None
+    cloud: Cloud,
+    ledger: Ledger,
+    opponent: OpponentModel,
+    like: Observation,
+    exchange: Exchange | None = None,
+    *,
+    softened: bool = True,
 ) -> Array:
     """Compute the log likelihood (nats) of all plays of the opponent: float32[N].
 
     Under the "deal" prior it starts from the probability of the start card, one of the coloured cards that were not dealt.
-    `like` is any observation of the observer's; with `exchange` the likelihood is as it were after it.
+    `like` is any observation of the observer's; with `exchange` the likelihood is as it were after it. Not `softened`, it is -inf
+    where what was told of the hand is not so.
     """
 
     def seen_from(hand: Words, num_slots: Array) -> Words:
@@ -69,7 +85,14 @@ def log_likelihood(
             play = Plays(*(rows[t] for rows in ledger.plays))
             hand = _fill(cloud, hand, filled, play.slots_before)
             filled = jnp.maximum(filled, play.slots_before)
-            factor = factor_of(seen_from(hand, play.slots_before), show(play), opponent, like)
+            seen = seen_from(hand, play.slots_before)
+            if isinstance(ledger.turns, Turns):
+                choice = Choice(play, Turns(*(rows[t] for rows in ledger.turns)))
+                factor = _choice_factor(seen, _drawn(cloud, play, exchange), choice, opponent, like)
+                if softened and like.rules.tells_of_hands:
+                    factor = jnp.where(_is_told(play, like.rules) & (factor == 0), SOFTENED * _SCALE, factor)
+            else:
+                factor = factor_of(seen, show(play), opponent, like)
             product = product * jnp.where(t < ledger.num_plays, factor, 1.0)
             hand = without(hand, card_of(cloud.played[t]))
         num_plays = jnp.minimum(ledger.num_plays - ROWS_PER_TURN * block, ROWS_PER_TURN)
@@ -112,6 +135,36 @@ def factor_of(before: Words, shown: Shown, opponent: OpponentModel, like: Observ
     """Compute the scaled factor of one play, from the hands before it: float32[N]."""
     copies = bits.count(common(before, shown.copies))
     return _shown_prob(before, shown, opponent, like) * _SCALE / copies.astype(jnp.float32)
+
+
+def _choice_factor(before: Words, drawn: Words, choice: Choice, opponent: OpponentModel, like: Observation) -> Array:
+    """Compute the scaled factor of one choice, from the hands before it and the cards just drawn: float32[N]."""
+    action = choice.play.action.astype(jnp.uint32)
+    copies = bits.count(common(before, bits.type_mask(action // cards.NUM_RANKS, action % cards.NUM_RANKS)))
+    is_any = (action < cards.DRAW) & ~choice.turn.has_drawn
+    prob = choice_prob(before, drawn, choice, opponent, like) * _SCALE
+    return prob / jnp.where(is_any, jnp.maximum(copies, np.uint32(1)), np.uint32(1)).astype(jnp.float32)
+
+
+def is_told(ledger: Ledger, rules: Rules) -> Array:
+    """Tell whether anything was told of the hand so far: bool[]."""
+    return (_is_told(ledger.plays, rules) & (jnp.arange(len(ledger.plays.action)) < ledger.num_plays)).any()
+
+
+def _is_told(play: Plays, rules: Rules) -> Array:
+    """Mark rows that are, or hang on, what was told of the hand: bool[...]."""
+    told = play.action >= FITS
+    return told | (play.action == cards.DRAW) if rules.draw_four_depends_on_hand else told
+
+
+def _drawn(cloud: Cloud, play: Plays, exchange: Exchange | None) -> Words:
+    """Find the card that was acquired last before a play, as a set of one card: four uint32[N]."""
+    slot = jnp.maximum(play.slots_before - 1, 0)
+    card = card_of(cloud.labels[slot] & ~RELEASED)
+    if exchange is None:
+        return card
+    is_exchanged = (exchange.slot.astype(jnp.int32) == slot) | (exchange.other.astype(jnp.int32) == slot)
+    return flip(card, exchange.cards, is_exchanged)
 
 
 def start_log_prob(dealt: Words, ledger: Ledger) -> Array:

@@ -133,12 +133,13 @@ def condition_on_play(key: Array, cloud: Cloud, ledger: Ledger, color: Array, ra
 
 @partial(traced_once, static=("most_open",))
 def condition_on_no_play(
-    key: Array, cloud: Cloud, ledger: Ledger, playable: Words, most_open: int | None = None
+    key: Array, cloud: Cloud, ledger: Ledger, playable: Words, most_open: int | None = None, where: Array | None = None
 ) -> tuple[Cloud, Array]:
     """Condition on the opponent having no card to play: no particle holds one of `playable` (four uint32[]) afterwards.
 
-    `ledger` is the one before they are forbidden; at most `most_open` slots (static; None: any number) are `open_slots`. Gives
-    the repaired cloud; float32[N] log weights, -inf if no card fits a slot.
+    `ledger` is the one before they are forbidden; at most `most_open` slots (static; None: any number) are `open_slots`. With
+    `where` (bool[S]) only these slots are known to hold none. Gives the repaired cloud; float32[N] log weights, -inf if no card
+    fits a slot.
     """
     random = accounts.random_words(key, ledger, cloud.labels)
 
@@ -168,9 +169,37 @@ def condition_on_no_play(
 
     # Most of the older slots are closed to these cards already; there nothing changes.
     is_open = open_slots(ledger, playable)
+    if where is not None:
+        is_open &= where
     first = (cloud.hand, cloud.deck, jnp.zeros_like(cloud.hand[0], jnp.float32))
     labels, (hand, deck, log_weight) = accounts.change_slots(ledger, is_open, repair, cloud.labels, first, most_open)
     return cloud._replace(hand=hand, deck=deck, labels=labels), log_weight
+
+
+@traced_once
+def play_drawn(key: Array, cloud: Cloud, ledger: Ledger, color: Array, rank: Array) -> tuple[Cloud, Array]:
+    """Condition on a play of the opponent of the card that it has just drawn, which is in the slot filled last.
+
+    As `condition_on_play`, but the copy is one of those that the slot and the deck hold, n of them: then only the deck's cards
+    can have been in its place, m of them, and the weight is n / (1 + m), the evidence and no more.
+    """
+    random = accounts.random_words(key, ledger, cloud.labels)
+    slot = ledger.num_slots - 1
+    drawn = card_of(cloud.labels[slot])
+    in_deck = union(cloud.deck, drawn)
+    copies = common(in_deck, bits.type_mask(color, rank))
+    number = once(ledger, lambda: accounts.random_card(accounts.random_bits(random, _COPY), copies))
+    deck = without(in_deck, card_of(number))
+    num_others = bits.count(common(insertable(cloud, ledger, slot), deck)).astype(jnp.float32)
+    fits = _takes_type(ledger, color, rank)[slot] & (bits.any_of(copies) != 0)
+    log_weight = jnp.log(bits.count(copies).astype(jnp.float32)) - jnp.log1p(num_others)
+    after = cloud._replace(
+        hand=without(cloud.hand, drawn),
+        deck=deck,
+        labels=cloud.labels.at[slot].set(number | RELEASED, mode="drop"),
+        played=cloud.played.at[ledger.num_plays].set(number, mode="drop"),
+    )
+    return after, jnp.where(fits, log_weight, -jnp.inf)
 
 
 def open_slots(ledger: Ledger, cards: Words) -> Array:
@@ -242,13 +271,14 @@ def play_own(cloud: Cloud, color: Array, rank: Array) -> Cloud:
     return cloud._replace(own=(w0, w1, w2, w3))
 
 
-@traced_once
-def reshuffle(cloud: Cloud, all_cards: Words, color: Array, rank: Array) -> Cloud:
-    """Put the pile except its top card, of type (`color`, `rank`), back into the deck."""
-    pile = bits.map_words(lambda f, h, d, o: f & ~(h | d | o), all_cards, cloud.hand, cloud.deck, cloud.own)
-    word, bit = bits.one_copy(pile, color, rank)
-    w0, w1, w2, w3 = (jnp.where(word == c, p & ~bit, p) for c, p in enumerate(pile))
-    back = (w0, w1, w2, w3)
+@partial(traced_once, static=("with_top",))
+def reshuffle(cloud: Cloud, all_cards: Words, color: Array, rank: Array, with_top: bool = False) -> Cloud:
+    """Put the pile back into the deck, except its top card of type (`color`, `rank`), or `with_top` (static) that too."""
+    back = bits.map_words(lambda f, h, d, o: f & ~(h | d | o), all_cards, cloud.hand, cloud.deck, cloud.own)
+    if not with_top:
+        word, bit = bits.one_copy(back, color, rank)
+        w0, w1, w2, w3 = (jnp.where(word == c, p & ~bit, p) for c, p in enumerate(back))
+        back = (w0, w1, w2, w3)
     return cloud._replace(deck=union(cloud.deck, back), recycled=union(cloud.recycled, back))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,12 +13,13 @@ from jax import Array, lax
 from unojax import bits
 from unojax.belief import history, resample
 from unojax.belief.opponents import OpponentModel
-from unojax.belief.particles import accounts, ledger, moves
+from unojax.belief.particles import accounts, ledger, moves, turns
 from unojax.belief.particles.accounts import Cloud
-from unojax.belief.particles.belief import Belief, Info, belief_init
-from unojax.belief.particles.event import Weighing, first_place, log_num_unseen, num_rounds, own_draw, read_event, weigh
+from unojax.belief.particles.belief import Belief, Info, Target, belief_init, report
+from unojax.belief.particles.event import Event, Weighing, first_place, log_num_unseen, num_rounds, own_draw, read_event, weigh
 from unojax.belief.particles.ledger import Ledger, as_words
-from unojax.belief.particles.likelihood import Exchange, log_likelihood
+from unojax.belief.particles.likelihood import Exchange, is_told, log_likelihood
+from unojax.belief.particles.turns import Weighted
 from unojax.device.tracing import traced_once
 from unojax.observation import Observation
 
@@ -41,26 +41,10 @@ def update(
     """Do what `belief_update` does."""
     key_event, key_resample, key_move, key_anew = jax.random.split(key, 4)
     event = read_event(belief, before, action, after)
-    now = _Weighted(belief.cloud, belief.ledger, jnp.zeros_like(belief.log_weights), jnp.float32(0.0))
-
-    def opponent_plays() -> _Weighted:
-        cloud, log_increment = moves.condition_on_play(key_event, now.cloud, now.book, event.color, event.rank)
-        return _Weighted(cloud, ledger.record_play(now.book, before, event.action), log_increment, log_num_unseen(before, event))
-
-    def observer_plays() -> _Weighted:
-        return now._replace(cloud=moves.play_own(now.cloud, event.color, event.rank))
-
-    # A play or a draw, of the opponent or of the observer; or nothing.
-    kind = jnp.where(event.moved, jnp.where(event.by_opponent, 0, 2) + event.is_draw.astype(jnp.int32), 4)
-    cloud, book, log_increment, log_constant = lax.switch(
-        kind,
-        (
-            opponent_plays,
-            lambda: _opponent_draws(key_event, now, before, after),
-            observer_plays,
-            lambda: _observer_draws(key_event, now, before, after),
-            lambda: now,
-        ),
+    now = Weighted(belief.cloud, belief.ledger, jnp.zeros_like(belief.log_weights), jnp.float32(0.0))
+    is_plain = belief.rules.has_plain_steps
+    cloud, book, log_increment, log_constant = (_plain_step if is_plain else turns.condition)(
+        key_event, now, event, before, after
     )
 
     def likelihood(cloud: Cloud, exchange: Exchange | None = None) -> Array:
@@ -69,12 +53,14 @@ def update(
     log_lik = lax.cond(event.may_change_likelihood, lambda: likelihood(cloud), lambda: belief.log_likelihood)
     max_slots, max_plays = book.epoch.shape[0], book.plays.action.shape[0]
     # Begun anew while the last row still counts, so that this update's evidence is right.
-    outgrown = (book.num_slots > max_slots) | (book.num_plays >= max_plays)
+    outgrown = (book.num_slots > max_slots) | (book.num_plays > max_plays - turns.rows_per_step(belief.rules))
     weighing = weigh(belief, event, log_increment, log_constant, log_lik, outgrown, ess_threshold)
 
     def carry_on() -> tuple[Belief, Array]:
         weights = weighing.log_weights
-        weighted = Belief(log_weights=weights, log_likelihood=log_lik, cloud=cloud, ledger=book, rules=belief.rules)
+        weighted = Belief(weights, log_lik, cloud, book, belief.rules)
+        if belief.target is not None:
+            weighted = dataclasses.replace(weighted, target=Target(weights, jnp.float32(0.0)))
         return _refresh(key_resample, key_move, weighted, weighing, likelihood, num_moves)
 
     def begin_anew() -> tuple[Belief, Array]:
@@ -83,6 +69,8 @@ def update(
         return fresh, jnp.float32(0.0)
 
     updated, acceptance = lax.cond(weighing.restarted, begin_anew, carry_on)
+    if belief.rules.tells_of_hands:
+        updated, weighing = _leave_out_impossible(belief, updated, weighing, opponent, before, lambda: begin_anew()[0])
     return updated, Info(
         ess=weighing.ess,
         log_evidence=weighing.log_evidence,
@@ -94,20 +82,64 @@ def update(
     )
 
 
-class _Weighted(NamedTuple):
-    """A cloud on its way through an update: float32[N] log weights of the repairs, and a factor that all particles share."""
+def _leave_out_impossible(
+    belief: Belief,
+    updated: Belief,
+    weighing: Weighing,
+    opponent: OpponentModel,
+    like: Observation,
+    begin_anew: Callable[[], Belief],
+) -> tuple[Belief, Weighing]:
+    """Give what a belief says after its update, and the evidence, without accounts that are impossible."""
+    assert belief.target is not None
 
-    cloud: Cloud
-    book: Ledger
-    log_increment: Array
-    log_constant: Array
+    def find() -> Array:
+        return ~jnp.isneginf(log_likelihood(updated.cloud, updated.ledger, opponent, like, softened=False))
+
+    book = updated.ledger
+    possible = lax.cond(is_told(book, belief.rules), find, lambda: jnp.ones(belief.num_particles, bool))
+    reported = report(updated, possible)
+    assert reported.target is not None
+    depleted = ~possible.any()
+    log_evidence = weighing.log_evidence + jnp.where(
+        weighing.restarted, 0.0, reported.target.log_possible - belief.target.log_possible
+    )
+    result = lax.cond(depleted, begin_anew, lambda: reported)
+    weighing = weighing._replace(
+        log_evidence=log_evidence, depleted=weighing.depleted | depleted, restarted=weighing.restarted | depleted
+    )
+    return result, weighing
 
 
-def _opponent_draws(key: Array, now: _Weighted, before: Observation, after: Observation) -> _Weighted:
+def _plain_step(key: Array, now: Weighted, event: Event, before: Observation, after: Observation) -> Weighted:
+    """Condition on a micro-step where who can play must, and nobody else may."""
+
+    def opponent_plays() -> Weighted:
+        cloud, log_increment = moves.condition_on_play(key, now.cloud, now.book, event.color, event.rank)
+        return Weighted(cloud, ledger.record_play(now.book, before, event.action), log_increment, log_num_unseen(before, event))
+
+    def observer_plays() -> Weighted:
+        return now._replace(cloud=moves.play_own(now.cloud, event.color, event.rank))
+
+    # A play or a draw, of the opponent or of the observer; or nothing.
+    kind = jnp.where(event.moved, jnp.where(event.by_opponent, 0, 2) + event.is_draw.astype(jnp.int32), 4)
+    return lax.switch(
+        kind,
+        (
+            opponent_plays,
+            lambda: _opponent_draws(key, now, before, after),
+            observer_plays,
+            lambda: _observer_draws(key, now, before, after),
+            lambda: now,
+        ),
+    )
+
+
+def _opponent_draws(key: Array, now: Weighted, before: Observation, after: Observation) -> Weighted:
     key_condition, key_draw = jax.random.split(key)
     playable = ledger.cards_playable_on(before.color.astype(jnp.uint32), before.top_rank.astype(jnp.uint32))
 
-    def could_not_play() -> _Weighted:
+    def could_not_play() -> Weighted:
         cloud, log_increment = moves.condition_on_no_play(key_condition, now.cloud, now.book, playable)
         return now._replace(cloud=cloud, book=ledger.forbid(now.book, playable), log_increment=log_increment)
 
@@ -117,11 +149,11 @@ def _opponent_draws(key: Array, now: _Weighted, before: Observation, after: Obse
     return now._replace(cloud=moves.draw(key_draw, now.cloud, now.book, number), book=ledger.add_slots(now.book, number))
 
 
-def _observer_draws(key: Array, now: _Weighted, before: Observation, after: Observation) -> _Weighted:
+def _observer_draws(key: Array, now: Weighted, before: Observation, after: Observation) -> Weighted:
     now = _reshuffle_if_any(now, before, after)
     drawn = own_draw(before, after)
 
-    def one_card(index: Array, now: _Weighted) -> _Weighted:
+    def one_card(index: Array, now: Weighted) -> Weighted:
         key_card = jax.random.fold_in(key, index)
         cloud, log_increment = moves.condition_on_own_draw(key_card, now.cloud, now.book, *drawn.card(index))
         return now._replace(
@@ -133,8 +165,8 @@ def _observer_draws(key: Array, now: _Weighted, before: Observation, after: Obse
     return lax.fori_loop(0, drawn.number, one_card, now._replace(log_constant=now.log_constant + drawn.log_ways))
 
 
-def _reshuffle_if_any(now: _Weighted, before: Observation, after: Observation) -> _Weighted:
-    def shuffle() -> _Weighted:
+def _reshuffle_if_any(now: Weighted, before: Observation, after: Observation) -> Weighted:
+    def shuffle() -> Weighted:
         full = jnp.asarray(bits.all_cards(before.rules.deck))
         color, rank = before.color.astype(jnp.uint32), before.top_rank.astype(jnp.uint32)
         book = dataclasses.replace(now.book, num_reshuffles=now.book.num_reshuffles + 1)
@@ -151,10 +183,10 @@ def _refresh(
     key_start, key_moves = jax.random.split(key_move)
 
     def pick() -> tuple[Cloud, Array, Array]:
-        ancestors = resample.systematic(jax.random.uniform(key_resample, dtype=jnp.float32), belief.log_weights)
+        ancestors = resample.systematic(jax.random.uniform(key_resample, dtype=jnp.float32), belief.target_weights)
         return _pick(belief.cloud, book, ancestors), belief.log_likelihood[ancestors], resample.uniform_log_weights(n)
 
-    kept = (belief.cloud, belief.log_likelihood, belief.log_weights)
+    kept = (belief.cloud, belief.log_likelihood, belief.target_weights)
     cloud, log_lik, log_weights = lax.cond(weighing.resampled, pick, lambda: kept)
     hand_count = jnp.maximum(bits.count(bits.map_words(lambda w: w[0], cloud.hand)).astype(jnp.int32), 1)
     start = first_place(key_start, hand_count)
@@ -167,7 +199,8 @@ def _refresh(
 
     rounds = num_rounds(weighing, n, num_moves)
     cloud, log_lik, changed = lax.fori_loop(0, rounds, move, (cloud, log_lik, jnp.float32(0.0)))
-    belief = dataclasses.replace(belief, log_weights=log_weights, log_likelihood=log_lik, cloud=cloud)
+    target = None if belief.target is None else belief.target._replace(log_weights=log_weights)
+    belief = dataclasses.replace(belief, log_weights=log_weights, log_likelihood=log_lik, cloud=cloud, target=target)
     return belief, changed / jnp.maximum(rounds, 1).astype(jnp.float32)
 
 

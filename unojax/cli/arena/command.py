@@ -25,6 +25,14 @@ class Arena:
             "shows what is complete."
         ),
     ] = 4000
+    to: Annotated[
+        CountOrNone,
+        tyro.conf.arg(
+            metavar="POINTS",
+            help="Play matches of several rounds to so many points, 500 say, under rules with --points (official has them); the "
+            "games above are matches then. none: single games.",
+        ),
+    ] = None
     seed: Annotated[
         Seed, tyro.conf.arg(help="The same seed gives the same games, whatever the batch size, the workers and the device.")
     ] = 0
@@ -55,5 +63,7 @@ class Arena:
             raise ValueError(f"give two or more agents, got {' '.join(self.agents) or 'none'}")
         if self.games % 2:
             raise ValueError(f"--games must be an even number, since every deal is played twice, got {self.games}")
+        if self.to is not None and self.results is not None:
+            raise ValueError("--results keeps single games; leave it out with --to")
         if self.batch_size is not None and self.batch_size % 2:
             raise ValueError(f"--batch-size must be an even number, since every deal is played twice, got {self.batch_size}")

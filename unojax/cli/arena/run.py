@@ -41,7 +41,7 @@ def run(request: Arena, rules: Rules) -> int:
             file = ResultsFile(request.results, seed=request.seed, rules=rules, names=names)
         except ValueError as error:
             raise ValueError(f"--results: {error}") from None
-    played = _play(request, agents, rules, file)
+    played = _play(request, agents, rules, file) if request.to is None else _play_rounds(request, agents, rules)
     if not played.complete:
         stopped = f"stopped after {played.seconds:.1f} s; the results are those of the batches that are complete"
         output.error_console().print(f"unojax arena: {stopped}", soft_wrap=True)
@@ -68,6 +68,7 @@ def _request(request: Arena, played: Played, names: Sequence[str], rules: Rules)
         "complete": played.complete,
         "agents": list(names),
         "games_asked": request.games,
+        "to": request.to,
         "seed": request.seed,
         "batch_size": played.batch_size,
         "workers": played.workers,
@@ -154,10 +155,31 @@ def _play(request: Arena, agents: Sequence[Agent], rules: Rules, file: ResultsFi
     )
 
 
+def _play_rounds(request: Arena, agents: Sequence[Agent], rules: Rules) -> Played:
+    """Play matches to so many points, each two agents' in one go: one that Ctrl-C cuts off is lost."""
+    assert request.to is not None
+    num_pairs, workers = request.games // 2, request.workers or arena.default_workers()
+    batch_size = request.batch_size or arena.default_batch_size(request.games, workers)
+    key, began = jax.random.key(request.seed, impl="threefry2x32"), time.perf_counter()
+    both = list(combinations(range(len(agents)), 2))
+    matches: dict[tuple[int, int], Pairs] = {match: Pairs.join([]) for match in both}
+    sizes = {"batch_size": batch_size, "workers": workers}
+    with output.status("compiling", quiet=request.quiet) as status, contextlib.suppress(KeyboardInterrupt):
+        for i, j in both:
+            status.update(f"playing {agents[i].name} against {agents[j].name}")
+            matches[i, j] = arena.play_rounds(key, (agents[i], agents[j]), num_pairs, rules=rules, target=request.to, **sizes)
+    num_finished = 2 * sum(map(len, matches.values()))
+    complete = all(len(pairs) == num_pairs for pairs in matches.values())
+    return Played(matches, complete, batch_size, workers, 0.0, time.perf_counter() - began, num_finished, 0)
+
+
 def _facts(request: Arena, played: Played, standings: Standings, rules: Rules) -> dict[str, str]:
     gains = sorted(match.variance_reduction for match in standings.matches)
     span = f"{gains[0]:.2f}" if len(gains) == 1 else f"{gains[0]:.2f} to {gains[-1]:.2f}"
     asked = f"{request.games:,} of each two agents"
+    if request.to is not None:
+        rounds = [pairs.num_rounds.mean() for pairs in played.matches.values() if isinstance(pairs, arena.Matches)]
+        asked += f", each a match to {request.to} points" + (f", {np.mean(rounds):.1f} rounds long on average" if rounds else "")
     if not played.complete:
         fewest, most = (2 * bound(map(len, played.matches.values())) for bound in (min, max))
         asked = f"{fewest:,} to {most:,} of {asked}"

@@ -1,0 +1,105 @@
+"""Matches of several rounds: whoever first has so many points (`Rules.points`) wins."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from jax import Array
+
+from unojax.arena.match import (
+    Batch,
+    Players,
+    checked_workers,
+    compile_match,
+    default_batch_size,
+    play_batches,
+)
+from unojax.arena.pairs import Pairs, split_pairs
+from unojax.rules import MATCH_POINTS, Rules, is_int
+from unojax.specs import as_agent
+
+MAX_ROUNDS: Final = 2**12
+"""Rounds of a match; one that is not decided by then is drawn."""
+MAX_MATCHES: Final = 2**18
+"""Pairs of matches that one key numbers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Matches(Pairs):
+    """Results of P pairs of matches of agents A and B; what `Pairs` says of games holds for matches.
+
+    Attributes:
+        num_rounds: int32[P, 2] rounds of each match.
+        scores: int32[P, 2, 2] points in the end, by match and agent.
+    """
+
+    num_rounds: np.ndarray
+    scores: np.ndarray
+
+
+def play_rounds(
+    key: Array,
+    agents: Players,
+    num_pairs: int,
+    *,
+    rules: Rules | None = None,
+    target: int = MATCH_POINTS,
+    batch_size: int | None = None,
+    workers: int | None = None,
+) -> Matches:
+    """Play pairs 0 .. num_pairs - 1 of matches to `target` points.
+
+    The winner of a round gets the points of the cards that the loser holds. Round r has the same deal in both matches of a pair,
+    with the seats swapped, and the seats change from round to round. Agents play each round for itself: they do not know the
+    score.
+
+    Args:
+        key, agents, batch_size, workers: as in `play_match`; a round is a game.
+        num_pairs: 1 .. 2^18.
+        rules: with `points`; None: `Rules.official()`.
+        target: points that win, at least 1.
+
+    Raises:
+        ValueError: an argument is out of range, an agent is none, or rounds have no points under the rules.
+        AgentError: an agent raised, or chose an illegal action.
+    """
+    rules = Rules.official() if rules is None else rules
+    if not rules.points:
+        raise ValueError("rounds have no points under these rules: play by Rules.official(), or with points=True")
+    if not (is_int(num_pairs) and 1 <= num_pairs <= MAX_MATCHES):
+        raise ValueError(f"num_pairs must be an integer in [1, {MAX_MATCHES}], got {num_pairs!r}")
+    if not (is_int(target) and target >= 1):
+        raise ValueError(f"target must be a number of points, at least 1, got {target!r}")
+    if isinstance(agents, str) or len(agents) != 2:
+        raise ValueError(f"agents must be two, A and B, got {agents!r}")
+    both = as_agent(agents[0], rules=rules), as_agent(agents[1], rules=rules)
+    workers = checked_workers(workers)
+    batch_size = default_batch_size(2 * num_pairs, workers) if batch_size is None else batch_size
+    compile_match(both, rules=rules, batch_size=batch_size)
+
+    # Matches by their pair and their number in it, 0 or 1: A is player 0 in the even rounds of the first.
+    scores, num_rounds = np.zeros((num_pairs, 2, 2), np.int32), np.zeros((num_pairs, 2), np.int32)
+    num_steps, num_choices = np.zeros((num_pairs, 2), np.int32), np.zeros((num_pairs, 2, 2), np.int32)
+    seconds = np.zeros(2)
+    for number in range(MAX_ROUNDS):
+        undecided = scores.max(-1) < target
+        at = np.flatnonzero(undecided.any(1))
+        if not at.size:
+            break
+        batches = [Batch(both, batch) for batch in split_pairs(at * MAX_ROUNDS + number, batch_size)]
+        with closing(play_batches(key, batches, rules=rules, batch_size=batch_size, workers=workers)) as playing:
+            played = Pairs.join([pairs for _, pairs in playing])
+        seconds += played.seconds
+        for which in (0, 1):
+            goes_on, game = undecided[at, which], (number + which) % 2
+            here = at[goes_on]
+            winner, won = played.winner[goes_on, game], played.card_points[goes_on, game]
+            scores[here, which, np.maximum(winner, 0)] += np.where(winner >= 0, won, 0)
+            num_rounds[here, which] += 1
+            num_steps[here, which] += played.num_steps[goes_on, game]
+            num_choices[here, which] += played.num_choices[goes_on, game]
+    ahead = np.where(scores[..., 0] >= target, 0, np.where(scores[..., 1] >= target, 1, -1)).astype(np.int8)
+    return Matches(np.arange(num_pairs), ahead, num_steps, num_choices, seconds, num_rounds=num_rounds, scores=scores)
