@@ -151,6 +151,7 @@ def check_bootstrap(case: str, num_games: int, num_steps: int, num_runs: int, nu
     return compared
 
 
+@pytest.mark.slow
 @pytest.mark.optimized
 def test_official_agrees_with_the_exact_filter():
     check(comparisons("official", 3, 16, 12), 12)
