@@ -2,12 +2,12 @@
 
     python -m benchmarks.optimal_play --games tiny small --json optimal_play.json
 
-For each game: its equilibrium; then for each agent its exploitability, what it earns against itself, against the equilibrium and
-against uniform play of the tree's actions, where the colours that the deck lacks are one (mean return, both seats averaged), and
+For each game: its equilibrium; then for each agent its exploitability, what it earns (mean return, both seats averaged) against
+itself, against the equilibrium and against uniform play of the tree's actions, where the colours that the deck lacks are one, and
 its three most expensive mistakes against the equilibrium. Agents with memory are frozen by one key. Rows `... exact belief` are
 told the exact probabilities of the hidden hand against `linear`; `limit` is what flat Monte Carlo comes to with that belief and
-no end of rollouts (`solve.improve`). Each row is written when it is finished; a run with the same `--json` goes on with the rows
-that are missing.
+no end of rollouts (`solve.improve`). Each row is written when it is finished, and a run with the same `--json` goes on with the
+rows that are missing.
 """
 
 from __future__ import annotations
