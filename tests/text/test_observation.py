@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import chex
 import jax
@@ -12,6 +13,7 @@ import pytest
 
 from tests.text.states import NUM_LINES, RULES, observe, one, some_states
 from unojax import text
+from unojax.rules import Rules
 
 # Observations
 
@@ -79,6 +81,29 @@ def test_a_batch_of_observations_is_refused():
     seen = observe(text.make_state("R1", "R1", "Y+2"), 0)
     with pytest.raises(ValueError, match=r"single one, with hand of shape \(108,\), got \(1, 108\)"):
         text.format_observation(jax.tree.map(lambda x: x[None], seen))
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"top": "R7", "drawn": "R5"}, ("player 0 to move, has drawn R5", "player 0 to move, has drawn\n")),
+        (
+            {"top": "W+4", "color": "blue", "penalty": 4, "contested": "red"},
+            ("player 0 to move, must draw 4, may challenge (red before)\n",) * 2,
+        ),
+    ],
+    ids=["drawn", "contested"],
+)
+def test_a_turn_that_depends_on_more_comes_back(options: dict[str, Any], says: tuple[str, str]):
+    rules = Rules.official()
+    state = text.make_state("R5 G1", "B2 B3", **options, rules=rules)
+    for player in range(2):
+        seen = observe(state, np.int32(player))
+        written = text.format_observation(seen)
+        assert says[player] in written
+        chex.assert_trees_all_equal(text.parse_observation(written, rules=rules), seen)
+    with pytest.raises(ValueError, match=r"needs rules|under rules with such turns"):
+        text.parse_observation(written, rules=Rules())
 
 
 @pytest.mark.parametrize("name", RULES)

@@ -373,7 +373,7 @@ LEARNING = Config(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("iterations", "games"), [(24, 2000), (120, 8000)], ids=["short", "long"])
+@pytest.mark.parametrize(("iterations", "games"), [(24, 2000), (60, 4000)], ids=["short", "long"])
 def test_training_makes_a_better_player(iterations: int, games: int):
     """The loss falls, and the win rate against uniform play rises above that of the untrained network; error probability 1e-6."""
     config = dataclasses.replace(LEARNING, iterations=iterations)

@@ -12,14 +12,15 @@ from unojax import cards, game
 from unojax.observation import Observation, observe
 from unojax.rules import Rules
 from unojax.text.notation import EMPTY, format_action, format_cards, join_cards, names_of, parse_action, parse_counts, split_cards
-from unojax.text.position import UNFINISHED, parse_number, read_position, top_color
+from unojax.text.position import CONTESTED, DRAWN_CARD, UNFINISHED, parse_number, read_position, top_color
 
 _OBSERVATION_HELP: Final = (
     "write a position with the number of the other player's cards in place of one hand, as in 'B7,W/3/R5,Y5/* R+2 1 2 2 R+2 *', "
     "or the lines of format_observation"
 )
 _OBSERVATION_LINES: Final = re.compile(
-    r"player (?P<observer>[01]): player (?P<player>[01]) to move(?:, must draw (?P<penalty>\d+))? "
+    r"player (?P<observer>[01]): player (?P<player>[01]) to move(?P<has_drawn>, has drawn(?: (?P<drawn>\w\S*))?)?"
+    r"(?:, must draw (?P<penalty>\d+))?(?:, may challenge \((?P<contested>\w+) before\))? "
     r"top (?P<top>\S+) \((?P<color>\w+)\) hand (?P<hand>.+) opponent (?P<other>\d+) cards deck (?P<deck>\d+) cards "
     r"pile (?P<pile>.+) last (?P<last>\S+)"
 )
@@ -42,9 +43,15 @@ def format_observation(observation: Observation) -> str:
     player, last = int(seen.player), int(seen.last_action)
     top, color = cards.TYPE_NAMES[cards.card_type(int(seen.color), int(seen.top_rank))], cards.COLOR_NAMES[int(seen.color)]
     turn = "the game is over" if seen.terminated else f"player {int(seen.current_player)} to move"
+    if seen.has_drawn:
+        turn += ", has drawn" + ("" if seen.drawn < 0 else f" {cards.TYPE_NAMES[int(seen.drawn)]}")
+    if seen.penalty:
+        turn += f", must draw {int(seen.penalty)}"
+    if seen.contested >= 0:
+        turn += f", may challenge ({cards.COLOR_NAMES[int(seen.contested)]} before)"
     return "\n".join(
         [
-            f"player {player}: {turn}" + (f", must draw {int(seen.penalty)}" if seen.penalty else ""),
+            f"player {player}: {turn}",
             f"  top       {top} ({color})",
             f"  hand      {format_cards(seen.hand) or EMPTY}",
             f"  opponent  {int(seen.opponent_count)} cards",
@@ -72,9 +79,13 @@ def parse_observation(text: str, *, rules: Rules = Rules()) -> Observation:
         places, fields, observer = _split_view(words.split(" ")) if lines is None else _split_lines(lines)
         places[1 - observer] = _some_hand(places, observer, fields[0], rules)
         state = read_position(places, *fields, rules=rules)
+        hides_card = lines is not None and lines["has_drawn"] is not None and lines["drawn"] is None
+        if hides_card and (state.current_player == observer or not rules.keeps_account):
+            raise ValueError("who has drawn and still moves is the other player, under rules with such turns, or knows the card")
     except ValueError as error:
         raise ValueError(f"observation {text!r}: {error}") from error
-    return _observe(state, np.int32(observer))
+    seen = _observe(state, np.int32(observer))
+    return seen.replace(has_drawn=np.bool_(True)) if hides_card else seen
 
 
 def _split_view(fields: list[str]) -> tuple[list[str], list[str], int]:
@@ -99,7 +110,11 @@ def _split_lines(lines: re.Match[str]) -> tuple[list[str], list[str], int]:
     top_action = format_action(color * cards.NUM_RANKS + int(cards.RANK_OF_TYPE[top_type]))
     hands = (lines["hand"].replace(" ", ","), lines["other"])
     places = [*hands[:: 1 - 2 * observer], join_cards(under - top_counts), lines["deck"]]
-    return places, [top_action, lines["player"], lines["penalty"] or "0", "0", lines["last"], UNFINISHED], observer
+    player = lines["player"] + ("" if lines["drawn"] is None else DRAWN_CARD + lines["drawn"])
+    penalty = lines["penalty"] or "0"
+    if lines["contested"] is not None:
+        penalty += CONTESTED + lines["contested"]
+    return places, [top_action, player, penalty, "0", lines["last"], UNFINISHED], observer
 
 
 def _some_hand(places: list[str], observer: int, top: str, rules: Rules) -> str:

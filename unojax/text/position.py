@@ -17,7 +17,7 @@ _POSITION_HELP: Final = (
     "'hand0/hand1/pile-under-the-top/deck top player penalty steps last result', as in 'B7,W/Y0,G4,W+4/R5,Y5/* R+2 1 2 2 R+2 *'"
 )
 UNFINISHED, _WON_BY_0, _WON_BY_1, _DRAWN, _TRUNCATED = _RESULTS = tuple("*01=T")
-_AWAY, _DRAWN_CARD, _CONTESTED = "~+?"
+_AWAY, DRAWN_CARD, CONTESTED = "~+?"
 _MAX_STEP_COUNT: Final = 2**31 - 1
 
 _legal_mask = jax.jit(game.legal_mask)
@@ -115,8 +115,8 @@ def format_position(state: State, *, rules: Rules | None = None) -> str:
         result = UNFINISHED
     places = "/".join([*map(join_cards, (hand0, hand1, under)), str(int(deck.sum()))])
     top = (_AWAY if away else "") + format_action(int(state.color) * cards.NUM_RANKS + int(state.top_rank))
-    player = str(int(state.current_player)) + ("" if state.drawn < 0 else _DRAWN_CARD + cards.TYPE_NAMES[int(state.drawn)])
-    penalty = str(int(state.penalty)) + ("" if state.contested < 0 else _CONTESTED + cards.COLOR_LETTERS[int(state.contested)])
+    player = str(int(state.current_player)) + ("" if state.drawn < 0 else DRAWN_CARD + cards.TYPE_NAMES[int(state.drawn)])
+    penalty = str(int(state.penalty)) + ("" if state.contested < 0 else CONTESTED + cards.COLOR_LETTERS[int(state.contested)])
     last = EMPTY if state.last_action == game.NO_ACTION else format_action(int(state.last_action))
     return f"{places} {top} {player} {penalty} {int(state.step_count)} {last} {result}"
 
@@ -154,8 +154,8 @@ def read_position(
     if away and not rules.reshuffle_top:
         raise ValueError(f"the top card is in the deck ({top!r}) only under rules with reshuffle_top")
     color, top_rank = divmod(top_action, cards.NUM_RANKS)
-    who_moves, has_drawn, drawn = player.partition(_DRAWN_CARD)
-    penalty, has_contested, contested = penalty.partition(_CONTESTED)
+    who_moves, has_drawn, drawn = player.partition(DRAWN_CARD)
+    penalty, has_contested, contested = penalty.partition(CONTESTED)
     who, due, num_steps = (parse_number(n, name) for n, name in ((who_moves, "player"), (penalty, "penalty"), (steps, "steps")))
     turn = _Turn(
         who,
