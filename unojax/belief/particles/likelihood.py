@@ -175,7 +175,16 @@ def start_log_prob(dealt: Words, ledger: Ledger) -> Array:
 
 def _fill(cloud: Cloud, hand: Words, first: Array, end: Array) -> Words:
     """Add the cards that slots first..end-1 got to the hands."""
-    return lax.fori_loop(first, end, lambda s, h: union(h, card_of(cloud.labels[s] & ~RELEASED)), hand)
+
+    def several(block: Array, hand: Words) -> Words:
+        for offset in range(ROWS_PER_TURN):
+            slot = first + ROWS_PER_TURN * block + offset
+            # A released label is no card.
+            label = jnp.where(slot < end, cloud.labels[slot] & ~RELEASED, RELEASED)
+            hand = union(hand, card_of(label))
+        return hand
+
+    return lax.fori_loop(0, num_turns(jnp.maximum(end - first, 0)), several, hand)
 
 
 def play_prob(hand: Words, play: Plays, opponent: OpponentModel, like: Observation) -> Array:
