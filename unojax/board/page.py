@@ -145,8 +145,10 @@ def card_and_color(action: int) -> tuple[str, str | None]:
 
 
 def read_click(click: Mapping[str, Any]) -> int:
-    """Read a click on a card (`card`, and for a wild one `color`), on the deck or to pass, or for a challenge: an action 0..61. It may
-    be illegal. Raises ValueError where the click names no card or no colour."""
+    """Read a click on a card (`card`, and for a wild one `color`), on the deck or to pass, or for a challenge as an action 0..61.
+
+    It may be illegal. Raises ValueError where the click names no card or no colour.
+    """
     if click.get("kind") in (_DRAW, _CHALLENGE):
         return cards.DRAW if click["kind"] == _DRAW else cards.CHALLENGE
     card, color = click.get("card"), click.get("color")
