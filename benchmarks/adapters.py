@@ -84,8 +84,8 @@ def vector_environment(num_envs: int, num_calls: int, dtype: DType, opponent: st
             calls += int((~over).sum())
             over = terminated | truncated
             after = envs._games.lanes
-            so_far = np.where(after.number == before.number, before.state.step_count, 0)
-            steps += int((after.state.step_count - so_far).sum())
+            so_far = np.where(after.number == before.number, before.packed.step_count, 0)
+            steps += int((after.packed.step_count - so_far).sum())
             before = after
         return Run(steps, calls, seconds)
 

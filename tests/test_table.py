@@ -8,11 +8,13 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
-from tests.helpers import counter, counts_of, play, variant
+from tests.helpers import assert_trees_equal, counter, counts_of, play, variant
 from tests.oracle import game as oracle
 from unojax import bits, cards, game, table
-from unojax.rules import Rules, small_deck
+from unojax.observation import observe, observe_packed
+from unojax.rules import Rules, as_rules, small_deck
 from unojax.table import Picked, Table
 
 RULES = Rules(deck=small_deck(colors=2, ranks=(0, 1, 2, 10, 11, 12), wilds=1), hand_size=3)
@@ -187,3 +189,30 @@ def test_a_state_comes_back_from_its_table():
     jax.tree.map(np.testing.assert_array_equal, again, states)
     np.testing.assert_array_equal(num_in_deck, states.deck.sum(-1))
     assert states.terminated.any()
+
+
+@pytest.mark.parametrize("preset", ["default", "official", "house"])
+def test_packed_games_are_the_same(preset: str):
+    """A packed game goes the way of a state, action by action, and at each position packs as that state does."""
+    rules = as_rules(preset)
+
+    def one_step(carry: tuple[game.State, game.Packed], key: jax.Array):
+        state, packed = carry
+        legal = game.legal_mask(state)
+        action = jax.random.categorical(key, jnp.where(legal, 0.0, -jnp.inf))
+        after = game.step(state, action, key), game.step_packed(packed, action, key)
+        seen = tuple((observe(after[0], i), observe_packed(after[1], jnp.int8(i))) for i in (0, 1))
+        return after, (*after, game.pack_state(after[0]), seen, game.legal_mask(after[0]), game.packed_legal_mask(after[1]))
+
+    def one_game(key: jax.Array):
+        start = game.init(key, rules=rules), game.init_packed(key, rules)
+        return jax.lax.scan(one_step, start, jax.random.split(key, 150))[1]
+
+    played = jax.device_get(jax.jit(jax.vmap(one_game))(jax.random.split(jax.random.key(0), 50)))
+    states, packed, again, seen, mask, packed_mask = played
+    assert_trees_equal(packed, again)
+    assert_trees_equal(states, jax.jit(game.Packed.unpack)(packed))
+    for expected, got in seen:
+        assert_trees_equal(expected, got)
+    np.testing.assert_array_equal(mask, packed_mask)
+    assert states.terminated.any() and not states.terminated.all()

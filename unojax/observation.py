@@ -5,13 +5,13 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
-from jax import Array
+from jax import Array, lax
 from jax.typing import ArrayLike
 
-from unojax import bits, cards, game
+from unojax import bits, cards, game, table
 from unojax.device.tracing import traced_once
 from unojax.display import Displayed
-from unojax.game import State
+from unojax.game import Packed, State
 from unojax.rules import Rules, agreed_rules
 from unojax.table.options import Turn
 
@@ -127,16 +127,31 @@ def observe(state: State, player: ArrayLike, *, rules: Rules | None = None) -> O
 
 
 @traced_once
+def observe_packed(packed: Packed, player: Array) -> Observation:
+    """Show one player, 0 or 1, what it may know of a packed state, as `observe` does."""
+    hand_0, hand_1, deck = (packed.table.cards_of(owner, packed.rules) for owner in (table.HAND_0, table.HAND_1, table.DECK))
+    # In buffers of their own: XLA on CPU would make the words anew for each slot.
+    hand = lax.optimization_barrier(bits.canonical(bits.where(player == 0, hand_0, hand_1)))
+    counts = bits.count(hand_0), bits.count(hand_1)
+    return _observation(packed.unpack(), player, bits.unpack(hand), counts, bits.count(deck))
+
+
+@traced_once
 def _show(state: State, player: Array) -> Observation:
-    is_0, is_1 = player == 0, player == 1
+    hand = (state.hands[0] & (player == 0)) | (state.hands[1] & (player == 1))
     # Counted packed: sums over booleans take a good part of a step's time.
-    hand_counts = bits.count(bits.pack(state.hands)).astype(jnp.int8)
+    hand_counts = bits.count(bits.pack(state.hands))
+    return _observation(state, player, hand, (hand_counts[0], hand_counts[1]), bits.count(bits.pack(state.deck)))
+
+
+def _observation(state: State, player: Array, hand: Array, hand_counts: tuple[Array, Array], deck_count: Array) -> Observation:
+    is_0, is_1 = player == 0, player == 1
     return Observation(
         player=player.astype(jnp.int8),
-        hand=(state.hands[0] & is_0) | (state.hands[1] & is_1),
+        hand=hand,
         pile=state.pile,
-        opponent_count=jnp.where(is_0, hand_counts[1], hand_counts[0]),
-        deck_count=bits.count(bits.pack(state.deck)).astype(jnp.int8),
+        opponent_count=jnp.where(is_0, hand_counts[1], hand_counts[0]).astype(jnp.int8),
+        deck_count=deck_count.astype(jnp.int8),
         top_rank=state.top_rank,
         color=state.color,
         penalty=state.penalty,

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from unojax.device.random_bits import key_words, threefry
+from unojax.device.random_bits import key_words, random_words, threefry
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,16 @@ def test_equals_the_bits_of_jax_random(seed: int):
         expected = jax.random.bits(key, (1000,))
     high, low = jax.jit(threefry)(key_words(key), (jnp.zeros_like(index), index))
     np.testing.assert_array_equal(high ^ low, expected)
+
+
+@pytest.mark.parametrize("partitionable", [True, False])
+@pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
+def test_words_are_the_bits_of_jax_random(impl: str, partitionable: bool):
+    """Whatever the key is of, and however JAX numbers the words."""
+    key = jax.random.key(3, impl=impl)
+    with jax.threefry_partitionable(partitionable):
+        expected = jax.random.bits(key, (7,), jnp.uint32)
+        np.testing.assert_array_equal(jax.jit(random_words, static_argnums=1)(key, 7), expected)
 
 
 def test_key_words_of_a_typed_and_a_raw_key_are_the_same():

@@ -83,7 +83,7 @@ class Uno(MultiAgentEnv):
         self, key: Array, state: UnoState, actions: dict[str, Array]
     ) -> tuple[dict[str, Array], UnoState, dict[str, Array], dict[str, Array], dict[str, Any]]:
         """Play the mover's action. Consumes `key`."""
-        mover = state.seats.state.current_player
+        mover = state.seats.packed.current_player
         first, second = (jnp.asarray(actions[agent]).astype(jnp.int32) for agent in self.agents)
         seats = self._game.play(state.seats, jnp.where(mover == 0, first, second), key)
         after = seats.state
@@ -99,7 +99,7 @@ class Uno(MultiAgentEnv):
     @partial(jax.jit, static_argnums=0)
     def get_avail_actions(self, state: UnoState) -> dict[str, Array]:
         """The actions that each agent may choose: bool[num_actions]."""
-        mover, legal = state.seats.state.current_player, game.legal_mask(state.seats.state)
+        mover, legal = state.seats.packed.current_player, game.packed_legal_mask(state.seats.packed)
         idle = np.arange(self.num_actions) == self.nothing
         moves = jnp.append(legal, jnp.bool_(False))
         return {agent: jnp.where(mover == player, moves, idle) for player, agent in enumerate(self.agents)}

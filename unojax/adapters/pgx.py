@@ -116,15 +116,15 @@ class Uno(Env):
         return self._game.look(state._seats, player_id)
 
     def _state_of(self, seats: Seats, step_count: Array) -> UnoState:
-        state = seats.state
+        packed = seats.packed
         return UnoState(
-            current_player=state.current_player.astype(jnp.int32),
+            current_player=packed.current_player.astype(jnp.int32),
             # Filled in by pgx after every step.
             observation=jnp.zeros(self.encoder.size, self.encoder.dtype),
-            rewards=state.rewards,
-            terminated=state.terminated,
-            truncated=state.truncated,
-            legal_action_mask=game.legal_mask(state),
+            rewards=packed.rewards,
+            terminated=packed.terminated,
+            truncated=packed.truncated,
+            legal_action_mask=game.packed_legal_mask(packed),
             _step_count=step_count,
             _seats=seats,
         )

@@ -12,10 +12,10 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from unojax import game
+from unojax import game, table
 from unojax.adapters.encoding import Encoder
-from unojax.game import State
-from unojax.observation import Observation, observe
+from unojax.game import Packed, State
+from unojax.observation import Observation, observe_packed
 
 PLAYERS: Final = (0, 1)
 _REMEMBERS: Final = 1 << 30
@@ -24,25 +24,25 @@ _REMEMBERS: Final = 1 << 30
 
 @struct.dataclass
 class Seats:
-    """A game and the encoder's memory of each player."""
+    """A game, packed, and the encoder's memory of each player."""
 
-    state: State
+    packed: Packed
     memories: tuple[Any, Any]
 
+    @property
+    def state(self) -> State:
+        """The game."""
+        return self.packed.unpack()
 
-def play_or_lose(before: State, action: ArrayLike, key: Array) -> State:
+
+def play_or_lose(before: Packed, action: Array, key: Array) -> Packed:
     """Play an action as `unojax.step` does; one that is not legal loses the game, -1 and +1. Consumes `key`."""
-    state = game.step(before, action, key)
-    loser, is_wrong = before.current_player, (state.error != 0) & ~before.is_over
+    after = game.step_packed(before, action, key)
+    loser, is_wrong = before.current_player, (after.error != 0) & ~before.is_over
     lost = jnp.where(np.arange(2) == loser, jnp.float32(-1.0), jnp.float32(1.0))
-    state = replace(
-        state,
-        terminated=state.terminated | is_wrong,
-        winner=jnp.where(is_wrong, 1 - loser, state.winner),
-        rewards=jnp.where(is_wrong, lost, state.rewards),
-    )
+    ended, rewards = table.concede(after.table, loser, is_wrong), jnp.where(is_wrong, lost, after.rewards)
     # In buffers of its own: XLA on CPU would take the step again for every column of the arrays that show it.
-    return lax.optimization_barrier(state)
+    return lax.optimization_barrier(replace(after, table=ended, rewards=rewards))
 
 
 @dataclass(frozen=True)
@@ -56,25 +56,28 @@ class SeatsGame:
 
     def deal(self, key: Array) -> Seats:
         """Begin a game under the encoder's rules. Consumes `key`."""
-        state = game.init(key, rules=self.encoder.rules)
-        first, second = (self.encoder.init(_key(key, player), observe(state, player)) for player in PLAYERS)
-        return Seats(state, (first, second))
+        packed = game.init_packed(key, self.encoder.rules)
+        first, second = (self.encoder.init(_key(key, player), observe_packed(packed, jnp.int8(player))) for player in PLAYERS)
+        return Seats(packed, (first, second))
 
     def play(self, seats: Seats, action: ArrayLike, key: Array) -> Seats:
         """Play an action by `play_or_lose`. Consumes `key`."""
-        before, state = seats.state, play_or_lose(seats.state, action, key)
-        around = [(observe(before, player), state.last_action, observe(state, player)) for player in PLAYERS]
+        before, after = seats.packed, play_or_lose(seats.packed, jnp.asarray(action), key)
+        around = [
+            (observe_packed(before, player), after.last_action, observe_packed(after, player))
+            for player in map(jnp.int8, PLAYERS)
+        ]
         first, second = (
             self.encoder.update(_key(key, player), memory, *around[player]) for player, memory in enumerate(seats.memories)
         )
-        return Seats(state, (first, second))
+        return Seats(after, (first, second))
 
     def look(self, seats: Seats, player: ArrayLike) -> Array:
         """Write what a player sees: [encoder.size]."""
         player = jnp.asarray(player)
         first, second = seats.memories
         memory = jax.tree.map(lambda a, b: jnp.where(player == 0, a, b), first, second)
-        return self.encoder.encode(memory, observe(seats.state, player))
+        return self.encoder.encode(memory, observe_packed(seats.packed, player))
 
 
 def _key(key: Array, player: int) -> Array:
@@ -145,11 +148,11 @@ def _deal(functions: SeatsGame, key: Array) -> tuple[Seats, Shown]:
 
 
 def _play(functions: SeatsGame, seats: Seats, action: Array, key: Array) -> tuple[Seats, Shown]:
-    seats = functions.play(seats, action, game_key(key, 1 + seats.state.step_count))
+    seats = functions.play(seats, action, game_key(key, 1 + seats.packed.step_count))
     return seats, _show(functions, seats)
 
 
 def _show(functions: SeatsGame, seats: Seats) -> Shown:
     encoded = jnp.stack([functions.look(seats, player) for player in PLAYERS])
-    first, second = (observe(seats.state, player) for player in PLAYERS)
-    return Shown(encoded, game.legal_mask(seats.state), (first, second), seats.state)
+    first, second = (observe_packed(seats.packed, jnp.int8(player)) for player in PLAYERS)
+    return Shown(encoded, game.packed_legal_mask(seats.packed), (first, second), seats.state)

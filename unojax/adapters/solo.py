@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
@@ -19,20 +20,24 @@ from jax.typing import ArrayLike
 from unojax import game
 from unojax.adapters.encoding import Encoder
 from unojax.adapters.seats import play_or_lose
-from unojax.agents import Agent, Memory, reveal
+from unojax.agents import Agent, Memory, PolicyAgent, reveal
 from unojax.device import static
 from unojax.device.batching import for_chosen
+from unojax.device.random_bits import threefry
 from unojax.device.static import Skeleton
-from unojax.game import State
-from unojax.observation import observe
+from unojax.game import Packed, State
+from unojax.observation import observe_packed
+from unojax.policies import PackedPolicy
+from unojax.table import concede, find_node
+from unojax.view import view_at_node
 
 Seat = Literal[0, 1, "random"]
 """Which player the one seat is; "random": in each game a fair coin says."""
 
 DEAL, DRAW, _SEAT, _BEGIN, _ACT, _REMEMBER, _FOLLOW_BEGIN, _FOLLOW = range(8)
 """What a key of a game is for; see `key_for`."""
-_CHUNKS: Final = 128
-"""Into how many chunks a batch is divided where only a few of its games need work. 32 took a sixth more time."""
+_CHUNKS: Final = 16
+"""Into how many chunks a batch is divided where only a few of its games need work."""
 _SMALLEST_CHUNK: Final = 16
 """Games; fewer at a time take hardly less time."""
 
@@ -45,7 +50,7 @@ class Lanes:
         key, game_key: uint32[G, 2] of the lane, and of its game.
         number: int32[G] of the game in its lane.
         seat: int8[G] the player that is not the opponent.
-        state: the games.
+        packed: the games.
         memory, known: what the opponent and what the encoder remembers.
         reward: float32[G] of the seat since its last action.
     """
@@ -54,10 +59,15 @@ class Lanes:
     game_key: Array
     number: Array
     seat: Array
-    state: State
+    packed: Packed
     memory: Memory
     known: Any
     reward: Array
+
+    @property
+    def state(self) -> State:
+        """The games as states."""
+        return self.packed.unpack()
 
 
 class Shown(NamedTuple):
@@ -94,7 +104,7 @@ def begin(numbers: list[Array], keys: Array, *, skeleton: Skeleton, table: Table
 def step(numbers: list[Array], lanes: Lanes, action: Array, *, skeleton: Skeleton, table: Table) -> tuple[Lanes, Shown]:
     """Play an action, int32[G], in each lane, and let the opponent move; a lane whose game is over gets the next one instead."""
     agent: Agent = static.join(numbers, skeleton)
-    ended = lanes.state.is_over
+    ended = lanes.packed.is_over
 
     def play(lane: Lanes, action: Array, ended: Array) -> Lanes:
         played = _move(agent, table, replace(lane, reward=jnp.float32(0.0)), action)
@@ -108,7 +118,7 @@ def step(numbers: list[Array], lanes: Lanes, action: Array, *, skeleton: Skeleto
 def renew(numbers: list[Array], lanes: Lanes, *, skeleton: Skeleton, table: Table) -> tuple[Lanes, Shown]:
     """Begin the next game in each lane whose game is over, and change nothing in the others."""
     agent: Agent = static.join(numbers, skeleton)
-    return _finish_step(agent, table, _deal_next(agent, table, lanes.state.is_over, lanes))
+    return _finish_step(agent, table, _deal_next(agent, table, lanes.packed.is_over, lanes))
 
 
 def _deal_next(agent: Agent, table: Table, ended: Array, lanes: Lanes) -> Lanes:
@@ -124,11 +134,12 @@ def _finish_step(agent: Agent, table: Table, lanes: Lanes) -> tuple[Lanes, Shown
     size = len(lanes.number)
 
     def waits(lanes: Lanes) -> Array:
-        return ~lanes.state.is_over & (lanes.state.current_player != lanes.seat)
+        return ~lanes.packed.is_over & (lanes.packed.current_player != lanes.seat)
 
     def move(is_real: Array, lanes: Lanes) -> Lanes:
-        state = lanes.state
-        lanes = replace(lanes, state=replace(state, terminated=state.terminated | ~is_real))
+        packed = lanes.packed
+        over = concede(packed.table, packed.current_player, ~is_real)
+        lanes = replace(lanes, packed=replace(packed, table=over))
         return jax.vmap(partial(_answer, agent, table))(lanes)
 
     def all_move(lanes: Lanes) -> Lanes:
@@ -152,54 +163,61 @@ def _where(chosen: Array, new: Array, old: Array) -> Array:
 
 def _deal(agent: Agent, table: Table, key: Array, number: Array) -> Lanes:
     game_key = jax.random.fold_in(jax.random.wrap_key_data(key, impl="threefry2x32"), number)
-    state = game.init(key_for(game_key, 0, DEAL), rules=table.encoder.rules)
+    packed = game.init_packed(key_for(game_key, 0, DEAL), table.encoder.rules)
     is_random, coin = table.seat == "random", jax.random.bernoulli(key_for(game_key, 0, _SEAT))
     seat = coin.astype(jnp.int8) if is_random else jnp.int8(table.seat)
-    memory = agent.init(key_for(game_key, 0, _BEGIN), observe(state, 1 - seat))
-    known = table.encoder.init(key_for(game_key, 0, _FOLLOW_BEGIN), observe(state, seat))
+    memory = agent.init(key_for(game_key, 0, _BEGIN), observe_packed(packed, 1 - seat))
+    known = table.encoder.init(key_for(game_key, 0, _FOLLOW_BEGIN), observe_packed(packed, seat))
     memory, known = jax.tree.map(jnp.asarray, (memory, known))
-    return Lanes(key, jax.random.key_data(game_key), number, seat, state, memory, known, jnp.float32(0.0))
+    return Lanes(key, jax.random.key_data(game_key), number, seat, packed, memory, known, jnp.float32(0.0))
 
 
 def _answer(agent: Agent, table: Table, lane: Lanes) -> Lanes:
     """Let the opponent choose and play its action."""
-    state, player = lane.state, (1 - lane.seat).astype(jnp.int32)
-    legal = game.legal_mask(state)
-    memory = reveal(agent, lane.memory, state, player)
-    chosen = agent.act(_lane_key(lane, _ACT), memory, observe(state, player), legal)
+    packed, player, key = lane.packed, 1 - lane.seat, _lane_key(lane, _ACT)
+    if isinstance(agent, PolicyAgent) and isinstance(agent.policy, PackedPolicy):
+        node = find_node(packed.table, packed.rules)
+        view = view_at_node(packed.table, node, packed.rules)
+        return _move(agent, table, lane, agent.policy.choose(key, view, node.options))
+    legal = game.packed_legal_mask(packed)
+    memory = reveal(agent, lane.memory, lane.state, player)
+    chosen = agent.act(key, memory, observe_packed(packed, player), legal)
     forced = legal.sum() == 1
     return _move(agent, table, lane, jnp.where(forced, legal.argmax(), jnp.asarray(chosen)).astype(jnp.int32))
 
 
 def _move(agent: Agent, table: Table, lane: Lanes, action: Array) -> Lanes:
     """Play an action for whoever moves, by `play_or_lose`."""
-    before, seat = lane.state, lane.seat
-    state = play_or_lose(before, action, _lane_key(lane, DRAW))
-    reward = jnp.where(seat == 0, state.rewards[0], state.rewards[1])
-    mine, theirs = ((observe(before, player), observe(state, player)) for player in (seat, 1 - seat))
+    before, seat = lane.packed, lane.seat
+    after = play_or_lose(before, action, _lane_key(lane, DRAW))
+    reward = jnp.where(seat == 0, after.rewards[0], after.rewards[1])
+    mine, theirs = ((observe_packed(before, player), observe_packed(after, player)) for player in (seat, 1 - seat))
     memory, known = lane.memory, lane.known
     if jax.tree.leaves(memory):
-        new = agent.update(_lane_key(lane, _REMEMBER), memory, theirs[0], state.last_action, theirs[1])
+        new = agent.update(_lane_key(lane, _REMEMBER), memory, theirs[0], after.last_action, theirs[1])
         memory = jax.tree.map(jnp.asarray, new)
     if jax.tree.leaves(known):
-        known = table.encoder.update(_lane_key(lane, _FOLLOW), known, mine[0], state.last_action, mine[1])
-    return replace(lane, state=state, memory=memory, known=known, reward=lane.reward + reward)
+        known = table.encoder.update(_lane_key(lane, _FOLLOW), known, mine[0], after.last_action, mine[1])
+    return replace(lane, packed=after, memory=memory, known=known, reward=lane.reward + reward)
 
 
 def _show(table: Table, lane: Lanes) -> Shown:
-    state = lane.state
+    packed = lane.packed
     return Shown(
-        observation=table.encoder.encode(lane.known, observe(state, lane.seat)),
-        mask=game.legal_mask(state).astype(jnp.int8),
+        observation=table.encoder.encode(lane.known, observe_packed(packed, lane.seat)),
+        mask=game.packed_legal_mask(packed).astype(jnp.int8),
         reward=lane.reward,
-        terminated=state.terminated,
-        truncated=state.truncated,
-        illegal=state.error != 0,
+        terminated=packed.terminated,
+        truncated=packed.truncated,
+        illegal=packed.error != 0,
     )
 
 
 def _lane_key(lane: Lanes, purpose: int) -> Array:
-    return key_for(jax.random.wrap_key_data(lane.game_key, impl="threefry2x32"), lane.state.step_count, purpose)
+    """Make the key that `key_for` makes, in a kernel with what needs it."""
+    counter = 8 * lane.packed.step_count.astype(jnp.uint32) + np.uint32(purpose)
+    key = threefry((lane.game_key[0], lane.game_key[1]), (jnp.zeros_like(counter), counter))
+    return jax.random.wrap_key_data(lax.optimization_barrier(jnp.stack(key)), impl="threefry2x32")
 
 
 def key_for(game_key: Array, step: ArrayLike, purpose: int) -> Array:

@@ -24,10 +24,14 @@ def for_chosen(chosen: Array, chunk: int, work: Callable[..., _Tree], args: tupl
         args, out: pytrees with a leading axis B.
     """
     num = len(chosen)
-    order = jnp.argsort(~chosen, stable=True)
+    # The chosen ones first. Counted, which on a CPU takes a tenth of the time of a sort.
+    before = jnp.cumsum(chosen, dtype=jnp.int32)
+    index = jnp.arange(num, dtype=jnp.int32)
+    place = jnp.where(chosen, before - 1, before[-1] + index - before)
+    order = jnp.zeros_like(index).at[place].set(index, unique_indices=True)
     # A slice that would reach over the end is moved back, so there must be a whole number of chunks.
     order = jnp.append(order, jnp.zeros(-num % chunk, order.dtype))
-    number = chosen.sum()
+    number = before[-1]
 
     def one_chunk(i: Array, out: _Tree) -> _Tree:
         at = lax.dynamic_slice(order, [i * chunk], [chunk])

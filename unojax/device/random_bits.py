@@ -12,7 +12,9 @@ from typing import Any, Final
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
+
+from unojax.device.platform import platform
 
 _ROTATIONS: Final = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY: Final = np.uint32(0x1BD1_1BDA)
@@ -30,6 +32,17 @@ def threefry(key: tuple[Array, Array], counter: tuple[Array, Array]) -> tuple[Ar
         x0 = x0 + keys[(block + 1) % 3]
         x1 = x1 + keys[(block + 2) % 3] + np.uint32(block + 1)
     return x0, x1
+
+
+def random_words(key: Array, number: int) -> Array:
+    """Make the bits of `jax.random.bits(key, (number,), jnp.uint32)`, on a CPU in one kernel in place of a loop of small ones."""
+    is_threefry = str(jax.random.key_impl(key)) == "threefry2x32"
+    if platform() != "cpu" or not (is_threefry and jax.config.jax_threefry_partitionable):
+        return jax.random.bits(key, (number,), jnp.uint32)
+    counter = jnp.arange(number, dtype=jnp.uint32)
+    high, low = threefry(key_words(key), (jnp.zeros_like(counter), counter))
+    # In a buffer of its own: XLA on CPU would make the words anew wherever they are looked at.
+    return lax.optimization_barrier(high ^ low)
 
 
 def check_key(key: Any, name: str) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
 from unojax import bits, cards, table
+from unojax.bits import Words
 from unojax.device.tracing import traced_once
 from unojax.game.state import NO_ACTION, NO_WINNER, NONE, State
 from unojax.rules import Rules
@@ -18,15 +21,78 @@ from unojax.table.account import Account
 from unojax.table.options import Turn
 
 
+@struct.dataclass
+class Packed:
+    """A state with its cards in a table: a ninth of the size, for loops that carry many games. Arrays of any one shape.
+
+    Attributes:
+        table: the game, laid out as `to_table` does it.
+        rewards, truncated, step_count, error, last_action: as in `State`.
+        rules: static.
+    """
+
+    table: Table
+    rewards: Array
+    truncated: Array
+    step_count: Array
+    error: Array
+    last_action: Array
+    rules: Rules = struct.field(pytree_node=False)
+
+    @property
+    def is_over(self) -> Array:
+        """bool[...]: terminated or truncated."""
+        return self.terminated | self.truncated
+
+    @property
+    def terminated(self) -> Array:
+        """bool[...]: the game is over."""
+        return self.table.unpack_meta().phase > table.PLAY
+
+    @property
+    def current_player(self) -> Array:
+        """int8[...]: who moves next, 0 or 1; at the end of a game, who moved last."""
+        return self.table.unpack_meta().player.astype(jnp.int8)
+
+    def unpack(self) -> State:
+        """Show as a state."""
+        kept = {name: getattr(self, name) for name in ("rewards", "truncated", "step_count", "error", "last_action")}
+        return from_table(self.table, self.rules, **kept)
+
+
+def pack_state(state: State) -> Packed:
+    """Pack a state, the inverse of `Packed.unpack`."""
+    kept = (state.rewards, state.truncated, state.step_count, state.error, state.last_action)
+    return Packed(to_table(state), *map(jnp.asarray, kept), rules=state.rules)
+
+
+def _lay_out(hand_0: Words, hand_1: Words, deck: Words, pile: Words) -> tuple[Words, Words]:
+    """Lay canonical sets out as labelled cards, the two planes of a table: copies go to the owners in this order."""
+    in_hands = bits.merge(hand_0, hand_1)
+    not_in_pile = bits.merge(in_hands, deck)
+    everything = bits.merge(not_in_pile, pile)
+    pile = bits.map_words(lambda a, b: a & ~b, everything, not_in_pile)
+    hand_1 = bits.map_words(lambda a, b: a & ~b, in_hands, hand_0)
+    low, high = (bits.map_words(lambda a, b: a | b, hand, pile) for hand in (hand_0, hand_1))
+    return low, high
+
+
+@partial(traced_once, static=("rules",))
+def lay_out(tables: Table, rules: Rules) -> Table:
+    """Lay a game between two steps out anew, as `to_table` lays out its state. Elementwise."""
+    owners = (table.HAND_0, table.HAND_1, table.DECK, table.PILE)
+    low, high = _lay_out(*(bits.canonical(tables.cards_of(owner, rules)) for owner in owners))
+    account = tables.account
+    if not isinstance(account, tuple) and rules.wild_draw_four != "challenge":
+        account = tables.unpack_account()
+        account = account._replace(contested=jnp.zeros_like(account.contested)).pack()
+    return Table(low, high, tables.meta, account)
+
+
 @traced_once
 def to_table(state: State) -> Table:
     """Lay a state out as labelled cards: copies go to hand 0, hand 1, deck and pile in this order."""
-    in_hand_0 = bits.pack(state.hands[0])
-    in_hands = bits.merge(in_hand_0, bits.pack(state.hands[1]))
-    not_in_pile = bits.merge(in_hands, bits.pack(state.deck))
-    everything = bits.merge(not_in_pile, bits.pack(state.pile))
-    pile = bits.map_words(lambda a, b: a & ~b, everything, not_in_pile)
-    hand_1 = bits.map_words(lambda a, b: a & ~b, in_hands, in_hand_0)
+    low, high = _lay_out(*(bits.pack(cards) for cards in (state.hands[0], state.hands[1], state.deck, state.pile)))
     won = jnp.where(state.winner == 0, table.OVER_WON_BY_0, table.OVER_WON_BY_1)
     over = jnp.where(state.winner == NO_WINNER, table.OVER_DRAWN, won)
     meta = table.Meta(
@@ -37,7 +103,6 @@ def to_table(state: State) -> Table:
         to_draw=jnp.zeros_like(state.penalty, jnp.uint32),
         phase=jnp.where(state.terminated, over, table.PLAY).astype(jnp.uint32),
     )
-    low, high = (bits.map_words(lambda a, b: a | b, hand, pile) for hand in (in_hand_0, hand_1))
     if not state.rules.keeps_account:
         return Table(low, high, meta.pack())
     meta = meta._replace(penalty=jnp.minimum(meta.penalty, np.uint32(table.MAX_PENALTY)))
@@ -68,7 +133,7 @@ def from_table(
     error: ArrayLike = 0,
     last_action: ArrayLike = NO_ACTION,
 ) -> State:
-    """Show a table as a state, with the episode's own fields, which begin like this."""
+    """Show a table as a state, with the episode's own fields, which begin like this. Elementwise."""
     meta = after.unpack_meta()
     hands = [bits.unpack(bits.canonical(after.cards_of(owner, rules))) for owner in (table.HAND_0, table.HAND_1)]
     winner = jnp.where(meta.phase == table.OVER_WON_BY_0, 0, jnp.where(meta.phase == table.OVER_WON_BY_1, 1, NO_WINNER))
@@ -80,7 +145,7 @@ def from_table(
         if rules.wild_draw_four == "challenge":
             shown["contested"] = (account.contested.astype(jnp.int32) - 1).astype(jnp.int8)
     return State(
-        hands=jnp.stack(hands),
+        hands=jnp.stack(hands, -2),
         deck=bits.unpack(bits.canonical(after.cards_of(table.DECK, rules))),
         pile=bits.unpack(bits.canonical(after.cards_of(table.PILE, rules))),
         top_rank=meta.rank.astype(jnp.int8),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Final
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +14,12 @@ from unojax.device.tracing import traced_once
 from unojax.rules import Rules
 from unojax.table import options
 from unojax.table.options import Turn
+
+_RANK_BITS: Final = np.array([*(1 << np.arange(cards.WILD)), bits.WILD_BIT, bits.WILD_DRAW_FOUR_BIT], np.uint32)
+_OTHER_BITS: Final = np.zeros((cards.NUM_COLORS, 2), np.uint32)
+_OTHER_BITS[0] = bits.DRAW_OPTION, bits.CHALLENGE_OPTION
+_BIT_OF_ACTION: Final = np.hstack([np.kron(np.eye(cards.NUM_COLORS, dtype=np.uint32), _RANK_BITS), _OTHER_BITS])
+"""uint32[4, 62]: the bit of each action in each word of options."""
 
 
 @traced_once
@@ -42,10 +49,13 @@ def options_to_mask(options: bits.Words) -> Array:
 @partial(traced_once, static=("rules",))
 def options_to_actions(words: bits.Words, rules: Rules) -> Array:
     """Write packed options as a mask over all actions, bool[61] or [62]; without any option the player draws."""
-    plays, must_draw = options_to_mask(words), bits.any_of(words) == 0
-    draw = must_draw | ((words[0] & bits.DRAW_OPTION) != 0)
-    others = [draw, (words[0] & bits.CHALLENGE_OPTION) != 0][: rules.num_actions - cards.DRAW]
-    return jnp.concatenate([plays, jnp.stack(others)])
+    draw = jnp.where(bits.any_of(words) == 0, bits.DRAW_OPTION, np.uint32(0))
+    # Elementwise in the actions and without a concatenation, as in `bits.unpack`.
+    w0, w1, w2, w3 = (
+        word[..., None] & cards.along_last(of_word[: rules.num_actions], word.ndim + 1)
+        for word, of_word in zip((words[0] | draw, *words[1:]), _BIT_OF_ACTION, strict=True)
+    )
+    return ((w0 | w1) | (w2 | w3)) != 0
 
 
 @traced_once

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 from jax.experimental import checkify
 from jax.typing import ArrayLike
 
 from unojax import bits, cards, table
 from unojax.device.lanes import walk
-from unojax.device.random_bits import check_key
+from unojax.device.random_bits import check_key, random_words
 from unojax.device.tracing import traced_once
-from unojax.game.layout import from_table, to_table, turn_of
-from unojax.game.masks import hand_legal_mask, turn_legal_mask
-from unojax.game.state import USE_VMAP, Error, State, check_state
+from unojax.game.layout import Packed, from_table, lay_out, pack_state, turn_of
+from unojax.game.masks import hand_legal_mask, options_to_actions, turn_legal_mask
+from unojax.game.state import NO_ACTION, USE_VMAP, Error, State, check_state
 from unojax.rules import Rules, agreed_rules
 from unojax.table import Table, options
 from unojax.table.options import Picked
@@ -35,11 +36,17 @@ def init(key: Array, *, rules: Rules = Rules()) -> State:
         ValueError: `key` is a batch, or no key.
     """
     check_key(key, "init")
-    return _deal(key, rules=rules)
+    return from_table(_deal(key, rules=rules), rules)
+
+
+def init_packed(key: Array, rules: Rules) -> Packed:
+    """Deal a new game as `init` does, packed."""
+    dealt, zero = lay_out(_deal(key, rules=rules), rules=rules), jnp.int32(0)
+    return Packed(dealt, jnp.zeros(2, jnp.float32), zero != 0, zero, jnp.uint8(0), jnp.int8(NO_ACTION), rules)
 
 
 @partial(traced_once, static=("rules",))
-def _deal(key: Array, rules: Rules) -> State:
+def _deal(key: Array, rules: Rules) -> Table:
     num_nodes = 2 * rules.hand_size + 1
     if rules.start_effects == "keep_turn":
         # A reshuffle and the cards of a start card.
@@ -55,8 +62,7 @@ def _deal(key: Array, rules: Rules) -> State:
         return move
 
     undealt = table.new_table(jnp.uint32(0), rules)
-    dealt = walk(undealt, decide(0, undealt), decide, table.commit, num_nodes=num_nodes)
-    return from_table(dealt, rules)
+    return walk(undealt, decide(0, undealt), decide, table.commit, num_nodes=num_nodes)
 
 
 def legal_mask(state: State, *, rules: Rules | None = None) -> Array:
@@ -83,6 +89,14 @@ def _legal_mask(state: State) -> Array:
     return (
         turn_legal_mask(hand, turn_of(state, deck_count, pile_count, state.drawn, state.drawn >= 0), state.rules) | state.is_over
     )
+
+
+def packed_legal_mask(packed: Packed) -> Array:
+    """Mark the legal actions of a packed state as `legal_mask` does those of a state."""
+    node = table.find_node(packed.table, packed.rules)
+    # In buffers of their own: XLA on CPU would find the node anew for each action.
+    options = lax.optimization_barrier(node.options)
+    return options_to_actions(options, rules=packed.rules) | packed.is_over
 
 
 def step(state: State, action: ArrayLike, key: Array, *, rules: Rules | None = None) -> State:
@@ -115,7 +129,7 @@ class RandomPicker:
     def __init__(self, key: Array, rules: Rules):
         # More words than picks only where the rules lay cards by chance.
         num_words = max_nodes(rules) + (rules.play_drawn == "auto")
-        self._words = jax.random.bits(key, (num_words,), jnp.uint32)
+        self._words = random_words(key, num_words)
 
     def __call__(self, index: ArrayLike, deck: bits.Words) -> tuple[Array, Array]:
         return bits.choose(deck, self._words[index])
@@ -173,14 +187,23 @@ def step_with(state: State, action: ArrayLike, pick_card: Picker) -> State:
     Raises:
         ValueError: the action is a batch or no integer.
     """
-    rules = state.rules
-    action = _single_action(action, "step")
+    return _play(pack_state(state), _single_action(action, "step"), pick_card).unpack()
+
+
+def step_packed(packed: Packed, action: Array, key: Array) -> Packed:
+    """Play an action as `step` does, packed."""
+    after = _play(packed, action, RandomPicker(key, packed.rules))
+    return replace(after, table=lay_out(after.table, rules=packed.rules))
+
+
+def _play(state: Packed, action: Array, pick_card: Picker) -> Packed:
+    """Play an action; the table that comes back is not laid out."""
+    rules, before = state.rules, state.table
     in_range = (action >= 0) & (action < rules.num_actions)
     action = jnp.where(in_range, action, cards.DRAW).astype(jnp.uint32)
     played = options.pick_of(action, rules)
     coins = pick_card.coins if rules.play_drawn == "auto" else jnp.uint32(0)
 
-    before = to_table(state)
     node = table.find_node(before, rules)
     can_play = (bits.word_at(node.legal, played.word) >> played.position) & np.uint32(1) != 0
     if rules.draw_is_option:
@@ -209,14 +232,14 @@ def step_with(state: State, action: ArrayLike, pick_card: Picker) -> State:
     if rules.max_steps is not None:
         truncated = truncated | (applies & ~terminated & (step_count >= rules.max_steps))
     error = jnp.where(in_range, jnp.where(is_legal, 0, Error.ILLEGAL_ACTION), Error.ACTION_OUT_OF_RANGE)
-    return from_table(
+    return Packed(
         after,
-        rules,
         rewards=jnp.where(applies, rewards_at(after, rules), jnp.float32(0)),
         truncated=truncated,
         step_count=step_count,
         error=state.error | jnp.where(is_live, error, 0).astype(jnp.uint8),
         last_action=jnp.where(applies, action.astype(jnp.int8), state.last_action),
+        rules=rules,
     )
 
 

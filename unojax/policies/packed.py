@@ -18,7 +18,7 @@ from jax import Array
 
 from unojax import bits, cards, game
 from unojax.bits import Words
-from unojax.device.random_bits import check_key
+from unojax.device.random_bits import check_key, random_words
 from unojax.observation import Observation, check_observation
 from unojax.table import options
 from unojax.table.options import Picked
@@ -77,9 +77,13 @@ class PackedPolicy(ABC):
             ValueError: an argument is a batch.
         """
         check_key(key, "a policy")
-        narrowed = self._narrow_mask(observation, legal_mask, "a policy")
-        chosen = Picked(*bits.choose(narrowed, jax.random.bits(key, dtype=jnp.uint32)))
-        action = options.action_of(chosen, observation.rules).astype(jnp.int32)
+        return self.choose(key, *self._packed(observation, legal_mask, "a policy"))
+
+    def choose(self, key: Array, view: View, legal: Words) -> Array:
+        """Choose an action, int32[], as `__call__` does, by what it sees packed and the options that are legal."""
+        narrowed = self.narrow(view, legal)
+        chosen = Picked(*bits.choose(narrowed, random_words(key, 1)[0]))
+        action = options.action_of(chosen, view.rules).astype(jnp.int32)
         return jnp.where(bits.any_of(narrowed) == 0, cards.DRAW, action)
 
     def action_probs(self, observation: Observation, legal_mask: Array) -> Array:
@@ -88,13 +92,13 @@ class PackedPolicy(ABC):
         Raises:
             ValueError: an argument is a batch.
         """
-        narrowed = self._narrow_mask(observation, legal_mask, "action_probs")
+        narrowed = self.narrow(*self._packed(observation, legal_mask, "action_probs"))
         chosen = game.options_to_actions(narrowed, observation.rules).astype(jnp.float32)
         return chosen / chosen.sum()
 
-    def _narrow_mask(self, observation: Observation, legal_mask: Array, name: str) -> Words:
+    def _packed(self, observation: Observation, legal_mask: Array, name: str) -> tuple[View, Words]:
         check_observation(observation, name)
         if np.shape(legal_mask) != (observation.rules.num_actions,):
             shape = f"bool[{observation.rules.num_actions}], got shape {np.shape(legal_mask)}"
             raise ValueError(f"{name} takes a single mask {shape}; map over a batch with jax.vmap")
-        return self.narrow(view_of(observation), game.actions_to_options(legal_mask, observation.rules))
+        return view_of(observation), game.actions_to_options(legal_mask, observation.rules)

@@ -43,6 +43,7 @@ from unojax.table.layout import (
 )
 from unojax.table.moves import (
     commit,
+    concede,
     is_card_drawn,
     is_challenge,
     is_choice,
@@ -79,6 +80,7 @@ __all__ = [
     "action_of",
     "cards_due",
     "commit",
+    "concede",
     "deck",
     "find_node",
     "is_card_drawn",

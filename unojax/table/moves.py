@@ -22,6 +22,7 @@ from unojax.table.layout import (
     OVER_DRAWN,
     OVER_WON_BY_0,
     OWNER_FIELD,
+    PHASE_FIELD,
     PILE,
     PLAY,
     PLAY_FIELD,
@@ -286,6 +287,14 @@ def points_won(table: Table, rules: Rules) -> Array:
 def stay(table: Table) -> Array:
     """Make the move that changes nothing."""
     return table.meta
+
+
+def concede(table: Table, player: Array, gives_up: Array) -> Table:
+    """End games as lost for a player, uint32[...] 0 or 1, where it gives up, bool[...]."""
+    lost = (table.meta & ~PHASE_FIELD.mask) | PHASE_FIELD.put(
+        np.uint32(OVER_WON_BY_0) + (player.astype(jnp.uint32) ^ np.uint32(1))
+    )
+    return table._replace(meta=jnp.where(gives_up, lost, table.meta))
 
 
 def is_reshuffle(move: Array) -> Array:

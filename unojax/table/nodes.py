@@ -43,6 +43,11 @@ class Node(NamedTuple):
     is_dead_end: Array
     is_over: Array
 
+    @property
+    def options(self) -> Words:
+        """The mover's options, none where it must draw and where chance picks."""
+        return bits.map_words(lambda w: jnp.where(self.is_decision, w, np.uint32(0)), self.legal)
+
 
 def find_node(table: Table, rules: Rules) -> Node:
     """Find what is to be picked next at each table."""
