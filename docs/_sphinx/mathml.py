@@ -5,16 +5,28 @@ from __future__ import annotations
 from typing import Any
 
 from docutils import nodes
+from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.util import logging
+
+_log = logging.getLogger(__name__)
+
+
+def _drawn(node: nodes.Element, *, as_block: bool) -> str:
+    try:
+        return tex2mathml(node.astext(), as_block=as_block)
+    except MathError as error:
+        _log.warning("this formula can't be drawn: %s", error, location=node)
+        return ""
 
 
 def _inline(self: Any, node: nodes.math) -> None:
-    self.body.append(tex2mathml(node.astext(), as_block=False))
+    self.body.append(_drawn(node, as_block=False))
     raise nodes.SkipNode
 
 
 def _block(self: Any, node: nodes.math_block) -> None:
-    self.body.append(f'<div class="math-block" tabindex="0">{tex2mathml(node.astext(), as_block=True)}</div>')
+    self.body.append(f'<div class="math-block" tabindex="0">{_drawn(node, as_block=True)}</div>')
     raise nodes.SkipNode
 
 
