@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from typing import Any
 
 _CODE = re.compile(r"(`+)(.+?)\1")
 # What reStructuredText takes for markup, and a formula or a shape means as it stands.
-_MARKUP = re.compile(r"\\|\||(?<!\*)\*(?!\*)|(?<=\w)_(?!\w)")
+_MARKUP = re.compile(r"(?<![\w*])\*[A-Za-z][^*]*(?<=\w)\*(?![\w*])|\\|\||(?<!\*)\*(?!\*)|(?<=\w)_(?!\w)")
 _SECTIONS = re.compile(r"(Args|Attributes|Returns|Raises|Yields|Errors):$")
 _ITEM = re.compile(r"([*-]|\d+\.) ")
+_COLUMN = re.compile(r"(\S.*?) {2,}(\S)")
 _COLUMNS = re.compile(r"\S.*? {2,}\S")
 
 
@@ -36,6 +38,8 @@ def to_rst(lines: list[str]) -> list[str]:
         code = code or (starts_block and in_section and line.startswith(" " * 12) and _is_code(block))
         if line.startswith("| ") and starts_block:
             done += _table(block)
+        elif code and (rows := _rows(block)) and not in_section:
+            done += _list(rows)
         elif code:
             end = len(block)
             # A blank line within code is code if what follows is indented too.
@@ -75,6 +79,30 @@ def _is_code(block: list[str]) -> bool:
     return len(block) > 2 and sum(bool(_COLUMNS.match(row)) for row in block) >= 0.6 * len(block)
 
 
+def _rows(block: list[str]) -> list[tuple[str, str]]:
+    """Read a block of two columns, names and words on them, which may go on in the next line; none if it is something else."""
+    rows: list[tuple[str, str]] = []
+    for line in textwrap.dedent("\n".join(block)).splitlines():
+        found = _COLUMN.match(line)
+        if found is not None:
+            rows.append((found[1], line[found.start(2) :]))
+        elif rows and line.startswith(" "):
+            rows[-1] = (rows[-1][0], f"{rows[-1][1]} {line.strip()}")
+        else:
+            return []
+    if any("  " in said for _, said in rows):
+        return []
+    words = all(re.match(r"[\w`\"(]", said) for _, said in rows) and sum(said.count(" ") for _, said in rows) > len(rows)
+    return rows if words and len(rows) > 2 else []
+
+
+def _list(rows: list[tuple[str, str]]) -> list[str]:
+    told = [""]
+    for name, said in rows:
+        told += [f"``{name}``", f"    {_escaped(said)}", ""]
+    return told
+
+
 def _table(block: list[str]) -> list[str]:
     rows = [[_escaped(cell.strip()) for cell in row.strip("| ").split(" | ")] for row in block if not set(row) <= set("|- ")]
     width = max(map(len, rows))
@@ -93,10 +121,15 @@ def _escaped(line: str) -> str:
         bullet, text = "* ", text[2:]
     told, last = [], 0
     for code in _CODE.finditer(text):
-        told += [_MARKUP.sub(r"\\\g<0>", text[last : code.start()]), _code(code)]
+        told += [_MARKUP.sub(_plain, text[last : code.start()]), _code(code)]
         last = code.end()
-    told.append(_MARKUP.sub(r"\\\g<0>", text[last:]))
+    told.append(_MARKUP.sub(_plain, text[last:]))
     return indent + bullet + "".join(told)
+
+
+def _plain(found: re.Match[str]) -> str:
+    # *Emphasis* is meant.
+    return found[0] if len(found[0]) > 2 else f"\\{found[0]}"
 
 
 def _code(found: re.Match[str]) -> str:
@@ -110,7 +143,13 @@ def _process(app: Any, what: str, name: str, obj: Any, options: Any, lines: list
     lines[:] = to_rst(lines)
 
 
+def _skip(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+    # What Python itself says of the fields of a named tuple.
+    return True if str(getattr(obj, "__doc__", "")).startswith("Alias for field number") else None
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Convert before napoleon reads sections of arguments."""
     app.connect("autodoc-process-docstring", _process, priority=100)
+    app.connect("autodoc-skip-member", _skip)
     return {"parallel_read_safe": True}
