@@ -24,6 +24,8 @@ extensions = [
     "links",
     "mathml",
 ]
+# Dashes only: quotation marks in docstrings are often those of code.
+smartquotes_action = "D"
 exclude_patterns = ["_sphinx"]
 # Reference pages and docstrings; `name` in a docstring is a link where there is such a name, and code where not.
 default_role = "py:obj"
@@ -43,7 +45,8 @@ autodoc_preserve_defaults = True
 autodoc_inherit_docstrings = False
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False
-napoleon_custom_sections = [("Attributes", "params_style"), ("Errors", "returns_style")]
+# "a, b: what both are" stays one line.
+napoleon_custom_sections = [("Args", "params_style"), ("Attributes", "params_style"), ("Errors", "returns_style")]
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 100
 toc_object_entries_show_parents = "hide"
@@ -54,6 +57,8 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_favicon = "_static/icon.svg"
 html_copy_source = False
+# Summaries are fetched, which browsers refuse to pages from files.
+html_show_search_summary = False
 html_show_sphinx = False
 html_theme_options = {"navigation_with_keys": True}
 pygments_style = "friendly"

@@ -6,6 +6,8 @@ import re
 import textwrap
 from typing import Any
 
+import unojax
+
 _CODE = re.compile(r"(`+)(.+?)\1")
 # What reStructuredText takes for markup, and a formula or a shape means as it stands.
 _MARKUP = re.compile(r"(?<![\w*])\*[A-Za-z][^*]*(?<=\w)\*(?![\w*])|\\|\||(?<!\*)\*(?!\*)|(?<=\w)_(?!\w)")
@@ -136,7 +138,8 @@ def _code(found: re.Match[str]) -> str:
     inner = found[2]
     # Whole expressions can't be names, and a role would stumble over some of them.
     name = re.fullmatch(r"[A-Za-z_][\w.]*(\(\))?", inner)
-    return f"`{inner}`" if name else f"``{inner}``"
+    # A bare `rules` is an argument, and no module.
+    return f"`{inner}`" if name and inner not in unojax._SUBMODULES else f"``{inner}``"
 
 
 def _process(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
