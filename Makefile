@@ -12,10 +12,11 @@ BIN := $(VENV)/bin
 # A stamp is newer than pyproject.toml for as long as there is nothing to install.
 INSTALLED := $(VENV)/.installed-all
 INSTALLED_DEV := $(VENV)/.installed-dev
+INSTALLED_DOCS := $(VENV)/.installed-docs
 # Twice quiet: errors only.
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: simulate train setup test test-all notebooks lint format check clean
+.PHONY: simulate train setup test test-all notebooks docs lint format check clean
 .DEFAULT_GOAL := simulate
 
 simulate: setup
@@ -37,6 +38,11 @@ test-all: setup
 # Runs all notebooks at full size and writes docs/notebooks/; ARGS="01_tour" one of them. UNOJAX_NOTEBOOK_SCALE=0.05 makes it short.
 notebooks: setup
 	@$(BIN)/python -m notebooks.render $(ARGS)
+
+# Builds the documentation into build/docs, without a network; a warning is an error. ARGS="-E" reads every page again.
+docs: $(INSTALLED_DOCS)
+	@$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --jobs 4 $(ARGS) -d build/doctrees docs build/docs
+	@echo "build/docs/index.html"
 
 lint: $(INSTALLED_DEV)
 	$(BIN)/ruff check .
@@ -62,6 +68,11 @@ $(BIN)/python:
 $(INSTALLED): pyproject.toml | $(BIN)/python
 	@echo "Installing unojax and what it needs into $(VENV) (the first time about a minute and 800 MB) ..."
 	@$(PIP_INSTALL) --editable '.[all]'
+	@touch $@
+
+$(INSTALLED_DOCS): $(INSTALLED)
+	@echo "Installing what builds the documentation into $(VENV) ..."
+	@$(PIP_INSTALL) --editable '.[all,docs]'
 	@touch $@
 
 $(INSTALLED_DEV): $(INSTALLED)

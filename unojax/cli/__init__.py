@@ -133,9 +133,8 @@ def _run(command: Command | Options) -> int:
     return import_module(module).run(options, options.rules.build())
 
 
-def _parse(args: list[str]) -> Command | Options:
-    import tyro
-
+def commands() -> dict[str, type]:
+    """The commands by their names, in the order of the help: dataclasses whose fields are the options."""
     from unojax.cli.advise.command import Advise
     from unojax.cli.agents import ShowAgents
     from unojax.cli.arena.command import Arena
@@ -151,17 +150,23 @@ def _parse(args: list[str]) -> Command | Options:
     from unojax.cli.simulate.command import Simulate
     from unojax.cli.solve.command import Solve
 
-    commands = {"simulate": Simulate, "arena": Arena, "advise": Advise, "belief": ShowBelief, "rules": ShowRules, "bench": Bench}
-    commands |= {"play": PlayGame, "replay": ShowReplay, "review": Review, "record": Record}
-    commands |= {"solve": Solve, "exploit": Exploit, "evaluate": Evaluate, "agents": ShowAgents}
+    found: dict[str, type] = {"simulate": Simulate, "arena": Arena, "advise": Advise, "belief": ShowBelief, "rules": ShowRules}
+    found |= {"bench": Bench, "play": PlayGame, "replay": ShowReplay, "review": Review, "record": Record}
+    return found | {"solve": Solve, "exploit": Exploit, "evaluate": Evaluate, "agents": ShowAgents}
+
+
+def _parse(args: list[str]) -> Command | Options:
+    import tyro
+
+    known = commands()
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
-            return tyro.extras.subcommand_cli_from_dict(commands, prog="unojax", description=_DESCRIPTION, args=args)
+            return tyro.extras.subcommand_cli_from_dict(known, prog="unojax", description=_DESCRIPTION, args=args)
     except SystemExit as exit_:
         if exit_.code in (0, None):
             raise
-        name = f"unojax {args[0]}" if args[0] in commands else "unojax"
+        name = f"unojax {args[0]}" if args[0] in known else "unojax"
         raise ValueError(f"{_condense(said.getvalue())} ({name} --help lists the options)") from None
 
 

@@ -107,6 +107,7 @@ def _declaring(name: str, summary: str, *preferences: Preference) -> RulePolicy:
 
 
 uniform: Final = RulePolicy("uniform", "any legal action, with equal probability")
+"""Any legal action, with equal probability."""
 _GUARD: Final = RulePolicy(
     "guard",
     "keeps wild and action cards until the opponent is down to three, then +2 and Wild+4 first",

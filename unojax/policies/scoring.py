@@ -250,5 +250,7 @@ LINEAR: Final = LinearPolicy(
         *(-0.02, -0.109, 0.01, -0.04, -0.033),
     )
 )
+"""The policy `linear`: 35 fitted weights. The searches' rollouts follow it."""
 # From an earlier form of that script: least squares, then a cross-entropy search of the win rate.
 LOOKAHEAD: Final = LookaheadPolicy((0.132, -0.272, 1.0))
+"""The policy `lookahead`: one step ahead, by three fitted weights."""

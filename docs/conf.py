@@ -1,0 +1,65 @@
+"""Sphinx's settings: `make docs` builds the site into build/docs."""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE / "_sphinx"), str(HERE.parent)]
+
+import unojax  # noqa: E402
+
+project = "unojax"
+author = "The unojax authors"
+copyright = "the unojax authors, Apache-2.0"
+release = version = unojax.__version__
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    # Of this folder.
+    "docstrings",
+    "names",
+    "commands",
+    "links",
+    "mathml",
+]
+# Dashes only: quotation marks in docstrings are often those of code.
+smartquotes_action = "D"
+exclude_patterns = ["_sphinx"]
+# Reference pages and docstrings; `name` in a docstring is a link where there is such a name, and code where not.
+default_role = "py:obj"
+
+# Notebooks are pages already: `make notebooks` ran them.
+nb_execution_mode = "off"
+nb_merge_streams = True
+nb_render_markdown_format = "gfm"
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_type_aliases = {"ArrayLike": "ArrayLike"}
+autodoc_class_signature = "separated"
+autodoc_preserve_defaults = True
+autodoc_inherit_docstrings = False
+napoleon_numpy_docstring = False
+napoleon_use_rtype = False
+# "a, b: what both are" stays one line.
+napoleon_custom_sections = [("Args", "params_style"), ("Attributes", "params_style"), ("Errors", "returns_style")]
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 100
+toc_object_entries_show_parents = "hide"
+
+html_theme = "furo"
+html_title = "unojax"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_favicon = "_static/icon.svg"
+html_copy_source = False
+# Summaries are fetched, which browsers refuse to pages from files.
+html_show_search_summary = False
+html_show_sphinx = False
+html_theme_options = {"navigation_with_keys": True}
+pygments_style = "friendly"
+pygments_dark_style = "github-dark"

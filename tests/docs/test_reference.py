@@ -1,0 +1,85 @@
+"""Every public name is in the reference, once; asked of its pages without building them."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import unojax
+
+DOCS = Path(__file__).parents[2] / "docs"
+COMMAND_LINE = ("cli", "web", "board", "files", "display", "__main__")
+"""Parts of the package without a public name."""
+INNER = {
+    *("belief.asked", "belief.digest", "belief.history", "belief.lattice", "belief.turns"),
+    *("games.ahead", "games.setup", "arena.lanes", "arena.results"),
+    *("adapters.callback", "adapters.nodes", "adapters.requirements", "adapters.seats", "adapters.solo"),
+}
+"""Modules that others are made of, and whose names may change."""
+
+
+@pytest.fixture(scope="module")
+def names() -> Any:
+    sys.path.insert(0, str(DOCS / "_sphinx"))
+    try:
+        return import_module("names")
+    finally:
+        sys.path.pop(0)
+
+
+def test_every_module_is_on_a_page_or_part_of_one_that_is(names):
+    listed = [module for modules in names.pages().values() for module in modules]
+    assert Counter(listed).most_common(1)[0][1] == 1
+    assert {f"unojax.{module}" for module in unojax._SUBMODULES} - {"unojax.belief.particles"} <= set(listed)
+    missing = []
+    for path in sorted(names.PACKAGE.rglob("*.py")):
+        parts = [part for part in path.relative_to(names.PACKAGE).with_suffix("").parts if part != "__init__"]
+        module, package = ".".join(("unojax", *parts)), ".".join(("unojax", *parts[:-1]))
+        if not parts or parts[0] in COMMAND_LINE or module in listed or ".".join(parts) in INNER:
+            continue
+        # A package with `__all__` says itself what of its parts is public.
+        while package not in listed and package != "unojax":
+            package = package.rpartition(".")[0]
+        if package == "unojax" or "__all__" not in names.path_of(package).read_text(encoding="utf-8"):
+            missing.append(module)
+    assert not missing, "list them on a page of docs/reference, or in INNER here"
+
+
+def test_inner_modules_exist_and_are_on_no_page(names):
+    listed = {module for modules in names.pages().values() for module in modules}
+    assert all(names.path_of(f"unojax.{module}").exists() for module in INNER)
+    assert not listed & {f"unojax.{module}" for module in INNER}
+
+
+def test_every_exported_name_is_shown_once(names):
+    shown = Counter(name.shown for found in names.shown().values() for name in found)
+    assert shown.most_common(1)[0][1] == 1
+    assert {f"unojax.{name}" for name in unojax.__all__} <= set(shown)
+    # As many names as homes: nothing is shown under two names.
+    homes = Counter((name.home, name.attribute) for found in names.shown().values() for name in found)
+    assert homes.most_common(1)[0][1] == 1
+
+
+def test_what_is_shown_exists(names):
+    for module, found in names.shown().items():
+        if names.needs_library(module):
+            continue
+        for name in found:
+            outer, _, last = name.shown.rpartition(".")
+            assert getattr(import_module(outer), last) is getattr(import_module(name.home), name.attribute), name
+            # Most constants are their own explanation.
+            assert name.kind == "data" or getattr(import_module(outer), last).__doc__, f"{name.shown} has no docstring"
+
+
+def test_every_page_is_in_the_contents():
+    told = (DOCS / "index.md").read_text(encoding="utf-8")
+    listed = {line for block in re.findall(r"```\{toctree\}\n(.*?)```", told, re.DOTALL) for line in block.split("\n")}
+    pages = [path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.*") if path.suffix in (".md", ".rst")]
+    missing = {page for page in pages if page != "index" and page not in listed}
+    assert not missing, "add them to docs/index.md"

@@ -1,0 +1,54 @@
+"""The code on the pages of tutorials, guides and explanations runs as it stands, and prints what they say."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.pages import blocks_of, run_page
+from unojax.value import load_pretrained, save_network
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = {
+    path.relative_to(DOCS).with_suffix("").as_posix(): path
+    for folder in ("tutorials", "guides", "explanation")
+    for path in sorted((DOCS / folder).glob("*.md"))
+}
+SHORTER = {
+    "--games 4000": "--games 20",
+    "mc:rollouts=100 --html": "mc:rollouts=8 --rounds 4 --html",
+    "unojax evaluate mine.py:spiteful": "unojax evaluate mine.py:spiteful --opponents uniform --games 4",
+}
+"""Commands take less time with these parts changed."""
+
+
+def has_code(path: Path) -> bool:
+    """Tell a page with something to run."""
+    return any(block.kind in ("python", "sh") for block in blocks_of(path))
+
+
+@pytest.mark.slow
+@pytest.mark.optimized
+@pytest.mark.parametrize("name", [name for name, path in PAGES.items() if has_code(path)])
+def test_page_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    # Pages import the files that they have the reader write.
+    monkeypatch.syspath_prepend(tmp_path)
+    if name == "tutorials/train":
+        # Whole training runs have tests of their own.
+        (tmp_path / "runs" / "mine").mkdir(parents=True)
+        save_network(tmp_path / "runs" / "mine" / "last.safetensors", load_pretrained())
+    before = set(sys.modules)
+    try:
+        assert run_page(PAGES[name], commands=SHORTER) >= 1
+    finally:
+        for module in set(sys.modules) - before:
+            if str(getattr(sys.modules[module], "__file__", "")).startswith(str(tmp_path)):
+                del sys.modules[module]
+
+
+def test_shorter_commands_are_on_pages():
+    written = "".join(path.read_text(encoding="utf-8") for path in PAGES.values())
+    assert [part for part in SHORTER if part not in written] == []

@@ -1,0 +1,99 @@
+"""Runs the code on pages of Markdown: README and documentation."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import importlib.util
+import io
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+_FENCE = re.compile(r"^```(?P<kind>\S[^\n]*)?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+_CAPTION = re.compile(r":caption: (?P<file>\S+)\n\n?")
+
+
+class Block(NamedTuple):
+    """A block of a page: `kind` is what stands behind the backquotes, `file` the caption of a block that is one."""
+
+    kind: str
+    text: str
+    line: int
+    file: str | None = None
+
+
+def blocks_of(page: Path) -> list[Block]:
+    """Read all blocks of a page."""
+    text = page.read_text(encoding="utf-8")
+    found = []
+    for fence in _FENCE.finditer(text):
+        kind, body, line = fence["kind"] or "", fence["text"], text.count("\n", 0, fence.start()) + 2
+        caption = _CAPTION.match(body)
+        if caption is not None:
+            body = body[caption.end() :]
+        found.append(Block(kind.removeprefix("{code-block} "), body, line, caption and caption["file"]))
+    return found
+
+
+def missing_libraries(block: str) -> set[str]:
+    """Tell the libraries that a block imports and that are not installed."""
+    names = set()
+    for node in ast.walk(ast.parse(block)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+    return {library for name in names if importlib.util.find_spec(library := name.partition(".")[0]) is None}
+
+
+def run_page(page: Path, *, optional: frozenset[str] = frozenset(), commands: Mapping[str, str] | None = None) -> int:
+    """Run a page from top to bottom in the current folder, and return how many blocks were run.
+
+    A block `python` with a caption is written to that file, any other is run; what it prints must be the block `output` under it,
+    where there is one. A line `unojax ...` of a block `sh` is run as a command.
+
+    Args:
+        page: a file of Markdown.
+        optional: blocks that import one of these libraries are left out where it is not installed.
+        commands: None: no commands are run. Else what to write in place of parts of them, so that they take less time.
+    """
+    namespace: dict[str, Any] = {"__name__": "page"}
+    blocks = blocks_of(page)
+    done = 0
+    for block, after in zip(blocks, [*blocks[1:], None], strict=True):
+        where = f"{page.name}, line {block.line}"
+        if block.kind == "sh" and commands is not None:
+            done += _run_commands(block, commands, where)
+        if block.kind != "python":
+            continue
+        if block.file is not None:
+            Path(block.file).write_text(block.text, encoding="utf-8")
+            continue
+        if missing := missing_libraries(block.text):
+            assert missing <= optional, where
+            continue
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            # With its line numbers, for the traceback.
+            exec(compile("\n" * (block.line - 1) + block.text, where, "exec"), namespace)
+        if after is not None and after.kind == "output":
+            assert printed.getvalue() == after.text, where
+        done += 1
+    return done
+
+
+def _run_commands(block: Block, changes: Mapping[str, str], where: str) -> int:
+    from unojax import cli
+
+    lines = [line for line in block.text.splitlines() if line.startswith("unojax ")]
+    for line in lines:
+        command = line
+        for part, instead in changes.items():
+            command = command.replace(part, instead)
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
+            status = cli.main(shlex.split(command, comments=True)[1:])
+        assert status == 0, f"{where}: {command}: {said.getvalue()}"
+    return len(lines)
