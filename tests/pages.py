@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 _FENCE = re.compile(r"^```(?P<kind>\S[^\n]*)?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+_NUMBER = re.compile(r"(?<![\w+.])\d+(?:\.\d+)?(?!\w)")
 _CAPTION = re.compile(r":caption: (?P<file>\S+)\n\n?")
 
 
@@ -52,8 +53,8 @@ def missing_libraries(block: str) -> set[str]:
 def run_page(page: Path, *, optional: frozenset[str] = frozenset(), commands: Mapping[str, str] | None = None) -> int:
     """Run a page from top to bottom in the current folder, and return how many blocks were run.
 
-    A block `python` with a caption is written to that file, any other is run; what it prints must be the block `output` under it,
-    where there is one. A line `unojax ...` of a block `sh` is run as a command.
+    A block `python` with a caption is written to that file, any other is run; what it prints must be the block `output` under it
+    (`assert_printed`), where there is one. A line `unojax ...` of a block `sh` is run as a command.
 
     Args:
         page: a file of Markdown.
@@ -80,9 +81,17 @@ def run_page(page: Path, *, optional: frozenset[str] = frozenset(), commands: Ma
             # With its line numbers, for the traceback.
             exec(compile("\n" * (block.line - 1) + block.text, where, "exec"), namespace)
         if after is not None and after.kind == "output":
-            assert printed.getvalue() == after.text, where
+            assert_printed(printed.getvalue(), after.text, where)
         done += 1
     return done
+
+
+def assert_printed(printed: str, shown: str, where: str) -> None:
+    """Compare what was printed with a page: numbers may differ in their last place, as they do from machine to machine."""
+    assert _NUMBER.sub("#", printed).split() == _NUMBER.sub("#", shown).split(), where
+    for ours, theirs in zip(_NUMBER.findall(printed), _NUMBER.findall(shown), strict=True):
+        last_place = 10.0 ** -len(theirs.partition(".")[2])
+        assert abs(float(ours) - float(theirs)) < 2.5 * last_place, f"{where}: {ours}, and not {theirs}"
 
 
 def _run_commands(block: Block, changes: Mapping[str, str], where: str) -> int:
