@@ -36,18 +36,19 @@ def record(games: int, seed: int) -> None:
     game.np_random = np.random.RandomState(seed)
     for _ in range(games):
         game.init_game()
-        tables, actions, failed = [_table(game)], [], False
+        tables, actions, failed = [table_of(game)], [], False
         while not game.is_over() and not failed:
             actions.append(choose(game.get_legal_actions()))
             try:
                 game.step(actions[-1])
             except IndexError:
                 failed = True
-            tables.append(_table(game))
-        print(json.dumps({"tables": tables, "actions": [_action(name) for name in actions], "failed": failed}))
+            tables.append(table_of(game))
+        print(json.dumps({"tables": tables, "actions": [action_number(name) for name in actions], "failed": failed}))
 
 
-def _table(game: Any) -> dict[str, Any]:
+def table_of(game: Any) -> dict[str, Any]:
+    """Read off what the table of a game of RLCard's holds, in numbers of ours."""
     current, over = game.round, game.is_over()
     return {
         "hands": [_types(player.hand) for player in game.players],
@@ -56,16 +57,22 @@ def _table(game: Any) -> dict[str, Any]:
         "rank": _TRAITS.index(current.target.trait),
         "color": _COLORS.index(current.target.color),
         "player": int(current.current_player),
-        "legal": [] if over else [_action(name) for name in game.get_legal_actions()],
+        "legal": [] if over else [action_number(name) for name in game.get_legal_actions()],
         "winner": int(current.winner[0]) if over else -1,
     }
 
 
-def _action(name: str) -> int:
+def action_number(name: str) -> int:
+    """Read an action that RLCard has named, as a number of ours."""
     if name == "draw":
         return 60
     color, trait = name.split("-")
     return _COLORS.index(color) * 15 + _TRAITS.index(trait)
+
+
+def action_name(number: int) -> str:
+    """Write an action of ours as RLCard does."""
+    return "draw" if number == 60 else f"{_COLORS[number // 15]}-{_TRAITS[number % 15]}"
 
 
 def _types(cards: Any) -> list[int]:
@@ -97,7 +104,7 @@ def compare(python: str, games: int, seed: int) -> dict[str, int]:
         ("games", "calls", "steps", "refills", "won_with_a_penalty", "failed_for_want_of_cards"), 0
     )
     played = [json.loads(line) for line in done.stdout.splitlines()]
-    plans = [_plan(game, totals) for game in played]
+    plans = [steps_of(game, totals) for game in played]
     longest = 1 << max(len(plan) for plan in plans).bit_length()
     actions = np.full((longest, len(plans)), -1, np.int32)
     decks = np.zeros((longest, len(plans), 54), np.int8)
@@ -114,7 +121,7 @@ def compare(python: str, games: int, seed: int) -> dict[str, int]:
     return totals
 
 
-def _plan(game: dict[str, Any], totals: dict[str, int]) -> list[tuple[int, Any, int, dict[str, Any] | None]]:
+def steps_of(game: dict[str, Any], totals: dict[str, int]) -> list[tuple[int, Any, int, dict[str, Any] | None]]:
     """List the steps of a game: action, deck after it, colour, and RLCard's table after it where that is the end of a call."""
     import numpy as np
 
@@ -157,28 +164,27 @@ def _type(table: dict[str, Any]) -> int:
     return table["rank"] + 39 if table["rank"] >= 13 else table["color"] * 13 + table["rank"]
 
 
-def _replay(starts: list[dict[str, Any]], actions: Any, decks: Any, colors: Any) -> tuple[Any, Any]:
-    """Play all games side by side: states and legal masks [T + 1, G], NumPy."""
-    import jax
+def states_of(tables: list[dict[str, Any]]) -> Any:
+    """Make the states [G] of some tables, at which no penalty is pending."""
     import jax.numpy as jnp
     import numpy as np
 
-    from unojax import bits, cards, game
+    from unojax import cards
     from unojax.game import State
     from unojax.rules import Rules
 
-    def onehots(counts: Any) -> Any:
-        return jnp.asarray(cards.onehot_of(np.array(counts)))
+    def onehots(name: str) -> Any:
+        return jnp.asarray(cards.onehot_of(np.array([table[name] for table in tables])))
 
     def numbers(name: str) -> Any:
-        return jnp.array([table[name] for table in starts], jnp.int8)
+        return jnp.array([table[name] for table in tables], jnp.int8)
 
-    n = len(starts)
+    n = len(tables)
     zero, nobody, no = jnp.zeros(n, jnp.int8), jnp.full(n, -1, jnp.int8), jnp.zeros(n, bool)
-    start = State(
-        hands=onehots([table["hands"] for table in starts]),
-        deck=onehots([table["deck"] for table in starts]),
-        pile=onehots([table["pile"] for table in starts]),
+    return State(
+        hands=onehots("hands"),
+        deck=onehots("deck"),
+        pile=onehots("pile"),
         top_rank=numbers("rank"),
         color=numbers("color"),
         current_player=numbers("player"),
@@ -194,6 +200,17 @@ def _replay(starts: list[dict[str, Any]], actions: Any, decks: Any, colors: Any)
         drawn=nobody,
         contested=nobody,
     )
+
+
+def _replay(starts: list[dict[str, Any]], actions: Any, decks: Any, colors: Any) -> tuple[Any, Any]:
+    """Play all games side by side: states and legal masks [T + 1, G], NumPy."""
+    import jax
+    import jax.numpy as jnp
+
+    from unojax import bits, cards, game
+    from unojax.game import State
+
+    start = states_of(starts)
 
     def one_step(state: State, given: Any) -> Any:
         def one_game(state: State, action: Any, deck: Any, color: Any) -> State:

@@ -128,16 +128,14 @@ def _play(keys: jax.Array, *, num_steps: int, rules: Rules) -> tuple[State, jax.
         action = jnp.where(jax.random.bernoulli(key_which, 1 / 30), anything, legal)
         return game.step(state, action, key_draw), (state, mask, action)
 
-    def one_game(key: jax.Array):
-        key_init, key_steps = jax.random.split(key)
-        start = game.init(key_init, rules=rules)
-        last, (states, masks, actions) = jax.lax.scan(one_step, start, jax.random.split(key_steps, num_steps))
-        states, masks = jax.tree.map(
-            lambda before, end: jnp.concatenate([before, end[None]]), (states, masks), (last, game.legal_mask(last))
-        )
-        return states, masks, actions
-
-    return jax.vmap(one_game)(keys)
+    key_init, key_steps = jnp.moveaxis(jax.vmap(jax.random.split)(keys), 1, 0)
+    start = jax.vmap(partial(game.init, rules=rules))(key_init)
+    # Batched inside the loop: a loop that is batched as a whole is traced again and again.
+    keys_of_steps = jnp.moveaxis(jax.vmap(lambda key: jax.random.split(key, num_steps))(key_steps), 1, 0)
+    last, (states, masks, actions) = jax.lax.scan(jax.vmap(one_step), start, keys_of_steps)
+    ends = (last, jax.vmap(game.legal_mask)(last))
+    states, masks = jax.tree.map(lambda before, end: jnp.concatenate([before, end[None]]), (states, masks), ends)
+    return jax.tree.map(lambda rows: jnp.moveaxis(rows, 1, 0), (states, masks, actions))
 
 
 def assert_distributed(observed: Sequence[int] | np.ndarray, probabilities: Sequence[float] | np.ndarray) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import fields
 from functools import partial
 from typing import Any
@@ -87,14 +86,9 @@ def some_pairs() -> Pairs:
     return play_match(jax.random.key(0), ("linear", "uniform"), 8, batch_size=16, workers=1)
 
 
-@pytest.mark.parametrize(
-    "mode",
-    [lambda: jax.numpy_dtype_promotion("strict"), lambda: jax.numpy_rank_promotion("raise")],
-    ids=["dtype promotion", "rank promotion"],
-)
-def test_nothing_is_promoted_implicitly(mode: Callable[[], AbstractContextManager]):
+def test_nothing_is_promoted_implicitly():
     prepared = programs()
-    with mode():
+    with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
         for function, arguments in prepared.values():
             jax.eval_shape(function, *arguments)
 
@@ -115,7 +109,8 @@ def test_whole_games_in_the_three_modes_at_once():
         some_pairs()
 
 
-@pytest.mark.parametrize("play", [some_pairs, pytest.param(some_games, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("play", [some_pairs, some_games])
 def test_64_bit_mode_changes_no_result(play: Callable[[], Games | Pairs]):
     expected = play()
     with jax.enable_x64(True):

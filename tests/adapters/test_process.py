@@ -117,12 +117,13 @@ FAULTY = {
 @pytest.mark.parametrize("kind", FAULTY)
 def test_a_fault_loses_the_game_and_not_the_run(kind: str, tmp_path, monkeypatch):
     monkeypatch.setattr(process, "PATIENCE", 3)
-    agent = parse_agent(program(tmp_path, FAULTY[kind], "seconds=1,start_seconds=20,"))
+    seconds = 0.5 if kind == "late" else 5
+    agent = parse_agent(program(tmp_path, FAULTY[kind], f"seconds={seconds},start_seconds=20,"))
     pairs = play_match(jax.random.key(1), (agent, "uniform"), 4, rules=SHORT, batch_size=8, workers=1)
     assert len(pairs) == 4 and set(np.unique(pairs.winner)) <= {0, 1}
     assert agent.program.faults[kind.split(maxsplit=1)[0]] >= 3
     said = "\n".join(agent.report())
-    words = {"late": "gave no answer in 1 s", "died": "ended with status 1: out of ideas", "flood": "without an end of line"}
+    words = {"late": "gave no answer in 0.5 s", "died": "ended with status 1: out of ideas", "flood": "without an end of line"}
     words |= {"flood by lines": "more than one line", "nonsense": "said 'nan', which is no move", "illegal": "played draw"}
     assert words[kind] in said
     # Every game in which it was asked, but for those that it ended before its fault, is lost.

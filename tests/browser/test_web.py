@@ -52,7 +52,7 @@ def deal(page: Any, **choices: str) -> None:
     page.wait_for_selector(f'[data-game="{number + 1}"][data-turn="0"], [data-game="{number + 1}"][data-tomove="you"]')
 
 
-SHORT = {"hand_size": "3", "seed": "11", "opponent": "scarcest-color"}
+SHORT = {"preset": "fields", "hand_size": "3", "seed": "11", "opponent": "scarcest-color"}
 RESULT = re.compile(r"(You win|The opponent wins|drawn).* after \d+ turns")
 
 
@@ -107,6 +107,8 @@ def test_a_whole_game_by_the_keyboard_alone(open_page, tmp_path: Path):
         assert focused(page, "#form [name=opponent]")
         page.keyboard.press("Control+A")
         page.keyboard.type("uniform")
+        tab_to(page, "#form [name=preset]")
+        page.keyboard.type("as below")
         tab_to(page, "#form [name=hand_size]")
         page.keyboard.press("Control+A")
         page.keyboard.type("2")
@@ -127,6 +129,21 @@ def test_a_whole_game_by_the_keyboard_alone(open_page, tmp_path: Path):
                 page.keyboard.press("Enter")
         assert RESULT.search(page.inner_text(".says"))
         assert focused(page, ".new"), "the next game can be dealt"
+
+
+def test_draws_at_will_and_passes(open_page, tmp_path: Path):
+    """Under the official rules one may draw, and then play that card or pass."""
+    with serve(tmp_path) as server, tab(open_page, server) as page:
+        deal(page, preset="official", seed="3", opponent="uniform")
+        turn = turn_after(page, -1)
+        while not page.locator(".others .draw").count():
+            page.click(".deck")
+            turn = turn_after(page, turn)
+        assert page.inner_text(".others .draw") == "pass" and page.is_disabled(".deck")
+        assert page.inner_text(".says") == "Play the card that you drew, or pass."
+        page.click(".others .draw")
+        turn_after(page, turn)
+        assert re.search(r"^You pass\.$", page.inner_text(".moves"), re.MULTILINE)
 
 
 def test_a_reload_loses_nothing_and_two_tabs_are_two_games(open_page, tmp_path: Path):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from tests.cli.by_script import (
-    MY_TURN,
-    session_from,
-)
-from unojax import cards
+from tests.cli.by_script import MY_TURN, RULES, session_from
+from unojax import Rules, cards, observe, parse_position
 from unojax.cli.play.input import Command, Options, Wild, Wish, quote, read_color, read_wish
+from unojax.games.seen import legal_actions
 from unojax.text import parse_action
 
 
@@ -85,6 +85,20 @@ def test_a_forced_draw_takes_enter_and_nothing_else(forced: Options):
     for line in ("1", "Y0", "x"):
         with pytest.raises(ValueError, match="You must draw 2: press Enter to draw"):
             forced.read(line)
+
+
+def test_other_choices():
+    """A draw at will; then p passes, which shows the pile elsewhere."""
+    view = observe(parse_position("R0,Y1/Y0,Y2,YS/-/* R3 0 0 0 - *", rules=Rules.official(deck=RULES.deck, hand_size=3)), 0)
+    at_will = Options.of(view, legal_actions(view))
+    assert at_will.read("d") == at_will.read("draw") == cards.DRAW and at_will.read("p") is Command.PILE
+    assert at_will.extra == "d to draw"
+    after_a_draw = Options(replace(view, has_drawn=np.bool_(True)), at_will.types, may_draw=True)
+    assert after_a_draw.read("p") == after_a_draw.read("PASS") == cards.DRAW and after_a_draw.read("pile") is Command.PILE
+    assert after_a_draw.extra == "p to pass"
+    due = Options(replace(view, penalty=np.int8(4)), (), may_draw=True, may_challenge=True)
+    assert due.read("") == due.read("d") == cards.DRAW and due.read("c") == cards.CHALLENGE
+    assert due.extra == "Enter to take 4 cards or c to challenge"
 
 
 def test_colors_and_quotes():

@@ -303,6 +303,8 @@ def test_the_record_hides_what_the_person_does_not_know(server: Server):
         ({"kind": "deal", "choices": SMALL | {"hand_size": "x"}}, "The number of cards dealt must be a whole number"),
         ({"kind": "deal", "choices": SMALL | {"hand_size": None}}, "The number of cards dealt must be a whole number"),
         ({"kind": "deal", "choices": SMALL | {"deck": "half"}}, "The deck must be one of"),
+        ({"kind": "deal", "choices": SMALL | {"preset": "mine"}}, "Rules must be a unojax.Rules or one of default"),
+        ({"kind": "deal", "choices": SMALL | {"preset": 3}}, "The rules must be one of default, official"),
         ({"kind": "deal", "choices": SMALL | {"deck": ["full"]}}, "The deck must be one of"),
         ({"kind": "deal", "choices": SMALL | {"skip_forfeits": "yes"}}, "Skip_forfeits must be True or False"),
         ({"kind": "deal", "choices": SMALL | {"start_card": 1}}, "Start_card must be one of"),

@@ -22,7 +22,7 @@ from unojax.board import page
 from unojax.cli.options import parse_deck
 from unojax.games.adviser import Advice, Outlook, Thought
 from unojax.games.gamefile import parse_game, read_game
-from unojax.games.seen import legal_actions
+from unojax.games.seen import choices, legal_actions
 from unojax.text import format_action, format_cards
 from unojax.viz.words import card_words
 from unojax.widget import Board
@@ -55,11 +55,11 @@ class TellTale:
 
     def advise(self, start, seen):
         random = self._random(start, seen)
-        plays = np.flatnonzero(legal_actions(seen[-1].after if seen else start)[: cards.DRAW])
+        can = choices(seen[-1].after if seen else start)
         thought = None
-        if len(plays) > 1:
-            estimate = SimpleNamespace(value=random.uniform(-0.9, 0.9, cards.DRAW))
-            thought = Thought(estimate, np.isin(np.arange(cards.DRAW), plays), random.choice(plays))
+        if can.sum() > 1:
+            estimate = SimpleNamespace(value=random.uniform(-0.9, 0.9, len(can)))
+            thought = Thought(estimate, can, random.choice(np.flatnonzero(can)))
         return Advice(random.random(cards.NUM_TYPES), random.random(4), random.random(), thought)
 
     def _random(self, start, seen):
@@ -139,6 +139,46 @@ def test_states_say_what_the_person_sees(games):
             assert state["canDraw"] == ("draw" in legal)
             kinds[state["toMove"], state["canDraw"]] += 1
     assert min(kinds[key] for key in [("you", True), ("you", False), ("opponent", False), (None, False)]) > 3
+
+
+def test_every_choice_of_other_rules_can_be_clicked():
+    """Draws at will, passes and challenges: what the page offers is what is legal, and is played."""
+    kinds = Counter()
+    deck = parse_deck("colors=2,ranks=0-3+S++2,copies=2,wilds=2")
+    for seed, rules in enumerate([Rules.official(deck=deck, hand_size=4), Rules.house(deck=deck, hand_size=4)] * 4):
+        random = np.random.default_rng(seed)
+        board, comm = make(lambda seed=seed, rules=rules: Board(**(QUIET | {"rules": rules}), seat=seed % 2, seed=seed))
+        for _ in range(300):
+            if board.is_over:
+                break
+            state, view = comm.states[-1], board.observation
+            legal = np.flatnonzero(board.legal_mask).tolist()
+            clicks = [
+                {"kind": "play", "card": held["card"], "color": color if held["wild"] else None}
+                for held in state["hand"]
+                if held["playable"]
+                for color in (cards.COLOR_NAMES if held["wild"] else [None])
+            ]
+            clicks += [{"kind": "draw"}] * state["canDraw"] + [{"kind": other["kind"]} for other in state["others"]]
+            assert sorted({page.read_click(click) for click in clicks}) == legal
+            assert state["isForced"] == (len(legal) == 1)
+            assert state["canDraw"] == (cards.DRAW in legal and not view.has_drawn)
+            others = [other["words"] for other in state["others"]]
+            assert others == ["pass"] * bool(view.has_drawn) + ["challenge"] * (cards.CHALLENGE in legal)
+            click = clicks[random.integers(len(clicks))]
+            comm.click(**click)
+            assert board.record.actions[state["turn"]].partition("(")[0] == format_action(page.read_click(click))
+            kinds[state["says"]] += 1
+        assert not comm.notices
+    said = {
+        "Your turn: play a card, or draw one.",
+        "Play the card that you drew, or pass.",
+        "You can't play: click the deck to draw.",
+        "Draw 4 and lose the turn: click the deck, or challenge.",
+        "Draw 2 and lose the turn: click the deck, or play a card on it.",
+        "You must draw 2 and lose the turn: click the deck.",
+    }
+    assert said <= kinds.keys()
 
 
 def test_drawn_cards_are_new_in_the_hand(games):
@@ -271,6 +311,19 @@ def test_hints(telltale):
     assert comm.states[-1]["hint"] == {}
 
 
+def test_hints_of_other_choices(telltale):
+    """A draw at will is a choice with a chance of its own, and may be the one advised."""
+    advised = set()
+    for seed in range(6):
+        start = parse_position("R0,R2,Y1/Y0,Y2,YS/-/* R3 0 0 0 - *", rules=Rules.official(deck=RULES.deck, hand_size=3))
+        board, comm = make(lambda seed=seed, start=start: Board(**(QUIET | {"rules": None}), seed=seed, start=start))
+        board.show_hint()
+        hint = comm.states[-1]["hint"]
+        assert set(hint["wins"]) == {"R0", "R2", "draw"} and hint["color"] is None
+        advised.add(hint["card"])
+    assert "draw" in advised and len(advised) > 1
+
+
 def test_clicks_that_can_be_no_play_are_answered():
     board, comm = board_at(MY_TURN)
     before = len(comm.states)
@@ -282,6 +335,7 @@ def test_clicks_that_can_be_no_play_are_answered():
         ("play", "<b>", None): "card must be the name of a card, got '<b>'",
         ("play", None, None): "card must be the name of a card, got None",
         ("draw", None, None): "You can play, so you must.",
+        ("challenge", None, None): "There is no Wild+4 to challenge.",
     }.items():
         kind, card, color = content
         comm.click(kind=kind, card=card, color=color)
@@ -372,6 +426,10 @@ def test_a_position_brings_its_rules():
     assert board.record.rules == RULES and board.observation.hand.sum() == 3
 
 
+def test_rules_have_names():
+    assert Board("uniform", rules="official", show_belief=False).record.rules == Rules.official()
+
+
 def test_every_card_has_a_face():
     drawn = page.faces()
     assert set(drawn) == {*cards.TYPE_NAMES, *cards.COLOR_NAMES, "back"} and len(set(drawn.values())) == 59
@@ -384,6 +442,7 @@ def test_clicks_name_every_action():
         card, color = page.card_and_color(action)
         assert page.read_click({"kind": "play", "card": card, "color": color}) == action
     assert page.read_click({"kind": "draw"}) == cards.DRAW
+    assert page.read_click({"kind": "challenge"}) == cards.CHALLENGE
 
 
 def test_documents_that_can_show_no_widget_show_a_picture():

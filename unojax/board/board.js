@@ -26,6 +26,12 @@ function pageIsDark() {
 const percent = (probability) => `${Math.round(100 * probability)} %`;
 const cardCount = (count) => `${count} card${count === 1 ? "" : "s"}`;
 
+/** What a hint says of a choice that is not a card. */
+function tell(kind, advice) {
+  const chance = advice.wins?.[kind];
+  return `${chance === undefined ? "" : `, win ${percent(chance)}`}${advice.card === kind ? ", advised" : ""}`;
+}
+
 /** The person's chances from the start of the game to now, as a line. */
 function chart(wins, turn) {
   const width = 340, height = 64, last = Math.max(turn, 1);
@@ -52,6 +58,7 @@ function render({ model, el }) {
 
   const far = part("far"), deck = make("button", { class: "deck", type: "button", onclick: () => act({ kind: "draw" }) });
   const pile = part("pile"), color = part("color"), says = part("says", { role: "status", "aria-live": "polite" });
+  const others = part("others", { role: "group", "aria-label": "other choices" });
   const notice = part("notice", { role: "alert" }), chooser = part("chooser", { role: "group", hidden: true });
   const hand = part("hand", { role: "group", "aria-label": "your hand" }), count = part("count");
   const win = part("win"), belief = part("belief"), moves = make("ol", { class: "moves", "aria-label": "moves", tabindex: "0" });
@@ -60,7 +67,7 @@ function render({ model, el }) {
   const save = make("button", { class: "tool save", type: "button", onclick: () => download(shown.record) }, "Save game");
   const back = make("button", { class: "tool back", type: "button", onclick: () => act({ kind: "back" }) }, "Take back");
   const table = make("div", { class: "table" }, far,
-    make("div", { class: "middle" }, deck, pile, make("div", { class: "talk" }, says, color, notice, chooser)),
+    make("div", { class: "middle" }, deck, pile, make("div", { class: "talk" }, says, color, others, notice, chooser)),
     hand, make("div", { class: "foot" }, count, make("div", { class: "tools" }, hint, back, save, fresh)));
   const side = make("aside", { class: "side" }, win, belief);
   // JupyterLab leaves keys alone in here, or the space bar would scroll and Enter would edit the cell.
@@ -93,7 +100,7 @@ function render({ model, el }) {
     wild = held;
     chooser.hidden = held === null;
     // In place of what stands there else, so that nothing moves.
-    for (const other of [says, color, notice]) other.hidden = held !== null;
+    for (const other of [says, color, others, notice]) other.hidden = held !== null;
     for (const button of hand.children) button.classList.toggle("chosen", held !== null && button.dataset.card === held.card);
     if (held === null) return chooser.replaceChildren();
     notice.textContent = "";
@@ -116,7 +123,7 @@ function render({ model, el }) {
     const isNews = shown === null || shown.game !== state.game || shown.turn !== state.turn;
     // Removing what has the focus would lose it.
     const place = isNews ? -1 : [...hand.children].indexOf(document.activeElement);
-    keepsFocus ||= hand.contains(document.activeElement) || deck === document.activeElement;
+    keepsFocus ||= [hand, deck, others].some((part) => part.contains(document.activeElement));
     shown = state;
     if (isNews) choose(null);
     notice.textContent = "";
@@ -124,7 +131,8 @@ function render({ model, el }) {
     drawHand(state);
     drawSide(state);
     if (state.toMove === "you" && keepsFocus) {
-      if (!wild) (hand.children[place] ?? hand.querySelector(".playable") ?? deck).focus({ preventScroll: true });
+      const first = hand.querySelector(".playable") ?? (state.canDraw ? deck : others.firstChild);
+      if (!wild) (hand.children[place] ?? first).focus({ preventScroll: true });
       keepsFocus = false;
     } else if (state.toMove === null && keepsFocus) {
       fresh.focus({ preventScroll: true });
@@ -133,7 +141,7 @@ function render({ model, el }) {
   }
 
   function drawTable(state, isNews) {
-    const { opponent } = state;
+    const { opponent, hint: advice } = state;
     Object.assign(root.dataset, { tomove: state.toMove ?? "over", game: state.game, turn: state.turn });
     const cards = opponent.hand ?? Array(opponent.count).fill("back");
     const fan = make("div", { class: "fan", "aria-hidden": opponent.hand === null }, ...cards.map(face));
@@ -146,9 +154,13 @@ function render({ model, el }) {
 
     deck.replaceChildren(state.deck ? face("back") : make("span", { class: "face empty" }),
       make("span", { class: "caption" }, `deck ${state.deck}`));
+    if (state.canDraw && advice.wins?.draw !== undefined) deck.append(make("span", { class: "chance" }, percent(advice.wins.draw)));
     deck.disabled = !state.canDraw;
-    deck.classList.toggle("due", state.canDraw);
-    deck.setAttribute("aria-label", state.canDraw ? `draw ${state.penalty || 1}; ${state.deck} in the deck` : `deck, ${cardCount(state.deck)}`);
+    deck.classList.toggle("due", state.canDraw && (state.isForced || advice.card === "draw"));
+    deck.setAttribute("aria-label", !state.canDraw ? `deck, ${cardCount(state.deck)}`
+      : `draw ${state.penalty || 1}; ${state.deck} in the deck${tell("draw", advice)}`);
+    others.replaceChildren(...state.others.map(({ kind, words }) => make("button", { class: `tool ${kind}`, type: "button",
+      onclick: () => act({ kind }) }, `${words}${tell(kind, advice)}`)));
     const top = face(state.top.card);
     if (isNews && state.turn > 0 && state.moves.at(-1).card) top.classList.add(state.by === "you" ? "from-below" : "from-above");
     pile.style.setProperty("--active", `var(--${state.color})`);
@@ -184,7 +196,7 @@ function render({ model, el }) {
     if (state.toMove === "you") count.append(make("span", { class: "pill" }, "your turn"));
     if (state.won) count.append(make("span", { class: "pill" }, "win"));
     hint.hidden = !state.showsWin;
-    hint.disabled = state.toMove !== "you" || state.canDraw;
+    hint.disabled = state.toMove !== "you" || (state.isForced && state.canDraw);
     back.disabled = !state.canTakeBack || state.toMove === "opponent";
     save.disabled = state.record === null;
     save.title = state.record === null ? "when the game is over" : "all moves and cards, for unojax replay";

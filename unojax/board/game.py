@@ -103,16 +103,17 @@ class BoardGame:
         """Play for the person, as a click would; the opponent answers.
 
         Args:
-            action: as `unojax.parse_action` reads it ("R5", "W:B", "draw"), or its number 0..60.
+            action: as `unojax.parse_action` reads it ("R5", "W:B", "draw", which is a pass after a draw), or its number.
 
         Raises:
             ValueError: it is not the person's turn, or the action is not legal.
         """
         number = text.parse_action(action) if isinstance(action, str) else action
-        if not (is_int(number) and 0 <= number < cards.NUM_ACTIONS):
-            raise ValueError(f"action must be in [0, {cards.NUM_ACTIONS - 1}] or its text, got {action!r}")
         session = self._session
-        if session.is_over or not session.is_my_turn or not session.legal[number]:
+        num_actions = session.rules.num_actions
+        if not (is_int(number) and 0 <= number < num_actions):
+            raise ValueError(f"action must be in [0, {num_actions - 1}] or its text, got {action!r}")
+        if not self.legal_mask[number]:
             raise ValueError(page.refusal(session, number))
         session.play(int(number))
         self._advance()
@@ -132,9 +133,9 @@ class BoardGame:
 
     @property
     def legal_mask(self) -> np.ndarray:
-        """bool[61]: legal actions of the person; none while it is not the person's turn."""
+        """bool[num_actions]: legal actions of the person; none while it is not the person's turn."""
         session = self._session
-        return session.legal if session.is_my_turn and not session.is_over else np.zeros(cards.NUM_ACTIONS, bool)
+        return session.legal if session.is_my_turn and not session.is_over else np.zeros(session.rules.num_actions, bool)
 
     @property
     def is_over(self) -> bool:
@@ -232,7 +233,7 @@ class BoardGame:
             elif kind == "new":
                 self.new_game()
             # A click that comes late, or twice, is about a position that is no more.
-            elif kind in ("play", "draw", "hint", "back") and (content.get("game"), content.get("turn")) == self._place:
+            elif kind in page.CLICKS and (content.get("game"), content.get("turn")) == self._place:
                 if kind == "hint":
                     self.show_hint()
                 elif kind == "back":
@@ -251,7 +252,7 @@ class BoardGame:
             action = page.read_click(content)
         except ValueError as error:
             return self.tell(str(error))
-        if session.is_over or not session.is_my_turn or not session.legal[action]:
+        if not self.legal_mask[action : action + 1].any():
             return self.tell(page.refusal(session, action))
         return self.play(action)
 

@@ -20,6 +20,10 @@ from unojax.viz.words import YOU, capitalized, card_words, move_words, result_wo
 
 _BACK_NAME: Final = "back"
 _OPPONENT: Final = "the opponent"
+_DRAW: Final = "draw"
+_CHALLENGE: Final = "challenge"
+CLICKS: Final = ("play", _DRAW, _CHALLENGE, "hint", "back")
+"""Kinds of clicks that are about a position."""
 _MARK_SIZE: Final = 24.0
 
 
@@ -78,12 +82,14 @@ def board_state(session: Session, opponent: str) -> dict[str, Any]:
             "hand": [cards.TYPE_NAMES[t] for t in _opened(session).types or ()] if session.is_over else None,
         },
         "deck": scene.deck,
-        "canDraw": is_mine and not legal,
+        "canDraw": is_mine and not scene.has_drawn and bool(session.legal[cards.DRAW]),
+        "isForced": is_mine and int(session.legal.sum()) == 1,
+        "others": _others(session, has_drawn=scene.has_drawn) if is_mine else [],
         "pile": scene.pile,
         "top": {"card": cards.TYPE_NAMES[scene.top_type], "words": card_words(scene.top_type)},
         "color": cards.COLOR_NAMES[scene.color],
         "penalty": scene.penalty,
-        "says": _says(session, can_play=bool(legal)),
+        "says": _says(session),
         "won": None if not session.is_over or session.winner < 0 else session.winner == me,
         "moves": moves(session),
     }
@@ -110,10 +116,11 @@ def outlook_data(told: Outlook | None, session: Session) -> dict[str, Any]:
 
 
 def hint(told: Advice, session: Session, *, says_wins: bool) -> dict[str, Any]:
-    """Write the advice of a search, and for each card the win probability of playing it (a wild one in the best colour).
+    """Write the advice of a search, and the win probability of each card played (a wild one in the best colour), of `draw`, which
+    is a pass after a draw, and of `challenge`.
 
     A single legal play is advised without a probability; where there is only a draw, the hint is empty. `says_wins`: the values
-    of the plays are mean results, so they are win probabilities too.
+    of the choices are mean results, so they are win probabilities too.
     """
     wins: dict[str, float] = {}
     if told.thought is None:
@@ -123,23 +130,27 @@ def hint(told: Advice, session: Session, *, says_wins: bool) -> dict[str, Any]:
         for action in np.flatnonzero(told.thought.tried).tolist() if says_wins else ():
             name, _ = card_and_color(action)
             wins[name] = max(wins.get(name, 0.0), round((1 + float(told.thought.estimate.value[action])) / 2, 4))
-    if advised == cards.DRAW:
+    if session.legal.sum() == 1 and advised == cards.DRAW:
         return {}
     card, color = card_and_color(advised)
     return {"card": card, "color": color, "wins": wins}
 
 
 def card_and_color(action: int) -> tuple[str, str | None]:
-    """Name the card of a play 0..59, and the colour that it declares."""
+    """Name the card of a play 0..59 and the colour that it declares; or another action."""
+    if action >= cards.DRAW:
+        return (_DRAW if action == cards.DRAW else _CHALLENGE), None
     color, rank = divmod(action, cards.NUM_RANKS)
     return cards.TYPE_NAMES[cards.card_type(color, rank)], cards.COLOR_NAMES[color] if rank >= cards.WILD else None
 
 
 def read_click(click: Mapping[str, Any]) -> int:
-    """Read a click on a card (`card`, and for a wild one `color`) or on the deck as an action 0..60, which may be illegal. Raises
-    ValueError where it names no card or no colour."""
-    if click.get("kind") == "draw":
-        return cards.DRAW
+    """Read a click on a card (`card`, and for a wild one `color`), on the deck or to pass, or for a challenge as an action 0..61.
+
+    It may be illegal. Raises ValueError where the click names no card or no colour.
+    """
+    if click.get("kind") in (_DRAW, _CHALLENGE):
+        return cards.DRAW if click["kind"] == _DRAW else cards.CHALLENGE
     card, color = click.get("card"), click.get("color")
     if card not in cards.TYPE_NAMES:
         raise ValueError(f"card must be the name of a card, got {card!r}")
@@ -159,9 +170,11 @@ def refusal(session: Session, action: int) -> str:
     if not session.is_my_turn:
         return "It is not your turn."
     view = session.view
+    if action == cards.CHALLENGE:
+        return "There is no Wild+4 to challenge."
     if action == cards.DRAW:
         return "You can play, so you must."
-    if view.penalty:
+    if view.penalty and session.legal.sum() == 1:
         return f"You must draw {int(view.penalty)} cards: click the deck."
     scene, card_type = read_scene(view), int(cards.TYPE_OF_PLAY[action])
     if card_type not in (scene.hands[session.seat].types or ()):
@@ -174,7 +187,13 @@ def _player_names(session: Session) -> tuple[str, str]:
     return (YOU, _OPPONENT) if session.seat == 0 else (_OPPONENT, YOU)
 
 
-def _says(session: Session, *, can_play: bool) -> str:
+def _others(session: Session, *, has_drawn: bool) -> list[dict[str, str]]:
+    """List what the person may do besides playing a card and drawing from the deck: the click, and words for it."""
+    others = [{"kind": _DRAW, "words": "pass"}] if has_drawn and session.legal[cards.DRAW] else []
+    return [*others, {"kind": _CHALLENGE, "words": _CHALLENGE}] if session.legal[cards.CHALLENGE :].any() else others
+
+
+def _says(session: Session) -> str:
     view = session.view
     if session.is_over:
         after = f"after {len(session.seen)} turns"
@@ -183,9 +202,16 @@ def _says(session: Session, *, can_play: bool) -> str:
         return f"{capitalized(result_words(read_scene(view), _player_names(session)))} {after}."
     if not session.is_my_turn:
         return "The opponent is to move."
+    legal, can_play = session.legal, bool(session.legal[: cards.DRAW].any())
     if view.penalty:
-        return f"You must draw {int(view.penalty)} and lose the turn: click the deck."
-    return "Your turn: play a card." if can_play else "You can't play: click the deck to draw."
+        ways = ["play a card on it"] * can_play + [_CHALLENGE] * bool(legal[cards.CHALLENGE :].any())
+        must = "" if ways else "You must "
+        return capitalized(f"{must}draw {int(view.penalty)} and lose the turn: click the deck{', or '.join(['', *ways])}.")
+    if view.has_drawn:
+        return "Play the card that you drew, or pass."
+    if not can_play:
+        return "You can't play: click the deck to draw."
+    return f"Your turn: play a card{', or draw one' if legal[cards.DRAW] else ''}."
 
 
 def _held(card_type: int, is_playable: bool, is_new: bool) -> dict[str, Any]:

@@ -89,6 +89,8 @@ def average(estimate: Estimate, values: Array, legal: Array, weight: float) -> E
 def sample_hands(key: Array, hands: Words, log_weights: Array, num: int) -> Words:
     """Draw `num` hands systematically from N with log weights in nats, in random order: uint32[num] each. Consumes `key`."""
     key_offset, key_order = jax.random.split(key)
+    # Equal weights are constants, whose sums XLA would work out while it compiles: a minute for a thousand games.
+    log_weights = lax.optimization_barrier(log_weights)
     index = resample.systematic(jax.random.uniform(key_offset, dtype=jnp.float32), log_weights, num)
     index = jax.random.permutation(key_order, index)
     return bits.map_words(lambda w: w[index], hands)

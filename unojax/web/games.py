@@ -14,13 +14,15 @@ from typing import Any, Final
 from unojax.board.game import DEFAULT_ADVISER, BoardGame
 from unojax.games.gamefile import GameFile, parse_game, read_game, write_game
 from unojax.games.setup import Setup
-from unojax.rules import Rules, small_deck
+from unojax.rules import PRESETS, Rules, as_rules, small_deck
 from unojax.specs import DEFAULT_OPPONENT, runs_code
 
 _NAME: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """What a tab calls its game: a UUID, and so the name of a file."""
 _KEPT_SECONDS: Final = 30 * 24 * 3600
 """How long a game that nobody plays any more is kept in a file."""
+_FIELDS: Final = "fields"
+"""The rules of a form are those of its fields, and not of a name."""
 _MAX_LOADED: Final = 32
 """Games in memory; others are read from their files again."""
 
@@ -70,6 +72,7 @@ class TabGame(BoardGame):
         return {
             "opponent": self._agent.name,
             "seat": str(self._seat),
+            "preset": rules.name or _FIELDS,
             "skip_forfeits": rules.skip_forfeits,
             "start_card": rules.start_card,
             "hand_size": rules.hand_size,
@@ -185,7 +188,13 @@ def check_name(name: str) -> None:
 
 
 def read_rules(choices: dict[str, Any], now: Rules) -> Rules:
-    """Read the rules of a form; what it does not have stays as in the present game. Raises ValueError where they are none."""
+    """Read the rules of a form: those of a name, or of its fields; what it does not have stays as in the present game. Raises
+    ValueError where they are none."""
+    preset = choices.get("preset", _FIELDS)
+    if preset != _FIELDS:
+        if not isinstance(preset, str):
+            raise ValueError(f"the rules must be one of {', '.join(PRESETS)}, got {preset!r}")
+        return as_rules(preset)
     deck, hand_size = choices.get("deck", "same"), choices.get("hand_size", now.hand_size)
     decks = _decks() | {"same": now.deck}
     if not isinstance(deck, str) or deck not in decks:

@@ -68,11 +68,16 @@ function download(text) {
   URL.revokeObjectURL(url);
 }
 
+const { preset, fields } = form.elements;
+/** Rules of a name leave nothing to choose. */
+preset.onchange = () => { fields.disabled = preset.value !== "fields"; };
+
 find("choose").onclick = () => {
   for (const [name, value] of Object.entries(choices ?? {})) {
     const field = form.elements[name];
     if (field.type === "checkbox") field.checked = value; else field.value = value;
   }
+  preset.onchange();
   dialog.returnValue = "cancel";
   dialog.showModal();
 };

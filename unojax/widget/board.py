@@ -10,7 +10,7 @@ import traitlets
 from unojax.board import page
 from unojax.board.game import DEFAULT_ADVISER, BoardGame
 from unojax.game import State
-from unojax.rules import Rules, agreed_rules
+from unojax.rules import Rules, agreed_rules, as_rules
 from unojax.specs import DEFAULT_OPPONENT
 from unojax.viz import position_svg
 
@@ -44,7 +44,7 @@ class Board(BoardGame, anywidget.AnyWidget):
         *,
         seat: Literal[0, 1] = 0,
         seed: int | None = None,
-        rules: Rules | None = None,
+        rules: Rules | str | None = None,
         start: State | None = None,
         adviser: str = DEFAULT_ADVISER,
         show_belief: bool = True,
@@ -58,7 +58,7 @@ class Board(BoardGame, anywidget.AnyWidget):
             opponent: the spec of an agent, see `unojax.specs`.
             seat: the person's; player 0 moves first, unless the rules draw lots.
             seed: the same seed and moves give the same game; None: another one each time.
-            rules: of the game; None: those of `start`, or the default ones.
+            rules: of the game, or the name of some ("official", "house", "rlcard"); None: those of `start`, or the default ones.
             start: begin with this position instead of a deal; only the first game does.
             adviser: the flat Monte Carlo search that knows what the person saw, as the spec of an agent: its belief is drawn, its
                 rollout policies play for the win probability, and it gives the hints.
@@ -74,6 +74,7 @@ class Board(BoardGame, anywidget.AnyWidget):
             raise ValueError(f"theme must be 'auto', 'light' or 'dark', got {theme!r}")
         if not 0 <= pace <= 10:
             raise ValueError(f"pace must be in [0, 10] seconds, got {pace!r}")
+        rules = None if rules is None else as_rules(rules)
         rules = agreed_rules(start.rules, rules) if start is not None else rules or Rules()
         BoardGame.__init__(
             self,

@@ -66,12 +66,14 @@ class Options:
         """Read a line: an action that is legal, a wild card without its colour, or a command. Raises ValueError, in words for
         the person, where it is none of them."""
         word = line.strip()
+        draws = ("p", "pass") if self.view.has_drawn else ("d", "draw", *([""] if self.view.penalty else []))
+        # Before the commands: p shows the pile, but where one may pass.
+        if self.may_draw and word.lower() in draws:
+            return cards.DRAW
         if word.lower() in _COMMANDS:
             return _COMMANDS[word.lower()]
         if self.may_challenge and word.lower() in ("c", "challenge"):
             return cards.CHALLENGE
-        if self.may_draw and word.lower() in ("d", "draw", "p", "pass", *([""] if self.view.penalty else [])):
-            return cards.DRAW
         if not self.types:
             if word.lower() in ("", "d", "draw"):
                 return cards.DRAW
