@@ -61,5 +61,7 @@ html_copy_source = False
 html_show_search_summary = False
 html_show_sphinx = False
 html_theme_options = {"navigation_with_keys": True}
+# Blocks without a language are commands and what they print.
+highlight_language = "text"
 pygments_style = "friendly"
 pygments_dark_style = "github-dark"

@@ -48,13 +48,7 @@ def to_rst(lines: list[str]) -> list[str]:
             while place + end + 1 < len(lines) and line.startswith(" ") and lines[place + end + 1].startswith("    "):
                 end += 1 + len(_block(lines, place + end + 1))
             block = lines[place : place + end]
-            depth = 8 if in_section else 0
-            done += ["", " " * depth + ".. code-block:: text", ""]
-            done += [
-                " " * (depth + 4) + row[min(4, len(row) - len(row.lstrip())) :] if not in_section else "    " + row
-                for row in block
-            ]
-            done.append("")
+            done += _code_block(block, 8 if in_section else 0)
         elif not line.strip():
             done.append("")
             block = [line]
@@ -64,6 +58,11 @@ def to_rst(lines: list[str]) -> list[str]:
         given += block
         place += len(block)
     return done
+
+
+def _code_block(block: list[str], depth: int) -> list[str]:
+    code = textwrap.indent(textwrap.dedent("\n".join(block)), " " * 4).split("\n")
+    return ["", *(" " * depth + row for row in (".. code-block:: text", "", *code)), ""]
 
 
 def _block(lines: list[str], start: int) -> list[str]:

@@ -120,6 +120,7 @@ def served(site: Path) -> Iterator[str]:
         server.shutdown()
 
 
+@pytest.mark.browser
 def test_search_finds_a_name(site: Path, open_page):  # noqa: F811
     with served(site) as home, open_page(f"{home}search.html?q=belief_update", home=home) as page:
         first = page.locator("#search-results ul.search li a").first
@@ -127,6 +128,7 @@ def test_search_finds_a_name(site: Path, open_page):  # noqa: F811
         assert "belief_update" in first.inner_text() and "reference/beliefs.html" in first.get_attribute("href")
 
 
+@pytest.mark.browser
 @pytest.mark.parametrize("name", ["index", "reference/beliefs", "reference/commands", "notebooks/03_beliefs"])
 @pytest.mark.parametrize("width", [360, 1300])
 def test_pages_fit_the_window(site: Path, open_page, name: str, width: int):  # noqa: F811
