@@ -21,7 +21,7 @@ def tab(open_page: Any, server: Any, **options: Any) -> Any:
     home = f"http://127.0.0.1:{server.port}/"
     with open_page(server.address, home=home, **options) as page:
         page.wait_for_selector(".hand button")
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(60_000)
         yield page
 
 
