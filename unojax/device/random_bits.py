@@ -37,7 +37,8 @@ def threefry(key: tuple[Array, Array], counter: tuple[Array, Array]) -> tuple[Ar
 def random_words(key: Array, number: int) -> Array:
     """Make the bits of `jax.random.bits(key, (number,), jnp.uint32)`, on a CPU in one kernel in place of a loop of small ones."""
     is_threefry = str(jax.random.key_impl(key)) == "threefry2x32"
-    if platform() != "cpu" or not (is_threefry and jax.config.jax_threefry_partitionable):
+    # A setting that JAX makes at run time, so that a type checker does not know it.
+    if platform() != "cpu" or not (is_threefry and jax.config.jax_threefry_partitionable):  # pyright: ignore[reportAttributeAccessIssue]
         return jax.random.bits(key, (number,), jnp.uint32)
     counter = jnp.arange(number, dtype=jnp.uint32)
     high, low = threefry(key_words(key), (jnp.zeros_like(counter), counter))
