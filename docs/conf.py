@@ -22,6 +22,7 @@ extensions = [
     "names",
     "commands",
     "links",
+    "drawings",
     "mathml",
 ]
 # Dashes only: quotation marks in docstrings are often those of code.
