@@ -16,7 +16,7 @@ from unojax.belief.exact import exact_init
 from unojax.rules import Rules, small_deck
 from unojax.text import make_state, parse_cards
 from unojax.viz import belief_svg
-from unojax.viz.belief import contrast, percent, scale_color
+from unojax.viz.belief import SAID, contrast, percent, scale_color
 from unojax.viz.theme import DARK, LIGHT
 from unojax.viz.words import plays_like
 
@@ -162,7 +162,7 @@ def test_the_type_of_the_opponent_is_said_in_words(tall: bool):
     assert f"P{words}" in str(drawn) and f"; the opponent p{words}" in str(drawn)
     assert "lays like" not in str(plain)
     heights = [float(parse(picture).attrib["viewBox"].split()[-1]) for picture in (plain, drawn)]
-    assert heights[1] == heights[0] + 20
+    assert heights[1] == heights[0] + SAID
 
 
 def test_unlikely_types_are_not_named_but_for_the_likeliest():

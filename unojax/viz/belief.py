@@ -24,7 +24,7 @@ TITLE: Final = "Probability that the opponent holds the card, in %"
 _TOP: Final = 72.0
 _GAP: Final = 12.0
 """Space between the coloured cards and the wild ones."""
-SAID: Final = 20.0
+SAID: Final = 26.0
 """Height of the line about the opponent."""
 
 

@@ -103,7 +103,7 @@ def _facts(request: ShowBelief, turns: list[Turn], summary: Summary, rules: Rule
         facts["Begun anew"] = f"in turn {', '.join(map(str, summary.begun_anew))}"
     facts["Model"] = f"player {1 - request.player} is taken for {request.opponent_model}"
     if types := turns[-1].types:
-        facts["Model"] = f"player {1 - request.player} {plays_like(types)}; {request.opponent_model} is what it may be"
+        facts["Model"] = f"player {1 - request.player} {plays_like(types)}, one of {request.opponent_model}"
     if request.start is None:
         facts["Policies"] = f"{request.policies[0]} as player 0, {request.policies[1]} as player 1; seed {request.seed}"
     return facts | {"Rules": output.rules_text(rules)}
