@@ -352,3 +352,17 @@ def test_percent(probability: float, text: str):
 def test_bar(monkeypatch, share: float, text: str):
     monkeypatch.setattr(sys, "stdout", Console(file=io.TextIOWrapper(io.BytesIO(), encoding="utf-8")).file)
     assert drawing.bar(share, 4) == text
+
+
+def test_the_type_of_the_opponent_is_found_out(capsys):
+    """The belief of every turn is one over types too, and the words are those of `plays_like`."""
+    args = ("--opponent-model", "uniform|guard*3", "--steps", "6")
+    data = run_json(capsys, *args)
+    probs = [turn["type_probs"] for turn in data["turns"]]
+    assert probs[0] == pytest.approx({"guard": 0.75, "uniform": 0.25}, rel=1e-5)
+    assert all(sum(told.values()) == pytest.approx(1.0, rel=1e-5) for told in probs)
+    assert probs[-1] != probs[0]
+    text = run_text(capsys, *args)
+    likeliest = max(probs[-1], key=probs[-1].get)
+    assert f"player 1 plays like {likeliest} {probs[-1][likeliest]:.2f}" in " ".join(text.split())
+    assert "guard" in run_text(capsys, *args, "--turn", "6")

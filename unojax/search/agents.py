@@ -165,6 +165,10 @@ class SearchAgent:
         known = self.knowledge.update(key, memory.known, before, action, after)
         return Remembered(known, memory.num_steps + is_step.astype(jnp.int32))
 
+    def next_game(self, key: Array, memory: Remembered, observation: Observation) -> Remembered:
+        """Begin the next game against the same opponent; see `unojax.agents.next_game`."""
+        return Remembered(self.knowledge.next_game(key, memory.known, observation), jnp.int32(0))
+
     def reveal(self, memory: Remembered, state: State, player: ArrayLike) -> Remembered:
         """Show the opponent's hand to an agent that knows the truth, and nothing to any other."""
         if not isinstance(self.knowledge, Truth):
@@ -228,7 +232,8 @@ def monte_carlo(
     Args:
         belief: "particles", the particle filter; "unseen", any of the cards not seen; "truth", the hand itself, which only
             `unojax.agents.reveal` shows.
-        model: how the particle filter takes the opponent to choose, see `parse_opponent`.
+        model: how the particle filter takes the opponent to choose, see `parse_opponent`; with several types, as in
+            model=uniform|linear or model=family, it finds out, and goes on with what it found in the next game of a match.
         particles: hands that the filter is made of.
         policy: what the searching player follows in the rollouts, the name of a packed policy.
         opponent: what the other player follows in the rollouts; None: the same policy.
