@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 import jax
@@ -216,3 +216,22 @@ def test_packed_games_are_the_same(preset: str):
         assert_trees_equal(expected, got)
     np.testing.assert_array_equal(mask, packed_mask)
     assert states.terminated.any() and not states.terminated.all()
+
+
+def test_a_table_in_play_offers_what_its_state_does():
+    """What a table remembers between two moves, and its state does not show, opens no other options."""
+    rules = as_rules("house")
+
+    def one_node(tables: Table, words: jax.Array):
+        node = table.find_node(tables, rules)
+        pick = Picked(*bits.choose(bits.where(node.is_decision, node.legal, node.deck), words))
+        offered = game.options_to_actions(node.options, rules=rules)
+        return table.commit(tables, table.resolve(tables, node, pick, words, rules)), (tables, offered, node.is_decision)
+
+    words = jax.random.bits(jax.random.key(0), (300, 100), jnp.uint32)
+    start = table.new_table(jnp.zeros(100, jnp.uint32), rules)
+    tables, offered, decides = jax.device_get(jax.jit(lambda: jax.lax.scan(one_node, start, words))()[1])
+    tables = jax.tree.map(lambda a: a[decides], tables)
+    states = jax.jit(jax.vmap(partial(game.from_table, rules=rules)))(tables)
+    np.testing.assert_array_equal(offered[decides], jax.jit(jax.vmap(game.legal_mask))(states))
+    assert (np.asarray(states.penalty) > 4).any()

@@ -19,7 +19,6 @@ from urllib.parse import unquote, urldefrag, urlparse
 
 import pytest
 
-from tests.browser.conftest import chromium, open_page  # noqa: F401  (fixtures)
 from tests.docs.test_reference import names  # noqa: F401  (a fixture)
 
 ROOT = Path(__file__).parents[2]
@@ -121,7 +120,7 @@ def served(site: Path) -> Iterator[str]:
 
 
 @pytest.mark.browser
-def test_search_finds_a_name(site: Path, open_page):  # noqa: F811
+def test_search_finds_a_name(site: Path, open_page):
     with served(site) as home, open_page(f"{home}search.html?q=belief_update", home=home) as page:
         first = page.locator("#search-results ul.search li a").first
         first.wait_for()
@@ -131,7 +130,7 @@ def test_search_finds_a_name(site: Path, open_page):  # noqa: F811
 @pytest.mark.browser
 @pytest.mark.parametrize("name", ["index", "reference/beliefs", "reference/commands", "notebooks/03_beliefs"])
 @pytest.mark.parametrize("width", [360, 1300])
-def test_pages_fit_the_window(site: Path, open_page, name: str, width: int):  # noqa: F811
+def test_pages_fit_the_window(site: Path, open_page, name: str, width: int):
     home = site.as_uri() + "/"
     with open_page(f"{home}{name}.html", home=home, viewport={"width": width, "height": 900}) as page:
         assert page.evaluate("document.documentElement.scrollWidth") <= width

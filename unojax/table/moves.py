@@ -146,7 +146,7 @@ def resolve(table: Table, node: Node, pick: Picked, coins: Array, rules: Rules) 
     # A play completes the owner bits of hand 0 (01) or hand 1 (10) to those of the pile (11); a draw sets those of the hand.
     hand_owner = meta.player + one
     sets = jnp.where(is_start | drawn.lays, np.uint32(PILE), jnp.where(is_decision, np.uint32(PILE) ^ hand_owner, hand_owner))
-    sets = jnp.where(stands_still | (is_decision & ~choice.plays), zero, sets)
+    sets = jnp.where(stands_still | (is_decision & ~choice.plays) if rules.draw_is_option else stands_still, zero, sets)
 
     # Effects of a card that is played or laid.
     acts = choice.plays | drawn.lays
@@ -179,6 +179,13 @@ def resolve(table: Table, node: Node, pick: Picked, coins: Array, rules: Rules) 
         else:
             to_draw = jnp.where(is_start, new_penalty, to_draw)
 
+    starts_step = is_decision | (begins_draw & (meta.phase == PLAY))
+    if rules.draw_is_option or rules.keeps_account:
+        # A draw that was under way began as a step of its own.
+        starts_step |= node.is_dead_end & (meta.to_draw == 0)
+    else:
+        starts_step |= node.is_dead_end
+
     # The next phase.
     fewer = (node.hand_count < node.opponent_count).astype(jnp.uint32)
     won_by_mover = np.uint32(OVER_WON_BY_0) + meta.player
@@ -205,7 +212,7 @@ def resolve(table: Table, node: Node, pick: Picked, coins: Array, rules: Rules) 
         | WORD_FIELD.put(moved_word)
         | OWNER_FIELD.put(sets)
         | RESHUFFLE_FIELD.put(node.is_reshuffle)
-        | STEP_FIELD.put(is_decision | (begins_draw & (meta.phase == PLAY)) | (node.is_dead_end & (meta.to_draw == 0)))
+        | STEP_FIELD.put(starts_step)
         | PLAY_FIELD.put(choice.plays)
         | CHOICE_FIELD.put(is_decision & (bits.count(node.legal) > 1))
     )

@@ -85,11 +85,11 @@ def options_of(hand: Words, turn: Turn, rules: Rules) -> Words:
         plays = bits.map_words(lambda w, d: jnp.where(turn.has_drawn, w & d, w), plays, drawn)
     if not rules.draw_is_option:
         return plays
-    has_play = bits.any_of(plays) != 0
-    challenge = jnp.where(turn.contested > 0, bits.CHALLENGE_OPTION, np.uint32(0))
     may_draw = turn.has_drawn | ~is_free | turn.can_draw if rules.may_draw else turn.has_drawn
-    draw = jnp.where((has_play & may_draw) | (turn.contested > 0), bits.DRAW_OPTION, np.uint32(0))
-    return plays[0] | draw | challenge, plays[1], plays[2], plays[3]
+    others = jnp.where((bits.any_of(plays) != 0) & may_draw, bits.DRAW_OPTION, np.uint32(0))
+    if rules.wild_draw_four == "challenge":
+        others |= jnp.where(turn.contested > 0, bits.CHALLENGE_OPTION | bits.DRAW_OPTION, np.uint32(0))
+    return plays[0] | others, plays[1], plays[2], plays[3]
 
 
 def playable(hand: Words, color: Array, rank: Array, rules: Rules) -> Words:
