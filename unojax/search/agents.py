@@ -232,7 +232,7 @@ def monte_carlo(
     Args:
         belief: "particles", the particle filter; "unseen", any of the cards not seen; "truth", the hand itself, which only
             `unojax.agents.reveal` shows.
-        model: how the particle filter takes the opponent to choose, see `parse_opponent`; with several types, as in
+        model: how the particle filter takes the opponent to choose, see `parse_opponent`; with several types, such as
             model=uniform|linear or model=family, it finds out, and goes on with what it found in the next game of a match.
         particles: hands that the filter is made of.
         policy: what the searching player follows in the rollouts, the name of a packed policy.
