@@ -105,8 +105,8 @@ def value(
     Args:
         network: "pretrained", or the path of a network's file.
         belief: "particles", the particle filter; "unseen", any of the cards not seen.
-        model: how the particle filter takes the opponent to choose, as in `unojax.search.agents.monte_carlo`. The network was
-            trained with beliefs of the uniform model.
+        model: how the particle filter takes the opponent to choose, one model or several types, see `parse_opponent`. The
+            network was trained with beliefs of the uniform model.
         particles: hands that the filter is made of.
         head: "value", the play after which the value is highest; "policy", the play with the highest logit.
         rules: of the game.
