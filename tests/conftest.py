@@ -14,7 +14,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.chromium import chromium, open_page  # noqa: F401  (fixtures)
+from tests.chromium import chromium, open_page
+
+# Fixtures are found by their names here.
+__all__ = ["chromium", "open_page"]
 
 # Compiling takes most of the time of a test run, so compiled programs are kept between runs. JAX's key for an entry covers the
 # program, the compiler, its flags and the machine, so an outdated entry is never used. Set in the environment, the cache also

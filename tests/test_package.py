@@ -60,6 +60,7 @@ def test_importing_the_package_imports_no_jax_and_modules_come_by_name():
 def test_the_citation_names_this_version():
     citation = Path(__file__).parents[1] / "CITATION.cff"
     if not citation.exists():
+        # As where `.ci/run` tests the wheel: the file is of the checkout and not of the package.
         pytest.skip("the tests are not in a checkout")
     assert f"version: {unojax.__version__}" in citation.read_text(encoding="utf-8").splitlines()
 

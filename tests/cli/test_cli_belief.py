@@ -21,8 +21,7 @@ from unojax.belief.follow import follow
 from unojax.belief.opponents import TREMBLE
 from unojax.cli import drawing, main
 from unojax.cli.belief import turns as belief_turns
-from unojax.cli.belief.run import read_model
-from unojax.cli.options import parse_deck
+from unojax.cli.options import get_opponent, parse_deck
 from unojax.games import replay
 from unojax.specs import POLICY_NAMES
 
@@ -329,10 +328,10 @@ def test_wrong_actions(complaint, actions: str, says: str):
 
 def test_every_policy_is_a_model():
     for name in POLICY_NAMES[1:]:
-        assert read_model(name) == PolicyOpponent(get_policy(name), tremble=TREMBLE)
-        assert read_model(f"{name}+.25") == PolicyOpponent(get_policy(name), tremble=0.25)
-    assert read_model("uniform") == uniform_opponent
-    assert read_model("consistent") == consistent_opponent
+        assert get_opponent(name) == PolicyOpponent(get_policy(name), tremble=TREMBLE)
+        assert get_opponent(f"{name}+.25") == PolicyOpponent(get_policy(name), tremble=0.25)
+    assert get_opponent("uniform") == uniform_opponent
+    assert get_opponent("consistent") == consistent_opponent
 
 
 def test_the_help_knows_the_tremble(capsys):

@@ -41,7 +41,15 @@ from unojax.belief.lattice import (
     total_over,
     without,
 )
-from unojax.belief.opponents import Family, Opponent, OpponentModel, consistent_opponent, type_prior, uniform_opponent
+from unojax.belief.opponents import (
+    Family,
+    Opponent,
+    OpponentModel,
+    check_types,
+    consistent_opponent,
+    type_prior,
+    uniform_opponent,
+)
 from unojax.belief.turns import Known, Step
 from unojax.observation import Observation, check_observation
 from unojax.rules import Rules, agreed_rules
@@ -216,12 +224,7 @@ def exact_update(
         ValueError: the observations fit neither each other, the belief, the action, nor the rules, no hand explains them, or the
             belief was begun with other types of opponents.
     """
-    num_types = opponent.num_types if isinstance(opponent, Family) else 0
-    if len(belief.given_type) != num_types:
-        raise ValueError(
-            f"the belief tells {len(belief.given_type) or 'no'} types of opponents apart, and this opponent has "
-            f"{num_types or 'none'}; begin with the same one, exact_init(..., opponent=...)"
-        )
+    check_types(len(belief.given_type), opponent, "exact_init")
     if isinstance(opponent, Family):
         return _update_each_type(belief, before, action, after, opponent, rules)
     for one in (before, after):

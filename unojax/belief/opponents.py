@@ -184,6 +184,20 @@ def type_prior(opponent: Opponent, log_types: ArrayLike | None = None) -> ArrayL
     return log_types
 
 
+def check_types(num_known: int, opponent: Opponent, begin: str) -> None:
+    """Check that a belief was begun with the types of an opponent: with `num_known` of them, 0 for a single model, by `begin`.
+
+    Raises:
+        ValueError: it was not.
+    """
+    num_types = opponent.num_types if isinstance(opponent, Family) else 0
+    if num_known != num_types:
+        raise ValueError(
+            f"the belief tells {num_known or 'no'} types of opponents apart, and this opponent has {num_types or 'none'}; begin "
+            f"with the same one, {begin}(..., opponent=...)"
+        )
+
+
 def is_packed(opponent: Opponent) -> bool:
     """Tell whether all models of an opponent answer for packed hands."""
     return all(isinstance(model, PackedOpponent) for model in models_of(opponent))

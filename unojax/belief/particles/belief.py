@@ -15,7 +15,7 @@ from jax.typing import ArrayLike
 from unojax import bits
 from unojax.belief import resample
 from unojax.belief.history import Prior, unseen_words
-from unojax.belief.opponents import Family, Opponent, models_of, type_prior, uniform_opponent
+from unojax.belief.opponents import Opponent, models_of, type_prior, uniform_opponent
 from unojax.belief.particles import accounts, ledger, moves
 from unojax.belief.particles.accounts import Cloud
 from unojax.belief.particles.ledger import Ledger
@@ -176,17 +176,6 @@ def belief_init(
 def start_target(log_weights: Array, log_lik: Array, log_types: Array | None) -> Target:
     """Give the target of a belief all of whose accounts are possible, as far as is known."""
     return Target(log_weights, jnp.float32(0.0), None if log_types is None else log_lik)
-
-
-def check_types(belief: Belief, opponent: Opponent) -> None:
-    """Raise a ValueError if a belief was begun with other types than those of the opponent."""
-    has = 0 if belief.log_types is None else belief.log_types.shape[-1]
-    needs = opponent.num_types if isinstance(opponent, Family) else 0
-    if has != needs:
-        raise ValueError(
-            f"the belief tells {has or 'no'} types of opponents apart, and this opponent has {needs or 'none'}; begin with the "
-            "same one, belief_init(..., opponent=...)"
-        )
 
 
 def report(belief: Belief, strict: Array) -> Belief:

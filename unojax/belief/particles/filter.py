@@ -16,10 +16,10 @@ from jax import Array, lax
 from jax.custom_batching import custom_vmap
 from jax.experimental import checkify
 
-from unojax.belief.opponents import Opponent, uniform_opponent
+from unojax.belief.opponents import Opponent, check_types, uniform_opponent
 from unojax.belief.particles import lockstep, one_game
 from unojax.belief.particles.accounts import in_lockstep
-from unojax.belief.particles.belief import Belief, Info, check_types
+from unojax.belief.particles.belief import Belief, Info
 from unojax.belief.particles.event import MOST_ROUNDS
 from unojax.observation import Observation, check_observation
 from unojax.rules import Rules, agreed_rules
@@ -65,7 +65,7 @@ def belief_update(
         ValueError: an observation is a batch, the rules of belief and observations, or `rules`, differ, or the belief was begun
             with other types of opponents.
     """
-    check_types(belief, opponent)
+    check_types(0 if belief.log_types is None else belief.log_types.shape[-1], opponent, "belief_init")
     for seen in (before, after):
         check_observation(seen, "belief_update", rules)
         agreed_rules(belief.rules, seen.rules)

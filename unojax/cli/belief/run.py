@@ -11,12 +11,11 @@ from jax import Array
 from rich.status import Status
 
 from unojax.belief.filters import ParticleFilter
-from unojax.belief.opponents import Opponent, parse_opponent
 from unojax.cli import output, targets
 from unojax.cli.belief import view
 from unojax.cli.belief.command import ShowBelief
 from unojax.cli.belief.turns import Summary, Turn, summarize, turns_of
-from unojax.cli.options import get_policies
+from unojax.cli.options import get_opponent, get_policies
 from unojax.games import replay
 from unojax.games.replay import Replay
 from unojax.rules import Rules
@@ -25,7 +24,7 @@ from unojax.viz.words import plays_like
 
 
 def run(request: ShowBelief, rules: Rules) -> int:
-    filter = ParticleFilter(request.particles, read_model(request.opponent_model))
+    filter = ParticleFilter(request.particles, get_opponent(request.opponent_model))
     targets.check_json_target(request.json)
     about = output.machine()
     key = jax.random.key(request.seed, impl="threefry2x32")
@@ -126,11 +125,3 @@ def _record(request: ShowBelief, game: Replay, turns: list[Turn], summary: Summa
         "turns": records,
         "summary": summary._asdict(),
     }
-
-
-def read_model(text: str) -> Opponent:
-    """Read the value of `--opponent-model`. Raises ValueError where it is none."""
-    try:
-        return parse_opponent(text)
-    except ValueError as error:
-        raise ValueError(f"--opponent-model {text!r}: {error}") from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unojax.belief.opponents import parse_opponent
+from unojax.cli.options import get_opponent
 from unojax.cli.play.command import PlayGame
 from unojax.rules import Rules
 from unojax.search.agents import SearchAgent
@@ -14,10 +14,8 @@ def read_adviser(request: PlayGame, rules: Rules) -> SearchAgent | None:
     if request.adviser is None:
         return None
     if request.opponent_model is not None:
-        try:
-            parse_opponent(request.opponent_model)
-        except ValueError as error:
-            raise ValueError(f"--opponent-model {request.opponent_model!r}: {error}") from None
+        # The search reads it again; a mistake in it is told by the name of the option.
+        get_opponent(request.opponent_model)
     search = parse_agent(request.adviser, rules=rules)
     assert isinstance(search, SearchAgent)
     return search
