@@ -31,6 +31,7 @@ POLICY_NAMES: Final = (
 
 AGENTS: Final[dict[str, str]] = {
     "mc": "unojax.search.agents:monte_carlo",
+    "policy": "unojax.value.agent:policy",
     "process": "unojax.adapters.process:process",
     "rlcard": "unojax.adapters.rlcard:agent",
     "tree": "unojax.search.agents:tree",

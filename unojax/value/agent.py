@@ -1,15 +1,16 @@
-"""The network as a player: greedy on the values of its plays, without search.
+"""Networks as players, without search: by the values of the plays, or by a policy.
 
-value                              the shipped network
+value                              the shipped network, greedy on the values after its plays
 value:belief=unseen                the same, without a belief
 value:network=my-run/best.safetensors
+policy:network=my-run/best.safetensors     draws from a policy network's probabilities
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import jax
 import jax.numpy as jnp
@@ -17,26 +18,28 @@ from jax import Array
 
 from unojax import cards
 from unojax.agents import Memory
+from unojax.belief.ages import Ages
 from unojax.belief.knowledge import Knowledge, Unseen, parse_knowledge
-from unojax.bits import Words
 from unojax.device.batching import together
 from unojax.observation import Observation
 from unojax.rules import Rules, agreed_rules, check_networked
 from unojax.specs import format_spec
-from unojax.value.features import features, outlook_of_hands, outlook_of_unseen
+from unojax.value.features import features, outlook_of_ages, outlook_of_hands, outlook_of_unseen
 from unojax.value.network import Network
 from unojax.value.plays import value_plays
 from unojax.value.pretrained import PRETRAINED, load_network
 from unojax.view import View, view_of
 
-NetworkBelief = Literal["particles", "unseen"]
+NetworkBelief = Literal["particles", "ages", "unseen"]
 Head = Literal["value", "policy"]
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["network"], meta_fields=["name", "knowledge", "head", "rules"])
+@partial(
+    jax.tree_util.register_dataclass, data_fields=["network"], meta_fields=["name", "knowledge", "head", "rules", "is_greedy"]
+)
 @dataclass(frozen=True)
 class ValueAgent:
-    """Takes the play after which a network sees the best chances; see `value`.
+    """Plays by a network, without search; see `value` and `policy`.
 
     A pytree, so that the network is traced (see `unojax.device.static`).
 
@@ -44,13 +47,15 @@ class ValueAgent:
         name: the shortest spec of it.
         knowledge: of the opponent's hand.
         network: values the plays. Agents are equal whose other attributes are.
-        head: as in `value`.
+        head: "value": the play after which the value is highest. "policy": by the logits of the plays.
+        is_greedy: takes the best play; else draws it, with the logits' probabilities.
     """
 
     name: str
-    knowledge: Knowledge
+    knowledge: Knowledge | Ages
     network: Network = field(compare=False, repr=False)
     head: Head = "value"
+    is_greedy: bool = True
     rules: Rules = Rules()
 
     def init(self, key: Array, observation: Observation) -> Memory:
@@ -64,9 +69,10 @@ class ValueAgent:
         return self.knowledge.next_game(key, memory, observation)
 
     def act(self, key: Array, memory: Memory, observation: Observation, legal_mask: Array) -> Array:
-        del key
         is_mine = ~observation.terminated & (observation.current_player == observation.player)
         scores = self.scores(memory, observation, legal_mask[: cards.DRAW] & is_mine & (legal_mask.sum() > 1))
+        if not self.is_greedy:
+            scores += jax.random.gumbel(key, scores.shape)
         only = jnp.argmax(legal_mask)
         return jnp.where(scores.max() > -jnp.inf, jnp.argmax(scores), only).astype(jnp.int32)
 
@@ -77,12 +83,16 @@ class ValueAgent:
             float32[60]: the value, in [-1, 1], after each of the plays, or its logit; -inf for those that are not legal.
         """
         agreed_rules(observation.rules, self.rules)
-        # From unseen cards alone the outlook has a closed form.
-        hands = None if isinstance(self.knowledge, Unseen) else (memory.packed, jnp.exp(memory.log_weights))
-        return together(self._scores)(self.network, view_of(observation), hands, legal)
+        known = memory if isinstance(self.knowledge, Unseen | Ages) else (memory.packed, jnp.exp(memory.log_weights))
+        return together(self._scores)(self.network, view_of(observation), known, legal)
 
-    def _scores(self, network: Network, view: View, hands: tuple[Words, Array] | None, legal: Array) -> Array:
-        outlook = outlook_of_unseen(view) if hands is None else outlook_of_hands(view, *hands)
+    def _scores(self, network: Network, view: View, known: Any, legal: Array) -> Array:
+        if isinstance(self.knowledge, Unseen):
+            outlook = outlook_of_unseen(view)
+        elif isinstance(self.knowledge, Ages):
+            outlook = outlook_of_ages(view, known)
+        else:
+            outlook = outlook_of_hands(view, *known)
         if self.head == "policy":
             logits = network(features(view, outlook)).policy_logits
             assert logits is not None
@@ -104,7 +114,8 @@ def value(
 
     Args:
         network: "pretrained", or the path of a network's file.
-        belief: "particles", the particle filter; "unseen", any of the cards not seen.
+        belief: "particles", the particle filter; "ages", bounds of what may be of each colour, which cost nothing; "unseen", any
+            of the cards not seen.
         model: how the particle filter takes the opponent to choose, one model or several types, see `parse_opponent`. The
             network was trained with beliefs of the uniform model.
         particles: hands that the filter is made of.
@@ -116,13 +127,47 @@ def value(
         ValueError: an argument is none of those allowed, there is no such network, it lacks the head, or knows no such rules.
     """
     given = locals()
-    if belief not in get_args(NetworkBelief):
-        raise ValueError(f"belief must be one of {', '.join(get_args(NetworkBelief))}, got {belief!r}")
     if head not in get_args(Head):
         raise ValueError(f"head must be {' or '.join(get_args(Head))}, got {head!r}")
     check_networked(rules)
-    knowledge = parse_knowledge(belief, particles=particles, model=model)
+    knowledge = _knowledge(belief, particles, model)
     loaded = load_network(network) if loaded is None else loaded
     if head == "policy" and not loaded.config.policy_head:
         raise ValueError(f"network {network} has no policy head; use head=value")
-    return ValueAgent(format_spec("value", value, given), knowledge, loaded, head, rules)
+    return ValueAgent(format_spec("value", value, given), knowledge, loaded, head, rules=rules)
+
+
+def policy(
+    *,
+    network: str = PRETRAINED,
+    belief: NetworkBelief = "ages",
+    greedy: bool = False,
+    particles: int = 128,
+    rules: Rules = Rules(),
+    loaded: Network | None = None,
+) -> ValueAgent:
+    """Draw a play from the probabilities of a policy network, without search.
+
+    Args:
+        network: path of a file of a network with a policy head, as `training.train_policy` writes it.
+        belief, particles: as in `value`; policy networks are trained with "ages".
+        greedy: take the likeliest play instead.
+        rules: of the game.
+        loaded: the network itself, in place of one to be loaded; `network` is then only its name.
+
+    Raises:
+        ValueError: an argument is none of those allowed, there is no such network, it has no policy, or knows no such rules.
+    """
+    given = locals()
+    check_networked(rules)
+    knowledge = _knowledge(belief, particles)
+    loaded = load_network(network) if loaded is None else loaded
+    if not loaded.config.policy_head:
+        raise ValueError(f"network {network} has no policy head; train one with python -m training.train_policy")
+    return ValueAgent(format_spec("policy", policy, given), knowledge, loaded, "policy", greedy, rules)
+
+
+def _knowledge(belief: NetworkBelief, particles: int, model: str = "uniform") -> Knowledge | Ages:
+    if belief not in get_args(NetworkBelief):
+        raise ValueError(f"belief must be one of {', '.join(get_args(NetworkBelief))}, got {belief!r}")
+    return Ages() if belief == "ages" else parse_knowledge(belief, particles=particles, model=model)

@@ -19,6 +19,7 @@ import numpy as np
 from jax import Array
 
 from unojax import bits, cards, table
+from unojax.belief.ages import WILDS, bounds
 from unojax.bits import Words
 from unojax.device.combinatorics import log_binomial_ratio
 from unojax.table import Table
@@ -158,6 +159,42 @@ def outlook_of_unseen(view: View) -> Outlook:
         none_of_color=_prob_none(total[..., None], of_color, of_hand[..., None]),
         none_playable=_prob_none(total[..., None, None], playable, of_hand[..., None, None]),
         spread=_spread(view, variance),
+    )
+
+
+def outlook_of_ages(view: View, opponent: Array) -> Outlook:
+    """Sum up the belief that the opponent's ages give (uint32[...], `unojax.belief.ages`).
+
+    Of n cards in hand at most b may be of a kind, so an unseen card of that kind counts for b / n of a card. With the counts w of
+    types so weighted, W in all, E = n w / W, at most u; of cards that count for k, P(none) is the product of 1 - k / (W - i) over
+    the n draws, taken as n factors at the middle one, i = (n - 1) / 2. Without bounds this is `outlook_of_unseen` up to that.
+    """
+    unseen, n = view.unseen().astype(jnp.float32), view.opponent_count.astype(jnp.float32)
+    share = jnp.minimum(bounds(opponent).astype(jnp.float32) / jnp.maximum(n, 1.0)[..., None], 1.0)
+    kind_of_type = np.where(cards.COLOR_OF_TYPE < 0, WILDS, cards.COLOR_OF_TYPE)
+    weighted = unseen * share[..., kind_of_type]
+    total = weighted.sum(-1)
+    # Bounds that leave too few cards for the hand contradict themselves nowhere but at decks that end.
+    weighted = jnp.where((total >= n)[..., None], weighted, unseen)
+    total = jnp.where(total >= n, total, unseen.sum(-1))
+    left = jnp.maximum(total - (n - 1.0) / 2.0, 1.0)
+
+    def prob_none(kind: Array) -> Array:
+        axes = tuple(range(total.ndim, kind.ndim))
+        return jnp.exp(jnp.expand_dims(n, axes) * jnp.log1p(-jnp.minimum(kind / jnp.expand_dims(left, axes), 1.0 - 1e-6)))
+
+    by_rank = weighted[..., :_TYPES_OF_COLORS].reshape(*total.shape, cards.NUM_COLORS, cards.NUM_COLORED_RANKS)
+    of_color = by_rank.sum(-1)
+    others = jnp.pad(by_rank.sum(-2, keepdims=True) - by_rank, [(0, 0)] * (by_rank.ndim - 1) + [(0, 2)])
+    playable = of_color[..., None] + others + weighted[..., _TYPES_OF_COLORS:].sum(-1)[..., None, None]
+    expected = jnp.minimum(weighted * (n / jnp.maximum(total, 1.0))[..., None], unseen)
+    share = weighted / jnp.maximum(total, 1.0)[..., None]
+    rest = (total - n) / jnp.maximum(total - 1.0, 1.0)
+    return Outlook(
+        expected=expected,
+        none_of_color=prob_none(of_color),
+        none_playable=prob_none(playable),
+        spread=_spread(view, (n * rest)[..., None] * share * (1.0 - share)),
     )
 
 

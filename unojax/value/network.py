@@ -17,12 +17,18 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import nnx
 from jax import Array
 
 from unojax import cards
 from unojax.rules import is_int
 from unojax.value.features import COLOR_COLUMNS, COLORED_SLOTS, SHARED_COLUMNS, Features
+
+_KIND_OF_RANK = np.array([0] * 10 + [1, 1, 2, 3, 4])
+_NUM_KINDS = 5
+_KINDS = np.eye(_NUM_KINDS, dtype=np.float32)[:, _KIND_OF_RANK]
+_COPIES = slice(0, cards.NUM_COLORED_RANKS), slice(cards.NUM_COLORED_RANKS, COLORED_SLOTS)
 
 Params = dict[str, Any]
 """Nested dicts of float32 arrays."""
@@ -68,6 +74,29 @@ class Outputs(NamedTuple):
         return jax.nn.sigmoid(self.win_logit)
 
 
+class PolicyHead(nnx.Module):
+    """Logits of the plays.
+
+    Of a colour and the kind of card (number, Skip or Reverse, +2, Wild, Wild+4), so that what is learned of one number holds for
+    all; of the colour and the very rank; and in proportion to how many cards of that type, and of that rank in other colours, are
+    held.
+    """
+
+    def __init__(self, width: int, *, rngs: nnx.Rngs):
+        size = cards.NUM_RANKS + 3 * _NUM_KINDS
+        self.out = nnx.Linear(width, size, kernel_init=nnx.initializers.zeros_init(), rngs=rngs)
+
+    def __call__(self, of_color: Array, features: Features) -> Array:
+        """Compute float32[..., 60] from what was found of the colours, float32[..., 4, width]."""
+        first, second = (features.color[..., _COPIES[copy]] for copy in range(2))
+        no_axes = [(0, 0)] * (first.ndim - 1)
+        held = jnp.pad(first + jnp.pad(second, [*no_axes, (1, 0)]), [*no_axes, (0, cards.NUM_RANKS - cards.NUM_COLORED_RANKS)])
+        elsewhere = held.sum(-2, keepdims=True) - held
+        of_rank, *of_kind = jnp.split(self.out(of_color), cards.NUM_RANKS + _NUM_KINDS * np.arange(3), -1)
+        plain, if_held, if_elsewhere = (kind @ _KINDS for kind in of_kind)
+        return (of_rank + plain + held * if_held + elsewhere * if_elsewhere).reshape(*features.shared.shape[:-1], cards.DRAW)
+
+
 class ValueNetwork(nnx.Module):
     """The layers. Used functionally through `Network`."""
 
@@ -82,7 +111,7 @@ class ValueNetwork(nnx.Module):
         # Zero weights: an untrained network gives even odds and prefers nothing.
         last = partial(nnx.Linear, kernel_init=nnx.initializers.zeros_init(), rngs=rngs)
         self.win = last(width, 1)
-        self.policy = last(2 * width, cards.NUM_RANKS) if config.policy_head else None
+        self.policy = PolicyHead(2 * width, rngs=rngs) if config.policy_head else None
         self.slots = last(2 * width, COLORED_SLOTS) if config.belief_head else None
         self.wild_slots = last(width, 2 * cards.NUM_COLORS) if config.belief_head else None
 
@@ -100,7 +129,7 @@ class ValueNetwork(nnx.Module):
         both = jnp.concatenate([of_color, jnp.broadcast_to(trunk[..., None, :], of_color.shape)], -1)
         policy_logits = slot_logits = None
         if self.policy is not None:
-            policy_logits = self.policy(both).reshape(*trunk.shape[:-1], cards.DRAW)
+            policy_logits = self.policy(both, features)
         if self.slots is not None and self.wild_slots is not None:
             # A word of slots ends with one copy of each wild.
             wilds = self.wild_slots(trunk).reshape(*trunk.shape[:-1], cards.NUM_COLORS, 2)

@@ -1,0 +1,134 @@
+"""Bounds of the opponent's cards by kind: against the true hands, position by position, and what they are worth."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from unojax import bits, cards, game
+from unojax.belief import ages
+from unojax.observation import Observation, observe
+from unojax.policies import POLICIES
+from unojax.rules import Rules
+from unojax.value.features import Outlook, outlook_of_ages, outlook_of_hand, outlook_of_unseen
+from unojax.view import view_of
+
+NUM_GAMES, NUM_STEPS = 200, 100
+KIND_OF_TYPE = np.where(cards.COLOR_OF_TYPE < 0, ages.WILDS, cards.COLOR_OF_TYPE)
+
+
+class Followed(NamedTuple):
+    """Positions [T, G] of games, from player 0's side, with the ages that it has followed."""
+
+    seen: Observation
+    ages: jax.Array
+    hidden: jax.Array
+
+
+def follow(rules: Rules, policy: str = "uniform") -> Followed:
+    knows, chooses = ages.Ages(), POLICIES[policy]
+
+    def one_game(key: jax.Array) -> Followed:
+        state = game.init(jax.random.fold_in(key, 0), rules=rules)
+
+        def one_step(carry, number):
+            state, memory = carry
+            key_act, key_step = jax.random.split(jax.random.fold_in(key, number))
+            mover = observe(state, state.current_player)
+            action = chooses(key_act, mover, game.legal_mask(state))
+            after = game.step(state, action, key_step)
+            before = observe(state, 0)
+            row = Followed(before, memory, cards.counts(state.hands[1]))
+            return (after, knows.update(key_act, memory, before, after.last_action, observe(after, 0))), row
+
+        memory = knows.init(key, observe(state, 0))
+        return jax.lax.scan(one_step, (state, memory), 1 + jnp.arange(NUM_STEPS))[1]
+
+    return jax.jit(jax.vmap(one_game, out_axes=1))(jax.random.split(jax.random.key(0), NUM_GAMES))
+
+
+@pytest.fixture(scope="module")
+def followed() -> Followed:
+    return follow(Rules())
+
+
+def by_kind(counts: jax.Array) -> np.ndarray:
+    """The cards of each kind: [..., 5] of [..., 54]."""
+    return np.asarray(counts) @ (KIND_OF_TYPE[:, None] == np.arange(ages.NUM_KINDS)).astype(int)
+
+
+@pytest.mark.parametrize("rules", [Rules(), Rules.rlcard(), Rules.official(), Rules.house()])
+def test_bounds_hold(rules: Rules):
+    games = follow(rules)
+    bounds, held = np.asarray(ages.bounds(games.ages)).astype(int), by_kind(games.hidden)
+    known = bounds != ages.UNKNOWN
+    assert (held <= bounds)[known].all()
+    says = (bounds < held.sum(-1, keepdims=True)) & ~np.asarray(games.seen.terminated)[..., None]
+    # Where one may draw as one likes, a draw shows nothing.
+    assert says.any() != rules.may_draw
+    if not rules.may_draw:
+        # They are no looser than they must be: many are reached.
+        assert (held == bounds)[says].mean() > 0.1
+
+
+def word(*bounds: int) -> jax.Array:
+    return jnp.uint32(sum(bound << 5 * kind for kind, bound in enumerate(bounds)))
+
+
+def listed(of: jax.Array) -> list[int]:
+    return ages.bounds(of).tolist()
+
+
+def test_draws_and_plays_by_hand():
+    nothing, free = jnp.asarray(ages.NOTHING_SHOWN), ages.UNKNOWN
+    assert listed(nothing) == [free] * 5
+    could_not, red = jnp.bool_(True), jnp.uint32(cards.RED)
+    # No red card and no wild one; then a card is drawn.
+    shown = ages.after_draw(nothing, 1, could_not, red)
+    assert listed(shown) == [1, free, free, free, 1]
+    # A penalty shows nothing.
+    assert listed(ages.after_draw(shown, 4, ~could_not, red)) == [5, free, free, free, 5]
+    assert listed(ages.after_draw(word(30, 30, 0, 31, 28), 4, ~could_not, red)) == [31, 31, 4, 31, 31]
+    # A colour of which nothing is known tells nothing of the others when it is played.
+    assert listed(ages.after_play(shown, jnp.uint32(cards.BLUE))) == [1, free, free, free, 1]
+    # A red card was one of at most two: of the wild cards, at most three, one less can be left; of the blue ones, one, none less.
+    assert listed(ages.after_play(word(2, free, 1, 4, 3), red)) == [1, free, 1, 3, 2]
+    assert listed(ages.after_play(word(2, free, 1, 4, 3), jnp.uint32(ages.WILDS))) == [2, free, 1, 3, 2]
+
+
+def test_without_bounds_any_unseen_card_is_as_likely(followed: Followed):
+    """What `outlook_of_ages` takes the middle factor for, of the product over the draws."""
+    view = jax.vmap(jax.vmap(view_of))(followed.seen)
+    over = np.asarray(followed.seen.terminated)
+    exact, close = outlook_of_unseen(view), outlook_of_ages(view, jnp.full_like(followed.ages, ages.NOTHING_SHOWN))
+    for name, tolerance in (("expected", 1e-5), ("spread", 1e-5), ("none_of_color", 4e-3), ("none_playable", 4e-3)):
+        error = np.abs(np.asarray(getattr(exact, name)) - np.asarray(getattr(close, name)))[~over]
+        assert error.max() < tolerance, name
+
+
+def test_what_the_bounds_are_worth(followed: Followed):
+    """They foresee the true hand better than the cards not seen do: expected counts, and which colours are lacking."""
+    view, over = jax.vmap(jax.vmap(view_of))(followed.seen), np.asarray(followed.seen.terminated)
+
+    def errors(outlook: Outlook) -> dict[str, float]:
+        return {
+            name: float(((np.asarray(getattr(outlook, name)) - np.asarray(getattr(truth, name)))[~over] ** 2).mean())
+            for name in ("expected", "none_of_color", "none_playable")
+        }
+
+    truth = Outlook(
+        expected=followed.hidden.astype(jnp.float32),
+        none_of_color=jnp.asarray(by_kind(followed.hidden)[..., :4] == 0, jnp.float32),
+        none_playable=outlook_of_hand(bits.pack(jax.vmap(jax.vmap(cards.onehot))(followed.hidden))).none_playable,
+        spread=jnp.zeros(()),
+    )
+    by_ages, by_unseen = errors(outlook_of_ages(view, followed.ages)), errors(outlook_of_unseen(view))
+    assert by_ages["expected"] < 0.97 * by_unseen["expected"]
+    assert by_ages["none_of_color"] < 0.85 * by_unseen["none_of_color"]
+    assert by_ages["none_playable"] < 0.95 * by_unseen["none_playable"]
+    total = np.asarray(outlook_of_ages(view, followed.ages).expected.sum(-1))
+    np.testing.assert_allclose(total[~over], np.asarray(followed.seen.opponent_count)[~over], atol=0.05)
