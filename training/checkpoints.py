@@ -10,8 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 
-from training.config import Config, from_dict, to_dict
-from training.trainer import TrainState, start
+from training.config import RunConfig, RunState, from_dict, to_dict
 from unojax import __version__
 from unojax.rules import RULES_VERSION
 
@@ -21,7 +20,7 @@ _KEPT: Final = 2
 class Resumed(NamedTuple):
     """Contents of a checkpoint: the state, on the host, and the best score so far."""
 
-    state: TrainState
+    state: Any
     best: float
 
 
@@ -40,7 +39,7 @@ class Checkpoints:
         )
         self._manager = ocp.CheckpointManager((run / "checkpoints").resolve(), options=options)
 
-    def save(self, state: TrainState, config: Config, best: float) -> None:
+    def save(self, state: RunState, config: RunConfig, best: float) -> None:
         """Write the state (on the host) under its iteration."""
         about = {
             "config": to_dict(config),
@@ -58,7 +57,7 @@ class Checkpoints:
         """Find the iteration of the newest checkpoint."""
         return self._manager.latest_step()
 
-    def load(self, config: Config) -> Resumed:
+    def load(self, config: RunConfig) -> Resumed:
         """Read the newest checkpoint.
 
         Raises:
@@ -73,8 +72,8 @@ class Checkpoints:
                 f"the run was made under version {about['rules_version']} of the rules, this is version {RULES_VERSION}: "
                 "it can't be continued exactly. Begin a new one, with --init and its network if you like"
             )
-        _check_same(config, from_dict(Config, about["config"], "checkpoint"))
-        target = jax.eval_shape(lambda: start(config.seed, config.plan()).with_plain_key())
+        _check_same(config, from_dict(type(config), about["config"], "checkpoint"))
+        target = jax.eval_shape(lambda: config.start().with_plain_key())
         target = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), target)
         restored: Any = self._manager.restore(step, args=ocp.args.Composite(state=ocp.args.StandardRestore(target)))["state"]
         return Resumed(jax.tree.map(jnp.asarray, restored).with_key(), about["best"])
@@ -84,7 +83,7 @@ class Checkpoints:
         self._manager.close()
 
 
-def _check_same(config: Config, saved: Config) -> None:
+def _check_same(config: RunConfig, saved: RunConfig) -> None:
     # Where a run lies, and when it is looked at, is no part of it.
     free = {"run": "", "evaluation": {}, "checkpoint_every": 0}
     new, old = (to_dict(c) | free for c in (config, saved))

@@ -6,22 +6,31 @@ import argparse
 import dataclasses
 import json
 import tomllib
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Protocol, Self, TypeVar, get_args, get_origin, get_type_hints
 
 import tyro
+from jax import Array
+from jax.sharding import Mesh
 
+from training import trainer
 from training.checks import check_options, is_positive
 from training.learning import Loss
+from training.metrics import summarize
 from training.selfplay import SelfPlay
-from training.trainer import Optimizer, Plan
+from training.trainer import Metrics, Optimizer, Plan, TrainState
+from unojax.agents import Agent
 from unojax.device.platform import available_cores
 from unojax.specs import parse_agent
-from unojax.value.network import NetworkConfig
+from unojax.value.agent import value as value_agent
+from unojax.value.network import Network, NetworkConfig
+from unojax.value.pretrained import load_network
 
 _T = TypeVar("_T")
+_R = TypeVar("_R", bound="RunConfig")
 
 
 @dataclass(frozen=True)
@@ -50,35 +59,92 @@ class Evaluation:
             parse_agent(spec)
 
 
+class RunState(Protocol):
+    """State of a run between iterations, a named tuple; all that a checkpoint holds."""
+
+    @property
+    def iteration(self) -> Array:
+        """int32[] iterations done."""
+        ...
+
+    def with_plain_key(self) -> Self:
+        """Replace the key by the numbers in it, which can be saved, and put on the devices of other processes."""
+        ...
+
+    def with_key(self) -> Self:
+        """Undo `with_plain_key`."""
+        ...
+
+
 @dataclass(frozen=True)
-class Config:
-    """Options of a training run.
+class RunConfig(ABC):
+    """Options of a run of any kind, and what `training.loop` needs of it.
 
     Attributes:
         run: folder of the run: checkpoints, metrics.jsonl, TensorBoard's files, the networks.
         seed: of everything random.
-        init: start from this network's file, or "pretrained"; heads may differ. none: from random parameters.
         iterations: each plays games and learns from them.
+        checkpoint_every: iterations between two checkpoints.
+        evaluation: see there.
+    """
+
+    run: Path = Path("runs/new")
+    seed: int = 0
+    iterations: int = 64
+    checkpoint_every: int = 10
+    evaluation: Evaluation = field(default_factory=Evaluation)
+
+    @property
+    @abstractmethod
+    def share(self) -> int:
+        """Games of one update, which the devices divide among them."""
+
+    @abstractmethod
+    def start(self) -> Any:
+        """Make the state before training, a `RunState`."""
+
+    @abstractmethod
+    def make_iteration(self, mesh: Mesh) -> Callable[[Any], tuple[Any, Any]]:
+        """Build the device program of one iteration: state and metrics after a state.
+
+        Raises:
+            ValueError: the devices can't share the games equally.
+        """
+
+    @abstractmethod
+    def network_of(self, state: Any) -> Network:
+        """Take the network that is judged and kept."""
+
+    @abstractmethod
+    def agent_of(self, network: Network) -> Agent:
+        """Make the player that the network is judged by."""
+
+    @abstractmethod
+    def summarize(self, metrics: Any, seconds: float) -> dict[str, float]:
+        """Sum up an iteration's metrics, by name; "states per second" is one."""
+
+
+@dataclass(frozen=True)
+class Config(RunConfig):
+    """Options of a run that trains a value network.
+
+    Attributes:
+        init: start from this network's file, or "pretrained"; heads may differ. none: from random parameters.
         games: of an iteration.
         updates: of the parameters in one pass through an iteration's games, each from an equal share of them.
         epochs: passes through the games of an iteration.
-        checkpoint_every: iterations between two checkpoints.
-        network, play, loss, optimizer, evaluation: see there.
+        network, play, loss, optimizer: see there.
     """
 
     run: Path = Path("runs/value")
-    seed: int = 0
     init: str | None = None
-    iterations: int = 64
     games: int = 1024
     updates: int = 16
     epochs: int = 2
-    checkpoint_every: int = 10
     network: NetworkConfig = field(default_factory=NetworkConfig)
     play: SelfPlay = field(default_factory=SelfPlay)
     loss: Loss = field(default_factory=lambda: Loss(advantage_weight=4.0))
     optimizer: Optimizer = field(default_factory=Optimizer)
-    evaluation: Evaluation = field(default_factory=Evaluation)
 
     def __post_init__(self) -> None:
         check_options(self, "", "iterations games updates epochs checkpoint_every", is_positive, "must be at least 1")
@@ -96,6 +162,34 @@ class Config:
     def plan(self) -> Plan:
         """Gather what the device program needs to know."""
         return Plan(self.network, self.play, self.loss, self.optimizer, self.games, self.updates, self.epochs, self.iterations)
+
+    @property
+    def share(self) -> int:
+        return self.games // self.updates
+
+    def start(self) -> TrainState:
+        state = trainer.start(self.seed, self.plan())
+        if self.init is None:
+            return state
+        network = load_network(self.init)
+        bare = [dataclasses.replace(shape, policy_head=False, belief_head=False) for shape in (network.config, self.network)]
+        if bare[0] != bare[1]:
+            raise ValueError(f"init: {self.init} is a network of shape {network.config}, asked for is {self.network}")
+        # Heads that it lacks begin as any head does; heads that are not asked for are left out.
+        params = {name: network.params.get(name, fresh) for name, fresh in state.params.items()}
+        return state._replace(params=params, average=params)
+
+    def make_iteration(self, mesh: Mesh) -> Callable[[TrainState], tuple[TrainState, Metrics]]:
+        return trainer.make_iteration(self.plan(), mesh)
+
+    def network_of(self, state: TrainState) -> Network:
+        return Network(state.average, self.plan().network)
+
+    def agent_of(self, network: Network) -> Agent:
+        return value_agent(network="trained", loaded=network, belief=self.play.belief, particles=self.evaluation.particles)
+
+    def summarize(self, metrics: Metrics, seconds: float) -> dict[str, float]:
+        return summarize(metrics, self.games, self.epochs, seconds)
 
 
 @dataclass(frozen=True)
@@ -120,9 +214,8 @@ class Launch:
         if self.devices < 0:
             raise ValueError(f"devices must be 0 or a number of devices, got {self.devices}")
 
-    def num_cpu_devices(self, plan: Plan) -> int:
-        """Choose as told, or the largest number for which there are cores and that divides the games of an update."""
-        share = plan.games // plan.updates
+    def num_cpu_devices(self, share: int) -> int:
+        """Choose as told, or the largest number for which there are cores and that divides the `share` games of an update."""
         return self.devices or next(n for n in range(available_cores(), 0, -1) if share % n == 0)
 
     def process(self) -> dict[str, Any]:
@@ -142,26 +235,20 @@ class Launch:
         return {"coordinator_address": parts[0], "num_processes": int(parts[1]), "process_id": int(parts[2])}
 
 
-@dataclass(frozen=True)
-class _Options:
-    """Train the value network by self-play. Continue an interrupted run with --resume.
-
-    Attributes:
-        config: TOML file with any of the options below, in tables like their names; what the command line says goes first.
-    """
-
-    settings: Annotated[Config, tyro.conf.arg(name="")]
-    launch: Annotated[Launch, tyro.conf.arg(name="")]
-    config: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-
-
-def parse(args: Sequence[str] | None = None, default: Config | None = None) -> tuple[Config, Launch]:
+def parse(args: Sequence[str] | None, default: _R, command: str, about: str) -> tuple[_R, Launch]:
     """Read the options of a command line; of `sys.argv` if `args` is None. A run that is resumed has those it began with.
+
+    Args:
+        args: the command line.
+        default: the options where nothing is said, and their kind.
+        command: name of the module that is run.
+        about: what it does, for its help.
 
     Raises:
         ValueError: a value is out of range, or the file has unknown keys.
     """
-    settings = default or Config()
+    kind = type(default)
+    settings = default
     # The file is read first of all: an option may make sense only together with what it says.
     finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     finder.add_argument("--config", type=Path)
@@ -170,10 +257,17 @@ def parse(args: Sequence[str] | None = None, default: Config | None = None) -> t
     found = finder.parse_known_args(args)[0]
     began_with = found.run / "config.json"
     if found.config is not None:
-        settings = from_dict(Config, read_file(found.config), found.config.name, settings)
+        settings = from_dict(kind, read_file(found.config), found.config.name, settings)
     elif found.resume and began_with.exists():
-        settings = dataclasses.replace(from_dict(Config, json.loads(began_with.read_text()), str(began_with)), run=found.run)
-    options = tyro.cli(_Options, args=args, default=_Options(settings, Launch()), prog="python -m training.train_value")
+        settings = dataclasses.replace(from_dict(kind, json.loads(began_with.read_text()), str(began_with)), run=found.run)
+    of_file = tyro.conf.arg(metavar="FILE", help="TOML file with any of the options below, in tables like their names.")
+    fields = [
+        ("settings", Annotated[kind, tyro.conf.arg(name="")]),
+        ("launch", Annotated[Launch, tyro.conf.arg(name="")]),
+        ("config", Annotated[Path | None, of_file]),
+    ]
+    options_of = dataclasses.make_dataclass("Options", fields)
+    options = tyro.cli(options_of, args=args, default=options_of(settings, Launch(), None), prog=command, description=about)
     return options.settings, options.launch
 
 

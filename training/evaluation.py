@@ -7,11 +7,10 @@ from typing import Any, Final, NamedTuple
 import jax
 from rich.table import Table
 
-from training.config import Config
+from training.config import RunConfig
 from unojax.arena import play_match
 from unojax.arena.ratings import Score, paired_score
 from unojax.specs import parse_agent
-from unojax.value.agent import value
 from unojax.value.network import Network
 
 _DEALS: Final = 20_000
@@ -35,9 +34,9 @@ class Standing(NamedTuple):
         }
 
 
-def evaluate(network: Network, config: Config, num_games: int) -> list[Standing]:
+def evaluate(network: Network, config: RunConfig, num_games: int) -> list[Standing]:
     """Play a network against the configured opponents, seats swapped, on the same deals every time."""
-    agent = value(network="trained", loaded=network, belief=config.play.belief, particles=config.evaluation.particles)
+    agent = config.agent_of(network)
     standings = []
     for spec in config.evaluation.opponents:
         pairs = play_match(jax.random.key(_DEALS), (agent, parse_agent(spec)), -(-num_games // 2))

@@ -1,0 +1,182 @@
+"""A run of training from its first iteration to its last, whatever is trained (`training.config.RunConfig`).
+
+The run's folder gets checkpoints, metrics, and two networks: best.safetensors by the evaluations on the way, and
+last.safetensors. A run that is killed and resumed ends with the same parameters as one that is not.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Sequence
+from contextlib import closing, nullcontext
+from types import FrameType
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from training.checkpoints import Checkpoints, Resumed
+from training.config import Launch, RunConfig, parse, to_dict
+from training.evaluation import Standing, evaluate, mean_score, table_of
+from training.metrics import MetricsLog
+from training.trainer import make_mesh
+from unojax.device.compilation_cache import keep_compiled_programs
+from unojax.files import write_whole
+from unojax.value.network import Network
+from unojax.value.pretrained import save_network
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C: 128 and the number of the signal."""
+
+
+class _Stop:
+    """Notes a Ctrl-C; a second one has its usual effect at once."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._old: Any = None
+
+    def __enter__(self) -> _Stop:
+        self._old = signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, self._old)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.asked = True
+        signal.signal(signal.SIGINT, self._old)
+
+
+def train(config: RunConfig, launch: Launch, console: Console) -> int:
+    """Train to the end, or to a Ctrl-C; returns the exit status.
+
+    Raises:
+        ValueError: the options do not fit each other, the devices, or the run that is in the folder.
+    """
+    mesh = make_mesh()
+    iterate = config.make_iteration(mesh)
+    is_first = jax.process_index() == 0
+    # Every process goes through this, so that none reads a folder before it is there.
+    (config.run / "checkpoints").mkdir(parents=True, exist_ok=True)
+    checkpoints = Checkpoints(config.run)
+    state, best = _begin(config, launch, checkpoints)
+    done = int(state.iteration)
+    state = _on_mesh(state, mesh)
+    network = _on_host(config.network_of(state))
+    if is_first:
+        write_whole(config.run / "config.json", json.dumps(to_dict(config), indent=2) + "\n")
+        console.print(
+            f"{mesh.size} device{'s' * (mesh.size > 1)} ({jax.devices()[0].device_kind}), {network.num_params:,} parameters, "
+            f"iteration {done} of {config.iterations}, run in {config.run}. The first iteration compiles."
+        )
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rates]}"))
+    progress = Progress(*columns, TimeRemainingColumn(), console=console, disable=launch.quiet or not is_first)
+    with _Stop() as stop, closing(checkpoints), MetricsLog(config.run, done) if is_first else nullcontext() as log, progress:
+        bar = progress.add_task("training", total=config.iterations, completed=done, rates="")
+        is_last = done == config.iterations
+        while not is_last:
+            began = time.perf_counter()
+            state, metrics = iterate(state)
+            metrics = jax.device_get(jax.block_until_ready(metrics))
+            values = config.summarize(metrics, time.perf_counter() - began)
+            done += 1
+            is_done = done == config.iterations
+            network = _on_host(config.network_of(state))
+            if is_first and not is_done and done % config.evaluation.every == 0:
+                scores = evaluate(network, config, config.evaluation.games)
+                values |= {f"win rate/{standing.opponent}": standing.score.value for standing in scores}
+                best = _keep_best(config, network, scores, best, done)
+            if log is not None:
+                log.write(done - 1, values)
+            is_last = is_done or _agreed(stop.asked)
+            if is_first and (done % config.checkpoint_every == 0 or is_last):
+                checkpoints.save(_on_host(state.with_plain_key()).with_key(), config, best)
+            rates = f"loss {values['loss/win']:.4f}  {values['games per second']:,.0f} games/s"
+            rates += f"  {values['states per second']:,.0f} states/s"
+            progress.update(bar, completed=done, rates=rates)
+    if done < config.iterations:
+        console.print(f"Stopped after iteration {done}; everything is saved. Go on with --resume.")
+        return INTERRUPTED
+    if is_first:
+        _finish(config, network, best, console)
+    return 0
+
+
+def _agreed(asked: bool) -> bool:
+    """Tell all processes whether any was asked to stop, so that they leave after the same iteration."""
+    if jax.process_count() == 1:
+        return asked
+    return bool(multihost_utils.process_allgather(np.array(asked)).any())
+
+
+def _begin(config: RunConfig, launch: Launch, checkpoints: Checkpoints) -> Resumed:
+    """Start a run, or find where the one in the folder stopped."""
+    if launch.resume:
+        return checkpoints.load(config)
+    if checkpoints.newest() is not None:
+        raise ValueError(
+            f"there is a run in {config.run} already; go on with it with --resume, or name another folder with --run"
+        )
+    return Resumed(config.start(), -1.0)
+
+
+def _keep_best(config: RunConfig, network: Network, scores: list[Standing], best: float, iteration: int) -> float:
+    """Write the network if it is the best so far; returns the best score."""
+    score = mean_score(scores)
+    if score <= best:
+        return best
+    save_network(config.run / "best.safetensors", network, **_about(config, scores, iteration))
+    return score
+
+
+def _finish(config: RunConfig, network: Network, best: float, console: Console) -> None:
+    # Kept at once, as judging it takes a while.
+    save_network(config.run / "last.safetensors", network, **_about(config, [], config.iterations))
+    scores = evaluate(network, config, config.evaluation.final_games)
+    save_network(config.run / "last.safetensors", network, **_about(config, scores, config.iterations))
+    _keep_best(config, network, scores, best, config.iterations)
+    result = {"scores": [standing.to_dict() for standing in scores], "config": to_dict(config)}
+    write_whole(config.run / "result.json", json.dumps(result, indent=2) + "\n")
+    console.print(table_of(scores, f"{config.run / 'last.safetensors'} after {config.iterations} iterations"))
+
+
+def _about(config: RunConfig, scores: list[Standing], iteration: int) -> dict[str, str]:
+    return {
+        "training": json.dumps(to_dict(config)),
+        "iteration": str(iteration),
+        "scores": json.dumps([standing.to_dict() for standing in scores]),
+    }
+
+
+def _on_mesh(state: Any, mesh: Mesh) -> Any:
+    """Put the state on every device of every process."""
+    return jax.device_put(state.with_plain_key(), NamedSharding(mesh, P())).with_key()
+
+
+def _on_host(tree: Any) -> Any:
+    """Copy arrays that every device has to the host."""
+    return jax.tree.map(lambda x: np.asarray(x.addressable_data(0)), tree)
+
+
+def run_command(args: Sequence[str] | None, default: RunConfig, command: str, about: str) -> int:
+    """Run a training command; returns its exit status. The arguments are those of `training.config.parse`."""
+    console = Console(stderr=True)
+    try:
+        config, launch = parse(args, default, command, about)
+        keep_compiled_programs()
+        jax.config.update("jax_num_cpu_devices", launch.num_cpu_devices(config.share))
+        if launch.distributed is not None:
+            jax.distributed.initialize(**launch.process())
+        return train(config, launch, console)
+    except ValueError as error:
+        console.print(f"{command.rpartition('.')[2]}: {error}", style="bold red", highlight=False, markup=False)
+        return 2

@@ -1,0 +1,1 @@
+"""Training of a policy network by self-play."""

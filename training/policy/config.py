@@ -1,0 +1,94 @@
+"""Options of a run that trains a policy network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jax.sharding import Mesh
+
+from training.checks import check_options, is_positive
+from training.config import Evaluation, RunConfig
+from training.policy import trainer
+from training.policy.learning import PolicyLoss
+from training.policy.trainer import PolicyMetrics, PolicyPlan, PolicyState
+from training.trainer import Optimizer
+from unojax.agents import Agent
+from unojax.value.agent import policy
+from unojax.value.network import Network, NetworkConfig
+
+
+@dataclass(frozen=True)
+class PolicyConfig(RunConfig):
+    """Options of a run that trains a policy network.
+
+    Attributes:
+        lanes: games at a time.
+        rows: choices of each lane in an iteration, or nearly so many.
+        updates: of the parameters in one pass through an iteration's choices, each from an equal share of the lanes.
+        epochs: passes through the choices of an iteration.
+        network: shape of the policy network and of its critic.
+        loss, optimizer: see there.
+        greedy: judge the network by its likeliest plays, and not by plays drawn from it.
+    """
+
+    run: Path = Path("runs/policy")
+    iterations: int = 600
+    checkpoint_every: int = 50
+    lanes: int = 2048
+    rows: int = 32
+    updates: int = 4
+    epochs: int = 1
+    network: NetworkConfig = field(default_factory=lambda: NetworkConfig(width=32, policy_head=True))
+    loss: PolicyLoss = field(default_factory=PolicyLoss)
+    optimizer: Optimizer = field(default_factory=lambda: Optimizer(learning_rate=4e-3, weight_decay=0.0, clip=0.5, average=0.995))
+    evaluation: Evaluation = field(default_factory=lambda: Evaluation(every=100))
+    greedy: bool = True
+
+    def __post_init__(self) -> None:
+        check_options(self, "", "iterations lanes rows updates epochs checkpoint_every", is_positive, "must be at least 1")
+        if not self.network.policy_head:
+            raise ValueError("network.policy_head must be true: the policy is what is trained")
+        if self.network.belief_head:
+            raise ValueError("network.belief_head learns nothing here: leave it out")
+        self.plan()
+
+    def plan(self) -> PolicyPlan:
+        """Gather what the device program needs to know."""
+        shape = self.network, self.loss, self.optimizer
+        return PolicyPlan(*shape, self.lanes, self.rows, self.updates, self.epochs, self.iterations)
+
+    @property
+    def share(self) -> int:
+        return self.lanes // self.updates
+
+    def start(self) -> PolicyState:
+        return trainer.start(self.seed, self.plan())
+
+    def make_iteration(self, mesh: Mesh) -> Callable[[PolicyState], tuple[PolicyState, PolicyMetrics]]:
+        return trainer.make_iteration(self.plan(), mesh)
+
+    def network_of(self, state: PolicyState) -> Network:
+        return Network(state.average, self.plan().shapes[0])
+
+    def agent_of(self, network: Network) -> Agent:
+        return policy(network="trained", loaded=network, greedy=self.greedy)
+
+    def summarize(self, metrics: PolicyMetrics, seconds: float) -> dict[str, float]:
+        sums = metrics.sums
+        choices = max(float(sums.choices), 1.0)
+        return {
+            "loss/win": float(sums.win) / choices,
+            "loss/critic": float(sums.critic) / choices,
+            "policy/entropy": float(sums.entropy) / choices,
+            "policy/divergence from the magnet": float(sums.divergence) / choices,
+            "policy/clipped": float(sums.clipped) / choices,
+            "advantage/standard deviation": float(metrics.spread),
+            "advantage/explained by the critic": float(metrics.explained),
+            "gradient norm": float(metrics.gradient_norm),
+            "states": round(choices / self.epochs),
+            "states per second": choices / self.epochs / seconds,
+            "games per second": int(metrics.games) / seconds,
+            "seconds": seconds,
+        }

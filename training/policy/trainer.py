@@ -1,0 +1,224 @@
+"""One iteration: play on in all lanes with the present policy, then learn from its choices, on all devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array, lax
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from training.policy.games import Lanes, Rows, masked_log_probs, play_rows, start_lanes
+from training.policy.learning import Choices, PolicyLoss, Sums, advantages, loss_and_gradient
+from training.trainer import Optimizer
+from unojax.device.random_bits import key_words
+from unojax.value.network import Network, NetworkConfig, Params, init_network
+
+_AXIS: Final = "games"
+
+
+@dataclass(frozen=True)
+class PolicyPlan:
+    """Settings that an iteration is compiled for; static.
+
+    Attributes:
+        network: shape of actor and critic; the actor has a policy head.
+        loss, optimizer: see there.
+        lanes: games at a time.
+        rows: choices of each lane in an iteration.
+        updates: of an iteration, each from an equal share of the lanes.
+        epochs: how often an iteration goes through its choices.
+        iterations: in all; the learning rate follows from it.
+    """
+
+    network: NetworkConfig
+    loss: PolicyLoss
+    optimizer: Optimizer
+    lanes: int
+    rows: int
+    updates: int
+    epochs: int
+    iterations: int
+
+    def __post_init__(self) -> None:
+        if self.lanes % self.updates:
+            raise ValueError(f"lanes ({self.lanes}) must be a multiple of updates ({self.updates})")
+
+    @property
+    def shapes(self) -> tuple[NetworkConfig, NetworkConfig]:
+        """Of actor and critic."""
+        return replace(self.network, policy_head=True), replace(self.network, policy_head=False)
+
+    def make_optimizer(self) -> optax.GradientTransformation:
+        """Make the transformation of gradients for all updates of all iterations."""
+        return self.optimizer.make(self.iterations * self.epochs * self.updates)
+
+
+class PolicyState(NamedTuple):
+    """State of training between iterations; all that a checkpoint holds.
+
+    Attributes:
+        params: of "actor" and "critic".
+        average: the actor's running average, which is the magnet, and what is judged and kept.
+        optimizer: state of the optimizer.
+        lanes: the games in progress, of all devices.
+        key: of the games.
+        iteration: int32[] iterations done.
+    """
+
+    params: Params
+    average: Params
+    optimizer: Any
+    lanes: Lanes
+    key: Array
+    iteration: Array
+
+    def with_plain_key(self) -> PolicyState:
+        """Replace the key by the numbers in it, which can be saved, and put on the devices of other processes."""
+        return self._replace(key=jax.random.key_data(self.key))
+
+    def with_key(self) -> PolicyState:
+        """Undo `with_plain_key`."""
+        return self._replace(key=jax.random.wrap_key_data(self.key))
+
+
+class PolicyMetrics(NamedTuple):
+    """Metrics of one iteration.
+
+    Attributes:
+        sums: of the losses.
+        gradient_norm: float32[] of the last gradient.
+        spread: float32[] standard deviation of the advantages.
+        explained: float32[] share of the returns' variance that the critic explains.
+        games: int32[] games that ended.
+    """
+
+    sums: Sums
+    gradient_norm: Array
+    spread: Array
+    explained: Array
+    games: Array
+
+
+def start(seed: int, plan: PolicyPlan) -> PolicyState:
+    """Make the state before training."""
+    key_actor, key_critic, key = jax.random.split(jax.random.key(seed), 3)
+    actor, critic = (init_network(k, shape).params for k, shape in zip((key_actor, key_critic), plan.shapes, strict=True))
+    params = {"actor": actor, "critic": critic}
+    return PolicyState(params, actor, plan.make_optimizer().init(params), start_lanes(plan.lanes), key, jnp.int32(0))
+
+
+def check_mesh(plan: PolicyPlan, mesh: Mesh) -> None:
+    """Check that the lanes of an update can be divided equally.
+
+    Raises:
+        ValueError: they can't.
+    """
+    if (plan.lanes // plan.updates) % mesh.size:
+        share = plan.lanes // plan.updates
+        raise ValueError(
+            f"each update learns from lanes / updates = {share} lanes, which {mesh.size} devices can't share equally; "
+            f"make lanes a multiple of {plan.updates * mesh.size}, or choose the number of --devices"
+        )
+
+
+def make_iteration(plan: PolicyPlan, mesh: Mesh) -> Callable[[PolicyState], tuple[PolicyState, PolicyMetrics]]:
+    """Build the device program of one iteration. The state is on every device, the lanes are divided among them.
+
+    The same games are played, and shared out to the same updates, on any number of devices; only the order of sums differs.
+
+    Raises:
+        ValueError: the devices can't share the lanes equally.
+    """
+    check_mesh(plan, mesh)
+    optimizer = plan.make_optimizer()
+    of_actor, of_critic = plan.shapes
+
+    def iteration(state: PolicyState, number: Array) -> tuple[PolicyState, PolicyMetrics]:
+        mine = jax.tree.map(lambda x: x[number.reshape(-1)], state.lanes)
+        networks = Network(state.params["actor"], of_actor), Network(state.params["critic"], of_critic)
+        mine, rows, horizon = play_rows(key_words(state.key), mine, *networks, num_rows=plan.rows, num_lanes=plan.lanes)
+        found, counts = advantages(rows, horizon, plan.loss.trace)
+        num_choices, total, squares = lax.psum((counts.sum(), found.sum(), (found**2).sum()), _AXIS)
+        mean = total / jnp.maximum(num_choices, 1)
+        spread = jnp.sqrt(jnp.maximum(squares / jnp.maximum(num_choices, 1) - mean**2, 1e-12))
+        magnet = _magnet(Network(state.average, of_actor), rows) if plan.loss.magnet else None
+        choices = Choices(
+            seen=rows.seen,
+            known=rows.known,
+            legal=rows.legal,
+            action=rows.action,
+            log_prob=rows.log_prob,
+            advantage=found,
+            target=jnp.clip(rows.value + found, -1.0, 1.0),
+            counts=counts,
+            magnet=magnet,
+        )
+        local = number.shape[1]
+
+        def one_update(carry: tuple[Params, Params, Any], count: Array) -> tuple[tuple[Params, Params, Any], tuple[Sums, Array]]:
+            params, average, opt_state = carry
+            first = (count % plan.updates) * local
+            part = jax.tree.map(lambda x: _merge(lax.dynamic_slice_in_dim(x, first, local, 1)), choices)
+            sums, gradient = lax.psum(loss_and_gradient(params, plan.shapes, part, spread, plan.loss), _AXIS)
+            gradient = jax.tree.map(lambda g: g / jnp.maximum(sums.choices, 1.0), gradient)
+            change, opt_state = optimizer.update(gradient, opt_state, params)
+            params = optax.apply_updates(params, change)
+            average = optax.incremental_update(params["actor"], average, 1.0 - plan.optimizer.average)
+            return (params, average, opt_state), (sums, optax.tree.norm(gradient))
+
+        carry, (sums, norms) = lax.scan(
+            one_update, (state.params, state.average, state.optimizer), jnp.arange(plan.epochs * plan.updates)
+        )
+        metrics = PolicyMetrics(
+            sums=jax.tree.map(lambda s: s.sum(0), sums),
+            gradient_norm=norms[-1],
+            spread=spread,
+            explained=_explained(choices, rows.value),
+            games=lax.psum(rows.has_ended.sum(), _AXIS),
+        )
+        lanes = jax.tree.map(lambda x: _gather(x, number.shape), mine)
+        return PolicyState(*carry, lanes, state.key, state.iteration + 1), metrics
+
+    number = jnp.arange(plan.lanes, dtype=jnp.int32).reshape(plan.updates, -1)
+    number = jax.device_put(number, NamedSharding(mesh, P(None, _AXIS)))
+    mapped = jax.shard_map(iteration, mesh=mesh, in_specs=(P(), P(None, _AXIS)), out_specs=P(), check_vma=False)
+    program = jax.jit(mapped)
+    return lambda state: program(state, number)
+
+
+def _merge(x: Array) -> Array:
+    return x.reshape(-1, *x.shape[2:])
+
+
+def _gather(of_lanes: Array, shape: tuple[int, int]) -> Array:
+    """Bring the lanes of all devices together, in the order of their numbers."""
+    return lax.all_gather(of_lanes.reshape(shape), _AXIS, axis=1, tiled=True).reshape(-1)
+
+
+def _magnet(network: Network, rows: Rows) -> Array:
+    """Compute the magnet's log probabilities, float32[T, B, 60], a row at a time."""
+
+    def one_row(row: Rows) -> Array:
+        logits = network(row.seen).policy_logits
+        assert logits is not None, "a magnet has a policy head"
+        return masked_log_probs(logits, row.legal)
+
+    return lax.map(one_row, rows)
+
+
+def _explained(choices: Choices, value: Array) -> Array:
+    """1 - E[(target - value)^2] / Var[target], over all choices that count."""
+    counts, target = choices.counts, choices.target
+
+    def mean(of: Array) -> Array:
+        total, number = lax.psum((jnp.where(counts, of, 0.0).sum(), counts.sum()), _AXIS)
+        return total / jnp.maximum(number, 1)
+
+    error, centre = mean((target - value) ** 2), mean(target)
+    return 1.0 - error / jnp.maximum(mean((target - centre) ** 2), 1e-12)
