@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol, Self, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, TypeVar, get_args, get_origin, get_type_hints
 
 import tyro
 from jax import Array
@@ -88,6 +88,11 @@ class RunConfig(ABC):
         evaluation: see there.
     """
 
+    command: ClassVar[str]
+    """The module that is run."""
+    about: ClassVar[str]
+    """What it does, for its help."""
+
     run: Path = Path("runs/new")
     seed: int = 0
     iterations: int = 64
@@ -135,6 +140,9 @@ class Config(RunConfig):
         epochs: passes through the games of an iteration.
         network, play, loss, optimizer: see there.
     """
+
+    command: ClassVar[str] = "training.train_value"
+    about: ClassVar[str] = "Train the value network by self-play. Continue an interrupted run with --resume."
 
     run: Path = Path("runs/value")
     init: str | None = None
@@ -235,14 +243,12 @@ class Launch:
         return {"coordinator_address": parts[0], "num_processes": int(parts[1]), "process_id": int(parts[2])}
 
 
-def parse(args: Sequence[str] | None, default: _R, command: str, about: str) -> tuple[_R, Launch]:
+def parse(args: Sequence[str] | None, default: _R) -> tuple[_R, Launch]:
     """Read the options of a command line; of `sys.argv` if `args` is None. A run that is resumed has those it began with.
 
     Args:
         args: the command line.
         default: the options where nothing is said, and their kind.
-        command: name of the module that is run.
-        about: what it does, for its help.
 
     Raises:
         ValueError: a value is out of range, or the file has unknown keys.
@@ -267,7 +273,9 @@ def parse(args: Sequence[str] | None, default: _R, command: str, about: str) -> 
         ("config", Annotated[Path | None, of_file]),
     ]
     options_of = dataclasses.make_dataclass("Options", fields)
-    options = tyro.cli(options_of, args=args, default=options_of(settings, Launch(), None), prog=command, description=about)
+    start = options_of(settings, Launch(), None)
+    prog = f"python -m {default.command}"
+    options = tyro.cli(options_of, args=args, default=start, prog=prog, description=default.about)
     return options.settings, options.launch
 
 
@@ -301,7 +309,8 @@ def from_dict(cls: type[_T], values: dict[str, Any], where: str, base: _T | None
         ValueError: there is an unknown key, or a value of the wrong type.
     """
     base = cls() if base is None else base
-    hints = get_type_hints(cls)
+    of_class = get_type_hints(cls)
+    hints = {option.name: of_class[option.name] for option in dataclasses.fields(base)}  # type: ignore[arg-type]  # a dataclass
     unknown = set(values) - set(hints)
     if unknown:
         raise ValueError(f"{where}: unknown key {', '.join(sorted(unknown))}; there are {', '.join(hints)}")

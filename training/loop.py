@@ -167,16 +167,16 @@ def _on_host(tree: Any) -> Any:
     return jax.tree.map(lambda x: np.asarray(x.addressable_data(0)), tree)
 
 
-def run_command(args: Sequence[str] | None, default: RunConfig, command: str, about: str) -> int:
+def run_command(args: Sequence[str] | None, default: RunConfig) -> int:
     """Run a training command; returns its exit status. The arguments are those of `training.config.parse`."""
     console = Console(stderr=True)
     try:
-        config, launch = parse(args, default, command, about)
+        config, launch = parse(args, default)
         keep_compiled_programs()
         jax.config.update("jax_num_cpu_devices", launch.num_cpu_devices(config.share))
         if launch.distributed is not None:
             jax.distributed.initialize(**launch.process())
         return train(config, launch, console)
     except ValueError as error:
-        console.print(f"{command.rpartition('.')[2]}: {error}", style="bold red", highlight=False, markup=False)
+        console.print(f"{default.command.rpartition('.')[2]}: {error}", style="bold red", highlight=False, markup=False)
         return 2

@@ -19,8 +19,7 @@ from training.policy.config import PolicyConfig
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command."""
-    about = "Train a policy network by self-play. Continue an interrupted run with --resume."
-    return run_command(args, PolicyConfig(), "python -m training.train_policy", about)
+    return run_command(args, PolicyConfig())
 
 
 if __name__ == "__main__":

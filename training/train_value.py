@@ -20,8 +20,7 @@ from training.loop import run_command
 
 def main(args: Sequence[str] | None = None, default: Config | None = None) -> int:
     """Run the command, with other defaults if given."""
-    about = "Train the value network by self-play. Continue an interrupted run with --resume."
-    return run_command(args, default or Config(), "python -m training.train_value", about)
+    return run_command(args, default or Config())
 
 
 if __name__ == "__main__":

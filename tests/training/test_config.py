@@ -22,13 +22,14 @@ def write(folder: Path, text: str) -> str:
 
 
 def test_defaults():
-    assert parse([]) == (Config(), Launch())
+    assert parse([], Config()) == (Config(), Launch())
 
 
 def test_the_command_line():
     config, launch = parse(
         "--games 512 --run some/where --network.width 16 --network.policy-head --play.opponents self linear --loss.trace 0.9"
-        " --init pretrained --resume --devices 3 --evaluation.opponents uniform".split()
+        " --init pretrained --resume --devices 3 --evaluation.opponents uniform".split(),
+        Config(),
     )
     assert (config.games, config.run, config.init) == (512, Path("some/where"), "pretrained")
     assert config.network == NetworkConfig(width=16, policy_head=True)
@@ -54,7 +55,7 @@ learning_rate = 1
 
 def test_a_file_and_what_goes_before_it(tmp_path: Path):
     path = write(tmp_path, FILE)
-    config, _ = parse(["--config", path])
+    config, _ = parse(["--config", path], Config())
     assert (config.seed, config.run, config.init) == (7, Path("runs/from-file"), "pretrained")
     assert config.network == NetworkConfig(width=24)
     assert config.play == SelfPlay(opponents=("self", "uniform"), belief="unseen")
@@ -62,15 +63,15 @@ def test_a_file_and_what_goes_before_it(tmp_path: Path):
     assert config.evaluation == Config().evaluation
 
     for args in (["--config", path, "--seed", "8"], ["--seed", "8", f"--config={path}"]):
-        other, _ = parse(args)
+        other, _ = parse(args, Config())
         assert other == dataclasses.replace(config, seed=8)
-    other, _ = parse(["--config", path, "--network.width", "12", "--play.opponents", "self"])
+    other, _ = parse(["--config", path, "--network.width", "12", "--play.opponents", "self"], Config())
     assert other.network.width == 12 and other.play.opponents == ("self",) and other.play.belief == "unseen"
 
 
 def test_a_table_of_a_file_changes_only_what_it_names(tmp_path: Path):
     assert Config().loss != Loss(), "a default of its own"
-    config, _ = parse(["--config", write(tmp_path, "[loss]\ntrace = 0.5")])
+    config, _ = parse(["--config", write(tmp_path, "[loss]\ntrace = 0.5")], Config())
     assert config.loss == dataclasses.replace(Config().loss, trace=0.5)
 
 
@@ -82,7 +83,7 @@ def test_a_file_changes_the_defaults_of_the_script(tmp_path: Path):
 
 
 def test_an_option_that_makes_sense_only_with_the_file(tmp_path: Path):
-    config, _ = parse(["--config", write(tmp_path, "[network]\npolicy_head = true"), "--loss.policy-weight", "0.5"])
+    config, _ = parse(["--config", write(tmp_path, "[network]\npolicy_head = true"), "--loss.policy-weight", "0.5"], Config())
     assert config.loss.policy_weight == 0.5
 
 
@@ -109,7 +110,7 @@ def test_an_option_that_makes_sense_only_with_the_file(tmp_path: Path):
 )
 def test_a_file_with_something_wrong_is_a_value_error(tmp_path: Path, text: str, message: str):
     with pytest.raises(ValueError, match=message):
-        parse(["--config", write(tmp_path, text)])
+        parse(["--config", write(tmp_path, text)], Config())
 
 
 def test_no_file_is_a_value_error(tmp_path: Path):
@@ -122,7 +123,7 @@ def test_no_file_is_a_value_error(tmp_path: Path):
 )
 def test_an_unknown_option_ends_the_program(args: list[str], capsys: pytest.CaptureFixture):
     with pytest.raises(SystemExit) as stop:
-        parse(args)
+        parse(args, Config())
     assert stop.value.code == 2
     assert args[0].lstrip("-") in capsys.readouterr().err.replace("_", "-")
 
@@ -210,20 +211,20 @@ def test_processes_that_are_none_are_a_value_error(text: str):
 def test_devices(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(ValueError, match="devices must be 0 or a number of devices, got -1"):
         Launch(devices=-1)
-    plan = Config(games=96, updates=2, play=SelfPlay(opponents=("self",))).plan()
-    assert Launch(devices=3).num_cpu_devices(plan) == 3
+    share = Config(games=96, updates=2, play=SelfPlay(opponents=("self",))).share
+    assert Launch(devices=3).num_cpu_devices(share) == 3
     # The 48 games of an update: 5 or 7 devices could not share them.
     for cores, devices in ((1, 1), (4, 4), (5, 4), (7, 6), (100, 48)):
         monkeypatch.setattr("training.config.available_cores", lambda cores=cores: cores)
-        assert Launch().num_cpu_devices(plan) == devices
+        assert Launch().num_cpu_devices(share) == devices
 
 
 def test_a_resumed_run_has_the_options_that_it_began_with(tmp_path: Path):
     began = Config(run=Path("elsewhere"), seed=3, network=NetworkConfig(width=12), init="pretrained")
     (tmp_path / "config.json").write_text(json.dumps(to_dict(began)))
-    config, launch = parse(["--run", str(tmp_path), "--resume"])
+    config, launch = parse(["--run", str(tmp_path), "--resume"], Config())
     assert launch.resume and config == dataclasses.replace(began, run=tmp_path)
     # Also if the script has other defaults. What is asked for in so many words still goes first, and is refused later on.
     config, _ = parse(["--resume", f"--run={tmp_path}", "--seed", "4"], train_expert.DEFAULT)
     assert config == dataclasses.replace(began, run=tmp_path, seed=4)
-    assert parse(["--run", str(tmp_path)])[0] == Config(run=tmp_path)
+    assert parse(["--run", str(tmp_path)], Config())[0] == Config(run=tmp_path)

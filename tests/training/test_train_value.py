@@ -24,7 +24,7 @@ from rich.console import Console
 from safetensors.numpy import load_file
 
 from tests.helpers import ERROR_PROBABILITY, assert_trees_equal
-from training import evaluation, train_value
+from training import evaluation, loop, trainer
 from training.checkpoints import Checkpoints
 from training.config import Config, Launch, parse, to_dict
 from training.evaluation import Standing, evaluate, mean_score, table_of
@@ -106,7 +106,7 @@ class Runs:
         return finish(self.begin(name, *args, stopped=stopped), status)
 
     def config(self, name: str) -> Config:
-        return parse(self.arguments(name))[0]
+        return parse(self.arguments(name), Config())[0]
 
     def metrics(self, name: str) -> list[dict]:
         return [json.loads(line) for line in (self.folder / name / "metrics.jsonl").read_text().splitlines()]
@@ -130,14 +130,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 def compiled_once() -> Iterator[None]:
     """Runs in this process with the same plan share their program."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train_value, "make_iteration", cache(make_iteration))
+        patch.setattr(trainer, "make_iteration", cache(make_iteration))
         yield
 
 
 def trained(config: Config, **launch) -> tuple[int, str]:
     """Train in this process: the exit status, and what is written to the terminal."""
     terminal = io.StringIO()
-    status = train_value.train(config, Launch(quiet=True, **launch), Console(file=terminal, width=200))
+    status = loop.train(config, Launch(quiet=True, **launch), Console(file=terminal, width=200))
     return status, terminal.getvalue()
 
 
@@ -211,7 +211,7 @@ def test_a_run_interrupted_ends_as_one_that_was_not(runs: Runs, whole: str, monk
     with monkeypatch.context() as patch:
         patch.setattr(MetricsLog, "write", write_and_stop)
         status, told = trained(config)
-    assert status == train_value.INTERRUPTED
+    assert status == loop.INTERRUPTED
     assert "Stopped after iteration 3; everything is saved. Go on with --resume." in told
     status, told = trained(config, resume=True)
     assert status == 0 and "iteration 3 of 4" in told
@@ -223,7 +223,7 @@ def test_a_run_killed_and_one_interrupted_end_as_one_that_was_not(runs: Runs, al
     assert "1 device (" in alone and "Stopped" not in alone
     runs.run("killed", "--devices", "1", stopped=("kill", 2), status=-9)
     assert len((runs.folder / "killed" / "metrics.jsonl").read_text().splitlines()) == 3, "the last one is half a line"
-    told = runs.run("killed", "--devices", "1", "--resume", stopped=("interrupt", 2), status=train_value.INTERRUPTED)
+    told = runs.run("killed", "--devices", "1", "--resume", stopped=("interrupt", 2), status=loop.INTERRUPTED)
     # The checkpoint is the one after two iterations; the third is computed again, and saved on the way out.
     assert "iteration 2 of 4" in told and "Stopped after iteration 3; everything is saved. Go on with --resume." in told
     assert "iteration 3 of 4" in runs.run("killed", "--devices", "1", "--resume")
@@ -318,7 +318,7 @@ def test_a_finished_run_is_resumed_to_the_same_end(runs: Runs, whole: str, monke
     """In another place, which is no part of it. Nothing is left to do but to judge it again."""
     assert "1 device (" in whole
     shutil.copytree(runs.folder / "whole", runs.folder / "moved")
-    monkeypatch.setattr(train_value, "evaluate", lambda *_: [Standing("uniform", paired_score(np.full((4, 2), 0.5)))])
+    monkeypatch.setattr(loop, "evaluate", lambda *_: [Standing("uniform", paired_score(np.full((4, 2), 0.5)))])
     assert trained(runs.config("moved"), resume=True)[0] == 0
     before, after = (load_file(runs.folder / run / "last.safetensors") for run in ("whole", "moved"))
     assert all((before[key] == after[key]).all() for key in before)

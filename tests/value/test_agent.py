@@ -68,7 +68,7 @@ def test_rules_go_along(states):
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("value:belief=exact", "belief must be one of particles, unseen"),
+        ("value:belief=exact", "belief must be one of particles, ages, unseen"),
         ("value:particles=0", "particles must be at least 1, got 0"),
         ("value:particles=half", "particles must be a whole number"),
         ("value:head=both", "head must be one of value, policy"),
@@ -83,7 +83,7 @@ def test_a_spec_that_says_nothing_sensible_is_a_value_error(spec: str, message: 
 
 
 def test_constructed_with_something_wrong():
-    with pytest.raises(ValueError, match="belief must be one of particles, unseen, got 'exact'"):
+    with pytest.raises(ValueError, match="belief must be one of particles, ages, unseen, got 'exact'"):
         agent_of(belief="exact")  # type: ignore[arg-type]  # on purpose
     with pytest.raises(ValueError, match="head must be value or policy"):
         agent_of(head="both")  # type: ignore[arg-type]  # on purpose

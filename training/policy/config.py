@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from jax.sharding import Mesh
 
@@ -32,6 +33,9 @@ class PolicyConfig(RunConfig):
         loss, optimizer: see there.
         greedy: judge the network by its likeliest plays, and not by plays drawn from it.
     """
+
+    command: ClassVar[str] = "training.train_policy"
+    about: ClassVar[str] = "Train a policy network by self-play. Continue an interrupted run with --resume."
 
     run: Path = Path("runs/policy")
     iterations: int = 600

@@ -1,0 +1,282 @@
+"""Training of a policy: its games against the engine, advantages and gradients by hand, and whole runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+from rich.console import Console
+
+from tests.helpers import ERROR_PROBABILITY, assert_trees_equal
+from training import loop
+from training.checkpoints import Checkpoints
+from training.config import Evaluation, Launch, from_dict, parse, to_dict
+from training.evaluation import evaluate
+from training.policy.config import PolicyConfig
+from training.policy.games import RULES, Horizon, Rows, masked_log_probs, play_rows, start_lanes
+from training.policy.learning import Choices, PolicyLoss, advantages, loss_and_gradient
+from training.trainer import make_mesh
+from unojax import cards, game, simulate, table
+from unojax.observation import observe
+from unojax.specs import parse_agent
+from unojax.value import Network, NetworkConfig, load_network
+from unojax.value.features import features, outlook_of_ages, outlook_of_hand
+from unojax.value.network import init_network
+from unojax.view import view_of
+
+LANES = 64
+SEED = jnp.uint32(3), jnp.uint32(4)
+ACTOR_SHAPE, CRITIC_SHAPE = NetworkConfig(width=8, policy_head=True), NetworkConfig(width=8)
+
+
+def network(shape: NetworkConfig, scale: float) -> Network:
+    """Parameters that make a difference; an untrained network prefers nothing."""
+    fresh = init_network(jax.random.key(1), shape)
+    noise = jax.random.split(jax.random.key(2), len(jax.tree.leaves(fresh.params)))
+    leaves, tree = jax.tree.flatten(fresh.params)
+    moved = [leaf + scale * jax.random.normal(key, leaf.shape) for leaf, key in zip(leaves, noise, strict=True)]
+    return Network(jax.tree.unflatten(tree, moved), shape)
+
+
+ACTOR, CRITIC = network(ACTOR_SHAPE, 0.1), network(CRITIC_SHAPE, 0.1)
+play = jax.jit(play_rows, static_argnames=("num_rows", "num_lanes"))
+
+
+@pytest.fixture(scope="module")
+def played() -> tuple[list, list[Rows]]:
+    """Games row by row: the lanes before each row, which stand where its choice is, and the row."""
+    lanes, before, rows = play(SEED, start_lanes(LANES), ACTOR, CRITIC, num_rows=0, num_lanes=LANES)[0], [], []
+    for _ in range(150):
+        before.append(lanes)
+        lanes, row, _ = play(SEED, lanes, ACTOR, CRITIC, num_rows=1, num_lanes=LANES)
+        rows.append(jax.tree.map(lambda x: np.asarray(x[0]), row))
+    return before, rows
+
+
+def test_rows_show_what_the_engine_shows(played):
+    """Features, legal plays, probabilities and values, by way of states and observations."""
+
+    @jax.jit
+    @jax.vmap
+    def shown(tables, ages):
+        state = game.from_table(tables, RULES)
+        view = view_of(observe(state, state.current_player))
+        theirs = view_of(observe(state, 1 - state.current_player)).hand
+        opponents = jnp.where(state.current_player == 0, ages[1], ages[0])
+        return features(view, outlook_of_ages(view, opponents)), features(view, outlook_of_hand(theirs)), game.legal_mask(state)
+
+    choices = 0
+    for lanes, row in zip(*played, strict=True):
+        seen, known, legal = shown(lanes.table, lanes.ages)
+        meta, legal = lanes.table.unpack_meta(), np.asarray(legal)
+        # Elsewhere the lane had still to get there.
+        same = np.asarray((meta.phase == table.PLAY) & (meta.to_draw == 0)) & (legal.sum(-1) > 1)
+        np.testing.assert_array_equal(row.legal[same], legal[same, : cards.DRAW])
+        assert row.is_choice[same].all()
+        choices += same.sum()
+        for given, expected in ((row.seen, seen), (row.known, known)):
+            for a, b in zip(given, expected, strict=True):
+                np.testing.assert_allclose(a[same], np.asarray(b)[same], atol=1e-6)
+        log_probs = masked_log_probs(ACTOR(seen).policy_logits, legal[:, : cards.DRAW])
+        np.testing.assert_allclose(row.log_prob[same], np.asarray(log_probs)[np.arange(LANES), row.action][same], atol=1e-5)
+        np.testing.assert_allclose(row.value[same], np.asarray(CRITIC(known).value)[same], atol=1e-5)
+        assert row.legal[np.arange(LANES), row.action][row.is_choice].all()
+    assert choices > 0.7 * LANES * len(played[1])
+
+
+def test_games_are_those_of_random_play():
+    """An untrained policy draws any legal play: choices, winners and lengths as `simulate` finds them with uniform play."""
+    num_lanes, num_rows = 1024, 160
+    actor, critic = (init_network(jax.random.key(0), shape) for shape in (ACTOR_SHAPE, CRITIC_SHAPE))
+    _, rows, _ = play(SEED, start_lanes(num_lanes), actor, critic, num_rows=num_rows, num_lanes=num_lanes)
+    choices, outcomes = [], []
+    is_choice, ended, outcome = (np.asarray(x) for x in (rows.is_choice, rows.has_ended, rows.outcome))
+    for lane in range(num_lanes):
+        # First games only: those that end within the rows are nearly all, so that their lengths do not favour the short ones.
+        ends = np.flatnonzero(ended[:, lane])
+        if len(ends):
+            choices.append(is_choice[: ends[0], lane].sum())
+            outcomes.append(outcome[ends[0], lane])
+    assert len(choices) > 0.99 * num_lanes
+    judge = simulate(jax.random.key(5), 4096)
+    wins, expected = np.sum(np.array(outcomes) == 1), (judge.winner == 0).mean()
+    assert scipy.stats.binomtest(int(wins), len(outcomes), expected).pvalue > ERROR_PROBABILITY
+    # The last percent of the longest games are missing in both.
+    longest = np.quantile(judge.num_choices, 0.98)
+    ours, theirs = (np.array(x)[np.array(x) <= longest] for x in (choices, judge.num_choices))
+    assert scipy.stats.ks_2samp(ours, theirs).pvalue > ERROR_PROBABILITY
+
+
+def test_advantages_by_their_definition():
+    """Of each choice, the lambda return of all choices up to the end of its game, written out, less its value."""
+    rng, trace = np.random.default_rng(0), 0.8
+    shape = (40, 16)
+    rows = Rows(
+        seen=None,  # type: ignore[arg-type]  # not looked at
+        known=None,  # type: ignore[arg-type]
+        legal=None,  # type: ignore[arg-type]
+        action=None,  # type: ignore[arg-type]
+        log_prob=None,  # type: ignore[arg-type]
+        value=rng.uniform(-1, 1, shape).astype(np.float32),
+        mover=rng.integers(0, 2, shape).astype(np.uint32),
+        is_choice=rng.random(shape) < 0.8,
+        has_ended=rng.random(shape) < 0.1,
+        outcome=rng.choice([-1.0, 0.0, 1.0], shape).astype(np.float32),
+    )
+    horizon = Horizon(
+        value=rng.uniform(-1, 1, 16).astype(np.float32),
+        is_choice=rng.random(16) < 0.5,
+        has_ended=rng.random(16) < 0.2,
+        outcome=rng.choice([-1.0, 1.0], 16).astype(np.float32),
+    )
+    found, counts = (np.asarray(x) for x in jax.jit(advantages, static_argnums=2)(rows, horizon, trace))
+    sign = np.where(rows.mover == 0, 1, -1)
+    for t, lane in np.ndindex(shape):
+        if not rows.is_choice[t, lane]:
+            assert not counts[t, lane]
+            continue
+        values, end = [], None
+        for later in range(t + 1, shape[0] + 1):
+            last = later == shape[0]
+            if horizon.has_ended[lane] if last else rows.has_ended[later, lane]:
+                end = horizon.outcome[lane] if last else rows.outcome[later, lane]
+                break
+            if last:
+                values += [horizon.value[lane]] if horizon.is_choice[lane] else []
+            elif rows.is_choice[later, lane]:
+                values.append((rows.value * sign)[later, lane])
+        if end is not None:
+            values.append(end)
+        assert counts[t, lane] == bool(values)
+        if values:
+            # The weights of the n-step returns: (1 - lambda) lambda^(n-1), and what is left for the last one.
+            weights = (1 - trace) * trace ** np.arange(len(values))
+            weights[-1] = trace ** (len(values) - 1)
+            expected = (weights @ np.array(values) - (rows.value * sign)[t, lane]) * sign[t, lane]
+            assert found[t, lane] == pytest.approx(expected, abs=1e-5)
+
+
+def choices_of(row: Rows) -> Choices:
+    keep = np.flatnonzero(row.is_choice)[:32]
+    row = jax.tree.map(lambda x: jnp.asarray(x[keep]), row)
+    advantage = jax.random.normal(jax.random.key(3), row.value.shape)
+    counts = jnp.arange(len(keep)) % 5 > 0
+    magnet = masked_log_probs(network(ACTOR_SHAPE, 0.3)(row.seen).policy_logits, row.legal)
+    return Choices(row.seen, row.known, row.legal, row.action, row.log_prob, advantage, row.value / 2, counts, magnet)
+
+
+def test_the_gradient_is_that_of_its_parts(played):
+    """Where nothing has changed yet: of A log pi, tau H and alpha KL, each written out, and of two cross-entropies."""
+    choices, loss, scale = choices_of(played[1][40]), PolicyLoss(entropy=0.3, magnet=0.2, win_weight=0.5), jnp.float32(0.7)
+    params = {"actor": ACTOR.params, "critic": CRITIC.params}
+    sums, gradient = jax.jit(loss_and_gradient, static_argnums=(1, 4))(params, (ACTOR_SHAPE, CRITIC_SHAPE), choices, scale, loss)
+    assert choices.magnet is not None and float(sums.clipped) == 0
+
+    def by_hand(params):
+        outputs = Network(params["actor"], ACTOR_SHAPE)(choices.seen)
+        critic = Network(params["critic"], CRITIC_SHAPE)(choices.known)
+        probs = jax.nn.softmax(outputs.policy_logits, where=choices.legal)
+        total, chance = 0.0, (1 + choices.target) / 2
+        for i in np.flatnonzero(choices.counts):
+            legal = np.flatnonzero(choices.legal[i])
+            log_prob, magnet = jnp.log(probs[i, legal]), choices.magnet[i, legal]
+            total -= choices.advantage[i] / scale * jnp.log(probs[i, choices.action[i]])
+            total += loss.entropy * (probs[i, legal] * log_prob).sum()
+            total += loss.magnet * (probs[i, legal] * (log_prob - magnet)).sum()
+            for weight, logit in ((1.0, critic.win_logit), (loss.win_weight, outputs.win_logit)):
+                win = jax.nn.sigmoid(logit[i])
+                total -= weight * (chance[i] * jnp.log(win) + (1 - chance[i]) * jnp.log(1 - win))
+        return total
+
+    expected = jax.grad(by_hand)(params)
+    for a, b in zip(jax.tree.leaves(gradient), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=2e-4)
+
+
+def test_a_play_that_has_gained_enough_gains_no_more(played):
+    """Beyond the clip the surrogate is flat: no gradient but that of the other terms, which have no weight here."""
+    choices, loss = choices_of(played[1][40]), PolicyLoss(entropy=0.0, win_weight=0.0)
+    grown = choices._replace(log_prob=choices.log_prob - 1.0, advantage=jnp.abs(choices.advantage), magnet=None)
+    params = {"actor": ACTOR.params, "critic": CRITIC.params}
+    gradient_of = jax.jit(loss_and_gradient, static_argnums=(1, 4))
+    for advantage, is_flat in ((grown.advantage, True), (-grown.advantage, False)):
+        shapes = (ACTOR_SHAPE, CRITIC_SHAPE)
+        sums, gradient = gradient_of(params, shapes, grown._replace(advantage=advantage), jnp.float32(1.0), loss)
+        assert sums.clipped == sums.choices
+        norm = max(float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(gradient["actor"]))
+        assert (norm == 0) == is_flat
+
+
+TINY = PolicyConfig(
+    iterations=4,
+    lanes=32,
+    rows=8,
+    updates=2,
+    checkpoint_every=2,
+    network=NetworkConfig(width=8, policy_head=True),
+    loss=PolicyLoss(magnet=0.1),
+    evaluation=Evaluation(every=2, games=8, final_games=8, opponents=("uniform",)),
+)
+
+
+def trained(config: PolicyConfig, **launch) -> tuple[int, str]:
+    terminal = io.StringIO()
+    status = loop.train(config, Launch(quiet=True, **launch), Console(file=terminal, width=200))
+    return status, terminal.getvalue()
+
+
+def test_a_run_and_what_is_left_of_it(tmp_path: Path):
+    """A run; the agent of its network; the same run stopped half-way and resumed; and the same state on one device and on two."""
+    whole = dataclasses.replace(TINY, run=tmp_path / "whole")
+    status, told = trained(whole)
+    assert status == 0 and "uniform" in told
+    left = load_network(whole.run / "last.safetensors")
+    agent = parse_agent(f"policy:network={whole.run / 'last.safetensors'},greedy=true")
+    assert left.config == whole.network and agent.name.startswith("policy:network=")
+    assert from_dict(PolicyConfig, to_dict(whole), "here") == whole
+
+    # A run that is stopped after two of its iterations has the options of the whole one.
+    halves = dataclasses.replace(TINY, run=tmp_path / "halves")
+    (halves.run / "checkpoints").mkdir(parents=True)
+    iterate, state = halves.make_iteration(make_mesh()), halves.start()
+    for _ in range(2):
+        state, _ = iterate(state)
+    saved = Checkpoints(halves.run)
+    saved.save(jax.device_get(state.with_plain_key()).with_key(), halves, -1.0)
+    saved.close()
+    assert trained(halves, resume=True)[0] == 0
+    assert_trees_equal(load_network(halves.run / "last.safetensors").params, left.params)
+
+
+def test_what_is_refused():
+    for changes, message in (
+        ({"lanes": 10, "updates": 4}, "lanes \\(10\\) must be a multiple of updates \\(4\\)"),
+        ({"network": NetworkConfig(width=8)}, "policy_head must be true"),
+        ({"rows": 0}, "rows must be at least 1"),
+        ({"loss": PolicyLoss(magnet=0.1), "epochs": 0}, "epochs must be at least 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            dataclasses.replace(TINY, **changes)
+    with pytest.raises(ValueError, match=r"loss.trace must be in \[0, 1\], got 2"):
+        PolicyLoss(trace=2)
+    config, _ = parse(["--loss.entropy", "0.5", "--lanes", "64"], PolicyConfig())
+    assert config == dataclasses.replace(PolicyConfig(), lanes=64, loss=PolicyLoss(entropy=0.5))
+
+
+@pytest.mark.slow
+@pytest.mark.optimized
+def test_training_makes_a_better_player():
+    """A small network after half a minute wins clearly more than random play, and than its own beginning."""
+    config = dataclasses.replace(PolicyConfig(), iterations=50, lanes=1024, network=NetworkConfig(width=16, policy_head=True))
+    iterate, state = config.make_iteration(make_mesh()), config.start()
+    for _ in range(config.iterations):
+        state, _ = iterate(state)
+    (standing, *_) = evaluate(config.network_of(jax.device_get(state.with_plain_key())), config, 2000)
+    assert standing.opponent == "uniform"
+    assert standing.score.interval[0] > 0.6
