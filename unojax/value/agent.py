@@ -139,7 +139,7 @@ def value(
 
 def policy(
     *,
-    network: str = PRETRAINED,
+    network: str | None = None,
     belief: NetworkBelief = "ages",
     greedy: bool = False,
     particles: int = 128,
@@ -149,7 +149,7 @@ def policy(
     """Draw a play from the probabilities of a policy network, without search.
 
     Args:
-        network: path of a file of a network with a policy head, as `training.train_policy` writes it.
+        network: path of a network's file, as `training.train_policy` writes it.
         belief, particles: as in `value`; policy networks are trained with "ages".
         greedy: take the likeliest play instead.
         rules: of the game.
@@ -161,6 +161,8 @@ def policy(
     given = locals()
     check_networked(rules)
     knowledge = _knowledge(belief, particles)
+    if network is None:
+        raise ValueError("network must name a file, such as network=runs/policy/best.safetensors of training.train_policy")
     loaded = load_network(network) if loaded is None else loaded
     if not loaded.config.policy_head:
         raise ValueError(f"network {network} has no policy head; train one with python -m training.train_policy")
