@@ -26,6 +26,8 @@ Seed = tuple[Array, Array]
 """Two words, uint32[] each."""
 _NODES: Final = 8
 """Nodes that a lane takes on its way to the next choice, at most: it is there in seven of eight cases."""
+_NEVER: Final = -1e9
+"""The logit of a play that is not legal."""
 
 
 class Lanes(NamedTuple):
@@ -55,7 +57,7 @@ class Rows(NamedTuple):
         log_prob: float32[T, B] of that action.
         value: float32[T, B] the critic's, for the player to move.
         mover: uint32[T, B] who is to move.
-        is_choice: bool[T, B] there is a choice; without it only the next two count.
+        is_choice: bool[T, B] the lane has come to a choice. If not, only the next two count.
         has_ended: bool[T, B] a game ended since the last row.
         outcome: float32[T, B] of that game, for player 0: 1, -1, or 0 for a drawn game.
     """
@@ -143,9 +145,6 @@ def play_rows(
 def masked_log_probs(logits: Array, legal: Array) -> Array:
     """Log probabilities of the legal plays, float32[..., 60]; of the others a large negative number, so that 0 times it is 0."""
     return jax.nn.log_softmax(jnp.where(legal, logits, _NEVER))
-
-
-_NEVER: Final = -1e9
 
 
 def sign_of(player: Array) -> Array:
