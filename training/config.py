@@ -19,6 +19,7 @@ from training.selfplay import SelfPlay
 from training.trainer import Optimizer, Plan
 from unojax.device.platform import available_cores
 from unojax.specs import parse_agent
+from unojax.value.features import has_turn_columns
 from unojax.value.network import NetworkConfig
 
 _T = TypeVar("_T")
@@ -86,6 +87,8 @@ class Config:
             raise ValueError("loss.advantage_weight needs a search: --play.search 8, for example")
         if self.loss.policy_weight and not self.network.policy_head:
             raise ValueError("loss.policy_weight needs a network with a policy head: --network.policy-head")
+        if self.network.policy_head and self.play.game_rules.draw_is_option:
+            raise ValueError(f"network.policy_head speaks of plays, and drawing is a choice under the rules {self.play.rules!r}")
         if self.loss.belief_weight and not self.network.belief_head:
             raise ValueError("loss.belief_weight needs a network with a belief head: --network.belief-head")
         if self.play.follow_search and self.play.belief == "unseen":
@@ -95,7 +98,8 @@ class Config:
 
     def plan(self) -> Plan:
         """Gather what the device program needs to know."""
-        return Plan(self.network, self.play, self.loss, self.optimizer, self.games, self.updates, self.epochs, self.iterations)
+        network = dataclasses.replace(self.network, turns=has_turn_columns(self.play.game_rules))
+        return Plan(network, self.play, self.loss, self.optimizer, self.games, self.updates, self.epochs, self.iterations)
 
 
 @dataclass(frozen=True)

@@ -37,10 +37,12 @@ class Standing(NamedTuple):
 
 def evaluate(network: Network, config: Config, num_games: int) -> list[Standing]:
     """Play a network against the configured opponents, seats swapped, on the same deals every time."""
-    agent = value(network="trained", loaded=network, belief=config.play.belief, particles=config.evaluation.particles)
+    rules = config.play.game_rules
+    belief, particles = config.play.belief, config.evaluation.particles
+    agent = value(network="trained", loaded=network, belief=belief, particles=particles, rules=rules)
     standings = []
     for spec in config.evaluation.opponents:
-        pairs = play_match(jax.random.key(_DEALS), (agent, parse_agent(spec)), -(-num_games // 2))
+        pairs = play_match(jax.random.key(_DEALS), (agent, parse_agent(spec, rules=rules)), -(-num_games // 2), rules=rules)
         standings.append(Standing(spec, paired_score(pairs.points)))
     return standings
 

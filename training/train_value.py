@@ -136,9 +136,9 @@ def _begin(config: Config, launch: Launch, checkpoints: Checkpoints) -> Resumed:
     state = start(config.seed, config.plan())
     if config.init is not None:
         network = load_network(config.init)
-        bare = [replace(shape, policy_head=False, belief_head=False) for shape in (network.config, config.network)]
+        bare = [replace(shape, policy_head=False, belief_head=False) for shape in (network.config, config.plan().network)]
         if bare[0] != bare[1]:
-            raise ValueError(f"init: {config.init} is a network of shape {network.config}, asked for is {config.network}")
+            raise ValueError(f"init: {config.init} is a network of shape {network.config}, asked for is {config.plan().network}")
         # Heads that it lacks begin as any head does; heads that are not asked for are left out.
         params = {name: network.params.get(name, fresh) for name, fresh in state.params.items()}
         state = state._replace(params=params, average=params)

@@ -12,12 +12,13 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from unojax import bits, cards, table
+from unojax import bits, cards, game, table
 from unojax.bits import StaticWords, Words
 from unojax.device.tracing import traced_once
 from unojax.observation import Observation
 from unojax.rules import Rules
 from unojax.table import Node, Table
+from unojax.table.account import Account
 
 
 @struct.dataclass
@@ -33,6 +34,8 @@ class View:
         penalty: uint32[...] cards that the player to move must draw: 0, 2 or 4.
         is_own_turn: bool[...] the player is to move.
         rules: static.
+        account: under `Rules.keeps_account` an `Account`, packed, which names a card just drawn only to the player who drew it;
+            else an empty tuple.
     """
 
     hand: Words
@@ -43,6 +46,7 @@ class View:
     penalty: Array
     is_own_turn: Array
     rules: Rules = struct.field(pytree_node=False)
+    account: Array | tuple[()] = ()
 
     @property
     def everything(self) -> StaticWords:
@@ -78,6 +82,10 @@ class View:
 @traced_once
 def view_of(observation: Observation) -> View:
     """Pack what an observer sees. Batched by `vmap` or by leading axes."""
+    rules, account = observation.rules, ()
+    if rules.keeps_account:
+        account = game.account_of(observation, observation.drawn, observation.has_drawn)
+        account = _hide(account, observation.drawn >= 0).pack()
     return View(
         hand=bits.pack(observation.hand),
         pile=bits.pack(observation.pile),
@@ -86,7 +94,8 @@ def view_of(observation: Observation) -> View:
         color=observation.color.astype(jnp.uint32),
         penalty=observation.penalty.astype(jnp.uint32),
         is_own_turn=observation.is_my_turn,
-        rules=observation.rules,
+        rules=rules,
+        account=account,
     )
 
 
@@ -94,7 +103,7 @@ def view_at_node(tables: Table, node: Node, rules: Rules) -> View:
     """Show each table to the player who is to move at its node."""
     meta, pile = node.meta, tables.cards_of(table.PILE, rules)
     is_own_turn = jnp.ones_like(meta.player, bool)
-    return View(node.hand, pile, node.opponent_count, meta.rank, meta.color, meta.penalty, is_own_turn, rules)
+    return View(node.hand, pile, node.opponent_count, meta.rank, meta.color, meta.penalty, is_own_turn, rules, tables.account)
 
 
 def view_of_table(tables: Table, player: Array, rules: Rules) -> View:
@@ -102,4 +111,13 @@ def view_of_table(tables: Table, player: Array, rules: Rules) -> View:
     meta, pile = tables.unpack_meta(), tables.cards_of(table.PILE, rules)
     hands = tables.cards_of(table.HAND_0, rules), tables.cards_of(table.HAND_1, rules)
     hand, other = bits.where(player == 0, *hands), bits.where(player == 0, *hands[::-1])
-    return View(hand, pile, bits.count(other), meta.rank, meta.color, meta.penalty, meta.player == player, rules)
+    is_own_turn, account = meta.player == player, ()
+    if rules.keeps_account:
+        account = _hide(tables.unpack_account(), is_own_turn).pack()
+    return View(hand, pile, bits.count(other), meta.rank, meta.color, meta.penalty, is_own_turn, rules, account)
+
+
+def _hide(account: Account, is_own: Array) -> Account:
+    """Leave out which card was drawn where it is not the player's own."""
+    color, rank = (jnp.where(is_own, of_card, np.uint32(0)) for of_card in (account.drawn_color, account.drawn_rank))
+    return account._replace(drawn_color=color, drawn_rank=rank)

@@ -74,6 +74,7 @@ class Search:
             if self.discount != 1:
                 raise ValueError(f"a network's values are not discounted: leaf needs discount=1, got {self.discount!r}")
             check_valued(self.rules)
+            self.leaf.check(self.rules)
 
     def estimate(
         self, keys: Array, observations: Observation, hands: WeightedHands, legal: Array, num_steps: Array | None = None

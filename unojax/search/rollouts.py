@@ -32,7 +32,7 @@ from unojax.device.random_bits import threefry
 from unojax.device.tracing import traced_once
 from unojax.observation import Observation
 from unojax.policies import PackedPolicy
-from unojax.rules import Rules, check_networked
+from unojax.rules import Rules
 from unojax.table import Node, Picked, Table
 from unojax.view import view_at_node
 
@@ -283,7 +283,12 @@ class Rollouts:
 
 def check_valued(rules: Rules) -> None:
     """Check that games are worth what a network's values are, chances to win; raise ValueError if they are not."""
-    check_networked(rules)
+    if rules.draw_is_option or rules.stacking or rules.points:
+        raise ValueError(
+            "a leaf's values are of games of plays and forced draws that one wins or loses: they can't be had under rules where "
+            "drawing is a choice, penalties add up or points count (may_draw, play_drawn='may', wild_draw_four='challenge', "
+            "stacking, points)"
+        )
     if rules.max_steps is not None or rules.step_penalty:
         raise ValueError(
             "a network's values know of no truncation and no penalty: a leaf needs max_steps=None and step_penalty=0, "

@@ -15,16 +15,15 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from unojax import cards
 from unojax.agents import Memory
 from unojax.belief.knowledge import Knowledge, Unseen, parse_knowledge
 from unojax.bits import Words
 from unojax.device.batching import together
 from unojax.observation import Observation
-from unojax.rules import Rules, agreed_rules, check_networked
+from unojax.rules import Rules, agreed_rules
 from unojax.specs import format_spec
 from unojax.value.features import features, outlook_of_hands, outlook_of_unseen
-from unojax.value.network import Network
+from unojax.value.network import Network, check_network
 from unojax.value.plays import value_plays
 from unojax.value.pretrained import PRETRAINED, load_network
 from unojax.view import View, view_of
@@ -62,15 +61,17 @@ class ValueAgent:
     def act(self, key: Array, memory: Memory, observation: Observation, legal_mask: Array) -> Array:
         del key
         is_mine = ~observation.terminated & (observation.current_player == observation.player)
-        scores = self.scores(memory, observation, legal_mask[: cards.DRAW] & is_mine & (legal_mask.sum() > 1))
+        scores = self.scores(memory, observation, legal_mask[: self.rules.num_choices] & is_mine & (legal_mask.sum() > 1))
         only = jnp.argmax(legal_mask)
         return jnp.where(scores.max() > -jnp.inf, jnp.argmax(scores), only).astype(jnp.int32)
 
     def scores(self, memory: Memory, observation: Observation, legal: Array) -> Array:
-        """Score the plays `legal`, bool[60], of the player to move. Under `vmap` all decisions go through the network together.
+        """Score the choices `legal`, bool[60] or more (`Rules.num_choices`), of the player to move.
+
+        Under `vmap` all decisions go through the network together.
 
         Returns:
-            float32[60]: the value, in [-1, 1], after each of the plays, or its logit; -inf for those that are not legal.
+            float32, of the shape of `legal`: the value, in [-1, 1], after each of them, or its logit; -inf for others.
         """
         agreed_rules(observation.rules, self.rules)
         # From unseen cards alone the outlook has a closed form.
@@ -113,9 +114,9 @@ def value(
         raise ValueError(f"belief must be one of {', '.join(get_args(NetworkBelief))}, got {belief!r}")
     if head not in get_args(Head):
         raise ValueError(f"head must be {' or '.join(get_args(Head))}, got {head!r}")
-    check_networked(rules)
     knowledge = parse_knowledge(belief, particles=particles)
     loaded = load_network(network) if loaded is None else loaded
-    if head == "policy" and not loaded.config.policy_head:
+    check_network(loaded, network, rules)
+    if head == "policy" and (rules.draw_is_option or not loaded.config.policy_head):
         raise ValueError(f"network {network} has no policy head; use head=value")
     return ValueAgent(format_spec("value", value, given), knowledge, loaded, head, rules)

@@ -21,8 +21,16 @@ from flax import nnx
 from jax import Array
 
 from unojax import cards
-from unojax.rules import is_int
-from unojax.value.features import COLOR_COLUMNS, COLORED_SLOTS, SHARED_COLUMNS, Features
+from unojax.rules import Rules, is_int
+from unojax.value.features import (
+    COLOR_COLUMNS,
+    COLOR_TURN_COLUMNS,
+    COLORED_SLOTS,
+    SHARED_COLUMNS,
+    SHARED_TURN_COLUMNS,
+    Features,
+    has_turn_columns,
+)
 
 Params = dict[str, Any]
 """Nested dicts of float32 arrays."""
@@ -30,13 +38,27 @@ Params = dict[str, Any]
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """The shape of a network: layers of one `width`, of the colours and of the trunk, and optional heads (see `Outputs`)."""
+    """The shape of a network: layers of one `width`, of the colours and of the trunk, and optional heads (see `Outputs`).
+
+    With `turns` it reads the columns of rules that `has_turn_columns`, and plays by such rules only.
+    """
 
     width: int = 64
     color_layers: int = 2
     trunk_layers: int = 2
     policy_head: bool = False
     belief_head: bool = False
+    turns: bool = False
+
+    @property
+    def color_columns(self) -> tuple[str, ...]:
+        """Columns of `Features.color` that it reads."""
+        return COLOR_COLUMNS + COLOR_TURN_COLUMNS * self.turns
+
+    @property
+    def shared_columns(self) -> tuple[str, ...]:
+        """Columns of `Features.shared` that it reads."""
+        return SHARED_COLUMNS + SHARED_TURN_COLUMNS * self.turns
 
     def __post_init__(self) -> None:
         for name in ("width", "color_layers", "trunk_layers"):
@@ -72,12 +94,12 @@ class ValueNetwork(nnx.Module):
     """The layers. Used functionally through `Network`."""
 
     def __init__(self, config: NetworkConfig, *, rngs: nnx.Rngs):
-        width = config.width
-        self.color_in = nnx.Linear(len(COLOR_COLUMNS), width, rngs=rngs)
-        self.shared_in = nnx.Linear(len(SHARED_COLUMNS), width, use_bias=False, rngs=rngs)
+        width, num_shared = config.width, len(config.shared_columns)
+        self.color_in = nnx.Linear(len(config.color_columns), width, rngs=rngs)
+        self.shared_in = nnx.Linear(num_shared, width, use_bias=False, rngs=rngs)
         self.color_hidden = nnx.List([nnx.Linear(width, width, rngs=rngs) for _ in range(config.color_layers - 1)])
         self.pooled = nnx.Linear(2 * width, width, rngs=rngs)
-        self.shared_trunk = nnx.Linear(len(SHARED_COLUMNS), width, use_bias=False, rngs=rngs)
+        self.shared_trunk = nnx.Linear(num_shared, width, use_bias=False, rngs=rngs)
         self.trunk_hidden = nnx.List([nnx.Linear(width, width, rngs=rngs) for _ in range(config.trunk_layers - 1)])
         # Zero weights: an untrained network gives even odds and prefers nothing.
         last = partial(nnx.Linear, kernel_init=nnx.initializers.zeros_init(), rngs=rngs)
@@ -134,6 +156,22 @@ def init_network(key: Array, config: NetworkConfig = NetworkConfig()) -> Network
     """Make a network with random parameters that gives even odds to everything. Consumes `key`."""
     state = nnx.state(ValueNetwork(config, rngs=nnx.Rngs(key)))
     return Network(nnx.to_pure_dict(state), config)
+
+
+def check_network(network: Network, name: str, rules: Rules) -> None:
+    """Check that a network reads what turns under the rules depend on.
+
+    Raises:
+        ValueError: it does not, or reads more.
+    """
+    if has_turn_columns(rules) and not network.config.turns:
+        raise ValueError(
+            f"network {name} knows plays and forced draws, and penalties of 2 and 4: it can't play rules where drawing is a choice "
+            "or penalties add up (may_draw, play_drawn='may', wild_draw_four='challenge', stacking); train one for them, with "
+            "python -m training.train_value --play.rules official, and name its file, network=runs/value/best.safetensors"
+        )
+    if network.config.turns and not has_turn_columns(rules):
+        raise ValueError(f"network {name} knows only rules where drawing is a choice or penalties add up, such as rules=official")
 
 
 @cache
