@@ -1,17 +1,16 @@
 """Sphinx's settings: `make docs` builds the site into build/docs."""
 
 import sys
+from importlib import metadata
 from pathlib import Path
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE / "_sphinx"), str(HERE.parent)]
 
-import unojax  # noqa: E402
-
 project = "unojax"
 author = "The unojax authors"
 copyright = "the unojax authors, Apache-2.0"
-release = version = unojax.__version__
+release = version = metadata.version("unojax")
 
 extensions = [
     "myst_nb",
@@ -22,6 +21,7 @@ extensions = [
     "names",
     "commands",
     "links",
+    "drawings",
     "mathml",
 ]
 # Dashes only: quotation marks in docstrings are often those of code.

@@ -14,6 +14,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.chromium import chromium, open_page
+
+# Fixtures are found by their names here.
+__all__ = ["chromium", "open_page"]
+
 # Compiling takes most of the time of a test run, so compiled programs are kept between runs. JAX's key for an entry covers the
 # program, the compiler, its flags and the machine, so an outdated entry is never used. Set in the environment, the cache also
 # serves programs that a test starts. A folder that the user has chosen is kept.

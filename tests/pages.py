@@ -14,11 +14,13 @@ from typing import Any, NamedTuple
 
 _FENCE = re.compile(r"^```(?P<kind>\S[^\n]*)?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _NUMBER = re.compile(r"(?<![\w+.])\d+(?:\.\d+)?(?!\w)")
-_CAPTION = re.compile(r":caption: (?P<file>\S+)\n\n?")
+_CAPTION = re.compile(r":caption: (?P<file>\S+)\n\n?|(?=# (?P<first>\w+\.py)\n)")
+_ADAPTERS = {"openspiel": "pyspiel", "process": "json", "encoding": "json"}
+"""What adapters of other names than their libraries' import."""
 
 
 class Block(NamedTuple):
-    """A block of a page: `kind` is what stands behind the backquotes, `file` the caption of a block that is one."""
+    """A block of a page: `kind` is what stands behind the backquotes; `file`: its caption, or `# NAME.py` in its first line."""
 
     kind: str
     text: str
@@ -35,7 +37,7 @@ def blocks_of(page: Path) -> list[Block]:
         caption = _CAPTION.match(body)
         if caption is not None:
             body = body[caption.end() :]
-        found.append(Block(kind.removeprefix("{code-block} "), body, line, caption and caption["file"]))
+        found.append(Block(kind.removeprefix("{code-block} "), body, line, caption and (caption["file"] or caption["first"])))
     return found
 
 
@@ -46,14 +48,17 @@ def missing_libraries(block: str) -> set[str]:
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            names.add(node.module)
-    return {library for name in names if importlib.util.find_spec(library := name.partition(".")[0]) is None}
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    libraries = {name.partition(".")[0] for name in names}
+    adapters = {name.split(".")[2] for name in names if re.match(r"unojax\.adapters\.\w", name)}
+    libraries |= {_ADAPTERS.get(adapter, adapter) for adapter in adapters}
+    return {library for library in libraries if importlib.util.find_spec(library) is None}
 
 
 def run_page(page: Path, *, optional: frozenset[str] = frozenset(), commands: Mapping[str, str] | None = None) -> int:
     """Run a page from top to bottom in the current folder, and return how many blocks were run.
 
-    A block `python` with a caption is written to that file, any other is run; what it prints must be the block `output` under it
+    A block `python` that is a file is written to it, any other is run; what it prints must be the block `output` under it
     (`assert_printed`), where there is one. A line `unojax ...` of a block `sh` is run as a command.
 
     Args:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
+from tests.helpers import assert_trees_equal
 from unojax import make_state
-from unojax.agents import PolicyAgent, reveal
+from unojax.agents import PolicyAgent, next_game, reveal
 from unojax.belief.knowledge import Tracked, Truth, Unseen, parse_knowledge
 from unojax.bits import unpack
 from unojax.observation import observe
@@ -211,3 +213,29 @@ def test_every_entry_makes_an_agent_of_its_name():
 def test_the_registry_needs_no_jax():
     code = "import sys, unojax.specs; assert 'jax' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("spec", ["mc:rollouts=2,particles=16,model=uniform|linear", "value:particles=16,model=uniform|linear"])
+def test_the_type_of_the_opponent_goes_on_in_the_next_game(spec: str):
+    """And nothing else of the last game does."""
+    agent = parse_agent(spec)
+    seen = observe(make_state("R1 R2 B3", "Y1 Y2 Y3", "R0"), 0)
+    first = agent.init(jax.random.key(0), seen)
+    belief = getattr(first, "known", first)
+    # As if uniform play had explained everything nine times as well.
+    likelihood = belief.log_likelihood + jnp.log(jnp.array([0.9, 0.1]))[:, None]
+    told = replace(belief, log_likelihood=likelihood)
+    later = next_game(agent, jax.random.key(0), told if belief is first else first._replace(known=told, num_steps=7), seen)
+    begun = getattr(later, "known", later)
+    np.testing.assert_allclose(jnp.exp(begun.log_types), [0.9, 0.1], rtol=1e-5)
+    np.testing.assert_allclose(jnp.exp(begun.log_type_probs), [0.9, 0.1], rtol=1e-5)
+    assert jax.tree.structure(later) == jax.tree.structure(first)
+    assert int(getattr(later, "num_steps", 0)) == 0
+    np.testing.assert_array_equal(begun.particles, belief.particles)
+
+
+@pytest.mark.parametrize("spec", ["linear", "value:particles=16", "mc:rollouts=2,belief=unseen"])
+def test_other_agents_begin_each_game_anew(spec: str):
+    agent, seen = parse_agent(spec), observe(make_state("R1 R2 B3", "Y1 Y2 Y3", "R0"), 0)
+    memory = agent.init(jax.random.key(0), seen)
+    assert_trees_equal(next_game(agent, jax.random.key(0), memory, seen), memory)

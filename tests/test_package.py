@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -54,6 +55,14 @@ def test_importing_the_package_imports_no_jax_and_modules_come_by_name():
         "import sys, unojax; assert 'jax' not in sys.modules; "
         "assert len(unojax.cards.COPIES) == 54 and unojax.table.DECK == 0 and unojax.belief.Belief is unojax.Belief"
     )
+
+
+def test_the_citation_names_this_version():
+    citation = Path(__file__).parents[1] / "CITATION.cff"
+    if not citation.exists():
+        # As where `.ci/run` tests the wheel: the file is of the checkout and not of the package.
+        pytest.skip("the tests are not in a checkout")
+    assert f"version: {unojax.__version__}" in citation.read_text(encoding="utf-8").splitlines()
 
 
 @pytest.mark.slow

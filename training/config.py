@@ -47,8 +47,6 @@ class Evaluation:
         check_options(self, "evaluation.", "every games final_games particles", is_positive, "must be at least 1")
         if not self.opponents:
             raise ValueError("evaluation.opponents must name at least one")
-        for spec in self.opponents:
-            parse_agent(spec)
 
 
 @dataclass(frozen=True)
@@ -87,13 +85,20 @@ class Config:
             raise ValueError("loss.advantage_weight needs a search: --play.search 8, for example")
         if self.loss.policy_weight and not self.network.policy_head:
             raise ValueError("loss.policy_weight needs a network with a policy head: --network.policy-head")
-        if self.network.policy_head and self.play.game_rules.draw_is_option:
-            raise ValueError(f"network.policy_head speaks of plays, and drawing is a choice under the rules {self.play.rules!r}")
+        rules = self.play.game_rules
+        if self.network.policy_head and rules.draw_is_option:
+            raise ValueError(
+                f"network.policy_head speaks of plays, and drawing is a choice under play.rules {self.play.rules!r}: leave it out"
+            )
+        if self.network.turns and not has_turn_columns(rules):
+            raise ValueError(f"network.turns follows from play.rules, and is False for {self.play.rules!r}: leave it out")
         if self.loss.belief_weight and not self.network.belief_head:
             raise ValueError("loss.belief_weight needs a network with a belief head: --network.belief-head")
         if self.play.follow_search and self.play.belief == "unseen":
             # Its searches know the opponent's hand, which averages out of what is learned but not of what is played.
             raise ValueError("play.follow_search needs beliefs: --play.belief particles")
+        for spec in self.evaluation.opponents:
+            parse_agent(spec, rules=rules)
         self.plan()
 
     def plan(self) -> Plan:

@@ -18,6 +18,7 @@ from unojax import bits
 from unojax.game import options_to_mask
 from unojax.rules import Rules
 from unojax.table import Table
+from unojax.table.options import playable
 from unojax.value.features import Features, Outlook, about_to, after_plays, features, has_turn_columns, outlook_of_hand
 from unojax.value.network import Network, Outputs, Params
 from unojax.view import View, view_of_table
@@ -108,8 +109,8 @@ class States(NamedTuple):
 def states_of(games: Episodes, index: Array, shown: Array, rules: Rules) -> States:
     """Look up the information states with numbers `index` (int32[S]).
 
-    The state of player p in game g before step t has the number (t G + g) 2 + p. With `shown` (bool[G, 2]) the hand is known. In
-    every second step a player who draws by choice or challenges is already about to, as when its choices are valued.
+    The state of player p in game g before step t has the number (t G + g) 2 + p. With `shown` (bool[G, 2]) the hand is known. At
+    half of the steps, two by two, a player who draws or challenges is already `about_to`, as when its choices are valued.
     """
     num_games = games.action.shape[1]
     player, at = index % 2, index // 2
@@ -123,7 +124,7 @@ def states_of(games: Episodes, index: Array, shown: Array, rules: Rules) -> Stat
     outlook = jax.tree.map(lambda a, b: jnp.where(is_shown.reshape(-1, *[1] * (a.ndim - 1)), a, b), known, believed)
     about = None
     if has_turn_columns(rules):
-        about = jnp.where(view.is_own_turn & (step % 2 == 0), about_to(view, games.action[step, game].astype(jnp.int32)), 0)
+        about = jnp.where(view.is_own_turn & (step % 4 < 2), about_to(view, games.action[step, game].astype(jnp.int32)), 0)
     return States(features(view, outlook, about), view, hand)
 
 
@@ -269,7 +270,7 @@ def _sums(
     policy = belief = jnp.zeros_like(win)
     if outputs.policy_logits is not None:
         seen = states.view
-        legal = jax.vmap(options_to_mask)(bits.playable(seen.hand, seen.color, seen.rank))
+        legal = jax.vmap(options_to_mask)(playable(seen.hand, seen.color, seen.rank, seen.rules))
         logits = jnp.where(legal, outputs.policy_logits, -jnp.inf)
         # Where nothing was chosen, no play need be legal: any finite number will do.
         logits = jnp.where(chooses[:, None], logits, 0.0)

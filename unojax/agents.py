@@ -53,6 +53,17 @@ class Agent(Protocol):
         ...
 
 
+def next_game(agent: Agent, key: Array, memory: Memory, observation: Observation) -> Memory:
+    """Begin the next game of a match against the same opponent: the memory at its start. Consumes `key`.
+
+    An agent that has a method `next_game(key, memory, observation)` is given the memory that it had at the end of the last game,
+    and keeps of it what it likes, such as the opponent's type; any other begins anew. The method is pure, unbatched and vmap-able
+    as the others are, and gives a memory of the same shapes.
+    """
+    go_on = getattr(agent, "next_game", None)
+    return agent.init(key, observation) if go_on is None else go_on(key, memory, observation)
+
+
 def reveal(agent: Agent, memory: Memory, state: State, player: ArrayLike) -> Memory:
     """Show the true state to an agent that has a method `reveal(memory, state, player)`, a yardstick, and nothing to any other.
 

@@ -31,7 +31,7 @@ class View:
         hand, pile: the player's own cards; the cards played.
         opponent_count: uint32[...] cards in the opponent's hand.
         rank, color: uint32[...] rank 0..14 of the top card; active colour 0..3.
-        penalty: uint32[...] cards that the player to move must draw: 0, 2 or 4.
+        penalty: uint32[...] cards that the player to move must draw: 0, 2 or 4, or what penalties have added up to.
         is_own_turn: bool[...] the player is to move.
         rules: static.
         account: under `Rules.keeps_account` an `Account`, packed, which names a card just drawn only to the player who drew it;
@@ -52,6 +52,10 @@ class View:
     def everything(self) -> StaticWords:
         """All cards of the game, constants."""
         return bits.all_cards(self.rules.deck)
+
+    def unpack_account(self) -> Account:
+        """Unpack the account; zeros if the rules keep none."""
+        return Account.unpack(jnp.zeros_like(self.color) if isinstance(self.account, tuple) else self.account)
 
     def unseen(self) -> Array:
         """Count the cards of each type in the opponent's hand or the deck: int32[..., 54]."""
@@ -85,7 +89,7 @@ def view_of(observation: Observation) -> View:
     rules, account = observation.rules, ()
     if rules.keeps_account:
         account = game.account_of(observation, observation.drawn, observation.has_drawn)
-        account = _hide(account, observation.drawn >= 0).pack()
+        account = _shown(account, observation.drawn >= 0, rules).pack()
     return View(
         hand=bits.pack(observation.hand),
         pile=bits.pack(observation.pile),
@@ -113,11 +117,12 @@ def view_of_table(tables: Table, player: Array, rules: Rules) -> View:
     hand, other = bits.where(player == 0, *hands), bits.where(player == 0, *hands[::-1])
     is_own_turn, account = meta.player == player, ()
     if rules.keeps_account:
-        account = _hide(tables.unpack_account(), is_own_turn).pack()
+        account = _shown(tables.unpack_account(), is_own_turn, rules).pack()
     return View(hand, pile, bits.count(other), meta.rank, meta.color, meta.penalty, is_own_turn, rules, account)
 
 
-def _hide(account: Account, is_own: Array) -> Account:
-    """Leave out which card was drawn where it is not the player's own."""
+def _shown(account: Account, is_own: Array, rules: Rules) -> Account:
+    """Leave out which card was drawn where it is not the player's own, and the colour of a Wild+4 that can't be challenged."""
     color, rank = (jnp.where(is_own, of_card, np.uint32(0)) for of_card in (account.drawn_color, account.drawn_rank))
-    return account._replace(drawn_color=color, drawn_rank=rank)
+    contested = account.contested if rules.wild_draw_four == "challenge" else jnp.zeros_like(account.contested)
+    return account._replace(drawn_color=color, drawn_rank=rank, contested=contested)

@@ -16,7 +16,7 @@ from tests.belief.oracle import THIN, play_games
 from tests.belief.test_exact import choosy_opponent
 from unojax import cards, game
 from unojax.belief import Belief, belief_init, belief_update, uniform_opponent
-from unojax.belief.opponents import OpponentModel, PolicyOpponent
+from unojax.belief.opponents import Family, Opponent, PolicyOpponent
 from unojax.belief.particles import accounts, lockstep, moves, past
 from unojax.belief.particles.likelihood import log_likelihood
 from unojax.belief.particles.lockstep import Size
@@ -28,14 +28,18 @@ NUM_GAMES = 24
 CAPACITY = {"max_slots": 28, "max_plays": 7}
 
 
-@pytest.mark.parametrize("opponent", [uniform_opponent, PolicyOpponent(POLICIES["linear"], tremble=0.2), choosy_opponent])
-def test_all_hands_of_the_past_at_once(opponent: OpponentModel) -> None:
+FAMILY = Family((uniform_opponent, PolicyOpponent(POLICIES["linear"], tremble=0.2), choosy_opponent))
+
+
+@pytest.mark.parametrize("opponent", [*FAMILY.models, FAMILY])
+def test_all_hands_of_the_past_at_once(opponent: Opponent) -> None:
     """Likelihoods of the crafted history, before and after two refreshing moves, not carried out everywhere.
 
     The first card counts as dealt before a coloured start card.
     """
     cloud, seen = crafted.cloud_of(np.arange(len(crafted.accounts()))), crafted.seen()
     book = dataclasses.replace(crafted.history(), num_dealt=jnp.int32(1), num_colored=jnp.int32(6))
+    log_types = jnp.log(jnp.array([0.5, 0.25, 0.25])) if isinstance(opponent, Family) else None
 
     @jax.jit
     def both(key: jax.Array) -> list[tuple[jax.Array, jax.Array]]:
@@ -49,7 +53,7 @@ def test_all_hands_of_the_past_at_once(opponent: OpponentModel) -> None:
             of_past = past.past_log_likelihood(before, now, book, opponent, seen, tried)
             replayed = log_likelihood(now, book, opponent, seen, tried)
             pairs.append((jnp.where(proposal.fits, of_past, 0.0), jnp.where(proposal.fits, replayed, 0.0)))
-            now, _, accepted = moves.accept(now, book, proposal, pairs[0][0], replayed)
+            now, _, accepted = moves.accept(now, book, proposal, pairs[0][0], replayed, log_types)
             before = past.exchanged(before, book, tried, accepted)
         return pairs
 
@@ -58,7 +62,7 @@ def test_all_hands_of_the_past_at_once(opponent: OpponentModel) -> None:
         np.testing.assert_allclose(of_past, replayed, rtol=1e-5, atol=1e-5)
 
 
-def follow(beliefs: Belief, opponent: OpponentModel) -> list[tuple[Any, Any]]:
+def follow(beliefs: Belief, opponent: Opponent) -> list[tuple[Any, Any]]:
     """Beliefs and `Info` of many games, both seats, after each of their steps."""
     record = play_games(seed=5, num_games=NUM_GAMES // 2, num_steps=NUM_STEPS, rules=THIN)
     update = jax.jit(jax.vmap(partial(belief_update, opponent=opponent)))
@@ -78,17 +82,18 @@ def seats(record: Any, t: int) -> Any:
 
 
 @pytest.mark.slow
-def test_games_in_lockstep_equal_games_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("opponent", [uniform_opponent, Family(FAMILY.models[:2])], ids=["uniform", "family"])
+def test_games_in_lockstep_equal_games_one_by_one(opponent: Opponent, monkeypatch: pytest.MonkeyPatch) -> None:
     """Along games with events of all kinds, restarts among them: the same particles, and weights up to rounding."""
     monkeypatch.setattr(lockstep, "SIZES", (Size(12, 4),))
     monkeypatch.setattr(lockstep, "LANES", {what: (256, 192)[-len(lanes) :] for what, lanes in lockstep.LANES.items()})
     monkeypatch.setattr(lockstep, "MOST_OPEN", 4)
     record = play_games(seed=5, num_games=NUM_GAMES // 2, num_steps=NUM_STEPS, rules=THIN)
-    start = jax.jit(jax.vmap(partial(belief_init, num_particles=32, **CAPACITY)))
+    start = jax.jit(jax.vmap(partial(belief_init, num_particles=32, opponent=opponent, **CAPACITY)))
     beliefs = start(seats(record, 0), jax.random.split(jax.random.key(9), NUM_GAMES))
-    one_by_one = follow(beliefs, uniform_opponent)
+    one_by_one = follow(beliefs, opponent)
     with tuned_for("gpu"):
-        together = follow(beliefs, uniform_opponent)
+        together = follow(beliefs, opponent)
     kinds = {(int(a) == cards.DRAW, a != game.NO_ACTION) for a in record.happened.ravel()}
     assert len(kinds) == 3
     infos = [info for _, info in one_by_one]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +12,7 @@ import pytest
 
 from tests.belief.oracle import FORFEITING, play_games
 from unojax import bits, cards
-from unojax.belief.opponents import PolicyOpponent, consistent_opponent, parse_opponent, uniform_opponent
+from unojax.belief.opponents import FAMILY, Family, PolicyOpponent, consistent_opponent, parse_opponent, uniform_opponent
 from unojax.belief.particles import ledger, likelihood
 from unojax.game import hand_legal_mask
 from unojax.observation import Observation
@@ -125,5 +126,47 @@ def test_models_by_name(text: str, model) -> None:
     ],
 )
 def test_names_of_no_model(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_opponent(text)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"models": ()}, "a family needs models, and a name and a weight for each of them, got 0 models"),
+        ({"models": (uniform_opponent,), "weights": (1.0, 2.0)}, "got 1 models, 1 names and 2 weights"),
+        ({"models": (uniform_opponent, uniform_opponent)}, "two types of a family are called 'uniform'"),
+        ({"models": (uniform_opponent,), "weights": (0.0,)}, "weights of types must be positive numbers, got 0.0"),
+        ({"models": (consistent_opponent,)}, "consistent gives no probabilities of actions"),
+        ({"models": (Family((uniform_opponent,)),), "names": ("all",)}, "a family can't be a type of another one"),
+    ],
+)
+def test_what_makes_no_family(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Family(**arguments)
+
+
+def test_families_by_name() -> None:
+    family = parse_opponent("uniform|linear*2|guard+0.2")
+    assert isinstance(family, Family)
+    assert family.names == ("uniform", "linear", "guard+0.2")
+    assert family.models[1:] == (PolicyOpponent(POLICIES["linear"], 0.05), PolicyOpponent(POLICIES["guard"], 0.2))
+    np.testing.assert_allclose(np.exp(family.log_prior), [0.25, 0.5, 0.25])
+    named = parse_opponent("family")
+    assert isinstance(named, Family)
+    assert "|".join(named.names) == FAMILY
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("uniform|clever", "no policy is called 'clever'"),
+        ("uniform|uniform", "two types of a family are called 'uniform'"),
+        ("uniform|linear*often", "the weight of linear must be a positive number, got 'often'"),
+        ("uniform|linear*0", "weights of types must be positive numbers, got 0"),
+        ("uniform|consistent", "consistent gives no probabilities"),
+    ],
+)
+def test_names_of_no_family(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         parse_opponent(text)

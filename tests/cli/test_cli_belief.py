@@ -21,8 +21,7 @@ from unojax.belief.follow import follow
 from unojax.belief.opponents import TREMBLE
 from unojax.cli import drawing, main
 from unojax.cli.belief import turns as belief_turns
-from unojax.cli.belief.run import read_model
-from unojax.cli.options import parse_deck
+from unojax.cli.options import get_opponent, parse_deck
 from unojax.games import replay
 from unojax.specs import POLICY_NAMES
 
@@ -329,10 +328,10 @@ def test_wrong_actions(complaint, actions: str, says: str):
 
 def test_every_policy_is_a_model():
     for name in POLICY_NAMES[1:]:
-        assert read_model(name) == PolicyOpponent(get_policy(name), tremble=TREMBLE)
-        assert read_model(f"{name}+.25") == PolicyOpponent(get_policy(name), tremble=0.25)
-    assert read_model("uniform") == uniform_opponent
-    assert read_model("consistent") == consistent_opponent
+        assert get_opponent(name) == PolicyOpponent(get_policy(name), tremble=TREMBLE)
+        assert get_opponent(f"{name}+.25") == PolicyOpponent(get_policy(name), tremble=0.25)
+    assert get_opponent("uniform") == uniform_opponent
+    assert get_opponent("consistent") == consistent_opponent
 
 
 def test_the_help_knows_the_tremble(capsys):
@@ -352,3 +351,17 @@ def test_percent(probability: float, text: str):
 def test_bar(monkeypatch, share: float, text: str):
     monkeypatch.setattr(sys, "stdout", Console(file=io.TextIOWrapper(io.BytesIO(), encoding="utf-8")).file)
     assert drawing.bar(share, 4) == text
+
+
+def test_the_type_of_the_opponent_is_found_out(capsys):
+    """The belief of every turn is one over types too, and the words are those of `plays_like`."""
+    args = ("--opponent-model", "uniform|guard*3", "--steps", "6")
+    data = run_json(capsys, *args)
+    probs = [turn["type_probs"] for turn in data["turns"]]
+    assert probs[0] == pytest.approx({"guard": 0.75, "uniform": 0.25}, rel=1e-5)
+    assert all(sum(told.values()) == pytest.approx(1.0, rel=1e-5) for told in probs)
+    assert probs[-1] != probs[0]
+    text = run_text(capsys, *args)
+    likeliest = max(probs[-1], key=probs[-1].get)
+    assert f"player 1 plays like {likeliest} {probs[-1][likeliest]:.2f}" in " ".join(text.split())
+    assert "guard" in run_text(capsys, *args, "--turn", "6")

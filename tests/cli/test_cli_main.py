@@ -3,22 +3,62 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import signal
 import subprocess
 import sys
 import time
+from importlib import metadata
+from importlib.util import find_spec
 
+import jax
+import jaxlib
+import numpy as np
 import pytest
 
 import unojax
 from unojax import POLICIES
 from unojax.cli import _condense, main, output
+from unojax.cli.version import describe
 
 
-def test_version(capsys):
+def test_version_names_what_a_report_needs(capsys):
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"unojax {unojax.__version__}\n"
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first == f"unojax {unojax.__version__}"
+    told = dict(line.split(maxsplit=1) for line in lines if line.startswith("  "))
+    assert told["Python"].startswith(platform.python_version())
+    assert told["jax"] == jax.__version__ and told["jaxlib"] == jaxlib.version.__version__
+    assert told["numpy"] == np.__version__ and "pytest" not in told
+    # Each library that the package needs, and those of its extras that are here.
+    needed = {line.split(">")[0] for line in metadata.requires("unojax") or [] if "extra ==" not in line}
+    assert needed <= set(told)
+    assert ("pyarrow" in told) == (find_spec("pyarrow") is not None)
+
+
+def test_version_comes_at_once_and_imports_no_jax():
+    code = "import sys; from unojax.cli import main; main(['--version']); print({'jax', 'tyro', 'rich'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "set()"
+
+
+def test_version_names_the_build_and_the_platform_that_was_asked_for(monkeypatch):
+    versions = {"jax-cuda13-plugin": "0.10.2", "jax": "0.10.2"}
+
+    def version(name: str) -> str:
+        if name not in versions:
+            raise metadata.PackageNotFoundError(name)
+        return versions[name]
+
+    def no_metadata(name: str) -> list[str]:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    monkeypatch.setattr(metadata, "requires", no_metadata)
+    monkeypatch.setenv("JAX_PLATFORMS", "cuda")
+    said = describe()
+    assert "jax-cuda13-plugin 0.10.2, JAX_PLATFORMS=cuda" in said and "optional" not in said
 
 
 @pytest.mark.parametrize("args", [[], ["--help"]])

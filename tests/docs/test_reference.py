@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter
 from importlib import import_module
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 import unojax
 
@@ -22,15 +18,6 @@ INNER = {
     *("adapters.callback", "adapters.nodes", "adapters.requirements", "adapters.seats", "adapters.solo"),
 }
 """Modules that others are made of, and whose names may change."""
-
-
-@pytest.fixture(scope="module")
-def names() -> Any:
-    sys.path.insert(0, str(DOCS / "_sphinx"))
-    try:
-        return import_module("names")
-    finally:
-        sys.path.pop(0)
 
 
 def test_every_module_is_on_a_page_or_part_of_one_that_is(names):

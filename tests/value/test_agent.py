@@ -47,7 +47,8 @@ def test_specs(spec: str, belief: str, particles: int, head: str):
     else:
         assert agent.knowledge == Unseen(particles)
     assert parse_agent(agent.name) == agent
-    assert settings_of(agent.name) == {"network": "pretrained", "belief": belief, "particles": particles, "head": head}
+    settings = {"network": "pretrained", "belief": belief, "model": "uniform", "particles": particles, "head": head}
+    assert settings_of(agent.name) == settings
 
 
 def test_the_shortest_spec():

@@ -16,8 +16,9 @@ from unojax.belief.exact import exact_init
 from unojax.rules import Rules, small_deck
 from unojax.text import make_state, parse_cards
 from unojax.viz import belief_svg
-from unojax.viz.belief import contrast, percent, scale_color
+from unojax.viz.belief import SAID, contrast, percent, scale_color
 from unojax.viz.theme import DARK, LIGHT
+from unojax.viz.words import plays_like
 
 PROBS = np.random.default_rng(0).beta(0.6, 2.0, cards.NUM_TYPES)
 
@@ -151,3 +152,20 @@ def test_title_size_and_file(tmp_path):
 def test_bad_arguments(belief, arguments, message):
     with pytest.raises(ValueError, match=message):
         belief_svg(belief, **arguments)
+
+
+@pytest.mark.parametrize("tall", [False, True])
+def test_the_type_of_the_opponent_is_said_in_words(tall: bool):
+    probs, types = np.full(54, 0.1), {"linear": 0.625, "uniform": 0.25, "guard": 0.116, "keep-wilds": 0.01}
+    plain, drawn = (belief_svg(probs, types=told, tall=tall) for told in (None, types))
+    words = "lays like linear 0.62, uniform 0.25, guard 0.12"
+    assert f"P{words}" in str(drawn) and f"; the opponent p{words}" in str(drawn)
+    assert "lays like" not in str(plain)
+    heights = [float(parse(picture).attrib["viewBox"].split()[-1]) for picture in (plain, drawn)]
+    assert heights[1] == heights[0] + SAID
+
+
+def test_unlikely_types_are_not_named_but_for_the_likeliest():
+    assert plays_like({"linear": 0.03, "uniform": 0.97}) == "plays like uniform 0.97"
+    assert plays_like({f"type {i}": 0.05 + 0.001 * i for i in range(19)}) == "plays like type 18 0.07"
+    assert plays_like({}) == ""

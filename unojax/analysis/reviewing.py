@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -65,6 +65,7 @@ class ReviewedTurn:
         win, win_error: how likely the player is to win from here, if both go on by the search's rollout policy.
         told: figures of the belief over the other hand, means over the beliefs of all rounds.
         log_score: of the belief, nats: sum over the card types of ln P(copies that the other player holds).
+        types: P(type) of the other player by name, the likeliest first; empty where the search takes it for a single model.
         choice: what the action was chosen from; None if it was the other player's, or there was no choice.
     """
 
@@ -75,6 +76,7 @@ class ReviewedTurn:
     win_error: float
     told: Digest
     log_score: float
+    types: dict[str, float]
     choice: Choice | None
 
     def to_json(self) -> dict[str, Any]:
@@ -88,6 +90,7 @@ class ReviewedTurn:
             "win_error": self.win_error,
             "belief": {cards.TYPE_NAMES[t]: float(self.told.prob_holds[t]) for t in deck},
             "log_score": self.log_score,
+            "type_probs": self.types or None,
             "choice": None if self.choice is None else self.choice.to_json(),
         }
 
@@ -131,7 +134,7 @@ def review(
         if step is not None and step.mover == player and before is not None:
             choice = _choice(agent, step.action, *before, _split(here, _SEARCH, rounds))
         win = _result(game, number, player) or _win_of(agent, memories, seen, _split(here, _WIN, rounds))
-        yield ReviewedTurn(number, step, seen, *win, told, float(summary.log_score(probs, truth)), choice)
+        yield ReviewedTurn(number, step, seen, *win, told, float(summary.log_score(probs, truth)), _types(agent, known), choice)
         before = seen, memories
 
 
@@ -156,6 +159,15 @@ def _beliefs(agent: SearchAgent, key: Array, views: list[Observation]) -> Iterat
                 f"turn {number}: no hand of player {other} explains it among {filter.num_particles} particles; take more"
             )
         yield belief
+
+
+def _types(agent: SearchAgent, known: Sequence[Any]) -> dict[str, float]:
+    """Average P(type) of the other player over beliefs; the likeliest first."""
+    if not isinstance(agent.knowledge, Tracked):
+        return {}
+    found = [agent.knowledge.types(belief) for belief in known]
+    means = {name: float(np.mean([types[name] for types in found])) for name in found[0]}
+    return dict(sorted(means.items(), key=lambda item: -item[1]))
 
 
 def _result(game: Replay, number: int, player: int) -> tuple[float, float] | None:

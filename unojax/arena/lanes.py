@@ -13,7 +13,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from unojax import cards, game
-from unojax.agents import RESIGN, Agent, Memory, reveal
+from unojax.agents import RESIGN, Agent, Memory, next_game, reveal
 from unojax.device import static
 from unojax.device.batching import for_chosen
 from unojax.device.static import Skeleton
@@ -74,16 +74,18 @@ def deal(key: Array, pair: Array, which: Array, is_used: Array, *, rules: Rules)
 
 
 @partial(jax.jit, static_argnames="skeleton")
-def begin(numbers: list[Array], index: Array, seats: Seats, lanes: MatchLanes, *, skeleton: Skeleton) -> Memory:
-    """Make the memories of agent `index` (0 for A, 1 for B) at the start."""
+def begin(
+    numbers: list[Array], index: Array, seats: Seats, lanes: MatchLanes, last: Memory | None = None, *, skeleton: Skeleton
+) -> Memory:
+    """Make the memories of agent `index` (0 for A, 1 for B) at the start, or by those at the end of each lane's last game."""
     agent: Agent = static.join(numbers, skeleton)
 
-    def begin_one(seats: Seats, lanes: MatchLanes) -> Memory:
+    def begin_one(seats: Seats, lanes: MatchLanes, last: Memory | None) -> Memory:
         player = seats.game ^ index
-        key = _agent_key(seats, lanes.state, player, _INIT)
-        return jax.tree.map(jnp.asarray, agent.init(key, observe(lanes.state, player)))
+        key, seen = _agent_key(seats, lanes.state, player, _INIT), observe(lanes.state, player)
+        return jax.tree.map(jnp.asarray, agent.init(key, seen) if last is None else next_game(agent, key, last, seen))
 
-    return jax.vmap(begin_one)(seats, lanes)
+    return jax.vmap(begin_one)(seats, lanes, last)
 
 
 @partial(jax.jit, static_argnames=("skeleton", "chunk"))

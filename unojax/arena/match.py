@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -49,6 +50,7 @@ def play_match(
     num_pairs: int,
     *,
     rules: Rules = Rules(),
+    series: int = 1,
     batch_size: int | None = None,
     workers: int | None = None,
 ) -> Pairs:
@@ -59,6 +61,9 @@ def play_match(
         agents: A and B: agents, specs of agents such as "linear" or "mc:rollouts=64", or policies.
         num_pairs: 1 .. 2^30.
         rules: static.
+        series: so many pairs in a row are played one after the other, and what agents keep of each other (`agents.next_game`)
+            goes on from game to game: from the first game of a pair to that of the next, in the same seat, and from the second to
+            the second. 1: every game is begun anew. `num_pairs` is a multiple of it.
         batch_size: games in progress at a time in a batch, an even number; None: what suits the device. Changes no result.
         workers: batches in progress at a time; None: one for each CPU core, or 1 with a GPU. Changes no result.
 
@@ -70,12 +75,14 @@ def play_match(
         raise ValueError(f"num_pairs must be an integer in [1, {MAX_PAIRS}], got {num_pairs!r}")
     if isinstance(agents, str) or len(agents) != 2:
         raise ValueError(f"agents must be two, A and B, got {agents!r}")
+    if not (is_int(series) and series >= 1 and num_pairs % series == 0):
+        raise ValueError(f"series must be a number of pairs of which num_pairs, {num_pairs}, is a multiple, got {series!r}")
     both = as_agent(agents[0], rules=rules), as_agent(agents[1], rules=rules)
     workers = checked_workers(workers)
-    batch_size = default_batch_size(2 * num_pairs, workers) if batch_size is None else batch_size
-    compile_match(both, rules=rules, batch_size=batch_size)
-    batches = split_pairs(np.arange(num_pairs), batch_size)
-    played = play_batches(key, [Batch(both, batch) for batch in batches], rules=rules, batch_size=batch_size, workers=workers)
+    batch_size = default_batch_size(2 * num_pairs // series, workers) if batch_size is None else batch_size
+    compile_match(both, rules=rules, batch_size=batch_size, series=series)
+    batches = [Batch(both, pairs, series) for pairs in split_pairs(np.arange(num_pairs), batch_size, series)]
+    played = play_batches(key, batches, rules=rules, batch_size=batch_size, workers=workers)
     return Pairs.join([pairs for _, pairs in played])
 
 
@@ -105,10 +112,17 @@ def default_batch_size(num_games: int, workers: int) -> int:
 
 
 class Batch(NamedTuple):
-    """Games that are played together: two agents, and int64[P] numbers of pairs, at most half the batch size."""
+    """Games that are played together.
+
+    Attributes:
+        agents: A and B.
+        pairs: int64[P] numbers of pairs, in whole series, at most half as many series as the batch size.
+        series: pairs in a row through which agents remember, see `play_match`.
+    """
 
     agents: Agents
     pairs: np.ndarray
+    series: int = 1
 
 
 def play_batches(
@@ -150,7 +164,7 @@ def play_batches(
             stop.set()
 
 
-def compile_match(agents: Agents, *, rules: Rules = Rules(), batch_size: int) -> None:
+def compile_match(agents: Agents, *, rules: Rules = Rules(), batch_size: int, series: int = 1) -> None:
     """Compile what a match needs, by playing no games. Programs are kept, an agent's for all its opponents.
 
     Raises:
@@ -158,30 +172,52 @@ def compile_match(agents: Agents, *, rules: Rules = Rules(), batch_size: int) ->
     """
     if not (is_int(batch_size) and batch_size >= 2 and batch_size % 2 == 0):
         raise ValueError(f"batch_size must be None or an even number of games, since they come in pairs, got {batch_size!r}")
-    batch = Batch(agents, np.zeros(0, np.int64))
+    batch = Batch(agents, np.zeros(0, np.int64), series)
     _play_batch(jax.random.key(0), batch, rules, batch_size, threading.Event(), lambda finished: None)
 
 
 def _play_batch(
     key: Array, batch: Batch, rules: Rules, batch_size: int, stop: threading.Event, on_games: Callable[[int], None]
 ) -> Pairs:
-    num_games = 2 * len(batch.pairs)
-    pair = np.zeros(batch_size, np.uint32)
-    pair[:num_games] = np.repeat(batch.pairs, 2)
-    which = np.arange(batch_size, dtype=np.int32) % 2
+    """Play the rounds of a batch: the first pair of each series, then the second ..."""
     chunk = min(batch_size, max(_SMALLEST_CHUNK, batch_size // _CHUNKS[platform()]))
     sides = [_Side(agent, index, chunk) for index, agent in enumerate(batch.agents)]
+    # Without games a round is still made, which compiles the programs, and a second one if there is a way to it.
+    rounds = batch.pairs.reshape(-1, batch.series).T if len(batch.pairs) else np.zeros((min(batch.series, 2), 0), np.int64)
+    parts = []
+    for pairs in rounds:
+        parts.append(_play_round(key, batch, pairs, sides, rules, batch_size, chunk, stop, on_games))
+        if stop.is_set():
+            break
+    played = Pairs.join(parts)
+    return replace(played, seconds=np.array([side.seconds for side in sides]))
 
+
+def _play_round(
+    key: Array,
+    batch: Batch,
+    pairs: np.ndarray,
+    sides: list[_Side],
+    rules: Rules,
+    batch_size: int,
+    chunk: int,
+    stop: threading.Event,
+    on_games: Callable[[int], None],
+) -> Pairs:
+    num_games = 2 * len(pairs)
+    pair = np.zeros(batch_size, np.uint32)
+    pair[:num_games] = np.repeat(pairs, 2)
+    which = np.arange(batch_size, dtype=np.int32) % 2
     seats, lanes = device.deal(key, pair, which, np.arange(batch_size) < num_games, rules=rules)
     for side in sides:
         side.begin(seats, lanes)
     num_live = num_games
-    # Without games one round is still made, which compiles the programs.
+    # At least one step, which compiles the programs.
     while True:
         actions = [side.decide(seats, lanes) for side in sides]
         after, action, live, wrong = device.advance(seats, lanes, actions, chunk=chunk)
         if wrong:
-            raise AgentError(_describe_illegal(batch, lanes, after, action))
+            raise AgentError(_describe_illegal(batch.agents, pairs, lanes, after, action))
         for side in sides:
             side.remember(seats, lanes, after, action)
         lanes = after
@@ -193,12 +229,12 @@ def _play_batch(
 
     winner = np.asarray(lanes.state.winner)[:num_games].reshape(-1, 2)
     return Pairs(
-        index=np.asarray(batch.pairs, np.int64),
+        index=np.asarray(pairs, np.int64),
         # In the second game A is player 1.
         winner=np.where(winner < 0, winner, winner ^ np.arange(2)).astype(np.int8),
         num_steps=np.asarray(lanes.state.step_count)[:num_games].reshape(-1, 2),
         num_choices=np.asarray(lanes.num_choices)[:num_games].reshape(-1, 2, 2),
-        seconds=np.array([side.seconds for side in sides]),
+        seconds=np.zeros(2),
         card_points=_card_points(lanes)[:num_games].reshape(-1, 2),
     )
 
@@ -220,10 +256,11 @@ class _Side:
         self._index = np.int32(index)
         self._numbers, self._skeleton = static.split(agent)
         self._chunk = chunk
-        self._memory: Memory = ()
+        self._memory: Memory | None = None
 
     def begin(self, seats: Seats, lanes: MatchLanes) -> None:
-        self._memory = self._call(device.begin, seats, lanes)
+        """Begin games, the first ones or the next of every lane."""
+        self._memory = self._call(device.begin, seats, lanes, self._memory)
 
     def decide(self, seats: Seats, lanes: MatchLanes) -> Array:
         return self._call(device.decide, self._memory, seats, lanes, chunk=self._chunk)
@@ -246,16 +283,16 @@ class _Side:
             self.seconds += time.perf_counter() - began
 
 
-def _describe_illegal(batch: Batch, before: MatchLanes, after: MatchLanes, action: Array) -> str:
+def _describe_illegal(agents: Agents, pairs: np.ndarray, before: MatchLanes, after: MatchLanes, action: Array) -> str:
     lane = int(np.flatnonzero(np.asarray(after.state.error))[0])
     which = lane % 2
     state = jax.tree.map(lambda leaf: leaf[lane], before.state)
-    agent = batch.agents[int(state.current_player) ^ which]
+    agent = agents[int(state.current_player) ^ which]
     played = int(action[lane])
     name = f" ({format_action(played)})" if 0 <= played < state.rules.num_actions else ""
     mask = np.asarray(game.legal_mask(state))
     legal = ", ".join(f"{a} ({format_action(a)})" for a in np.flatnonzero(mask).tolist())
     return (
         f"agent {agent.name} chose the illegal action {played}{name} in step {int(state.step_count)} of game {which} of pair "
-        f"{int(batch.pairs[lane // 2])}; legal were {legal}"
+        f"{int(pairs[lane // 2])}; legal were {legal}"
     )

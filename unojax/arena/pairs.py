@@ -72,7 +72,7 @@ class Pairs:
         return cls(**{name: array[order] for name, array in joined.items()}, seconds=np.sum([p.seconds for p in every], axis=0))
 
 
-def split_pairs(pairs: np.ndarray, batch_size: int) -> list[np.ndarray]:
-    """Divide numbers of pairs int64[P] into batches."""
-    size = batch_size // 2
+def split_pairs(pairs: np.ndarray, batch_size: int, series: int = 1) -> list[np.ndarray]:
+    """Divide numbers of pairs int64[P] into batches, of as many series of so many pairs as there are pairs at a time."""
+    size = batch_size // 2 * series
     return [pairs[start : start + size] for start in range(0, len(pairs), size)]

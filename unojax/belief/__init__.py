@@ -1,12 +1,13 @@
 """Beliefs over the opponent's hand: of particles, exact, in closed form, or plainly bootstrapped; all as `filters`."""
 
 from unojax.belief.history import infer_action
-from unojax.belief.opponents import ConsistentOpponent, PolicyOpponent, consistent_opponent, uniform_opponent
+from unojax.belief.opponents import ConsistentOpponent, Family, PolicyOpponent, consistent_opponent, uniform_opponent
 from unojax.belief.particles import Belief, Info, belief_init, belief_update, belief_update_checked
 
 __all__ = [
     "Belief",
     "ConsistentOpponent",
+    "Family",
     "Info",
     "PolicyOpponent",
     "belief_init",

@@ -104,8 +104,11 @@ def resize(belief: Belief, key: Array, *, num_particles: int) -> Belief:
     resized = dataclasses.replace(
         belief,
         log_weights=even,
-        log_likelihood=belief.log_likelihood[ancestors],
+        log_likelihood=belief.log_likelihood[..., ancestors],
         cloud=jax.tree.map(lambda a: a[..., ancestors], belief.cloud),
         target=None if belief.target is None else belief.target._replace(log_weights=even),
     )
-    return resized if belief.target is None else report(resized, ~jnp.isneginf(belief.log_weights)[ancestors])
+    if belief.target is None:
+        return resized
+    strict = belief.log_weights if belief.target.log_likelihood is None else belief.target.log_likelihood
+    return report(resized, strict[..., ancestors])

@@ -28,7 +28,7 @@ from jax.scipy.special import gammaln
 from unojax import bits, cards
 from unojax.belief import history, resample
 from unojax.belief.history import Prior
-from unojax.belief.opponents import OpponentModel, uniform_opponent
+from unojax.belief.opponents import Family, OpponentModel, uniform_opponent
 from unojax.belief.particles import Info, accounts, ledger, likelihood
 from unojax.belief.particles.belief import check_start, record_deal
 from unojax.belief.particles.choices import Choice, card_fits, choice_prob
@@ -98,8 +98,13 @@ def bootstrap_update(
 ) -> tuple[BootstrapBelief, Info]:
     """Condition the belief on one micro-step; arguments, results and errors as those of `particles.belief_update`.
 
-    `Info.acceptance` is 0: there are no refreshing moves. A belief without any particle left is begun anew at `after`.
+    `Info.acceptance` is 0: there are no refreshing moves. A belief without any particle left is begun anew at `after`. A `Family`
+    of opponents is a ValueError.
     """
+    if isinstance(opponent, Family):
+        raise ValueError(
+            "the bootstrap filter takes one opponent model, got a family; give one of its types, or use belief_update"
+        )
     for seen in (before, after):
         check_observation(seen, "bootstrap_update", rules)
         agreed_rules(belief.rules, seen.rules)

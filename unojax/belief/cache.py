@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import jax
 import numpy as np
 from jax import Array
+from jax.typing import ArrayLike
 
 from unojax.belief.adaptive import Schedule, num_particles_for, resize
 from unojax.belief.filters import ParticleFilter
@@ -55,6 +56,8 @@ class BeliefCache:
         seed: of the random keys.
         schedule: adapt the number of particles to the position; that of the filter is then ignored.
         max_entries: how many beliefs to keep, those used last; None: all.
+        log_types: float32[K] nats, what is known of the opponent's type at the start of all sequences, for a filter with a
+            `Family`; None: its own prior.
 
     Raises:
         ValueError: `max_entries` or the number of particles is not positive.
@@ -67,6 +70,7 @@ class BeliefCache:
         seed: int = 0,
         schedule: Schedule | None = None,
         max_entries: int | None = None,
+        log_types: ArrayLike | None = None,
     ):
         if max_entries is not None and max_entries < 1:
             raise ValueError(f"max_entries must be at least 1, or None for no limit, got {max_entries}")
@@ -75,6 +79,7 @@ class BeliefCache:
         self._schedule = schedule or Schedule(sizes=(filter.num_particles,), cards_left=())
         self._key = jax.random.key(seed)
         self._max_entries = max_entries
+        self._log_types = log_types
         self.clear()
 
     @property
@@ -120,7 +125,8 @@ class BeliefCache:
 
     def _start(self, view: Observation, name: tuple[Rules, bytes]) -> CacheEntry:
         size = num_particles_for(view, schedule=self._schedule)
-        return CacheEntry(begin(replace(self._filter, num_particles=size), self._key_for(name), view), None)
+        filter = replace(self._filter, num_particles=size)
+        return CacheEntry(begin(filter, self._key_for(name), view, self._log_types), None)
 
     def _advance(self, entry: CacheEntry, views: list[Observation], place: int, name: tuple[Rules, bytes]) -> CacheEntry:
         key_update, key_resize = jax.random.split(self._key_for(name))

@@ -11,24 +11,45 @@ probability that the opponent holds h_1 cards of the first type, and so on. The 
     the pile is reshuffled         U grows, b stays
 
 This is the forward algorithm of a hidden Markov chain (Rabiner 1989, "A tutorial on hidden Markov models") with hypergeometric
-draws. Everything runs on the host in NumPy float64.
+draws. A `Family` of opponents has a chain for each type, and P(type) goes with their evidence. Everything runs on the host in
+NumPy float64.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, get_args
 
 import jax
 import numpy as np
 from jax import Array
+from jax.typing import ArrayLike
 
 from unojax import cards, game
 from unojax.belief import asked, history, turns
 from unojax.belief.history import Prior
-from unojax.belief.lattice import along, choose, counts_at, draw_one, playable, product, shifted, total_over, without
-from unojax.belief.opponents import OpponentModel, consistent_opponent, uniform_opponent
+from unojax.belief.lattice import (
+    UnexplainedError,
+    along,
+    choose,
+    counts_at,
+    draw_one,
+    playable,
+    product,
+    shifted,
+    total_over,
+    without,
+)
+from unojax.belief.opponents import (
+    Family,
+    Opponent,
+    OpponentModel,
+    check_types,
+    consistent_opponent,
+    type_prior,
+    uniform_opponent,
+)
 from unojax.belief.turns import Known, Step
 from unojax.observation import Observation, check_observation
 from unojax.rules import Rules, agreed_rules
@@ -49,6 +70,9 @@ class ExactBelief:
         rules: of the game.
         drawn: float64[T, ...], `probs` split by the type of the card that the opponent has drawn in a turn that goes on; None if
             there is no such card.
+        log_type_probs: float64[K] ln P(type | history), under a `Family` of K types of opponents; else None.
+        given_type: the beliefs given each type, which `probs` averages; empty without types. Of one that the history rules out it
+            is the last one before.
     """
 
     probs: np.ndarray
@@ -57,6 +81,8 @@ class ExactBelief:
     hand_count: int
     rules: Rules
     drawn: np.ndarray | None = None
+    log_type_probs: np.ndarray | None = None
+    given_type: tuple[ExactBelief, ...] = ()
 
     @property
     def expected_counts(self) -> np.ndarray:
@@ -114,7 +140,14 @@ class ExactBelief:
         return math.log(prob) if prob > 0 else -math.inf
 
 
-def exact_init(observation: Observation, *, rules: Rules | None = None, prior: Prior = "uniform") -> ExactBelief:
+def exact_init(
+    observation: Observation,
+    *,
+    rules: Rules | None = None,
+    prior: Prior = "uniform",
+    opponent: Opponent = uniform_opponent,
+    log_types: ArrayLike | None = None,
+) -> ExactBelief:
     """Begin a belief, before the first micro-step.
 
         b0(H) = prod_t C(U_t, H_t) / C(|U|, |H|)                      H is a uniformly random set of |H| unseen cards
@@ -126,10 +159,11 @@ def exact_init(observation: Observation, *, rules: Rules | None = None, prior: P
             "deal" is the posterior right after the deal. Under `start_card="non_wild"` it differs a little: the start card is
             uniform over the coloured cards not dealt, so its identity has likelihood 1 / (their number given H), and hands with
             more wild cards are less likely. The two agree under "any" and for decks without wild cards.
+        opponent, log_types: as in `particles.belief_init`.
 
     Raises:
         ValueError: the lattice of hands is larger than `MAX_LATTICE`, the observation is a batch, `rules` are other ones than the
-            observation's, or there is no such prior.
+            observation's, there is no such prior, or `log_types` are not those of a family.
     """
     if prior not in get_args(Prior):
         raise ValueError(f"prior must be one of {get_args(Prior)}, got {prior!r}")
@@ -156,7 +190,12 @@ def exact_init(observation: Observation, *, rules: Rules | None = None, prior: P
     total = weights.sum()
     if total == 0:
         raise ValueError(f"an opponent's hand of {hand_count} cards does not fit into {unseen.sum()} unseen cards")
-    return ExactBelief(weights / total, types, unseen, hand_count, rules)
+    belief = ExactBelief(weights / total, types, unseen, hand_count, rules)
+    log_prior = type_prior(opponent, log_types)
+    if log_prior is None:
+        return belief
+    log_prior = np.asarray(log_prior, np.float64)
+    return replace(belief, log_type_probs=log_prior - np.logaddexp.reduce(log_prior), given_type=(belief,) * len(log_prior))
 
 
 def exact_update(
@@ -165,7 +204,7 @@ def exact_update(
     action: int,
     after: Observation,
     *,
-    opponent: OpponentModel = uniform_opponent,
+    opponent: Opponent = uniform_opponent,
     rules: Rules | None = None,
 ) -> tuple[ExactBelief, float]:
     """Condition the belief on one micro-step.
@@ -173,7 +212,8 @@ def exact_update(
     Args:
         belief, before, after: the belief at `before`, and the observer's observations around the micro-step; unbatched.
         action: the public action taken, 0..60; not looked at if nothing happened (the game was over, or the action illegal).
-        opponent: the built-in `uniform_opponent` and `consistent_opponent` take a fast path.
+        opponent: the built-in `uniform_opponent` and `consistent_opponent` take a fast path. Or the `Family` that the belief was
+            begun with.
         rules: those of belief and observations, if given.
 
     Returns:
@@ -181,8 +221,12 @@ def exact_update(
         actions having the likelihood that `opponent` gives. Own actions and the sizes of draws are given, not predicted.
 
     Raises:
-        ValueError: the observations fit neither each other, the belief, the action, nor the rules, or no hand explains them.
+        ValueError: the observations fit neither each other, the belief, the action, nor the rules, no hand explains them, or the
+            belief was begun with other types of opponents.
     """
+    check_types(len(belief.given_type), opponent, "exact_init")
+    if isinstance(opponent, Family):
+        return _update_each_type(belief, before, action, after, opponent, rules)
     for one in (before, after):
         check_observation(one, "exact_update", rules)
         agreed_rules(belief.rules, one.rules)
@@ -204,6 +248,35 @@ def exact_update(
         known = turns.update(known, belief.types, before, after, step, opponent)
     left = np.asarray(after.unseen, np.int64)
     return ExactBelief(known.probs, belief.types, left, known.hand_count, belief.rules, known.drawn), known.log_evidence
+
+
+def _update_each_type(
+    belief: ExactBelief, before: Observation, action: int, after: Observation, family: Family, rules: Rules | None
+) -> tuple[ExactBelief, float]:
+    """Condition hand and type: the belief given each type, and the types by its evidence."""
+    assert belief.log_type_probs is not None
+    given_type, log_joint, unexplained = list(belief.given_type), belief.log_type_probs.copy(), None
+    for index in np.flatnonzero(np.isfinite(log_joint)).tolist():
+        try:
+            model = family.models[index]
+            given_type[index], log_evidence = exact_update(given_type[index], before, action, after, opponent=model, rules=rules)
+            log_joint[index] += log_evidence
+        except UnexplainedError as error:
+            log_joint[index], unexplained = -math.inf, error
+    if unexplained is not None and np.isneginf(log_joint).all():
+        raise unexplained
+    log_evidence = float(np.logaddexp.reduce(log_joint))
+    log_type_probs = log_joint - log_evidence
+    left = np.flatnonzero(np.isfinite(log_joint)).tolist()
+    one = given_type[left[0]]
+    if one is belief.given_type[left[0]]:
+        # Nothing happened.
+        return belief, 0.0
+    shares = [(math.exp(log_type_probs[k]), given_type[k]) for k in left]
+    probs = np.sum([share * part.probs for share, part in shares], axis=0)
+    split = [share * part.drawn for share, part in shares if part.drawn is not None]
+    drawn = np.sum(split, axis=0) if split else None
+    return replace(one, probs=probs, drawn=drawn, log_type_probs=log_type_probs, given_type=tuple(given_type)), log_evidence
 
 
 def _update_plain(

@@ -13,13 +13,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.typing import ArrayLike
 
 from unojax.belief import bootstrap, closed_form, exact, history, summary
 from unojax.belief.bootstrap import BootstrapBelief
 from unojax.belief.closed_form import ClosedFormBelief
 from unojax.belief.exact import ExactBelief
 from unojax.belief.history import Prior
-from unojax.belief.opponents import OpponentModel, uniform_opponent
+from unojax.belief.opponents import Opponent, OpponentModel, uniform_opponent
 from unojax.belief.particles import MAX_PLAYS, MAX_SLOTS, NUM_MOVES, Belief, Info, belief_init, belief_update
 from unojax.observation import Observation
 
@@ -64,7 +65,7 @@ class ParticleFilter(_CloudFilter):
     """The particle filter; see `belief_init` and `belief_update` for the fields."""
 
     num_particles: int = 1024
-    opponent: OpponentModel = uniform_opponent
+    opponent: Opponent = uniform_opponent
     prior: Prior = "deal"
     ess_threshold: float = 0.5
     num_moves: int = NUM_MOVES
@@ -75,9 +76,9 @@ class ParticleFilter(_CloudFilter):
     def name(self) -> str:
         return f"particles {self.num_particles}"
 
-    def init(self, key: Array, observation: Observation) -> Belief:
+    def init(self, key: Array, observation: Observation, log_types: ArrayLike | None = None) -> Belief:
         sized = partial(belief_init, num_particles=self.num_particles, max_slots=self.max_slots, max_plays=self.max_plays)
-        return sized(observation, key, prior=self.prior)
+        return sized(observation, key, prior=self.prior, opponent=self.opponent, log_types=log_types)
 
     def update(self, key: Array, belief: Belief, before: Observation, action: Array, after: Observation) -> tuple[Belief, Info]:
         return belief_update(
@@ -159,27 +160,29 @@ class UnseenFilter:
 class ExactFilter:
     """The exact filter, for small decks, on the host in float64; it raises where observations are inconsistent. Ignores keys."""
 
-    opponent: OpponentModel = uniform_opponent
+    opponent: Opponent = uniform_opponent
     prior: Prior = "deal"
     name = "exact"
     num_particles = 1
 
-    def init(self, key: Array, observation: Observation) -> ExactBelief:
+    def init(self, key: Array, observation: Observation, log_types: ArrayLike | None = None) -> ExactBelief:
         del key
-        return exact.exact_init(observation, prior=self.prior)
+        return exact.exact_init(observation, prior=self.prior, opponent=self.opponent, log_types=log_types)
 
     def update(
         self, key: Array, belief: ExactBelief, before: Observation, action: Array, after: Observation
     ) -> tuple[ExactBelief, Info]:
         del key
         belief, log_evidence = exact.exact_update(belief, before, int(action), after, opponent=self.opponent)
-        return belief, jax.tree.map(np.asarray, plain_info(np.bool_(False), log_evidence=np.float32(log_evidence)))
+        type_probs = None if belief.log_type_probs is None else np.exp(belief.log_type_probs)
+        info = plain_info(np.bool_(False), log_evidence=np.float32(log_evidence), type_probs=type_probs)
+        return belief, jax.tree.map(np.asarray, info)
 
     def count_probs(self, belief: ExactBelief, observation: Observation) -> np.ndarray:
         return belief.count_probs
 
 
-def plain_info(inconsistent: Any = False, *, ess: float = 1.0, log_evidence: Any = 0.0) -> Info:
+def plain_info(inconsistent: Any = False, *, ess: float = 1.0, log_evidence: Any = 0.0, type_probs: Any = None) -> Info:
     """Write the diagnostics of an update without particles, or of a start."""
     nothing = jnp.bool_(False)
     return Info(
@@ -190,4 +193,5 @@ def plain_info(inconsistent: Any = False, *, ess: float = 1.0, log_evidence: Any
         resampled=nothing,
         acceptance=jnp.float32(0.0),
         inconsistent=jnp.bool_(inconsistent),
+        type_probs=type_probs,
     )

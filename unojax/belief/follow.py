@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
+from jax.typing import ArrayLike
 
 from unojax.belief import history
 from unojax.belief.filters import ExactFilter, Filter, plain_info
@@ -68,9 +69,13 @@ def follow(filter: Filter, key: Array, observations: Iterable[Observation]) -> I
         yield belief, info
 
 
-def begin(filter: Filter, key: Array, observation: Observation) -> Any:
-    """Begin a belief on the host; one program for each filter."""
-    return filter.init(key, observation) if isinstance(filter, ExactFilter) else _init(filter, key, observation)
+def begin(filter: Filter, key: Array, observation: Observation, log_types: ArrayLike | None = None) -> Any:
+    """Begin a belief on the host; one program for each filter.
+
+    `log_types`: float32[K] nats, what is known of the opponent's type, for a filter with a `Family` (see `belief_init`).
+    """
+    known = () if log_types is None else (log_types,)
+    return filter.init(key, observation, *known) if isinstance(filter, ExactFilter) else _init(filter, key, observation, *known)
 
 
 def advance(filter: Filter, key: Array, belief: Any, before: Observation, after: Observation, *, place: int) -> tuple[Any, Info]:
@@ -91,8 +96,8 @@ def advance(filter: Filter, key: Array, belief: Any, before: Observation, after:
 
 
 @partial(jax.jit, static_argnums=0)
-def _init(filter: Filter, key: Array, observation: Observation) -> Any:
-    return filter.init(key, observation)
+def _init(filter: Filter, key: Array, observation: Observation, *known: ArrayLike) -> Any:
+    return filter.init(key, observation, *known)
 
 
 @partial(jax.jit, static_argnums=0)

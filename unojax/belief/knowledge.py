@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from unojax import bits
+from unojax.belief import summary
 from unojax.belief.filters import ParticleFilter
 from unojax.belief.hands import Hands
 from unojax.belief.opponents import parse_opponent
@@ -40,6 +41,10 @@ class Knowledge(Protocol):
         """Give hands that the opponent may hold. Consumes `key`."""
         ...
 
+    def next_game(self, key: Array, memory: Any, observation: Observation, /) -> Any:
+        """Begin the memory of another game against the same opponent, by that at the end of the last. Consumes `key`."""
+        ...
+
 
 @dataclass(frozen=True)
 class Tracked:
@@ -57,13 +62,25 @@ class Tracked:
         del key, observation
         return Hands(memory.packed, memory.log_weights)
 
+    def types(self, memory: Belief) -> dict[str, float]:
+        """Give P(type) of the opponent by name, the likeliest first, on the host; empty under a single model."""
+        return summary.types_by_name(memory, self.filter.opponent)
+
+    def next_game(self, key: Array, memory: Belief, observation: Observation) -> Belief:
+        """Begin the next game's belief; what is known of the opponent's type goes on, and no more."""
+        return self.filter.init(key, observation, None if memory.log_types is None else memory.log_type_probs)
+
 
 @dataclass(frozen=True)
 class _Still:
-    """Knowledge that no micro-step changes."""
+    """Knowledge that neither a micro-step changes nor another game."""
 
     def update(self, key: Array, memory: Any, before: Observation, action: Array, after: Observation) -> Any:
         del key, before, action, after
+        return memory
+
+    def next_game(self, key: Array, memory: Any, observation: Observation) -> Any:
+        del key, observation
         return memory
 
 

@@ -11,12 +11,16 @@ from unojax import cards
 from unojax.belief import history
 
 
+class UnexplainedError(ValueError):
+    """No hand of a belief explains what happened."""
+
+
 def condition(probs: np.ndarray, likelihood: np.ndarray) -> tuple[np.ndarray, float]:
-    """Apply Bayes' rule: (normalised product, log evidence)."""
+    """Apply Bayes' rule: (normalised product, log evidence). Raises UnexplainedError where the evidence is zero."""
     posterior = probs * likelihood
     evidence = float(posterior.sum())
     if evidence <= 0:
-        raise ValueError(
+        raise UnexplainedError(
             "no hand of the belief explains what happened; start from the beginning of the game, feed every micro-step, "
             "and use an opponent model that gives each legal action a positive probability"
         )

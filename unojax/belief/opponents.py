@@ -1,18 +1,21 @@
 """Opponent models: likelihoods of the actions of a player with a given hand.
 
 A model is any callable `opponent(observation, legal_mask) -> float32[61]` (`OpponentModel`); the `action_probs` of a policy is
-one. The two classes here also answer for packed hands, a whole cloud of particles at a time, which is many times faster.
+one. The two classes here also answer for packed hands, a whole cloud of particles at a time, which is many times faster. A
+`Family` leaves open which of several models the opponent follows: filters find out.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.typing import ArrayLike
 
 from unojax import bits
 from unojax.bits import Words
@@ -101,12 +104,150 @@ consistent_opponent: Final = ConsistentOpponent()
 """Consistency only."""
 
 
-def parse_opponent(text: str) -> OpponentModel:
-    """Make the model that a text names: uniform, consistent, or a policy, as in linear, or linear+0.5 for a tremble of 0.5.
+@dataclass(frozen=True)
+class Family:
+    """An opponent of one of K types: it follows one of K models, always the same, and which is to be found out.
+
+    A filter that is given a family holds a belief over hand and type,
+
+        p(hand, type | history)  ~  p(type) p(hand) prod_t p_type(action_t | hand_t, public_t),
+
+    so that plays tell about the type, by all hands that the opponent may have held, and the type about the hand.
+
+    Attributes:
+        models: K, of probabilities: those of the legal actions add up to 1.
+        names: of the types; by default as `parse_opponent` reads them.
+        weights: P(type) before anything is seen, up to a common factor; by default all are alike.
 
     Raises:
-        ValueError: there is no such policy, or the tremble is no probability.
+        ValueError: there is no model, two types have one name, a weight is not positive, numbers differ, or a model is not one of
+            probabilities.
     """
+
+    models: tuple[OpponentModel, ...]
+    names: tuple[str, ...] = ()
+    weights: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = tuple(self.names) or tuple(map(opponent_name, self.models))
+        weights = tuple(map(float, self.weights)) or (1.0,) * len(self.models)
+        if not self.models or not len(self.models) == len(names) == len(weights):
+            counts = f"{len(self.models)} models, {len(names)} names and {len(weights)} weights"
+            raise ValueError(f"a family needs models, and a name and a weight for each of them, got {counts}")
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"two types of a family are called {twice[0]!r}; give each a name of its own")
+        if bad := [weight for weight in weights if not (math.isfinite(weight) and weight > 0)]:
+            raise ValueError(f"weights of types must be positive numbers, got {bad[0]}")
+        for model in self.models:
+            if isinstance(model, ConsistentOpponent):
+                raise ValueError("consistent gives no probabilities of actions, so it can't be a type of a family")
+            if isinstance(model, Family):
+                raise ValueError("a family can't be a type of another one; list its models")
+        object.__setattr__(self, "models", tuple(self.models))
+        object.__setattr__(self, "names", names)
+        object.__setattr__(self, "weights", weights)
+
+    @property
+    def num_types(self) -> int:
+        """K."""
+        return len(self.models)
+
+    @property
+    def log_prior(self) -> np.ndarray:
+        """float64[K] nats: ln P(type) before anything is seen."""
+        return np.log(np.asarray(self.weights) / sum(self.weights))
+
+
+Opponent: TypeAlias = OpponentModel | Family
+"""What filters take for an opponent: one model, or several types."""
+
+
+def models_of(opponent: Opponent) -> tuple[OpponentModel, ...]:
+    """List the models of an opponent: one, or those of its types."""
+    return opponent.models if isinstance(opponent, Family) else (opponent,)
+
+
+def type_prior(opponent: Opponent, log_types: ArrayLike | None = None) -> ArrayLike | None:
+    """Give the prior of an opponent's types, float[K] nats up to a constant: its own, or `log_types`; None for a single model.
+
+    Raises:
+        ValueError: `log_types` are given and the opponent has no types, or another number of them.
+    """
+    if not isinstance(opponent, Family):
+        if log_types is not None:
+            raise ValueError("log_types are given and the opponent is a single model; begin with a family, opponent=family")
+        return None
+    if log_types is None:
+        return opponent.log_prior
+    if np.shape(log_types) != (opponent.num_types,):
+        raise ValueError(f"log_types must be float[{opponent.num_types}], one for each type, got shape {np.shape(log_types)}")
+    return log_types
+
+
+def check_types(num_known: int, opponent: Opponent, begin: str) -> None:
+    """Check that a belief was begun with the types of an opponent: with `num_known` of them, 0 for a single model, by `begin`.
+
+    Raises:
+        ValueError: it was not.
+    """
+    num_types = opponent.num_types if isinstance(opponent, Family) else 0
+    if num_known != num_types:
+        raise ValueError(
+            f"the belief tells {num_known or 'no'} types of opponents apart, and this opponent has {num_types or 'none'}; begin "
+            f"with the same one, {begin}(..., opponent=...)"
+        )
+
+
+def is_packed(opponent: Opponent) -> bool:
+    """Tell whether all models of an opponent answer for packed hands."""
+    return all(isinstance(model, PackedOpponent) for model in models_of(opponent))
+
+
+def opponent_name(model: OpponentModel) -> str:
+    """Name a model, as `parse_opponent` reads it if it can be read."""
+    if isinstance(model, PolicyOpponent):
+        if model == uniform_opponent:
+            return "uniform"
+        return model.policy.name + ("" if model.tremble == TREMBLE else f"+{model.tremble:g}")
+    return str(getattr(model, "name", None) or getattr(model, "__name__", None) or type(model).__name__)
+
+
+FAMILY: Final = "uniform|scarcest-color|actions-first|keep-wilds|linear|linear+0.5"
+"""The types of the opponent called `family`."""
+
+
+def parse_opponent(text: str) -> Opponent:
+    """Make the opponent that a text names.
+
+        uniform, consistent     see `uniform_opponent`, `consistent_opponent`
+        linear, linear+0.5      a policy with the usual tremble (`TREMBLE`), or another
+        uniform|linear*2        one of these types, the second twice as likely (`Family`)
+        family                  one of those of `FAMILY`
+
+    Raises:
+        ValueError: there is no such policy, a tremble is no probability, or types and weights make no family.
+    """
+    if text == "family":
+        return parse_opponent(FAMILY)
+    if "|" not in text and "*" not in text:
+        return _parse_model(text)
+    models, weights = [], []
+    for part in text.split("|"):
+        name, times, weight = part.strip().partition("*")
+        if times and not re.fullmatch(_NUMBER, weight):
+            raise ValueError(f"opponent model {text!r}: the weight of {name} must be a positive number, got {weight!r}")
+        models.append(_parse_model(name))
+        weights.append(float(weight) if times else 1.0)
+    try:
+        return Family(tuple(models), weights=tuple(weights))
+    except ValueError as error:
+        raise ValueError(f"opponent model {text!r}: {error}") from None
+
+
+_NUMBER: Final = r"[0-9]*\.?[0-9]+"
+
+
+def _parse_model(text: str) -> OpponentModel:
     name, plus, tremble = text.partition("+")
     if name in ("uniform", "consistent"):
         if plus:
@@ -115,7 +256,7 @@ def parse_opponent(text: str) -> OpponentModel:
     policy = get_policy(name)
     if not plus:
         return PolicyOpponent(policy, TREMBLE)
-    if not re.fullmatch(r"[0-9]*\.?[0-9]+", tremble):
+    if not re.fullmatch(_NUMBER, tremble):
         raise ValueError(f"opponent model {text!r}: the tremble must be a probability in [0, 1], got {tremble!r}")
     return PolicyOpponent(policy, float(tremble))
 

@@ -1,6 +1,6 @@
 """Summaries of a cloud of hands: marginals, entropy, the most likely hands.
 
-Functions are pure, unbatched, and jit- and vmap-able, except `most_likely_hands` and `log_score`, which are for the host.
+Functions are pure, unbatched, and jit- and vmap-able, except those that say that they are for the host.
 
 The canonical encoding makes most of them one weighted mean. Slot s of a hand is set if and only if the hand holds more than
 `COPY_OF_SLOT[s]` copies of its type, so with P_s the probability that slot s is set,
@@ -20,6 +20,8 @@ from jax.typing import ArrayLike
 
 from unojax import bits, cards
 from unojax.belief.hands import WeightedHands
+from unojax.belief.opponents import Family, Opponent
+from unojax.belief.particles import Belief
 from unojax.device.tracing import traced_once
 
 
@@ -69,6 +71,19 @@ def prob_no_playable(belief: WeightedHands, color: ArrayLike, rank: ArrayLike) -
     return _prob(belief, bits.any_of(options) == 0)
 
 
+def type_probs(belief: Belief) -> Array:
+    """Compute P(type) of the opponent under a `Family` of K types: float32[K]. Raises ValueError for a belief without types."""
+    return jnp.exp(belief.log_type_probs)
+
+
+def types_by_name(belief: Belief, opponent: Opponent) -> dict[str, float]:
+    """Give P(type) of the opponent by name, the likeliest first, on the host; empty for an opponent of one model."""
+    if not isinstance(opponent, Family):
+        return {}
+    probs = np.asarray(_type_probs(belief), float)
+    return {opponent.names[i]: float(probs[i]) for i in np.argsort(-probs, kind="stable")}
+
+
 def entropy(belief: WeightedHands) -> Array:
     """Compute the entropy of the weighted distinct hands, -sum_h p_h ln p_h with p_h the weight of all h: float32[] nats.
 
@@ -97,6 +112,9 @@ def log_score(count_probs: np.ndarray, truth: np.ndarray) -> float:
         truth: int[54] copies that the opponent holds.
     """
     return float(np.log(count_probs[np.arange(cards.NUM_TYPES), truth], dtype=np.float64).sum())
+
+
+_type_probs = jax.jit(type_probs)
 
 
 class LikelyHands(NamedTuple):

@@ -7,8 +7,10 @@ import secrets
 from typing import Any, Final, Literal
 
 import numpy as np
+from jax import Array
 
 from unojax import cards, text
+from unojax.agents import Memory
 from unojax.board import page
 from unojax.game import State
 from unojax.games.adviser import Adviser, Outlook
@@ -62,6 +64,9 @@ class BoardGame:
         # A discount or a price of steps is in the values of the plays too.
         self._says_wins = search.search.discount == 1 and not rules.step_penalty
         self._number = 0
+        # What the opponent remembers of the games before, and what was found out about it.
+        self._last: Memory | None = None
+        self._log_types: Array | None = None
         # A look takes a while to compile at first: it waits until there is someone to see it.
         self._is_watched = False
 
@@ -88,7 +93,11 @@ class BoardGame:
         return self._rules
 
     def new_game(self, seed: int | None = None) -> None:
-        """Deal again, without a seed another game each time; what was played is lost unless it was saved."""
+        """Deal again, without a seed another game each time; what was played is lost unless it was saved.
+
+        What the two found out about how the other plays goes on.
+        """
+        self._last, self._log_types = self._session.memory, self._adviser.learned(self._first_view, self._session.seen)
         self._deal(seed)
         self._advance()
 
@@ -179,12 +188,12 @@ class BoardGame:
             raise ValueError(f"seed must be in [0, {2**32 - 1}] or None, got {seed!r}")
         self._setup = Setup(self._agent.name, self._seat, number, self._rules, past)
         if start is None:
-            self._session = self._setup.start(self._agent)
+            self._session = self._setup.start(self._agent, self._last)
         else:
             rules = agreed_rules(start.rules, self._rules)
-            self._session = Session(self._agent, seat=self._seat, seed=number, rules=rules, start=start)
+            self._session = Session(self._agent, seat=self._seat, seed=number, rules=rules, start=start, last=self._last)
         self._first_view = self._session.seen[0].before if self._session.seen else self._session.view
-        self._adviser = Adviser(self._search, seed=number)
+        self._adviser = Adviser(self._search, seed=number, log_types=self._log_types)
         self._outlook: Outlook | None = None
         self._wins: list[tuple[int, float]] = []
         self._hint: dict[str, Any] = {}

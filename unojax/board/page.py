@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from importlib import resources
 from typing import Any, Final
 
@@ -111,7 +112,8 @@ def outlook_data(told: Outlook | None, session: Session) -> dict[str, Any]:
     if told is None:
         return {}
     truth = np.bincount(_opened(session).types or (), minlength=cards.NUM_TYPES) if session.is_over else None
-    drawn = {t.name: belief_svg(told.prob_holds, truth=truth, tall=True, theme=t.name) for t in (LIGHT, DARK)}
+    picture = partial(belief_svg, told.prob_holds, truth=truth, types=told.types, tall=True)
+    drawn = {t.name: picture(theme=t.name) for t in (LIGHT, DARK)}
     return {"win": round(float(told.win_probability), 4), "error": round(float(told.win_error), 4), "belief": drawn}
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _DESCRIPTION: Final = (
     "Two-player UNO with hidden hands, many thousands of games at a time.\n\n"
-    "unojax COMMAND --help: the options of a command. unojax --version: the version."
+    "unojax COMMAND --help: the options of a command. unojax --version: versions, of all that a report needs."
 )
 
 
@@ -53,9 +53,9 @@ def main(args: Sequence[str] | None = None) -> int:
         return _complain(name, "error: there is no standard output to write to", EXIT_ERROR)
     try:
         if args[:1] == ["--version"]:
-            from unojax import __version__
+            from unojax.cli.version import describe
 
-            print(f"unojax {__version__}")
+            print(describe())
             return _flushed(0)
         command = _parse(args or ["--help"])
         name = f"unojax {args[0]}"
@@ -72,10 +72,6 @@ def main(args: Sequence[str] | None = None) -> int:
         return _complain(name, f"error: can't write {where}: {error.strerror or error}", EXIT_ERROR)
     except ValueError as error:
         return _complain(name, f"error: {error}", EXIT_USAGE)
-    except ModuleNotFoundError as error:
-        if error.name not in ("tyro", "rich", "platformdirs"):
-            raise
-        return _complain(name, f"error: the command line needs {error.name}: pip install 'unojax[cli]'", EXIT_ERROR)
     except MemoryError as error:
         return _complain(name, f"error: not enough memory: {error}", EXIT_ERROR)
     except RuntimeError as error:

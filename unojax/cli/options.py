@@ -15,6 +15,7 @@ from unojax.files.own import is_own
 from unojax.specs import AGENTS, POLICY_NAMES, parse_policy
 
 if TYPE_CHECKING:
+    from unojax.belief.opponents import Opponent
     from unojax.policies import Policy
     from unojax.rules import Rules
 
@@ -260,3 +261,13 @@ def get_policies(names: tuple[str, str]) -> tuple[Policy, Policy]:
     first, second = map(parse_policy, names)
     # Two loads of one policy are one.
     return first, first if names[0] == names[1] else second
+
+
+def get_opponent(text: str) -> Opponent:
+    """Make the opponent that `--opponent-model` names. Raises ValueError where it names none."""
+    from unojax.belief.opponents import parse_opponent
+
+    try:
+        return parse_opponent(text)
+    except ValueError as error:
+        raise ValueError(f"--opponent-model {text!r}: {error}") from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -11,11 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.typing import ArrayLike
 
 from unojax.belief.cache import BeliefCache
 from unojax.belief.digest import Digest, digest
 from unojax.belief.hands import Hands
 from unojax.belief.knowledge import Tracked, Unseen
+from unojax.belief.opponents import Family
 from unojax.games.seen import Seen, legal_actions
 from unojax.games.session import ADVICE
 from unojax.observation import Observation
@@ -44,12 +46,14 @@ class Advice(NamedTuple):
         prob_holds: float32[54], prob_color: float32[4], prob_no_playable: float32[]: of the opponent, as in
             `unojax.belief.summary`.
         thought: about the plays; None if there is no choice.
+        types: P(type) of the opponent by name, the likeliest first; empty under a single model.
     """
 
     prob_holds: Array
     prob_color: Array
     prob_no_playable: Array
     thought: Thought | None
+    types: Mapping[str, float] = {}
 
 
 class Outlook(NamedTuple):
@@ -58,11 +62,13 @@ class Outlook(NamedTuple):
     Attributes:
         prob_holds: float32[54], of the opponent, as in `unojax.belief.summary`.
         win_probability, win_error: float32[], as `unojax.search.outlook` gives them.
+        types: as in `Advice`.
     """
 
     prob_holds: Array
     win_probability: Array
     win_error: Array
+    types: Mapping[str, float] = {}
 
 
 class Adviser:
@@ -73,8 +79,10 @@ class Adviser:
     advice for the position 16 actions before 25 ms in place of 150.)
     """
 
-    def __init__(self, search: SearchAgent, *, seed: int):
+    def __init__(self, search: SearchAgent, *, seed: int, log_types: ArrayLike | None = None):
         """Prepare advice for a game with this seed, by a search for the same rules.
+
+        `log_types`: what was `learned` of the opponent's type in an earlier game.
 
         Raises:
             ValueError: the search knows more than the person.
@@ -82,6 +90,7 @@ class Adviser:
         if not isinstance(search.knowledge, Tracked | Unseen):
             raise ValueError(f"an adviser knows what the person knows: belief=particles or belief=unseen, got {search.name!r}")
         self._search, self._key = search.counting_wins(), jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), ADVICE)
+        self._log_types = log_types
         self._beliefs = self._new_beliefs()
         self._answers: dict[tuple[str, bytes], Any] = {}
 
@@ -103,6 +112,16 @@ class Adviser:
         """Tell what to expect, in a game that is not over, at any player's turn; `num_games` are played out for it."""
         return self._answer(f"outlook {num_games}", start, seen, partial(self._look_ahead, num_games))
 
+    def learned(self, start: Observation, seen: Sequence[Seen]) -> Array | None:
+        """Tell what is known of the opponent's type after all that was `seen`, for the `log_types` of the next game's adviser.
+
+        None if the search takes the opponent for a single model.
+        """
+        knowledge = self._search.knowledge
+        if self._beliefs is None or not (isinstance(knowledge, Tracked) and isinstance(knowledge.filter.opponent, Family)):
+            return None
+        return jax.device_get(self._beliefs.belief([start, *(step.after for step in seen)]).log_type_probs)
+
     def _answer(self, question: str, start: Observation, seen: Sequence[Seen], find: Callable[[list[Observation]], Any]) -> Any:
         views = [start, *(step.after for step in seen)]
         seen_so_far = hashlib.blake2b(digest_size=16)
@@ -114,29 +133,30 @@ class Adviser:
         return self._answers[asked]
 
     def _advise(self, views: list[Observation]) -> Advice:
-        told, memory = self._believe(views)
+        told, types, memory = self._believe(views)
         now, thought = views[-1], None
         if now.is_my_turn and not now.terminated and legal_actions(now).sum() > 1:
             thought = _think(self._search, self._key_for(_ACT, views), memory, now)
-        return Advice(told.prob_holds, told.prob_color, told.prob_no_playable, thought)
+        return Advice(told.prob_holds, told.prob_color, told.prob_no_playable, thought, types)
 
     def _look_ahead(self, num_games: int, views: list[Observation]) -> Outlook:
-        told, memory = self._believe(views)
+        told, types, memory = self._believe(views)
         win = _play_out(self._search, num_games, self._key_for(_OUTLOOK, views), memory, views[-1])
-        return Outlook(told.prob_holds, *win)
+        return Outlook(told.prob_holds, *win, types=types)
 
-    def _believe(self, views: list[Observation]) -> tuple[Digest, Remembered]:
-        """Sum up the belief over the opponent's hand, and give the memory of the search."""
+    def _believe(self, views: list[Observation]) -> tuple[Digest, dict[str, float], Remembered]:
+        """Sum up the belief over the opponent's hand, and its types, and give the memory of the search."""
         known = () if self._beliefs is None else self._beliefs.belief(views)
-        memory = Remembered(known, jnp.int32(len(views) - 1))
-        return digest(_hands(self._search, self._key_for(_HANDS, views), memory, views[-1]), views[-1]), memory
+        memory, knowledge = Remembered(known, jnp.int32(len(views) - 1)), self._search.knowledge
+        types = knowledge.types(memory.known) if isinstance(knowledge, Tracked) else {}
+        return digest(_hands(self._search, self._key_for(_HANDS, views), memory, views[-1]), views[-1]), types, memory
 
     def _new_beliefs(self) -> BeliefCache | None:
         knowledge = self._search.knowledge
         if not isinstance(knowledge, Tracked):
             return None
         seed = int(jax.random.bits(jax.random.fold_in(self._key, _BELIEFS)))
-        return BeliefCache(knowledge.filter, seed=seed, max_entries=_MAX_BELIEFS)
+        return BeliefCache(knowledge.filter, seed=seed, max_entries=_MAX_BELIEFS, log_types=self._log_types)
 
     def _key_for(self, purpose: int, views: list[Observation]) -> Array:
         return jax.random.fold_in(jax.random.fold_in(self._key, purpose), len(views) - 1)

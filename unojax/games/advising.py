@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -39,6 +39,7 @@ class Advised:
         told: figures of the belief over the other hand, NumPy.
         pooled: estimates of the plays, the best first; None where there is only a draw.
         agent: the search.
+        types: P(type) of the opponent by name, the likeliest first, where the search takes it for one of several types.
         seconds: that it took.
         stopped: Ctrl-C ended it early.
     """
@@ -49,6 +50,7 @@ class Advised:
     agent: SearchAgent
     seconds: float
     stopped: bool
+    types: Mapping[str, float]
 
     @property
     def play(self) -> str:
@@ -119,9 +121,10 @@ def advise(
     game = _read(position, history, player, rules)
     memory = _believe(game, search, keys[0], on_status)
     told = jax.device_get(digest(search.hands(keys[1], memory, game.end), game.end))
+    types = search.knowledge.types(memory.known) if isinstance(search.knowledge, Tracked) else {}
     legal = choices(game.end)
     if not legal.any():
-        return Advised(game, told, None, search, 0.0, False)
+        return Advised(game, told, None, search, 0.0, False, types)
     num_rounds = None if seconds is not None else rounds or DEFAULT_ROUNDS
     on_status(COMPILING)
     goal = "" if num_rounds is None else f" of {num_rounds}"
@@ -131,7 +134,7 @@ def advise(
         seconds=seconds or 0.0,
         on_round=lambda number: on_status(f"search: round {number + 1}{goal}"),
     )
-    return Advised(game, told, found.pooled, search, found.seconds, found.stopped)
+    return Advised(game, told, found.pooled, search, found.seconds, found.stopped, types)
 
 
 def position_of(hand: str | None, top: str | None, opponent: int | None, *, pile: str = "", penalty: int = 0) -> str:

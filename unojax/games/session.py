@@ -16,7 +16,7 @@ import numpy as np
 from jax import Array
 
 from unojax import cards, game, text
-from unojax.agents import RESIGN, Agent, Memory, reveal
+from unojax.agents import RESIGN, Agent, Memory, next_game, reveal
 from unojax.device import static
 from unojax.device.static import Skeleton
 from unojax.game import State
@@ -41,8 +41,14 @@ class Session:
         seen: the same as the person saw it.
     """
 
-    def __init__(self, agent: Agent, *, seat: int, seed: int, rules: Rules, start: State | None = None):
-        """Deal, or begin at `start`. The same seed gives the same deal, and with the same actions the same game."""
+    def __init__(
+        self, agent: Agent, *, seat: int, seed: int, rules: Rules, start: State | None = None, last: Memory | None = None
+    ):
+        """Deal, or begin at `start`. The same seed gives the same deal, and with the same actions the same game.
+
+        `last`: what the agent had in `memory` at the end of the last game with the person; of it it may keep something (see
+        `unojax.agents.next_game`).
+        """
         key = jax.random.key(seed, impl="threefry2x32")
         self.seat, self.rules = seat, rules if start is None else agreed_rules(start.rules, rules)
         self._ask = partial(_ask, *static.split((agent,)))
@@ -54,13 +60,14 @@ class Session:
         self._views: list[tuple[Observation, Observation]] = [views]
         # The agent is told what happened when it has to choose, so that a deal is there at once.
         self._memory: Memory = None
+        self._last = last
         self._num_told = -1
 
     def warm(self) -> None:
         """Compile the programs of the game, so that no move waits for them. Changes nothing that can be seen."""
         views = self._views[0]
         play_action(self.start, int(legal_actions(views[int(self.start.current_player)]).argmax()), self._key_draw)
-        memory, view = self._ask(_begin, self._key(_START, 0), views[1 - self.seat]), views[1 - self.seat]
+        memory, view = self._begin(views[1 - self.seat]), views[1 - self.seat]
         action = self._ask(_choose, self._key(_ACT, 0), memory, self.start, view)
         memory = self._ask(_remember, self._key(_UPDATE, 0), memory, view, np.int32(cards.DRAW), view)
         jax.block_until_ready((memory, action))
@@ -139,16 +146,25 @@ class Session:
             self._num_told = -1
         return taken
 
+    @property
+    def memory(self) -> Memory:
+        """The agent's memory now."""
+        return self._remember()
+
     def _remember(self) -> Memory:
         """Tell the agent what it has not been told yet, and give its memory."""
         agent = 1 - self.seat
         if self._num_told < 0:
-            self._memory, self._num_told = self._ask(_begin, self._key(_START, 0), self._views[0][agent]), 0
+            self._memory, self._num_told = self._begin(self._views[0][agent]), 0
         for number in range(self._num_told, len(self.steps)):
             around = (self._views[number][agent], np.int32(self.steps[number].action), self._views[number + 1][agent])
             self._memory = self._ask(_remember, self._key(_UPDATE, number), self._memory, *around)
             self._num_told = number + 1
         return self._memory
+
+    def _begin(self, view: Observation) -> Memory:
+        key = self._key(_START, 0)
+        return self._ask(_begin, key, view) if self._last is None else self._ask(_go_on, key, self._last, view)
 
     @property
     def _state(self) -> State:
@@ -173,6 +189,10 @@ def _ask(numbers: list[Array], skeleton: Skeleton, question: Callable[..., Any],
 
 def _begin(agent: Agent, key: Array, view: Observation) -> Memory:
     return agent.init(key, view)
+
+
+def _go_on(agent: Agent, key: Array, last: Memory, view: Observation) -> Memory:
+    return next_game(agent, key, last, view)
 
 
 def _remember(agent: Agent, key: Array, memory: Memory, before: Observation, action: Array, after: Observation) -> Memory:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from unojax.agents import Agent
+from unojax.agents import Agent, Memory
 from unojax.games.gamefile import PERSON, GameFile
 from unojax.games.session import Session
 from unojax.rules import Rules
@@ -34,13 +34,13 @@ class Setup:
         """The same opponent and rules, the seats swapped, the next seed."""
         return Setup(self.opponent, 1 - self.seat, (self.seed + 1) % 2**32, self.rules)
 
-    def start(self, agent: Agent) -> Session:
-        """Deal, and play the past again.
+    def start(self, agent: Agent, last: Memory | None = None) -> Session:
+        """Deal, and play the past again. `last` is the agent's memory of the last game, as in `Session`.
 
         Raises:
             ValueError: the past does not follow from the seed: its actions are impossible, or their draws others.
         """
-        session = Session(agent, seat=self.seat, seed=self.seed, rules=self.rules)
+        session = Session(agent, seat=self.seat, seed=self.seed, rules=self.rules, last=last)
         if self.past is not None:
             # With the same seed and the same actions the same cards are drawn, and the agent remembers the same.
             past = self.past.replay()

@@ -193,7 +193,7 @@ class Rollouts:
         guide: chooses in place of the first policy at some decisions; None: it does not.
 
     Raises:
-        ValueError: there is a leaf, under rules with a truncation or penalties, of which its values know nothing.
+        ValueError: there is a leaf, under rules with points, a truncation or penalties, of which its values know nothing.
     """
 
     policies: tuple[PackedPolicy, ...]
@@ -282,13 +282,9 @@ class Rollouts:
 
 
 def check_valued(rules: Rules) -> None:
-    """Check that games are worth what a network's values are, chances to win; raise ValueError if they are not."""
-    if rules.draw_is_option or rules.stacking or rules.points:
-        raise ValueError(
-            "a leaf's values are of games of plays and forced draws that one wins or loses: they can't be had under rules where "
-            "drawing is a choice, penalties add up or points count (may_draw, play_drawn='may', wild_draw_four='challenge', "
-            "stacking, points)"
-        )
+    """Check that games are worth what a network's values are, a win or a loss; raise ValueError if they are not."""
+    if rules.points:
+        raise ValueError("a network's values know of no points: a leaf needs points=False, got points=True")
     if rules.max_steps is not None or rules.step_penalty:
         raise ValueError(
             "a network's values know of no truncation and no penalty: a leaf needs max_steps=None and step_penalty=0, "

@@ -58,6 +58,10 @@ class ValueAgent:
     def update(self, key: Array, memory: Memory, before: Observation, action: Array, after: Observation) -> Memory:
         return self.knowledge.update(key, memory, before, action, after)
 
+    def next_game(self, key: Array, memory: Memory, observation: Observation) -> Memory:
+        """Begin the next game against the same opponent; see `unojax.agents.next_game`."""
+        return self.knowledge.next_game(key, memory, observation)
+
     def act(self, key: Array, memory: Memory, observation: Observation, legal_mask: Array) -> Array:
         del key
         is_mine = ~observation.terminated & (observation.current_player == observation.player)
@@ -91,6 +95,7 @@ def value(
     *,
     network: str = PRETRAINED,
     belief: NetworkBelief = "particles",
+    model: str = "uniform",
     particles: int = 128,
     head: Head = "value",
     rules: Rules = Rules(),
@@ -100,7 +105,9 @@ def value(
 
     Args:
         network: "pretrained", or the path of a network's file.
-        belief: "particles", the particle filter with the uniform opponent model; "unseen", any of the cards not seen.
+        belief: "particles", the particle filter; "unseen", any of the cards not seen.
+        model: how the particle filter takes the opponent to choose, one model or several types, see `parse_opponent`. The
+            network was trained with beliefs of the uniform model.
         particles: hands that the filter is made of.
         head: "value", the play after which the value is highest; "policy", the play with the highest logit.
         rules: of the game.
@@ -114,7 +121,7 @@ def value(
         raise ValueError(f"belief must be one of {', '.join(get_args(NetworkBelief))}, got {belief!r}")
     if head not in get_args(Head):
         raise ValueError(f"head must be {' or '.join(get_args(Head))}, got {head!r}")
-    knowledge = parse_knowledge(belief, particles=particles)
+    knowledge = parse_knowledge(belief, particles=particles, model=model)
     loaded = load_network(network) if loaded is None else loaded
     check_network(loaded, network, rules)
     if head == "policy" and (rules.draw_is_option or not loaded.config.policy_head):

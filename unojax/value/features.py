@@ -24,7 +24,6 @@ from unojax.bits import Words
 from unojax.device.combinatorics import log_binomial_ratio
 from unojax.rules import Rules
 from unojax.table import Table
-from unojax.table.account import Account
 from unojax.view import View, view_of_table
 
 _RANKS: Final = cards.RANK_NAMES[: cards.NUM_COLORED_RANKS]
@@ -70,7 +69,7 @@ SHARED_COLUMNS: Final = (
 """Columns of `Features.shared`. The spread is the sum of the variances of the counts that the opponent holds, over twice the size
 of the hand: 0 if the hand is known."""
 COLOR_TURN_COLUMNS: Final = ("before a Wild+4 that may be challenged",)
-SHARED_TURN_COLUMNS: Final = ("penalty / 10", "a card just drawn can be played", "about to draw", "about to challenge")
+SHARED_TURN_COLUMNS: Final = ("penalty / 10", "a card drawn in this turn", "about to draw", "about to challenge")
 """Further columns of `Features.color` and `Features.shared` under rules where drawing is a choice or penalties add up.
 
 What chance decides about a draw or a challenge is not imagined: the network values the moment before it."""
@@ -112,7 +111,7 @@ def about_to(view: View, action: Array) -> Array:
     """Tell where chance decides what follows a player's own legal choice: uint32[...] 1 a draw, 2 a challenge; else 0."""
     if not view.rules.draw_is_option:
         return jnp.zeros_like(view.color)
-    is_draw = (action == cards.DRAW) & (Account.unpack(_account(view)).has_drawn == 0)
+    is_draw = (action == cards.DRAW) & (view.unpack_account().has_drawn == 0)
     return jnp.where(action == cards.CHALLENGE, np.uint32(2), is_draw.astype(jnp.uint32))
 
 
@@ -240,21 +239,15 @@ def features(view: View, outlook: Outlook, about: Array | None = None) -> Featur
         outlook.spread[..., None],
     ]
     if has_turn_columns(view.rules):
-        account = Account.unpack(_account(view))
+        account = view.unpack_account()
         about = jnp.zeros_like(view.color) if about is None else about
-        may_contest = np.uint32(view.rules.wild_draw_four == "challenge")
-        columns.append(_is_one_of(account.contested * may_contest, range(1, cards.NUM_COLORS + 1))[..., None].astype(jnp.float32))
+        columns.append(_is_one_of(account.contested, range(1, cards.NUM_COLORS + 1))[..., None].astype(jnp.float32))
         shared += [
             view.penalty[..., None].astype(jnp.float32) / 10.0,
             account.has_drawn[..., None],
             _is_one_of(about, (1, 2)),
         ]
     return Features(jnp.concatenate(columns, -1), jnp.concatenate([jnp.asarray(c, jnp.float32) for c in shared], -1))
-
-
-def _account(view: View) -> Array:
-    """uint32[...]: the packed account; zeros if the rules keep none."""
-    return jnp.zeros_like(view.color) if isinstance(view.account, tuple) else view.account
 
 
 class _Lacks(NamedTuple):

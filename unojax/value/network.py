@@ -159,19 +159,22 @@ def init_network(key: Array, config: NetworkConfig = NetworkConfig()) -> Network
 
 
 def check_network(network: Network, name: str, rules: Rules) -> None:
-    """Check that a network reads what turns under the rules depend on.
+    """Check that a network reads what turns under the rules depend on, and nothing that they lack.
 
     Raises:
-        ValueError: it does not, or reads more.
+        ValueError: it does not.
     """
     if has_turn_columns(rules) and not network.config.turns:
         raise ValueError(
-            f"network {name} knows plays and forced draws, and penalties of 2 and 4: it can't play rules where drawing is a choice "
-            "or penalties add up (may_draw, play_drawn='may', wild_draw_four='challenge', stacking); train one for them, with "
-            "python -m training.train_value --play.rules official, and name its file, network=runs/value/best.safetensors"
+            f"network {name} knows plays, forced draws and penalties of 2 and 4: it can't play rules where drawing is a choice "
+            "or penalties add up (may_draw, play_drawn='may', wild_draw_four='challenge', stacking); train one for them with "
+            "python -m training.train_value --play.rules official, and name its file: network=runs/value/best.safetensors"
         )
     if network.config.turns and not has_turn_columns(rules):
-        raise ValueError(f"network {name} knows only rules where drawing is a choice or penalties add up, such as rules=official")
+        raise ValueError(
+            f"network {name} knows only rules where drawing is a choice or penalties add up (may_draw, play_drawn='may', "
+            "wild_draw_four='challenge', stacking): name them, such as rules=official, or take network=pretrained"
+        )
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,13 +17,15 @@ from unojax.belief.hands import Hands
 from unojax.belief.summary import prob_holds
 from unojax.viz.svg import Picture, at, document, element, finish, mark, text
 from unojax.viz.theme import COLOR_PAINTS, Theme, ThemeName, get_theme
-from unojax.viz.words import card_words
+from unojax.viz.words import capitalized, card_words, plays_like
 
 TITLE: Final = "Probability that the opponent holds the card, in %"
 
 _TOP: Final = 72.0
 _GAP: Final = 12.0
 """Space between the coloured cards and the wild ones."""
+SAID: Final = 26.0
+"""Height of the line about the opponent."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,7 @@ def belief_svg(
     belief: Any,
     *,
     truth: ArrayLike | None = None,
+    types: Mapping[str, float] | None = None,
     title: str | None = None,
     theme: ThemeName = "light",
     tall: bool = False,
@@ -84,6 +88,7 @@ def belief_svg(
     Args:
         belief: probabilities, float[54]; or a belief of `unojax.belief`, particle, exact or closed-form.
         truth: the opponent's hand, bool[108] canonical one-hot or int[54] counts: its cards are outlined. None: not shown.
+        types: P(type) of the opponent by name, as `unojax.belief.summary.types_by_name` gives it: said in words. None: nothing.
         title: above the map; None: what it shows.
         tall: ranks from top to bottom and colours side by side, for a narrow place.
         width: in pixels; None: 700, or 340 if tall.
@@ -99,9 +104,11 @@ def belief_svg(
     grid = TALL if tall else WIDE
     if title is None:
         title = "Held by the opponent, in %" if tall else TITLE
-    content = heat_map(probs, counts, title, paints, grid)
-    size = {"width": grid.width, "height": grid.height, "shown_width": width}
-    return finish(document(content, **size, title=f"{title}: {_likeliest(probs)}", theme=paints), path)
+    said = plays_like(types or {})
+    content = heat_map(probs, counts, title, paints, grid, said)
+    size = {"width": grid.width, "height": grid.height + (SAID if said else 0.0), "shown_width": width}
+    words = f"{title}: {_likeliest(probs)}" + (f"; the opponent {said}" if said else "")
+    return finish(document(content, **size, title=words, theme=paints), path)
 
 
 def read_probs(belief: Any) -> np.ndarray:
@@ -144,8 +151,8 @@ def _read_truth(truth: ArrayLike) -> np.ndarray:
     return array
 
 
-def heat_map(probs: np.ndarray, truth: np.ndarray | None, title: str, theme: Theme, grid: Grid = WIDE) -> str:
-    """Draw the map without the panel under it: probabilities float[54], copies int[54]."""
+def heat_map(probs: np.ndarray, truth: np.ndarray | None, title: str, theme: Theme, grid: Grid = WIDE, said: str = "") -> str:
+    """Draw the map without the panel under it: probabilities float[54], copies int[54]; and what is `said` of the opponent."""
     parts = [text(title, 22.0, 30.0, 16, theme.text, bold=True)]
     for rank, name in enumerate(cards.RANK_NAMES[: cards.WILD]):
         x, y, width, height = grid.box(rank)
@@ -162,6 +169,8 @@ def heat_map(probs: np.ndarray, truth: np.ndarray | None, title: str, theme: The
         x, _, width, _ = grid.box(cards.WILD_TYPE)
         parts.append(text("wild", x + width / 2, _TOP - 9, 14, theme.dim, bold=True, anchor="middle"))
     parts.append(_legend(theme, grid, shows_truth=truth is not None))
+    if said:
+        parts.append(text(capitalized(said), grid.left, grid.legend_top + 51, 14, theme.text))
     return "".join(parts)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Final
 
@@ -11,7 +11,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from unojax import cards
-from unojax.viz.belief import TITLE, WIDE, heat_map, read_probs
+from unojax.viz.belief import SAID, TITLE, WIDE, heat_map, read_probs
 from unojax.viz.card import definitions
 from unojax.viz.moments import Moment, Record, read_game
 from unojax.viz.plot import Series, draw_plot, read_panels
@@ -19,6 +19,7 @@ from unojax.viz.position import PICTURE_WIDTH, Layout, draw_scene, scene_words, 
 from unojax.viz.scene import Viewer
 from unojax.viz.svg import Page, document, element, escape, finish
 from unojax.viz.theme import Theme, ThemeName, css_variables, get_theme
+from unojax.viz.words import plays_like
 
 _SPEEDS: Final = {"slow": 2500, "normal": 1200, "fast": 500}
 """Milliseconds for each position."""
@@ -33,6 +34,7 @@ def game_html(
     entropy: Series | None = None,
     beliefs: ArrayLike | Sequence[object] | None = None,
     truths: ArrayLike | None = None,
+    types: Sequence[Mapping[str, float]] | None = None,
     notes: Sequence[str] | None = None,
     title: str = "A game of UNO",
     theme: ThemeName = "light",
@@ -49,6 +51,7 @@ def game_html(
         win_probability, entropy: as for `game_plot_svg`, one value for each of the T + 1 positions.
         beliefs: one for each position, as `belief_svg` takes them; shown under the picture.
         truths: bool[T + 1, 108], the hands that the beliefs are about; None: not shown.
+        types: P(type) of the opponent by name, for each position, as `belief_svg` takes it; said under the belief. None: nothing.
         notes: what is said of each move after its words, one text for each position, empty where there is nothing to say.
         title: above the game.
         view, theme, path: as for `position_svg`.
@@ -65,13 +68,13 @@ def game_html(
         raise ValueError(f"curves must have {num} values, one for each position, got {panels[0].length}")
     if notes is not None and len(notes) != num:
         raise ValueError(f"notes must be {num}, one for each position, got {len(notes)}")
-    maps = _belief_maps(beliefs, truths, num, paints)
+    maps = _belief_maps(beliefs, truths, types, num, paints)
     layout = Layout.of([moment.scene for moment in moments])
     stage = "".join(_frame(index, moment, layout, paints, maps[index]) for index, moment in enumerate(moments))
     plot = element("div", draw_plot(panels, paints, has_cursor=True), class_="plot") if panels else ""
-    types = set().union(*(used_types(moment.scene) for moment in moments))
+    shown = set().union(*(used_types(moment.scene) for moment in moments))
     # One drawing of each card for all pictures. Not `display: none`, where some browsers lose references.
-    faces = element("svg", definitions(types), xmlns="http://www.w3.org/2000/svg", class_="faces", aria_hidden="true")
+    faces = element("svg", definitions(shown), xmlns="http://www.w3.org/2000/svg", class_="faces", aria_hidden="true")
     said = element("p", " ", class_="said", aria_live="polite")
     left = element("section", _controls(num), said, element("div", stage, class_="stage"), plot)
     said_of = notes or [""] * num
@@ -86,11 +89,17 @@ def _help(*, has_curves: bool) -> str:
     return f"Keys: ← and → step, Home and End jump, space plays. Click {where} to go there."
 
 
-def _belief_maps(beliefs: ArrayLike | Sequence[object] | None, truths: ArrayLike | None, num: int, theme: Theme) -> list[str]:
+def _belief_maps(
+    beliefs: ArrayLike | Sequence[object] | None,
+    truths: ArrayLike | None,
+    types: Sequence[Mapping[str, float]] | None,
+    num: int,
+    theme: Theme,
+) -> list[str]:
     """Draw a heat map for each position; empty texts if there are no beliefs."""
     if beliefs is None:
-        if truths is not None:
-            raise ValueError("truths are outlined in the beliefs: pass beliefs too")
+        if truths is not None or types is not None:
+            raise ValueError("truths are outlined in the beliefs, and types said under them: pass beliefs too")
         return [""] * num
     each = beliefs if isinstance(beliefs, Sequence) else np.atleast_1d(np.asarray(beliefs))
     if len(each) != num:
@@ -98,9 +107,12 @@ def _belief_maps(beliefs: ArrayLike | Sequence[object] | None, truths: ArrayLike
     hands = None if truths is None else np.asarray(truths)
     if hands is not None and (hands.shape != (num, cards.NUM_CARDS) or hands.dtype != bool):
         raise ValueError(f"truths must be bool[{num}, {cards.NUM_CARDS}], got {hands.dtype}{list(hands.shape)}")
-    size = {"width": WIDE.width, "height": WIDE.height}
+    if types is not None and len(types) != num:
+        raise ValueError(f"types must be {num}, one for each position, got {len(types)}")
+    said = [plays_like(of_position) for of_position in types or [{}] * num]
+    size = {"width": WIDE.width, "height": WIDE.height + (SAID if any(said) else 0.0)}
     held = [None] * num if hands is None else list(cards.count_types(hands))
-    maps = (heat_map(read_probs(belief), truth, TITLE, theme) for belief, truth in zip(each, held, strict=True))
+    maps = (heat_map(read_probs(each[i]), held[i], TITLE, theme, said=said[i]) for i in range(num))
     return [document(content, **size, title=TITLE, theme=theme) for content in maps]
 
 

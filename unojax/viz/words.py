@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from unojax import cards
@@ -143,6 +144,20 @@ def move_words(before: Scene, after: Scene, names: tuple[str, str] = PLAYERS, *,
         return cards.COLOR_NAMES[piece.color] if isinstance(piece, ColorWord) else piece
 
     return capitalized("".join(map(word, move_phrase(before, after, names)))) + "."
+
+
+_LEAST_SHARE: Final = 0.1
+"""Types of opponents that are less likely are not named, but for the likeliest."""
+
+
+def plays_like(types: Mapping[str, float]) -> str:
+    """Say which types of opponents one plays like, by their probabilities: `plays like linear 0.83, uniform 0.12`.
+
+    The likeliest, and at most two more that are not unlikely. Empty where there are no types.
+    """
+    first, *others = sorted(types, key=lambda name: -types[name])[:3] or [""]
+    named = [first, *(name for name in others if types[name] >= _LEAST_SHARE)]
+    return "plays like " + ", ".join(f"{name} {types[name]:.2f}" for name in named) if types else ""
 
 
 def capitalized(words: str) -> str:

@@ -6,17 +6,20 @@ import dataclasses
 from functools import partial
 from typing import Final, NamedTuple, get_args
 
+import jax
 import jax.numpy as jnp
 from flax import struct
 from jax import Array
+from jax.typing import ArrayLike
 
 from unojax import bits
 from unojax.belief import resample
 from unojax.belief.history import Prior, unseen_words
+from unojax.belief.opponents import Opponent, models_of, type_prior, uniform_opponent
 from unojax.belief.particles import accounts, ledger, moves
 from unojax.belief.particles.accounts import Cloud
 from unojax.belief.particles.ledger import Ledger
-from unojax.belief.particles.likelihood import start_log_prob
+from unojax.belief.particles.likelihood import by_type, log_type_probs, mixed, start_log_prob
 from unojax.observation import Observation, check_observation
 from unojax.rules import Rules
 
@@ -27,10 +30,17 @@ needs more."""
 
 
 class Target(NamedTuple):
-    """Weights float32[N] nats, normalised, of all accounts; float32[] nats, the share of those that are possible."""
+    """The weights that the filter goes on with.
+
+    Attributes:
+        log_weights: float32[N] nats, normalised, of all accounts.
+        log_possible: float32[] nats, the share of those that are possible.
+        log_likelihood: float32[K, N] nats, by type, and -inf for an account that is impossible; None without types.
+    """
 
     log_weights: Array
     log_possible: Array
+    log_likelihood: Array | None = None
 
 
 @struct.dataclass
@@ -39,11 +49,13 @@ class Belief:
 
     Attributes:
         log_weights: float32[N] nats, normalised (logsumexp = 0).
-        log_likelihood: float32[N] nats, of the opponent's plays so far in each particle (`likelihood.log_likelihood`).
+        log_likelihood: float32[N] nats, of the opponent's plays so far in each particle (`likelihood.log_likelihood`); under a
+            `Family` of K types [K, N], for each of them.
         cloud: the particles, each a full account of which card the opponent acquired when.
         ledger: what is public about the opponent's cards, the same for all particles.
         rules: static; of the game.
         target: the weights that the filter goes on with, under `Rules.tells_of_hands`; else None, and they are `log_weights`.
+        log_types: float32[K] nats, ln P(type) of the opponent as the belief began, normalised; None under a single model.
     """
 
     log_weights: Array
@@ -52,6 +64,15 @@ class Belief:
     ledger: Ledger
     rules: Rules = struct.field(pytree_node=False)
     target: Target | None = None
+    log_types: Array | None = None
+
+    @property
+    def log_type_probs(self) -> Array:
+        """float32[K] nats: ln P(type) of the opponent now, see `Family`; ValueError if the belief was begun without types."""
+        if self.log_types is None:
+            raise ValueError("the belief knows no types of opponents: begin it with a family, belief_init(..., opponent=family)")
+        strict = None if self.target is None else self.target.log_likelihood
+        return log_type_probs(self.log_weights, self.log_likelihood if strict is None else strict, self.log_types)
 
     @property
     def target_weights(self) -> Array:
@@ -85,6 +106,7 @@ class Info(NamedTuple):
         resampled: bool[] the ESS had fallen below the threshold, or a particle had become impossible.
         acceptance: float32[] share of particles that a refreshing move changed, 0..1.
         inconsistent: bool[] the observations belong not together, to the action or to this belief, which stays as it was.
+        type_probs: float32[K] P(type) of the opponent after the micro-step, under a `Family`; else None.
     """
 
     ess: Array
@@ -94,6 +116,7 @@ class Info(NamedTuple):
     resampled: Array
     acceptance: Array
     inconsistent: Array
+    type_probs: Array | None = None
 
 
 def belief_init(
@@ -105,6 +128,8 @@ def belief_init(
     max_slots: int = MAX_SLOTS,
     max_plays: int = MAX_PLAYS,
     prior: Prior = "uniform",
+    opponent: Opponent = uniform_opponent,
+    log_types: ArrayLike | None = None,
 ) -> Belief:
     """Begin a belief: the opponent's hand is a random subset of the unseen cards.
 
@@ -118,10 +143,13 @@ def belief_init(
         max_slots, max_plays: static capacity, the former rounded up to a multiple of four; a game that outgrows one of them
             restarts the belief (`Info.restarted`).
         prior: "uniform" or, for an observation right after a deal with `start_card="non_wild"`, "deal". See `exact.exact_init`.
+        opponent: that of the updates to come, static; only a `Family` makes a difference.
+        log_types: float32[K] nats, ln P(type) of the opponent up to a constant, such as `Belief.log_type_probs` at the end of an
+            earlier game; None: by the weights of the family.
 
     Raises:
         ValueError: a size is not positive, `max_slots` is below the number of cards in the game, there is no such prior, the
-            observation is a batch, or `rules` are other ones than the observation's.
+            observation is a batch, `rules` are other ones than the observation's, or `log_types` are not those of a family.
     """
     check_observation(observation, "belief_init", rules)
     rules = observation.rules
@@ -131,6 +159,8 @@ def belief_init(
             f"max_slots must be at least the {rules.num_cards} cards of the game and max_plays at least 1, "
             f"got {max_slots} and {max_plays}"
         )
+    log_prior = type_prior(opponent, log_types)
+    log_types = None if log_prior is None else jax.nn.log_softmax(jnp.asarray(log_prior, jnp.float32))
     cloud, book = before_the_draw(observation, num_particles, max_slots, max_plays)
     hand_count = observation.opponent_count.astype(jnp.int32)
     cloud = moves.draw(key, cloud, book, hand_count)
@@ -138,15 +168,28 @@ def belief_init(
     book = record_deal(book, observation, unseen_words(observation), prior)
     log_lik = start_log_prob(cloud.hand, book)
     log_weights = resample.normalize(log_lik)[0]
-    target = Target(log_weights, jnp.float32(0.0)) if rules.tells_of_hands else None
-    return Belief(log_weights=log_weights, log_likelihood=log_lik, cloud=cloud, ledger=book, rules=rules, target=target)
+    log_lik = by_type([log_lik] * len(models_of(opponent)), opponent)
+    target = start_target(log_weights, log_lik, log_types) if rules.tells_of_hands else None
+    return Belief(log_weights, log_lik, cloud, book, rules, target, log_types)
 
 
-def report(belief: Belief, possible: Array) -> Belief:
-    """Give a belief in which accounts that are not `possible` (bool[N]) count for nothing, by its target."""
-    log_weights, log_possible = resample.normalize(jnp.where(possible, belief.target_weights, -jnp.inf))
-    target = Target(belief.target_weights, log_possible)
-    return dataclasses.replace(belief, log_weights=log_weights, target=target)
+def start_target(log_weights: Array, log_lik: Array, log_types: Array | None) -> Target:
+    """Give the target of a belief all of whose accounts are possible, as far as is known."""
+    return Target(log_weights, jnp.float32(0.0), None if log_types is None else log_lik)
+
+
+def report(belief: Belief, strict: Array) -> Belief:
+    """Give what a belief says by its target, in which impossible accounts count for nothing.
+
+    `strict` is the likelihood, float32[N] or [K, N], that is -inf for them.
+    """
+    if belief.log_types is None:
+        log_share, kept = jnp.where(jnp.isneginf(strict), -jnp.inf, 0.0), None
+    else:
+        # An account may be possible for some of the types.
+        log_share, kept = mixed(strict, belief.log_types) - mixed(belief.log_likelihood, belief.log_types), strict
+    log_weights, log_possible = resample.normalize(belief.target_weights + log_share)
+    return dataclasses.replace(belief, log_weights=log_weights, target=Target(belief.target_weights, log_possible, kept))
 
 
 def record_deal(book: Ledger, observation: Observation, unseen: bits.Words, prior: Prior) -> Ledger:

@@ -13,6 +13,7 @@ from unojax import bits, cards
 from unojax.belief import history, resample
 from unojax.belief.particles import accounts
 from unojax.belief.particles.belief import Belief
+from unojax.belief.particles.likelihood import log_type_probs, mixed
 from unojax.device.combinatorics import log_binomial
 from unojax.observation import Observation
 
@@ -147,13 +148,13 @@ def weigh(
         event: what happened.
         log_increment: float32[N] nats, weights of the repairs.
         log_constant: float32[] nats, a factor that all particles share.
-        log_lik: float32[N] nats, of the repaired particles.
+        log_lik: float32[N] nats, or by type [K, N], of the repaired particles.
         outgrown: bool[] the belief's capacity is used up.
         ess_threshold: see `belief_update`.
     """
     before = belief.target_weights
     dead = jnp.isneginf(before) | jnp.isneginf(log_increment)
-    joint = before + log_increment + log_lik - belief.log_likelihood
+    joint = before + log_increment + mixed(log_lik, belief.log_types) - mixed(belief.log_likelihood, belief.log_types)
     # NaN from an opponent model counts as impossible.
     joint = jnp.where(dead | jnp.isnan(joint), -jnp.inf, joint)
     log_weights, log_sum = resample.normalize(joint)
@@ -171,6 +172,17 @@ def weigh(
         restarted=restarted,
         resampled=~(restarted | event.inconsistent) & is_due,
     )
+
+
+def known_types(belief: Belief, weighing: Weighing, log_lik: Array) -> Array | None:
+    """Tell what is known of the opponent's type where a belief is begun anew: float32[K] nats; None without types.
+
+    By the particles after the event, whose likelihoods are `log_lik`; by those before it where none explains the event.
+    """
+    if belief.log_types is None:
+        return None
+    after = log_type_probs(weighing.log_weights, log_lik, belief.log_types)
+    return jnp.where(weighing.depleted, log_type_probs(belief.target_weights, belief.log_likelihood, belief.log_types), after)
 
 
 def num_rounds(weighing: Weighing, num_particles: int, num_moves: int) -> Array:

@@ -16,7 +16,7 @@ from jax import Array, lax
 from jax.custom_batching import custom_vmap
 from jax.experimental import checkify
 
-from unojax.belief.opponents import OpponentModel, uniform_opponent
+from unojax.belief.opponents import Opponent, check_types, uniform_opponent
 from unojax.belief.particles import lockstep, one_game
 from unojax.belief.particles.accounts import in_lockstep
 from unojax.belief.particles.belief import Belief, Info
@@ -37,7 +37,7 @@ def belief_update(
     after: Observation,
     key: Array,
     *,
-    opponent: OpponentModel = uniform_opponent,
+    opponent: Opponent = uniform_opponent,
     rules: Rules | None = None,
     ess_threshold: float = 0.5,
     num_moves: int = NUM_MOVES,
@@ -49,7 +49,8 @@ def belief_update(
         action: the public action of whoever moved, integer scalar, as `infer_action(before, after)` recovers it.
         key: threefry2x32; consumed.
         opponent: the opponent model, static. One that gives a legal action probability zero (a deterministic policy, say) needs
-            some `tremble`: particles are repaired on the assumption that any legal action may be taken.
+            some `tremble`: particles are repaired on the assumption that any legal action may be taken. Or a `Family` of them,
+            with which the belief was begun: one of its types must give every action a positive probability.
         rules: those of belief and observations, if given.
         ess_threshold: resample when the ESS falls below this share of N, static.
         num_moves: refreshing moves after a resampling, static; more of them if the ESS was below N/2 by far (`MOST_ROUNDS`).
@@ -61,8 +62,10 @@ def belief_update(
         action), or if the observations belong neither together, nor to the action, or not to this belief (`Info.inconsistent`).
 
     Raises:
-        ValueError: an observation is a batch, or the rules of belief and observations, or `rules`, differ.
+        ValueError: an observation is a batch, the rules of belief and observations, or `rules`, differ, or the belief was begun
+            with other types of opponents.
     """
+    check_types(0 if belief.log_types is None else belief.log_types.shape[-1], opponent, "belief_init")
     for seen in (before, after):
         check_observation(seen, "belief_update", rules)
         agreed_rules(belief.rules, seen.rules)
@@ -70,8 +73,12 @@ def belief_update(
     arguments = (belief, before, jnp.asarray(action, jnp.int32), after, key)
     # Games in lockstep know plain steps only; under other rules they are taken one by one everywhere.
     if in_lockstep() and belief.rules.has_plain_steps:
-        return _together(partial(lockstep.update_games, **options))(*arguments)
-    return _one_by_one(partial(one_game.update, **options))(*arguments)
+        updated, info = _together(partial(lockstep.update_games, **options))(*arguments)
+    else:
+        updated, info = _one_by_one(partial(one_game.update, **options))(*arguments)
+    if belief.log_types is None:
+        return updated, info
+    return updated, info._replace(type_probs=jnp.exp(updated.log_type_probs))
 
 
 def belief_update_checked(

@@ -9,21 +9,28 @@ a card just drawn), and what was told of its hand (`choices`). All functions wor
 What was told of a hand rules accounts out, and repairs weigh them as if it did not: the backward kernel of `moves` must not lead
 to an impossible account. So the filter's target has such accounts, at `SOFTENED` in place of 0, and they count for nothing in
 what a belief says (`belief.report`).
+
+A `Family` of K types has K likelihoods of an account, from one replay. The type is summed over and not sampled: the target is the
+posterior of the accounts whatever the type (`mixed`), and each of them tells the types apart by itself (`log_type_probs`).
+
+    p(account | history)  ~  sum_k p(k) p_k(plays | account)            p(k | account, history)  ~  p(k) p_k(plays | account)
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.scipy.special import logsumexp
 
 from unojax import bits, cards, game
-from unojax.belief.opponents import OpponentModel, PackedOpponent
+from unojax.belief.opponents import Family, Opponent, OpponentModel, PackedOpponent, models_of
 from unojax.belief.particles.accounts import RELEASED, ROWS_PER_TURN, Cloud, card_of, common, flip, num_turns, union, without
 from unojax.belief.particles.choices import Choice, choice_prob
 from unojax.belief.particles.ledger import FITS, Ledger, Plays, Turns, as_words
@@ -61,13 +68,13 @@ class Exchange(NamedTuple):
 def log_likelihood(
     cloud: Cloud,
     ledger: Ledger,
-    opponent: OpponentModel,
+    opponent: Opponent,
     like: Observation,
     exchange: Exchange | None = None,
     *,
     softened: bool = True,
 ) -> Array:
-    """Compute the log likelihood (nats) of all plays of the opponent: float32[N].
+    """Compute the log likelihood (nats) of all plays of the opponent: float32[N], or by type [K, N].
 
     Under the "deal" prior it starts from the probability of the start card, one of the coloured cards that were not dealt.
     `like` is any observation of the observer's; with `exchange` the likelihood is as it were after it. Not `softened`, it is -inf
@@ -77,9 +84,11 @@ def log_likelihood(
     def seen_from(hand: Words, num_slots: Array) -> Words:
         return hand if exchange is None else exchange.hand(hand, num_slots)
 
-    def several(block: Array, carry: tuple[Words, Array, Array]) -> tuple[Words, Array, Array]:
-        hand, total, filled = carry
-        product: Array | float = 1.0
+    models = models_of(opponent)
+
+    def several(block: Array, carry: tuple[Words, list[Array], Array]) -> tuple[Words, list[Array], Array]:
+        hand, totals, filled = carry
+        products: list[Array | float] = [1.0] * len(models)
         for offset in range(ROWS_PER_TURN):
             t = ROWS_PER_TURN * block + offset
             play = Plays(*(rows[t] for rows in ledger.plays))
@@ -88,19 +97,52 @@ def log_likelihood(
             seen = seen_from(hand, play.slots_before)
             if isinstance(ledger.turns, Turns):
                 choice = Choice(play, Turns(*(rows[t] for rows in ledger.turns)))
-                factor = _choice_factor(seen, _drawn(cloud, play, exchange), choice, opponent, like)
+                drawn = _drawn(cloud, play, exchange)
+                factors = [_choice_factor(seen, drawn, choice, model, like) for model in models]
                 if softened and like.rules.tells_of_hands:
-                    factor = jnp.where(_is_told(play, like.rules) & (factor == 0), SOFTENED * _SCALE, factor)
+                    is_told = _is_told(play, like.rules)
+                    factors = [jnp.where(is_told & (factor == 0), SOFTENED * _SCALE, factor) for factor in factors]
             else:
-                factor = factor_of(seen, show(play), opponent, like)
-            product = product * jnp.where(t < ledger.num_plays, factor, 1.0)
+                shown = show(play)
+                factors = [factor_of(seen, shown, model, like) for model in models]
+            products = [p * jnp.where(t < ledger.num_plays, f, 1.0) for p, f in zip(products, factors, strict=True)]
             hand = without(hand, card_of(cloud.played[t]))
         num_plays = jnp.minimum(ledger.num_plays - ROWS_PER_TURN * block, ROWS_PER_TURN)
-        return hand, total + (jnp.log(product) - num_plays.astype(jnp.float32) * LOG_SCALE), filled
+        totals = [
+            total + (jnp.log(product) - num_plays.astype(jnp.float32) * LOG_SCALE)
+            for total, product in zip(totals, products, strict=True)
+        ]
+        return hand, totals, filled
 
     dealt = _fill(cloud, bits.empty(cloud.hand[0]), jnp.int32(0), ledger.num_dealt)
-    first = (dealt, start_log_prob(seen_from(dealt, ledger.num_dealt), ledger), ledger.num_dealt)
-    return lax.fori_loop(0, num_turns(ledger.num_plays), several, first)[1]
+    first = (dealt, [start_log_prob(seen_from(dealt, ledger.num_dealt), ledger)] * len(models), ledger.num_dealt)
+    return by_type(lax.fori_loop(0, num_turns(ledger.num_plays), several, first)[1], opponent)
+
+
+def by_type(log_likelihoods: Sequence[Array], opponent: Opponent) -> Array:
+    """Give the likelihood of an opponent's only model, float32[N], or those of its types, [K, N]."""
+    if not isinstance(opponent, Family):
+        return log_likelihoods[0]
+    stacked = jnp.stack(log_likelihoods)
+    # NaN from a model counts as impossible: the other types are none the worse for it.
+    return jnp.where(jnp.isnan(stacked), -jnp.inf, stacked)
+
+
+def mixed(log_likelihood: Array, log_types: Array | None) -> Array:
+    """Compute the log likelihood of accounts whatever the opponent's type: float32[N].
+
+    Args:
+        log_likelihood: float32[N], or [K, N] by type.
+        log_types: float32[K] nats, the prior of the types; None without types.
+    """
+    return log_likelihood if log_types is None else logsumexp(log_types[:, None] + log_likelihood, axis=0)
+
+
+def log_type_probs(log_weights: Array, log_likelihood: Array, log_types: Array) -> Array:
+    """Compute ln P(type) from the weights of N accounts, float32[N], which are those of `mixed` likelihoods: float32[K]."""
+    joint = log_types[:, None] + log_likelihood
+    of_account = jnp.where(jnp.isneginf(log_weights), -jnp.inf, joint - mixed(log_likelihood, log_types))
+    return jax.nn.log_softmax(logsumexp(log_weights + of_account, axis=1))
 
 
 class Shown(NamedTuple):

@@ -13,17 +13,26 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
 from unojax.belief import history, resample
-from unojax.belief.opponents import OpponentModel
+from unojax.belief.opponents import Opponent
 from unojax.belief.particles import ledger, lockstep_work, moves
 from unojax.belief.particles.belief import Belief, Info
-from unojax.belief.particles.event import Weighing, first_place, log_num_unseen, num_rounds, own_draw, read_event, weigh
+from unojax.belief.particles.event import (
+    Weighing,
+    first_place,
+    known_types,
+    log_num_unseen,
+    num_rounds,
+    own_draw,
+    read_event,
+    weigh,
+)
 from unojax.belief.particles.ledger import Ledger
 from unojax.belief.particles.lockstep_work import KEY_ANEW, KEY_DRAW, MOVES_AT_A_TIME, Facts, Size
 from unojax.belief.particles.past import num_steps
@@ -61,7 +70,7 @@ def update_games(
     after: Observation,
     keys: Array,
     *,
-    opponent: OpponentModel,
+    opponent: Opponent,
     ess_threshold: float,
     num_moves: int,
 ) -> tuple[Belief, Info]:
@@ -98,7 +107,15 @@ def update_games(
     moves_due = jax.vmap(partial(num_rounds, num_particles=num_particles, num_moves=num_moves))(weighed)
     hand_count = after.opponent_count.astype(jnp.int32)
     agenda = Agenda(due_moves(weighed, moves_due, facts, hand_count, sizes), num_games)
-    move = partial(lockstep_work.make_moves, facts=facts, moves_due=moves_due, hand_count=hand_count, opponent=opponent)
+    log_types, after_event = beliefs.log_types, tables.log_likelihood
+    move = partial(
+        lockstep_work.make_moves,
+        facts=facts,
+        moves_due=moves_due,
+        hand_count=hand_count,
+        opponent=opponent,
+        log_types=log_types,
+    )
     first_moves = partial(move, weights=weighed.log_weights)
     state = by_size(agenda, "moves", first_moves, (tables, jnp.zeros(num_games)))
     tables, changed = by_size(agenda, "more_moves", partial(move, weights=None), state)
@@ -111,6 +128,9 @@ def update_games(
         weighed.restarted, hand_count, book
     )
 
+    if log_types is not None:
+        found = cast(Array, jax.vmap(known_types)(beliefs, weighed, after_event))
+        log_types = jnp.where(weighed.restarted[:, None], found, log_types)
     even = resample.uniform_log_weights(num_particles)
     is_even = weighed.resampled | weighed.restarted
     updated = Belief(
@@ -119,6 +139,7 @@ def update_games(
         cloud=lockstep_work.cloud_of(tables),
         ledger=book,
         rules=beliefs.rules,
+        log_types=log_types,
     )
     return updated, Info(
         ess=weighed.ess,

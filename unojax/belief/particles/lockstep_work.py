@@ -17,7 +17,7 @@ from jax import Array, lax
 
 from unojax import bits
 from unojax.belief import resample
-from unojax.belief.opponents import OpponentModel
+from unojax.belief.opponents import Opponent
 from unojax.belief.particles import accounts, ledger, moves
 from unojax.belief.particles.accounts import Cloud
 from unojax.belief.particles.belief import Belief, before_the_draw
@@ -45,7 +45,7 @@ class Tables(NamedTuple):
     Attributes:
         sets: uint32[G, 16, N], four words of the hand, the deck, the observer's cards, and those recycled.
         labels, played: uint8[G, S, N], uint8[G, T, N].
-        log_increment, log_likelihood: float32[G, N] nats.
+        log_increment, log_likelihood: float32[G, N] nats; the latter [G, K, N] under types of opponents.
     """
 
     sets: Array
@@ -188,7 +188,7 @@ def draw_card(index: Array, at: Array, tables: Tables, *, keys: Array, num_slots
     return _put(tables._replace(labels=labels), at, (hand, deck))
 
 
-def replay(index: Array, at: Array, tables: Tables, *, size: Size, facts: Facts, opponent: OpponentModel) -> Tables:
+def replay(index: Array, at: Array, tables: Tables, *, size: Size, facts: Facts, opponent: Opponent) -> Tables:
     """Compute the likelihoods."""
     del index
     games = take_rows(facts, at)
@@ -210,19 +210,27 @@ def make_moves(
     weights: Array | None,
     moves_due: Array,
     hand_count: Array,
-    opponent: OpponentModel,
+    opponent: Opponent,
+    log_types: Array | None,
 ) -> tuple[Tables, Array]:
     """Resample the particles by weights float32[G, N] (nats) and make the first few refreshing moves, or without them the next.
 
     Also add up the shares of particles that a move changes.
     """
     tables, changed = state
-    games, weights = take_rows((facts, weights), at)
+    games, weights, log_types = take_rows((facts, weights, log_types), at)
     log_lik, moves_due, hand_count, so_far = take_rows((tables.log_likelihood, moves_due, hand_count, changed), at)
     first_batch = 0 if weights is not None else 1
 
     def one_game(
-        cloud: Cloud, log_lik: Array, weights: Array | None, book: Ledger, game: Facts, moves_due: Array, hand_count: Array
+        cloud: Cloud,
+        log_lik: Array,
+        weights: Array | None,
+        log_types: Array | None,
+        book: Ledger,
+        game: Facts,
+        moves_due: Array,
+        hand_count: Array,
     ) -> tuple[Cloud, Array, Array]:
         if weights is not None:
             ancestors = resample.systematic(jax.random.uniform(game.keys[KEY_RESAMPLE], dtype=jnp.float32), weights)
@@ -239,16 +247,16 @@ def make_moves(
             cloud, past, log_lik, changes = carry
             proposal = moves.propose(keys[offset], cloud, book, slots[offset])
             proposed = past_log_likelihood(past, cloud, book, opponent, game.before, proposal.exchange)
-            cloud, log_lik, accepted = moves.accept(cloud, book, proposal, log_lik, proposed)
+            cloud, log_lik, accepted = moves.accept(cloud, book, proposal, log_lik, proposed, log_types)
             past = exchanged(past, book, proposal.exchange, accepted)
             return cloud, past, log_lik, changes + accepted.astype(jnp.uint8)
 
-        first = (cloud, past, log_lik, jnp.zeros(log_lik.shape, jnp.uint8))
+        first = (cloud, past, log_lik, jnp.zeros(log_lik.shape[-1], jnp.uint8))
         cloud, _, log_lik, changes = lax.fori_loop(0, MOVES_AT_A_TIME, move, first)
         return cloud, log_lik, changes.mean(dtype=jnp.float32)
 
     cloud, log_lik, more = jax.vmap(one_game)(
-        _take(tables, at, size), log_lik, weights, _cut(games.new, size), games, moves_due, hand_count
+        _take(tables, at, size), log_lik, weights, log_types, _cut(games.new, size), games, moves_due, hand_count
     )
     if weights is None:
         tables = _put(tables, at, (cloud.hand, cloud.deck), labels=cloud.labels, log_likelihood=log_lik)
@@ -264,4 +272,4 @@ def reset(index: Array, at: Array, tables: Tables, *, seen: Observation) -> Tabl
     # More room for plays than there is changes nothing: only the particles are looked at.
     sizes = num_particles, tables.labels.shape[1], tables.played.shape[1]
     cloud, _ = jax.vmap(lambda seen: before_the_draw(seen, *sizes))(take_rows(seen, at))
-    return _put_cloud(tables, at, cloud, jnp.zeros((len(at), num_particles)))
+    return _put_cloud(tables, at, cloud, jnp.zeros((len(at), *tables.log_likelihood.shape[1:])))

@@ -66,7 +66,7 @@ from unojax.belief.particles.accounts import (
     without,
 )
 from unojax.belief.particles.ledger import Ledger
-from unojax.belief.particles.likelihood import Exchange
+from unojax.belief.particles.likelihood import Exchange, mixed
 from unojax.bits import Words
 from unojax.device.tracing import traced_once
 
@@ -283,7 +283,13 @@ def reshuffle(cloud: Cloud, all_cards: Words, color: Array, rank: Array, with_to
 
 
 def refresh(
-    key: Array, cloud: Cloud, ledger: Ledger, log_lik: Array, likelihood: Callable[[Cloud, Exchange], Array], place: Array
+    key: Array,
+    cloud: Cloud,
+    ledger: Ledger,
+    log_lik: Array,
+    likelihood: Callable[[Cloud, Exchange], Array],
+    place: Array,
+    log_types: Array | None = None,
 ) -> tuple[Cloud, Array, Array]:
     """Make one Metropolis move, which leaves the posterior invariant (resample-move; Gilks and Berzuini 2001).
 
@@ -294,16 +300,17 @@ def refresh(
     Args:
         key: consumed.
         cloud, ledger: the particles and the public bookkeeping.
-        log_lik: float32[N] of the cloud.
-        likelihood: gives float32[N] for a cloud as it were after an exchange.
+        log_lik: float32[N] of the cloud, or by type [K, N].
+        likelihood: gives the like for a cloud as it were after an exchange.
         place: of the card among the live slots, in the order of acquisition. A series of moves that takes one place after the
             other renews a hand faster than one that picks them at random.
+        log_types: float32[K] nats, prior of the opponent's types; None without types.
 
     Returns:
         the cloud, its log likelihood, and bool[N] which particles changed.
     """
     proposal = propose(key, cloud, ledger, accounts.nth_live(cloud, ledger, place))
-    return accept(cloud, ledger, proposal, log_lik, likelihood(cloud, proposal.exchange))
+    return accept(cloud, ledger, proposal, log_lik, likelihood(cloud, proposal.exchange), log_types)
 
 
 class Proposal(NamedTuple):
@@ -341,11 +348,13 @@ def propose(key: Array, cloud: Cloud, ledger: Ledger, slot: Array) -> Proposal:
     return Proposal(exchange, out, new, fits, accounts.random_bits(random, _ACCEPT))
 
 
-def accept(cloud: Cloud, ledger: Ledger, proposal: Proposal, log_lik: Array, proposed: Array) -> tuple[Cloud, Array, Array]:
-    """Make the exchanges that are accepted, for log likelihoods float32[N] before and after; see `refresh`."""
+def accept(
+    cloud: Cloud, ledger: Ledger, proposal: Proposal, log_lik: Array, proposed: Array, log_types: Array | None = None
+) -> tuple[Cloud, Array, Array]:
+    """Make the exchanges that are accepted, for log likelihoods float32[N] or [K, N] before and after; see `refresh`."""
     (both, slot, other), out, new, fits, random = proposal
     swaps = other != NO_SLOT
-    accepted = once(ledger, lambda: fits & (_unit(random) < jnp.exp(proposed - log_lik)))
+    accepted = once(ledger, lambda: fits & (_unit(random) < jnp.exp(mixed(proposed, log_types) - mixed(log_lik, log_types))))
     changes = ((jnp.where(accepted, slot, NO_SLOT), new), (jnp.where(accepted, other, NO_SLOT), out))
     cloud = cloud._replace(
         hand=flip(cloud.hand, both, accepted & ~swaps),

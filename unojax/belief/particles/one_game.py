@@ -12,11 +12,21 @@ from jax import Array, lax
 
 from unojax import bits
 from unojax.belief import history, resample
-from unojax.belief.opponents import OpponentModel
+from unojax.belief.opponents import Opponent
 from unojax.belief.particles import accounts, ledger, moves, turns
 from unojax.belief.particles.accounts import Cloud
-from unojax.belief.particles.belief import Belief, Info, Target, belief_init, report
-from unojax.belief.particles.event import Event, Weighing, first_place, log_num_unseen, num_rounds, own_draw, read_event, weigh
+from unojax.belief.particles.belief import Belief, Info, belief_init, report, start_target
+from unojax.belief.particles.event import (
+    Event,
+    Weighing,
+    first_place,
+    known_types,
+    log_num_unseen,
+    num_rounds,
+    own_draw,
+    read_event,
+    weigh,
+)
 from unojax.belief.particles.ledger import Ledger, as_words
 from unojax.belief.particles.likelihood import Exchange, is_told, log_likelihood
 from unojax.belief.particles.turns import Weighted
@@ -34,7 +44,7 @@ def update(
     after: Observation,
     key: Array,
     *,
-    opponent: OpponentModel,
+    opponent: Opponent,
     ess_threshold: float,
     num_moves: int,
 ) -> tuple[Belief, Info]:
@@ -51,6 +61,7 @@ def update(
         return log_likelihood(cloud, book, opponent, before, exchange)
 
     log_lik = lax.cond(event.may_change_likelihood, lambda: likelihood(cloud), lambda: belief.log_likelihood)
+    log_types = belief.log_types
     max_slots, max_plays = book.epoch.shape[0], book.plays.action.shape[0]
     # Begun anew while the last row still counts, so that this update's evidence is right.
     outgrown = (book.num_slots > max_slots) | (book.num_plays > max_plays - turns.rows_per_step(belief.rules))
@@ -58,15 +69,14 @@ def update(
 
     def carry_on() -> tuple[Belief, Array]:
         weights = weighing.log_weights
-        weighted = Belief(weights, log_lik, cloud, book, belief.rules)
-        if belief.target is not None:
-            weighted = dataclasses.replace(weighted, target=Target(weights, jnp.float32(0.0)))
+        target = None if belief.target is None else start_target(weights, log_lik, log_types)
+        weighted = Belief(weights, log_lik, cloud, book, belief.rules, target, log_types)
         return _refresh(key_resample, key_move, weighted, weighing, likelihood, num_moves)
 
     def begin_anew() -> tuple[Belief, Array]:
         n = belief.num_particles
-        fresh = belief_init(after, key_anew, num_particles=n, max_slots=max_slots, max_plays=max_plays)
-        return fresh, jnp.float32(0.0)
+        sizes = partial(belief_init, num_particles=n, max_slots=max_slots, max_plays=max_plays)
+        return sizes(after, key_anew, opponent=opponent, log_types=known_types(belief, weighing, log_lik)), jnp.float32(0.0)
 
     updated, acceptance = lax.cond(weighing.restarted, begin_anew, carry_on)
     if belief.rules.tells_of_hands:
@@ -86,7 +96,7 @@ def _leave_out_impossible(
     belief: Belief,
     updated: Belief,
     weighing: Weighing,
-    opponent: OpponentModel,
+    opponent: Opponent,
     like: Observation,
     begin_anew: Callable[[], Belief],
 ) -> tuple[Belief, Weighing]:
@@ -94,13 +104,12 @@ def _leave_out_impossible(
     assert belief.target is not None
 
     def find() -> Array:
-        return ~jnp.isneginf(log_likelihood(updated.cloud, updated.ledger, opponent, like, softened=False))
+        return log_likelihood(updated.cloud, updated.ledger, opponent, like, softened=False)
 
-    book = updated.ledger
-    possible = lax.cond(is_told(book, belief.rules), find, lambda: jnp.ones(belief.num_particles, bool))
-    reported = report(updated, possible)
+    strict = lax.cond(is_told(updated.ledger, belief.rules), find, lambda: updated.log_likelihood)
+    reported = report(updated, strict)
     assert reported.target is not None
-    depleted = ~possible.any()
+    depleted = jnp.isneginf(reported.target.log_possible)
     log_evidence = weighing.log_evidence + jnp.where(
         weighing.restarted, 0.0, reported.target.log_possible - belief.target.log_possible
     )
@@ -184,7 +193,7 @@ def _refresh(
 
     def pick() -> tuple[Cloud, Array, Array]:
         ancestors = resample.systematic(jax.random.uniform(key_resample, dtype=jnp.float32), belief.target_weights)
-        return _pick(belief.cloud, book, ancestors), belief.log_likelihood[ancestors], resample.uniform_log_weights(n)
+        return _pick(belief.cloud, book, ancestors), belief.log_likelihood[..., ancestors], resample.uniform_log_weights(n)
 
     kept = (belief.cloud, belief.log_likelihood, belief.target_weights)
     cloud, log_lik, log_weights = lax.cond(weighing.resampled, pick, lambda: kept)
@@ -194,7 +203,8 @@ def _refresh(
     def move(index: Array, carry: tuple[Cloud, Array, Array]) -> tuple[Cloud, Array, Array]:
         cloud, log_lik, changed = carry
         key = jax.random.fold_in(key_moves, index)
-        cloud, log_lik, accepted = moves.refresh(key, cloud, book, log_lik, likelihood, (start + index) % hand_count)
+        place = (start + index) % hand_count
+        cloud, log_lik, accepted = moves.refresh(key, cloud, book, log_lik, likelihood, place, belief.log_types)
         return cloud, log_lik, changed + accepted.mean(dtype=jnp.float32)
 
     rounds = num_rounds(weighing, n, num_moves)

@@ -15,10 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from unojax.belief.opponents import OpponentModel, PackedOpponent
+from unojax.belief.opponents import Opponent, is_packed, models_of
 from unojax.belief.particles.accounts import NO_SLOT, RELEASED, ROWS_PER_TURN, Cloud, card_of
 from unojax.belief.particles.ledger import Ledger, Plays
-from unojax.belief.particles.likelihood import LOG_SCALE, Exchange, Shown, factor_of, show, start_log_prob
+from unojax.belief.particles.likelihood import LOG_SCALE, Exchange, Shown, by_type, factor_of, show, start_log_prob
 from unojax.bits import Words, empty, map_words
 from unojax.device.batching import look_up
 from unojax.observation import Observation
@@ -127,28 +127,31 @@ def past_of(cloud: Cloud, ledger: Ledger, rules: Rules, length: int) -> Past:
 
 
 def past_log_likelihood(
-    past: Past, cloud: Cloud, ledger: Ledger, opponent: OpponentModel, like: Observation, exchange: Exchange | None = None
+    past: Past, cloud: Cloud, ledger: Ledger, opponent: Opponent, like: Observation, exchange: Exchange | None = None
 ) -> Array:
-    """Compute the log likelihood (nats) of all plays of the opponent: float32[N]; see `likelihood.log_likelihood`."""
+    """Compute the log likelihood (nats) of all plays of the opponent: float32[N] or [K, N]; see `likelihood.log_likelihood`."""
+    models = models_of(opponent)
 
     def seen_from(hand: Words, num_slots: Array) -> Words:
         return hand if exchange is None else exchange.hand(hand, num_slots)
 
-    def of_block(block: tuple[Script, Shown, Array, Words]) -> Array:
+    def of_block(block: tuple[Script, Shown, Array, Words]) -> list[Array]:
         script, shown, num_plays, hand = block
-        product = jnp.ones_like(hand[0], jnp.float32)
+        products = [jnp.ones_like(hand[0], jnp.float32)] * len(models)
         for i in range(_STEPS_PER_BLOCK):
             step, play = jax.tree.map(lambda rows, i=i: rows[i], (script, shown))
             hand = _xor(hand, _came(cloud, step))
-            factor = factor_of(seen_from(hand, play.play.slots_before), play, opponent, like)
-            product = product * jnp.where(step.is_play, factor, 1.0)
+            seen = seen_from(hand, play.play.slots_before)
+            factors = [factor_of(seen, play, model, like) for model in models]
+            products = [p * jnp.where(step.is_play, f, 1.0) for p, f in zip(products, factors, strict=True)]
             hand = _xor(hand, _went(cloud, step))
-        return jnp.log(product) - num_plays * LOG_SCALE
+        return [jnp.log(product) - num_plays * LOG_SCALE for product in products]
 
     # A model that is not packed unpacks the hands: one block at a time, for the sake of memory.
-    over_blocks = jax.vmap(of_block) if isinstance(opponent, PackedOpponent) else lambda blocks: lax.map(of_block, blocks)
+    over_blocks = jax.vmap(of_block) if is_packed(opponent) else lambda blocks: lax.map(of_block, blocks)
     totals = over_blocks((past.script, past.shown, past.num_plays, past.starts))
-    return start_log_prob(seen_from(past.dealt, ledger.num_dealt), ledger) + totals.sum(0)
+    at_start = start_log_prob(seen_from(past.dealt, ledger.num_dealt), ledger)
+    return by_type([at_start + total.sum(0) for total in totals], opponent)
 
 
 def exchanged(past: Past, ledger: Ledger, exchange: Exchange, where: Array) -> Past:

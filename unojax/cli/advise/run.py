@@ -21,6 +21,7 @@ from unojax.rules import Rules
 from unojax.search.pooling import MIN_ROUNDS
 from unojax.specs import settings_of
 from unojax.text import format_action, format_observation
+from unojax.viz.words import plays_like
 
 
 def run(request: Advise, rules: Rules) -> int:
@@ -69,7 +70,9 @@ def _facts(request: Advise, advised: Advised) -> dict[str, str]:
     if not isinstance(agent.knowledge, Tracked):
         basis = "any of the cards not seen, all hands alike"
     elif game.actions:
-        basis = f"from {output.count(len(game.actions), 'action')}, player {other} taken for {settings_of(agent.name)['model']}"
+        model = settings_of(agent.name)["model"]
+        taken = f"{plays_like(advised.types)}, one of {model}" if advised.types else f"taken for {model}"
+        basis = f"from {output.count(len(game.actions), 'action')}, player {other} {taken}"
     else:
         basis = "from this position alone, any cards not seen; --history would sharpen it"
     facts = {"Belief": f"{basis}; {told.num_hands:,} hands, ESS {told.ess:,.0f}"}
@@ -102,6 +105,7 @@ def _record(request: Advise, advised: Advised) -> dict[str, Any]:
             "num_distinct": int(told.num_distinct),
             "ess": float(told.ess),
             "num_hands": int(told.num_hands),
+            "type_probs": dict(advised.types) or None,
         },
         "forced": len(plays) <= 1,
         "recommended": advised.play,

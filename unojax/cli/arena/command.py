@@ -33,6 +33,13 @@ class Arena:
             "games above are matches then. none: single games.",
         ),
     ] = None
+    series: Annotated[
+        Count,
+        tyro.conf.arg(
+            help="Play so many deals in a row, through which agents remember what they found out about each other (those that "
+            "know types of opponents, as mc:model=family). 1: each game is begun anew."
+        ),
+    ] = 1
     seed: Annotated[
         Seed, tyro.conf.arg(help="The same seed gives the same games, whatever the batch size, the workers and the device.")
     ] = 0
@@ -63,6 +70,10 @@ class Arena:
             raise ValueError(f"give two or more agents, got {' '.join(self.agents) or 'none'}")
         if self.games % 2:
             raise ValueError(f"--games must be an even number, since every deal is played twice, got {self.games}")
+        if self.games % (2 * self.series):
+            raise ValueError(f"--games must be a multiple of {2 * self.series}, two for each deal of a series, got {self.games}")
+        if self.series > 1 and (self.to is not None or self.results is not None):
+            raise ValueError("--series is about single games, and they are not kept: leave --to and --results out")
         if self.to is not None and self.results is not None:
             raise ValueError("--results keeps single games; leave it out with --to")
         if self.batch_size is not None and self.batch_size % 2:

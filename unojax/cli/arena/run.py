@@ -69,6 +69,7 @@ def _request(request: Arena, played: Played, names: Sequence[str], rules: Rules)
         "agents": list(names),
         "games_asked": request.games,
         "to": request.to,
+        "series": request.series,
         "seed": request.seed,
         "batch_size": played.batch_size,
         "workers": played.workers,
@@ -104,12 +105,13 @@ def _play(request: Arena, agents: Sequence[Agent], rules: Rules, file: ResultsFi
 
     workers = request.workers or arena.default_workers()
     num_missing = 2 * sum(map(len, missing.values()))
-    batch_size = request.batch_size or arena.default_batch_size(min(request.games, max(2, num_missing)), workers)
+    at_a_time = min(request.games, max(2, num_missing)) // request.series
+    batch_size = request.batch_size or arena.default_batch_size(at_a_time, workers)
     # The matches take turns, so that stopping leaves about as many games of each.
     batches = [
-        (number, match, arena.Batch((agents[match[0]], agents[match[1]]), pairs))
+        (number, match, arena.Batch((agents[match[0]], agents[match[1]]), pairs, request.series))
         for match, left in missing.items()
-        for number, pairs in enumerate(arena.split_pairs(left, batch_size))
+        for number, pairs in enumerate(arena.split_pairs(left, batch_size, request.series))
     ]
     batches.sort(key=lambda batch: batch[0])
     match_of = {id(batch): match for _, match, batch in batches}
@@ -119,7 +121,8 @@ def _play(request: Arena, agents: Sequence[Agent], rules: Rules, file: ResultsFi
         task = progress.add_task("compiling", total=None, done="")
         compile_began = time.perf_counter()
         for match in dict.fromkeys(match for _, match, _ in batches):
-            arena.compile_match((agents[match[0]], agents[match[1]]), rules=rules, batch_size=batch_size)
+            both = agents[match[0]], agents[match[1]]
+            arena.compile_match(both, rules=rules, batch_size=batch_size, series=request.series)
         began = time.perf_counter()
         progress.reset(task, description="playing", total=num_missing)
         lock = threading.Lock()
@@ -180,6 +183,8 @@ def _facts(request: Arena, played: Played, standings: Standings, rules: Rules) -
     if request.to is not None:
         rounds = [pairs.num_rounds.mean() for pairs in played.matches.values() if isinstance(pairs, arena.Matches)]
         asked += f", each a match to {request.to} points" + (f", {np.mean(rounds):.1f} rounds long on average" if rounds else "")
+    if request.series > 1:
+        asked += f", in series of {request.series} deals"
     if not played.complete:
         fewest, most = (2 * bound(map(len, played.matches.values())) for bound in (min, max))
         asked = f"{fewest:,} to {most:,} of {asked}"

@@ -11,20 +11,20 @@ from jax import Array
 from rich.status import Status
 
 from unojax.belief.filters import ParticleFilter
-from unojax.belief.opponents import OpponentModel, parse_opponent
 from unojax.cli import output, targets
 from unojax.cli.belief import view
 from unojax.cli.belief.command import ShowBelief
 from unojax.cli.belief.turns import Summary, Turn, summarize, turns_of
-from unojax.cli.options import get_policies
+from unojax.cli.options import get_opponent, get_policies
 from unojax.games import replay
 from unojax.games.replay import Replay
 from unojax.rules import Rules
 from unojax.text import format_position, parse_position
+from unojax.viz.words import plays_like
 
 
 def run(request: ShowBelief, rules: Rules) -> int:
-    filter = ParticleFilter(request.particles, read_model(request.opponent_model))
+    filter = ParticleFilter(request.particles, get_opponent(request.opponent_model))
     targets.check_json_target(request.json)
     about = output.machine()
     key = jax.random.key(request.seed, impl="threefry2x32")
@@ -39,7 +39,7 @@ def run(request: ShowBelief, rules: Rules) -> int:
         turns = _show_turns(request, game, filter, jax.random.fold_in(key, 2), status)
     summary = summarize(turns)
     if request.json != output.STDOUT and request.turn is None:
-        facts = {"Game": view.outcome(turns[-1])} | _facts(request, summary, rules)
+        facts = {"Game": view.outcome(turns[-1])} | _facts(request, turns, summary, rules)
         output.show("", output.facts(facts))
     if request.json is not None:
         output.write_json(request.json, _record(request, game, turns, summary, rules) | about)
@@ -87,7 +87,7 @@ def _game(request: ShowBelief, key: Array, rules: Rules) -> Replay:
         raise ValueError(f"--actions: {error}") from error
 
 
-def _facts(request: ShowBelief, summary: Summary, rules: Rules) -> dict[str, str]:
+def _facts(request: ShowBelief, turns: list[Turn], summary: Summary, rules: Rules) -> dict[str, str]:
     facts = {}
     if summary.log_score is not None and summary.uniform_log_score is not None:
         facts["Log score"] = (
@@ -101,6 +101,8 @@ def _facts(request: ShowBelief, summary: Summary, rules: Rules) -> dict[str, str
     if summary.begun_anew:
         facts["Begun anew"] = f"in turn {', '.join(map(str, summary.begun_anew))}"
     facts["Model"] = f"player {1 - request.player} is taken for {request.opponent_model}"
+    if types := turns[-1].types:
+        facts["Model"] = f"player {1 - request.player} {plays_like(types)}, one of {request.opponent_model}"
     if request.start is None:
         facts["Policies"] = f"{request.policies[0]} as player 0, {request.policies[1]} as player 1; seed {request.seed}"
     return facts | {"Rules": output.rules_text(rules)}
@@ -123,11 +125,3 @@ def _record(request: ShowBelief, game: Replay, turns: list[Turn], summary: Summa
         "turns": records,
         "summary": summary._asdict(),
     }
-
-
-def read_model(text: str) -> OpponentModel:
-    """Read the value of `--opponent-model`. Raises ValueError where it is no model."""
-    try:
-        return parse_opponent(text)
-    except ValueError as error:
-        raise ValueError(f"--opponent-model {text!r}: {error}") from None

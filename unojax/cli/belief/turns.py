@@ -33,6 +33,7 @@ class Turn:
         ess: effective sample size that the turn left, before resampling.
         log_score: of the belief, nats: sum over the card types of ln P(number of copies that the opponent holds).
         log_evidence: log probability of what the observer saw, nats; None at the start.
+        types: P(type) of the opponent by name, the likeliest first; empty under a single model.
         begun_anew: why the belief was begun anew from the position alone; empty if it was not.
     """
 
@@ -46,6 +47,7 @@ class Turn:
     uniform_log_score: float
     log_evidence: float | None
     begun_anew: str
+    types: dict[str, float]
 
     @property
     def player(self) -> int:
@@ -82,6 +84,7 @@ class Turn:
                 "num_distinct": int(told.num_distinct),
             },
             "ess": self.ess,
+            "type_probs": self.types or None,
             "log_evidence": _finite(self.log_evidence),
             "begun_anew": self.begun_anew or None,
         }
@@ -134,6 +137,7 @@ def turns_of(played: Replay, player: int, key: Array, filter: ParticleFilter) ->
             uniform_log_score=uniform_log_score,
             log_evidence=None if info is None else float(info.log_evidence),
             begun_anew=reason,
+            types=summary.types_by_name(belief, filter.opponent),
         )
 
 

@@ -12,6 +12,7 @@ from rich.text import Text
 from unojax import cards, text
 from unojax.cli import drawing, output
 from unojax.cli.drawing import WIDTH, percent
+from unojax.viz.words import plays_like
 
 if TYPE_CHECKING:
     from unojax.cli.belief.turns import Turn
@@ -55,6 +56,8 @@ def compact(turn: Turn, *, with_truth: bool) -> Group:
     )
     order = drawing.likeliest(told.prob_holds, _NUM_BARS)
     lines = [heading]
+    if turn.types:
+        lines.append(Text(f"  player {1 - turn.player} {plays_like(turn.types)}"))
     for row, figure in enumerate(figures):
         bars = [_bar(turn, t, with_truth=with_truth) for t in order[row :: len(figures)]]
         lines.append(Text.assemble(f"  {figure:<28}", *(piece for bar in bars for piece in (bar, " "))))
@@ -90,6 +93,8 @@ def full(turn: Turn, *, with_truth: bool) -> Group:
         "ESS": f"{turn.ess:,.1f} of {output.count(int(told.num_hands), 'particle')}, "
         f"{output.count(int(told.num_distinct), 'different hand')}",
     }
+    if turn.types:
+        facts["Type"] = ", ".join(f"{name} {prob:.3f}" for name, prob in turn.types.items())
     if turn.log_evidence is not None:
         facts["Evidence"] = f"{turn.log_evidence:z.3f} nats, log probability of what player {player} saw in this turn"
     if turn.begun_anew:

@@ -32,6 +32,14 @@ class PlayGame:
         CountOrNone,
         tyro.conf.arg(help="How many games the advice (?) plays out for each legal play; at least 2. none: no advice."),
     ] = 500
+    opponent_model: Annotated[
+        str | None,
+        tyro.conf.arg(
+            metavar="MODEL",
+            help="How the advice takes the opponent to choose, as in unojax belief --opponent-model. With several types, as in "
+            "uniform|linear or family, it says what the opponent plays like, and a rematch goes on from there. none: as ever.",
+        ),
+    ] = None
     auto_draw: Annotated[Flag, tyro.conf.arg(help="Where you can only draw, draw at once, without Enter.")] = False
     save: Annotated[
         str | None,
@@ -59,6 +67,13 @@ class PlayGame:
     browser: Annotated[bool, tyro.conf.arg(help="Open the page in the browser, with --web.")] = True
     rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)
 
+    @property
+    def adviser(self) -> str | None:
+        """The spec of the search behind the advice; None if there is to be none."""
+        if self.hints is None:
+            return None
+        return f"mc:rollouts={self.hints}" + (f",model={self.opponent_model}" if self.opponent_model is not None else "")
+
     def check(self) -> None:
         if self.hints is not None and not 2 <= self.hints <= _MAX_HINTS:
             raise ValueError(f"--hints must be in [2, {_MAX_HINTS}] or none, got {self.hints}")
@@ -68,6 +83,8 @@ class PlayGame:
             raise ValueError(
                 "with --web leave --save, --resume, --auto-draw and --hints none out: the page saves and loads games"
             )
+        if self.hints is None and self.opponent_model is not None:
+            raise ValueError("--opponent-model is about the advice, and with --hints none there is none: leave one of them out")
         if self.resume is not None:
             default = PlayGame()
             for name in ("seat", "seed", "rules"):

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
+from jax import Array
 from rich.console import Console
 from rich.text import Text
 
@@ -66,6 +67,11 @@ class Conversation:
         self._first_view = self.session.seen[0].before if self.session.seen else self.session.view
         self.wants_rematch = False
         self._names = (YOU, self.opponent) if self.session.seat == 0 else (self.opponent, YOU)
+
+    @property
+    def learned(self) -> Array | None:
+        """What the advice found out about the opponent's type, as `Adviser.learned` gives it."""
+        return None if self.adviser is None else self.adviser.learned(self._first_view, self.session.seen)
 
     def run(self) -> int:
         """Play until the game is over or the person stops; returns the exit status, 130 after Ctrl-C. Raises ValueError where the

@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from unojax.cli import targets
+from unojax.cli.play.advice import read_adviser
 from unojax.cli.play.command import PlayGame
 from unojax.cli.play.loop import Conversation, Record
 from unojax.games.adviser import Adviser
@@ -19,7 +20,6 @@ from unojax.games.gamefile import read_game
 from unojax.games.session import draw_seat
 from unojax.games.setup import Setup
 from unojax.rules import Rules
-from unojax.search.agents import monte_carlo
 from unojax.specs import DEFAULT_OPPONENT, parse_agent, runs_code
 
 
@@ -32,16 +32,15 @@ def run(request: PlayGame, rules: Rules) -> int:
     path = request.resume if request.save is None else request.save
     if path is not None:
         targets.check_target("--save", path)
-    agent = parse_agent(setup.opponent, rules=setup.rules)
+    agent, search = parse_agent(setup.opponent, rules=setup.rules), read_adviser(request, setup.rules)
     console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
+    last, log_types = None, None
     while True:
         try:
-            session = setup.start(agent)
+            session = setup.start(agent, last)
         except ValueError as error:
             raise ValueError(f"--resume: {error}") from None
-        adviser = None
-        if request.hints is not None:
-            adviser = Adviser(monte_carlo(rollouts=request.hints, rules=setup.rules), seed=setup.seed)
+        adviser = None if search is None else Adviser(search, seed=setup.seed, log_types=log_types)
         ahead = Ahead(session, adviser)
         conversation = Conversation(
             session,
@@ -62,6 +61,8 @@ def run(request: PlayGame, rules: Rules) -> int:
             ahead.close()
         if not conversation.wants_rematch:
             return status
+        # What the two found out about each other goes on.
+        last, log_types = session.memory, conversation.learned
         setup, path = setup.rematch, path and _next_path(path)
 
 

@@ -13,6 +13,7 @@ from unojax.cli.drawing import WIDTH, card, percent
 from unojax.cli.play.input import Options
 from unojax.observation import Observation
 from unojax.viz.scene import read_scene
+from unojax.viz.words import plays_like
 
 if TYPE_CHECKING:
     from unojax.games.adviser import Advice, Thought
@@ -125,6 +126,8 @@ def advice(told: Advice, view: Observation) -> Text:
     no_playable = percent(float(told.prob_no_playable))
     rows.append(Text(f"What the opponent may hold, probability in %. No card to play on this top: {no_playable}."))
     rows.append(Text(f"No card at all of {lacks}."))
+    if told.types:
+        rows.append(Text(f"The opponent {plays_like(told.types)}."))
     for types in drawing.in_columns(drawing.likeliest(np.asarray(told.prob_holds), _NUM_BARS), _BARS_PER_ROW):
         bars = [drawing.card_bar(t, told.prob_holds[t], width=14) for t in types]
         row = Text.assemble(*(piece for bar in bars for piece in (" ", bar, "  ")))

@@ -7,6 +7,7 @@ import signal
 import webbrowser
 
 from unojax.cli import output
+from unojax.cli.play.advice import read_adviser
 from unojax.cli.play.command import PlayGame
 from unojax.cli.status import EXIT_ERROR
 from unojax.games.session import draw_seat
@@ -18,6 +19,8 @@ def serve(request: PlayGame, rules: Rules) -> int:
     """Serve the page until Ctrl-C."""
     output.find_devices()
     parse_agent(request.opponent, rules=rules)
+    read_adviser(request, rules)
+    assert request.adviser is not None
     try:
         from unojax.web.games import Defaults
         from unojax.web.server import ADDRESS, Server
@@ -27,7 +30,7 @@ def serve(request: PlayGame, rules: Rules) -> int:
         output.error_console().print("unojax play: error: --web needs tornado: pip install 'unojax[web]'", soft_wrap=True)
         return EXIT_ERROR
     seat = draw_seat(request.seed or 0) if request.seat == "random" else int(request.seat)
-    defaults = Defaults(request.opponent, seat, request.seed, f"mc:rollouts={request.hints}", rules)
+    defaults = Defaults(request.opponent, seat, request.seed, request.adviser, rules)
     try:
         server = Server(defaults, port=request.port)
     except OSError as error:

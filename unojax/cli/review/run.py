@@ -64,6 +64,7 @@ def _page(game: GameFile, played: Replay, turns: list[ReviewedTurn], player: int
         states,
         win_probability={f"player {player}": np.array([turn.win for turn in turns])},
         beliefs=np.stack([turn.told.prob_holds for turn in turns]),
+        types=[turn.types for turn in turns] if turns[0].types else None,
         truths=np.stack([np.asarray(state.hands[1 - player]) for state in states]),
         notes=[view.note(turn) for turn in turns],
         title=f"{game.players[0]} against {game.players[1]}, as player {player} could know it",

@@ -11,6 +11,7 @@ from rich.text import Text
 from unojax.cli import drawing, output
 from unojax.specs import settings_of
 from unojax.text import format_action
+from unojax.viz.words import plays_like
 
 if TYPE_CHECKING:
     from unojax.analysis.reviewing import ReviewedTurn
@@ -71,6 +72,8 @@ def facts(turns: list[ReviewedTurn], request: Review, game: GameFile) -> dict[st
     score = mean_score(turns)
     if score is not None:
         rows["Belief"] = f"log score {score:.2f}: mean over turns of ln P(cards that the other player held)"
+    if types := turns[-1].types:
+        rows["Type"] = f"in the end the other player {plays_like(types)}"
     policy = settings_of(request.agent)["policy"]
     rows["Wins"] = f"if from there both go on by the policy {policy}; the other hand from the belief"
     rows["Costs"] = (

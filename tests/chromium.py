@@ -1,4 +1,4 @@
-"""A headless Chromium for the tests of pages."""
+"""A headless Chromium for the tests of pages: fixtures of `tests/conftest.py`, for a process has one at most."""
 
 from __future__ import annotations
 

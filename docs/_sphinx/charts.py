@@ -1,0 +1,173 @@
+"""Charts of `benchmarks/results/`, drawn when the pages are built: a function for each, which fills a figure."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+PARTICLES = "particles 1024"
+
+
+def read(name: str) -> Any:
+    """Read a file of results."""
+    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def _short(number: float, _: int = 0) -> str:
+    for unit, size in (("M", 1e6), ("k", 1e3)):
+        if number >= size:
+            return f"{number / size:g} {unit}"
+    return f"{number:g}"
+
+
+def engine_cpu(figure: Figure) -> None:
+    """Steps per second by the number of games in a batch, beside RLCard."""
+    axes = figure.subplots()
+    results = read("engine_cpu")
+    for kind, label in (("packed", "simulate"), ("onehot", "vmapped step, one-hot")):
+        rows = results[kind]
+        rates = [row["steps_per_second"] for row in rows]
+        middle = np.array([rate["median"] for rate in rates])
+        spread = np.abs(np.array([[rate[end] for rate in rates] for end in ("min", "max")]) - middle)
+        axes.errorbar([row["batch_size"] for row in rows], middle, spread, marker="o", capsize=3, elinewidth=1, label=label)
+    for level, label in (("game", "RLCard, the game alone, one core"), ("env", "RLCard, environment, one core")):
+        rate = results["peer"]["levels"][level]["steps_per_second"]["median"]
+        axes.axhline(rate, linestyle="--", linewidth=1.2, color="C2" if level == "game" else "C3", label=label)
+    axes.set(xscale="log", yscale="log", xlabel="games at a time", ylabel="steps a second")
+    batches = sorted({row["batch_size"] for kind in ("packed", "onehot") for row in results[kind]})
+    axes.set_xticks(batches, [f"{batch:,}" for batch in batches], rotation=40)
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(_short))
+    figure.legend(loc="outside upper left", ncols=2)
+
+
+def belief_full_deck(figure: Figure) -> None:
+    """Log scores of the beliefs, by the policy that the opponent plays."""
+    names = {
+        "particles 1024, knows the policy": "particles, policy known",
+        PARTICLES: "particles, uniform play assumed",
+        "particles 1024, consistency only": "particles, legal play assumed",
+        "closed form": "closed form",
+        "uniform": "unseen cards",
+        "bootstrap 1024": "bootstrap filter",
+    }
+    axes = figure.subplots()
+    comparisons = [one for one in read("belief_full_deck")["comparisons"] if one["opponent"] in ("uniform", "scarcest-color")]
+    height = 0.38
+    for number, one in enumerate(comparisons):
+        places, means, errors = [], [], []
+        for place, name in enumerate(names):
+            if name in one["methods"]:
+                score = one["methods"][name]["log_score"]
+                places.append(place + (number - 0.5) * height)
+                means.append(-score["mean"])
+                errors.append(1.96 * score["standard_error"])
+        axes.barh(places, means, height, xerr=errors, label=f"against {one['opponent']}", error_kw={"elinewidth": 1})
+    axes.set_yticks(range(len(names)), list(names.values()))
+    axes.invert_yaxis()
+    axes.grid(visible=False, axis="y")
+    axes.set(xlabel="nats that are missing per update: the shorter, the better")
+    figure.legend(loc="outside upper left", ncols=2)
+
+
+def belief_agreement(figure: Figure) -> None:
+    """Mean error of the expected copies against the exact filter, by the number of particles."""
+    axes = figure.subplots()
+    rows = read("belief_agreement")["all"]["rows"]
+    numbers = np.array([row["num_particles"] for row in rows])
+    errors = np.array([row["mean_error"] for row in rows])
+    axes.plot(numbers, errors[0] * np.sqrt(numbers[0] / numbers), "--", color="C1", label="halved by four times as many")
+    axes.plot(numbers, errors, "o", color="C0", label="measured", markersize=8)
+    axes.set(xscale="log", yscale="log", xlabel="particles", ylabel="mean error, copies of a card")
+    axes.set_xticks(numbers, [f"{number:,}" for number in numbers])
+    axes.set_yticks(errors, [f"{error:.4f}" for error in errors])
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_locator(NullLocator())
+    axes.legend()
+
+
+def belief_calibration(figure: Figure) -> None:
+    """What was observed less what was predicted, with two standard errors, in each tenth of the predictions."""
+    axes = figure.subplots()
+    bins = read("belief_calibration")["comparisons"][0]["methods"][PARTICLES]["calibration"]["bins"]
+    axes.axhline(0, color="C1", linewidth=1.2)
+    axes.errorbar(
+        [one["predicted"] for one in bins],
+        [one["observed"] - one["predicted"] for one in bins],
+        [2 * one["standard_error"] for one in bins],
+        fmt="o",
+        capsize=4,
+        elinewidth=1.2,
+    )
+    axes.xaxis.set_major_formatter(PercentFormatter(1))
+    axes.yaxis.set_major_formatter(PercentFormatter(1))
+    axes.set(xlabel="predicted that the opponent holds a card", ylabel="observed - predicted", ylim=(-0.032, 0.032))
+
+
+def search_strength(figure: Figure) -> None:
+    """Scores of searches by what they know, with 95 % intervals, against three policies."""
+    names = {
+        "mc:belief=unseen": "only which cards are unseen",
+        "mc": "the particle belief",
+        "mc:belief=truth": "the hand itself, which is cheating",
+    }
+    rows = {(row["agent"], row["opponent"]): row for file in ("search_strength", "search_beliefs") for row in read(file)["rows"]}
+    axes = figure.subplots()
+    opponents = ("uniform", "scarcest-color", "linear")
+    for number, (agent, name) in enumerate(names.items()):
+        scores = [rows[agent, opponent]["score"] for opponent in opponents]
+        ends = np.array([rows[agent, opponent]["interval_95"] for opponent in opponents]).T
+        places = np.arange(len(opponents)) + (number - 1) * 0.2
+        axes.errorbar(places, scores, np.abs(ends - scores), fmt="o", capsize=4, elinewidth=1.5, markersize=8, label=name)
+    axes.axhline(0.5, color="C3", linewidth=1, linestyle="--")
+    axes.set_xticks(range(len(opponents)), [f"against {name}" for name in opponents])
+    axes.grid(visible=False, axis="x")
+    axes.yaxis.set_major_formatter(PercentFormatter(1))
+    axes.set(ylabel="score", xlim=(-0.5, 2.5))
+    figure.legend(loc="outside upper left", ncols=3, title="mc knows", alignment="left")
+
+
+def arena_cpu(figure: Figure) -> None:
+    """Ratings of all agents with 95 % intervals."""
+    figure.set_figheight(4.6)
+    axes = figure.subplots()
+    agents = sorted(read("arena_cpu")["results"]["agents"], key=lambda agent: agent["rating"])
+    axes.errorbar(
+        [agent["rating"] for agent in agents],
+        range(len(agents)),
+        xerr=[agent["rating_margin"] for agent in agents],
+        fmt="o",
+        capsize=3,
+        elinewidth=1.2,
+    )
+    axes.set_yticks(range(len(agents)), [agent["name"] for agent in agents])
+    axes.set(xlabel="rating, Elo points, mean 0")
+
+
+def optimal_play(figure: Figure) -> None:
+    """Exploitability of each agent on the deck `small`."""
+    figure.set_figheight(5.0)
+    axes = figure.subplots()
+    rows = read("optimal_play")["games"]["small"]["rows"]
+    rows = sorted((row for row in rows if row["agent"] != "equilibrium"), key=lambda row: -row["exploitability"])
+    names = [
+        row["agent"].replace(",keep=0,model=linear+0", "").replace("limit", "one step of improvement on linear") for row in rows
+    ]
+    axes.barh(names, [row["exploitability"] for row in rows])
+    axes.grid(visible=False, axis="y")
+    axes.set(xlabel="lost to a best response, a game; the equilibrium loses 0")
+
+
+CHARTS = {
+    chart.__name__: chart
+    for chart in (
+        *(engine_cpu, belief_full_deck, belief_agreement, belief_calibration),
+        *(search_strength, arena_cpu, optimal_play),
+    )
+}

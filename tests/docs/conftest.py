@@ -1,0 +1,22 @@
+"""What the tests of the documentation share."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture(scope="session")
+def names() -> Any:
+    """The extension that lists the public names of the package."""
+    sys.path.insert(0, str(DOCS / "_sphinx"))
+    try:
+        return import_module("names")
+    finally:
+        sys.path.pop(0)

@@ -1,0 +1,69 @@
+"""`unojax --version`: what a report of a defect needs to name. Imports neither JAX nor any of what it lists."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from importlib import metadata
+from typing import Final
+
+from unojax import __version__
+
+_NO_PART: Final = ("all", "dev", "docs", "test")
+"""Extras whose libraries have no part in results, and the sum of the others."""
+_BUILDS: Final = ("jax-cuda12-plugin", "jax-cuda13-plugin", "jax-rocm7-plugin", "jax-rocm60-plugin")
+"""Builds of JAX for other devices than the CPU, as they are called where they are installed."""
+
+
+def describe() -> str:
+    """Name the versions of the package, Python, the platform, JAX, and all libraries of the package that are installed."""
+    required, optional = _libraries()
+    facts = {
+        "Python": f"{platform.python_version()} ({platform.python_implementation()})",
+        "platform": platform.platform(),
+        "device": f"{_device()}; `unojax bench` names it",
+    }
+    told = [f"unojax {__version__}", *_columns(facts), "", "needs", *_columns(_installed(required))]
+    if found := _installed(optional):
+        told += ["", "optional, installed", *_columns(found)]
+    return "\n".join(told)
+
+
+def _device() -> str:
+    builds = [f"{build} {version}" for build, version in _installed(list(_BUILDS)).items()]
+    asked = f", JAX_PLATFORMS={os.environ['JAX_PLATFORMS']}" if "JAX_PLATFORMS" in os.environ else ""
+    return (", ".join(builds) or "JAX's build for CPUs") + asked
+
+
+def _libraries() -> tuple[list[str], list[str]]:
+    """Read from the metadata which libraries the package needs, and which it has a use for."""
+    try:
+        lines = metadata.requires("unojax") or []
+    except metadata.PackageNotFoundError:
+        # Files that nobody has installed.
+        lines = ["jax"]
+    required, optional = ["jaxlib"], []
+    for line in lines:
+        name = re.split(r"[^\w.-]", line, maxsplit=1)[0].lower()
+        extra = re.search(r"extra == ['\"]([\w-]+)", line)
+        if extra is None:
+            required.append(name)
+        elif name != "unojax" and extra[1] not in _NO_PART:
+            optional.append(name)
+    return sorted(set(required)), sorted(set(optional) - set(required))
+
+
+def _installed(libraries: list[str]) -> dict[str, str]:
+    found = {}
+    for name in libraries:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _columns(rows: dict[str, str]) -> list[str]:
+    width = max(map(len, rows), default=0)
+    return [f"  {name:{width}}  {said}" for name, said in rows.items()]
