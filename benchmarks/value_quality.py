@@ -29,7 +29,6 @@ from unojax import bits, cards
 from unojax.analysis.calibration import calibrate
 from unojax.analysis.estimates import Measure, estimate_ratio
 from unojax.analysis.forecasts import fit_logistic, log_loss, sigmoid
-from unojax.rules import Rules
 from unojax.value.features import features, outlook_of_unseen
 from unojax.value.network import Network
 from unojax.value.pretrained import PRETRAINED, load_network
@@ -104,7 +103,7 @@ def _look(games: Episodes, network: Network, unaware: Network) -> tuple[Array, .
     hidden = jnp.zeros((num_games, 2), bool)
 
     def one_step(index: Array) -> tuple[Array, Array, Array]:
-        states = states_of(games, index, hidden, Rules())
+        states = states_of(games, index, hidden)
         without = unaware(features(states.view, outlook_of_unseen(states.view)))
         sizes = jnp.stack([bits.count(states.view.hand), states.view.opponent_count], -1)
         return network(states.features).win_prob, without.win_prob, sizes

@@ -106,7 +106,7 @@ class States(NamedTuple):
     hand: bits.Words
 
 
-def states_of(games: Episodes, index: Array, shown: Array, rules: Rules) -> States:
+def states_of(games: Episodes, index: Array, shown: Array, rules: Rules = Rules()) -> States:
     """Look up the information states with numbers `index` (int32[S]).
 
     The state of player p in game g before step t has the number (t G + g) 2 + p. With `shown` (bool[G, 2]) the hand is known. At

@@ -2,6 +2,7 @@
 
     python -m training.train_value                                   the small default, about ten minutes on two CPU cores
     python -m training.train_value --config big.toml --seed 1        options from a file, and some that go first
+    python -m training.train_value --play.rules official             a network for other rules
     python -m training.train_value --resume                          go on where the run stopped, or was killed, with its options
 
 Every iteration plays games on all devices with the running average of the parameters, greedy up to some exploration, and learns
@@ -135,10 +136,10 @@ def _begin(config: Config, launch: Launch, checkpoints: Checkpoints) -> Resumed:
         )
     state = start(config.seed, config.plan())
     if config.init is not None:
-        network = load_network(config.init)
-        bare = [replace(shape, policy_head=False, belief_head=False) for shape in (network.config, config.plan().network)]
+        network, shape = load_network(config.init), config.plan().network
+        bare = [replace(each, policy_head=False, belief_head=False) for each in (network.config, shape)]
         if bare[0] != bare[1]:
-            raise ValueError(f"init: {config.init} is a network of shape {network.config}, asked for is {config.plan().network}")
+            raise ValueError(f"init: {config.init} is a network of shape {network.config}, asked for is {shape}")
         # Heads that it lacks begin as any head does; heads that are not asked for are left out.
         params = {name: network.params.get(name, fresh) for name, fresh in state.params.items()}
         state = state._replace(params=params, average=params)

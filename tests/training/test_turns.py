@@ -242,8 +242,8 @@ def test_a_run_is_resumed_exactly_and_its_network_plays(tmp_path: Path, monkeypa
     path = tmp_path / "whole" / "last.safetensors"
     assert load_network(path).config == NetworkConfig(width=8, turns=True)
     official = Rules.official()
-    agents = [f"value:network={path},particles=8"]
-    agents += [f"mc:rollouts=4,particles=8,leaf={path},depth={depth}" for depth in (0, 4)]
+    agents = [f"value:network={path},belief=unseen"]
+    agents += [f"mc:rollouts=4,belief=unseen,leaf={path},depth={depth}" for depth in (0, 4)]
     for spec in agents:
         pairs = play_match(
             jax.random.key(0), (parse_agent(spec, rules=official), parse_agent("uniform", rules=official)), 2, rules=official

@@ -103,6 +103,9 @@ def value(
 ) -> ValueAgent:
     """Take the play after which a network sees the best chances, without search.
 
+    Where drawing, passing or a challenge is a choice, it is valued as plays are, by a network that was trained for such rules. To
+    win is what counts, under `Rules.points` too.
+
     Args:
         network: "pretrained", or the path of a network's file.
         belief: "particles", the particle filter; "unseen", any of the cards not seen.
