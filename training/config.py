@@ -24,8 +24,10 @@ from training.selfplay import SelfPlay
 from training.trainer import Metrics, Optimizer, Plan, TrainState
 from unojax.agents import Agent
 from unojax.device.platform import available_cores
+from unojax.rules import Rules
 from unojax.specs import parse_agent
 from unojax.value.agent import value as value_agent
+from unojax.value.features import has_turn_columns
 from unojax.value.network import Network, NetworkConfig
 from unojax.value.pretrained import load_network
 
@@ -55,8 +57,6 @@ class Evaluation:
         check_options(self, "evaluation.", "every games final_games particles", is_positive, "must be at least 1")
         if not self.opponents:
             raise ValueError("evaluation.opponents must name at least one")
-        for spec in self.opponents:
-            parse_agent(spec)
 
 
 class RunState(Protocol):
@@ -103,6 +103,11 @@ class RunConfig(ABC):
     @abstractmethod
     def share(self) -> int:
         """Games of one update, which the devices divide among them."""
+
+    @property
+    @abstractmethod
+    def game_rules(self) -> Rules:
+        """Rules of the games that are learned from."""
 
     @abstractmethod
     def start(self) -> Any:
@@ -160,29 +165,43 @@ class Config(RunConfig):
             raise ValueError("loss.advantage_weight needs a search: --play.search 8, for example")
         if self.loss.policy_weight and not self.network.policy_head:
             raise ValueError("loss.policy_weight needs a network with a policy head: --network.policy-head")
+        rules = self.play.game_rules
+        if self.network.policy_head and rules.draw_is_option:
+            raise ValueError(
+                f"network.policy_head speaks of plays, and drawing is a choice under play.rules {self.play.rules!r}: leave it out"
+            )
+        if self.network.turns and not has_turn_columns(rules):
+            raise ValueError(f"network.turns follows from play.rules, and is False for {self.play.rules!r}: leave it out")
         if self.loss.belief_weight and not self.network.belief_head:
             raise ValueError("loss.belief_weight needs a network with a belief head: --network.belief-head")
         if self.play.follow_search and self.play.belief == "unseen":
             # Its searches know the opponent's hand, which averages out of what is learned but not of what is played.
             raise ValueError("play.follow_search needs beliefs: --play.belief particles")
+        for spec in self.evaluation.opponents:
+            parse_agent(spec, rules=rules)
         self.plan()
 
     def plan(self) -> Plan:
         """Gather what the device program needs to know."""
-        return Plan(self.network, self.play, self.loss, self.optimizer, self.games, self.updates, self.epochs, self.iterations)
+        network = dataclasses.replace(self.network, turns=has_turn_columns(self.play.game_rules))
+        return Plan(network, self.play, self.loss, self.optimizer, self.games, self.updates, self.epochs, self.iterations)
 
     @property
     def share(self) -> int:
         return self.games // self.updates
 
+    @property
+    def game_rules(self) -> Rules:
+        return self.play.game_rules
+
     def start(self) -> TrainState:
         state = trainer.start(self.seed, self.plan())
         if self.init is None:
             return state
-        network = load_network(self.init)
-        bare = [dataclasses.replace(shape, policy_head=False, belief_head=False) for shape in (network.config, self.network)]
+        network, shape = load_network(self.init), self.plan().network
+        bare = [dataclasses.replace(each, policy_head=False, belief_head=False) for each in (network.config, shape)]
         if bare[0] != bare[1]:
-            raise ValueError(f"init: {self.init} is a network of shape {network.config}, asked for is {self.network}")
+            raise ValueError(f"init: {self.init} is a network of shape {network.config}, asked for is {shape}")
         # Heads that it lacks begin as any head does; heads that are not asked for are left out.
         params = {name: network.params.get(name, fresh) for name, fresh in state.params.items()}
         return state._replace(params=params, average=params)
@@ -194,7 +213,8 @@ class Config(RunConfig):
         return Network(state.average, self.plan().network)
 
     def agent_of(self, network: Network) -> Agent:
-        return value_agent(network="trained", loaded=network, belief=self.play.belief, particles=self.evaluation.particles)
+        belief, particles = self.play.belief, self.evaluation.particles
+        return value_agent(network="trained", loaded=network, belief=belief, particles=particles, rules=self.game_rules)
 
     def summarize(self, metrics: Metrics, seconds: float) -> dict[str, float]:
         return summarize(metrics, self.games, self.epochs, seconds)

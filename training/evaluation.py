@@ -36,10 +36,10 @@ class Standing(NamedTuple):
 
 def evaluate(network: Network, config: RunConfig, num_games: int) -> list[Standing]:
     """Play a network against the configured opponents, seats swapped, on the same deals every time."""
-    agent = config.agent_of(network)
+    agent, rules = config.agent_of(network), config.game_rules
     standings = []
     for spec in config.evaluation.opponents:
-        pairs = play_match(jax.random.key(_DEALS), (agent, parse_agent(spec)), -(-num_games // 2))
+        pairs = play_match(jax.random.key(_DEALS), (agent, parse_agent(spec, rules=rules)), -(-num_games // 2), rules=rules)
         standings.append(Standing(spec, paired_score(pairs.points)))
     return standings
 

@@ -13,11 +13,13 @@ import optax
 from jax import Array, lax
 
 from training.checks import check_options, is_not_negative, is_share
-from training.selfplay import RULES, Episodes, list_chosen
+from training.selfplay import Episodes, list_chosen
 from unojax import bits
 from unojax.game import options_to_mask
+from unojax.rules import Rules
 from unojax.table import Table
-from unojax.value.features import Features, Outlook, after_plays, features, outlook_of_hand
+from unojax.table.options import playable
+from unojax.value.features import Features, Outlook, about_to, after_plays, features, has_turn_columns, outlook_of_hand
 from unojax.value.network import Network, Outputs, Params
 from unojax.view import View, view_of_table
 
@@ -104,25 +106,29 @@ class States(NamedTuple):
     hand: bits.Words
 
 
-def states_of(games: Episodes, index: Array, shown: Array) -> States:
+def states_of(games: Episodes, index: Array, shown: Array, rules: Rules = Rules()) -> States:
     """Look up the information states with numbers `index` (int32[S]).
 
-    The state of player p in game g before step t has the number (t G + g) 2 + p. With `shown` (bool[G, 2]) the hand is known.
+    The state of player p in game g before step t has the number (t G + g) 2 + p. With `shown` (bool[G, 2]) the hand is known. At
+    half of the steps, two by two, a player who draws or challenges is already `about_to`, as when its choices are valued.
     """
     num_games = games.action.shape[1]
     player, at = index % 2, index // 2
     game, step = at % num_games, at // num_games
     tables: Table = jax.tree.map(lambda x: x[step, game], games.table)
-    view = view_of_table(tables, player, RULES)
-    hand = view_of_table(tables, 1 - player, RULES).hand
+    view = view_of_table(tables, player, rules)
+    hand = view_of_table(tables, 1 - player, rules).hand
     believed: Outlook = jax.tree.map(lambda x: x[step, game, player].astype(jnp.float32), games.outlook)
     known = outlook_of_hand(hand)
     is_shown = shown[game, player]
     outlook = jax.tree.map(lambda a, b: jnp.where(is_shown.reshape(-1, *[1] * (a.ndim - 1)), a, b), known, believed)
-    return States(features(view, outlook), view, hand)
+    about = None
+    if has_turn_columns(rules):
+        about = jnp.where(view.is_own_turn & (step % 4 < 2), about_to(view, games.action[step, game].astype(jnp.int32)), 0)
+    return States(features(view, outlook, about), view, hand)
 
 
-def targets_of(games: Episodes, shown: Array, network: Network, trace: float) -> Array:
+def targets_of(games: Episodes, shown: Array, network: Network, trace: float, rules: Rules = Rules()) -> Array:
     """Compute what the value of each information state is drawn towards: float32[T, G, 2] in [-1, 1]."""
     num_steps = len(games.action)
     is_row = games.is_row()
@@ -130,7 +136,7 @@ def targets_of(games: Episodes, shown: Array, network: Network, trace: float) ->
     sign = np.array([1.0, -1.0], np.float32)
     # Games are few that go on after T steps; their last value stands in for the outcome.
     is_needed = is_row[..., None] & games.learns & ((trace < 1.0) | ~games.is_over[:, None])
-    values = _values(games, is_needed, shown, network)
+    values = _values(games, is_needed, shown, network, rules)
     # Transition t leads to the state before step t + 1. A game cut off leads nowhere: to its own last state.
     last = is_row & (jnp.arange(num_steps)[:, None] == games.num_steps - 1)
     following = jnp.where(last[..., None], values, jnp.concatenate([values[1:], values[-1:]]))
@@ -142,13 +148,13 @@ def targets_of(games: Episodes, shown: Array, network: Network, trace: float) ->
     return lambda_returns(rewards, discounts, following, trace)
 
 
-def _values(games: Episodes, is_needed: Array, shown: Array, network: Network) -> Array:
+def _values(games: Episodes, is_needed: Array, shown: Array, network: Network, rules: Rules) -> Array:
     """Value the states that are needed: float32[T, G, 2], else 0."""
     index, number = list_chosen(is_needed, _CHUNK)
 
     def one_chunk(i: Array, values: Array) -> Array:
         at = lax.dynamic_slice(index, [i * _CHUNK], [_CHUNK])
-        value = network(states_of(games, at, shown).features).value
+        value = network(states_of(games, at, shown, rules).features).value
         return values.at[at].set(value, mode="drop")
 
     values = lax.fori_loop(0, (number + _CHUNK - 1) // _CHUNK, one_chunk, jnp.zeros(is_needed.size))
@@ -156,26 +162,28 @@ def _values(games: Episodes, is_needed: Array, shown: Array, network: Network) -
 
 
 def loss_and_gradient(
-    key: Array, network: Network, games: Episodes, shown: Array, targets: Array, loss: Loss
+    key: Array, network: Network, games: Episodes, shown: Array, targets: Array, loss: Loss, rules: Rules = Rules()
 ) -> tuple[Sums, Params, Params]:
     """Sum the losses over some games, with two gradients: of the weighted sum over information states, and over decisions.
 
     Each is to be divided by its number, summed over all devices.
     """
-    sums, gradient = _learn_states(network, games, shown, targets, loss)
+    sums, gradient = _learn_states(network, games, shown, targets, loss, rules)
     if games.search is None or not loss.advantage_weight:
         return sums, gradient, jax.tree.map(jnp.zeros_like, gradient)
-    advantage, decisions, of_decisions = _learn_decisions(key, network, games, games.search, shown)
+    advantage, decisions, of_decisions = _learn_decisions(key, network, games, games.search, shown, rules)
     of_decisions = jax.tree.map(lambda g: loss.advantage_weight * g, of_decisions)
     return sums._replace(advantage=advantage, decisions=decisions), gradient, of_decisions
 
 
-def _learn_states(network: Network, games: Episodes, shown: Array, targets: Array, loss: Loss) -> tuple[Sums, Params]:
+def _learn_states(
+    network: Network, games: Episodes, shown: Array, targets: Array, loss: Loss, rules: Rules
+) -> tuple[Sums, Params]:
     is_row = (games.is_row()[..., None] & games.learns).reshape(-1)
     num_games = games.action.shape[1]
 
     def chunk_loss(params: Params, at: Array, is_real: Array) -> tuple[Array, Sums]:
-        states = states_of(games, at, shown)
+        states = states_of(games, at, shown, rules)
         outputs = Network(params, network.config)(states.features)
         game, step, player = at // 2 % num_games, at // 2 // num_games, at % 2
         chooses = games.is_choice[step, game] & states.view.is_own_turn
@@ -187,7 +195,9 @@ def _learn_states(network: Network, games: Episodes, shown: Array, targets: Arra
     return _sum_chunks(chunk_loss, network.params, is_row, _CHUNK, zero)
 
 
-def _learn_decisions(key: Array, network: Network, games: Episodes, search: Array, shown: Array) -> tuple[Array, Array, Params]:
+def _learn_decisions(
+    key: Array, network: Network, games: Episodes, search: Array, shown: Array, rules: Rules
+) -> tuple[Array, Array, Params]:
     """Sum the squared errors of differences; the sum, the number of decisions, and the gradient.
 
     With values v and estimates q of the plays of a decision, the loss is sum_a ((v_a - mean v) - (q_a - mean q))^2: what is
@@ -209,11 +219,12 @@ def _learn_decisions(key: Array, network: Network, games: Episodes, search: Arra
         noise = jax.vmap(lambda key: jax.random.uniform(key, estimates.shape[1:]))(keys)
         priority, play = lax.top_k(jnp.where(jnp.isnan(estimates), -1.0, noise), _PLAYS)
         counts = (priority >= 0) & is_real[:, None]
-        view = view_of_table(jax.tree.map(lambda x: x[step, game], games.table), player, RULES)
+        view = view_of_table(jax.tree.map(lambda x: x[step, game], games.table), player, rules)
         believed = jax.tree.map(lambda x: x[step, game, player].astype(jnp.float32), games.outlook)
         view, believed = jax.tree.map(lambda x: jnp.broadcast_to(x[:, None], (len(x), _PLAYS, *x.shape[1:])), (view, believed))
         after, is_won = after_plays(view, play)
-        value = jnp.where(is_won, 1.0, Network(params, network.config)(features(after, believed)).value)
+        made = features(after, believed, about_to(view, play))
+        value = jnp.where(is_won, 1.0, Network(params, network.config)(made).value)
         target = jnp.take_along_axis(estimates, play, -1)
         error = _centre(value, counts) - _centre(target, counts)
         total = jnp.where(counts, error**2, 0.0).sum()
@@ -259,7 +270,7 @@ def _sums(
     policy = belief = jnp.zeros_like(win)
     if outputs.policy_logits is not None:
         seen = states.view
-        legal = jax.vmap(options_to_mask)(bits.playable(seen.hand, seen.color, seen.rank))
+        legal = jax.vmap(options_to_mask)(playable(seen.hand, seen.color, seen.rank, seen.rules))
         logits = jnp.where(legal, outputs.policy_logits, -jnp.inf)
         # Where nothing was chosen, no play need be legal: any finite number will do.
         logits = jnp.where(chooses[:, None], logits, 0.0)

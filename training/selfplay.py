@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal, NamedTuple
 
@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array, lax
 
 from training.checks import check_options, is_not_negative, is_positive, is_share
-from unojax import bits, cards, game
+from unojax import bits, game
 from unojax.belief.filters import ParticleFilter
 from unojax.belief.particles import Belief
 from unojax.bits import Words
@@ -22,7 +22,7 @@ from unojax.device.platform import platform
 from unojax.game import State
 from unojax.observation import Observation, observe
 from unojax.policies import LINEAR, POLICIES, get_policy
-from unojax.rules import Rules
+from unojax.rules import Rules, as_rules
 from unojax.search.agents import default_num_lanes
 from unojax.search.monte_carlo import flat_monte_carlo, sample_hands
 from unojax.search.rollouts import Leaf, Rollouts
@@ -32,8 +32,6 @@ from unojax.value.network import Network
 from unojax.value.plays import value_known, value_plays
 from unojax.view import view_of
 
-RULES: Final = Rules()
-"""Rules of all games that are learned from."""
 SELF: Final = "self"
 """As an opponent: the network itself."""
 _MAX_SLOTS: Final = 128
@@ -53,6 +51,7 @@ class SelfPlay:
     """Options of the games that the network plays.
 
     Attributes:
+        rules: of the games, by their name in `unojax.rules.PRESETS`. What is learned is to win; points count for nothing.
         opponents: of the network, in turn: "self" or names of policies.
         belief: "particles", or "unseen": any unseen card is as likely as another.
         particles: of each belief.
@@ -66,6 +65,7 @@ class SelfPlay:
         search_weight: a search that is followed is averaged with the network's own values, which count as so many rollouts.
     """
 
+    rules: str = "default"
     opponents: tuple[str, ...] = (SELF, SELF, "uniform", "scarcest-color")
     belief: Literal["particles", "unseen"] = "particles"
     particles: int = 64
@@ -81,6 +81,7 @@ class SelfPlay:
         check_options(self, "play.", "explore", is_share, "must be in [0, 1]")
         check_options(self, "play.", "temperature search search_depth search_weight", is_not_negative, "can't be negative")
         check_options(self, "play.", "particles max_steps", is_positive, "must be at least 1")
+        as_rules(self.rules)
         if not self.opponents:
             raise ValueError("play.opponents must name at least one")
         for name in self.opponents:
@@ -90,6 +91,11 @@ class SelfPlay:
             raise ValueError("play.search_weight needs a search that is followed: --play.follow-search")
         if self.follow_search and not self.search:
             raise ValueError("play.follow_search needs a search: --play.search 8, for example")
+
+    @property
+    def game_rules(self) -> Rules:
+        """The rules, without points."""
+        return replace(as_rules(self.rules), points=False)
 
     @property
     def filter(self) -> ParticleFilter | None:
@@ -107,7 +113,8 @@ class Episodes(NamedTuple):
         outlook: float16[T, G, 2, ...] what each player believes.
         action: int8[T, G] taken.
         is_choice: bool[T, G] the network, or the search in its place, chose among several plays and not at random.
-        search: float16[T, G, 60] the search's estimates of the legal plays, NaN for others and where it did not search; or None.
+        search: float16[T, G, 60], or more (`Rules.num_choices`), the search's estimates of the legal choices, NaN for
+            others and where it did not search; or None.
         num_steps: int32[G] steps, at most T.
         outcome: float32[G] of player 0: 1, -1, or 0 for a drawn game.
         is_over: bool[G] the game ended within T steps.
@@ -165,7 +172,7 @@ class _Search(NamedTuple):
     Attributes:
         is_due: bool[...].
         hands: uint32[..., R] each, the hands that rollouts are dealt.
-        estimates: float16[..., 60], or None.
+        estimates: float16[..., 60], or more (`Rules.num_choices`); or None.
     """
 
     is_due: Array
@@ -191,7 +198,7 @@ def play_episodes(keys: Array, number: Array, network: Network, play: SelfPlay) 
     seat = (number // len(play.opponents)) % 2
     learns = is_self[:, None] | (seat[:, None] == np.arange(2))
 
-    games = _InPlay(keys, jax.vmap(lambda key: game.init(jax.random.fold_in(key, 0), rules=RULES))(keys), learns, kind)
+    games = _InPlay(keys, jax.vmap(lambda key: game.init(jax.random.fold_in(key, 0), rules=play.game_rules))(keys), learns, kind)
     # View v is player v % 2 of game v // 2.
     game_of, player_of = jnp.arange(2 * num_games) // 2, jnp.arange(2 * num_games) % 2
     beliefs: Belief | None = None
@@ -294,10 +301,10 @@ def _one_step(
 
     of_mover = partial(_take, state.current_player.astype(jnp.int32))
     legal = jax.vmap(game.legal_mask)(state)
-    plays = legal[:, : cards.DRAW]
+    choices = legal[:, : play.game_rules.num_choices]
     by_network = is_real & of_mover(games.learns)
     has_choice = legal.sum(-1) > 1
-    chooses = plays & (by_network & has_choice)[:, None]
+    chooses = choices & (by_network & has_choice)[:, None]
     mine = jax.tree.map(of_mover, observation)
     values = value_plays(network, view_of(mine), jax.tree.map(of_mover, outlook), chooses)
     searched = None
@@ -334,16 +341,17 @@ def _one_step(
 
 
 def _search(keys: Array, network: Network, observation: Observation, hands: Words, legal: Array, play: SelfPlay) -> Array:
-    """Search C decisions: float32[C, 60], the mean return of each legal play, -inf for the others."""
-    leaf = Leaf(play.search_depth, partial(value_known, network, RULES)) if play.search_depth else None
-    how = Rollouts((LINEAR,), RULES, play.search, default_num_lanes(len(legal)), leaf=leaf)
+    """Search C decisions: float32, of the shape of `legal`, the mean return of each legal choice, -inf for the others."""
+    rules = play.game_rules
+    leaf = Leaf(play.search_depth, partial(value_known, network, rules)) if play.search_depth else None
+    how = Rollouts((LINEAR,), rules, play.search, default_num_lanes(len(legal)), leaf=leaf)
     estimate = flat_monte_carlo(keys, observation, hands, legal, how)
     return jnp.where(legal, estimate.value, -jnp.inf)
 
 
 def _search_all(keys: Array, tables: Table, search: _Search, network: Network, play: SelfPlay) -> Array:
-    """Do all searches that are due, at tables [T, G]: float16[T, G, 60], see `Episodes.search`."""
-    is_due = search.is_due
+    """Do all searches that are due, at tables [T, G]: float16[T, G, ...], see `Episodes.search`."""
+    is_due, rules = search.is_due, play.game_rules
     num_games = is_due.shape[1]
     index, number = list_chosen(is_due, _SEARCHED)
 
@@ -351,17 +359,17 @@ def _search_all(keys: Array, tables: Table, search: _Search, network: Network, p
         at = lax.dynamic_slice(index, [i * _SEARCHED], [_SEARCHED])
         step, which = at // num_games, at % num_games
         table, hands = jax.tree.map(lambda x: x[step, which], (tables, search.hands))
-        observation = jax.vmap(_observe_mover)(table)
-        legal = jax.vmap(lambda seen: seen.legal_mask[: cards.DRAW])(observation)
+        observation = jax.vmap(partial(_observe_mover, rules=rules))(table)
+        legal = jax.vmap(lambda seen: seen.legal_mask[: rules.num_choices])(observation)
         legal &= (i * _SEARCHED + jnp.arange(_SEARCHED) < number)[:, None]
         of_step = jax.vmap(_keys)(keys[which], step)[:, _SEARCH]
         key_search = jax.vmap(jax.random.split)(of_step)[:, 1]
         values = _search(key_search, network, observation, hands, legal, play)
         return found.at[at].set(jnp.where(legal, values, jnp.nan).astype(jnp.float16), mode="drop")
 
-    nothing = jnp.full((is_due.size, cards.DRAW), jnp.nan, jnp.float16)
+    nothing = jnp.full((is_due.size, rules.num_choices), jnp.nan, jnp.float16)
     found = lax.fori_loop(0, (number + _SEARCHED - 1) // _SEARCHED, one_chunk, nothing)
-    return found.reshape(*is_due.shape, cards.DRAW)
+    return found.reshape(*is_due.shape, -1)
 
 
 def list_chosen(chosen: Array, chunk: int) -> tuple[Array, Array]:
@@ -370,9 +378,9 @@ def list_chosen(chosen: Array, chunk: int) -> tuple[Array, Array]:
     return index, chosen.sum()
 
 
-def _observe_mover(table: Table) -> Observation:
+def _observe_mover(table: Table, rules: Rules) -> Observation:
     """Show a table to the player to move."""
-    state = game.from_table(table, RULES)
+    state = game.from_table(table, rules)
     return observe(state, state.current_player)
 
 
@@ -380,7 +388,7 @@ def _choose(key: Array, values: Array, legal: Array, *, play: SelfPlay) -> tuple
     """Choose the network's action; also says whether it explores."""
     key_noise, key_whether, key_which = jax.random.split(key, 3)
     noise = play.temperature * jax.random.gumbel(key_noise, values.shape)
-    best = jnp.argmax(jnp.where(legal[: cards.DRAW], values + noise, -jnp.inf))
+    best = jnp.argmax(jnp.where(legal[: len(values)], values + noise, -jnp.inf))
     explores = jax.random.bernoulli(key_whether, play.explore)
     other = jax.random.categorical(key_which, jnp.where(legal, 0.0, -jnp.inf))
     return explores, jnp.where(explores, other, best)

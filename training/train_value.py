@@ -2,6 +2,7 @@
 
     python -m training.train_value                                   the small default, about ten minutes on two CPU cores
     python -m training.train_value --config big.toml --seed 1        options from a file, and some that go first
+    python -m training.train_value --play.rules official             a network for other rules
     python -m training.train_value --resume                          go on where the run stopped, or was killed, with its options
 
 Every iteration plays games on all devices with the running average of the parameters, greedy up to some exploration, and learns

@@ -174,7 +174,8 @@ def make_iteration(plan: Plan, mesh: Mesh) -> Callable[[TrainState], tuple[Train
         episodes = play_episodes(keys, number, Network(state.average, plan.network), plan.play)
         shown_keys = jax.vmap(partial(jax.random.fold_in, jax.random.fold_in(key, _SHOWN)))(number)
         shown = jax.vmap(lambda key: jax.random.bernoulli(key, plan.loss.shown, (2,)))(shown_keys)
-        targets = targets_of(episodes, shown, Network(state.average, plan.network), plan.loss.trace)
+        rules = plan.play.game_rules
+        targets = targets_of(episodes, shown, Network(state.average, plan.network), plan.loss.trace, rules)
         local = share // mesh.size
 
         def part_of(update: Array, x: Array, axis: int) -> Array:
@@ -186,7 +187,8 @@ def make_iteration(plan: Plan, mesh: Mesh) -> Callable[[TrainState], tuple[Train
             part = episodes.map_games(partial(part_of, update))
             network = Network(params, plan.network)
             picks = jax.random.fold_in(jax.random.fold_in(key, _PICKS), count)
-            result = loss_and_gradient(picks, network, part, part_of(update, shown, 0), part_of(update, targets, 1), plan.loss)
+            of_part = part_of(update, shown, 0), part_of(update, targets, 1)
+            result = loss_and_gradient(picks, network, part, *of_part, plan.loss, rules)
             sums, of_states, of_decisions = lax.psum(result, _AXIS)
             num_decisions = jnp.maximum(sums.decisions, 1.0)
             gradient = jax.tree.map(lambda s, d: s / sums.states + d / num_decisions, of_states, of_decisions)

@@ -312,20 +312,6 @@ def check_plain(rules: Rules, what: str) -> None:
         raise ValueError(f"{what} can't follow rules with {told}")
 
 
-def check_networked(rules: Rules) -> None:
-    """Check that a value network, which sees penalties of 2 and 4 cards and values plays by the chance to win, knows such games.
-
-    Raises:
-        ValueError: it does not.
-    """
-    if rules.draw_is_option or rules.stacking or rules.points:
-        raise ValueError(
-            "a value network knows plays and forced draws, penalties of 2 and 4, and chances to win: it can't play rules where "
-            "drawing is a choice, penalties add up or points count (may_draw, play_drawn='may', wild_draw_four='challenge', "
-            "stacking, points)"
-        )
-
-
 def check_max_steps(max_steps: object) -> None:
     """Check a limit on the steps of a game.
 

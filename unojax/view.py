@@ -12,12 +12,13 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from unojax import bits, cards, table
+from unojax import bits, cards, game, table
 from unojax.bits import StaticWords, Words
 from unojax.device.tracing import traced_once
 from unojax.observation import Observation
 from unojax.rules import Rules
 from unojax.table import Node, Table
+from unojax.table.account import Account
 
 
 @struct.dataclass
@@ -30,9 +31,11 @@ class View:
         hand, pile: the player's own cards; the cards played.
         opponent_count: uint32[...] cards in the opponent's hand.
         rank, color: uint32[...] rank 0..14 of the top card; active colour 0..3.
-        penalty: uint32[...] cards that the player to move must draw: 0, 2 or 4.
+        penalty: uint32[...] cards that the player to move must draw: 0, 2 or 4, or what penalties have added up to.
         is_own_turn: bool[...] the player is to move.
         rules: static.
+        account: under `Rules.keeps_account` an `Account`, packed, which names a card just drawn only to the player who drew it;
+            else an empty tuple.
     """
 
     hand: Words
@@ -43,11 +46,16 @@ class View:
     penalty: Array
     is_own_turn: Array
     rules: Rules = struct.field(pytree_node=False)
+    account: Array | tuple[()] = ()
 
     @property
     def everything(self) -> StaticWords:
         """All cards of the game, constants."""
         return bits.all_cards(self.rules.deck)
+
+    def unpack_account(self) -> Account:
+        """Unpack the account; zeros if the rules keep none."""
+        return Account.unpack(jnp.zeros_like(self.color) if isinstance(self.account, tuple) else self.account)
 
     def unseen(self) -> Array:
         """Count the cards of each type in the opponent's hand or the deck: int32[..., 54]."""
@@ -78,6 +86,10 @@ class View:
 @traced_once
 def view_of(observation: Observation) -> View:
     """Pack what an observer sees. Batched by `vmap` or by leading axes."""
+    rules, account = observation.rules, ()
+    if rules.keeps_account:
+        account = game.account_of(observation, observation.drawn, observation.has_drawn)
+        account = _shown(account, observation.drawn >= 0, rules).pack()
     return View(
         hand=bits.pack(observation.hand),
         pile=bits.pack(observation.pile),
@@ -86,7 +98,8 @@ def view_of(observation: Observation) -> View:
         color=observation.color.astype(jnp.uint32),
         penalty=observation.penalty.astype(jnp.uint32),
         is_own_turn=observation.is_my_turn,
-        rules=observation.rules,
+        rules=rules,
+        account=account,
     )
 
 
@@ -94,7 +107,7 @@ def view_at_node(tables: Table, node: Node, rules: Rules) -> View:
     """Show each table to the player who is to move at its node."""
     meta, pile = node.meta, tables.cards_of(table.PILE, rules)
     is_own_turn = jnp.ones_like(meta.player, bool)
-    return View(node.hand, pile, node.opponent_count, meta.rank, meta.color, meta.penalty, is_own_turn, rules)
+    return View(node.hand, pile, node.opponent_count, meta.rank, meta.color, meta.penalty, is_own_turn, rules, tables.account)
 
 
 def view_of_table(tables: Table, player: Array, rules: Rules) -> View:
@@ -102,4 +115,14 @@ def view_of_table(tables: Table, player: Array, rules: Rules) -> View:
     meta, pile = tables.unpack_meta(), tables.cards_of(table.PILE, rules)
     hands = tables.cards_of(table.HAND_0, rules), tables.cards_of(table.HAND_1, rules)
     hand, other = bits.where(player == 0, *hands), bits.where(player == 0, *hands[::-1])
-    return View(hand, pile, bits.count(other), meta.rank, meta.color, meta.penalty, meta.player == player, rules)
+    is_own_turn, account = meta.player == player, ()
+    if rules.keeps_account:
+        account = _shown(tables.unpack_account(), is_own_turn, rules).pack()
+    return View(hand, pile, bits.count(other), meta.rank, meta.color, meta.penalty, is_own_turn, rules, account)
+
+
+def _shown(account: Account, is_own: Array, rules: Rules) -> Account:
+    """Leave out which card was drawn where it is not the player's own, and the colour of a Wild+4 that can't be challenged."""
+    color, rank = (jnp.where(is_own, of_card, np.uint32(0)) for of_card in (account.drawn_color, account.drawn_rank))
+    contested = account.contested if rules.wild_draw_four == "challenge" else jnp.zeros_like(account.contested)
+    return account._replace(drawn_color=color, drawn_rank=rank, contested=contested)

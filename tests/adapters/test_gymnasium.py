@@ -179,7 +179,7 @@ def test_beliefs_and_small_numbers():
         (lambda: UnoEnv("uniform", belief="unseen", dtype="int8"), "dtype must be float32"),
         (lambda: UnoVectorEnv(0), "num_envs must be"),
         (lambda: UnoEnv(rules="homely"), "rules must be a unojax.Rules or one of default, official, house, rlcard"),
-        (lambda: UnoEnv(rules="official"), "agent 'value': a value network knows"),
+        (lambda: UnoEnv(rules="official"), "agent 'value': network pretrained knows"),
         (lambda: UnoEnv("uniform", Rules(deck=SMALL.deck, hand_size=3, start_effects="keep_turn")), "10 cards is too small"),
         (lambda: UnoVectorEnv(2, "uniform").step(np.zeros(3, int)), "actions must be 2 integers"),
     ],

@@ -91,7 +91,7 @@ def test_an_option_that_makes_sense_only_with_the_file(tmp_path: Path):
     ("text", "message"),
     [
         ("sede = 3", r"some.toml: unknown key sede; there are run, seed"),
-        ("[play]\nopponent = 'self'", r"some.toml, play: unknown key opponent; there are opponents"),
+        ("[play]\nopponent = 'self'", r"some.toml, play: unknown key opponent; there are rules, opponents"),
         ("[plays]\nexplore = 0.1", "unknown key plays"),
         ("play = 3", "some.toml: play must be a table, got 3"),
         ("seed = 'x'", "some.toml: seed must be of type int, got 'x'"),

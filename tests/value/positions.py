@@ -24,7 +24,7 @@ def random_states(seed: int, number: int, *, deciding: bool = False, rules: Rule
     states = jax.tree.map(lambda leaf: leaf[:, :-1].reshape(-1, *leaf.shape[2:]), played.states)
     wanted = ~states.terminated
     if deciding:
-        wanted &= played.masks[:, :-1].reshape(-1, cards.NUM_ACTIONS).sum(-1) > 1
+        wanted &= played.masks[:, :-1].reshape(-1, played.masks.shape[-1]).sum(-1) > 1
     chosen = np.random.default_rng(seed).choice(np.flatnonzero(wanted), number, replace=False)
     return jax.tree.map(lambda leaf: leaf[chosen], states)
 

@@ -12,10 +12,12 @@ from jax.sharding import Mesh
 from training.checks import check_options, is_positive
 from training.config import Evaluation, RunConfig
 from training.policy import trainer
+from training.policy.games import RULES
 from training.policy.learning import PolicyLoss
 from training.policy.trainer import PolicyMetrics, PolicyPlan, PolicyState
 from training.trainer import Optimizer
 from unojax.agents import Agent
+from unojax.rules import Rules
 from unojax.value.agent import policy
 from unojax.value.network import Network, NetworkConfig
 
@@ -66,6 +68,10 @@ class PolicyConfig(RunConfig):
     @property
     def share(self) -> int:
         return self.lanes // self.updates
+
+    @property
+    def game_rules(self) -> Rules:
+        return RULES
 
     def start(self) -> PolicyState:
         return trainer.start(self.seed, self.plan())

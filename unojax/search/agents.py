@@ -53,7 +53,8 @@ class Search:
         num_samples: rollouts, or simulations, of each play.
         tree: chooses for the searching player after its first play; None: its policy does.
         leaf: None: only the results of games count.
-        counts_points: returns are points under `Rules.points`; False: they are those of wins and losses under any rules.
+        counts_points: returns are points under `Rules.points`; False: they are those of wins and losses under any rules, as they
+            always are with a leaf, since a network's values are.
     """
 
     policies: tuple[PackedPolicy, ...]
@@ -73,7 +74,13 @@ class Search:
         if self.leaf is not None:
             if self.discount != 1:
                 raise ValueError(f"a network's values are not discounted: leaf needs discount=1, got {self.discount!r}")
-            check_valued(self.rules)
+            check_valued(self._counted)
+            self.leaf.check(self.rules)
+
+    @property
+    def _counted(self) -> Rules:
+        """Rules by which returns are counted."""
+        return self.rules if self.counts_points and self.leaf is None else replace(self.rules, points=False)
 
     def estimate(
         self, keys: Array, observations: Observation, hands: WeightedHands, legal: Array, num_steps: Array | None = None
@@ -87,8 +94,7 @@ class Search:
         pairs = jax.vmap(jax.random.split)(keys)
         samples = jax.vmap(partial(sample_hands, num=self.num_samples))(pairs[:, 0], hands.packed, hands.log_weights)
         num_lanes = default_num_lanes(len(legal))
-        rules = self.rules if self.counts_points else replace(self.rules, points=False)
-        how = Rollouts(self.policies, rules, self.num_samples, num_lanes, self.discount, guide=self.tree)
+        how = Rollouts(self.policies, self._counted, self.num_samples, num_lanes, self.discount, guide=self.tree)
         if self.leaf is not None and self.leaf.depth > 0:
             how = replace(how, leaf=self.leaf.cut(self.rules))
         store = None if self.tree is None else new_store(len(legal), self.tree.num_nodes)
@@ -227,7 +233,7 @@ def monte_carlo(
     """Play legal cards out against hands that the opponent may hold (flat Monte Carlo).
 
     Where drawing, passing or a challenge is a choice, it is tried as plays are; in the rollouts the policies that are not uniform
-    draw only if they can't play. Under `Rules.points` values are points.
+    draw only if they can't play. Under `Rules.points` values are points, but with a leaf they are those of wins and losses.
 
     Args:
         belief: "particles", the particle filter; "unseen", any of the cards not seen; "truth", the hand itself, which only

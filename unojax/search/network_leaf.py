@@ -14,6 +14,7 @@ from unojax.rules import Rules
 from unojax.search.monte_carlo import Estimate, average
 from unojax.search.rollouts import Leaf
 from unojax.value.features import outlook_of_hands
+from unojax.value.network import check_network
 from unojax.value.plays import value_known, value_plays
 from unojax.value.pretrained import load_network
 from unojax.view import view_of
@@ -33,6 +34,10 @@ class NetworkLeaf:
 
     def __post_init__(self) -> None:
         load_network(self.network)
+
+    def check(self, rules: Rules) -> None:
+        """Check that the network knows the rules; raise ValueError if it does not."""
+        check_network(load_network(self.network), self.network, rules)
 
     def cut(self, rules: Rules) -> Leaf:
         """Cut rollouts off at the depth, with the network's values."""

@@ -32,7 +32,7 @@ from unojax.device.random_bits import threefry
 from unojax.device.tracing import traced_once
 from unojax.observation import Observation
 from unojax.policies import PackedPolicy
-from unojax.rules import Rules, check_networked
+from unojax.rules import Rules
 from unojax.table import Node, Picked, Table
 from unojax.view import view_at_node
 
@@ -193,7 +193,7 @@ class Rollouts:
         guide: chooses in place of the first policy at some decisions; None: it does not.
 
     Raises:
-        ValueError: there is a leaf, under rules with a truncation or penalties, of which its values know nothing.
+        ValueError: there is a leaf, under rules with points, a truncation or penalties, of which its values know nothing.
     """
 
     policies: tuple[PackedPolicy, ...]
@@ -282,8 +282,9 @@ class Rollouts:
 
 
 def check_valued(rules: Rules) -> None:
-    """Check that games are worth what a network's values are, chances to win; raise ValueError if they are not."""
-    check_networked(rules)
+    """Check that games are worth what a network's values are, a win or a loss; raise ValueError if they are not."""
+    if rules.points:
+        raise ValueError("a network's values know of no points: a leaf needs points=False, got points=True")
     if rules.max_steps is not None or rules.step_penalty:
         raise ValueError(
             "a network's values know of no truncation and no penalty: a leaf needs max_steps=None and step_penalty=0, "

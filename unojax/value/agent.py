@@ -16,16 +16,15 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from unojax import cards
 from unojax.agents import Memory
 from unojax.belief.ages import Ages
 from unojax.belief.knowledge import Knowledge, Unseen, parse_knowledge
 from unojax.device.batching import together
 from unojax.observation import Observation
-from unojax.rules import Rules, agreed_rules, check_networked
+from unojax.rules import Rules, agreed_rules
 from unojax.specs import format_spec
 from unojax.value.features import features, outlook_of_ages, outlook_of_hands, outlook_of_unseen
-from unojax.value.network import Network
+from unojax.value.network import Network, check_network
 from unojax.value.plays import value_plays
 from unojax.value.pretrained import PRETRAINED, load_network
 from unojax.view import View, view_of
@@ -70,17 +69,19 @@ class ValueAgent:
 
     def act(self, key: Array, memory: Memory, observation: Observation, legal_mask: Array) -> Array:
         is_mine = ~observation.terminated & (observation.current_player == observation.player)
-        scores = self.scores(memory, observation, legal_mask[: cards.DRAW] & is_mine & (legal_mask.sum() > 1))
+        scores = self.scores(memory, observation, legal_mask[: self.rules.num_choices] & is_mine & (legal_mask.sum() > 1))
         if not self.is_greedy:
             scores += jax.random.gumbel(key, scores.shape)
         only = jnp.argmax(legal_mask)
         return jnp.where(scores.max() > -jnp.inf, jnp.argmax(scores), only).astype(jnp.int32)
 
     def scores(self, memory: Memory, observation: Observation, legal: Array) -> Array:
-        """Score the plays `legal`, bool[60], of the player to move. Under `vmap` all decisions go through the network together.
+        """Score the choices `legal`, bool[60] or more (`Rules.num_choices`), of the player to move.
+
+        Under `vmap` all decisions go through the network together.
 
         Returns:
-            float32[60]: the value, in [-1, 1], after each of the plays, or its logit; -inf for those that are not legal.
+            float32, of the shape of `legal`: the value, in [-1, 1], after each of them, or its logit; -inf for others.
         """
         agreed_rules(observation.rules, self.rules)
         known = memory if isinstance(self.knowledge, Unseen | Ages) else (memory.packed, jnp.exp(memory.log_weights))
@@ -112,6 +113,9 @@ def value(
 ) -> ValueAgent:
     """Take the play after which a network sees the best chances, without search.
 
+    Where drawing, passing or a challenge is a choice, it is valued as plays are, by a network that was trained for such rules. To
+    win is what counts, under `Rules.points` too.
+
     Args:
         network: "pretrained", or the path of a network's file.
         belief: "particles", the particle filter; "ages", bounds of what may be of each colour, which cost nothing; "unseen", any
@@ -129,10 +133,10 @@ def value(
     given = locals()
     if head not in get_args(Head):
         raise ValueError(f"head must be {' or '.join(get_args(Head))}, got {head!r}")
-    check_networked(rules)
     knowledge = _knowledge(belief, particles, model)
     loaded = load_network(network) if loaded is None else loaded
-    if head == "policy" and not loaded.config.policy_head:
+    check_network(loaded, network, rules)
+    if head == "policy" and (rules.draw_is_option or not loaded.config.policy_head):
         raise ValueError(f"network {network} has no policy head; use head=value")
     return ValueAgent(format_spec("value", value, given), knowledge, loaded, head, rules=rules)
 
@@ -159,12 +163,12 @@ def policy(
         ValueError: an argument is none of those allowed, there is no such network, it has no policy, or knows no such rules.
     """
     given = locals()
-    check_networked(rules)
     knowledge = _knowledge(belief, particles)
     if network is None:
         raise ValueError("network must name a file, such as network=runs/policy/best.safetensors of training.train_policy")
     loaded = load_network(network) if loaded is None else loaded
-    if not loaded.config.policy_head:
+    check_network(loaded, network, rules)
+    if rules.draw_is_option or not loaded.config.policy_head:
         raise ValueError(f"network {network} has no policy head; train one with python -m training.train_policy")
     return ValueAgent(format_spec("policy", policy, given), knowledge, loaded, "policy", greedy, rules)
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -22,6 +23,7 @@ from unojax import bits, cards, table
 from unojax.belief.ages import WILDS, bounds
 from unojax.bits import Words
 from unojax.device.combinatorics import log_binomial_ratio
+from unojax.rules import Rules
 from unojax.table import Table
 from unojax.view import View, view_of_table
 
@@ -67,6 +69,11 @@ SHARED_COLUMNS: Final = (
 )
 """Columns of `Features.shared`. The spread is the sum of the variances of the counts that the opponent holds, over twice the size
 of the hand: 0 if the hand is known."""
+COLOR_TURN_COLUMNS: Final = ("before a Wild+4 that may be challenged",)
+SHARED_TURN_COLUMNS: Final = ("penalty / 10", "a card drawn in this turn", "about to draw", "about to challenge")
+"""Further columns of `Features.color` and `Features.shared` under rules where drawing is a choice or penalties add up.
+
+What chance decides about a draw or a challenge is not imagined: the network values the moment before it."""
 
 
 class Outlook(NamedTuple):
@@ -87,28 +94,55 @@ class Outlook(NamedTuple):
 
 
 class Features(NamedTuple):
-    """The network's input: float32[..., 4, len(COLOR_COLUMNS)] and float32[..., len(SHARED_COLUMNS)]."""
+    """The network's input: float32[..., 4, C] and float32[..., S], in the columns `COLOR_COLUMNS` and `SHARED_COLUMNS`.
+
+    Where `has_turn_columns`, `COLOR_TURN_COLUMNS` and `SHARED_TURN_COLUMNS` follow.
+    """
 
     color: Array
     shared: Array
 
 
+def has_turn_columns(rules: Rules) -> bool:
+    """Tell whether features have columns for what else a turn depends on: where drawing is a choice or penalties add up."""
+    return rules.draw_is_option or rules.stacking
+
+
+def about_to(view: View, action: Array) -> Array:
+    """Tell where chance decides what follows a player's own legal choice: uint32[...] 1 a draw, 2 a challenge; else 0."""
+    if not view.rules.draw_is_option:
+        return jnp.zeros_like(view.color)
+    is_draw = (action == cards.DRAW) & (view.unpack_account().has_drawn == 0)
+    return jnp.where(action == cards.CHALLENGE, np.uint32(2), is_draw.astype(jnp.uint32))
+
+
 def after_plays(view: View, action: Array) -> tuple[View, Array]:
-    """Show the player the game after its own legal plays, int32[...] 0..59, and bool[...]: the play ends and wins the game."""
+    """Show the player the game after its own legal choices, and bool[...]: the choice is a play that ends and wins the game.
+
+    Choices are plays, int32[...] 0..59, and others of `Rules.num_choices`. Where chance decides what follows (`about_to`), the
+    view is that before.
+    """
     rules = view.rules
     # The rules look at the player's own cards; where the others are, is nothing to a play.
     own = bits.canonical(view.hand)
     in_sight = bits.merge(own, bits.canonical(view.pile))
     zero = jnp.zeros_like(view.color)
+    # Under plain rules there is no play while a penalty is pending.
+    penalty = jnp.minimum(view.penalty, np.uint32(table.MAX_PENALTY)) if has_turn_columns(rules) else zero
     before = Table(
         low=in_sight,
         high=bits.map_words(lambda a, b: a & ~b, in_sight, own),
-        meta=table.Meta(view.rank, view.color, zero, zero, zero, zero + np.uint32(table.PLAY)).pack(),
+        meta=table.Meta(view.rank, view.color, zero, penalty, zero, zero + np.uint32(table.PLAY)).pack(),
+        account=view.account,
     )
-    move = table.resolve(before, table.find_node(before, rules), table.pick_of(action.astype(jnp.uint32)), zero, rules)
+    move = table.resolve(before, table.find_node(before, rules), table.pick_of(action.astype(jnp.uint32), rules), zero, rules)
     tables = table.commit(before, move)
     after = replace(view_of_table(tables, zero, rules), opponent_count=view.opponent_count)
-    return after, tables.unpack_meta().phase == table.OVER_WON_BY_0
+    is_won = tables.unpack_meta().phase == table.OVER_WON_BY_0
+    if rules.draw_is_option:
+        stays = about_to(view, action) > 0
+        after = jax.tree.map(lambda a, b: jnp.where(stays, a, b), view, after)
+    return after, is_won
 
 
 def outlook_of_hands(view: View, hands: Words, weights: Array) -> Outlook:
@@ -198,8 +232,8 @@ def outlook_of_ages(view: View, opponent: Array) -> Outlook:
     )
 
 
-def features(view: View, outlook: Outlook) -> Features:
-    """Compute the network's input for information states of any shape."""
+def features(view: View, outlook: Outlook, about: Array | None = None) -> Features:
+    """Compute the network's input for information states of any shape, and what the player is `about_to` do (None: nothing)."""
     own, unseen = bits.type_counts(view.hand), view.unseen()
     shape = view.color.shape
     canonical = bits.unpack(bits.canonical(view.hand)).reshape(*shape, cards.NUM_COLORS, cards.SLOTS_PER_COLOR)
@@ -241,6 +275,15 @@ def features(view: View, outlook: Outlook) -> Features:
         jnp.take_along_axis(outlook.none_playable.reshape(*shape, -1), top[..., None], -1),
         outlook.spread[..., None],
     ]
+    if has_turn_columns(view.rules):
+        account = view.unpack_account()
+        about = jnp.zeros_like(view.color) if about is None else about
+        columns.append(_is_one_of(account.contested, range(1, cards.NUM_COLORS + 1))[..., None].astype(jnp.float32))
+        shared += [
+            view.penalty[..., None].astype(jnp.float32) / 10.0,
+            account.has_drawn[..., None],
+            _is_one_of(about, (1, 2)),
+        ]
     return Features(jnp.concatenate(columns, -1), jnp.concatenate([jnp.asarray(c, jnp.float32) for c in shared], -1))
 
 

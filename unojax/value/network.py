@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,13 +22,21 @@ from flax import nnx
 from jax import Array
 
 from unojax import cards
-from unojax.rules import is_int
-from unojax.value.features import COLOR_COLUMNS, COLORED_SLOTS, SHARED_COLUMNS, Features
+from unojax.rules import Rules, is_int
+from unojax.value.features import (
+    COLOR_COLUMNS,
+    COLOR_TURN_COLUMNS,
+    COLORED_SLOTS,
+    SHARED_COLUMNS,
+    SHARED_TURN_COLUMNS,
+    Features,
+    has_turn_columns,
+)
 
-_KIND_OF_RANK = np.array([0] * 10 + [1, 1, 2, 3, 4])
-_NUM_KINDS = 5
-_KINDS = np.eye(_NUM_KINDS, dtype=np.float32)[:, _KIND_OF_RANK]
-_COPIES = slice(0, cards.NUM_COLORED_RANKS), slice(cards.NUM_COLORED_RANKS, COLORED_SLOTS)
+_KINDS: Final = np.eye(5, dtype=np.float32)[:, [0] * 10 + [1, 1, 2, 3, 4]]
+"""Which ranks are of each kind that the policy head tells apart: float32[5, 15]."""
+_COPIES: Final = slice(0, cards.NUM_COLORED_RANKS), slice(cards.NUM_COLORED_RANKS, COLORED_SLOTS)
+"""Columns of a colour that say which ranks are held, in one copy and in two."""
 
 Params = dict[str, Any]
 """Nested dicts of float32 arrays."""
@@ -36,13 +44,27 @@ Params = dict[str, Any]
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """The shape of a network: layers of one `width`, of the colours and of the trunk, and optional heads (see `Outputs`)."""
+    """The shape of a network: layers of one `width`, of the colours and of the trunk, and optional heads (see `Outputs`).
+
+    With `turns` it reads the columns of rules that `has_turn_columns`, and plays by such rules only.
+    """
 
     width: int = 64
     color_layers: int = 2
     trunk_layers: int = 2
     policy_head: bool = False
     belief_head: bool = False
+    turns: bool = False
+
+    @property
+    def color_columns(self) -> tuple[str, ...]:
+        """Columns of `Features.color` that it reads."""
+        return COLOR_COLUMNS + COLOR_TURN_COLUMNS * self.turns
+
+    @property
+    def shared_columns(self) -> tuple[str, ...]:
+        """Columns of `Features.shared` that it reads."""
+        return SHARED_COLUMNS + SHARED_TURN_COLUMNS * self.turns
 
     def __post_init__(self) -> None:
         for name in ("width", "color_layers", "trunk_layers"):
@@ -83,7 +105,7 @@ class PolicyHead(nnx.Module):
     """
 
     def __init__(self, width: int, *, rngs: nnx.Rngs):
-        size = cards.NUM_RANKS + 3 * _NUM_KINDS
+        size = cards.NUM_RANKS + 3 * len(_KINDS)
         self.out = nnx.Linear(width, size, kernel_init=nnx.initializers.zeros_init(), rngs=rngs)
 
     def __call__(self, of_color: Array, features: Features) -> Array:
@@ -92,7 +114,7 @@ class PolicyHead(nnx.Module):
         no_axes = [(0, 0)] * (first.ndim - 1)
         held = jnp.pad(first + jnp.pad(second, [*no_axes, (1, 0)]), [*no_axes, (0, cards.NUM_RANKS - cards.NUM_COLORED_RANKS)])
         elsewhere = held.sum(-2, keepdims=True) - held
-        of_rank, *of_kind = jnp.split(self.out(of_color), cards.NUM_RANKS + _NUM_KINDS * np.arange(3), -1)
+        of_rank, *of_kind = jnp.split(self.out(of_color), cards.NUM_RANKS + len(_KINDS) * np.arange(3), -1)
         plain, if_held, if_elsewhere = (kind @ _KINDS for kind in of_kind)
         return (of_rank + plain + held * if_held + elsewhere * if_elsewhere).reshape(*features.shared.shape[:-1], cards.DRAW)
 
@@ -101,12 +123,12 @@ class ValueNetwork(nnx.Module):
     """The layers. Used functionally through `Network`."""
 
     def __init__(self, config: NetworkConfig, *, rngs: nnx.Rngs):
-        width = config.width
-        self.color_in = nnx.Linear(len(COLOR_COLUMNS), width, rngs=rngs)
-        self.shared_in = nnx.Linear(len(SHARED_COLUMNS), width, use_bias=False, rngs=rngs)
+        width, num_shared = config.width, len(config.shared_columns)
+        self.color_in = nnx.Linear(len(config.color_columns), width, rngs=rngs)
+        self.shared_in = nnx.Linear(num_shared, width, use_bias=False, rngs=rngs)
         self.color_hidden = nnx.List([nnx.Linear(width, width, rngs=rngs) for _ in range(config.color_layers - 1)])
         self.pooled = nnx.Linear(2 * width, width, rngs=rngs)
-        self.shared_trunk = nnx.Linear(len(SHARED_COLUMNS), width, use_bias=False, rngs=rngs)
+        self.shared_trunk = nnx.Linear(num_shared, width, use_bias=False, rngs=rngs)
         self.trunk_hidden = nnx.List([nnx.Linear(width, width, rngs=rngs) for _ in range(config.trunk_layers - 1)])
         # Zero weights: an untrained network gives even odds and prefers nothing.
         last = partial(nnx.Linear, kernel_init=nnx.initializers.zeros_init(), rngs=rngs)
@@ -163,6 +185,25 @@ def init_network(key: Array, config: NetworkConfig = NetworkConfig()) -> Network
     """Make a network with random parameters that gives even odds to everything. Consumes `key`."""
     state = nnx.state(ValueNetwork(config, rngs=nnx.Rngs(key)))
     return Network(nnx.to_pure_dict(state), config)
+
+
+def check_network(network: Network, name: str, rules: Rules) -> None:
+    """Check that a network reads what turns under the rules depend on, and nothing that they lack.
+
+    Raises:
+        ValueError: it does not.
+    """
+    if has_turn_columns(rules) and not network.config.turns:
+        raise ValueError(
+            f"network {name} knows plays, forced draws and penalties of 2 and 4: it can't play rules where drawing is a choice "
+            "or penalties add up (may_draw, play_drawn='may', wild_draw_four='challenge', stacking); train one for them with "
+            "python -m training.train_value --play.rules official, and name its file: network=runs/value/best.safetensors"
+        )
+    if network.config.turns and not has_turn_columns(rules):
+        raise ValueError(
+            f"network {name} knows only rules where drawing is a choice or penalties add up (may_draw, play_drawn='may', "
+            "wild_draw_four='challenge', stacking): name them, such as rules=official, or take network=pretrained"
+        )
 
 
 @cache

@@ -8,10 +8,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from unojax import cards
 from unojax.rules import Rules
 from unojax.table import Table
-from unojax.value.features import Outlook, after_plays, features, outlook_of_hand
+from unojax.value.features import Outlook, about_to, after_plays, features, outlook_of_hand
 from unojax.value.network import Network
 from unojax.view import View, view_of_table
 
@@ -20,19 +19,19 @@ CHUNK: Final = 512
 
 
 def value_plays(network: Network, view: View, outlook: Outlook, legal: Array, *, chunk: int = CHUNK) -> Array:
-    """Value every legal play for the player who makes it.
+    """Value every legal play for the player who makes it, and every other choice (`Rules.num_choices`).
 
     A play shows the player nothing new, so the belief after it is the one before. Only the legal plays of all decisions together
-    go through the network, so a batch costs what its plays cost.
+    go through the network, so a batch costs what its plays cost. A draw or a challenge is valued before chance has its say.
 
     Args:
         network: values it.
         view, outlook: [D] of the players to move.
-        legal: bool[D, 60].
+        legal: bool[D, 60], or more (`Rules.num_choices`).
         chunk: static; changes no result.
 
     Returns:
-        float32[D, 60]: 1 for a play that wins at once, -inf for one that is not legal.
+        float32, of the shape of `legal`: 1 for a play that wins at once, -inf for one that is not legal.
     """
     num_plays = legal.sum(dtype=jnp.int32)
     size = -(-legal.size // chunk) * chunk
@@ -42,10 +41,10 @@ def value_plays(network: Network, view: View, outlook: Outlook, legal: Array, *,
         at, action = (lax.dynamic_slice(x, [i * chunk], [chunk]) for x in (of_decision, play))
         before, seen = jax.tree.map(lambda x: x[at], (view, outlook))
         after, is_won = after_plays(before, action)
-        value = jnp.where(is_won, 1.0, network(features(after, seen)).value)
+        value = jnp.where(is_won, 1.0, network(features(after, seen, about_to(before, action))).value)
         return values.at[at, action].set(value, mode="drop")
 
-    nothing = jnp.full((len(legal), cards.DRAW), -jnp.inf, jnp.float32)
+    nothing = jnp.full(legal.shape, -jnp.inf, jnp.float32)
     return lax.fori_loop(0, (num_plays + chunk - 1) // chunk, one_chunk, nothing)
 
 

@@ -15,7 +15,6 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from unojax.files import write_whole
-from unojax.value.features import COLOR_COLUMNS, SHARED_COLUMNS
 from unojax.value.network import Network, NetworkConfig, Params, init_network
 
 PRETRAINED: Final = "pretrained"
@@ -44,7 +43,7 @@ def load_network(path: str | Path) -> Network:
 def save_network(path: str | Path, network: Network, **about: str) -> None:
     """Write a network to a file, by custom *.safetensors, whole or not at all. Notes `about` it, as on its training, go along."""
     config = json.dumps(dataclasses.asdict(network.config))
-    metadata = {**about, "format": _FORMAT, "config": config, "features": _features()}
+    metadata = {**about, "format": _FORMAT, "config": config, "features": _features(network.config)}
     write_whole(Path(path), save(_flatten(network.params), metadata))
 
 
@@ -59,12 +58,12 @@ def _load(path: Path) -> Network:
         raise ValueError(f"{path} is not a safetensors file: {error}") from None
     if metadata.get("format") != _FORMAT:
         raise ValueError(f"{path} is of format {metadata.get('format')!r}, expected {_FORMAT!r}")
-    if metadata.get("features") != _features():
-        raise ValueError(f"{path} was trained on other features than this version of unojax computes; train it anew")
     try:
         config = NetworkConfig(**json.loads(metadata.get("config", "")))
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path} says nothing sensible about the shape of its network: {error}") from None
+    if metadata.get("features") != _features(config):
+        raise ValueError(f"{path} was trained on other features than this version of unojax computes; train it anew")
     params = jax.eval_shape(lambda: init_network(jax.random.key(0), config)).params
     expected = {name: array.shape for name, array in _flatten(params).items()}
     if expected != (found := {name: array.shape for name, array in arrays.items()}):
@@ -72,9 +71,9 @@ def _load(path: Path) -> Network:
     return Network(jax.tree.map_with_path(lambda path, _: jnp.asarray(arrays[_name(path)]), params), config)
 
 
-def _features() -> str:
+def _features(config: NetworkConfig) -> str:
     """Names of the inputs, as text."""
-    return json.dumps([COLOR_COLUMNS, SHARED_COLUMNS])
+    return json.dumps([config.color_columns, config.shared_columns])
 
 
 def _flatten(params: Params) -> dict[str, Any]:

@@ -1,0 +1,251 @@
+"""Learning under rules where drawing is a choice: inputs and losses by hand, and a whole run of training by one command."""
+
+from __future__ import annotations
+
+import io
+import json
+import signal
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from rich.console import Console
+from safetensors.numpy import load_file
+
+from tests.value.positions import random_network, random_states, says
+from training import train_value
+from training.config import Config, Launch, parse, to_dict
+from training.learning import Loss, loss_and_gradient, states_of
+from training.metrics import MetricsLog
+from training.selfplay import Episodes, SelfPlay
+from unojax import cards, game
+from unojax.arena import play_match
+from unojax.game import State
+from unojax.observation import observe
+from unojax.rules import Rules
+from unojax.specs import parse_agent
+from unojax.value import SHARED_COLUMNS, Features, NetworkConfig, features, load_network, outlook_of_unseen
+from unojax.value.features import SHARED_TURN_COLUMNS
+from unojax.view import view_of
+
+RULES = Rules.official(points=False)
+STEPS, GAMES = 4, 6
+NUM = STEPS * GAMES
+NETWORK = random_network(config=NetworkConfig(width=8, turns=True))
+DRAWS, CHALLENGES = (len(SHARED_COLUMNS) + SHARED_TURN_COLUMNS.index(f"about to {what}") for what in ("draw", "challenge"))
+NOBODY = jnp.zeros((GAMES, 2), bool)
+
+
+@pytest.fixture(scope="module")
+def states() -> State:
+    """Decisions of random games, one after a Wild+4 at every third place."""
+    found = random_states(8, 800, deciding=True, rules=RULES)
+    contested, others = (list(np.flatnonzero((found.contested >= 0) == is_one)) for is_one in (True, False))
+    chosen = [(others if place % 3 else contested).pop() for place in range(NUM)]
+    return jax.tree.map(lambda leaf: leaf[chosen], found)
+
+
+@jax.jit
+def look(states: State, players: jax.Array) -> tuple[Features, object]:
+    view = view_of(jax.vmap(observe)(states, players))
+    outlook = jax.tree.map(lambda leaf: leaf.astype(jnp.float16), outlook_of_unseen(view))
+    return features(view, jax.tree.map(lambda leaf: leaf.astype(jnp.float32), outlook)), outlook
+
+
+@pytest.fixture(scope="module")
+def legal(states: State) -> np.ndarray:
+    return np.asarray(jax.jit(jax.vmap(game.legal_mask))(states))
+
+
+@pytest.fixture(scope="module")
+def games(states: State, legal: np.ndarray) -> Episodes:
+    """Games of positions that have nothing to do with each other: challenges after a Wild+4, else plays and draws in turn."""
+    rng = np.random.default_rng(1)
+    action = np.array([rng.choice(np.flatnonzero(row[: cards.DRAW])) if row[: cards.DRAW].any() else 60 for row in legal])
+    action[::3] = cards.CHALLENGE
+    action[1::3] = cards.DRAW
+    assert legal[np.arange(NUM), action].all()
+    search = np.where(legal, rng.uniform(-1, 1, legal.shape), np.nan)
+    # Not more than take part in the loss; the last ones are draws and challenges.
+    for row in search:
+        row[np.flatnonzero(~np.isnan(row))[:-8]] = np.nan
+
+    def by_step(leaf):
+        return jnp.asarray(leaf).reshape(STEPS, GAMES, *leaf.shape[1:])
+
+    outlook = look(jax.tree.map(lambda leaf: np.repeat(leaf, 2, axis=0), states), jnp.arange(2 * NUM) % 2)[1]
+    return Episodes(
+        table=jax.tree.map(by_step, jax.jit(jax.vmap(game.to_table))(states)),
+        outlook=jax.tree.map(lambda leaf: leaf.reshape(STEPS, GAMES, 2, *leaf.shape[1:]), outlook),
+        action=by_step(action.astype(np.int8)),
+        is_choice=jnp.ones((STEPS, GAMES), bool),
+        search=by_step(search.astype(np.float16)),
+        num_steps=jnp.full(GAMES, STEPS),
+        outcome=jnp.ones(GAMES),
+        is_over=jnp.ones(GAMES, bool),
+        learns=jnp.ones((GAMES, 2), bool),
+        number=jnp.arange(GAMES),
+    )
+
+
+def chances(states: State, action: np.ndarray) -> dict[int, np.ndarray]:
+    """By column, where a choice leaves the rest to chance."""
+    return {DRAWS: (action == cards.DRAW) & (states.drawn < 0), CHALLENGES: action == cards.CHALLENGE}
+
+
+@pytest.fixture(scope="module")
+def inputs(games: Episodes, states: State) -> Features:
+    """What the network learns from, [2 NUM]: by observations, and the columns of chance by hand at steps 0 and 1 of the four."""
+    twice = jax.tree.map(lambda leaf: np.repeat(leaf, 2, axis=0), states)
+    made = jax.tree.map(np.array, look(twice, jnp.arange(2 * NUM) % 2)[0])
+    action, step = np.asarray(games.action).reshape(-1), np.arange(NUM) // GAMES
+    for column, is_chance in chances(states, action).items():
+        rows = np.flatnonzero(is_chance & (step < 2))
+        assert len(rows) >= 2 and (is_chance & (step >= 2)).any()
+        made.shared[2 * rows + states.current_player[rows], column] = 1
+    return made
+
+
+def test_half_of_the_draws_and_challenges_are_learned_from_as_about_to(games: Episodes, inputs: Features):
+    found = jax.jit(lambda games: states_of(games, jnp.arange(2 * NUM), NOBODY, RULES).features)(games)
+    for one, other in zip(found, inputs, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+@jax.jit
+def learn(games: Episodes, targets: jax.Array):
+    return loss_and_gradient(jax.random.key(0), NETWORK, games, NOBODY, targets, Loss(advantage_weight=1.0), RULES)[0]
+
+
+def test_the_losses_by_hand(games: Episodes, states: State, inputs: Features, legal: np.ndarray):
+    targets = np.random.default_rng(2).uniform(-1, 1, (STEPS, GAMES, 2)).astype(np.float32)
+    sums = jax.device_get(learn(games, targets))
+    prob = np.asarray(says(NETWORK, inputs).win_prob, float)
+    wanted = (1 + targets.reshape(-1)) / 2
+    assert sums.states == 2 * NUM
+    assert float(sums.win) == pytest.approx(-(wanted * np.log(prob) + (1 - wanted) * np.log1p(-prob)).sum(), rel=1e-4)
+
+    # Each choice alone: the game after it, or before it and about to.
+    search = np.asarray(games.search, float).reshape(NUM, -1)
+    decision, action = np.nonzero(~np.isnan(search))
+    assert len(decision) < 256
+    filled = np.arange(256) % len(decision)
+    where, choice = decision[filled], action[filled]
+    before = jax.tree.map(lambda leaf: leaf[where], states)
+    after, is_won = after_choices(before, jnp.asarray(choice, jnp.int32))
+    of_before, made = (jax.tree.map(np.array, look(these, before.current_player)[0]) for these in (before, after))
+    by_chance = chances(before, choice)
+    for column, rows in by_chance.items():
+        for found, old in zip(made, of_before, strict=True):
+            found[rows] = old[rows]
+        made.shared[rows, column] = 1
+    assert (after.error == before.error).all()
+    # The belief is the one before, and unseen cards are what they were, but for the outlook on the cards drawn.
+    won = np.asarray(is_won) & ~np.any(list(by_chance.values()), axis=0)
+    value = np.where(won, 1.0, np.asarray(says(NETWORK, made).value, float))[: len(decision)]
+    total = 0.0
+    for number in range(NUM):
+        rows = decision == number
+        difference = value[rows] - search[number, action[rows]]
+        total += ((difference - difference.mean()) ** 2).sum()
+    assert sums.decisions == NUM
+    assert float(sums.advantage) == pytest.approx(total, rel=1e-3)
+
+
+@jax.jit
+def after_choices(states: State, actions: jax.Array) -> tuple[State, jax.Array]:
+    after = jax.vmap(game.step)(states, actions, jax.random.split(jax.random.key(0), len(actions)))
+    return after, after.terminated & (after.winner == states.current_player)
+
+
+def test_the_rules_of_a_run(tmp_path: Path):
+    config, _ = parse(["--play.rules", "official", "--run", str(tmp_path)])
+    assert config.play.game_rules == RULES and config.plan().network == NetworkConfig(turns=True)
+    assert SelfPlay().game_rules == Rules() and not Config().plan().network.turns
+    assert not Config(play=SelfPlay(rules="rlcard")).plan().network.turns
+    (tmp_path / "config.json").write_text(json.dumps(to_dict(config)))
+    assert parse(["--run", str(tmp_path), "--resume"])[0] == config
+    with pytest.raises(ValueError, match=r"rules must be a unojax.Rules or one of default, .*, got 'mine'"):
+        SelfPlay(rules="mine")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--play.rules", "official", "--network.policy-head"], "drawing is a choice under play.rules 'official': leave it out"),
+        (["--network.turns"], "network.turns follows from play.rules, and is False for 'default': leave it out"),
+        (["--play.rules", "official", "--evaluation.opponents", "value"], "network pretrained knows plays, forced draws"),
+    ],
+)
+def test_options_that_the_rules_do_not_allow_are_refused(options: list[str], message: str, capsys: pytest.CaptureFixture[str]):
+    assert train_value.main(options) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+TINY = """
+iterations = 3
+games = 16
+updates = 2
+checkpoint_every = 1
+[network]
+width = 8
+[play]
+rules = "official"
+opponents = ["self", "uniform"]
+particles = 8
+search = 2
+search_depth = 6
+temperature = 0.1
+max_steps = 40
+[loss]
+trace = 0.9
+[evaluation]
+every = 2
+games = 8
+final_games = 8
+opponents = ["uniform"]
+particles = 8
+"""
+
+
+@pytest.mark.slow
+def test_a_run_is_resumed_exactly_and_its_network_plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "tiny.toml").write_text(TINY)
+
+    def trained(name: str, **launch) -> int:
+        config, _ = parse(["--config", str(tmp_path / "tiny.toml"), "--run", str(tmp_path / name)])
+        return train_value.train(config, Launch(quiet=True, **launch), Console(file=io.StringIO()))
+
+    make, made = train_value.make_iteration, []
+    monkeypatch.setattr(train_value, "make_iteration", lambda *args: made[0] if made else made.append(make(*args)) or made[0])
+    assert trained("whole") == 0
+    write = MetricsLog.write
+
+    def write_and_stop(log: MetricsLog, iteration: int, values: dict) -> None:
+        write(log, iteration, values)
+        if iteration == 1:
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MetricsLog, "write", write_and_stop)
+        assert trained("parts") == train_value.INTERRUPTED
+    assert trained("parts", resume=True) == 0
+    whole, parts = (load_file(tmp_path / name / "last.safetensors") for name in ("whole", "parts"))
+    assert whole.keys() == parts.keys()
+    for name, array in whole.items():
+        np.testing.assert_array_equal(array.view(np.uint32), parts[name].view(np.uint32), err_msg=name)
+    rows = [json.loads(line) for line in (tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()]
+    assert all(0.1 < row["loss/win"] < 1.5 and row["loss/advantage"] > 0 for row in rows)
+
+    path = tmp_path / "whole" / "last.safetensors"
+    assert load_network(path).config == NetworkConfig(width=8, turns=True)
+    official = Rules.official()
+    agents = [f"value:network={path},belief=unseen"]
+    agents += [f"mc:rollouts=4,belief=unseen,leaf={path},depth={depth}" for depth in (0, 4)]
+    for spec in agents:
+        pairs = play_match(
+            jax.random.key(0), (parse_agent(spec, rules=official), parse_agent("uniform", rules=official)), 2, rules=official
+        )
+        assert (np.asarray(pairs.num_choices) > 0).all() and np.isin(pairs.winner, (-1, 0, 1)).all()
