@@ -22,7 +22,8 @@ from training.policy.config import PolicyConfig
 from training.policy.games import RULES, Horizon, Rows, masked_log_probs, play_rows, start_lanes
 from training.policy.learning import Choices, PolicyLoss, advantages, loss_and_gradient
 from training.trainer import make_mesh
-from unojax import cards, game, simulate, table
+from unojax import bits, cards, game, simulate, table
+from unojax.belief import ages
 from unojax.observation import observe
 from unojax.specs import parse_agent
 from unojax.value import Network, NetworkConfig, load_network
@@ -64,11 +65,11 @@ def test_rows_show_what_the_engine_shows(played):
 
     @jax.jit
     @jax.vmap
-    def shown(tables, ages):
+    def shown(tables, of_players):
         state = game.from_table(tables, RULES)
         view = view_of(observe(state, state.current_player))
         theirs = view_of(observe(state, 1 - state.current_player)).hand
-        opponents = jnp.where(state.current_player == 0, ages[1], ages[0])
+        opponents = jnp.where(state.current_player == 0, of_players[1], of_players[0])
         return features(view, outlook_of_ages(view, opponents)), features(view, outlook_of_hand(theirs)), game.legal_mask(state)
 
     choices = 0
@@ -88,6 +89,20 @@ def test_rows_show_what_the_engine_shows(played):
         np.testing.assert_allclose(row.value[same], np.asarray(CRITIC(known).value)[same], atol=1e-5)
         assert row.legal[np.arange(LANES), row.action][row.is_choice].all()
     assert choices > 0.7 * LANES * len(played[1])
+
+
+def test_the_ages_in_the_lanes_hold(played):
+    """No player holds more cards of a kind than it may, and many of the bounds say something."""
+    kind_of_type = np.where(cards.COLOR_OF_TYPE < 0, ages.WILDS, cards.COLOR_OF_TYPE)
+    says, number = 0, 0
+    for lanes in played[0]:
+        for player, shown in zip((table.HAND_0, table.HAND_1), lanes.ages, strict=True):
+            counts = np.asarray(bits.type_counts(lanes.table.cards_of(player, RULES)))
+            held = counts @ (kind_of_type[:, None] == np.arange(ages.NUM_KINDS)).astype(int)
+            bounds = np.asarray(ages.bounds(shown)).astype(int)
+            assert (held <= bounds)[bounds < ages.UNKNOWN].all()
+            says, number = says + (bounds < counts.sum(-1, keepdims=True)).sum(), number + bounds.size
+    assert says > 0.2 * number
 
 
 def test_games_are_those_of_random_play():
