@@ -33,6 +33,7 @@ from training.metrics import MetricsLog
 from training.selfplay import SelfPlay
 from training.trainer import Optimizer, check_mesh, make_iteration, make_mesh, start
 from unojax.arena.ratings import paired_score
+from unojax.rules import Rules
 from unojax.value import Network, NetworkConfig, load_network
 
 ROOT = Path(__file__).parents[2]
@@ -342,7 +343,8 @@ def test_scores_and_their_intervals(monkeypatch: pytest.MonkeyPatch):
     points = np.array([[1, 1], [1, 0], [0.5, 0], [0, 0]])
     asked = []
 
-    def play_match(key: jax.Array, agents: tuple, num_pairs: int) -> SimpleNamespace:
+    def play_match(key: jax.Array, agents: tuple, num_pairs: int, *, rules: Rules) -> SimpleNamespace:
+        assert rules == Rules()
         asked.append((agents[0].name, agents[1].name, num_pairs))
         return SimpleNamespace(points=points)
 

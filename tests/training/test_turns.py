@@ -15,7 +15,7 @@ from rich.console import Console
 from safetensors.numpy import load_file
 
 from tests.value.positions import random_network, random_states, says
-from training import train_value
+from training import loop, train_value, trainer
 from training.config import Config, Launch, parse, to_dict
 from training.learning import Loss, loss_and_gradient, states_of
 from training.metrics import MetricsLog
@@ -161,12 +161,12 @@ def after_choices(states: State, actions: jax.Array) -> tuple[State, jax.Array]:
 
 
 def test_the_rules_of_a_run(tmp_path: Path):
-    config, _ = parse(["--play.rules", "official", "--run", str(tmp_path)])
+    config, _ = parse(["--play.rules", "official", "--run", str(tmp_path)], Config())
     assert config.play.game_rules == RULES and config.plan().network == NetworkConfig(turns=True)
     assert SelfPlay().game_rules == Rules() and not Config().plan().network.turns
     assert not Config(play=SelfPlay(rules="rlcard")).plan().network.turns
     (tmp_path / "config.json").write_text(json.dumps(to_dict(config)))
-    assert parse(["--run", str(tmp_path), "--resume"])[0] == config
+    assert parse(["--run", str(tmp_path), "--resume"], Config())[0] == config
     with pytest.raises(ValueError, match=r"rules must be a unojax.Rules or one of default, .*, got 'mine'"):
         SelfPlay(rules="mine")
 
@@ -215,11 +215,11 @@ def test_a_run_is_resumed_exactly_and_its_network_plays(tmp_path: Path, monkeypa
     (tmp_path / "tiny.toml").write_text(TINY)
 
     def trained(name: str, **launch) -> int:
-        config, _ = parse(["--config", str(tmp_path / "tiny.toml"), "--run", str(tmp_path / name)])
-        return train_value.train(config, Launch(quiet=True, **launch), Console(file=io.StringIO()))
+        config, _ = parse(["--config", str(tmp_path / "tiny.toml"), "--run", str(tmp_path / name)], Config())
+        return loop.train(config, Launch(quiet=True, **launch), Console(file=io.StringIO()))
 
-    make, made = train_value.make_iteration, []
-    monkeypatch.setattr(train_value, "make_iteration", lambda *args: made[0] if made else made.append(make(*args)) or made[0])
+    make, made = trainer.make_iteration, []
+    monkeypatch.setattr(trainer, "make_iteration", lambda *args: made[0] if made else made.append(make(*args)) or made[0])
     assert trained("whole") == 0
     write = MetricsLog.write
 
@@ -230,7 +230,7 @@ def test_a_run_is_resumed_exactly_and_its_network_plays(tmp_path: Path, monkeypa
 
     with monkeypatch.context() as patch:
         patch.setattr(MetricsLog, "write", write_and_stop)
-        assert trained("parts") == train_value.INTERRUPTED
+        assert trained("parts") == loop.INTERRUPTED
     assert trained("parts", resume=True) == 0
     whole, parts = (load_file(tmp_path / name / "last.safetensors") for name in ("whole", "parts"))
     assert whole.keys() == parts.keys()

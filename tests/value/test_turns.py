@@ -19,8 +19,8 @@ from rich.console import Console
 from tests.helpers import after, counts_of
 from tests.value.positions import random_network, random_states, says
 from training.config import Config, Launch
+from training.loop import train
 from training.selfplay import SelfPlay
-from training.train_value import train
 from unojax import bits, cards, game
 from unojax.game import State
 from unojax.observation import observe
