@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import signal
+from functools import cache
 from pathlib import Path
 
 import jax
@@ -17,11 +18,13 @@ from safetensors.numpy import load_file
 from tests.value.positions import random_network, random_states, says
 from training import loop, train_value, trainer
 from training.config import Config, Launch, parse, to_dict
+from training.evaluation import Standing, evaluate
 from training.learning import Loss, loss_and_gradient, states_of
 from training.metrics import MetricsLog
 from training.selfplay import Episodes, SelfPlay
 from unojax import cards, game
 from unojax.arena import play_match
+from unojax.arena.ratings import paired_score
 from unojax.game import State
 from unojax.observation import observe
 from unojax.rules import Rules
@@ -194,7 +197,7 @@ width = 8
 [play]
 rules = "official"
 opponents = ["self", "uniform"]
-particles = 8
+belief = "unseen"
 search = 2
 search_depth = 6
 temperature = 0.1
@@ -206,7 +209,6 @@ every = 2
 games = 8
 final_games = 8
 opponents = ["uniform"]
-particles = 8
 """
 
 
@@ -214,12 +216,15 @@ particles = 8
 def test_a_run_is_resumed_exactly_and_its_network_plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "tiny.toml").write_text(TINY)
 
-    def trained(name: str, **launch) -> int:
-        config, _ = parse(["--config", str(tmp_path / "tiny.toml"), "--run", str(tmp_path / name)], Config())
-        return loop.train(config, Launch(quiet=True, **launch), Console(file=io.StringIO()))
+    def config_of(name: str) -> Config:
+        return parse(["--config", str(tmp_path / "tiny.toml"), "--run", str(tmp_path / name)], Config())[0]
 
-    make, made = trainer.make_iteration, []
-    monkeypatch.setattr(trainer, "make_iteration", lambda *args: made[0] if made else made.append(make(*args)) or made[0])
+    def trained(name: str, **launch) -> int:
+        return loop.train(config_of(name), Launch(quiet=True, **launch), Console(file=io.StringIO()))
+
+    # One program for all runs; the network is judged once, at the end.
+    monkeypatch.setattr(trainer, "make_iteration", cache(trainer.make_iteration))
+    monkeypatch.setattr(loop, "evaluate", lambda *_: [Standing("uniform", paired_score(np.full((4, 2), 0.5)))])
     assert trained("whole") == 0
     write = MetricsLog.write
 
@@ -241,11 +246,10 @@ def test_a_run_is_resumed_exactly_and_its_network_plays(tmp_path: Path, monkeypa
 
     path = tmp_path / "whole" / "last.safetensors"
     assert load_network(path).config == NetworkConfig(width=8, turns=True)
+    (standing,) = evaluate(load_network(path), config_of("whole"), 8)
+    assert standing.score.num_pairs == 4
     official = Rules.official()
-    agents = [f"value:network={path},belief=unseen"]
-    agents += [f"mc:rollouts=4,belief=unseen,leaf={path},depth={depth}" for depth in (0, 4)]
-    for spec in agents:
-        pairs = play_match(
-            jax.random.key(0), (parse_agent(spec, rules=official), parse_agent("uniform", rules=official)), 2, rules=official
-        )
+    for depth in (0, 4):
+        agents = [parse_agent(s, rules=official) for s in (f"mc:rollouts=4,belief=unseen,leaf={path},depth={depth}", "uniform")]
+        pairs = play_match(jax.random.key(0), (agents[0], agents[1]), 2, rules=official)
         assert (np.asarray(pairs.num_choices) > 0).all() and np.isin(pairs.winner, (-1, 0, 1)).all()
