@@ -23,6 +23,7 @@ _SCALARS = {"string": str, "integer": int, "number": (int, float), "boolean": bo
 def sections() -> dict[str, dict[str, tuple[str, bool]]]:
     """The fields of each command, or of what has a heading of its own: their types, and whether they may be absent."""
     found: dict[str, dict[str, tuple[str, bool]]] = {}
+    section: dict[str, tuple[str, bool]] = {}
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     for line, after in zip(lines, [*lines[1:], ""], strict=True):
         if heading := _HEADING.match(line):
