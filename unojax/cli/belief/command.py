@@ -58,7 +58,7 @@ class ShowBelief:
     ] = None
     game: Annotated[
         str | None,
-        tyro.conf.arg(metavar="FILE.json", help="Follow a game that unojax play saved, under its own rules, instead of another one."),
+        tyro.conf.arg(metavar="FILE.json", help="Follow a game that unojax play saved, under its own rules."),
     ] = None
     steps: Annotated[CountOrNone, tyro.conf.arg(help="Stop after N turns. A turn is one action: a play or a whole draw.")] = None
     turn: Annotated[
@@ -75,7 +75,9 @@ class ShowBelief:
         if (self.start is None) != (self.actions is None):
             raise ValueError("--start and --actions need each other: a position, and what is played from it")
         if self.game is not None and (self.start is not None or self.rules != RuleOptions()):
-            raise ValueError("--game has a start, actions and rules of its own: leave --start, --actions and options of the rules out")
+            raise ValueError(
+                "--game has a start, actions and rules of its own: leave --start, --actions and those of the rules out"
+            )
         if self.turn is not None and self.turn < 0:
             raise ValueError(f"--turn must be at least 0, the start, got {self.turn}")
         if self.particles > _MAX_PARTICLES:
