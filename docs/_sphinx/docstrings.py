@@ -17,6 +17,13 @@ _COLUMN = re.compile(r"(\S.*?) {2,}(\S)")
 _COLUMNS = re.compile(r"\S.*? {2,}\S")
 
 
+# An alias within a union is shown by how Sphinx holds it, or by what it stands for.
+_ARRAY_LIKE = re.compile(
+    r"TypeAliasForwardRef\('ArrayLike'\)"
+    r"|~?[\w.]*\bArray \| ~?[\w.]*ndarray \| ~?[\w.]*bool \| ~?[\w.]*number \| bool \| int \| float \| complex"
+)
+
+
 def to_rst(lines: list[str]) -> list[str]:
     """Turn a docstring, its indentation taken off, into reStructuredText.
 
@@ -149,9 +156,7 @@ def _process(app: Any, what: str, name: str, obj: Any, options: Any, lines: list
 
 
 def _sign(app: Any, what: str, name: str, obj: Any, options: Any, signature: str | None, returns: str | None) -> tuple[Any, Any]:
-    # An alias within a union is shown by how Sphinx holds it.
-    named = [text and re.sub(r"TypeAliasForwardRef\('(\w+)'\)", r"\1", text) for text in (signature, returns)]
-    return named[0], named[1]
+    return signature and _ARRAY_LIKE.sub("ArrayLike", signature), returns and _ARRAY_LIKE.sub("ArrayLike", returns)
 
 
 def _skip(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
