@@ -6,26 +6,12 @@ seen, and searches the game in which it holds that.
 python examples/search.py
 """
 
-from dataclasses import replace
-
 import jax
 import jax.numpy as jnp
 import mctx
 
 import unojax
-from unojax import cards
 from unojax.adapters.pgx import Uno
-
-
-def guess(state, key):
-    """The same position with another hand for the opponent, from the cards that the player to move has not seen."""
-    position = state._seats.state
-    me = position.current_player.astype(jnp.int32)
-    seen = unojax.observe(position, me)
-    hand = unojax.belief_init(seen, key, num_particles=1).particles[0]
-    hands = jnp.where(jnp.arange(2)[:, None] == me, position.hands, hand)
-    deck = cards.onehot(seen.unseen - cards.counts(hand))
-    return state.replace(_seats=replace(state._seats, state=replace(position, hands=hands, deck=deck)))
 
 
 def logits(state):
@@ -60,7 +46,7 @@ def main(num_games: int = 64, num_simulations: int = 32, hand_size: int = 7, num
     @jax.jit
     def play(states, key):
         keys = jax.random.split(key, 5)
-        guessed = jax.vmap(guess)(states, jax.random.split(keys[0], num_games))
+        guessed = jax.vmap(env.determinize)(states, jax.random.split(keys[0], num_games))
         root = mctx.RootFnOutput(prior_logits=logits(states), value=evaluate(guessed, keys[1]), embedding=guessed)
         found = mctx.gumbel_muzero_policy(None, keys[2], root, recurrent, num_simulations, ~states.legal_action_mask).action
         others = jax.random.categorical(keys[3], logits(states))

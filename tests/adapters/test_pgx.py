@@ -17,8 +17,8 @@ from pgx._src import api_test
 
 from tests.adapters.engine import EVERY_RULES, on_the_device
 from tests.helpers import assert_trees_equal
-from unojax import game
-from unojax.adapters.encoding import Encoder
+from unojax import cards, game
+from unojax.adapters.encoding import BeliefKind, Encoder
 from unojax.adapters.pgx import Uno
 from unojax.observation import observe
 from unojax.rules import Rules
@@ -75,6 +75,39 @@ def test_the_same_player_moves_after_a_skip():
     can = states.legal_action_mask[:, number]
     after = jax.jit(jax.vmap(env.step))(states, jnp.full(256, number), keys)
     np.testing.assert_array_equal(after.current_player[can], 1 - states.current_player[can])
+
+
+@pytest.mark.parametrize(("rules", "belief"), [(Rules(), "none"), (Rules.official(), "none"), (Rules(), "particles")])
+def test_determinized(rules: Rules, belief: BeliefKind):
+    """Who moves sees what it saw, and the opponent holds one of the hands that it may hold, as often as it should."""
+    env, num_deals = Uno(rules, belief=belief), 2000
+    state, key = jax.jit(env.init)(jax.random.key(0)), jax.random.key(1)
+    step = jax.jit(env.step)
+    for turn in range(7):
+        state = step(state, random_action(jax.random.fold_in(key, turn), state.legal_action_mask), jax.random.fold_in(key, turn))
+    dealt = jax.jit(jax.vmap(env.determinize, (None, 0)))(state, jax.random.split(key, num_deals))
+    me, before, after = int(state.current_player), state._seats.state, dealt._seats.state
+    assert not state.terminated
+    everywhere = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (num_deals, *leaf.shape)), state)
+    looks = jax.vmap(env.observe)(dealt)
+    np.testing.assert_array_equal(looks, everywhere.observation)
+    np.testing.assert_array_equal(dealt.observation, everywhere.observation)
+    np.testing.assert_array_equal(dealt.legal_action_mask, everywhere.legal_action_mask)
+    look = jax.vmap(observe, (0, None))
+    assert_trees_equal(look(after, me), look(everywhere._seats.state, me))
+    theirs = cards.counts(after.hands[:, 1 - me])
+    unseen = cards.counts(before.hands[1 - me]) + cards.counts(before.deck)
+    np.testing.assert_array_equal(theirs + cards.counts(after.deck), np.broadcast_to(unseen, theirs.shape))
+    size = int(theirs[0].sum())
+    assert size == int(before.hands[1 - me].sum())
+    if belief == "particles":
+        memory = state._seats.memories[me]
+        expected = jnp.exp(memory.log_weights) @ cards.counts(memory.particles)
+    else:
+        expected = unseen * size / unseen.sum()
+    # Means of bounded numbers, each within six standard errors of what it should be: by chance less than once in 1e7 runs.
+    error = theirs.std(0) / num_deals**0.5
+    assert (abs(theirs.mean(0) - expected) <= 6 * error + 1e-5).all()
 
 
 def test_a_step_needs_a_key():

@@ -35,12 +35,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, get_args
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
 from unojax import cards
-from unojax.belief import closed_form, summary
+from unojax.belief import belief_init, closed_form, summary
 from unojax.belief.filters import ParticleFilter
 from unojax.observation import Observation
 from unojax.rules import Rules
@@ -152,6 +153,15 @@ class Encoder:
         if self.belief != "particles":
             return memory
         return self._filter.update(key, memory, before, action, after)[0]
+
+    def sample_hand(self, key: Array, memory: Any, observation: Observation) -> Array:
+        """Draw a hand of the opponent's: int8[108] canonical, by the particle filter's weights, or any of the cards not seen.
+
+        Consumes `key`.
+        """
+        if self.belief == "particles":
+            return memory.particles[jax.random.categorical(key, memory.log_weights)]
+        return belief_init(observation, key, num_particles=1).particles[0]
 
     def encode(self, memory: Any, observation: Observation) -> Array:
         """Write what one player sees: [size] of `dtype`."""

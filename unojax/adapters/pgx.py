@@ -104,6 +104,14 @@ class Uno(Env):
         played = self._step(state.replace(_step_count=step_count), action, key)
         return played.replace(observation=self.observe(played))
 
+    def determinize(self, state: Any, key: Array) -> Any:
+        """Deal anew what the player to move does not see, the opponent's hand and the deck, so that a search may look at them.
+
+        The opponent's hand is drawn by the environment's belief if that is "particles", else it is any of the cards not seen, one
+        as likely as another. The player to move sees the same as before. Consumes `key`.
+        """
+        return self._state_of(self._game.determinize(state._seats, key), state._step_count).replace(observation=state.observation)
+
     def _init(self, key: Array) -> UnoState:
         return self._state_of(self._game.deal(key), jnp.int32(0))
 

@@ -12,7 +12,7 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from unojax import game, table
+from unojax import cards, game, table
 from unojax.adapters.encoding import Encoder
 from unojax.game import Packed, State
 from unojax.observation import Observation, observe_packed
@@ -75,9 +75,30 @@ class SeatsGame:
     def look(self, seats: Seats, player: ArrayLike) -> Array:
         """Write what a player sees: [encoder.size]."""
         player = jnp.asarray(player)
-        first, second = seats.memories
-        memory = jax.tree.map(lambda a, b: jnp.where(player == 0, a, b), first, second)
-        return self.encoder.encode(memory, observe_packed(seats.packed, player))
+        return self.encoder.encode(_memory(seats, player), observe_packed(seats.packed, player))
+
+    def determinize(self, seats: Seats, key: Array) -> Seats:
+        """Deal anew what the player to move does not see: the opponent's hand, by `Encoder.sample_hand`, and the deck.
+
+        That player sees the same as before. The opponent, whose hand is another, has a memory that begins here. Consumes `key`.
+        """
+        hand_key, memory_key = jax.random.split(key)
+        state = seats.state
+        me = state.current_player
+        seen = observe_packed(seats.packed, me)
+        hand = self.encoder.sample_hand(hand_key, _memory(seats, me), seen)
+        hands = jnp.where(jnp.arange(2)[:, None] == me, state.hands, hand)
+        packed = game.pack_state(replace(state, hands=hands, deck=cards.onehot(seen.unseen - cards.counts(hand))))
+        begun = self.encoder.init(memory_key, observe_packed(packed, 1 - me))
+        first, second = (
+            jax.tree.map(lambda old, new, player=player: jnp.where(me == player, old, new), memory, begun)
+            for player, memory in enumerate(seats.memories)
+        )
+        return Seats(packed, (first, second))
+
+
+def _memory(seats: Seats, player: Array) -> Any:
+    return jax.tree.map(lambda first, second: jnp.where(player == 0, first, second), *seats.memories)
 
 
 def _key(key: Array, player: int) -> Array:
