@@ -6,7 +6,7 @@ Cards are written `R5`, `YS` (skip), `BR` (reverse), `G+2`, `W`, `W+4`. An actio
 A position is one line of seven fields, in the spirit of chess's FEN:
 
     position = places " " top " " player " " penalty " " steps " " last " " result
-    places   = cards "/" cards "/" cards "/" deck    hand of 0, of 1, pile under the top card, deck
+    places   = cards "/" cards "/" cards "/" deck    hands, pile under its top card, deck
     cards    = card { "," card } | "-"               sorted by type; "-" is the empty set
     deck     = number | "*"                          how many: all that the others leave
     top      = action other than draw                a wild with the active colour
