@@ -63,5 +63,5 @@ html_show_sphinx = False
 html_theme_options = {"navigation_with_keys": True}
 # Blocks without a language are commands and what they print.
 highlight_language = "text"
-pygments_style = "friendly"
+pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "github-dark"

@@ -68,6 +68,8 @@ class Commands(SphinxDirective):
             for actions in groups.values():
                 for action in actions:
                     told += _option(action)
+            if any("--json" in action.option_strings for actions in groups.values() for action in actions):
+                told += [f"Its results as JSON: :ref:`json-{command}`.", ""]
             if _SHARED in _groups(parser):
                 told += ["And the :ref:`options of the rules <options-of-the-rules>`.", ""]
         told += [".. _options-of-the-rules:", "", "Options of the rules", "--------------------", "", ".. program:: unojax", ""]

@@ -17,6 +17,13 @@ _COLUMN = re.compile(r"(\S.*?) {2,}(\S)")
 _COLUMNS = re.compile(r"\S.*? {2,}\S")
 
 
+# An alias within a union is shown by how Sphinx holds it, or by what it stands for.
+_ARRAY_LIKE = re.compile(
+    r"TypeAliasForwardRef\('ArrayLike'\)"
+    r"|~?[\w.]*\bArray \| ~?[\w.]*ndarray \| ~?[\w.]*bool \| ~?[\w.]*number \| bool \| int \| float \| complex"
+)
+
+
 def to_rst(lines: list[str]) -> list[str]:
     """Turn a docstring, its indentation taken off, into reStructuredText.
 
@@ -143,15 +150,24 @@ def _code(found: re.Match[str]) -> str:
 
 def _process(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     lines[:] = to_rst(lines)
+    if what in ("attribute", "data", "property"):
+        # Napoleon would take what stands before a colon in the first line for the type; this one is an empty comment.
+        lines[:0] = ["..", ""]
+
+
+def _sign(app: Any, what: str, name: str, obj: Any, options: Any, signature: str | None, returns: str | None) -> tuple[Any, Any]:
+    return signature and _ARRAY_LIKE.sub("ArrayLike", signature), returns and _ARRAY_LIKE.sub("ArrayLike", returns)
 
 
 def _skip(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
-    # What Python itself says of the fields of a named tuple.
-    return True if str(getattr(obj, "__doc__", "")).startswith("Alias for field number") else None
+    # What Python itself says of a named tuple and its fields, and flax of a dataclass.
+    made = ("Alias for field number", "Create new instance of", "Returns a new object replacing the specified fields")
+    return True if str(getattr(obj, "__doc__", "")).startswith(made) else None
 
 
 def setup(app: Any) -> dict[str, bool]:
     """Convert before napoleon reads sections of arguments."""
     app.connect("autodoc-process-docstring", _process, priority=100)
+    app.connect("autodoc-process-signature", _sign)
     app.connect("autodoc-skip-member", _skip)
     return {"parallel_read_safe": True}

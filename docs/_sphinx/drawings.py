@@ -1,4 +1,7 @@
-"""Charts on pages: `.. chart:: NAME` draws one of `charts`, once for a light page and once for a dark one."""
+"""Charts on pages: `.. chart:: NAME` draws one of `charts`, once for a light page and once for a dark one.
+
+What notebooks drew gets words for those who can't see it.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import re
 from typing import Any
 
 from docutils import nodes
+from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.docutils import SphinxDirective
 
 THEMES = ("light", "dark")
@@ -55,7 +59,25 @@ class Chart(SphinxDirective):
         return drawn
 
 
+class Drawn(SphinxPostTransform):
+    """A picture without words of its own is named by the section whose code drew it."""
+
+    default_priority = 900
+    formats = ("html",)
+
+    def run(self, **kwargs: Any) -> None:
+        for image in self.document.findall(nodes.image):
+            if image.get("alt"):
+                continue
+            section: Any = image
+            while not isinstance(section, nodes.section):
+                section = section.parent
+            title = section[section.first_child_matching_class(nodes.title)].astext()
+            image["alt"] = f"Output of the code above: {title}"
+
+
 def setup(app: Any) -> dict[str, bool]:
-    """Add the directive."""
+    """Add the directive and the words."""
     app.add_directive("chart", Chart)
+    app.add_post_transform(Drawn)
     return {"parallel_read_safe": True}

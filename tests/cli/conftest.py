@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.by_script import AGENT, RULES, SEEDS, someone, talk
-from unojax.cli import main
+from tests.documented import mismatches
+from unojax.cli import main, output
 from unojax.cli.play.loop import Record
 from unojax.cli.status import EXIT_USAGE
 from unojax.games.session import Session
+
+
+@pytest.fixture(autouse=True)
+def documented_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever JSON a command writes in a test has the fields that the documentation says, and no others."""
+    write = output.write_json
+
+    def checked(target: str, data: dict[str, Any]) -> None:
+        # Tests of the writing itself write something else.
+        if "command" in data:
+            assert mismatches(json.loads(json.dumps(data))) == [], "docs/reference/json.md says otherwise"
+        write(target, data)
+
+    monkeypatch.setattr(output, "write_json", checked)
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from unojax.cli import drawing, main
 from unojax.cli.belief import turns as belief_turns
 from unojax.cli.options import get_opponent, parse_deck
 from unojax.games import replay
+from unojax.games.gamefile import GameFile, write_game
 from unojax.specs import POLICY_NAMES
 
 DECK = "colors=2,ranks=0-3+S++2,copies=1,wilds=1"
@@ -285,6 +286,21 @@ def test_cards_drawn_come_as_given_and_are_written_as_read():
     assert game.steps[0].reshuffled
 
 
+def test_a_saved_game_is_followed_under_its_own_rules(capsys, complaint, tmp_path, data: dict[str, Any]):
+    path, few = str(tmp_path / "game.json"), str(NUM_PARTICLES)
+    game = replay.replay(parse_position(data["start"], rules=RULES), data["actions"], jax.random.key(9))
+    write_game(path, GameFile.of(game, players=("person", "linear"), seed=None))
+    assert main(["belief", "--seed", str(SEED), "--game", path, "--particles", few, "--json", "-"]) == 0
+    same = json.loads(capsys.readouterr().out)
+    assert same.pop("policies") is None and same == {name: value for name, value in data.items() if name != "policies"}
+    assert main(["belief", "--game", path, "--particles", few, "--steps", "2"]) == 0
+    out = capsys.readouterr().out
+    assert "hand_size=3" in out and "Policies" not in out
+    text = (tmp_path / "game.json").read_text().replace(data["actions"].split()[0], "G9", 1)
+    (tmp_path / "game.json").write_text(text)
+    assert "game.json" in complaint(["belief", "--game", path])
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
     [
@@ -298,6 +314,7 @@ def test_cards_drawn_come_as_given_and_are_written_as_read():
         ("--actions R5", "--start and --actions need each other"),
         ("--start x", "--start and --actions need each other"),
         ("--start x --actions draw", "--start: position 'x' must have seven fields"),
+        ("--game x.json", "--game has a start, actions and rules of its own"),
         ("--player 2", "--player"),
         ("--policies uniform best", "no policy is called 'best'"),
         ("--json .", "--json: '.' is a folder"),

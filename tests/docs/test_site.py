@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 
 class Page(HTMLParser):
-    """Links, loaded files and anchors of a page."""
+    """Links, loaded files, anchors and words for pictures of a page."""
 
     def __init__(self, path: Path):
         super().__init__()
@@ -33,6 +33,7 @@ class Page(HTMLParser):
         self.links: list[str] = []
         self.loaded: list[str] = []
         self.anchors: list[str] = []
+        self.pictures: list[str] = []
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -40,6 +41,8 @@ class Page(HTMLParser):
         given = {name: value or "" for name, value in attrs}
         if "id" in given:
             self.anchors.append(given["id"])
+        if tag == "img":
+            self.pictures.append(given.get("alt", ""))
         is_loaded = tag != "a" and (tag != "link" or given.get("rel") in ("stylesheet", "icon"))
         if not is_loaded:
             self.links.append(given.get("href", ""))
@@ -88,6 +91,13 @@ def test_pages_load_nothing_from_other_hosts(site: Path, pages: dict[Path, Page]
     assert not asked
     styles = [path for path in site.rglob("*.css") if re.search(r"(@import|url\()\s*['\"]?(https?:)?//", path.read_text())]
     assert not styles
+
+
+def test_pictures_have_words(pages: dict[Path, Page]):
+    silent = [
+        (path.name, alt) for path, page in pages.items() for alt in page.pictures if not alt or re.search(r"\.(png|svg)$", alt)
+    ]
+    assert not silent and sum(len(page.pictures) for page in pages.values()) > 20
 
 
 def test_links_within_the_site_lead_somewhere(pages: dict[Path, Page]):

@@ -5,7 +5,9 @@ Functions are pure, unbatched, and jit- and vmap-able, except those that say tha
 The canonical encoding makes most of them one weighted mean. Slot s of a hand is set if and only if the hand holds more than
 `COPY_OF_SLOT[s]` copies of its type, so with P_s the probability that slot s is set,
 
-    P(count_t > c) = P_s(t, c),    P(count_t = c) = P_s(t, c - 1) - P_s(t, c),    E[count_t] = sum_c P_s(t, c).
+    P(count_t > c) = P_s(t, c)
+    P(count_t = c) = P_s(t, c - 1) - P_s(t, c)
+    E[count_t] = sum_c P_s(t, c)
 """
 
 from __future__ import annotations

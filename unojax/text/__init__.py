@@ -6,15 +6,15 @@ Cards are written `R5`, `YS` (skip), `BR` (reverse), `G+2`, `W`, `W+4`. An actio
 A position is one line of seven fields, in the spirit of chess's FEN:
 
     position = places " " top " " player " " penalty " " steps " " last " " result
-    places   = cards "/" cards "/" cards "/" deck       hand of player 0, of player 1, the pile under its top card, the deck
-    cards    = card { "," card } | "-"                  sorted by type; "-" is the empty set
-    deck     = number | "*"                             how many cards it holds: all that the others leave of the game's
-    top      = action other than draw                   the top card, a wild with the active colour
-    player   = "0" | "1"                                who moves next; in a finished game, who moved last
-    penalty  = "0" | "2" | "4"                          cards that the player must draw
-    steps    = number                                   steps so far
-    last     = action | "-"                             the last legal action; "-" before the first
-    result   = "*" | "0" | "1" | "=" | "T"              unfinished, won by 0, won by 1, drawn, truncated by `rules.max_steps`
+    places   = cards "/" cards "/" cards "/" deck    hands, pile under its top card, deck
+    cards    = card { "," card } | "-"               sorted by type; "-" is the empty set
+    deck     = number | "*"                          how many: all that the others leave
+    top      = action other than draw                a wild with the active colour
+    player   = "0" | "1"                             who moves next; at the end, who moved last
+    penalty  = "0" | "2" | "4"                       cards that the player must draw
+    steps    = number                                steps so far
+    last     = action | "-"                          the last legal action; "-" at the start
+    result   = "*" | "0" | "1" | "=" | "T"           unfinished, winner, drawn, truncated
 
 For example, two cards against three, and player 1 must draw two for the red +2:
 

@@ -56,6 +56,10 @@ class ShowBelief:
             "draw, of either player, can be named, as in draw(R5,W); else they are random.",
         ),
     ] = None
+    game: Annotated[
+        str | None,
+        tyro.conf.arg(metavar="FILE.json", help="Follow a game that unojax play saved, under its own rules."),
+    ] = None
     steps: Annotated[CountOrNone, tyro.conf.arg(help="Stop after N turns. A turn is one action: a play or a whole draw.")] = None
     turn: Annotated[
         int | None,
@@ -70,6 +74,10 @@ class ShowBelief:
         check_policy_names(self.policies)
         if (self.start is None) != (self.actions is None):
             raise ValueError("--start and --actions need each other: a position, and what is played from it")
+        if self.game is not None and (self.start is not None or self.rules != RuleOptions()):
+            raise ValueError(
+                "--game has a start, actions and rules of its own: leave --start, --actions and those of the rules out"
+            )
         if self.turn is not None and self.turn < 0:
             raise ValueError(f"--turn must be at least 0, the start, got {self.turn}")
         if self.particles > _MAX_PARTICLES:

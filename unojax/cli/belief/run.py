@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import jax
@@ -17,6 +17,7 @@ from unojax.cli.belief.command import ShowBelief
 from unojax.cli.belief.turns import Summary, Turn, summarize, turns_of
 from unojax.cli.options import get_opponent, get_policies
 from unojax.games import replay
+from unojax.games.gamefile import read_game
 from unojax.games.replay import Replay
 from unojax.rules import Rules
 from unojax.text import format_position, parse_position
@@ -30,6 +31,7 @@ def run(request: ShowBelief, rules: Rules) -> int:
     key = jax.random.key(request.seed, impl="threefry2x32")
     with output.status("the game", quiet=request.quiet) as status:
         game = _game(request, key, rules)
+        rules = game.start.rules
         first, last = int(game.start.step_count), int(game.end.step_count)
         if request.turn is not None and not first <= request.turn <= last:
             raise ValueError(f"--turn must be in [{first}, {last}], the turns of this game, got {request.turn}")
@@ -75,6 +77,8 @@ def _show_turns(request: ShowBelief, game: Replay, filter: ParticleFilter, key: 
 
 
 def _game(request: ShowBelief, key: Array, rules: Rules) -> Replay:
+    if request.game is not None:
+        return _saved_game(request.game, request.steps)
     if request.start is None or request.actions is None:
         return replay.play(key, get_policies(request.policies), rules=rules, max_steps=request.steps)
     try:
@@ -85,6 +89,15 @@ def _game(request: ShowBelief, key: Array, rules: Rules) -> Replay:
         return replay.replay(start, request.actions, jax.random.fold_in(key, 1), max_steps=request.steps)
     except ValueError as error:
         raise ValueError(f"--actions: {error}") from error
+
+
+def _saved_game(path: str, max_steps: int | None) -> Replay:
+    saved = read_game(path)
+    try:
+        game = saved.replay()
+    except ValueError as error:
+        raise ValueError(f"{path!r}: {error}") from None
+    return replace(game, steps=game.steps[:max_steps])
 
 
 def _facts(request: ShowBelief, turns: list[Turn], summary: Summary, rules: Rules) -> dict[str, str]:
@@ -103,7 +116,7 @@ def _facts(request: ShowBelief, turns: list[Turn], summary: Summary, rules: Rule
     facts["Model"] = f"player {1 - request.player} is taken for {request.opponent_model}"
     if types := turns[-1].types:
         facts["Model"] = f"player {1 - request.player} {plays_like(types)}, one of {request.opponent_model}"
-    if request.start is None:
+    if request.start is None and request.game is None:
         facts["Policies"] = f"{request.policies[0]} as player 0, {request.policies[1]} as player 1; seed {request.seed}"
     return facts | {"Rules": output.rules_text(rules)}
 
@@ -115,7 +128,7 @@ def _record(request: ShowBelief, game: Replay, turns: list[Turn], summary: Summa
         "command": "belief",
         "seed": request.seed,
         "belief_seed": request.seed if request.belief_seed is None else request.belief_seed,
-        "policies": request.policies if request.start is None else None,
+        "policies": request.policies if request.start is None and request.game is None else None,
         "player": request.player,
         "particles": request.particles,
         "opponent_model": request.opponent_model,
