@@ -207,7 +207,8 @@ def test_losses_by_hand(games: Episodes, states: State):
     network = jax.tree.map(jnp.zeros_like, random_network())
     log3 = math.log(3)
     network.params["win"]["bias"] = jnp.full(1, log3)
-    network.params["policy"]["bias"] = jnp.zeros(15).at[5].set(math.log(2))
+    outputs = network.params["policy"]["out"]["bias"]
+    network.params["policy"]["out"]["bias"] = jnp.zeros_like(outputs).at[5].set(math.log(2))
     network.params["slots"]["bias"], network.params["wild_slots"]["bias"] = jnp.full(25, log3), jnp.full(8, log3)
     sums = learn(network, games)[0]
 
