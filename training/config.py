@@ -131,7 +131,7 @@ class RunConfig(ABC):
 
     @abstractmethod
     def summarize(self, metrics: Any, seconds: float) -> dict[str, float]:
-        """Sum up an iteration's metrics, by name; "states per second" is one."""
+        """Sum up an iteration's metrics, by name, "loss/win", "states per second" and "games per second" among them."""
 
 
 @dataclass(frozen=True)
