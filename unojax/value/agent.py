@@ -1,9 +1,9 @@
 """Networks as players, without search: by the values of the plays, or by a policy.
 
-value                              the shipped network, greedy on the values after its plays
-value:belief=unseen                the same, without a belief
-value:network=my-run/best.safetensors
-policy:network=my-run/best.safetensors     draws from a policy network's probabilities
+value                                    the shipped network, greedy on the values after its plays
+value:belief=unseen                      the same, without a belief
+value:network=my-run/best.safetensors    one of your own
+policy:network=my-run/best.safetensors   a policy network, which draws its plays
 """
 
 from __future__ import annotations
