@@ -56,7 +56,7 @@ _NIBBLE_SHIFTS: Final = np.arange(0, 32, 4, dtype=np.uint32)
 
 @traced_once
 def pack(onehot: ArrayLike) -> Words:
-    """Pack one-hots: `bool[..., 108] -> ` four `uint32[...]`."""
+    """Pack one-hots, bool[..., 108]: four words, uint32[...] each."""
     onehot = jnp.asarray(onehot)
     # Four slots at a time: a multiplication gathers the low bits of a word's four bytes in its top byte. No two of the products'
     # bits meet, so nothing carries.

@@ -46,7 +46,7 @@ class Score:
     """An agent's score against another one: its share of the points, 1 for a win and 1/2 for a drawn game.
 
     Attributes:
-        num_pairs: P.
+        num_pairs: P, how many pairs were played.
         value: the mean.
         standard_error: of the mean, from the spread of the pairs.
         variance_reduction: the variance that as many independent games would have, divided by that of these. 1.2: the deals in
