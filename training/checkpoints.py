@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 
-from training.config import RunConfig, RunState, from_dict, to_dict
+from training.config import RunConfig, RunState, from_dict, to_dict, with_key, with_plain_key
 from unojax import __version__
 from unojax.rules import RULES_VERSION
 
@@ -49,7 +49,7 @@ class Checkpoints:
             "jax": jax.__version__,
         }
         # NumPy arrays: with several processes Orbax takes an array on one device for a part of a larger one.
-        plain = jax.tree.map(np.asarray, state.with_plain_key())
+        plain = jax.tree.map(np.asarray, with_plain_key(state))
         items = ocp.args.Composite(state=ocp.args.StandardSave(plain), about=ocp.args.JsonSave(about))
         self._manager.save(int(state.iteration), args=items)
 
@@ -73,10 +73,10 @@ class Checkpoints:
                 "it can't be continued exactly. Begin a new one, with --init and its network if you like"
             )
         _check_same(config, from_dict(type(config), about["config"], "checkpoint"))
-        target = jax.eval_shape(lambda: config.start().with_plain_key())
+        target = jax.eval_shape(lambda: with_plain_key(config.start()))
         target = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), target)
         restored: Any = self._manager.restore(step, args=ocp.args.Composite(state=ocp.args.StandardRestore(target)))["state"]
-        return Resumed(jax.tree.map(jnp.asarray, restored).with_key(), about["best"])
+        return Resumed(with_key(jax.tree.map(jnp.asarray, restored)), about["best"])
 
     def close(self) -> None:
         """Wait for what is being written."""

@@ -10,8 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, Self, TypeVar, get_args, get_origin, get_type_hints
 
+import jax
 import tyro
 from jax import Array
 from jax.sharding import Mesh
@@ -31,7 +32,10 @@ from unojax.value.features import has_turn_columns
 from unojax.value.network import Network, NetworkConfig
 from unojax.value.pretrained import load_network
 
-_T = TypeVar("_T")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_T = TypeVar("_T", bound="DataclassInstance")
 _R = TypeVar("_R", bound="RunConfig")
 
 
@@ -63,17 +67,31 @@ class RunState(Protocol):
     """State of a run between iterations, a named tuple; all that a checkpoint holds."""
 
     @property
+    def key(self) -> Array:
+        """Of everything random."""
+        ...
+
+    @property
     def iteration(self) -> Array:
         """int32[] iterations done."""
         ...
 
-    def with_plain_key(self) -> Self:
-        """Replace the key by the numbers in it, which can be saved, and put on the devices of other processes."""
+    def _replace(self, *, key: Array) -> Self:
+        """Change a field, as every named tuple can."""
         ...
 
-    def with_key(self) -> Self:
-        """Undo `with_plain_key`."""
-        ...
+
+_S = TypeVar("_S", bound=RunState)
+
+
+def with_plain_key(state: _S) -> _S:
+    """Replace a state's key by the numbers in it, which can be saved, and put on the devices of other processes."""
+    return state._replace(key=jax.random.key_data(state.key))
+
+
+def with_key(state: _S) -> _S:
+    """Undo `with_plain_key`."""
+    return state._replace(key=jax.random.wrap_key_data(state.key))
 
 
 @dataclass(frozen=True)
@@ -330,7 +348,7 @@ def from_dict(cls: type[_T], values: dict[str, Any], where: str, base: _T | None
     """
     base = cls() if base is None else base
     of_class = get_type_hints(cls)
-    hints = {option.name: of_class[option.name] for option in dataclasses.fields(base)}  # type: ignore[arg-type]  # a dataclass
+    hints = {option.name: of_class[option.name] for option in dataclasses.fields(base)}
     unknown = set(values) - set(hints)
     if unknown:
         raise ValueError(f"{where}: unknown key {', '.join(sorted(unknown))}; there are {', '.join(hints)}")
@@ -343,7 +361,7 @@ def from_dict(cls: type[_T], values: dict[str, Any], where: str, base: _T | None
             made[name] = from_dict(kind, value, f"{where}, {name}", getattr(base, name))  # type: ignore[arg-type]  # a class
         else:
             raise ValueError(f"{where}: {name} must be a table, got {value!r}")
-    return dataclasses.replace(base, **made)  # type: ignore[type-var]  # a dataclass
+    return dataclasses.replace(base, **made)
 
 
 def _read(value: Any, kind: Any, where: str) -> Any:

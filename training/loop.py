@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from training.checkpoints import Checkpoints, Resumed
-from training.config import Launch, RunConfig, parse, to_dict
+from training.config import Launch, RunConfig, parse, to_dict, with_key, with_plain_key
 from training.evaluation import Standing, evaluate, mean_score, table_of
 from training.metrics import MetricsLog
 from training.trainer import make_mesh
@@ -99,7 +99,7 @@ def train(config: RunConfig, launch: Launch, console: Console) -> int:
                 log.write(done - 1, values)
             is_last = is_done or _agreed(stop.asked)
             if is_first and (done % config.checkpoint_every == 0 or is_last):
-                checkpoints.save(_on_host(state.with_plain_key()).with_key(), config, best)
+                checkpoints.save(with_key(_on_host(with_plain_key(state))), config, best)
             rates = f"loss {values['loss/win']:.4f}  {values['games per second']:,.0f} games/s"
             rates += f"  {values['states per second']:,.0f} states/s"
             progress.update(bar, completed=done, rates=rates)
@@ -159,7 +159,7 @@ def _about(config: RunConfig, scores: list[Standing], iteration: int) -> dict[st
 
 def _on_mesh(state: Any, mesh: Mesh) -> Any:
     """Put the state on every device of every process."""
-    return jax.device_put(state.with_plain_key(), NamedSharding(mesh, P())).with_key()
+    return with_key(jax.device_put(with_plain_key(state), NamedSharding(mesh, P())))
 
 
 def _on_host(tree: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,10 @@ from training.selfplay import SelfPlay, play_episodes
 from unojax.value.network import Network, NetworkConfig, Params, init_network
 
 _GAMES, _SHOWN, _PICKS = range(3)
-_AXIS: Final = "games"
+AXIS: Final = "games"
+"""Axis of the devices."""
+_S = TypeVar("_S")
+_M = TypeVar("_M")
 
 
 @dataclass(frozen=True)
@@ -106,14 +109,6 @@ class TrainState(NamedTuple):
     key: Array
     iteration: Array
 
-    def with_plain_key(self) -> TrainState:
-        """Replace the key by the numbers in it, which can be saved, and put on the devices of other processes."""
-        return self._replace(key=jax.random.key_data(self.key))
-
-    def with_key(self) -> TrainState:
-        """Undo `with_plain_key`."""
-        return self._replace(key=jax.random.wrap_key_data(self.key))
-
 
 class Metrics(NamedTuple):
     """Sums of the losses of one iteration, float32[] norm of the last gradient, int32[] steps played and games cut off."""
@@ -133,7 +128,26 @@ def start(seed: int, plan: Plan) -> TrainState:
 
 def make_mesh() -> Mesh:
     """Put all devices of all processes in a row."""
-    return jax.make_mesh((jax.device_count(),), (_AXIS,))
+    return jax.make_mesh((jax.device_count(),), (AXIS,))
+
+
+def divide(
+    iteration: Callable[[_S, Array], tuple[_S, _M]], num_games: int, updates: int, mesh: Mesh
+) -> Callable[[_S], tuple[_S, _M]]:
+    """Compile an iteration for all devices: the state is on each of them, the games are divided among them.
+
+    Args:
+        iteration: `iteration(state, number)` with the numbers of a device's games, int32[updates, n], as many of each update.
+            It may communicate along the axis `AXIS`, and gives the same on all devices.
+        num_games: of all devices.
+        updates: that each learn from an equal share of the games.
+        mesh: the devices.
+    """
+    number = jnp.arange(num_games, dtype=jnp.int32).reshape(updates, -1)
+    number = jax.device_put(number, NamedSharding(mesh, P(None, AXIS)))
+    mapped = jax.shard_map(iteration, mesh=mesh, in_specs=(P(), P(None, AXIS)), out_specs=P(), check_vma=False)
+    program = jax.jit(mapped)
+    return lambda state: program(state, number)
 
 
 def check_mesh(plan: Plan, mesh: Mesh) -> None:
@@ -189,7 +203,7 @@ def make_iteration(plan: Plan, mesh: Mesh) -> Callable[[TrainState], tuple[Train
             picks = jax.random.fold_in(jax.random.fold_in(key, _PICKS), count)
             of_part = part_of(update, shown, 0), part_of(update, targets, 1)
             result = loss_and_gradient(picks, network, part, *of_part, plan.loss, rules)
-            sums, of_states, of_decisions = lax.psum(result, _AXIS)
+            sums, of_states, of_decisions = lax.psum(result, AXIS)
             num_decisions = jnp.maximum(sums.decisions, 1.0)
             gradient = jax.tree.map(lambda s, d: s / sums.states + d / num_decisions, of_states, of_decisions)
             change, opt_state = optimizer.update(gradient, opt_state, params)
@@ -203,13 +217,9 @@ def make_iteration(plan: Plan, mesh: Mesh) -> Callable[[TrainState], tuple[Train
         metrics = Metrics(
             sums=jax.tree.map(lambda s: s.sum(0), sums),
             gradient_norm=norms[-1],
-            steps=lax.psum(episodes.num_steps.sum(), _AXIS),
-            cut_off=lax.psum((~episodes.is_over).sum(), _AXIS),
+            steps=lax.psum(episodes.num_steps.sum(), AXIS),
+            cut_off=lax.psum((~episodes.is_over).sum(), AXIS),
         )
         return TrainState(*carry, state.key, state.iteration + 1), metrics
 
-    number = jnp.arange(plan.games, dtype=jnp.int32).reshape(plan.updates, share)
-    number = jax.device_put(number, NamedSharding(mesh, P(None, _AXIS)))
-    mapped = jax.shard_map(iteration, mesh=mesh, in_specs=(P(), P(None, _AXIS)), out_specs=P(), check_vma=False)
-    program = jax.jit(mapped)
-    return lambda state: program(state, number)
+    return divide(iteration, plan.games, plan.updates, mesh)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,10 +14,11 @@ import pytest
 import scipy.stats
 from rich.console import Console
 
+from tests.belief.test_ages import by_kind
 from tests.helpers import ERROR_PROBABILITY, assert_trees_equal
 from training import loop
 from training.checkpoints import Checkpoints
-from training.config import Evaluation, Launch, from_dict, parse, to_dict
+from training.config import Evaluation, Launch, from_dict, parse, to_dict, with_key, with_plain_key
 from training.evaluation import evaluate
 from training.policy.config import PolicyConfig
 from training.policy.games import RULES, Horizon, Rows, masked_log_probs, play_rows, start_lanes
@@ -93,12 +95,11 @@ def test_rows_show_what_the_engine_shows(played):
 
 def test_the_ages_in_the_lanes_hold(played):
     """No player holds more cards of a kind than it may, and many of the bounds say something."""
-    kind_of_type = np.where(cards.COLOR_OF_TYPE < 0, ages.WILDS, cards.COLOR_OF_TYPE)
     says, number = 0, 0
     for lanes in played[0]:
         for player, shown in zip((table.HAND_0, table.HAND_1), lanes.ages, strict=True):
             counts = np.asarray(bits.type_counts(lanes.table.cards_of(player, RULES)))
-            held = counts @ (kind_of_type[:, None] == np.arange(ages.NUM_KINDS)).astype(int)
+            held = by_kind(counts)
             bounds = np.asarray(ages.bounds(shown)).astype(int)
             assert (held <= bounds)[bounds < ages.UNKNOWN].all()
             says, number = says + (bounds < counts.sum(-1, keepdims=True)).sum(), number + bounds.size
@@ -132,12 +133,13 @@ def test_advantages_by_their_definition():
     """Of each choice, the lambda return of all choices up to the end of its game, written out, less its value."""
     rng, trace = np.random.default_rng(0), 0.8
     shape = (40, 16)
+    not_looked_at: Any = None
     rows = Rows(
-        seen=None,  # type: ignore[arg-type]  # not looked at
-        known=None,  # type: ignore[arg-type]
-        legal=None,  # type: ignore[arg-type]
-        action=None,  # type: ignore[arg-type]
-        log_prob=None,  # type: ignore[arg-type]
+        seen=not_looked_at,
+        known=not_looked_at,
+        legal=not_looked_at,
+        action=not_looked_at,
+        log_prob=not_looked_at,
         value=rng.uniform(-1, 1, shape).astype(np.float32),
         mover=rng.integers(0, 2, shape).astype(np.uint32),
         is_choice=rng.random(shape) < 0.8,
@@ -263,7 +265,7 @@ def test_a_run_and_what_is_left_of_it(tmp_path: Path):
     for _ in range(2):
         state, _ = iterate(state)
     saved = Checkpoints(halves.run)
-    saved.save(jax.device_get(state.with_plain_key()).with_key(), halves, -1.0)
+    saved.save(with_key(jax.device_get(with_plain_key(state))), halves, -1.0)
     saved.close()
     assert trained(halves, resume=True)[0] == 0
     assert_trees_equal(load_network(halves.run / "last.safetensors").params, left.params)
@@ -292,6 +294,6 @@ def test_training_makes_a_better_player():
     iterate, state = config.make_iteration(make_mesh()), config.start()
     for _ in range(config.iterations):
         state, _ = iterate(state)
-    (standing, *_) = evaluate(config.network_of(jax.device_get(state.with_plain_key())), config, 2000)
+    (standing, *_) = evaluate(config.network_of(jax.device_get(with_plain_key(state))), config, 2000)
     assert standing.opponent == "uniform"
     assert standing.score.interval[0] > 0.6

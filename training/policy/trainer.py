@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 from jax import Array, lax
-from jax.sharding import Mesh, NamedSharding
-from jax.sharding import PartitionSpec as P
+from jax.sharding import Mesh
 
 from training.policy.games import Lanes, Rows, masked_log_probs, play_rows, start_lanes
 from training.policy.learning import Choices, PolicyLoss, Sums, advantages, loss_and_gradient
-from training.trainer import Optimizer
+from training.trainer import AXIS, Optimizer, divide
 from unojax.device.random_bits import key_words
 from unojax.value.network import Network, NetworkConfig, Params, init_network
-
-_AXIS: Final = "games"
 
 
 @dataclass(frozen=True)
@@ -52,7 +49,7 @@ class PolicyPlan:
     @property
     def shapes(self) -> tuple[NetworkConfig, NetworkConfig]:
         """Of actor and critic."""
-        return replace(self.network, policy_head=True), replace(self.network, policy_head=False)
+        return self.network, replace(self.network, policy_head=False)
 
     def make_optimizer(self) -> optax.GradientTransformation:
         """Make the transformation of gradients for all updates of all iterations."""
@@ -77,14 +74,6 @@ class PolicyState(NamedTuple):
     lanes: Lanes
     key: Array
     iteration: Array
-
-    def with_plain_key(self) -> PolicyState:
-        """Replace the key by the numbers in it, which can be saved, and put on the devices of other processes."""
-        return self._replace(key=jax.random.key_data(self.key))
-
-    def with_key(self) -> PolicyState:
-        """Undo `with_plain_key`."""
-        return self._replace(key=jax.random.wrap_key_data(self.key))
 
 
 class PolicyMetrics(NamedTuple):
@@ -144,7 +133,7 @@ def make_iteration(plan: PolicyPlan, mesh: Mesh) -> Callable[[PolicyState], tupl
         networks = Network(state.params["actor"], of_actor), Network(state.params["critic"], of_critic)
         mine, rows, horizon = play_rows(key_words(state.key), mine, *networks, num_rows=plan.rows, num_lanes=plan.lanes)
         found, counts = advantages(rows, horizon, plan.loss.trace)
-        num_choices, total, squares = lax.psum((counts.sum(), found.sum(), (found**2).sum()), _AXIS)
+        num_choices, total, squares = lax.psum((counts.sum(), found.sum(), (found**2).sum()), AXIS)
         mean = total / jnp.maximum(num_choices, 1)
         spread = jnp.sqrt(jnp.maximum(squares / jnp.maximum(num_choices, 1) - mean**2, 1e-12))
         magnet = _magnet(Network(state.average, of_actor), rows) if plan.loss.magnet else None
@@ -165,7 +154,7 @@ def make_iteration(plan: PolicyPlan, mesh: Mesh) -> Callable[[PolicyState], tupl
             params, average, opt_state = carry
             first = (count % plan.updates) * local
             part = jax.tree.map(lambda x: _merge(lax.dynamic_slice_in_dim(x, first, local, 1)), choices)
-            sums, gradient = lax.psum(loss_and_gradient(params, plan.shapes, part, spread, plan.loss), _AXIS)
+            sums, gradient = lax.psum(loss_and_gradient(params, plan.shapes, part, spread, plan.loss), AXIS)
             gradient = jax.tree.map(lambda g: g / jnp.maximum(sums.choices, 1.0), gradient)
             change, opt_state = optimizer.update(gradient, opt_state, params)
             params = optax.apply_updates(params, change)
@@ -180,16 +169,12 @@ def make_iteration(plan: PolicyPlan, mesh: Mesh) -> Callable[[PolicyState], tupl
             gradient_norm=norms[-1],
             spread=spread,
             explained=_explained(choices, rows.value),
-            games=lax.psum(rows.has_ended.sum(), _AXIS),
+            games=lax.psum(rows.has_ended.sum(), AXIS),
         )
         lanes = jax.tree.map(lambda x: _gather(x, number.shape), mine)
         return PolicyState(*carry, lanes, state.key, state.iteration + 1), metrics
 
-    number = jnp.arange(plan.lanes, dtype=jnp.int32).reshape(plan.updates, -1)
-    number = jax.device_put(number, NamedSharding(mesh, P(None, _AXIS)))
-    mapped = jax.shard_map(iteration, mesh=mesh, in_specs=(P(), P(None, _AXIS)), out_specs=P(), check_vma=False)
-    program = jax.jit(mapped)
-    return lambda state: program(state, number)
+    return divide(iteration, plan.lanes, plan.updates, mesh)
 
 
 def _merge(x: Array) -> Array:
@@ -198,7 +183,7 @@ def _merge(x: Array) -> Array:
 
 def _gather(of_lanes: Array, shape: tuple[int, int]) -> Array:
     """Bring the lanes of all devices together, in the order of their numbers."""
-    return lax.all_gather(of_lanes.reshape(shape), _AXIS, axis=1, tiled=True).reshape(-1)
+    return lax.all_gather(of_lanes.reshape(shape), AXIS, axis=1, tiled=True).reshape(-1)
 
 
 def _magnet(network: Network, rows: Rows) -> Array:
@@ -217,7 +202,7 @@ def _explained(choices: Choices, value: Array) -> Array:
     counts, target = choices.counts, choices.target
 
     def mean(of: Array) -> Array:
-        total, number = lax.psum((jnp.where(counts, of, 0.0).sum(), counts.sum()), _AXIS)
+        total, number = lax.psum((jnp.where(counts, of, 0.0).sum(), counts.sum()), AXIS)
         return total / jnp.maximum(number, 1)
 
     error, centre = mean((target - value) ** 2), mean(target)

@@ -26,6 +26,8 @@ from unojax.observation import Observation
 WILDS: Final = cards.NUM_COLORS
 """Place of the wild cards among the kinds, after the colours."""
 NUM_KINDS: Final = cards.NUM_COLORS + 1
+KIND_OF_TYPE: Final = np.where(cards.COLOR_OF_TYPE < 0, WILDS, cards.COLOR_OF_TYPE)
+"""int8[54]: the kind of each card type."""
 UNKNOWN: Final = 31
 """A bound that says nothing; larger ones are taken for it."""
 _WIDTH: Final = 5

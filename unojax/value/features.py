@@ -20,7 +20,7 @@ import numpy as np
 from jax import Array
 
 from unojax import bits, cards, table
-from unojax.belief.ages import WILDS, bounds
+from unojax.belief.ages import KIND_OF_TYPE, bounds
 from unojax.bits import Words
 from unojax.device.combinatorics import log_binomial_ratio
 from unojax.rules import Rules
@@ -183,11 +183,7 @@ def outlook_of_unseen(view: View) -> Outlook:
     share = unseen / jnp.maximum(total.astype(jnp.float32), 1.0)[..., None]
     left = (total - of_hand).astype(jnp.float32) / jnp.maximum(total - 1, 1).astype(jnp.float32)
     variance = n[..., None] * share * (1.0 - share) * left[..., None]
-    by_rank = num_unseen[..., :_TYPES_OF_COLORS].reshape(*total.shape, cards.NUM_COLORS, cards.NUM_COLORED_RANKS)
-    of_color = by_rank.sum(-1)
-    # Colour or rank matches; a wild on top has no rank to match.
-    others = jnp.pad(by_rank.sum(-2, keepdims=True) - by_rank, [(0, 0)] * (by_rank.ndim - 1) + [(0, 2)])
-    playable = of_color[..., None] + others + num_unseen[..., _TYPES_OF_COLORS:].sum(-1)[..., None, None]
+    of_color, playable = _add_up(num_unseen)
     return Outlook(
         expected=n[..., None] * share,
         none_of_color=_prob_none(total[..., None], of_color, of_hand[..., None]),
@@ -205,8 +201,7 @@ def outlook_of_ages(view: View, opponent: Array) -> Outlook:
     """
     unseen, n = view.unseen().astype(jnp.float32), view.opponent_count.astype(jnp.float32)
     share = jnp.minimum(bounds(opponent).astype(jnp.float32) / jnp.maximum(n, 1.0)[..., None], 1.0)
-    kind_of_type = np.where(cards.COLOR_OF_TYPE < 0, WILDS, cards.COLOR_OF_TYPE)
-    weighted = unseen * share[..., kind_of_type]
+    weighted = unseen * share[..., KIND_OF_TYPE]
     total = weighted.sum(-1)
     # Bounds that leave too few cards for the hand contradict themselves nowhere but at decks that end.
     weighted = jnp.where((total >= n)[..., None], weighted, unseen)
@@ -217,10 +212,7 @@ def outlook_of_ages(view: View, opponent: Array) -> Outlook:
         axes = tuple(range(total.ndim, kind.ndim))
         return jnp.exp(jnp.expand_dims(n, axes) * jnp.log1p(-jnp.minimum(kind / jnp.expand_dims(left, axes), 1.0 - 1e-6)))
 
-    by_rank = weighted[..., :_TYPES_OF_COLORS].reshape(*total.shape, cards.NUM_COLORS, cards.NUM_COLORED_RANKS)
-    of_color = by_rank.sum(-1)
-    others = jnp.pad(by_rank.sum(-2, keepdims=True) - by_rank, [(0, 0)] * (by_rank.ndim - 1) + [(0, 2)])
-    playable = of_color[..., None] + others + weighted[..., _TYPES_OF_COLORS:].sum(-1)[..., None, None]
+    of_color, playable = _add_up(weighted)
     expected = jnp.minimum(weighted * (n / jnp.maximum(total, 1.0))[..., None], unseen)
     share = weighted / jnp.maximum(total, 1.0)[..., None]
     rest = (total - n) / jnp.maximum(total - 1.0, 1.0)
@@ -285,6 +277,15 @@ def features(view: View, outlook: Outlook, about: Array | None = None) -> Featur
             _is_one_of(about, (1, 2)),
         ]
     return Features(jnp.concatenate(columns, -1), jnp.concatenate([jnp.asarray(c, jnp.float32) for c in shared], -1))
+
+
+def _add_up(of_type: Array) -> tuple[Array, Array]:
+    """Add numbers of each type up to those of each colour, [..., 4], and of what is playable on each top card, [..., 4, 15]."""
+    by_rank = of_type[..., :_TYPES_OF_COLORS].reshape(*of_type.shape[:-1], cards.NUM_COLORS, cards.NUM_COLORED_RANKS)
+    of_color = by_rank.sum(-1)
+    # Colour or rank matches; a wild on top has no rank to match.
+    others = jnp.pad(by_rank.sum(-2, keepdims=True) - by_rank, [(0, 0)] * (by_rank.ndim - 1) + [(0, 2)])
+    return of_color, of_color[..., None] + others + of_type[..., _TYPES_OF_COLORS:].sum(-1)[..., None, None]
 
 
 class _Lacks(NamedTuple):
