@@ -205,8 +205,8 @@ def test_hands_of_a_player_that_tracks_and_of_one_that_does_not(belief: Literal[
 
 
 def test_every_entry_makes_an_agent_of_its_name():
-    # A policy network, a program and another library's agent need to be told which.
-    names = [*POLICIES, *(name for name in AGENTS if name not in ("policy", "process", "rlcard"))]
+    # A program and another library's agent need to be told which.
+    names = [*POLICIES, *(name for name in AGENTS if name not in ("process", "rlcard"))]
     assert [parse_agent(name).name for name in names] == names
 
 

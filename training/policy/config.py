@@ -40,16 +40,16 @@ class PolicyConfig(RunConfig):
     about: ClassVar[str] = "Train a policy network by self-play. Continue an interrupted run with --resume."
 
     run: Path = Path("runs/policy")
-    iterations: int = 1500
+    iterations: int = 450
     checkpoint_every: int = 50
     lanes: int = 2048
     rows: int = 32
-    updates: int = 4
+    updates: int = 8
     epochs: int = 1
-    network: NetworkConfig = field(default_factory=lambda: NetworkConfig(width=32, policy_head=True))
+    network: NetworkConfig = field(default_factory=lambda: NetworkConfig(policy_head=True))
     loss: PolicyLoss = field(default_factory=PolicyLoss)
     optimizer: Optimizer = field(default_factory=lambda: Optimizer(learning_rate=4e-3, weight_decay=0.0, clip=0.5, average=0.995))
-    evaluation: Evaluation = field(default_factory=lambda: Evaluation(every=100))
+    evaluation: Evaluation = field(default_factory=lambda: Evaluation(every=50))
     greedy: bool = True
 
     def __post_init__(self) -> None:

@@ -30,7 +30,7 @@ class PolicyLoss:
 
     trace: float = 0.9
     clip: float = 0.2
-    entropy: float = 0.005
+    entropy: float = 0.1
     magnet: float = 0.0
     win_weight: float = 0.25
 
