@@ -23,8 +23,8 @@ from jax import Array
 from rich.table import Table
 
 from benchmarks.timing import console, environment, write_json
-from training.learning import states_of
-from training.selfplay import SELF, Episodes, SelfPlay, play_episodes
+from training.value.learning import states_of
+from training.value.selfplay import SELF, Episodes, SelfPlay, play_episodes
 from unojax import bits, cards
 from unojax.analysis.calibration import calibrate
 from unojax.analysis.estimates import Measure, estimate_ratio

@@ -17,20 +17,11 @@ import tyro
 from jax import Array
 from jax.sharding import Mesh
 
-from training import trainer
 from training.checks import check_options, is_positive
-from training.learning import Loss
-from training.metrics import summarize
-from training.selfplay import SelfPlay
-from training.trainer import Metrics, Optimizer, Plan, TrainState
 from unojax.agents import Agent
 from unojax.device.platform import available_cores
 from unojax.rules import Rules
-from unojax.specs import parse_agent
-from unojax.value.agent import value as value_agent
-from unojax.value.features import has_turn_columns
-from unojax.value.network import Network, NetworkConfig
-from unojax.value.pretrained import load_network
+from unojax.value.network import Network
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -150,92 +141,6 @@ class RunConfig(ABC):
     @abstractmethod
     def summarize(self, metrics: Any, seconds: float) -> dict[str, float]:
         """Sum up an iteration's metrics, by name, "loss/win", "states per second" and "games per second" among them."""
-
-
-@dataclass(frozen=True)
-class Config(RunConfig):
-    """Options of a run that trains a value network.
-
-    Attributes:
-        init: start from this network's file, or "pretrained"; heads may differ. none: from random parameters.
-        games: of an iteration.
-        updates: of the parameters in one pass through an iteration's games, each from an equal share of them.
-        epochs: passes through the games of an iteration.
-        network, play, loss, optimizer: see there.
-    """
-
-    command: ClassVar[str] = "training.train_value"
-    about: ClassVar[str] = "Train the value network by self-play. Continue an interrupted run with --resume."
-
-    run: Path = Path("runs/value")
-    init: str | None = None
-    games: int = 1024
-    updates: int = 16
-    epochs: int = 2
-    network: NetworkConfig = field(default_factory=NetworkConfig)
-    play: SelfPlay = field(default_factory=SelfPlay)
-    loss: Loss = field(default_factory=lambda: Loss(advantage_weight=4.0))
-    optimizer: Optimizer = field(default_factory=Optimizer)
-
-    def __post_init__(self) -> None:
-        check_options(self, "", "iterations games updates epochs checkpoint_every", is_positive, "must be at least 1")
-        if self.loss.advantage_weight and not self.play.search:
-            raise ValueError("loss.advantage_weight needs a search: --play.search 8, for example")
-        if self.loss.policy_weight and not self.network.policy_head:
-            raise ValueError("loss.policy_weight needs a network with a policy head: --network.policy-head")
-        rules = self.play.game_rules
-        if self.network.policy_head and rules.draw_is_option:
-            raise ValueError(
-                f"network.policy_head speaks of plays, and drawing is a choice under play.rules {self.play.rules!r}: leave it out"
-            )
-        if self.network.turns and not has_turn_columns(rules):
-            raise ValueError(f"network.turns follows from play.rules, and is False for {self.play.rules!r}: leave it out")
-        if self.loss.belief_weight and not self.network.belief_head:
-            raise ValueError("loss.belief_weight needs a network with a belief head: --network.belief-head")
-        if self.play.follow_search and self.play.belief == "unseen":
-            # Its searches know the opponent's hand, which averages out of what is learned but not of what is played.
-            raise ValueError("play.follow_search needs beliefs: --play.belief particles")
-        for spec in self.evaluation.opponents:
-            parse_agent(spec, rules=rules)
-        self.plan()
-
-    def plan(self) -> Plan:
-        """Gather what the device program needs to know."""
-        network = dataclasses.replace(self.network, turns=has_turn_columns(self.play.game_rules))
-        return Plan(network, self.play, self.loss, self.optimizer, self.games, self.updates, self.epochs, self.iterations)
-
-    @property
-    def share(self) -> int:
-        return self.games // self.updates
-
-    @property
-    def game_rules(self) -> Rules:
-        return self.play.game_rules
-
-    def start(self) -> TrainState:
-        state = trainer.start(self.seed, self.plan())
-        if self.init is None:
-            return state
-        network, shape = load_network(self.init), self.plan().network
-        bare = [dataclasses.replace(each, policy_head=False, belief_head=False) for each in (network.config, shape)]
-        if bare[0] != bare[1]:
-            raise ValueError(f"init: {self.init} is a network of shape {network.config}, asked for is {shape}")
-        # Heads that it lacks begin as any head does; heads that are not asked for are left out.
-        params = {name: network.params.get(name, fresh) for name, fresh in state.params.items()}
-        return state._replace(params=params, average=params)
-
-    def make_iteration(self, mesh: Mesh) -> Callable[[TrainState], tuple[TrainState, Metrics]]:
-        return trainer.make_iteration(self.plan(), mesh)
-
-    def network_of(self, state: TrainState) -> Network:
-        return Network(state.average, self.plan().network)
-
-    def agent_of(self, network: Network) -> Agent:
-        belief, particles = self.play.belief, self.evaluation.particles
-        return value_agent(network="trained", loaded=network, belief=belief, particles=particles, rules=self.game_rules)
-
-    def summarize(self, metrics: Metrics, seconds: float) -> dict[str, float]:
-        return summarize(metrics, self.games, self.epochs, seconds)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from typing import Any
 
 from tensorboardX import SummaryWriter
 
-from training.trainer import Metrics
 from unojax.files import write_whole
 
 
@@ -38,29 +37,6 @@ class MetricsLog:
         self._file.flush()
         for name, value in values.items():
             self._board.add_scalar(name, value, iteration)
-
-
-def summarize(metrics: Metrics, num_games: int, epochs: int, seconds: float) -> dict[str, float]:
-    """Sum up an iteration: losses in nats per information state or choice, rates per second.
-
-    Each information state counts once in the number of states, however often it was learned from.
-    """
-    sums = metrics.sums
-    states, choices, hidden = (max(float(n), 1.0) for n in (sums.states, sums.choices, sums.hidden))
-    return {
-        "loss/win": float(sums.win) / states,
-        "loss/win, hand hidden": float(sums.hidden_win) / hidden,
-        "loss/policy": float(sums.policy) / choices,
-        "loss/advantage": float(sums.advantage) / max(float(sums.decisions), 1.0),
-        "loss/belief": float(sums.belief) / hidden,
-        "gradient norm": float(metrics.gradient_norm),
-        "steps per game": float(metrics.steps) / num_games,
-        "games cut off": int(metrics.cut_off),
-        "states": round(states / epochs),
-        "states per second": states / epochs / seconds,
-        "games per second": num_games / seconds,
-        "seconds": seconds,
-    }
 
 
 def _iteration(row: str) -> float:

@@ -13,12 +13,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from training.config import Config, SelfPlay
-from training.learning import Loss
 from training.train_value import main
+from training.value.config import ValueConfig
+from training.value.learning import Loss
+from training.value.selfplay import SelfPlay
 from unojax.value.network import NetworkConfig
 
-DEFAULT = Config(
+DEFAULT = ValueConfig(
     run=Path("runs/expert"),
     init="pretrained",
     network=NetworkConfig(policy_head=True),

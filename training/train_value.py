@@ -6,8 +6,8 @@
     python -m training.train_value --resume                          go on where the run stopped, or was killed, with its options
 
 Every iteration plays games on all devices with the running average of the parameters, greedy up to some exploration, and learns
-from them (`training.trainer`). The run's folder gets checkpoints, metrics, and two networks: best.safetensors by the evaluations
-on the way, and last.safetensors. A run that is killed and resumed ends with the same parameters as one that is not.
+from them (`training.value.trainer`). The run's folder gets checkpoints, metrics, and two networks: best.safetensors by the
+evaluations on the way, and last.safetensors. A run that is killed and resumed ends with the same parameters as one that is not.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from training.config import Config
 from training.loop import run_command
+from training.value.config import ValueConfig
 
 
-def main(args: Sequence[str] | None = None, default: Config | None = None) -> int:
+def main(args: Sequence[str] | None = None, default: ValueConfig | None = None) -> int:
     """Run the command, with other defaults if given."""
-    return run_command(args, default or Config())
+    return run_command(args, default or ValueConfig())
 
 
 if __name__ == "__main__":

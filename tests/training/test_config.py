@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from training import train_expert
-from training.config import Config, Launch, from_dict, parse, read_file, to_dict
-from training.learning import Loss
-from training.selfplay import SelfPlay
+from training.config import Launch, from_dict, parse, read_file, to_dict
+from training.value.config import ValueConfig
+from training.value.learning import Loss
+from training.value.selfplay import SelfPlay
 from unojax.belief.filters import ParticleFilter
 from unojax.value import NetworkConfig
 
@@ -22,19 +23,19 @@ def write(folder: Path, text: str) -> str:
 
 
 def test_defaults():
-    assert parse([], Config()) == (Config(), Launch())
+    assert parse([], ValueConfig()) == (ValueConfig(), Launch())
 
 
 def test_the_command_line():
     config, launch = parse(
         "--games 512 --run some/where --network.width 16 --network.policy-head --play.opponents self linear --loss.trace 0.9"
         " --init pretrained --resume --devices 3 --evaluation.opponents uniform".split(),
-        Config(),
+        ValueConfig(),
     )
     assert (config.games, config.run, config.init) == (512, Path("some/where"), "pretrained")
     assert config.network == NetworkConfig(width=16, policy_head=True)
     assert config.play == SelfPlay(opponents=("self", "linear"))
-    assert config.loss == dataclasses.replace(Config().loss, trace=0.9)
+    assert config.loss == dataclasses.replace(ValueConfig().loss, trace=0.9)
     assert config.evaluation.opponents == ("uniform",)
     assert launch == Launch(resume=True, devices=3)
 
@@ -55,24 +56,24 @@ learning_rate = 1
 
 def test_a_file_and_what_goes_before_it(tmp_path: Path):
     path = write(tmp_path, FILE)
-    config, _ = parse(["--config", path], Config())
+    config, _ = parse(["--config", path], ValueConfig())
     assert (config.seed, config.run, config.init) == (7, Path("runs/from-file"), "pretrained")
     assert config.network == NetworkConfig(width=24)
     assert config.play == SelfPlay(opponents=("self", "uniform"), belief="unseen")
     assert config.optimizer.learning_rate == 1.0 and isinstance(config.optimizer.learning_rate, float)
-    assert config.evaluation == Config().evaluation
+    assert config.evaluation == ValueConfig().evaluation
 
     for args in (["--config", path, "--seed", "8"], ["--seed", "8", f"--config={path}"]):
-        other, _ = parse(args, Config())
+        other, _ = parse(args, ValueConfig())
         assert other == dataclasses.replace(config, seed=8)
-    other, _ = parse(["--config", path, "--network.width", "12", "--play.opponents", "self"], Config())
+    other, _ = parse(["--config", path, "--network.width", "12", "--play.opponents", "self"], ValueConfig())
     assert other.network.width == 12 and other.play.opponents == ("self",) and other.play.belief == "unseen"
 
 
 def test_a_table_of_a_file_changes_only_what_it_names(tmp_path: Path):
-    assert Config().loss != Loss(), "a default of its own"
-    config, _ = parse(["--config", write(tmp_path, "[loss]\ntrace = 0.5")], Config())
-    assert config.loss == dataclasses.replace(Config().loss, trace=0.5)
+    assert ValueConfig().loss != Loss(), "a default of its own"
+    config, _ = parse(["--config", write(tmp_path, "[loss]\ntrace = 0.5")], ValueConfig())
+    assert config.loss == dataclasses.replace(ValueConfig().loss, trace=0.5)
 
 
 def test_a_file_changes_the_defaults_of_the_script(tmp_path: Path):
@@ -83,7 +84,9 @@ def test_a_file_changes_the_defaults_of_the_script(tmp_path: Path):
 
 
 def test_an_option_that_makes_sense_only_with_the_file(tmp_path: Path):
-    config, _ = parse(["--config", write(tmp_path, "[network]\npolicy_head = true"), "--loss.policy-weight", "0.5"], Config())
+    config, _ = parse(
+        ["--config", write(tmp_path, "[network]\npolicy_head = true"), "--loss.policy-weight", "0.5"], ValueConfig()
+    )
     assert config.loss.policy_weight == 0.5
 
 
@@ -110,7 +113,7 @@ def test_an_option_that_makes_sense_only_with_the_file(tmp_path: Path):
 )
 def test_a_file_with_something_wrong_is_a_value_error(tmp_path: Path, text: str, message: str):
     with pytest.raises(ValueError, match=message):
-        parse(["--config", write(tmp_path, text)], Config())
+        parse(["--config", write(tmp_path, text)], ValueConfig())
 
 
 def test_no_file_is_a_value_error(tmp_path: Path):
@@ -123,14 +126,14 @@ def test_no_file_is_a_value_error(tmp_path: Path):
 )
 def test_an_unknown_option_ends_the_program(args: list[str], capsys: pytest.CaptureFixture):
     with pytest.raises(SystemExit) as stop:
-        parse(args, Config())
+        parse(args, ValueConfig())
     assert stop.value.code == 2
     assert args[0].lstrip("-") in capsys.readouterr().err.replace("_", "-")
 
 
 def changed(**parts) -> dict:
     """Keyword arguments with some fields of nested configurations changed: play={"explore": 2}."""
-    default = Config()
+    default = ValueConfig()
     return {
         name: dataclasses.replace(getattr(default, name), **value) if isinstance(value, dict) else value
         for name, value in parts.items()
@@ -173,18 +176,18 @@ def changed(**parts) -> dict:
 )
 def test_a_configuration_that_makes_no_sense_is_a_value_error(wrong: dict, message: str):
     with pytest.raises(ValueError, match=message):
-        Config(**changed(**wrong))
+        ValueConfig(**changed(**wrong))
 
 
 def test_a_configuration_goes_through_json_and_back():
-    config = Config(seed=3, init="pretrained", network=NetworkConfig(width=7), play=SelfPlay(opponents=("linear",)))
-    assert from_dict(Config, json.loads(json.dumps(to_dict(config))), "text") == config
-    assert "init" not in to_dict(Config()), "nothing stands for None"
-    assert from_dict(Config, to_dict(Config()), "text") == Config()
+    config = ValueConfig(seed=3, init="pretrained", network=NetworkConfig(width=7), play=SelfPlay(opponents=("linear",)))
+    assert from_dict(ValueConfig, json.loads(json.dumps(to_dict(config))), "text") == config
+    assert "init" not in to_dict(ValueConfig()), "nothing stands for None"
+    assert from_dict(ValueConfig, to_dict(ValueConfig()), "text") == ValueConfig()
 
 
 def test_the_plan_has_what_the_configuration_says():
-    config = Config(**changed(play={"opponents": ("self", "linear")}))
+    config = ValueConfig(**changed(play={"opponents": ("self", "linear")}))
     plan = config.plan()
     for name in ("network", "play", "loss", "optimizer", "games", "updates", "epochs", "iterations"):
         assert getattr(plan, name) == getattr(config, name), name
@@ -211,7 +214,7 @@ def test_processes_that_are_none_are_a_value_error(text: str):
 def test_devices(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(ValueError, match="devices must be 0 or a number of devices, got -1"):
         Launch(devices=-1)
-    share = Config(games=96, updates=2, play=SelfPlay(opponents=("self",))).share
+    share = ValueConfig(games=96, updates=2, play=SelfPlay(opponents=("self",))).share
     assert Launch(devices=3).num_cpu_devices(share) == 3
     # The 48 games of an update: 5 or 7 devices could not share them.
     for cores, devices in ((1, 1), (4, 4), (5, 4), (7, 6), (100, 48)):
@@ -220,11 +223,11 @@ def test_devices(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_resumed_run_has_the_options_that_it_began_with(tmp_path: Path):
-    began = Config(run=Path("elsewhere"), seed=3, network=NetworkConfig(width=12), init="pretrained")
+    began = ValueConfig(run=Path("elsewhere"), seed=3, network=NetworkConfig(width=12), init="pretrained")
     (tmp_path / "config.json").write_text(json.dumps(to_dict(began)))
-    config, launch = parse(["--run", str(tmp_path), "--resume"], Config())
+    config, launch = parse(["--run", str(tmp_path), "--resume"], ValueConfig())
     assert launch.resume and config == dataclasses.replace(began, run=tmp_path)
     # Also if the script has other defaults. What is asked for in so many words still goes first, and is refused later on.
     config, _ = parse(["--resume", f"--run={tmp_path}", "--seed", "4"], train_expert.DEFAULT)
     assert config == dataclasses.replace(began, run=tmp_path, seed=4)
-    assert parse(["--run", str(tmp_path)], Config())[0] == Config(run=tmp_path)
+    assert parse(["--run", str(tmp_path)], ValueConfig())[0] == ValueConfig(run=tmp_path)

@@ -1,4 +1,4 @@
-"""`training.learning`: returns, targets, losses and gradients against numbers by hand, plain Python and a dense loss.
+"""`training.value.learning`: returns, targets, losses and gradients against numbers by hand, plain Python and a dense loss.
 
 All games have one shape, and few states go through the network at a time, so that one small program serves most of the tests.
 """
@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from tests.value.positions import legal_all, observe_all, random_network, random_states, says
-from training import learning
-from training.learning import Loss, Sums, lambda_returns, loss_and_gradient, targets_of
-from training.selfplay import Episodes
+from training.value import learning
+from training.value.learning import Loss, Sums, lambda_returns, loss_and_gradient, targets_of
+from training.value.selfplay import Episodes
 from unojax import bits, cards, game
 from unojax.game import State
 from unojax.observation import Observation

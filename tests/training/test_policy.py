@@ -19,11 +19,11 @@ from tests.helpers import ERROR_PROBABILITY, assert_trees_equal
 from training import loop
 from training.checkpoints import Checkpoints
 from training.config import Evaluation, Launch, from_dict, parse, to_dict, with_key, with_plain_key
+from training.devices import make_mesh
 from training.evaluation import evaluate
 from training.policy.config import PolicyConfig
 from training.policy.games import RULES, Horizon, Rows, masked_log_probs, play_rows, start_lanes
 from training.policy.learning import Choices, PolicyLoss, advantages, loss_and_gradient
-from training.trainer import make_mesh
 from unojax import bits, cards, game, simulate, table
 from unojax.belief import ages
 from unojax.observation import observe

@@ -1,4 +1,4 @@
-"""`training.selfplay`: the games recorded are games, by the rules and by those who are to play them."""
+"""`training.value.selfplay`: the games recorded are games, by the rules and by those who are to play them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import scipy.stats
 
 from tests.helpers import ERROR_PROBABILITY, assert_distributed
 from tests.value.positions import RULES, legal_all, observe_all, random_network
-from training import selfplay
-from training.selfplay import SELF, Episodes, SelfPlay, play_episodes
+from training.value import selfplay
+from training.value.selfplay import SELF, Episodes, SelfPlay, play_episodes
 from unojax import bits, cards, game, table
 from unojax.game import GivenCards, State
 from unojax.observation import Observation

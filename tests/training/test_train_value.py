@@ -24,14 +24,18 @@ from rich.console import Console
 from safetensors.numpy import load_file
 
 from tests.helpers import ERROR_PROBABILITY, assert_trees_equal
-from training import evaluation, loop, trainer
+from training import evaluation, loop
 from training.checkpoints import Checkpoints
-from training.config import Config, Launch, parse, to_dict
+from training.config import Launch, parse, to_dict
+from training.devices import make_mesh
 from training.evaluation import Standing, evaluate, mean_score, table_of
-from training.learning import Loss
 from training.metrics import MetricsLog
-from training.selfplay import SelfPlay
-from training.trainer import Optimizer, check_mesh, make_iteration, make_mesh, start
+from training.optimizer import Optimizer
+from training.value import trainer
+from training.value.config import ValueConfig
+from training.value.learning import Loss
+from training.value.selfplay import SelfPlay
+from training.value.trainer import check_mesh, make_iteration, start
 from unojax.arena.ratings import paired_score
 from unojax.rules import Rules
 from unojax.value import Network, NetworkConfig, load_network
@@ -106,8 +110,8 @@ class Runs:
         """What a run writes to the terminal."""
         return finish(self.begin(name, *args, stopped=stopped), status)
 
-    def config(self, name: str) -> Config:
-        return parse(self.arguments(name), Config())[0]
+    def config(self, name: str) -> ValueConfig:
+        return parse(self.arguments(name), ValueConfig())[0]
 
     def metrics(self, name: str) -> list[dict]:
         return [json.loads(line) for line in (self.folder / name / "metrics.jsonl").read_text().splitlines()]
@@ -135,7 +139,7 @@ def compiled_once() -> Iterator[None]:
         yield
 
 
-def trained(config: Config, **launch) -> tuple[int, str]:
+def trained(config: ValueConfig, **launch) -> tuple[int, str]:
     """Train in this process: the exit status, and what is written to the terminal."""
     terminal = io.StringIO()
     status = loop.train(config, Launch(quiet=True, **launch), Console(file=terminal, width=200))
@@ -268,7 +272,7 @@ def test_two_processes_train_as_one_does(runs: Runs, alone: str):
     assert_same_training(runs, "two", "alone")
 
 
-def refused(config: Config, **launch) -> str:
+def refused(config: ValueConfig, **launch) -> str:
     with pytest.raises(ValueError) as error:  # noqa: PT011  # the caller looks at the text
         trained(config, **launch)
     return str(error.value)
@@ -349,7 +353,7 @@ def test_scores_and_their_intervals(monkeypatch: pytest.MonkeyPatch):
         return SimpleNamespace(points=points)
 
     monkeypatch.setattr(evaluation, "play_match", play_match)
-    config = Config(evaluation=dataclasses.replace(Config().evaluation, opponents=("uniform", "linear")))
+    config = ValueConfig(evaluation=dataclasses.replace(ValueConfig().evaluation, opponents=("uniform", "linear")))
     first, second = evaluate(load_network("pretrained"), config, 8)
     assert [row[1:] for row in asked] == [("uniform", 4), ("linear", 4)]
     assert (first.opponent, second.opponent) == ("uniform", "linear") and first.score == paired_score(points)
@@ -362,7 +366,7 @@ def test_scores_and_their_intervals(monkeypatch: pytest.MonkeyPatch):
     assert "43.8 %" in shown and f"{100 * low:.1f} .. {100 * high:.1f} %" in shown and "uniform" in shown
 
 
-LEARNING = Config(
+LEARNING = ValueConfig(
     iterations=24,
     games=256,
     updates=8,
@@ -370,7 +374,7 @@ LEARNING = Config(
     play=SelfPlay(opponents=("self", "uniform"), belief="unseen", search=0, explore=0.05),
     loss=Loss(shown=0.0),
     optimizer=Optimizer(learning_rate=5e-3, average=0.95),
-    evaluation=dataclasses.replace(Config().evaluation, opponents=("uniform",)),
+    evaluation=dataclasses.replace(ValueConfig().evaluation, opponents=("uniform",)),
 )
 
 

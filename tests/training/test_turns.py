@@ -16,12 +16,14 @@ from rich.console import Console
 from safetensors.numpy import load_file
 
 from tests.value.positions import random_network, random_states, says
-from training import loop, train_value, trainer
-from training.config import Config, Launch, parse, to_dict
+from training import loop, train_value
+from training.config import Launch, parse, to_dict
 from training.evaluation import Standing, evaluate
-from training.learning import Loss, loss_and_gradient, states_of
 from training.metrics import MetricsLog
-from training.selfplay import Episodes, SelfPlay
+from training.value import trainer
+from training.value.config import ValueConfig
+from training.value.learning import Loss, loss_and_gradient, states_of
+from training.value.selfplay import Episodes, SelfPlay
 from unojax import cards, game
 from unojax.arena import play_match
 from unojax.arena.ratings import paired_score
@@ -164,12 +166,12 @@ def after_choices(states: State, actions: jax.Array) -> tuple[State, jax.Array]:
 
 
 def test_the_rules_of_a_run(tmp_path: Path):
-    config, _ = parse(["--play.rules", "official", "--run", str(tmp_path)], Config())
+    config, _ = parse(["--play.rules", "official", "--run", str(tmp_path)], ValueConfig())
     assert config.play.game_rules == RULES and config.plan().network == NetworkConfig(turns=True)
-    assert SelfPlay().game_rules == Rules() and not Config().plan().network.turns
-    assert not Config(play=SelfPlay(rules="rlcard")).plan().network.turns
+    assert SelfPlay().game_rules == Rules() and not ValueConfig().plan().network.turns
+    assert not ValueConfig(play=SelfPlay(rules="rlcard")).plan().network.turns
     (tmp_path / "config.json").write_text(json.dumps(to_dict(config)))
-    assert parse(["--run", str(tmp_path), "--resume"], Config())[0] == config
+    assert parse(["--run", str(tmp_path), "--resume"], ValueConfig())[0] == config
     with pytest.raises(ValueError, match=r"rules must be a unojax.Rules or one of default, .*, got 'mine'"):
         SelfPlay(rules="mine")
 
@@ -216,8 +218,8 @@ opponents = ["uniform"]
 def test_a_run_is_resumed_exactly_and_its_network_plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "tiny.toml").write_text(TINY)
 
-    def config_of(name: str) -> Config:
-        return parse(["--config", str(tmp_path / "tiny.toml"), "--run", str(tmp_path / name)], Config())[0]
+    def config_of(name: str) -> ValueConfig:
+        return parse(["--config", str(tmp_path / "tiny.toml"), "--run", str(tmp_path / name)], ValueConfig())[0]
 
     def trained(name: str, **launch) -> int:
         return loop.train(config_of(name), Launch(quiet=True, **launch), Console(file=io.StringIO()))

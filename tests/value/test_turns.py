@@ -18,9 +18,10 @@ from rich.console import Console
 
 from tests.helpers import after, counts_of
 from tests.value.positions import random_network, random_states, says
-from training.config import Config, Launch
+from training.config import Launch
 from training.loop import train
-from training.selfplay import SelfPlay
+from training.value.config import ValueConfig
+from training.value.selfplay import SelfPlay
 from unojax import bits, cards, game
 from unojax.game import State
 from unojax.observation import observe
@@ -303,6 +304,6 @@ def test_a_network_plays_by_rules_of_its_kind(saved: str):
 def test_training_begins_with_a_network_of_the_same_kind(saved: str, tmp_path: Path):
     for rules, init in (("official", "pretrained"), ("default", saved)):
         width = 64 if init == "pretrained" else 8
-        config = Config(run=tmp_path / rules, init=init, network=NetworkConfig(width=width), play=SelfPlay(rules=rules))
+        config = ValueConfig(run=tmp_path / rules, init=init, network=NetworkConfig(width=width), play=SelfPlay(rules=rules))
         with pytest.raises(ValueError, match=r"is a network of shape .*turns=.*, asked for is .*turns="):
             train(config, Launch(quiet=True), Console(quiet=True))

@@ -12,9 +12,10 @@ import optax
 from jax import Array, lax
 from jax.sharding import Mesh
 
+from training.devices import AXIS, divide
+from training.optimizer import Optimizer
 from training.policy.games import Lanes, Rows, masked_log_probs, play_rows, start_lanes
 from training.policy.learning import Choices, PolicyLoss, Sums, advantages, loss_and_gradient
-from training.trainer import AXIS, Optimizer, divide
 from unojax.device.random_bits import key_words
 from unojax.value.network import Network, NetworkConfig, Params, init_network
 

@@ -13,7 +13,7 @@ import optax
 from jax import Array, lax
 
 from training.checks import check_options, is_not_negative, is_share
-from training.selfplay import Episodes, list_chosen
+from training.value.selfplay import Episodes, list_chosen
 from unojax import bits
 from unojax.game import options_to_mask
 from unojax.rules import Rules

@@ -5,60 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 from jax import Array, lax
-from jax.sharding import Mesh, NamedSharding
-from jax.sharding import PartitionSpec as P
+from jax.sharding import Mesh
 
-from training.checks import check_options
-from training.learning import Loss, Sums, loss_and_gradient, targets_of
-from training.selfplay import SelfPlay, play_episodes
+from training.devices import AXIS, divide
+from training.optimizer import Optimizer
+from training.value.learning import Loss, Sums, loss_and_gradient, targets_of
+from training.value.selfplay import SelfPlay, play_episodes
 from unojax.value.network import Network, NetworkConfig, Params, init_network
 
 _GAMES, _SHOWN, _PICKS = range(3)
-AXIS: Final = "games"
-"""Axis of the devices."""
-_S = TypeVar("_S")
-_M = TypeVar("_M")
-
-
-@dataclass(frozen=True)
-class Optimizer:
-    """AdamW with a warm-up and a cosine decay of the learning rate.
-
-    Attributes:
-        learning_rate: the highest.
-        warmup: share of all updates in which it rises.
-        final: share of the highest that is left at the end.
-        weight_decay: of AdamW (Loshchilov and Hutter 2019).
-        clip: the gradient's norm is at most this.
-        average: decay, per update, of the running average of the parameters that is played with and shipped.
-    """
-
-    learning_rate: float = 2e-3
-    warmup: float = 0.02
-    final: float = 0.02
-    weight_decay: float = 1e-4
-    clip: float = 1.0
-    average: float = 0.99
-
-    def __post_init__(self) -> None:
-        check_options(self, "optimizer.", "average", lambda decay: 0 <= decay < 1, "must be in [0, 1)")
-
-    def make(self, num_updates: int) -> optax.GradientTransformation:
-        """Make the transformation of gradients for so many updates in all."""
-        schedule = optax.warmup_cosine_decay_schedule(
-            0.0,
-            self.learning_rate,
-            warmup_steps=max(1, round(self.warmup * num_updates)),
-            decay_steps=num_updates,
-            end_value=self.final * self.learning_rate,
-        )
-        return optax.chain(optax.clip_by_global_norm(self.clip), optax.adamw(schedule, weight_decay=self.weight_decay))
 
 
 @dataclass(frozen=True)
@@ -124,30 +85,6 @@ def start(seed: int, plan: Plan) -> TrainState:
     key_init, key = jax.random.split(jax.random.key(seed))
     params = init_network(key_init, plan.network).params
     return TrainState(params, params, plan.make_optimizer().init(params), key, jnp.int32(0))
-
-
-def make_mesh() -> Mesh:
-    """Put all devices of all processes in a row."""
-    return jax.make_mesh((jax.device_count(),), (AXIS,))
-
-
-def divide(
-    iteration: Callable[[_S, Array], tuple[_S, _M]], num_games: int, updates: int, mesh: Mesh
-) -> Callable[[_S], tuple[_S, _M]]:
-    """Compile an iteration for all devices: the state is on each of them, the games are divided among them.
-
-    Args:
-        iteration: `iteration(state, number)` with the numbers of a device's games, int32[updates, n], as many of each update.
-            It may communicate along the axis `AXIS`, and gives the same on all devices.
-        num_games: of all devices.
-        updates: that each learn from an equal share of the games.
-        mesh: the devices.
-    """
-    number = jnp.arange(num_games, dtype=jnp.int32).reshape(updates, -1)
-    number = jax.device_put(number, NamedSharding(mesh, P(None, AXIS)))
-    mapped = jax.shard_map(iteration, mesh=mesh, in_specs=(P(), P(None, AXIS)), out_specs=P(), check_vma=False)
-    program = jax.jit(mapped)
-    return lambda state: program(state, number)
 
 
 def check_mesh(plan: Plan, mesh: Mesh) -> None:
