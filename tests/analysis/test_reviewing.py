@@ -62,6 +62,6 @@ def test_costs_are_those_of_ten_times_the_rollouts():
         f"{len(off)} choices, {inside.mean():.1%} within 95 % intervals; costs {costs.mean():.4f}, longer {expected.mean():.4f}"
     )
     print(f"mean difference {off.mean():.4f} ± {off.std(ddof=1) / np.sqrt(len(off)):.4f}, largest {np.abs(off).max():.4f}")
-    assert len(found) >= 50 and expected.mean() > 0.01
+    assert len(found) >= 40 and expected.mean() > 0.01
     assert inside.mean() >= 0.88
     assert abs(off.mean()) <= 4 * off.std(ddof=1) / np.sqrt(len(off)) + 0.002
