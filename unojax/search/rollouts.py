@@ -337,8 +337,6 @@ def play_out(
         passed = jnp.zeros(seeds[0].shape, jnp.int32) if num_steps is None else num_steps
         steps_left = jnp.maximum(np.int32(how.rules.max_steps) - passed, np.int32(0)).astype(jnp.uint32)
 
-    decide = jax.jit(how.decide)
-
     def refill(lanes: Lanes, next_rollout: Array, ended: Array) -> tuple[Lanes, Array]:
         rollout, next_rollout = next_walks(ended, next_rollout, num_rollouts)
         has_next = rollout != NO_ROLLOUT
@@ -370,7 +368,7 @@ def play_out(
             store, walks, first = guide.advise(store, walks, lanes, position)
             lanes = lanes._replace(first=first)
         now = lanes, walks
-        lanes, walks = walk(now, decide(now), lambda i, now, move: decide(now), how.carry_out, num_nodes=nodes_per_block)
+        lanes, walks = walk(now, how.decide(now), lambda i, now, move: how.decide(now), how.carry_out, num_nodes=nodes_per_block)
         ended, outcome = how.cut_off(lanes)
         returns = returns.at[jnp.where(ended, lanes.rollout, np.uint32(returns.size))].set(outcome, mode="drop")
         if guide is not None:
