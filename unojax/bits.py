@@ -19,7 +19,6 @@ import functools
 from collections.abc import Sequence
 from typing import Final
 
-import chex
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -259,7 +258,8 @@ def uniform_below(bits: Array, n: Array) -> Array:
 
     No value's probability differs from 1/n by more than 2^-32, that is by a relative n / 2^32 (2.5e-8 for n = 108).
     """
-    chex.assert_type(bits, jnp.uint32)
+    if bits.dtype != jnp.uint32:
+        raise TypeError(f"random bits are uint32, got {bits.dtype}")
     low = (bits & np.uint32(0xFFFF)) * n
     return ((bits >> 16) * n + (low >> 16)) >> 16
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 import numpy as np
-from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
 from unojax import bits, cards, game, table
+from unojax.device import struct
 from unojax.device.tracing import traced_once
 from unojax.display import Displayed
 from unojax.game import Packed, State

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 import numpy as np
-from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
 from unojax import bits, cards, game, table
 from unojax.bits import StaticWords, Words
+from unojax.device import struct
 from unojax.device.tracing import traced_once
 from unojax.observation import Observation
 from unojax.rules import Rules

@@ -101,8 +101,11 @@ def test_ctrl_c_keeps_what_was_searched(capsys, monkeypatch):
                 raise KeyboardInterrupt
             return whole(*args, **options)
 
+        search.lower = whole.lower
         monkeypatch.setattr(pooling, "search_round", search)
 
+    # One round after the other.
+    monkeypatch.setattr(pooling, "available_cores", lambda: 1)
     stop_in(6)
     assert main([*ARGS, "--rounds", "none", "--seconds", "500", WIN_IN_TWO, "--json", "-"]) == 130
     captured = capsys.readouterr()

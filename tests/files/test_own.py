@@ -116,6 +116,7 @@ def test_what_is_none_is_refused(own: str, rest: str, says: str | None):
     [
         ("def f(:", "can't be run: SyntaxError"),
         ("1 / 0", "can't be run: ZeroDivisionError: division by zero"),
+        ("raise SystemExit(3)", "can't be run: SystemExit: 3"),
         (None, "there is no"),
     ],
 )

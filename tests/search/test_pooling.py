@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from unojax import cards
+from unojax import Observation, Rules, cards, parse_observation
+from unojax.belief.follow import follow
+from unojax.games.advising import read_search
+from unojax.search import pooling
+from unojax.search.agents import Remembered, SearchAgent
 from unojax.search.monte_carlo import Estimate
-from unojax.search.pooling import pool
+from unojax.search.pooling import lower_round, pool, search_in_rounds, search_round
 
 
 def estimates(values: list[list[float]]) -> list[Estimate]:
@@ -59,3 +65,34 @@ def test_a_play_given_up_where_it_looks_bad_is_not_underrated():
     residuals = sizes * wins - other.win * sizes
     error = np.sqrt((residuals**2).sum() / (4 * 3)) / sizes.mean()
     assert (other.win_error, other.behind_error) == pytest.approx((error, error))
+
+
+@pytest.fixture(scope="module")
+def decision() -> tuple[SearchAgent, Remembered, Observation]:
+    agent = read_search("mc:rollouts=32,particles=64,policy=uniform", Rules())
+    seen = parse_observation("R1,RS,W/7/-/* R0 0 0 0 - *")
+    ((belief, _),) = follow(agent.knowledge.filter, jax.random.key(1), [seen])
+    return agent, Remembered(belief, jnp.int32(0)), seen
+
+
+def test_rounds_are_the_same_side_by_side(decision, monkeypatch):
+    legal, key = np.asarray(decision[2].legal_mask)[: cards.DRAW], jax.random.key(2)
+
+    def searched(at_a_time: int) -> pooling.Searched:
+        monkeypatch.setattr(pooling, "available_cores", lambda: at_a_time)
+        return search_in_rounds(*decision, legal, key, num_rounds=6)
+
+    assert searched(3).pooled == searched(1).pooled
+    monkeypatch.undo()
+    by_hand = [
+        jax.device_get(search_round(jax.random.fold_in(key, i), *decision[1:], legal, agent=decision[0])) for i in range(6)
+    ]
+    assert searched(2).pooled == pool(by_hand, legal, decision[0].keep)
+
+
+def test_a_round_that_was_compiled_ahead_is_not_traced_again(decision):
+    agent, memory, seen = decision
+    legal, key = np.zeros(cards.DRAW, bool), jax.random.key(3)
+    lower_round(key, seen, agent=agent).compile()
+    with jax.no_tracing():
+        search_round(key, memory, seen, legal, agent=agent)

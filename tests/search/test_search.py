@@ -379,3 +379,9 @@ def test_sampled_hands_follow_the_weights():
 def test_impossible_settings_are_refused(make, message: str):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_more_rollouts_than_can_be_numbered_are_refused():
+    agent, seen = monte_carlo(rollouts=10**8, belief="unseen"), observe(make_state("R1 R2", "R3 R4", "R0"), 0)
+    with pytest.raises(ValueError, match="lower the rollouts"):
+        jax.eval_shape(agent.act, jax.random.key(0), Remembered((), jnp.int32(0)), seen, seen.legal_mask)

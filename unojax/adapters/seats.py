@@ -8,12 +8,12 @@ from typing import Any, Final
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
 from unojax import cards, game, table
 from unojax.adapters.encoding import Encoder
+from unojax.device import struct
 from unojax.game import Packed, State
 from unojax.observation import Observation, observe_packed
 

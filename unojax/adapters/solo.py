@@ -13,7 +13,6 @@ from typing import Any, Final, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
@@ -21,7 +20,7 @@ from unojax import game
 from unojax.adapters.encoding import Encoder
 from unojax.adapters.seats import play_or_lose
 from unojax.agents import Agent, Memory, PolicyAgent, reveal
-from unojax.device import static
+from unojax.device import static, struct
 from unojax.device.batching import for_chosen
 from unojax.device.random_bits import threefry
 from unojax.device.static import Skeleton

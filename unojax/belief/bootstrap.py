@@ -21,7 +21,6 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 from jax import Array, lax
 from jax.scipy.special import gammaln
 
@@ -33,6 +32,7 @@ from unojax.belief.particles import Info, accounts, ledger, likelihood
 from unojax.belief.particles.belief import check_start, record_deal
 from unojax.belief.particles.choices import Choice, card_fits, choice_prob
 from unojax.bits import Words
+from unojax.device import struct
 from unojax.device.random_bits import key_words, threefry
 from unojax.observation import Observation, check_observation
 from unojax.rules import Rules, agreed_rules

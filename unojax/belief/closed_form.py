@@ -27,12 +27,12 @@ from typing import Final
 
 import jax.numpy as jnp
 import numpy as np
-from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
 from unojax import cards
 from unojax.belief import history
+from unojax.device import struct
 from unojax.device.combinatorics import log_binomial, log_binomial_ratio
 from unojax.observation import Observation
 from unojax.rules import check_plain

@@ -63,7 +63,7 @@ def _run(spec: str, path: Path) -> ModuleType:
     sys.path.insert(0, str(path.parent))
     try:
         about.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
         where = f" (line {error.lineno})" if isinstance(error, SyntaxError) and error.lineno else ""
         raise ValueError(f"agent {spec!r}: {path.name} can't be run: {type(error).__name__}: {error}{where}") from error

@@ -7,12 +7,12 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
 from unojax import bits, cards, table
 from unojax.bits import Words
+from unojax.device import struct
 from unojax.device.tracing import traced_once
 from unojax.game.state import NO_ACTION, NO_WINNER, NONE, State
 from unojax.rules import Rules

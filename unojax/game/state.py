@@ -6,10 +6,10 @@ import enum
 from typing import Final
 
 import numpy as np
-from flax import struct
 from jax import Array
 
 from unojax import cards
+from unojax.device import struct
 from unojax.display import Displayed
 from unojax.rules import Rules
 

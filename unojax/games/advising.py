@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from unojax.belief.knowledge import Tracked, Truth
 from unojax.games.seen import ImpossibleActionError, SeenGame, choices, read_seen
 from unojax.rules import Rules
 from unojax.search.agents import Remembered, SearchAgent
-from unojax.search.pooling import MIN_ROUNDS, Pooled, search_in_rounds
+from unojax.search.pooling import MIN_ROUNDS, Pooled, lower_round, search_in_rounds
 from unojax.specs import parse_agent
 from unojax.text import format_action, parse_cards
 
@@ -119,6 +120,8 @@ def advise(
     keys = jax.random.split(jax.random.key(seed, impl="threefry2x32"), 3)
     on_status(COMPILING)
     game = _read(position, history, player, rules)
+    # While the search is compiled, the belief is followed.
+    compiling = ThreadPoolExecutor(1, "compiling").submit(lower_round(keys[2], game.end, agent=search).compile)
     memory = _believe(game, search, keys[0], on_status)
     told = jax.device_get(digest(search.hands(keys[1], memory, game.end), game.end))
     types = search.knowledge.types(memory.known) if isinstance(search.knowledge, Tracked) else {}
@@ -127,6 +130,7 @@ def advise(
         return Advised(game, told, None, search, 0.0, False, types)
     num_rounds = None if seconds is not None else rounds or DEFAULT_ROUNDS
     on_status(COMPILING)
+    compiling.result()
     goal = "" if num_rounds is None else f" of {num_rounds}"
     found = search_in_rounds(
         *(search, memory, game.end, legal, keys[2]),

@@ -9,6 +9,7 @@ and search.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import Protocol
 
 import jax
@@ -20,6 +21,7 @@ from unojax import bits, cards, game
 from unojax.bits import Words
 from unojax.device.random_bits import check_key, random_words
 from unojax.observation import Observation, check_observation
+from unojax.rules import Rules
 from unojax.table import options
 from unojax.table.options import Picked
 from unojax.view import View, view_of
@@ -60,6 +62,12 @@ def plays_before_draws(legal: Words) -> Words:
     return bits.where(bits.any_of(plays) != 0, plays, prefer(legal, draw))
 
 
+def _pick(key: Array, narrowed: Words, rules: Rules) -> Array:
+    """Pick one of the options, unbatched, as an action, int32[]: DRAW if there is none."""
+    picked = Picked(*bits.choose(narrowed, random_words(key, 1)[0]))
+    return jnp.where(bits.any_of(narrowed) == 0, cards.DRAW, options.action_of(picked, rules).astype(jnp.int32))
+
+
 class PackedPolicy(ABC):
     """A policy that narrows down the legal plays and chooses uniformly among what is left."""
 
@@ -81,10 +89,13 @@ class PackedPolicy(ABC):
 
     def choose(self, key: Array, view: View, legal: Words) -> Array:
         """Choose an action, int32[], as `__call__` does, by what it sees packed and the options that are legal."""
-        narrowed = self.narrow(view, legal)
-        chosen = Picked(*bits.choose(narrowed, random_words(key, 1)[0]))
-        action = options.action_of(chosen, view.rules).astype(jnp.int32)
-        return jnp.where(bits.any_of(narrowed) == 0, cards.DRAW, action)
+        return _pick(key, self.narrow(view, legal), view.rules)
+
+    def choose_each(self, keys: Array, observations: Observation, legal_masks: Array) -> Array:
+        """Choose D actions, int32[D], as `__call__` under `vmap` does. `narrow` is elementwise and needs no `vmap`."""
+        rules = observations.rules
+        legal = jax.vmap(partial(game.actions_to_options, rules=rules))(legal_masks)
+        return jax.vmap(partial(_pick, rules=rules))(keys, self.narrow(view_of(observations), legal))
 
     def action_probs(self, observation: Observation, legal_mask: Array) -> Array:
         """Compute the probability of each action, float32[61], or [62] (`Rules.num_actions`).

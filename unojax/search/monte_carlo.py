@@ -45,18 +45,20 @@ class Estimate(NamedTuple):
     base: Array
 
 
-def choose(estimate: Estimate, legal: Array, keep: float) -> Array:
+def choose(estimate: Estimate, legal: Array | np.ndarray, keep: float) -> Array:
     """Choose the play of highest value if its gain exceeds `keep` standard errors, else the base play: int32[].
 
     With few rollouts the best of several noisy values is often not the best play, and the base play a good one.
 
-    `legal` is bool[60], or as long as the estimates; `keep` = 0 always takes the highest value.
+    `legal` is bool[60], or as long as the estimates; `keep` = 0 always takes the highest value. What is NumPy's stays
+    NumPy's.
     """
+    numpy = estimate.value.__array_namespace__()
     # A play that was given up has lost, whatever its few samples say.
     ran_to_the_end = legal & (estimate.num_samples == estimate.num_samples.max())
-    best = jnp.argmax(jnp.where(ran_to_the_end, estimate.gain, -jnp.inf)).astype(jnp.int32)
+    best = numpy.where(ran_to_the_end, estimate.gain, -np.inf).argmax().astype(np.int32)
     is_better = estimate.gain[best] > keep * estimate.gain_error[best]
-    return jnp.where(is_better, best, estimate.base)
+    return numpy.where(is_better, best, estimate.base)
 
 
 def average(estimate: Estimate, values: Array, legal: Array, weight: float) -> Estimate:
@@ -122,7 +124,7 @@ def flat_monte_carlo(
     num_decisions, num_choices = legal.shape
     others = how.rules.num_actions - num_choices
     key_pairs = jax.vmap(jax.random.split)(keys)
-    base = jax.vmap(how.policies[0])(key_pairs[:, 0], observations, jnp.pad(legal, ((0, 0), (0, others))))
+    base = how.policies[0].choose_each(key_pairs[:, 0], observations, jnp.pad(legal, ((0, 0), (0, others))))
     seeds = jax.vmap(key_words)(key_pairs[:, 1])
     arms = list_arms(legal)
     row = jnp.arange(legal.size, dtype=jnp.int32)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import count
-from typing import Final, NamedTuple
+from itertools import count, islice
+from typing import Any, Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +17,7 @@ import numpy as np
 from jax import Array
 
 from unojax.agents import Memory
+from unojax.device.platform import available_cores, platform
 from unojax.observation import Observation
 from unojax.search.agents import SearchAgent
 from unojax.search.monte_carlo import Estimate, choose
@@ -89,19 +91,31 @@ def search_in_rounds(
     """
     # A search of nothing compiles and takes no time.
     jax.block_until_ready(search_round(key, memory, observation, np.zeros_like(legal), agent=agent))
+
+    def one_round(number: int) -> Estimate:
+        return jax.device_get(search_round(jax.random.fold_in(key, number), memory, observation, legal, agent=agent))
+
+    # A round leaves all cores but one of a CPU free.
+    at_a_time = available_cores() if platform() == "cpu" else 1
+    numbers = iter(count() if num_rounds is None else range(num_rounds))
     rounds: list[Estimate] = []
     began, stopped = time.perf_counter(), False
+    workers = ThreadPoolExecutor(at_a_time, "searching")
     try:
-        for number in count() if num_rounds is None else range(num_rounds):
-            on_round(number)
-            rounds.append(jax.device_get(search_round(jax.random.fold_in(key, number), memory, observation, legal, agent=agent)))
+        running = deque(workers.submit(one_round, number) for number in islice(numbers, at_a_time))
+        while running:
+            on_round(len(rounds))
+            rounds.append(running.popleft().result())
             spent = time.perf_counter() - began
             if num_rounds is None and len(rounds) >= MIN_ROUNDS and spent * (1 + 1 / len(rounds)) > seconds:
                 break
+            running.extend(workers.submit(one_round, number) for number in islice(numbers, 1))
     except KeyboardInterrupt:
         if len(rounds) < MIN_ROUNDS:
             raise
         stopped = True
+    finally:
+        workers.shutdown(wait=False, cancel_futures=True)
     spent = time.perf_counter() - began
     return Searched(pool(rounds, legal, agent.keep), spent, stopped)
 
@@ -132,8 +146,8 @@ def pool(rounds: Sequence[Estimate], legal: np.ndarray, keep: float) -> Pooled:
     columns = (win, win_error, behind, behind_error, gain, gain_error, samples.sum(0))
     plays = [PooledPlay(a, *(column[a].item() for column in columns)) for a in np.flatnonzero(legal).tolist()]
     plays.sort(key=lambda play: play.behind)
-    pooled = Estimate(*map(jnp.asarray, (win, gain, win_error, gain_error, samples.sum(0), np.int32(own))))
-    recommended = int(_choose(pooled, jnp.asarray(legal), keep))
+    found: Any = (*(x.astype(np.float32) for x in (win, gain, win_error, gain_error)), samples.sum(0), np.int32(own))
+    recommended = int(choose(Estimate(*found), legal, keep))
     return Pooled(tuple(plays), recommended, own, len(rounds))
 
 
@@ -175,9 +189,6 @@ def cost_of(rounds: Sequence[Estimate], legal: np.ndarray, action: int) -> tuple
     return float(np.mean(gained)), max(error(chosen), error(runner_up)), int(win.argmax())
 
 
-_choose = jax.jit(choose)
-
-
 @partial(jax.jit, static_argnames="agent")
 def search_round(key: Array, memory: Memory, observation: Observation, legal: Array, *, agent: SearchAgent) -> Estimate:
     """Search the plays `legal`, bool[60], of one decision once. Consumes `key`."""
@@ -186,3 +197,9 @@ def search_round(key: Array, memory: Memory, observation: Observation, legal: Ar
     hands = agent.hands(key_hands, memory, observation)
     one = jax.tree.map(lambda x: jnp.asarray(x)[None], (key_search, observation, hands, legal, memory.num_steps))
     return jax.tree.map(lambda x: x[0], agent.estimate(*one))
+
+
+def lower_round(key: Array, observation: Observation, *, agent: SearchAgent) -> jax.stages.Lowered:
+    """Lower `search_round` for a decision of which only the observation is there yet."""
+    memory = jax.eval_shape(agent.init, key, observation)
+    return search_round.lower(key, memory, observation, np.zeros(agent.rules.num_choices, bool), agent=agent)

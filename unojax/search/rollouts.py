@@ -317,7 +317,16 @@ def play_out(
         float32[A, R] returns of the player who takes the first action: discount^(steps after the first) times 1 for a win, -1 for
         a loss, 0 for a drawn or truncated game, less the discounted penalties of the steps that did not end the game. 0 for arms
         that do not count. And the guide's store.
+
+    Raises:
+        ValueError: there are more rollouts than 32 bits can number.
     """
+    most = len(arms.position) * how.num_samples
+    if most >= NO_ROLLOUT:
+        raise ValueError(
+            f"{how.num_samples} rollouts for each of up to {len(arms.position)} plays are {most} at a time, and at most "
+            f"{NO_ROLLOUT - 1} are possible; lower the rollouts, or the decisions that are searched together"
+        )
     # Arrays, whoever gives the weights: one program for all of them.
     how = replace(how, policies=static.join(*static.split(how.policies)))
     guide, num_samples = how.guide, np.uint32(how.num_samples)

@@ -8,7 +8,6 @@ from typing import Final, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
@@ -20,6 +19,7 @@ from unojax.belief.particles import accounts, ledger, moves
 from unojax.belief.particles.accounts import Cloud
 from unojax.belief.particles.ledger import Ledger
 from unojax.belief.particles.likelihood import by_type, log_type_probs, mixed, start_log_prob
+from unojax.device import struct
 from unojax.observation import Observation, check_observation
 from unojax.rules import Rules
 

@@ -13,11 +13,11 @@ import dataclasses
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from flax import struct
 from jax import Array
 
 from unojax import bits, cards
 from unojax.bits import Words
+from unojax.device import struct
 from unojax.observation import Observation
 from unojax.rules import Rules
 

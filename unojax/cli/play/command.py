@@ -83,6 +83,8 @@ class PlayGame:
             raise ValueError(
                 "with --web leave --save, --resume, --auto-draw and --hints none out: the page saves and loads games"
             )
+        if not self.web and (self.port != PlayGame.port or not self.browser):
+            raise ValueError("--port and --no-browser are about the page: add --web, or leave them out")
         if self.hints is None and self.opponent_model is not None:
             raise ValueError("--opponent-model is about the advice, and with --hints none there is none: leave one of them out")
         if self.resume is not None:

@@ -14,6 +14,7 @@ from unojax.cli import targets
 from unojax.cli.play.advice import read_adviser
 from unojax.cli.play.command import PlayGame
 from unojax.cli.play.loop import Conversation, Record
+from unojax.files.own import is_own, split_own
 from unojax.games.adviser import Adviser
 from unojax.games.ahead import Ahead
 from unojax.games.gamefile import read_game
@@ -44,7 +45,7 @@ def run(request: PlayGame, rules: Rules) -> int:
         ahead = Ahead(session, adviser)
         conversation = Conversation(
             session,
-            agent.name.partition(":")[0],
+            _called(agent.name),
             read=read_line,
             console=console,
             adviser=adviser,
@@ -93,6 +94,14 @@ def _next_path(path: str) -> str:
     while (name := first.with_name(f"{first.stem}-{number}{first.suffix}")).exists():
         number += 1
     return str(name)
+
+
+def _called(spec: str) -> str:
+    """Say what an agent is called, without its parameters: `value`, `my.py:clever`."""
+    if not is_own(spec):
+        return spec.partition(":")[0]
+    path, _, name = split_own(spec)[0].rpartition(":")
+    return f"{Path(path).name}:{name}"
 
 
 def read_line(prompt: str) -> str:

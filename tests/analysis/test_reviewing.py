@@ -1,0 +1,67 @@
+"""Costs of choices in games looked back at, against a search with ten times the rollouts."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from unojax.analysis.reviewing import Choice, review
+from unojax.belief.follow import follow
+from unojax.games.advising import read_search
+from unojax.games.replay import Replay, play
+from unojax.games.seen import choices
+from unojax.policies import get_policy
+from unojax.rules import Rules
+from unojax.search.agents import Remembered, SearchAgent
+from unojax.search.pooling import pool, search_round
+
+SPEC = "mc:rollouts=200,particles=1024"
+ROUNDS = 8
+NUM_GAMES = 8
+
+
+def cost_at_length(game: Replay, number: int, agent: SearchAgent, key: jax.Array) -> tuple[float, float]:
+    """The cost of player 0's action `number` against the best play, and its error: straight from the search, each round with a
+    belief and samples of its own."""
+    views = game.observations(0)[:number]
+    legal, rounds = choices(views[-1]), []
+    for one in jax.random.split(key, ROUNDS):
+        key_follow, key_search = jax.random.split(one)
+        *_, (belief, _) = follow(agent.knowledge.filter, key_follow, views)
+        memory = Remembered(belief, jnp.int32(len(views) - 1))
+        rounds.append(jax.device_get(search_round(key_search, memory, views[-1], legal, agent=agent)))
+    played = next(p for p in pool(rounds, legal, agent.keep).plays if p.action == game.steps[number - 1].action)
+    return played.behind, played.behind_error
+
+
+@pytest.mark.slow
+@pytest.mark.optimized
+def test_costs_are_those_of_ten_times_the_rollouts():
+    """Of a player who plays at random, so that there is much to lose.
+
+    At least 88 % of the choices are within 1.96 errors of the difference, and the mean difference is within four of its own.
+    """
+    agent, longer = (read_search(spec, Rules()) for spec in (SPEC, SPEC.replace("=200", "=2000")))
+    found: list[tuple[Choice, float, float]] = []
+    for number in range(NUM_GAMES):
+        key_game, key_search = jax.random.split(jax.random.key(number, impl="threefry2x32"))
+        game = play(key_game, (get_policy("uniform"), get_policy("linear")), rules=Rules())
+        for turn in review(game, 0, agent, rounds=ROUNDS, seed=number):
+            if turn.choice is not None:
+                key = jax.random.fold_in(key_search, turn.number)
+                found.append((turn.choice, *cost_at_length(game, turn.number, longer, key)))
+    costs, errors, expected, expected_errors = (
+        np.array(column) for column in zip(*((c.cost, c.error, cost, error) for c, cost, error in found), strict=True)
+    )
+    off = costs - expected
+    both = np.hypot(errors, expected_errors)
+    inside = np.abs(off) <= 1.96 * both
+    print(
+        f"{len(off)} choices, {inside.mean():.1%} within 95 % intervals; costs {costs.mean():.4f}, longer {expected.mean():.4f}"
+    )
+    print(f"mean difference {off.mean():.4f} ± {off.std(ddof=1) / np.sqrt(len(off)):.4f}, largest {np.abs(off).max():.4f}")
+    assert len(found) >= 40 and expected.mean() > 0.01
+    assert inside.mean() >= 0.88
+    assert abs(off.mean()) <= 4 * off.std(ddof=1) / np.sqrt(len(off)) + 0.002
