@@ -19,8 +19,8 @@ from unojax.belief.knowledge import Tracked, Truth, Unseen, parse_knowledge
 from unojax.bits import unpack
 from unojax.observation import observe
 from unojax.policies import LINEAR, POLICIES
-from unojax.rules import Rules
-from unojax.specs import AGENTS, as_agent, format_spec, parse_agent, settings_of
+from unojax.rules import PRESETS, Rules
+from unojax.specs import AGENTS, as_agent, default_opponent, format_spec, parse_agent, settings_of
 
 
 @dataclass(frozen=True)
@@ -205,9 +205,14 @@ def test_hands_of_a_player_that_tracks_and_of_one_that_does_not(belief: Literal[
 
 
 def test_every_entry_makes_an_agent_of_its_name():
-    # A program and another library's agent need to be told which.
-    names = [*POLICIES, *(name for name in AGENTS if name not in ("process", "rlcard"))]
+    # A policy network, a program and another library's agent need to be told which.
+    names = [*POLICIES, *(name for name in AGENTS if name not in ("policy", "process", "rlcard"))]
     assert [parse_agent(name).name for name in names] == names
+
+
+@pytest.mark.parametrize("rules", PRESETS.values(), ids=PRESETS)
+def test_somebody_plays_under_all_rules(rules: Rules):
+    assert parse_agent(default_opponent(rules), rules=rules).name == default_opponent(rules)
 
 
 def test_the_registry_needs_no_jax():

@@ -43,9 +43,6 @@ _LAST_KEYS: Final = {"process": "command", "rlcard": "model"}
 """Keys without a name in the spec, whose value is all that follows the others, whatever is in it: `process:seconds=2,python
 my.py`."""
 
-DEFAULT_OPPONENT: Final = "value"
-"""The opponent of a person who asks for no other agent."""
-
 _BOOLS: Final = {"true": True, "false": False}
 _NONE: Final = "none"
 
@@ -82,6 +79,14 @@ def parse_agent(spec: str, *, rules: Rules | None = None, **changes: Any) -> Age
         return found(**values)
     except ValueError as error:
         raise ValueError(f"agent {spec!r}: {error}") from None
+
+
+def default_opponent(rules: Rules) -> str:
+    """Name the opponent of a person who asks for none: the shipped network, or a search under rules unknown to it.
+
+    Those are what `unojax.value.features.has_turn_columns` tells, which takes JAX.
+    """
+    return "mc:rollouts=200" if rules.draw_is_option or rules.stacking else "value"
 
 
 def runs_code(spec: str) -> bool:

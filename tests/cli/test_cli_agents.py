@@ -23,8 +23,8 @@ def test_every_agent_and_key_is_there_with_its_default(capsys):
         assert agent["summary"].endswith(".")
         for parameter in agent["parameters"]:
             assert parameter["meaning"] and "as in" not in parameter["meaning"]
-            # What is printed as default can be typed, and changes nothing; some need a command or a model as well.
-            if parameter["default"] != "none" and name not in ("process", "rlcard"):
+            # What is printed as default can be typed, and changes nothing; some need a network, a command or a model as well.
+            if parameter["default"] != "none" and name not in ("policy", "process", "rlcard"):
                 assert parse_agent(f"{name}:{parameter['key']}={parameter['default']}").name == name
 
 

@@ -17,7 +17,6 @@ import unojax
 from tests.helpers import assert_trees_equal
 from tests.value.positions import SMALL, random_network
 from unojax.value import NetworkConfig, load_network, load_pretrained, save_network
-from unojax.value.pretrained import Head
 
 
 @pytest.fixture
@@ -105,14 +104,12 @@ def test_a_shape_that_is_none_is_a_value_error(saved: Path):
         load_network(saved)
 
 
-@pytest.mark.parametrize("head", ["value", "policy"])
-def test_the_package_brings_a_network(head: Head):
-    file = resources.files("unojax.value") / f"{head}.safetensors"
+def test_the_package_brings_a_network():
+    file = resources.files("unojax.value") / "value.safetensors"
     path = Path(str(file))
     assert Path(unojax.__file__).parent in path.parents, "in the folder that becomes the wheel"
     assert path.stat().st_size < 2_000_000
-    network = load_pretrained(head)
+    network = load_pretrained()
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(network.params))
-    assert_trees_equal(network, load_network("pretrained", head))
-    last = network.params["win"] if head == "value" else network.params["policy"]["out"]
-    assert network.num_params > 1000 and np.asarray(last["kernel"]).any(), "it was trained"
+    assert_trees_equal(network, load_network("pretrained"))
+    assert network.num_params > 1000 and np.asarray(network.params["win"]["kernel"]).any(), "it was trained"

@@ -20,7 +20,7 @@ from unojax.games.setup import Setup
 from unojax.observation import Observation
 from unojax.rules import Rules, agreed_rules, is_int
 from unojax.search.agents import SearchAgent
-from unojax.specs import DEFAULT_OPPONENT, parse_agent
+from unojax.specs import default_opponent, parse_agent
 
 DEFAULT_ADVISER: Final = "mc:rollouts=500"
 _GAMES: Final = 1000
@@ -38,7 +38,7 @@ class BoardGame:
 
     def __init__(
         self,
-        opponent: str = DEFAULT_OPPONENT,
+        opponent: str | None = None,
         *,
         seat: Literal[0, 1] = 0,
         rules: Rules | None = None,
@@ -56,7 +56,7 @@ class BoardGame:
         rules = rules or Rules()
         self._rules, self._seat = rules, int(seat)
         self._shows_belief, self._shows_win_probability = show_belief, show_win_probability
-        self._agent = parse_agent(opponent, rules=rules)
+        self._agent = parse_agent(opponent or default_opponent(rules), rules=rules)
         search = parse_agent(adviser, rules=rules)
         if not isinstance(search, SearchAgent) or search.search.tree is not None:
             raise ValueError(f"adviser must be a flat Monte Carlo search, mc, got {adviser!r}")

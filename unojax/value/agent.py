@@ -1,10 +1,9 @@
 """Networks as players, without search: by the values of the plays, or by a policy.
 
-value                                    the shipped value network, greedy on the values after its plays
+value                                    the shipped network, greedy on the values after its plays
 value:belief=unseen                      the same, without a belief
 value:network=my-run/best.safetensors    one of your own
-policy                                   the shipped policy network, which draws its plays
-policy:greedy=true                       the same, takes the likeliest play
+policy:network=my-run/best.safetensors   a policy network, which draws its plays
 """
 
 from __future__ import annotations
@@ -27,10 +26,11 @@ from unojax.specs import format_spec
 from unojax.value.features import features, outlook_of_ages, outlook_of_hands, outlook_of_unseen
 from unojax.value.network import Network, check_network
 from unojax.value.plays import value_plays
-from unojax.value.pretrained import PRETRAINED, Head, load_network
+from unojax.value.pretrained import PRETRAINED, load_network
 from unojax.view import View, view_of
 
 NetworkBelief = Literal["particles", "ages", "unseen"]
+Head = Literal["value", "policy"]
 
 
 @partial(
@@ -143,7 +143,7 @@ def value(
 
 def policy(
     *,
-    network: str = PRETRAINED,
+    network: str | None = None,
     belief: NetworkBelief = "ages",
     greedy: bool = False,
     particles: int = 128,
@@ -153,7 +153,7 @@ def policy(
     """Draw a play from the probabilities of a policy network, without search.
 
     Args:
-        network: "pretrained", or the path of a network's file, as `training.train_policy` writes it.
+        network: path of a network's file, as `training.train_policy` writes it.
         belief, particles: as in `value`; policy networks are trained with "ages".
         greedy: take the likeliest play instead.
         rules: of the game.
@@ -164,7 +164,9 @@ def policy(
     """
     given = locals()
     knowledge = _knowledge(belief, particles)
-    loaded = load_network(network, "policy") if loaded is None else loaded
+    if network is None:
+        raise ValueError("network must name a file, such as network=runs/policy/best.safetensors of training.train_policy")
+    loaded = load_network(network) if loaded is None else loaded
     check_network(loaded, network, rules)
     if rules.draw_is_option or not loaded.config.policy_head:
         raise ValueError(f"network {network} has no policy head; train one with python -m training.train_policy")

@@ -1,4 +1,4 @@
-"""Networks in files: safetensors with the shape of the network beside the numbers, and those that the package brings."""
+"""Networks in files: safetensors with the shape of the network beside the numbers, and the one that the package brings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import json
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
@@ -18,25 +18,24 @@ from unojax.files import write_whole
 from unojax.value.network import Network, NetworkConfig, Params, init_network
 
 PRETRAINED: Final = "pretrained"
-"""Name of the networks that the package brings."""
-Head = Literal["value", "policy"]
-"""What plays: the values of the plays, or a policy. The package brings a network for each."""
+"""Name of the network that the package brings."""
+_FILE: Final = "value.safetensors"
 _FORMAT: Final = "unojax value network 1"
 
 
-def load_pretrained(head: Head = "value") -> Network:
-    """Load a trained network that the package brings; MODEL_CARD.md beside it says how it was made and what it can do."""
-    return load_network(PRETRAINED, head)
+def load_pretrained() -> Network:
+    """Load the trained network that the package brings; MODEL_CARD.md beside it says how it was made and what it can do."""
+    return load_network(PRETRAINED)
 
 
-def load_network(path: str | Path, head: Head = "value") -> Network:
-    """Load a network from a file written by `save_network`, or the shipped one ("pretrained") for that head.
+def load_network(path: str | Path) -> Network:
+    """Load a network from a file written by `save_network`, or the shipped one ("pretrained").
 
     Raises:
         ValueError: there is no such file, it holds no network, or one that was trained on other features.
     """
     if path == PRETRAINED:
-        with resources.as_file(resources.files("unojax.value") / f"{head}.safetensors") as file:
+        with resources.as_file(resources.files("unojax.value") / _FILE) as file:
             return _load(file)
     return _load(Path(path))
 

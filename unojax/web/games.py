@@ -15,7 +15,7 @@ from unojax.board.game import DEFAULT_ADVISER, BoardGame
 from unojax.games.gamefile import GameFile, parse_game, read_game, write_game
 from unojax.games.setup import Setup
 from unojax.rules import PRESETS, Rules, as_rules, small_deck
-from unojax.specs import DEFAULT_OPPONENT, runs_code
+from unojax.specs import runs_code
 
 _NAME: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """What a tab calls its game: a UUID, and so the name of a file."""
@@ -34,7 +34,7 @@ Send = Callable[[str, dict[str, Any]], None]
 class Defaults:
     """What a first game is dealt with, and the seconds before each of the opponent's moves is shown."""
 
-    opponent: str = DEFAULT_OPPONENT
+    opponent: str | None = None
     seat: int = 0
     seed: int | None = None
     adviser: str = DEFAULT_ADVISER
@@ -169,7 +169,7 @@ class Games:
         game.begin(setup.seed, saved)
         return game
 
-    def _new(self, name: str, opponent: str, seat: int, rules: Rules) -> TabGame:
+    def _new(self, name: str, opponent: str | None, seat: int, rules: Rules) -> TabGame:
         path = self._folder / f"{name}.json"
         return TabGame(name, path, self._send, opponent=opponent, seat=seat, rules=rules, adviser=self._defaults.adviser)
 

@@ -11,7 +11,6 @@ from unojax.board import page
 from unojax.board.game import DEFAULT_ADVISER, BoardGame
 from unojax.game import State
 from unojax.rules import Rules, agreed_rules, as_rules
-from unojax.specs import DEFAULT_OPPONENT
 from unojax.viz import position_svg
 
 
@@ -40,7 +39,7 @@ class Board(BoardGame, anywidget.AnyWidget):
 
     def __init__(
         self,
-        opponent: str = DEFAULT_OPPONENT,
+        opponent: str | None = None,
         *,
         seat: Literal[0, 1] = 0,
         seed: int | None = None,
@@ -55,7 +54,8 @@ class Board(BoardGame, anywidget.AnyWidget):
         """Deal a game.
 
         Args:
-            opponent: the spec of an agent, see `unojax.specs`.
+            opponent: the spec of an agent, see `unojax.specs`. None: `value`, or a search under rules that its network
+                does not know.
             seat: the person's; player 0 moves first, unless the rules draw lots.
             seed: the same seed and moves give the same game; None: another one each time.
             rules: of the game, or the name of some ("official", "house", "rlcard"); None: those of `start`, or the default ones.

@@ -8,7 +8,6 @@ from typing import Annotated, Final, Literal
 import tyro
 
 from unojax.cli.options import AGENT_HELP, CountOrNone, Flag, RuleOptions, Seed
-from unojax.specs import DEFAULT_OPPONENT
 
 _MAX_HINTS: Final = 100_000
 """Rollouts of each play: their results are kept until all are done."""
@@ -18,7 +17,13 @@ _MAX_HINTS: Final = 100_000
 class PlayGame:
     """Play against a policy or a search, in the terminal or in the browser."""
 
-    opponent: Annotated[str, tyro.conf.arg(metavar="AGENT", help=f"One of: {AGENT_HELP}")] = DEFAULT_OPPONENT
+    opponent: Annotated[
+        str | None,
+        tyro.conf.arg(
+            metavar="AGENT",
+            help=f"One of: {AGENT_HELP} None: value, or a search under rules that its network does not know.",
+        ),
+    ] = None
     seat: Annotated[
         Literal["0", "1", "random"], tyro.conf.arg(help="Where you sit. Player 0 moves first, unless --first-player is random.")
     ] = "0"

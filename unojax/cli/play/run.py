@@ -21,7 +21,7 @@ from unojax.games.gamefile import read_game
 from unojax.games.session import draw_seat
 from unojax.games.setup import Setup
 from unojax.rules import Rules
-from unojax.specs import DEFAULT_OPPONENT, parse_agent, runs_code
+from unojax.specs import default_opponent, parse_agent, runs_code
 
 
 def run(request: PlayGame, rules: Rules) -> int:
@@ -69,10 +69,11 @@ def run(request: PlayGame, rules: Rules) -> int:
 
 def _deal(request: PlayGame, rules: Rules) -> Setup:
     seed = secrets.randbelow(2**32) if request.seed is None else request.seed
-    return Setup(request.opponent, draw_seat(seed) if request.seat == "random" else int(request.seat), seed, rules)
+    opponent = request.opponent or default_opponent(rules)
+    return Setup(opponent, draw_seat(seed) if request.seat == "random" else int(request.seat), seed, rules)
 
 
-def _resume(path: str, opponent: str) -> Setup:
+def _resume(path: str, opponent: str | None) -> Setup:
     game = read_game(path)
     try:
         setup = Setup.of(game)
@@ -80,7 +81,7 @@ def _resume(path: str, opponent: str) -> Setup:
         raise ValueError(f"--resume: {path!r}: {error}") from None
     if game.result != "*":
         raise ValueError(f"--resume: the game in {path!r} is over; unojax replay shows it")
-    if opponent not in (DEFAULT_OPPONENT, setup.opponent):
+    if opponent not in (None, setup.opponent):
         raise ValueError(f"--resume goes on against the opponent of the saved game, {setup.opponent}: leave --opponent out")
     if runs_code(setup.opponent) and opponent != setup.opponent:
         how = f"--opponent {shlex.quote(setup.opponent)}"

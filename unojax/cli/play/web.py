@@ -12,13 +12,13 @@ from unojax.cli.play.command import PlayGame
 from unojax.cli.status import EXIT_ERROR
 from unojax.games.session import draw_seat
 from unojax.rules import Rules
-from unojax.specs import parse_agent
+from unojax.specs import default_opponent, parse_agent
 
 
 def serve(request: PlayGame, rules: Rules) -> int:
     """Serve the page until Ctrl-C."""
     output.find_devices()
-    parse_agent(request.opponent, rules=rules)
+    parse_agent(request.opponent or default_opponent(rules), rules=rules)
     read_adviser(request, rules)
     assert request.adviser is not None
     try:
