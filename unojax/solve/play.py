@@ -152,7 +152,7 @@ class _Led:
         return behavior
 
     def _visit(self, step: int, runs: list[_Run]) -> tuple[Any, np.ndarray]:
-        """Lead the agent to a chunk of information states of a level, and ask it. Gives its memories, and where it is, int64[N]."""
+        """Lead the agent to a chunk of information states of a level, and ask it: its memories, and where it is, int64[N]."""
         level, index = self.levels[step], np.concatenate([run.index for run in runs])
         number = len(index)
         padded = np.concatenate([index, np.repeat(index[-1:], self.chunk - number)])
