@@ -96,7 +96,7 @@ class _Told:
 class _Run(NamedTuple):
     """Information states of a level that wait for the agent: their numbers, and where the memories before them are."""
 
-    index: np.ndarray
+    states: np.ndarray
     memory: Any = None
     place: np.ndarray = np.zeros(0, int)
 
@@ -105,11 +105,11 @@ def _split(runs: list[_Run], size: int) -> tuple[list[_Run], list[_Run]]:
     """Take so many information states off, or all if there are fewer."""
     taken: list[_Run] = []
     for number, run in enumerate(runs):
-        if len(run.index) > size:
-            first, rest = (_Run(run.index[part], run.memory, run.place[part]) for part in (slice(size), slice(size, None)))
+        if len(run.states) > size:
+            first, rest = (_Run(run.states[part], run.memory, run.place[part]) for part in (slice(size), slice(size, None)))
             return [*taken, *([first] if size else [])], [rest, *runs[number + 1 :]]
         taken.append(run)
-        size -= len(run.index)
+        size -= len(run.states)
     return taken, []
 
 
@@ -139,7 +139,7 @@ class _Led:
         # The deepest full chunk first, so that few memories wait; then what is left, from the top.
         waiting = [[_Run(np.arange(len(self.levels[0].rows)))], *([] for _ in self.levels[1:])]
         while any(waiting):
-            sizes = np.array([sum(len(run.index) for run in runs) for runs in waiting])
+            sizes = np.array([sum(len(run.states) for run in runs) for runs in waiting])
             full = np.flatnonzero(sizes >= self.chunk)
             step = int(full[-1] if len(full) else np.flatnonzero(sizes)[0])
             runs, waiting[step] = _split(waiting[step], self.chunk)
@@ -153,7 +153,7 @@ class _Led:
 
     def _visit(self, step: int, runs: list[_Run]) -> tuple[Any, np.ndarray]:
         """Lead the agent to a chunk of information states of a level, and ask it: its memories, and where it is, int64[N]."""
-        level, index = self.levels[step], np.concatenate([run.index for run in runs])
+        level, index = self.levels[step], np.concatenate([run.states for run in runs])
         number = len(index)
         padded = np.concatenate([index, np.repeat(index[-1:], self.chunk - number)])
         keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.fold_in(self.key, step), padded)
@@ -231,9 +231,9 @@ def _gather(runs: list[_Run], size: int) -> Any:
     gathered, start = runs[0].memory, 0
     for run in runs:
         place = np.full(size, -1)
-        place[start : start + len(run.index)] = run.place
+        place[start : start + len(run.states)] = run.place
         gathered = _put(gathered, run.memory, place)
-        start += len(run.index)
+        start += len(run.states)
     return gathered
 
 
