@@ -145,7 +145,7 @@ class _Led:
             runs, waiting[step] = _split(waiting[step], self.chunk)
             memory, index = self._visit(step, runs)
             if step + 1 < len(self.levels):
-                waiting[step + 1] += self._children(step, index, memory)
+                waiting[step + 1] = _join([*waiting[step + 1], *self._children(step, index, memory)], self.chunk)
         behavior = np.zeros(treeplex.num_sequences)
         behavior[0] = 1.0
         behavior[_sequences(self.tree, treeplex, self.chosen, self.name)] = 1.0
@@ -224,6 +224,14 @@ def _watch(positions: _Position, player: Array, rules: Rules) -> tuple[Observati
 
 
 _STATIC = ("skeleton", "rules")
+
+
+def _join(runs: list[_Run], size: int) -> list[_Run]:
+    """Make one run of several that fill no chunk: of the memories that they came from, no more is kept than is needed."""
+    number = sum(len(run.states) for run in runs)
+    if len(runs) < 2 or number > size:
+        return runs
+    return [_Run(np.concatenate([run.states for run in runs]), _gather(runs, size), np.arange(number))]
 
 
 def _gather(runs: list[_Run], size: int) -> Any:
