@@ -45,6 +45,7 @@ class Config:
         tolerance: exploitability of the equilibrium.
         seed: of everything random in the agents.
         num_keys: plays of the agents are averaged over so many keys.
+        known: take the searches that know `linear` too.
         json: write the results here, and go on with the rows that are there.
     """
 
@@ -53,6 +54,7 @@ class Config:
     tolerance: float = 1e-6
     seed: int = 0
     num_keys: int = 1
+    known: bool = True
     json: Path | None = None
 
 
@@ -94,15 +96,15 @@ def measure_game(name: str, config: Config, found: dict[str, Any], save: Callabl
     def of_agent(spec: str, against: solve.Strategies | None = None) -> solve.Strategies:
         return solve.of_agent(tree, spec, key=key, num_keys=config.num_keys, against=against)
 
+    unseen = f"{EXACT},belief=unseen"
+    searches = (unseen, EXACT) if config.known else ()
     makers: dict[str, Callable[[], solve.Strategies]] = {
         "equilibrium": lambda: optimum.strategies,
         "limit": lambda: solve.improve(tree, base),
-        **{spec: (lambda spec=spec: of_agent(spec)) for spec in POLICY_NAMES},
-        f"{EXACT},belief=unseen": lambda: of_agent(f"{EXACT},belief=unseen"),
-        f"{EXACT}, exact belief": lambda: of_agent(f"{EXACT},belief=unseen", base),
-        EXACT: lambda: of_agent(EXACT),
-        **{spec: (lambda spec=spec: of_agent(spec)) for spec in config.agents},
+        **{spec: (lambda spec=spec: of_agent(spec)) for spec in (*POLICY_NAMES, *searches, *config.agents)},
     }
+    if config.known:
+        makers[f"{EXACT}, exact belief"] = lambda: of_agent(unseen, base)
     for row, make in makers.items():
         if not any(have["agent"] == row for have in found["rows"]):
             began = time.perf_counter()

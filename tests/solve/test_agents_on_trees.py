@@ -16,6 +16,7 @@ from tests.solve.positions import shown
 from tests.solve.test_enumeration import leaning, root_of, tree_of
 from unojax import bits, cards, solve
 from unojax.policies import POLICIES
+from unojax.solve import play
 from unojax.solve.seen import look_back
 
 
@@ -66,7 +67,9 @@ def pasts(root: oracle.Node, player: int) -> dict[oracle.Key, list[oracle.Node]]
 
 
 @pytest.mark.parametrize("name", ["numbers", "all ranks"])
-def test_memory_is_that_of_a_game_played_by_hand(name):
+def test_memory_is_that_of_a_game_played_by_hand(name, monkeypatch):
+    # Small chunks, which memories of several pasts fill and leave unfilled.
+    monkeypatch.setattr(play, "_CHUNKS", (8, 8))
     tree, root, agent = tree_of(name, False), root_of(name, False), Digesting()
     act, update, init = jax.jit(agent.act), jax.jit(agent.update), jax.jit(agent.init)
     behavior: list[oracle.Behavior] = []

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, is_dataclass, replace
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -93,8 +93,28 @@ class _Told:
         return memory
 
 
+class _Run(NamedTuple):
+    """Information states of a level that wait for the agent: their numbers, and where the memories before them are."""
+
+    states: np.ndarray
+    memory: Any = None
+    place: np.ndarray = np.zeros(0, int)
+
+
+def _split(runs: list[_Run], size: int) -> tuple[list[_Run], list[_Run]]:
+    """Take so many information states off, or all if there are fewer."""
+    taken: list[_Run] = []
+    for number, run in enumerate(runs):
+        if len(run.states) > size:
+            first, rest = (_Run(run.states[part], run.memory, run.place[part]) for part in (slice(size), slice(size, None)))
+            return [*taken, *([first] if size else [])], [rest, *runs[number + 1 :]]
+        taken.append(run)
+        size -= len(run.states)
+    return taken, []
+
+
 class _Led:
-    """One player's agent on its way through all that the player can see, in chunks, depth first."""
+    """One player's agent on its way through all that the player can see, in chunks."""
 
     def __init__(self, tree: Tree, player: int, agent: Agent, levels: list[Seen], hands: HiddenHands | None):
         self.tree, self.player, self.levels, self.hands = tree, player, levels, hands
@@ -116,38 +136,50 @@ class _Led:
         self.key = jax.random.fold_in(key, self.player)
         treeplex = self.tree.players[self.player]
         self.chosen = np.zeros(treeplex.num_choices, np.int64)
-        num_starts = len(self.levels[0].rows)
-        for start in range(0, num_starts, self.chunk):
-            self._visit(0, start, min(start + self.chunk, num_starts), None, 0)
+        # The deepest full chunk first, so that few memories wait; then what is left, from the top.
+        waiting = [[_Run(np.arange(len(self.levels[0].rows)))], *([] for _ in self.levels[1:])]
+        while any(waiting):
+            sizes = np.array([sum(len(run.states) for run in runs) for runs in waiting])
+            full = np.flatnonzero(sizes >= self.chunk)
+            step = int(full[-1] if len(full) else np.flatnonzero(sizes)[0])
+            runs, waiting[step] = _split(waiting[step], self.chunk)
+            memory, index = self._visit(step, runs)
+            if step + 1 < len(self.levels):
+                waiting[step + 1] = _join([*waiting[step + 1], *self._children(step, index, memory)], self.chunk)
         behavior = np.zeros(treeplex.num_sequences)
         behavior[0] = 1.0
         behavior[_sequences(self.tree, treeplex, self.chosen, self.name)] = 1.0
         return behavior
 
-    def _visit(self, step: int, start: int, stop: int, before: Any, offset: int) -> None:
-        """Lead the agent to information states of a level, and on. `before` is its memory at those of the level before, from
-        `offset`."""
-        level = self.levels[step]
-        index = np.minimum(np.arange(start, start + self.chunk), stop - 1)
-        keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.fold_in(self.key, step), index)
-        here = (level.rows[index], level.last_action[index], np.int32(step))
+    def _visit(self, step: int, runs: list[_Run]) -> tuple[Any, np.ndarray]:
+        """Lead the agent to a chunk of information states of a level, and ask it: its memories, and where it is, int64[N]."""
+        level, index = self.levels[step], np.concatenate([run.states for run in runs])
+        number = len(index)
+        padded = np.concatenate([index, np.repeat(index[-1:], self.chunk - number)])
+        keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.fold_in(self.key, step), padded)
+        here = (level.rows[padded], level.last_action[padded], np.int32(step))
         # One program for both seats.
         player, how = np.int32(self.player), {"skeleton": self.skeleton, "rules": self.tree.rules}
         if step == 0:
             memory = _begin(self.numbers, keys, player, here, **how)
         else:
-            last, parent = self.levels[step - 1], level.parent[index]
+            last, parent = self.levels[step - 1], level.parent[padded]
             there = (last.rows[parent], last.last_action[parent], np.int32(step - 1))
-            memory = _follow(self.numbers, keys, player, before, parent - offset, there, here, **how)
-        infoset = np.where(np.arange(self.chunk) < stop - start, level.infoset[index], -1)
+            memory = _follow(self.numbers, keys, player, _gather(runs, self.chunk), there, here, **how)
+        infoset = np.where(np.arange(self.chunk) < number, level.infoset[padded], -1)
         if (infoset >= 0).any():
             hands = None if self.hands is None else _told(self.hands, infoset, self.most_hands)
             action = np.asarray(_decide(self.numbers, keys, player, memory, here, infoset >= 0, hands, **how))
             self.chosen[infoset[infoset >= 0]] = action[infoset >= 0]
-        if step + 1 < len(self.levels):
-            first, end = np.searchsorted(self.levels[step + 1].parent, [start, stop]).tolist()
-            for begin in range(first, end, self.chunk):
-                self._visit(step + 1, begin, min(begin + self.chunk, end), memory, start)
+        return memory, index
+
+    def _children(self, step: int, index: np.ndarray, memory: Any) -> list[_Run]:
+        """Find what follows some information states of a level, with their memories."""
+        parent = self.levels[step + 1].parent
+        first, end = np.searchsorted(parent, [index, index + 1])
+        place = np.repeat(np.arange(len(index)), end - first)
+        children = np.concatenate([np.arange(a, b) for a, b in zip(first, end, strict=True)])
+        return [_Run(children, memory, place)] if len(children) else []
 
 
 def _told(hands: HiddenHands, infoset: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
@@ -194,6 +226,33 @@ def _watch(positions: _Position, player: Array, rules: Rules) -> tuple[Observati
 _STATIC = ("skeleton", "rules")
 
 
+def _join(runs: list[_Run], size: int) -> list[_Run]:
+    """Make one run of several that fill no chunk: of the memories that they came from, no more is kept than is needed."""
+    number = sum(len(run.states) for run in runs)
+    if len(runs) < 2 or number > size:
+        return runs
+    return [_Run(np.concatenate([run.states for run in runs]), _gather(runs, size), np.arange(number))]
+
+
+def _gather(runs: list[_Run], size: int) -> Any:
+    """Put the memories before the information states of a chunk side by side."""
+    gathered, start = runs[0].memory, 0
+    for run in runs:
+        place = np.full(size, -1)
+        place[start : start + len(run.states)] = run.place
+        gathered = _put(gathered, run.memory, place)
+        start += len(run.states)
+    return gathered
+
+
+@jax.jit
+def _put(gathered: Any, memory: Any, place: Array) -> Any:
+    def one(leaf: Array, of_run: Array) -> Array:
+        return jnp.where((place >= 0).reshape(-1, *[1] * (leaf.ndim - 1)), of_run[jnp.maximum(place, 0)], leaf)
+
+    return jax.tree.map(one, gathered, memory)
+
+
 @partial(jax.jit, static_argnames=_STATIC)
 def _begin(numbers: list[Array], keys: Array, player: Array, here: _Position, *, skeleton: Any, rules: Rules) -> Any:
     agent = cast(Agent, static.join(numbers, skeleton))
@@ -205,8 +264,7 @@ def _follow(
     numbers: list[Array],
     keys: Array,
     player: Array,
-    before: Any,
-    parent: Array,
+    memory: Any,
     there: _Position,
     here: _Position,
     *,
@@ -214,7 +272,6 @@ def _follow(
     rules: Rules,
 ) -> Any:
     agent = cast(Agent, static.join(numbers, skeleton))
-    memory = jax.tree.map(lambda leaf: leaf[parent], before)
     seen = [_watch(positions, player, rules)[0] for positions in (there, here)]
     return jax.vmap(agent.update)(keys, memory, seen[0], here[1].astype(jnp.int32), seen[1])
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -21,6 +21,26 @@ from unojax.rules import Rules
 
 ROOT: Final = 0
 """The empty sequence."""
+
+
+class _Level(NamedTuple):
+    """Information states of one depth.
+
+    Attributes:
+        states, here: where they are, and where their sequences are.
+        before: the sequence before each of these.
+        begins: where each state's sequences begin among these.
+        groups, group_begins: where a new parent begins, among the states and among the sequences.
+        parents: these parents.
+    """
+
+    states: slice
+    here: slice
+    before: np.ndarray
+    begins: np.ndarray
+    groups: np.ndarray
+    group_begins: np.ndarray
+    parents: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,16 +95,21 @@ class Treeplex:
         return self.parent[self.infoset_of]
 
     @cached_property
-    def _levels(self) -> list[tuple[slice, slice, np.ndarray, np.ndarray, np.ndarray]]:
-        """For each depth: its information states, its sequences, where each state's sequences begin among these, where a new
-        parent begins among the states, and these parents."""
+    def _begins(self) -> np.ndarray:
+        """int64[I]: where each information state's sequences begin among those but the empty one."""
+        return self.first.astype(np.int64) - 1
+
+    @cached_property
+    def _levels(self) -> list[_Level]:
         levels = []
         for start, stop in zip(self.depths[:-1].tolist(), self.depths[1:].tolist(), strict=True):
             first = self.first[start:stop].astype(np.int64)
             end = int(self.first[stop]) if stop < self.num_choices else self.num_sequences
-            parents = self.parent[start:stop]
-            begins = np.flatnonzero(np.diff(parents, prepend=-1))
-            levels.append((slice(start, stop), slice(int(first[0]), end), first - first[0], begins, parents[begins]))
+            here, parents = slice(int(first[0]), end), self.parent[start:stop]
+            groups = np.flatnonzero(np.diff(parents, prepend=-1))
+            begins = first - first[0]
+            before = self.parent_of[here.start - 1 : here.stop - 1]
+            levels.append(_Level(slice(start, stop), here, before, begins, groups, begins[groups], parents[groups]))
         return levels
 
     def check(self, array: np.ndarray, what: str) -> np.ndarray:
@@ -102,32 +127,32 @@ class Treeplex:
         """Multiply behaviour along the sequences: float64[S]."""
         plan = np.array(behavior)
         plan[ROOT] = 1.0
-        for _, here, _, _, _ in self._levels:
-            plan[here] *= plan[self.parent_of[here.start - 1 : here.stop - 1]]
+        for level in self._levels:
+            plan[level.here] *= plan[level.before]
         return plan
 
     def behavior(self, plan: np.ndarray) -> np.ndarray:
         """Divide a plan by what leads to each sequence, float64[S]; where nothing does, the uniform distribution."""
         before = plan[self.parent_of]
-        behavior = np.ones(self.num_sequences)
-        behavior[1:] = np.where(before > 0, plan[1:] / np.where(before > 0, before, 1.0), 1.0 / self._choices)
+        behavior = self._uniform.copy()
+        np.divide(plan[1:], before, out=behavior[1:], where=before > 0)
         return behavior
 
     def normalize(self, weights: np.ndarray) -> np.ndarray:
         """Scale weights, not negative, to behaviour: float64[S]; where all are zero, the uniform distribution."""
-        behavior = np.ones(self.num_sequences)
+        behavior = self._uniform.copy()
         if self.num_choices:
-            total = np.add.reduceat(weights[1:], self.first - 1)[self.infoset_of]
-            behavior[1:] = np.where(total > 0, weights[1:] / np.where(total > 0, total, 1.0), 1.0 / self._choices)
+            total = np.add.reduceat(weights[1:], self._begins)[self.infoset_of]
+            np.divide(weights[1:], total, out=behavior[1:], where=total > 0)
         return behavior
 
     @cached_property
-    def _choices(self) -> np.ndarray:
-        return self.num_actions[self.infoset_of].astype(float)
+    def _uniform(self) -> np.ndarray:
+        return np.append(1.0, 1.0 / self.num_actions[self.infoset_of])
 
     def uniform(self) -> np.ndarray:
         """Make uniform behaviour: float64[S]."""
-        return self.normalize(np.zeros(self.num_sequences))
+        return self._uniform.copy()
 
     def values(self, gains: np.ndarray, behavior: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Compute counterfactual values from the bottom up.
@@ -140,22 +165,21 @@ class Treeplex:
             float64[S] of each sequence, with the games that go on after it; float64[I] of each information state. The value of
             the empty sequence is that of the game.
         """
-        values, of_states = np.array(gains), np.empty(self.num_choices)
-        for states, here, begins, groups, parents in reversed(self._levels):
-            of_states[states] = np.add.reduceat(values[here] * behavior[here], begins)
-            values[parents] += np.add.reduceat(of_states[states], groups)
-        return values, of_states
+        values = np.array(gains)
+        for level in reversed(self._levels):
+            values[level.parents] += np.add.reduceat(values[level.here] * behavior[level.here], level.group_begins)
+        return values, np.add.reduceat(values[1:] * behavior[1:], self._begins) if self.num_choices else np.zeros(0)
 
     def best(self, gains: np.ndarray) -> tuple[float, np.ndarray]:
         """Choose the best action at each information state, the first of several: the value and the behaviour, float64[S]."""
         values, best = np.array(gains), np.zeros(self.num_sequences)
         best[ROOT] = 1.0
-        for states, here, begins, groups, parents in reversed(self._levels):
-            of_states = np.maximum.reduceat(values[here], begins)
-            is_best = values[here] == np.repeat(of_states, self.num_actions[states])
+        for level in reversed(self._levels):
+            of_states = np.maximum.reduceat(values[level.here], level.begins)
+            is_best = values[level.here] == np.repeat(of_states, self.num_actions[level.states])
             place = np.where(is_best, np.arange(len(is_best)), len(is_best))
-            best[here.start + np.minimum.reduceat(place, begins)] = 1.0
-            values[parents] += np.add.reduceat(of_states, groups)
+            best[level.here.start + np.minimum.reduceat(place, level.begins)] = 1.0
+            values[level.parents] += np.add.reduceat(of_states, level.groups)
         return float(values[ROOT]), best
 
 
