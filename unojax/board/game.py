@@ -56,7 +56,7 @@ class BoardGame:
         rules = rules or Rules()
         self._rules, self._seat = rules, int(seat)
         self._shows_belief, self._shows_win_probability = show_belief, show_win_probability
-        self._agent = parse_agent(opponent or default_opponent(rules), rules=rules)
+        self._agent = parse_agent(default_opponent(rules) if opponent is None else opponent, rules=rules)
         search = parse_agent(adviser, rules=rules)
         if not isinstance(search, SearchAgent) or search.search.tree is not None:
             raise ValueError(f"adviser must be a flat Monte Carlo search, mc, got {adviser!r}")

@@ -69,7 +69,7 @@ def run(request: PlayGame, rules: Rules) -> int:
 
 def _deal(request: PlayGame, rules: Rules) -> Setup:
     seed = secrets.randbelow(2**32) if request.seed is None else request.seed
-    opponent = request.opponent or default_opponent(rules)
+    opponent = default_opponent(rules) if request.opponent is None else request.opponent
     return Setup(opponent, draw_seat(seed) if request.seat == "random" else int(request.seat), seed, rules)
 
 

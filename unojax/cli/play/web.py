@@ -18,7 +18,7 @@ from unojax.specs import default_opponent, parse_agent
 def serve(request: PlayGame, rules: Rules) -> int:
     """Serve the page until Ctrl-C."""
     output.find_devices()
-    parse_agent(request.opponent or default_opponent(rules), rules=rules)
+    parse_agent(default_opponent(rules) if request.opponent is None else request.opponent, rules=rules)
     read_adviser(request, rules)
     assert request.adviser is not None
     try:
