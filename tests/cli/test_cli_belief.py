@@ -318,10 +318,16 @@ def test_a_saved_game_is_followed_under_its_own_rules(capsys, complaint, tmp_pat
         ("--player 2", "--player"),
         ("--policies uniform best", "no policy is called 'best'"),
         ("--json .", "--json: '.' is a folder"),
+        ("--json=", "--json: the name of the file is empty"),
     ],
 )
 def test_errors_are_one_line(complaint, args: str, says: str):
     assert says in complaint([*ARGS, *args.split()])
+
+
+@pytest.mark.parametrize("played", ["--game x.json", "--start x --actions draw"])
+def test_a_game_with_its_actions_needs_no_policies(complaint, played: str):
+    assert "--policies play a new game" in complaint(f"belief {played} --policies linear uniform".split())
 
 
 @pytest.mark.parametrize(

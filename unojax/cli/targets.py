@@ -23,7 +23,9 @@ def check_apart(source: str, **targets: str | None) -> None:
 
 
 def check_target(option: str, target: str, hint: str = "") -> None:
-    """Raise ValueError for a path that is a folder, or beside which no file can be made."""
+    """Raise ValueError for no path, one that is a folder, or one beside which no file can be made."""
+    if not target:
+        raise ValueError(f"{option}: the name of the file is empty{hint}")
     path = Path(target)
     if path.is_dir() or target.endswith(os.sep):
         raise ValueError(f"{option}: {target!r} is a folder{hint}")

@@ -78,6 +78,8 @@ class ShowBelief:
             raise ValueError(
                 "--game has a start, actions and rules of its own: leave --start, --actions and those of the rules out"
             )
+        if self.policies != ("uniform", "uniform") and not (self.start is None and self.game is None):
+            raise ValueError("--policies play a new game, but with --start or --game all actions are given: leave one out")
         if self.turn is not None and self.turn < 0:
             raise ValueError(f"--turn must be at least 0, the start, got {self.turn}")
         if self.particles > _MAX_PARTICLES:
