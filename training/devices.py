@@ -34,8 +34,12 @@ def divide(
         updates: that each learn from an equal share of the games.
         mesh: the devices.
     """
-    number = jnp.arange(num_games, dtype=jnp.int32).reshape(updates, -1)
-    number = jax.device_put(number, NamedSharding(mesh, P(None, AXIS)))
-    mapped = jax.shard_map(iteration, mesh=mesh, in_specs=(P(), P(None, AXIS)), out_specs=P(), check_vma=False)
-    program = jax.jit(mapped)
-    return lambda state: program(state, number)
+    of_devices = NamedSharding(mesh, P(None, AXIS))
+    mapped = jax.shard_map(iteration, mesh=mesh, in_specs=(P(), of_devices.spec), out_specs=P(), check_vma=False)
+
+    @jax.jit
+    def divided(state: _S) -> tuple[_S, _M]:
+        number = jnp.arange(num_games, dtype=jnp.int32).reshape(updates, -1)
+        return mapped(state, jax.reshard(number, of_devices))
+
+    return divided

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -47,17 +48,19 @@ def network(shape: NetworkConfig, scale: float) -> Network:
     return Network(jax.tree.unflatten(tree, moved), shape)
 
 
-ACTOR, CRITIC = network(ACTOR_SHAPE, 0.1), network(CRITIC_SHAPE, 0.1)
-play = jax.jit(play_rows, static_argnames=("num_rows", "num_lanes"))
+ACTOR, CRITIC, PAST = network(ACTOR_SHAPE, 0.1), network(CRITIC_SHAPE, 0.1), network(ACTOR_SHAPE, 0.2)
+EVERY = 4
+play = jax.jit(play_rows, static_argnames=("every", "num_rows", "num_lanes"))
 
 
 @pytest.fixture(scope="module")
 def played() -> tuple[list, list[Rows]]:
-    """Games row by row: the lanes before each row, which stand where its choice is, and the row."""
-    lanes, before, rows = play(SEED, start_lanes(LANES), ACTOR, CRITIC, num_rows=0, num_lanes=LANES)[0], [], []
+    """Games row by row, a past self in some lanes: the lanes before each row, which stand where its choice is, and the row."""
+    how: Any = {"past": PAST, "every": EVERY, "num_lanes": LANES}
+    lanes, before, rows = play(SEED, start_lanes(LANES), ACTOR, CRITIC, num_rows=0, **how)[0], [], []
     for _ in range(150):
         before.append(lanes)
-        lanes, row, _ = play(SEED, lanes, ACTOR, CRITIC, num_rows=1, num_lanes=LANES)
+        lanes, row, _ = play(SEED, lanes, ACTOR, CRITIC, num_rows=1, **how)
         rows.append(jax.tree.map(lambda x: np.asarray(x[0]), row))
     return before, rows
 
@@ -86,7 +89,12 @@ def test_rows_show_what_the_engine_shows(played):
         for given, expected in ((row.seen, seen), (row.known, known)):
             for a, b in zip(given, expected, strict=True):
                 np.testing.assert_allclose(a[same], np.asarray(b)[same], atol=1e-6)
-        log_probs = masked_log_probs(ACTOR(seen).policy_logits, legal[:, : cards.DRAW])
+        # Lanes 0, 4, 8 ... have the past self, in turn as player 0 and 1.
+        number, game_of_lane = np.arange(LANES), np.asarray(lanes.game_index) // LANES
+        is_past = (number % EVERY == 0) & (np.asarray(meta.player) == game_of_lane % 2)
+        np.testing.assert_array_equal(row.is_past[same], is_past[same])
+        logits = (network(seen).policy_logits for network in (PAST, ACTOR))
+        log_probs = masked_log_probs(jnp.where(is_past[:, None], *logits), legal[:, : cards.DRAW])
         np.testing.assert_allclose(row.log_prob[same], np.asarray(log_probs)[np.arange(LANES), row.action][same], atol=1e-5)
         np.testing.assert_allclose(row.value[same], np.asarray(CRITIC(known).value)[same], atol=1e-5)
         assert row.legal[np.arange(LANES), row.action][row.is_choice].all()
@@ -110,7 +118,7 @@ def test_games_are_those_of_random_play():
     """An untrained policy draws any legal play: choices, winners and lengths as `simulate` finds them with uniform play."""
     num_lanes, num_rows = 1024, 160
     actor, critic = (init_network(jax.random.key(0), shape) for shape in (ACTOR_SHAPE, CRITIC_SHAPE))
-    _, rows, _ = play(SEED, start_lanes(num_lanes), actor, critic, num_rows=num_rows, num_lanes=num_lanes)
+    _, rows, _ = play(SEED, start_lanes(num_lanes), actor, critic, None, 0, num_rows=num_rows, num_lanes=num_lanes)
     choices, outcomes = [], []
     is_choice, ended, outcome = (np.asarray(x) for x in (rows.is_choice, rows.has_ended, rows.outcome))
     for lane in range(num_lanes):
@@ -142,6 +150,7 @@ def test_advantages_by_their_definition():
         log_prob=not_looked_at,
         value=rng.uniform(-1, 1, shape).astype(np.float32),
         mover=rng.integers(0, 2, shape).astype(np.uint32),
+        is_past=rng.random(shape) < 0.2,
         is_choice=rng.random(shape) < 0.8,
         has_ended=rng.random(shape) < 0.1,
         outcome=rng.choice([-1.0, 0.0, 1.0], shape).astype(np.float32),
@@ -170,8 +179,9 @@ def test_advantages_by_their_definition():
                 values.append((rows.value * sign)[later, lane])
         if end is not None:
             values.append(end)
-        assert counts[t, lane] == bool(values)
-        if values:
+        # What came of a past self's choice is no lesson.
+        assert counts[t, lane] == (bool(values) and not rows.is_past[t, lane])
+        if counts[t, lane]:
             # The weights of the n-step returns: (1 - lambda) lambda^(n-1), and what is left for the last one.
             weights = (1 - trace) * trace ** np.arange(len(values))
             weights[-1] = trace ** (len(values) - 1)
@@ -180,7 +190,7 @@ def test_advantages_by_their_definition():
 
 
 def choices_of(row: Rows) -> Choices:
-    keep = np.flatnonzero(row.is_choice)[:32]
+    keep = np.flatnonzero(row.is_choice & ~row.is_past)[:32]
     row = jax.tree.map(lambda x: jnp.asarray(x[keep]), row)
     advantage = jax.random.normal(jax.random.key(3), row.value.shape)
     counts = jnp.arange(len(keep)) % 5 > 0
@@ -237,6 +247,7 @@ TINY = PolicyConfig(
     updates=2,
     checkpoint_every=2,
     network=NetworkConfig(width=8, policy_head=True),
+    league=2,
     loss=PolicyLoss(magnet=0.1),
     evaluation=Evaluation(every=2, games=8, final_games=8, opponents=("uniform",)),
 )
@@ -248,8 +259,35 @@ def trained(config: PolicyConfig, **launch) -> tuple[int, str]:
     return status, terminal.getvalue()
 
 
+def test_past_selves_are_kept():
+    """Those of iterations 0, 1 and 2; the places of later ones hold the first."""
+    iterate, state = TINY.make_iteration(make_mesh()), TINY.start()
+    averages, metrics = [state.average], None
+    for _ in range(2):
+        state, metrics = iterate(state)
+        averages.append(state.average)
+    for rung, average in enumerate([*averages, averages[0]]):
+        assert_trees_equal(jax.tree.map(itemgetter(rung), state.ladder), average)
+    told = TINY.summarize(jax.device_get(metrics), 2.0)
+    # A quarter of the choices is a past self's.
+    assert 0.3 * TINY.lanes * TINY.rows < told["states"] < 0.8 * TINY.lanes * TINY.rows
+    assert told["states per second"] == told["states"] / 2 and np.isfinite(list(told.values())).all()
+
+
+@pytest.mark.parametrize("league", [0, 2])
+def test_a_state_comes_back_from_its_checkpoint(tmp_path: Path, league: int):
+    config = dataclasses.replace(TINY, league=league, run=tmp_path)
+    (tmp_path / "checkpoints").mkdir()
+    saved, state = Checkpoints(tmp_path), config.start()
+    saved.save(state, config, -1.0)
+    found = saved.load(config)
+    saved.close()
+    assert_trees_equal(with_plain_key(found.state), with_plain_key(state))
+
+
+@pytest.mark.slow
 def test_a_run_and_what_is_left_of_it(tmp_path: Path):
-    """A run; the agent of its network; the same run stopped half-way and resumed; and the same state on one device and on two."""
+    """A run; the agent of its network; and the same run stopped half-way and resumed."""
     whole = dataclasses.replace(TINY, run=tmp_path / "whole")
     status, told = trained(whole)
     assert status == 0 and "uniform" in told
@@ -273,6 +311,7 @@ def test_a_run_and_what_is_left_of_it(tmp_path: Path):
 
 def test_what_is_refused():
     for changes, message in (
+        ({"league": -1}, "league can't be negative, got -1"),
         ({"lanes": 10, "updates": 4}, "lanes \\(10\\) must be a multiple of updates \\(4\\)"),
         ({"network": NetworkConfig(width=8)}, "policy_head must be true"),
         ({"rows": 0}, "rows must be at least 1"),

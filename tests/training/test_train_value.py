@@ -133,8 +133,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled_once() -> Iterator[None]:
-    """Runs in this process with the same plan share their program."""
+    """Runs in this process with the same plan share their program; nobody judges their networks, as `test_policy.py` has it."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "evaluate", lambda *_: [Standing("uniform", paired_score(np.full((4, 2), 0.5)))])
         patch.setattr(trainer, "make_iteration", cache(make_iteration))
         yield
 
@@ -319,11 +320,10 @@ def test_games_that_devices_cannot_share_are_a_value_error(runs: Runs):
         check_mesh(runs.config("any").plan(), Mesh())  # type: ignore[arg-type]  # its size is all that is looked at
 
 
-def test_a_finished_run_is_resumed_to_the_same_end(runs: Runs, whole: str, monkeypatch: pytest.MonkeyPatch):
+def test_a_finished_run_is_resumed_to_the_same_end(runs: Runs, whole: str):
     """In another place, which is no part of it. Nothing is left to do but to judge it again."""
     assert "1 device (" in whole
     shutil.copytree(runs.folder / "whole", runs.folder / "moved")
-    monkeypatch.setattr(loop, "evaluate", lambda *_: [Standing("uniform", paired_score(np.full((4, 2), 0.5)))])
     assert trained(runs.config("moved"), resume=True)[0] == 0
     before, after = (load_file(runs.folder / run / "last.safetensors") for run in ("whole", "moved"))
     assert all((before[key] == after[key]).all() for key in before)

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from jax.sharding import Mesh
 
-from training.checks import check_options, is_positive
+from training.checks import check_options, is_not_negative, is_positive
 from training.config import Evaluation, RunConfig
 from training.optimizer import Optimizer
 from training.policy import trainer
@@ -31,6 +31,8 @@ class PolicyConfig(RunConfig):
         rows: choices of each lane in an iteration, or nearly so many.
         updates: of the parameters in one pass through an iteration's choices, each from an equal share of the lanes.
         epochs: passes through the choices of an iteration.
+        league: one in so many lanes has a past self as one of its players, whose plays nothing is learned from; 0: none. In turn
+            they are the selves after 0, 1, 2, 4, 8 ... iterations.
         network: shape of the policy network and of its critic.
         loss, optimizer: see there.
         greedy: judge the network by its likeliest plays, and not by plays drawn from it.
@@ -46,6 +48,7 @@ class PolicyConfig(RunConfig):
     rows: int = 32
     updates: int = 8
     epochs: int = 1
+    league: int = 0
     network: NetworkConfig = field(default_factory=lambda: NetworkConfig(policy_head=True))
     loss: PolicyLoss = field(default_factory=PolicyLoss)
     optimizer: Optimizer = field(default_factory=lambda: Optimizer(learning_rate=4e-3, weight_decay=0.0, clip=0.5, average=0.995))
@@ -54,6 +57,7 @@ class PolicyConfig(RunConfig):
 
     def __post_init__(self) -> None:
         check_options(self, "", "iterations lanes rows updates epochs checkpoint_every", is_positive, "must be at least 1")
+        check_options(self, "", "league", is_not_negative, "can't be negative")
         if not self.network.policy_head:
             raise ValueError("network.policy_head must be true: the policy is what is trained")
         if self.network.belief_head:
@@ -63,7 +67,7 @@ class PolicyConfig(RunConfig):
     def plan(self) -> PolicyPlan:
         """Gather what the device program needs to know."""
         shape = self.network, self.loss, self.optimizer
-        return PolicyPlan(*shape, self.lanes, self.rows, self.updates, self.epochs, self.iterations)
+        return PolicyPlan(*shape, self.lanes, self.rows, self.updates, self.epochs, self.iterations, self.league)
 
     @property
     def share(self) -> int:

@@ -57,6 +57,7 @@ class Rows(NamedTuple):
         log_prob: float32[T, B] of that action.
         value: float32[T, B] the critic's, for the player to move.
         mover: uint32[T, B] who is to move.
+        is_past: bool[T, B] a past self is to move.
         is_choice: bool[T, B] the lane has come to a choice. If not, only the next two count.
         has_ended: bool[T, B] a game ended since the last row.
         outcome: float32[T, B] of that game, for player 0: 1, -1, or 0 for a drawn game.
@@ -69,6 +70,7 @@ class Rows(NamedTuple):
     log_prob: Array
     value: Array
     mover: Array
+    is_past: Array
     is_choice: Array
     has_ended: Array
     outcome: Array
@@ -94,7 +96,7 @@ def _deal(index: Array) -> Lanes:
 
 
 def play_rows(
-    seed: Seed, lanes: Lanes, actor: Network, critic: Network, num_rows: int, num_lanes: int
+    seed: Seed, lanes: Lanes, actor: Network, critic: Network, past: Network | None, every: int, num_rows: int, num_lanes: int
 ) -> tuple[Lanes, Rows, Horizon]:
     """Play on, to the next `num_rows` choices of each lane or nearly so.
 
@@ -104,6 +106,9 @@ def play_rows(
         seed: of all games.
         lanes: [B] the games.
         actor, critic: choose the plays; value positions with all cards known.
+        past: a past self that is one of the players in lanes 0, `every`, 2 `every` ..., in turn the first and the second; None:
+            the actor is both players everywhere.
+        every: static.
         num_rows: T, static.
         num_lanes: static, of all devices.
     """
@@ -115,8 +120,12 @@ def play_rows(
         is_choice = _is_choice(node)
         seen, known = _look(lanes, node)
         legal = jax.vmap(game.options_to_mask)(node.legal)
-        logits = actor(seen).policy_logits
-        assert logits is not None, "an actor has a policy head"
+        logits, is_past = _logits(actor, seen), jnp.zeros_like(is_choice)
+        if past is not None:
+            round_number, number = jnp.divmod(lanes.game_index, np.uint32(num_lanes))
+            is_past = (number % every == 0) & (node.meta.player == round_number % 2)
+            of_past = _logits(past, jax.tree.map(lambda x: x[::every], seen))
+            logits = logits.at[::every].set(jnp.where(is_past[::every, None], of_past, logits[::every]))
         log_probs = masked_log_probs(logits, legal)
         word, _ = threefry(seed, (lanes.game_index, lanes.node))
         action = _draw(log_probs, word)
@@ -129,6 +138,7 @@ def play_rows(
             log_prob=jnp.take_along_axis(log_probs, action[:, None], -1)[:, 0],
             value=critic(known).value,
             mover=node.meta.player,
+            is_past=is_past,
             is_choice=is_choice,
             has_ended=has_ended,
             outcome=outcome,
@@ -140,6 +150,12 @@ def play_rows(
     node = table.find_node(lanes.table, RULES)
     value = critic(_look(lanes, node)[1]).value * sign_of(node.meta.player)
     return lanes, rows, Horizon(value, _is_choice(node), has_ended, outcome)
+
+
+def _logits(actor: Network, seen: Features) -> Array:
+    logits = actor(seen).policy_logits
+    assert logits is not None, "an actor has a policy head"
+    return logits
 
 
 def masked_log_probs(logits: Array, legal: Array) -> Array:

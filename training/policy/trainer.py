@@ -32,6 +32,7 @@ class PolicyPlan:
         updates: of an iteration, each from an equal share of the lanes.
         epochs: how often an iteration goes through its choices.
         iterations: in all; the learning rate follows from it.
+        league: one in so many lanes has a past self as a player; 0: none.
     """
 
     network: NetworkConfig
@@ -42,10 +43,16 @@ class PolicyPlan:
     updates: int
     epochs: int
     iterations: int
+    league: int
 
     def __post_init__(self) -> None:
         if self.lanes % self.updates:
             raise ValueError(f"lanes ({self.lanes}) must be a multiple of updates ({self.updates})")
+
+    @property
+    def rungs(self) -> int:
+        """Past selves that a league has: those of iterations 0, 1, 2, 4, 8 ..., until the last."""
+        return 1 + self.iterations.bit_length()
 
     @property
     def shapes(self) -> tuple[NetworkConfig, NetworkConfig]:
@@ -63,6 +70,8 @@ class PolicyState(NamedTuple):
     Attributes:
         params: of "actor" and "critic".
         average: the actor's running average, which is the magnet, and what is judged and kept.
+        ladder: past selves, running averages after `PolicyPlan.rungs` iterations, untrained ones until then; nothing without a
+            league.
         optimizer: state of the optimizer.
         lanes: the games in progress, of all devices.
         key: of the games.
@@ -71,6 +80,7 @@ class PolicyState(NamedTuple):
 
     params: Params
     average: Params
+    ladder: Params
     optimizer: Any
     lanes: Lanes
     key: Array
@@ -100,7 +110,8 @@ def start(seed: int, plan: PolicyPlan) -> PolicyState:
     key_actor, key_critic, key = jax.random.split(jax.random.key(seed), 3)
     actor, critic = (init_network(k, shape).params for k, shape in zip((key_actor, key_critic), plan.shapes, strict=True))
     params = {"actor": actor, "critic": critic}
-    return PolicyState(params, actor, plan.make_optimizer().init(params), start_lanes(plan.lanes), key, jnp.int32(0))
+    ladder = jax.tree.map(lambda x: jnp.stack([x] * plan.rungs), actor) if plan.league else {}
+    return PolicyState(params, actor, ladder, plan.make_optimizer().init(params), start_lanes(plan.lanes), key, jnp.int32(0))
 
 
 def check_mesh(plan: PolicyPlan, mesh: Mesh) -> None:
@@ -109,11 +120,12 @@ def check_mesh(plan: PolicyPlan, mesh: Mesh) -> None:
     Raises:
         ValueError: they can't.
     """
-    if (plan.lanes // plan.updates) % mesh.size:
-        share = plan.lanes // plan.updates
+    share, unit = plan.lanes // plan.updates, mesh.size * max(plan.league, 1)
+    if share % unit:
+        of_league = f", one in {plan.league} of them with a past self" if plan.league else ""
         raise ValueError(
-            f"each update learns from lanes / updates = {share} lanes, which {mesh.size} devices can't share equally; "
-            f"make lanes a multiple of {plan.updates * mesh.size}, or choose the number of --devices"
+            f"each update learns from lanes / updates = {share} lanes, which {mesh.size} devices can't share equally{of_league}; "
+            f"make lanes a multiple of {plan.updates * unit}, or choose the number of --devices"
         )
 
 
@@ -132,7 +144,8 @@ def make_iteration(plan: PolicyPlan, mesh: Mesh) -> Callable[[PolicyState], tupl
     def iteration(state: PolicyState, number: Array) -> tuple[PolicyState, PolicyMetrics]:
         mine = jax.tree.map(lambda x: x[number.reshape(-1)], state.lanes)
         networks = Network(state.params["actor"], of_actor), Network(state.params["critic"], of_critic)
-        mine, rows, horizon = play_rows(key_words(state.key), mine, *networks, num_rows=plan.rows, num_lanes=plan.lanes)
+        past = Network(_past(state), of_actor) if plan.league else None
+        mine, rows, horizon = play_rows(key_words(state.key), mine, *networks, past, plan.league, plan.rows, plan.lanes)
         found, counts = advantages(rows, horizon, plan.loss.trace)
         num_choices, total, squares = lax.psum((counts.sum(), found.sum(), (found**2).sum()), AXIS)
         mean = total / jnp.maximum(num_choices, 1)
@@ -173,9 +186,28 @@ def make_iteration(plan: PolicyPlan, mesh: Mesh) -> Callable[[PolicyState], tupl
             games=lax.psum(rows.has_ended.sum(), AXIS),
         )
         lanes = jax.tree.map(lambda x: _gather(x, number.shape), mine)
-        return PolicyState(*carry, lanes, state.key, state.iteration + 1), metrics
+        (params, average, opt_state), done = carry, state.iteration + 1
+        ladder = _climb(state.ladder, average, done) if plan.league else state.ladder
+        return PolicyState(params, average, ladder, opt_state, lanes, state.key, done), metrics
 
     return divide(iteration, plan.lanes, plan.updates, mesh)
+
+
+def _rung(iteration: Array) -> Array:
+    """Highest rung that is taken after so many iterations: int32[], 0 before the first."""
+    return 32 - lax.clz(iteration)
+
+
+def _past(state: PolicyState) -> Params:
+    """Take the past selves in turn, one an iteration."""
+    rung = state.iteration % (1 + _rung(state.iteration))
+    return jax.tree.map(lambda x: x[rung], state.ladder)
+
+
+def _climb(ladder: Params, average: Params, done: Array) -> Params:
+    """Keep the present self if it is one of those that are kept."""
+    is_kept = (done & (done - 1)) == 0
+    return jax.tree.map(lambda x, now: x.at[_rung(done)].set(jnp.where(is_kept, now, x[_rung(done)])), ladder, average)
 
 
 def _merge(x: Array) -> Array:
