@@ -11,9 +11,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks import belief_speed, engine, search_speed, timing
+from benchmarks import belief_speed, engine, gpu_target, search_speed, timing
+from benchmarks.gpu_count import count
+from benchmarks.gpu_programs import belief_turns, policy_training, programs, value_training
+from training.devices import make_mesh
+from training.policy.config import PolicyConfig
+from training.value.config import ValueConfig
 from unojax import init, observe
 from unojax.belief import belief_init, belief_update, infer_action
+from unojax.device.platform import platform
 from unojax.game import legal_mask, step
 from unojax.search.agents import monte_carlo
 from unojax.simulation import count_games, simulate
@@ -25,18 +31,27 @@ def measure(scale: float, repeats: int) -> dict[str, Any]:
     def size(full: int) -> int:
         return max(8, 1 << round(math.log2(full * scale)))
 
-    parts: dict[str, Callable[[], Any]] = {
-        "simulate": lambda: [measure_simulate(size(2**e), repeats=repeats) for e in (14, 16, 18, 20, 22)],
-        "onehot": lambda: [engine.measure_onehot(size(2**e), calls=8, repeats=repeats) for e in (14, 16, 18)],
+    parts: dict[str, Callable[[], dict[str, Any]]] = {
+        "simulate": lambda: {"by_lanes": [measure_simulate(size(2**e), repeats=repeats) for e in (14, 16, 18, 20, 22)]},
+        "simulate_by_count": lambda: count_program("simulate, statistics", scale),
+        "onehot": lambda: {"by_lanes": [engine.measure_onehot(size(2**e), calls=8, repeats=repeats) for e in (14, 16, 18)]},
         "beliefs": lambda: measure_beliefs(size(1024), size(1024), repeats=repeats),
         "large_belief": lambda: measure_large_belief(size(2**20), repeats=repeats),
         "search": lambda: measure_search(size(256), size(1024), repeats=repeats),
+        "value_training": lambda: measure_training(value_training(scale), "games", repeats=repeats),
+        "policy_training": lambda: measure_training(policy_training(scale), "lanes", repeats=repeats),
         "equal_to_cpu": lambda: compare_with_cpu(size(2**12)),
     }
-    return {name: guarded(part, name) for name, part in parts.items()}
+    return {name: guarded(part, name) | {"memory": memory()} for name, part in parts.items()}
 
 
-def guarded(part: Callable[[], Any], name: str) -> Any:
+def memory() -> dict[str, int | None]:
+    """Read the device's memory: bytes in use, and the most that ever were; None where it does not tell."""
+    told = jax.devices()[0].memory_stats() or {}
+    return {name: told.get(name) for name in ("bytes_in_use", "peak_bytes_in_use", "bytes_limit")}
+
+
+def guarded(part: Callable[[], dict[str, Any]], name: str) -> dict[str, Any]:
     """Run a part; where the device's memory does not suffice, say in one line what to lower."""
     try:
         return part()
@@ -68,8 +83,44 @@ def measure_simulate(lanes: int, *, repeats: int) -> dict[str, Any]:
 def measure_beliefs(games: int, particles: int, *, repeats: int) -> dict[str, Any]:
     """Time one vmapped update of many beliefs, at positions of real games."""
     positions, mix = belief_speed.prepare(num_games=games, num_particles=particles, max_steps=400, seed=0)
-    calls = {"batch": belief_speed.compile_call(positions, num_devices=1)}
-    return belief_speed.measure_calls(positions, calls, repeats=repeats)["batch"] | {"positions": mix}
+    call = belief_speed.compile_call(positions, num_devices=1)
+    measured = belief_speed.measure_calls(positions, {"batch": call}, repeats=repeats)["batch"]
+    counted = count(call.text(), gpu_target.H100, belief_turns(games, particles) if platform() == "gpu" else {})
+    return measured | {
+        "positions": mix,
+        "seconds_by_count": counted.seconds,
+        "launches": counted.launches,
+        "looks": counted.looks,
+    }
+
+
+def count_program(name: str, scale: float) -> dict[str, Any]:
+    """Count a program as it is compiled for this device; see `gpu_count`."""
+    program = programs(scale=scale)[name]
+    jitted, args = program.make()
+    seconds, compiled = timing.compile_timed(jitted, *args)
+    counted = count(compiled.as_text() or "", gpu_target.H100, program.trips())
+    return {
+        "compile_seconds": seconds,
+        "seconds_by_count": counted.seconds,
+        f"{program.unit}s_per_second_by_count": program.units / counted.seconds,
+    }
+
+
+def measure_training(config: ValueConfig | PolicyConfig, unit: str, *, repeats: int) -> dict[str, Any]:
+    """Time iterations of training: games played, and learned from."""
+    iterate, state = config.make_iteration(make_mesh()), config.start()
+    compile_seconds, (state, _) = timing.stopwatch(lambda: iterate(state))
+    # The same iteration again and again: the states of others are as large.
+    seconds, (_, metrics) = timing.repeat(lambda: iterate(state), repeats)
+    number = getattr(config, unit)
+    return {
+        unit: number,
+        "compile_seconds": compile_seconds,
+        "iterations_per_second": seconds.rate(1.0),
+        f"{unit}_per_second": seconds.rate(number),
+        "gradient_norm": float(metrics.gradient_norm),
+    }
 
 
 def measure_large_belief(particles: int, *, repeats: int) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -11,15 +11,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.sharding import AxisType, Mesh
 
 import unojax
-from benchmarks import belief_speed, engine
+from benchmarks import belief_speed, engine, gpu_target
+from training.devices import AXIS
+from training.policy.config import PolicyConfig
+from training.value.config import ValueConfig
 from unojax import observe
 from unojax.arena import lanes
 from unojax.belief import Belief, Info, belief_init, belief_update
 from unojax.belief.hands import Hands
 from unojax.belief.particles import NUM_MOVES, lockstep
 from unojax.belief.particles.event import Weighing, num_rounds
+from unojax.belief.particles.past import num_blocks
 from unojax.device import static
 from unojax.device.batching import num_turns
 from unojax.observation import Observation
@@ -82,7 +87,36 @@ def programs(*, scale: float = 1.0) -> dict[str, DeviceProgram]:
         "a step of a match": DeviceProgram(partial(_match_step, size(4096)), "step", size(4096)),
         "flat Monte Carlo": DeviceProgram(partial(_search, monte_carlo(rollouts=1000), decisions), "decision", decisions),
         "tree search": DeviceProgram(partial(_search, tree(simulations=1000), decisions), "decision", decisions),
+        "value training": DeviceProgram(partial(_training, value_training(scale)), "game", value_training(scale).games),
+        "policy training": DeviceProgram(partial(_training, policy_training(scale)), "row", _num_rows(policy_training(scale))),
     }
+
+
+def value_training(scale: float) -> ValueConfig:
+    """Give the options of an iteration of value training; `scale` below 1 plays fewer games."""
+    default = ValueConfig()
+    return replace(default, games=_multiple(default.games * scale, default.updates, 2 * len(default.play.opponents)))
+
+
+def policy_training(scale: float) -> PolicyConfig:
+    """Give the options of an iteration of policy training; `scale` below 1 plays fewer games at a time."""
+    default = PolicyConfig()
+    return replace(default, lanes=_multiple(default.lanes * scale, default.updates, 2))
+
+
+def _num_rows(config: PolicyConfig) -> int:
+    return config.lanes * config.rows
+
+
+def _multiple(number: float, updates: int, of: int) -> int:
+    """Round to a share of each update that is a multiple, and not none."""
+    return updates * of * max(1, round(number / (updates * of)))
+
+
+def _training(config: ValueConfig | PolicyConfig) -> tuple[Any, tuple[Any, ...]]:
+    # As `training.devices.make_mesh` makes them.
+    mesh = Mesh(gpu_target.mesh().devices, (AXIS,), axis_types=(AxisType.Explicit,))
+    return config.make_iteration(mesh), (_shapes(config.start),)
 
 
 def _shapes(function: Callable[..., Any], *args: Any) -> Any:
@@ -151,19 +185,27 @@ def belief_turns(games: int, particles: int) -> dict[str, float]:
     keys = jax.random.split(jax.random.key(7), games)
     _, info = jax.jit(jax.vmap(belief_update))(*positions, keys)
     book = positions.beliefs.ledger
-    sizes = lockstep.sizes_for(book.epoch.shape[-1], book.plays.action.shape[-1])
+    max_slots, max_plays = book.epoch.shape[-1], book.plays.action.shape[-1]
 
     @jax.jit
-    def due(info: Info) -> dict[str, Array]:
+    def due(info: Info) -> tuple[dict[str, Array], Array]:
         facts = jax.vmap(lockstep.read_facts)(*positions, keys)
         nothing = jnp.zeros(games)
         weighed = Weighing(nothing, info.ess, nothing, info.depleted, info.restarted, info.resampled)
         moves_due = jax.vmap(lambda weighed: num_rounds(weighed, fewer, NUM_MOVES))(weighed)
         hand_count = positions.after.opponent_count.astype(jnp.int32)
-        return lockstep.due_repairs(facts, sizes) | lockstep.due_moves(weighed, moves_due, facts, hand_count, sizes)
+        blocks = jax.vmap(partial(num_blocks, rules=positions.before.rules))(facts.new)
+        long = lockstep.is_long(facts, max_slots)
+        return lockstep.due_repairs(facts, max_slots) | lockstep.due_moves(weighed, moves_due, hand_count, long), blocks
 
-    chunks = lockstep.chunks_for(sizes, games, particles)
-    return {f"/{name}/": float(num_turns(np.asarray(rounds, np.int64), chunks[name])) for name, rounds in due(info).items()}
+    rounds, blocks = jax.device_get(due(info))
+    chunks = lockstep.chunks_for(games, particles, max_slots, max_plays)
+
+    def turns(name: str) -> float:
+        chunk = chunks[name]
+        return float(num_turns(rounds[name].astype(np.int64), chunk.games, blocks if chunk.blocks else None, chunk.blocks))
+
+    return {f"/{name}/": turns(name) for name in rounds}
 
 
 def _search(agent: SearchAgent, decisions: int) -> tuple[Any, tuple[Any, ...]]:

@@ -76,7 +76,7 @@ device_description_str: "NVIDIA H100 80GB HBM3"
 
 
 @cache
-def mesh(axis: str = "device") -> Mesh:
+def mesh() -> Mesh:
     """Describe one H100 as a mesh.
 
     Raises:
@@ -89,7 +89,7 @@ def mesh(axis: str = "device") -> Mesh:
             "compiling for an H100 needs JAX's CUDA wheels; install them in an environment of their own: "
             "python3 -m venv .h100 && .h100/bin/pip install -e '.[all,cuda]'"
         ) from error
-    return topologies.make_mesh(topology, (1,), (axis,))
+    return topologies.make_mesh(topology, (1,), ("device",))
 
 
 def compile_for(jitted: Any, args: Sequence[Any]) -> tuple[Any, float]:

@@ -244,7 +244,8 @@ def _kernel(program: Program, computation: Computation, i: Instruction) -> Kerne
         return Kernel(i.name, i.path, num_bytes, int(weight * reduced), max(reduced, i.num_elements), i.opcode == "copy")
     read = [_bytes_read(called, p) for p in called.instructions if p.opcode == "parameter"]
     is_copy = all(o.opcode in ("parameter", "copy", "bitcast", "transpose", "tuple") for o in called.instructions)
-    threads = max(_num_threads(called, root) for root in _roots(called))
+    adds_up = "kind=kInput" in i.attributes
+    threads = max(_num_threads(called, _behind_sums(called, root) if adds_up else root) for root in _roots(called))
     return Kernel(i.name, i.path, sum(read) + _bytes_written(called), _operations(program, called), threads, is_copy)
 
 
@@ -253,6 +254,18 @@ def _num_threads(called: Computation, root: Instruction) -> int:
     if root.opcode in ("reduce", "sort"):
         return called[root.operands[0]].num_elements
     return _num_written(called, root)
+
+
+def _behind_sums(called: Computation, root: Instruction) -> Instruction:
+    """Find the sum that a root is worked out from, element by element: the same threads do that. The root if there is none."""
+    i = root
+    while i.opcode not in ("reduce", "sort"):
+        alike = (called[name] for name in i.operands if called[name].num_elements == root.num_elements)
+        before = [x for x in alike if x.opcode not in ("parameter", "constant", "broadcast", "iota")]
+        if len(before) != 1:
+            return root
+        i = before[0]
+    return i
 
 
 def _roots(called: Computation) -> list[Instruction]:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import jax
+import numpy as np
 import pytest
 
 from benchmarks import gpu, gpu_measure
@@ -45,13 +46,22 @@ def test_everything_is_measured_and_written(tmp_path: Path) -> None:
     target = tmp_path / "gpu.json"
     gpu.main(["--scale", "0.004", "--repeats", "1", "--json", str(target)])
     measured = json.loads(target.read_text())["measured"]
-    assert set(measured) == {"simulate", "onehot", "beliefs", "large_belief", "search", "equal_to_cpu"}
-    assert not any("error" in part for part in measured.values() if isinstance(part, dict))
+    simulated = {"simulate", "simulate_by_count", "onehot", "equal_to_cpu"}
+    believed = {"beliefs", "large_belief", "search", "value_training", "policy_training"}
+    assert set(measured) == simulated | believed
+    assert not any("error" in part for part in measured.values())
+    assert all(part["memory"].keys() == {"bytes_in_use", "peak_bytes_in_use", "bytes_limit"} for part in measured.values())
+    for name in ("simulate_by_count", "beliefs"):
+        assert measured[name]["seconds_by_count"] > 0
+    assert measured["equal_to_cpu"]["equal"]
+    for name in ("value_training", "policy_training"):
+        assert measured[name]["iterations_per_second"]["median"] > 0
+        assert np.isfinite(measured[name]["gradient_norm"])
 
 
 @pytest.mark.slow
 def test_every_loop_of_an_update_has_a_length_from_real_games() -> None:
     turns = belief_turns(32, 1024)
-    assert {"/play_of_24/", "/moves_of_24/", "/opponent_draw/", "/reset/"} <= set(turns)
+    assert {"/play/", "/long_play/", "/moves/", "/more_moves/", "/opponent_draw/", "/reset/"} <= set(turns)
     assert sum(turns.values()) > 5
     assert "belief_update" in programs(scale=0.01)

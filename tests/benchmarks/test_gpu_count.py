@@ -74,6 +74,34 @@ def test_a_crafted_program_by_hand() -> None:
     assert count(CRAFTED, SLOW, {}).assumed == ("jit(f)/rows/while",)
 
 
+SUM = """HloModule sum
+
+%add (a: f32[], b: f32[]) -> f32[] {
+  %a = f32[] parameter(0)
+  %b = f32[] parameter(1)
+  ROOT %c = f32[] add(%a, %b)
+}
+
+%fused (rows: f32[4,256]) -> f32[4] {
+  %rows = f32[4,256]{1,0} parameter(0)
+  %zero = f32[] constant(0)
+  %sums = f32[4]{0} reduce(%rows, %zero), dimensions={1}, to_apply=%add
+  ROOT %sizes = f32[4]{0} abs(%sums)
+}
+
+ENTRY %main (p: f32[4,256]) -> f32[4] {
+  %p = f32[4,256]{1,0} parameter(0)
+  ROOT %result = f32[4]{0} fusion(%p), kind=kInput, calls=%fused
+}
+"""
+
+
+@pytest.mark.parametrize(("kind", "threads"), [("kInput", 1024), ("kLoop", 4)])
+def test_threads_add_up_together_or_alone(kind: str, threads: int) -> None:
+    (kernel,) = hlo.parts(hlo.parse(SUM.replace("kInput", kind))).kernels
+    assert kernel.num_threads == threads
+
+
 def test_few_threads_are_slow() -> None:
     (copy, _) = hlo.parts(hlo.parse(CRAFTED)).kernels
     kernel = hlo.Kernel("k", "", 0, 1000, num_threads=10, is_copy=False)

@@ -89,7 +89,15 @@ class Agenda:
         # Of each kind the place in that order, and the round.
         self._cursor = jnp.zeros((len(number), 2), jnp.int32)
 
-    def do(self, name: str, chunk: int, work: Callable[[Array, Array, _Tree], _Tree], state: _Tree) -> _Tree:
+    def do(
+        self,
+        name: str,
+        chunk: int,
+        work: Callable[[Array, Array, _Tree], _Tree],
+        state: _Tree,
+        sizes: Array | None = None,
+        room: int = 0,
+    ) -> _Tree:
         """Do one kind of work, a chunk of elements at a time, and return the state after it.
 
         One loop, however many rounds and chunks: on a GPU the host asks once per turn whether there is more to do.
@@ -100,6 +108,8 @@ class Agenda:
             work: `work(round, elements, state)` does one round, int32[], for int32[chunk] different elements. Those that need no
                 such round are numbered beyond the end: `put_rows` drops what is made of them, `take_rows` makes something up.
             state: any pytree, handed on.
+            sizes: int32[B] of the elements, if they differ.
+            room: static; of a chunk only so many elements as have this size together. No single one is larger.
         """
         order, ranked, kind = self._order, self._ranked, self._names.index(name)
 
@@ -110,11 +120,16 @@ class Agenda:
         def one_turn(carry: tuple[Array, _Tree]) -> tuple[Array, _Tree]:
             cursor, state = carry
             begin, index = cursor[kind]
-            needs = -lax.dynamic_slice(ranked, [kind, begin], [1, chunk])[0] > index
+            rounds = -lax.dynamic_slice(ranked, [kind, begin], [1, chunk])[0]
             at = lax.dynamic_slice(order, [kind, begin], [1, chunk])[0]
+            needs, number = rounds > index, chunk
+            if sizes is not None:
+                up_to = jnp.tri(chunk, dtype=bool)
+                fits = jnp.where(up_to, jnp.where(rounds > 0, take_rows(sizes, at), 0), 0).sum(1) <= room
+                needs, number = needs & fits, fits.sum(dtype=jnp.int32)
             state = work(index, jnp.where(needs, at, at + order.shape[1]), state)
             is_last = -ranked[kind, begin] <= index + 1
-            after = jnp.stack([jnp.where(is_last, begin + chunk, begin), jnp.where(is_last, 0, index + 1)])
+            after = jnp.stack([jnp.where(is_last, begin + number, begin), jnp.where(is_last, 0, index + 1)])
             return cursor.at[kind].set(after), state
 
         with jax.named_scope(name):
@@ -122,9 +137,15 @@ class Agenda:
         return state
 
 
-def num_turns(rounds: np.ndarray, chunk: int) -> int:
-    """Count the turns that an agenda's loop takes for elements that need so many rounds (int[B]), on the host."""
-    return int(np.sort(rounds)[::-1][::chunk].sum())
+def num_turns(rounds: np.ndarray, chunk: int, sizes: np.ndarray | None = None, room: int = 0) -> int:
+    """Count the turns of an agenda's loop for elements that need so many rounds (int[B]), on the host; see `Agenda.do`."""
+    order = np.argsort(-rounds, kind="stable")
+    sizes = np.zeros_like(rounds) if sizes is None else np.where(rounds > 0, sizes, 0)
+    turns = begin = 0
+    while begin < len(order) and rounds[order[begin]] > 0:
+        turns += int(rounds[order[begin]])
+        begin += int((np.cumsum(sizes[order[begin : begin + chunk]]) <= room).sum())
+    return turns
 
 
 def take_rows(tree: _Tree, at: Array) -> _Tree:
@@ -151,6 +172,34 @@ def _look_up_in_many(axis_size: int, in_batched: Any, table: Array, index: Array
     number = table.shape[1]
     first = number * jnp.arange(axis_size).reshape(-1, *[1] * (index.ndim - 1))
     return look_up(table.reshape(-1, *table.shape[2:]), first + jnp.minimum(index, number - 1)), True
+
+
+@custom_vmap
+def put_in_columns(table: Array, index: Array, new: Array) -> Array:
+    """Set `table[index[k, n], n] = new[k, n]` of a table [R, N] for all k, n, in place; nothing for an index beyond the end.
+
+    No place is set twice. Under `vmap` tables of many elements become one row, see `look_up`.
+    """
+    return _put_in_many_columns(table[None], index[None], new[None])[0]
+
+
+@put_in_columns.def_vmap
+def _put_in_columns_of_many(axis_size: int, in_batched: Any, *args: Array) -> tuple[Array, bool]:
+    spread = (
+        x if is_batched else jnp.broadcast_to(x, (axis_size, *x.shape)) for x, is_batched in zip(args, in_batched, strict=True)
+    )
+    return _put_in_many_columns(*spread), True
+
+
+def _put_in_many_columns(tables: Array, index: Array, new: Array) -> Array:
+    number, rows, width = tables.shape
+    element, change, column = (lax.broadcasted_iota(jnp.int32, index.shape, axis) for axis in range(3))
+    place = (rows * element + index.astype(jnp.int32)) * width + column
+    # Different numbers beyond the end, too.
+    beyond = tables.size + (change * number + element) * width + column
+    place = jnp.where(index < rows, place, beyond)
+    flat = tables.reshape(-1).at[place.reshape(-1)].set(new.reshape(-1), mode="drop", unique_indices=True)
+    return flat.reshape(tables.shape)
 
 
 def take_part(rows: Array, at: Array, number: int) -> Array:

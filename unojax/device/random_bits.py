@@ -46,6 +46,19 @@ def random_words(key: Array, number: int) -> Array:
     return lax.optimization_barrier(high ^ low)
 
 
+def split(words: tuple[Array, Array], number: int) -> list[tuple[Array, Array]]:
+    """Make the words of the keys of `jax.random.split`, for those of a key, elementwise: on a GPU many splits are one kernel."""
+    # A setting that JAX makes at run time, so that a type checker does not know it.
+    if jax.config.jax_threefry_partitionable:  # pyright: ignore[reportAttributeAccessIssue]
+        return [threefry(words, (jnp.uint32(0), jnp.uint32(i))) for i in range(number)]
+    return [(key[0], key[1]) for key in jax.random.key_data(jax.random.split(wrap(words), number))]
+
+
+def wrap(words: tuple[Array, Array]) -> Array:
+    """Make the key that has two words."""
+    return jax.random.wrap_key_data(jnp.stack(words), impl="threefry2x32")
+
+
 def check_key(key: Any, name: str) -> None:
     """Check that what came to the function `name` is a single random key; shapes are static, so this works while tracing too.
 

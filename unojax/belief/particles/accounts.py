@@ -28,7 +28,7 @@ from jax.typing import ArrayLike
 from unojax import bits, cards
 from unojax.belief.particles.ledger import Ledger
 from unojax.bits import Words
-from unojax.device.batching import look_up
+from unojax.device.batching import look_up, put_in_columns
 from unojax.device.platform import platform
 from unojax.device.random_bits import key_words, threefry
 
@@ -264,8 +264,14 @@ def num_turns(number: Array) -> Array:
     return (number + ROWS_PER_TURN - 1) // ROWS_PER_TURN
 
 
-def put(cloud: Cloud, ledger: Ledger, *changes: tuple[Array, Array]) -> Array:
-    """Give the labels uint8[S, N] after `labels[slot[n], n] = label[n]` for each (slot uint16[N], label uint8[N])."""
+def put(cloud: Cloud, ledger: Ledger, *changes: tuple[Array, Array], in_place: bool = False) -> Array:
+    """Give the labels uint8[S, N] after `labels[slot[n], n] = label[n]` for each (slot uint16[N], label uint8[N]).
+
+    In lockstep all rows are written, as suits where they go on to another table, or `in_place` (static) only what changes.
+    """
+    if in_lockstep() and in_place:
+        slots, new = (jnp.stack(each) for each in zip(*changes, strict=True))
+        return put_in_columns(cloud.labels, slots, new)
 
     def change(index: Array, rows: Array) -> Array:
         for slot, label in changes:

@@ -4,8 +4,10 @@ Games that something happened to are gathered, so many at a time as fill the dev
 (`batching.Agenda`). All loops inside such a piece of work (`lockstep_work`) have a fixed length. The host asks only whether there
 is more to do.
 
-Most games are young and have few slots and plays, a few have many. Work whose length they decide is done by size (`SIZES`), on
-the first rows of the tables alone. The results are those of `one_game`, but for the rounding of sums of logarithms.
+Most games are young and have few slots and plays, a few have many. Repairs go over the slots: most games are done on the first
+rows of the tables alone (`SLOTS`). Likelihoods go over the plays, in a row of blocks to which each game adds as many as it has
+(`past`).
+The results are those of `one_game`, but for the rounding of sums of logarithms.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from functools import partial
-from typing import Final, TypeVar, cast
+from typing import Final, NamedTuple, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -34,32 +36,34 @@ from unojax.belief.particles.event import (
     weigh,
 )
 from unojax.belief.particles.ledger import Ledger
-from unojax.belief.particles.lockstep_work import KEY_ANEW, KEY_DRAW, MOVES_AT_A_TIME, Facts, Size
-from unojax.belief.particles.past import num_steps
+from unojax.belief.particles.lockstep_work import KEY_ANEW, KEY_DRAW, MOST_DRAWN, MOST_OPEN, MOVES_AT_A_TIME, Facts
+from unojax.belief.particles.past import most_blocks, num_blocks
+from unojax.device import random_bits
 from unojax.device.batching import Agenda
 from unojax.observation import Observation
 
-SIZES: Final = (Size(24, 16), Size(72, 64))
-"""Sizes below the capacity of the belief. In uniform play three games in four are of the first, one in two hundred of none."""
+SLOTS: Final = 64
+"""Slots that nearly all games have at most: in uniform play all but one in two hundred."""
 LANES: Final = {
-    "play": (2**18, 3 * 2**15, 2**13),
-    "no_play": (3 * 2**15, 3 * 2**14, 2**13),
-    "own_draw": (2**17, 2**16, 5 * 2**13),
-    "likelihood": (2**19, 3 * 2**16, 2**14),
-    "moves": (3 * 2**15, 2**15, 2**13),
-    "more_moves": (2**16, 2**15, 2**13),
-    "public_cards": (2**19,),
-    "opponent_draw": (2**18,),
-    "reset": (2**13,),
-    "new_hand": (2**13,),
+    "play": 3 * 2**17,
+    "long_play": 2**13,
+    "no_play": 2**17,
+    "own_draw": 3 * 2**16,
+    "more_own_draws": 5 * 2**13,
+    "likelihood": 2**20,
+    "moves": 2**17,
+    "more_moves": 2**14,
+    "public_cards": 2**19,
+    "opponent_draw": 2**18,
+    "reset": 2**13,
+    "new_hand": 2**13,
 }
-"""Particles that are worked on at a time: of games of each of `SIZES` and of larger ones, or of all alike.
+"""Particles that are worked on at a time; "long" and "more" also those of games with more slots than `SLOTS`.
 
 So many that a device is full and those of a thousand games in uniform play are done at one go; fewer where few games need it.
 """
-MOST_OPEN: Final = 40
-"""Slots that could hold a card which the opponent shows not to hold, but in few games, which are taken with the largest."""
-
+BLOCK_LANES: Final = {"likelihood": 5 * 2**19, "moves": 2**19, "more_moves": 2**17}
+"""Blocks of plays that are worked on at a time, times particles."""
 _State = TypeVar("_State")
 
 
@@ -79,26 +83,31 @@ def update_games(
     facts = jax.vmap(read_facts)(beliefs, before, action, after, keys)
     event, book = facts.event, facts.new
     max_slots, max_plays = beliefs.ledger.epoch.shape[-1], beliefs.ledger.plays.action.shape[-1]
-    sizes = sizes_for(max_slots, max_plays)
-    chunks = chunks_for(sizes, num_games, num_particles)
+    chunks = chunks_for(num_games, num_particles, max_slots, max_plays)
+    blocks = jax.vmap(partial(num_blocks, rules=beliefs.rules))(book)
 
     def do(agenda: Agenda, name: str, work: Callable[..., _State], state: _State) -> _State:
-        return agenda.do(name, chunks[name], work, state)
+        return agenda.do(name, chunks[name].games, work, state)
 
-    def by_size(agenda: Agenda, what: str, work: Callable[..., _State], state: _State) -> _State:
-        for size in sizes:
-            state = do(agenda, f"{what}_of_{size.slots}", partial(work, size=size), state)
-        return state
+    def do_blocks(agenda: Agenda, name: str, work: Callable[..., _State], state: _State) -> _State:
+        games, room = chunks[name]
+        return agenda.do(name, games, partial(work, num_blocks=room), state, blocks, room)
 
-    agenda = Agenda(due_repairs(facts, sizes), num_games)
+    agenda, long = Agenda(due_repairs(facts, max_slots), num_games), is_long(facts, max_slots)
+    few, none = min(SLOTS, max_slots), jnp.zeros_like(book.num_slots)
     tables = lockstep_work.tables_of(beliefs)
-    tables = by_size(agenda, "play", partial(lockstep_work.repair_play, facts=facts), tables)
-    tables = by_size(agenda, "no_play", partial(lockstep_work.repair_no_play, facts=facts, most_open=MOST_OPEN), tables)
+    play = partial(lockstep_work.repair_play, facts=facts)
+    tables = do(agenda, "play", partial(play, slots=few), tables)
+    tables = do(agenda, "long_play", partial(play, slots=max_slots), tables)
+    tables = do(agenda, "no_play", partial(lockstep_work.repair_no_play, facts=facts), tables)
     tables = do(agenda, "public_cards", partial(lockstep_work.move_public_cards, facts=facts), tables)
-    draw = partial(lockstep_work.draw_card, keys=facts.keys[:, KEY_DRAW], num_slots=facts.old.num_slots)
-    tables = do(agenda, "opponent_draw", draw, tables)
-    tables = by_size(agenda, "own_draw", partial(lockstep_work.repair_own_draw, facts=facts), tables)
-    tables = by_size(agenda, "likelihood", partial(lockstep_work.replay, facts=facts, opponent=opponent), tables)
+    draw = partial(lockstep_work.draw_cards, facts=facts)
+    drawn = {"num_slots": facts.old.num_slots, "number": drawn_by_opponent(facts)}
+    tables = do(agenda, "opponent_draw", partial(draw, key=KEY_DRAW, **drawn), tables)
+    own_draw = partial(lockstep_work.repair_own_draw, facts=facts)
+    tables = do(agenda, "own_draw", partial(own_draw, slots=few, begun=none), tables)
+    tables = do(agenda, "more_own_draws", partial(own_draw, slots=max_slots, begun=(~long).astype(jnp.int32)), tables)
+    tables = do_blocks(agenda, "likelihood", partial(lockstep_work.replay, facts=facts, opponent=opponent), tables)
 
     outgrown = (book.num_slots > max_slots) | (book.num_plays >= max_plays)
     weighed = jax.vmap(partial(weigh, ess_threshold=ess_threshold))(
@@ -106,27 +115,24 @@ def update_games(
     )
     moves_due = jax.vmap(partial(num_rounds, num_particles=num_particles, num_moves=num_moves))(weighed)
     hand_count = after.opponent_count.astype(jnp.int32)
-    agenda = Agenda(due_moves(weighed, moves_due, facts, hand_count, sizes), num_games)
+    agenda = Agenda(due_moves(weighed, moves_due, hand_count, long), num_games)
     log_types, after_event = beliefs.log_types, tables.log_likelihood
     move = partial(
         lockstep_work.make_moves,
         facts=facts,
+        weights=weighed.log_weights,
         moves_due=moves_due,
         hand_count=hand_count,
         opponent=opponent,
         log_types=log_types,
     )
-    first_moves = partial(move, weights=weighed.log_weights)
-    state = by_size(agenda, "moves", first_moves, (tables, jnp.zeros(num_games)))
-    tables, changed = by_size(agenda, "more_moves", partial(move, weights=None), state)
+    first_moves = partial(move, slots=few, begun=none)
+    state = do_blocks(agenda, "moves", first_moves, (tables, jnp.zeros(num_games)))
+    more_moves = partial(move, slots=max_slots, begun=(~long).astype(jnp.int32))
+    tables, acceptance = do_blocks(agenda, "more_moves", more_moves, state)
     # Rare: begun anew from the position alone.
-    tables = do(agenda, "reset", partial(lockstep_work.reset, seen=after), tables)
-    draw = partial(lockstep_work.draw_card, keys=facts.keys[:, KEY_ANEW], num_slots=jnp.zeros_like(hand_count))
-    tables = do(agenda, "new_hand", draw, tables)
-    empty = ledger.empty(max_slots=max_slots, max_plays=max_plays)
-    book = jax.vmap(lambda where, number, book: _where(where, ledger.add_slots(empty, number), book))(
-        weighed.restarted, hand_count, book
-    )
+    tables, book = do(agenda, "reset", partial(lockstep_work.reset, seen=after), (tables, book))
+    tables = do(agenda, "new_hand", partial(draw, key=KEY_ANEW, num_slots=none, number=hand_count), tables)
 
     if log_types is not None:
         found = cast(Array, jax.vmap(known_types)(beliefs, weighed, after_event))
@@ -147,85 +153,80 @@ def update_games(
         depleted=weighed.depleted,
         restarted=weighed.restarted,
         resampled=weighed.resampled,
-        acceptance=changed / jnp.maximum(moves_due, 1).astype(jnp.float32),
+        acceptance=acceptance,
         inconsistent=event.inconsistent,
     )
 
 
-def sizes_for(max_slots: int, max_plays: int) -> tuple[Size, ...]:
-    """List the sizes of games of beliefs with some capacity, the last one of which has room for every game."""
-    largest = Size(max_slots, max_plays + (max_slots + 1) // 2)
-    return (*(s for s in SIZES if s.slots < max_slots and s.steps < max_plays), largest)
+class Chunk(NamedTuple):
+    """What is worked on at a time: so many games, and of them as many as have so many blocks of plays together (0: any)."""
+
+    games: int
+    blocks: int
 
 
-def chunks_for(sizes: tuple[Size, ...], num_games: int, num_particles: int) -> dict[str, int]:
-    """Choose how many games of a batch are worked on at a time, by the name of the work."""
-    lanes = {}
-    for what, numbers in LANES.items():
-        named = zip(sizes, numbers[-len(sizes) :], strict=True) if len(numbers) > 1 else ()
-        lanes |= {f"{what}_of_{size.slots}": number for size, number in named} or {what: numbers[0]}
-    return {name: max(1, min(num_games, number // num_particles)) for name, number in lanes.items()}
+def chunks_for(num_games: int, num_particles: int, max_slots: int, max_plays: int) -> dict[str, Chunk]:
+    """Choose what is worked on at a time of beliefs with some capacity, by the name of the work."""
+    games = {name: max(1, min(num_games, lanes // num_particles)) for name, lanes in LANES.items()}
+    most = most_blocks(max_slots, max_plays)
+    blocks = {name: max(most, min(most * games[name], lanes // num_particles)) for name, lanes in BLOCK_LANES.items()}
+    return {name: Chunk(number, blocks.get(name, 0)) for name, number in games.items()}
 
 
-def due_repairs(facts: Facts, sizes: tuple[Size, ...]) -> dict[str, Array]:
+def due_repairs(facts: Facts, max_slots: int) -> dict[str, Array]:
     """Tell which games need what of an event, in how many rounds: int32[G] by name."""
     event, moved = facts.event, facts.event.moved
     by_opponent, by_observer = moved & event.by_opponent, moved & ~event.by_opponent
     could_not_play = by_opponent & event.is_draw & (facts.before.penalty == 0)
     # It is the slots still open to what was not played that are gone through.
-    has_many = jax.vmap(moves.open_slots)(facts.old, facts.playable).sum(-1) > MOST_OPEN
+    num_open = jax.vmap(moves.open_slots)(facts.old, facts.playable).sum(-1, dtype=jnp.int32)
     drawn = jnp.where(by_observer & event.is_draw, facts.drawn.number, 0)
-    marks = _mark_sizes(sizes, facts)
+    is_play, long = by_opponent & ~event.is_draw, is_long(facts, max_slots)
     return {
+        "play": is_play & ~long,
+        "long_play": is_play & long,
+        "no_play": jnp.where(could_not_play, jnp.maximum(num_rounds_of(num_open, MOST_OPEN), 1), 0),
         "public_cards": facts.reshuffles | (by_observer & ~event.is_draw),
-        "opponent_draw": jnp.where(by_opponent & event.is_draw, facts.new.num_slots - facts.old.num_slots, 0),
-        **_of_each_size("play", by_opponent & ~event.is_draw, sizes, marks),
-        **_of_each_size("no_play", could_not_play, sizes, _moved_up(marks, has_many, to=len(sizes) - 1)),
-        # Few games draw more than one card, but all of a size would wait for them.
-        **_of_each_size("own_draw", drawn, sizes, _moved_up(marks, drawn > 1, to=len(sizes) - 1)),
-        **_of_each_size("likelihood", event.may_change_likelihood, sizes, marks),
+        "opponent_draw": num_rounds_of(drawn_by_opponent(facts), MOST_DRAWN),
+        # Few games draw more than one card, but all would wait for them.
+        "own_draw": (drawn > 0) & ~long,
+        "more_own_draws": jnp.where(long, drawn, jnp.maximum(drawn - 1, 0)),
+        "likelihood": event.may_change_likelihood,
     }
 
 
-def due_moves(weighed: Weighing, moves_due: Array, facts: Facts, hand_count: Array, sizes: tuple[Size, ...]) -> dict[str, Array]:
+def num_rounds_of(number: Array, at_a_time: int) -> Array:
+    """Count the rounds in which so many things are done a few at a time: int32[...]."""
+    return (number + (at_a_time - 1)) // at_a_time
+
+
+def drawn_by_opponent(facts: Facts) -> Array:
+    """Count the cards that each opponent draws: int32[G]."""
+    is_draw = facts.event.moved & facts.event.by_opponent & facts.event.is_draw
+    return jnp.where(is_draw, facts.new.num_slots - facts.old.num_slots, 0)
+
+
+def is_long(facts: Facts, max_slots: int) -> Array:
+    """Tell which games have more than `SLOTS` slots, unless all may: bool[G]."""
+    return (facts.new.num_slots > SLOTS) & (max_slots > SLOTS)
+
+
+def due_moves(weighed: Weighing, moves_due: Array, hand_count: Array, long: Array) -> dict[str, Array]:
     """Tell which games are resampled and moved, or begun anew, in how many rounds: int32[G] by name."""
-    marks = _mark_sizes(sizes, facts)
-    more = jnp.maximum((moves_due + MOVES_AT_A_TIME - 1) // MOVES_AT_A_TIME - 1, 0)
+    rounds = jnp.where(weighed.resampled, jnp.maximum(num_rounds_of(moves_due, MOVES_AT_A_TIME), 1), 0)
     return {
-        **_of_each_size("moves", weighed.resampled, sizes, marks),
-        **_of_each_size("more_moves", more, sizes, _moved_up(marks, more > 1, to=min(1, len(sizes) - 1))),
+        "moves": (rounds > 0) & ~long,
+        "more_moves": jnp.where(long, rounds, jnp.maximum(rounds - 1, 0)),
         "reset": weighed.restarted,
-        "new_hand": jnp.where(weighed.restarted, hand_count, 0),
+        "new_hand": jnp.where(weighed.restarted, num_rounds_of(hand_count, MOST_DRAWN), 0),
     }
-
-
-def _moved_up(marks: list[Array], where: Array, *, to: int) -> list[Array]:
-    """Count some of the games of smaller sizes (bool[G]) among those of size number `to`."""
-    moved = where & jnp.stack([*marks[:to], jnp.zeros_like(where)]).any(0)
-    return [*(mark & ~where for mark in marks[:to]), marks[to] | moved, *marks[to + 1 :]]
-
-
-def _of_each_size(name: str, rounds: Array, sizes: tuple[Size, ...], marks: list[Array]) -> dict[str, Array]:
-    return {f"{name}_of_{size.slots}": jnp.where(mark, rounds, 0) for size, mark in zip(sizes, marks, strict=True)}
-
-
-def _mark_sizes(sizes: tuple[Size, ...], facts: Facts) -> list[Array]:
-    """Mark the games of each size: bool[G] each."""
-    books = facts.new
-    steps = jax.vmap(partial(num_steps, rules=facts.before.rules))(books)
-    left, marks = jnp.ones(steps.shape, bool), []
-    for size in sizes[:-1]:
-        fits = (books.num_slots <= size.slots) & (steps <= size.steps) & (books.num_plays < size.steps)
-        marks.append(left & fits)
-        left &= ~fits
-    return [*marks, left]
 
 
 def read_facts(belief: Belief, before: Observation, action: Array, after: Observation, key: Array) -> Facts:
     """Work out all that is public, for one game."""
-    key_event, key_resample, key_move, key_anew = jax.random.split(key, 4)
-    key_condition, key_draw = jax.random.split(key_event)
-    key_start, key_moves = jax.random.split(key_move)
+    key_event, key_resample, key_move, key_anew = random_bits.split(random_bits.key_words(key), 4)
+    key_condition, key_draw = random_bits.split(key_event, 2)
+    key_start, key_moves = random_bits.split(key_move, 2)
     event = read_event(belief, before, action, after)
     drawn = own_draw(before, after)
     plays, draws = event.moved & ~event.is_draw, event.moved & event.is_draw
@@ -241,6 +242,7 @@ def read_facts(belief: Belief, before: Observation, action: Array, after: Observ
     book = ledger.add_slots(book, jnp.where(draws & event.by_opponent, number, 0))
     book = _where(plays & event.by_opponent, ledger.record_play(book, before, event.action), book)
 
+    used = key_event, key_condition, key_draw, key_resample, key_moves, key_anew
     index = jnp.arange(before.rules.num_cards)
     own_log_prob = jnp.where(index < drawn.number, drawn.log_prob(index), 0.0).sum() + drawn.log_ways
     log_constant = jnp.where(plays & event.by_opponent, log_num_unseen(before, event), 0.0)
@@ -254,8 +256,8 @@ def read_facts(belief: Belief, before: Observation, action: Array, after: Observ
         new=book,
         reshuffles=reshuffles,
         log_constant=log_constant,
-        start=first_place(key_start, after.opponent_count.astype(jnp.int32)),
-        keys=jnp.stack([key_event, key_condition, key_draw, key_resample, key_moves, key_anew]),
+        start=first_place(random_bits.wrap(key_start), after.opponent_count.astype(jnp.int32)),
+        keys=jax.random.wrap_key_data(jnp.stack([word for key in used for word in key]).reshape(-1, 2), impl="threefry2x32"),
     )
 
 

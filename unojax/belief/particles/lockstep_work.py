@@ -28,15 +28,12 @@ from unojax.bits import Words
 from unojax.device.batching import put_rows, take_part, take_rows
 from unojax.observation import Observation
 
-MOVES_AT_A_TIME: Final = 6
+MOVES_AT_A_TIME: Final = 12
 """Refreshing moves between two looks at which games need more."""
-
-
-class Size(NamedTuple):
-    """A size of games: the slots and steps of the script (`past.Script`) that they have at most."""
-
-    slots: int
-    steps: int
+MOST_OPEN: Final = 40
+"""Slots at a time that could hold a card which the opponent shows not to hold; few games have more."""
+MOST_DRAWN: Final = 4
+"""Cards drawn at a time; by plain rules no more are."""
 
 
 class Tables(NamedTuple):
@@ -88,13 +85,14 @@ def tables_of(beliefs: Belief) -> Tables:
 
 def cloud_of(tables: Tables) -> Cloud:
     """Give the particles that tables hold."""
-    hand, deck, own, recycled = (as_words(jnp.moveaxis(tables.sets[:, i : i + 4], 1, 0)) for i in range(0, 16, 4))
+    words = jnp.moveaxis(tables.sets, 1, 0)
+    hand, deck, own, recycled = (as_words(words[i : i + 4]) for i in range(0, 16, 4))
     return Cloud(hand, deck, own, recycled, tables.labels, tables.played)
 
 
-def _take(tables: Tables, at: Array, size: Size) -> Cloud:
-    """Take the particles of some games, with the rows that their size has."""
-    labels, played = (take_part(rows, at, number) for rows, number in ((tables.labels, size.slots), (tables.played, size.steps)))
+def _take(tables: Tables, at: Array, slots: int) -> Cloud:
+    """Take the particles of some games, with the first few slots and one row for a play."""
+    labels, played = take_part(tables.labels, at, slots), take_part(tables.played, at, 1)
     return cloud_of(take_rows(tables, at)._replace(labels=labels, played=played))
 
 
@@ -111,43 +109,47 @@ def _put_cloud(tables: Tables, at: Array, cloud: Cloud, log_lik: Array) -> Table
     return _put(tables, at, sets, labels=cloud.labels, played=cloud.played, log_likelihood=log_lik)
 
 
-def _cut(book: Ledger, size: Size) -> Ledger:
-    """Keep the rows of ledgers that a size has."""
-    plays = Plays(*(rows[:, : size.steps] for rows in book.plays))
-    return dataclasses.replace(book, allowed=book.allowed[:, : size.slots], epoch=book.epoch[:, : size.slots], plays=plays)
+def _cut(book: Ledger, slots: int) -> Ledger:
+    """Keep the first few slots of ledgers, and one row for a play."""
+    plays = Plays(*(rows[:, :1] for rows in book.plays))
+    cut = {"allowed": book.allowed[:, :slots], "epoch": book.epoch[:, :slots], "num_plays": jnp.zeros_like(book.num_plays)}
+    return dataclasses.replace(book, plays=plays, **cut)
 
 
-def repair_play(index: Array, at: Array, tables: Tables, *, size: Size, facts: Facts) -> Tables:
+def repair_play(index: Array, at: Array, tables: Tables, *, slots: int, facts: Facts) -> Tables:
     """Condition on plays of the opponents."""
     del index
     games = take_rows(facts, at)
-    book = _cut(games.old, size)
     after, increment = jax.vmap(moves.condition_on_play)(
-        games.keys[:, KEY_EVENT], _take(tables, at, size), book, games.event.color, games.event.rank
+        games.keys[:, KEY_EVENT], _take(tables, at, slots), _cut(games.old, slots), games.event.color, games.event.rank
     )
-    row = jax.vmap(lambda played, number: played[number])(after.played, book.num_plays)
-    tables = tables._replace(played=tables.played.at[at, book.num_plays].set(row, mode="drop", unique_indices=True))
+    played = tables.played.at[at, games.old.num_plays].set(after.played[:, 0], mode="drop", unique_indices=True)
+    return _put(tables._replace(played=played), at, (after.hand, after.deck), labels=after.labels, log_increment=increment)
+
+
+def repair_no_play(index: Array, at: Array, tables: Tables, *, facts: Facts) -> Tables:
+    """Condition on opponents that could not play, in the next `MOST_OPEN` slots that are open to it."""
+    games, slots = take_rows(facts, at), tables.labels.shape[1]
+
+    def one_game(key: Array, cloud: Cloud, book: Ledger, playable: Words) -> tuple[Cloud, Array]:
+        place = jnp.cumsum(moves.open_slots(book, playable), dtype=jnp.int32) - 1
+        return moves.condition_on_no_play(key, cloud, book, playable, MOST_OPEN, place // MOST_OPEN == index)
+
+    keys = games.keys[:, KEY_CONDITION]
+    after, increment = jax.vmap(one_game)(keys, _take(tables, at, slots), _cut(games.old, slots), games.playable)
+    increment += take_rows(tables.log_increment, at)
     return _put(tables, at, (after.hand, after.deck), labels=after.labels, log_increment=increment)
 
 
-def repair_no_play(index: Array, at: Array, tables: Tables, *, size: Size, facts: Facts, most_open: int) -> Tables:
-    """Condition on opponents that could not play; with at most so many slots open to it, but in games of the largest size."""
-    del index
-    games = take_rows(facts, at)
-    number = None if size.slots == tables.labels.shape[1] else most_open
-    repair = jax.vmap(partial(moves.condition_on_no_play, most_open=number))
-    after, increment = repair(games.keys[:, KEY_CONDITION], _take(tables, at, size), _cut(games.old, size), games.playable)
-    return _put(tables, at, (after.hand, after.deck), labels=after.labels, log_increment=increment)
+def repair_own_draw(index: Array, at: Array, tables: Tables, *, slots: int, facts: Facts, begun: Array) -> Tables:
+    """Condition on the next card that the observers drew, after the first ones where `begun` (int32[G])."""
+    games, number = take_rows(facts, at), index + take_rows(begun, at)
 
+    def one_game(key: Array, cloud: Cloud, book: Ledger, drawn: OwnDraw, number: Array) -> tuple[Cloud, Array]:
+        return moves.condition_on_own_draw(jax.random.fold_in(key, number), cloud, book, *drawn.card(number))
 
-def repair_own_draw(index: Array, at: Array, tables: Tables, *, size: Size, facts: Facts) -> Tables:
-    """Condition on the next card that the observers drew."""
-    games = take_rows(facts, at)
-
-    def one_game(key: Array, cloud: Cloud, book: Ledger, drawn: OwnDraw) -> tuple[Cloud, Array]:
-        return moves.condition_on_own_draw(jax.random.fold_in(key, index), cloud, book, *drawn.card(index))
-
-    after, increment = jax.vmap(one_game)(games.keys[:, KEY_EVENT], _take(tables, at, size), _cut(games.new, size), games.drawn)
+    rows = _take(tables, at, slots), _cut(games.new, slots), games.drawn, number
+    after, increment = jax.vmap(one_game)(games.keys[:, KEY_EVENT], *rows)
     increment += take_rows(tables.log_increment, at)
     return _put(tables, at, (after.hand, after.deck, after.own), labels=after.labels, log_increment=increment)
 
@@ -174,29 +176,34 @@ def move_public_cards(index: Array, at: Array, tables: Tables, *, facts: Facts) 
     return _put(tables, at, jax.vmap(one_game)(sets, games.reshuffles, top, (event.color, event.rank)))
 
 
-def draw_card(index: Array, at: Array, tables: Tables, *, keys: Array, num_slots: Array) -> Tables:
-    """Let the opponents draw a card, into the slots number `num_slots` (int32[G]) + `index`."""
-    key, first, sets = take_rows((keys, num_slots, tables.sets), at)
-    book = ledger.empty(max_slots=1, max_plays=1)
+def draw_cards(index: Array, at: Array, tables: Tables, *, facts: Facts, key: int, num_slots: Array, number: Array) -> Tables:
+    """Let the opponents draw the next `MOST_DRAWN` of `number` (int32[G]) cards into the slots from `num_slots` (int32[G]) on.
 
-    def one_game(key: Array, sets: Array) -> tuple[Words, Words, Array]:
-        random = accounts.random_words(key, book, sets)
-        return moves.draw_card(random, index, book, as_words(sets[:4]), as_words(sets[4:8]))
+    `key` (static) is the place of the key to use.
+    """
+    keys, first, number, sets = take_rows((facts.keys, num_slots, number, tables.sets), at)
+    book, places = ledger.empty(max_slots=1, max_plays=1), MOST_DRAWN * index + jnp.arange(MOST_DRAWN)
 
-    hand, deck, new = jax.vmap(one_game)(key, sets)
-    labels = tables.labels.at[at, first + index].set(new, mode="drop", unique_indices=True)
+    def one_game(key: Array, number: Array, sets: Array) -> tuple[Words, Words, Array]:
+        random, hand, deck, labels = accounts.random_words(key, book, sets), as_words(sets[:4]), as_words(sets[4:8]), []
+        for place in places:
+            *after, new = moves.draw_card(random, place, book, hand, deck)
+            hand, deck = (bits.where(place < number, *pair) for pair in zip(after, (hand, deck), strict=True))
+            labels.append(new)
+        return hand, deck, jnp.stack(labels)
+
+    hand, deck, new = jax.vmap(one_game)(keys[:, key], number, sets)
+    slots = jnp.where(places < number[:, None], first[:, None] + places, tables.labels.shape[1] + places)
+    labels = tables.labels.at[at[:, None], slots].set(new, mode="drop", unique_indices=True)
     return _put(tables._replace(labels=labels), at, (hand, deck))
 
 
-def replay(index: Array, at: Array, tables: Tables, *, size: Size, facts: Facts, opponent: Opponent) -> Tables:
-    """Compute the likelihoods."""
+def replay(index: Array, at: Array, tables: Tables, *, facts: Facts, opponent: Opponent, num_blocks: int) -> Tables:
+    """Compute the likelihoods, of as many games as have `num_blocks` (static) blocks of plays together."""
     del index
-    games = take_rows(facts, at)
-
-    def one_game(cloud: Cloud, book: Ledger, before: Observation) -> Array:
-        return past_log_likelihood(past_of(cloud, book, before.rules, size.steps), cloud, book, opponent, before)
-
-    log_lik = jax.vmap(one_game)(_take(tables, at, size), _cut(games.new, size), games.before)
+    games, cloud = take_rows((facts.new, facts.before), at), cloud_of(tables)
+    past = past_of(cloud, at, games[0], facts.before.rules, at < len(tables.labels), num_blocks)
+    log_lik = past_log_likelihood(past, cloud, games[0], opponent, games[1])
     return tables._replace(log_likelihood=put_rows(tables.log_likelihood, at, log_lik))
 
 
@@ -205,71 +212,76 @@ def make_moves(
     at: Array,
     state: tuple[Tables, Array],
     *,
-    size: Size,
+    slots: int,
     facts: Facts,
-    weights: Array | None,
+    num_blocks: int,
+    weights: Array,
+    begun: Array,
     moves_due: Array,
     hand_count: Array,
     opponent: Opponent,
     log_types: Array | None,
 ) -> tuple[Tables, Array]:
-    """Resample the particles by weights float32[G, N] (nats) and make the first few refreshing moves, or without them the next.
+    """Resample the particles by weights float32[G, N] (nats) and make the first few refreshing moves; or the next, where `begun`.
 
-    Also add up the shares of particles that a move changes.
+    Also add up the share of particles that a move changes, on average. `num_blocks` is that of `replay`.
     """
     tables, changed = state
-    games, weights, log_types = take_rows((facts, weights, log_types), at)
+    cloud = cloud_of(take_rows(tables, at)._replace(labels=take_part(tables.labels, at, slots)))
+    games, weights, log_types, begun = take_rows((facts, weights, log_types, begun), at)
     log_lik, moves_due, hand_count, so_far = take_rows((tables.log_likelihood, moves_due, hand_count, changed), at)
-    first_batch = 0 if weights is not None else 1
+    like, rules, batch = games.before, facts.before.rules, index + begun
+    book = dataclasses.replace(games.new, allowed=games.new.allowed[:, :slots], epoch=games.new.epoch[:, :slots])
 
-    def one_game(
-        cloud: Cloud,
-        log_lik: Array,
-        weights: Array | None,
-        log_types: Array | None,
-        book: Ledger,
-        game: Facts,
-        moves_due: Array,
-        hand_count: Array,
-    ) -> tuple[Cloud, Array, Array]:
-        if weights is not None:
-            ancestors = resample.systematic(jax.random.uniform(game.keys[KEY_RESAMPLE], dtype=jnp.float32), weights)
-            cloud, log_lik = jax.tree.map(lambda rows: rows.at[..., ancestors].get(mode="promise_in_bounds"), (cloud, log_lik))
-        past = past_of(cloud, book, game.before.rules, size.steps)
-        number = MOVES_AT_A_TIME * (first_batch + index) + jnp.arange(MOVES_AT_A_TIME)
+    def resampled(key: Array, weights: Array, batch: Array, rows: tuple[Cloud, Array]) -> tuple[Cloud, Array]:
+        ancestors = resample.systematic(jax.random.uniform(key, dtype=jnp.float32), weights)
+        ancestors = jnp.where(batch == 0, ancestors, jnp.arange(len(ancestors)))
+        return jax.tree.map(lambda rows: rows.at[..., ancestors].get(mode="promise_in_bounds"), rows)
+
+    def to_move(
+        cloud: Cloud, book: Ledger, game: Facts, batch: Array, moves_due: Array, hand_count: Array
+    ) -> tuple[Array, Array]:
+        """Give the keys of the moves, and the slots uint16[..., N] that they are made in."""
+        number = MOVES_AT_A_TIME * batch + jnp.arange(MOVES_AT_A_TIME)
         keys = jax.vmap(partial(jax.random.fold_in, game.keys[KEY_MOVES]))(number)
         # No hand has a card at a place beyond all slots, so that nothing moves in games that have had their moves.
-        places = jnp.where(number < moves_due, (game.start + number) % jnp.maximum(hand_count, 1), size.slots)
+        places = jnp.where(number < moves_due, (game.start + number) % jnp.maximum(hand_count, 1), slots)
         # Cards change places among the slots that hold one, which stay the same.
-        slots = jax.vmap(partial(accounts.nth_live, cloud, book))(places)
+        return keys, jax.vmap(partial(accounts.nth_live, cloud, book))(places)
 
-        def move(offset: Array, carry: tuple[Cloud, Past, Array, Array]) -> tuple[Cloud, Past, Array, Array]:
-            cloud, past, log_lik, changes = carry
-            proposal = moves.propose(keys[offset], cloud, book, slots[offset])
-            proposed = past_log_likelihood(past, cloud, book, opponent, game.before, proposal.exchange)
-            cloud, log_lik, accepted = moves.accept(cloud, book, proposal, log_lik, proposed, log_types)
-            past = exchanged(past, book, proposal.exchange, accepted)
-            return cloud, past, log_lik, changes + accepted.astype(jnp.uint8)
+    cloud, log_lik = jax.vmap(resampled)(games.keys[:, KEY_RESAMPLE], weights, batch, (cloud, log_lik))
+    keys, moved = jax.vmap(to_move)(cloud, book, games, batch, moves_due, hand_count)
+    past = past_of(cloud, jnp.arange(len(at)), book, rules, at < len(tables.labels), num_blocks)
 
-        first = (cloud, past, log_lik, jnp.zeros(log_lik.shape[-1], jnp.uint8))
-        cloud, _, log_lik, changes = lax.fori_loop(0, MOVES_AT_A_TIME, move, first)
-        return cloud, log_lik, changes.mean(dtype=jnp.float32)
+    def move(number: Array, carry: tuple[Cloud, Past, Array, Array]) -> tuple[Cloud, Past, Array, Array]:
+        cloud, past, log_lik, changes = carry
+        proposal = jax.vmap(moves.propose)(keys[:, number], cloud, book, moved[:, number])
+        proposed = past_log_likelihood(past, cloud, book, opponent, like, proposal.exchange)
+        cloud, log_lik, accepted = jax.vmap(moves.accept)(cloud, book, proposal, log_lik, proposed, log_types)
+        past = exchanged(past, book, proposal.exchange, accepted)
+        return cloud, past, log_lik, changes + accepted.astype(jnp.uint8)
 
-    cloud, log_lik, more = jax.vmap(one_game)(
-        _take(tables, at, size), log_lik, weights, log_types, _cut(games.new, size), games, moves_due, hand_count
-    )
-    if weights is None:
-        tables = _put(tables, at, (cloud.hand, cloud.deck), labels=cloud.labels, log_likelihood=log_lik)
-    else:
-        tables = _put_cloud(tables, at, cloud, log_lik)
-    return tables, put_rows(changed, at, so_far + more)
+    first = (cloud, past, log_lik, jnp.zeros((len(at), log_lik.shape[-1]), jnp.uint8))
+    cloud, _, log_lik, changes = lax.fori_loop(0, MOVES_AT_A_TIME, move, first)
+    tables = _put_cloud(tables, at, cloud, log_lik)
+    share = changes.mean(-1, dtype=jnp.float32) / jnp.maximum(moves_due, 1).astype(jnp.float32)
+    return tables, put_rows(changed, at, so_far + share)
 
 
-def reset(index: Array, at: Array, tables: Tables, *, seen: Observation) -> Tables:
-    """Take games back to where the opponent is about to draw the hand that it holds at an observation."""
+def reset(index: Array, at: Array, state: tuple[Tables, Ledger], *, seen: Observation) -> tuple[Tables, Ledger]:
+    """Take games back to where the opponent is about to draw the hand that it holds at an observation.
+
+    Their ledgers say already that it has drawn.
+    """
     del index
-    num_particles = tables.log_increment.shape[-1]
-    # More room for plays than there is changes nothing: only the particles are looked at.
-    sizes = num_particles, tables.labels.shape[1], tables.played.shape[1]
-    cloud, _ = jax.vmap(lambda seen: before_the_draw(seen, *sizes))(take_rows(seen, at))
-    return _put_cloud(tables, at, cloud, jnp.zeros((len(at), *tables.log_likelihood.shape[1:])))
+    (tables, books), seen = state, take_rows(seen, at)
+    num_particles, max_slots = tables.log_increment.shape[-1], tables.labels.shape[1]
+    max_plays = books.plays.action.shape[1]
+
+    def one_game(seen: Observation) -> tuple[Cloud, Ledger]:
+        cloud, book = before_the_draw(seen, num_particles, max_slots, max_plays)
+        return cloud, ledger.add_slots(book, seen.opponent_count.astype(jnp.int32))
+
+    cloud, fresh = jax.vmap(one_game)(seen)
+    books = jax.tree.map(lambda rows, new: put_rows(rows, at, new), books, fresh)
+    return _put_cloud(tables, at, cloud, jnp.zeros((len(at), *tables.log_likelihood.shape[1:]))), books

@@ -359,7 +359,7 @@ def accept(
     cloud = cloud._replace(
         hand=flip(cloud.hand, both, accepted & ~swaps),
         deck=flip(cloud.deck, both, accepted & ~swaps),
-        labels=accounts.put(cloud, ledger, *changes),
+        labels=accounts.put(cloud, ledger, *changes, in_place=True),
     )
     return cloud, jnp.where(accepted, proposed, log_lik), accepted
 
