@@ -20,7 +20,9 @@ SMALL = NetworkConfig(width=8, policy_head=True, belief_head=True)
 
 def random_states(seed: int, number: int, *, deciding: bool = False, rules: Rules = RULES) -> State:
     """Positions of unfinished random games, [number], NumPy; with `deciding` the player to move has a choice."""
-    played = play(seed, num_games=16, num_steps=120, rules=rules)
+    # Of the sizes that other files compile.
+    sizes: dict[str, int] = {"num_steps": 320} if rules == RULES else {"num_games": 80, "num_steps": 160}
+    played = play(seed, rules=rules, **sizes)
     states = jax.tree.map(lambda leaf: leaf[:, :-1].reshape(-1, *leaf.shape[2:]), played.states)
     wanted = ~states.terminated
     if deciding:

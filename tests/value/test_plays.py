@@ -101,7 +101,7 @@ def test_a_play_that_wins_at_once_is_worth_1(seen, believed):
     assert (values[~legal] == -np.inf).all()
 
 
-@pytest.mark.parametrize("chunk", [7, 512])
+@pytest.mark.parametrize("chunk", [7, pytest.param(512, marks=pytest.mark.slow)])
 def test_the_chunk_changes_no_result(states, seen, believed, chunk: int):
     legal = np.asarray(legal_all(states))[:, : cards.DRAW]
     assert legal.sum() > 30 and legal.sum() % 16

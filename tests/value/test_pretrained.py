@@ -38,6 +38,11 @@ def test_a_network_comes_back_as_it_was(saved: Path):
     assert load_network(str(saved)).config == SMALL
 
 
+def test_a_network_is_loaded_while_a_program_is_traced(saved: Path):
+    """As a search does whose leaf asks it, in the program of a match."""
+    assert_trees_equal(jax.jit(lambda: load_network(saved).params)(), random_network().params)
+
+
 def test_shapes_come_back(tmp_path: Path):
     config = NetworkConfig(width=4, color_layers=3, trunk_layers=1, policy_head=True)
     network = random_network(config=config)

@@ -36,8 +36,13 @@ def load_network(path: str | Path) -> Network:
     """
     if path == PRETRAINED:
         with resources.as_file(resources.files("unojax.value") / _FILE) as file:
-            return _load(file)
-    return _load(Path(path))
+            return _unflatten(*_load(file))
+    arrays, config = _load(Path(path))
+    params = jax.eval_shape(lambda: init_network(jax.random.key(0), config)).params
+    expected, found = ({name: array.shape for name, array in a.items()} for a in (_flatten(params), arrays))
+    if expected != found:
+        raise ValueError(f"{path} holds arrays {found}, expected {expected}")
+    return _unflatten(arrays, config)
 
 
 def save_network(path: str | Path, network: Network, **about: str) -> None:
@@ -47,7 +52,7 @@ def save_network(path: str | Path, network: Network, **about: str) -> None:
     write_whole(Path(path), save(_flatten(network.params), metadata))
 
 
-def _load(path: Path) -> Network:
+def _load(path: Path) -> tuple[dict[str, np.ndarray], NetworkConfig]:
     if not path.is_file():
         raise ValueError(f"there is no network in {path}: no such file; write {PRETRAINED!r} for the one in the package")
     try:
@@ -64,11 +69,7 @@ def _load(path: Path) -> Network:
         raise ValueError(f"{path} says nothing sensible about the shape of its network: {error}") from None
     if metadata.get("features") != _features(config):
         raise ValueError(f"{path} was trained on other features than this version of unojax computes; train it anew")
-    params = jax.eval_shape(lambda: init_network(jax.random.key(0), config)).params
-    expected = {name: array.shape for name, array in _flatten(params).items()}
-    if expected != (found := {name: array.shape for name, array in arrays.items()}):
-        raise ValueError(f"{path} holds arrays {found}, expected {expected}")
-    return Network(jax.tree.map_with_path(lambda path, _: jnp.asarray(arrays[_name(path)]), params), config)
+    return arrays, config
 
 
 def _features(config: NetworkConfig) -> str:
@@ -79,6 +80,18 @@ def _features(config: NetworkConfig) -> str:
 def _flatten(params: Params) -> dict[str, Any]:
     leaves, _ = jax.tree.flatten_with_path(params)
     return {_name(path): np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf for path, leaf in leaves}
+
+
+def _unflatten(arrays: dict[str, np.ndarray], config: NetworkConfig) -> Network:
+    params: Params = {}
+    for name, array in arrays.items():
+        # The layers of a list are numbered.
+        *path, last = (int(part) if part.isdigit() else part for part in name.split("."))
+        inner: Any = params
+        for part in path:
+            inner = inner.setdefault(part, {})
+        inner[last] = jnp.asarray(array)
+    return Network(params, config)
 
 
 def _name(path: Any) -> str:

@@ -1,0 +1,109 @@
+"""The layers of the network, in Flax: what `unojax.value.network` looks up when a network is first called.
+
+One encoder reads each colour's row of the features together with what the colours share; the mean over the colours and the row of
+the active colour go on to a trunk of dense layers (Zaheer et al. 2017, "Deep Sets"). The value is therefore the same under every
+permutation of the colours, and the heads that speak of colours permute along with them.
+"""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import Any, Final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from jax import Array
+
+from unojax import cards
+from unojax.value.features import COLOR_COLUMNS, COLORED_SLOTS, Features
+from unojax.value.shape import NetworkConfig, Outputs
+
+_KINDS: Final = np.eye(5, dtype=np.float32)[:, [0] * 10 + [1, 1, 2, 3, 4]]
+"""Which ranks are of each kind that the policy head tells apart: float32[5, 15]."""
+_COPIES: Final = slice(0, cards.NUM_COLORED_RANKS), slice(cards.NUM_COLORED_RANKS, COLORED_SLOTS)
+"""Columns of a colour that say which ranks are held, in one copy and in two."""
+
+
+class PolicyHead(nnx.Module):
+    """Logits of the plays.
+
+    Of a colour and the kind of card (number, Skip or Reverse, +2, Wild, Wild+4), so that what is learned of one number holds for
+    all; of the colour and the very rank; and in proportion to how many cards of that type, and of that rank in other colours, are
+    held.
+    """
+
+    def __init__(self, width: int, *, rngs: nnx.Rngs):
+        size = cards.NUM_RANKS + 3 * len(_KINDS)
+        self.out = nnx.Linear(width, size, kernel_init=nnx.initializers.zeros_init(), rngs=rngs)
+
+    def __call__(self, of_color: Array, features: Features) -> Array:
+        """Compute float32[..., 60] from what was found of the colours, float32[..., 4, width]."""
+        first, second = (features.color[..., _COPIES[copy]] for copy in range(2))
+        no_axes = [(0, 0)] * (first.ndim - 1)
+        held = jnp.pad(first + jnp.pad(second, [*no_axes, (1, 0)]), [*no_axes, (0, cards.NUM_RANKS - cards.NUM_COLORED_RANKS)])
+        elsewhere = held.sum(-2, keepdims=True) - held
+        of_rank, *of_kind = jnp.split(self.out(of_color), cards.NUM_RANKS + len(_KINDS) * np.arange(3), -1)
+        plain, if_held, if_elsewhere = (kind @ _KINDS for kind in of_kind)
+        return (of_rank + plain + held * if_held + elsewhere * if_elsewhere).reshape(*features.shared.shape[:-1], cards.DRAW)
+
+
+class ValueNetwork(nnx.Module):
+    """The layers. Used functionally: `apply`."""
+
+    def __init__(self, config: NetworkConfig, *, rngs: nnx.Rngs):
+        width, num_shared = config.width, len(config.shared_columns)
+        self.color_in = nnx.Linear(len(config.color_columns), width, rngs=rngs)
+        self.shared_in = nnx.Linear(num_shared, width, use_bias=False, rngs=rngs)
+        self.color_hidden = nnx.List([nnx.Linear(width, width, rngs=rngs) for _ in range(config.color_layers - 1)])
+        self.pooled = nnx.Linear(2 * width, width, rngs=rngs)
+        self.shared_trunk = nnx.Linear(num_shared, width, use_bias=False, rngs=rngs)
+        self.trunk_hidden = nnx.List([nnx.Linear(width, width, rngs=rngs) for _ in range(config.trunk_layers - 1)])
+        # Zero weights: an untrained network gives even odds and prefers nothing.
+        last = partial(nnx.Linear, kernel_init=nnx.initializers.zeros_init(), rngs=rngs)
+        self.win = last(width, 1)
+        self.policy = PolicyHead(2 * width, rngs=rngs) if config.policy_head else None
+        self.slots = last(2 * width, COLORED_SLOTS) if config.belief_head else None
+        self.wild_slots = last(width, 2 * cards.NUM_COLORS) if config.belief_head else None
+
+    def __call__(self, features: Features) -> Outputs:
+        """Evaluate features of any leading axes."""
+        of_color = nnx.relu(self.color_in(features.color) + self.shared_in(features.shared)[..., None, :])
+        for layer in self.color_hidden:
+            of_color = nnx.relu(layer(of_color))
+        is_active = features.color[..., COLOR_COLUMNS.index("active colour"), None]
+        pooled = jnp.concatenate([of_color.mean(-2), (of_color * is_active).sum(-2)], -1)
+        trunk = nnx.relu(self.pooled(pooled) + self.shared_trunk(features.shared))
+        for layer in self.trunk_hidden:
+            trunk = nnx.relu(layer(trunk))
+
+        both = jnp.concatenate([of_color, jnp.broadcast_to(trunk[..., None, :], of_color.shape)], -1)
+        policy_logits = slot_logits = None
+        if self.policy is not None:
+            policy_logits = self.policy(both, features)
+        if self.slots is not None and self.wild_slots is not None:
+            # A word of slots ends with one copy of each wild.
+            wilds = self.wild_slots(trunk).reshape(*trunk.shape[:-1], cards.NUM_COLORS, 2)
+            slot_logits = jnp.concatenate([self.slots(both), wilds], -1).reshape(*trunk.shape[:-1], cards.NUM_CARDS)
+        return Outputs(self.win(trunk)[..., 0], policy_logits, slot_logits)
+
+
+def init_params(key: Array, config: NetworkConfig) -> dict[str, Any]:
+    """Make random parameters that give even odds to everything. Consumes `key`."""
+    return nnx.to_pure_dict(nnx.state(ValueNetwork(config, rngs=nnx.Rngs(key))))
+
+
+def apply(params: dict[str, Any], config: NetworkConfig, features: Features) -> Outputs:
+    """Evaluate information states of any shape. Pure."""
+    graphdef, state = _structure(config)
+    # A copy, since the structure is kept.
+    filled = jax.tree.map(lambda leaf: leaf, state)
+    nnx.replace_by_pure_dict(filled, params)
+    return nnx.merge(graphdef, filled)(features)
+
+
+@cache
+def _structure(config: NetworkConfig) -> tuple[Any, Any]:
+    """The layers without their numbers: graph definition and abstract state."""
+    return nnx.split(nnx.eval_shape(lambda: ValueNetwork(config, rngs=nnx.Rngs(0))))

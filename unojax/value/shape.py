@@ -1,0 +1,67 @@
+"""The shape of a network: its sizes and heads, and what comes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from unojax.rules import is_int
+from unojax.value.features import COLOR_COLUMNS, COLOR_TURN_COLUMNS, SHARED_COLUMNS, SHARED_TURN_COLUMNS
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """The shape of a network: layers of one `width`, of the colours and of the trunk, and optional heads (see `Outputs`).
+
+    With `turns` it reads the columns of rules that `has_turn_columns`, and plays by such rules only.
+    """
+
+    width: int = 64
+    color_layers: int = 2
+    trunk_layers: int = 2
+    policy_head: bool = False
+    belief_head: bool = False
+    turns: bool = False
+
+    @property
+    def color_columns(self) -> tuple[str, ...]:
+        """Columns of `Features.color` that it reads."""
+        return COLOR_COLUMNS + COLOR_TURN_COLUMNS * self.turns
+
+    @property
+    def shared_columns(self) -> tuple[str, ...]:
+        """Columns of `Features.shared` that it reads."""
+        return SHARED_COLUMNS + SHARED_TURN_COLUMNS * self.turns
+
+    def __post_init__(self) -> None:
+        for name in ("width", "color_layers", "trunk_layers"):
+            if not (is_int(value := getattr(self, name)) and value >= 1):
+                raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+
+
+class Outputs(NamedTuple):
+    """Outputs of a network for information states of any shape.
+
+    Attributes:
+        win_logit: float32[...] log odds of winning.
+        policy_logits: float32[..., 60] of the plays, legal or not; None without the head.
+        slot_logits: float32[..., 108] log odds that each canonical slot of the opponent's hand is set; None without the head.
+    """
+
+    win_logit: Array
+    policy_logits: Array | None = None
+    slot_logits: Array | None = None
+
+    @property
+    def value(self) -> Array:
+        """float32[...] expected outcome in [-1, 1]: 2 P(win) - 1, with half a win for a drawn game."""
+        return jnp.tanh(self.win_logit / 2)
+
+    @property
+    def win_prob(self) -> Array:
+        """float32[...] in [0, 1]."""
+        return jax.nn.sigmoid(self.win_logit)
