@@ -37,7 +37,7 @@ def test_advice_of_a_particle_filter():
 
 def test_nothing_is_computed_twice(monkeypatch):
     """Asked again, after a step back, or for the outlook at a position that advice was asked for."""
-    monkeypatch.setattr(adviser_module, "_think", lambda *args: None)
+    monkeypatch.setattr(adviser_module, "_think", lambda *args, search: None)
     monkeypatch.setattr(adviser_module, "_play_out", lambda *args: (np.float32(0.5), np.float32(0.1)))
     session = session_from("R0,R1,R3,Y3/R2,RS/-/* Y0 0 0 0 - *")
     adviser, start = Adviser(FILTER, seed=0), session.view
@@ -81,7 +81,7 @@ def test_an_outlook_follows_the_game():
 
 @pytest.mark.parametrize("search", [SEARCH, FILTER])
 def test_getting_an_adviser_ready_changes_nothing(search, monkeypatch):
-    monkeypatch.setattr(adviser_module, "_think", lambda *args: None)
+    monkeypatch.setattr(adviser_module, "_think", lambda *args, search: None)
     session = session_from("R0,R2,Y1,W,W+4/Y0,Y2/-/* R3 0 0 0 - *")
     one, other = Adviser(search, seed=0), Adviser(search, seed=0)
     one.warm(session.view)

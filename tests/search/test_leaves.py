@@ -114,8 +114,6 @@ def cards_ahead(tables: Table, player: jax.Array) -> jax.Array:
 def test_rollouts_end_at_the_leaf_or_with_the_game():
     states = random_states(1, NUM)
     whole = np.asarray(cut_off(states, None))
-    never = np.asarray(cut_off(states, Leaf(100_000, cards_ahead)))
-    np.testing.assert_array_equal(whole, never)
     early, late = (np.asarray(cut_off(states, Leaf(depth, cards_ahead))) for depth in (1, 40))
     real = ~np.isnan(whole)
     cut = {name: real & (returns > 100) for name, returns in (("early", early), ("late", late))}

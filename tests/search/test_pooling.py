@@ -13,7 +13,7 @@ from unojax.games.advising import read_search
 from unojax.search import pooling
 from unojax.search.agents import Remembered, SearchAgent
 from unojax.search.monte_carlo import Estimate
-from unojax.search.pooling import lower_round, pool, search_in_rounds, search_round
+from unojax.search.pooling import pool, search_in_rounds, search_round
 
 
 def estimates(values: list[list[float]]) -> list[Estimate]:
@@ -93,6 +93,6 @@ def test_rounds_are_the_same_side_by_side(decision, monkeypatch):
 def test_a_round_that_was_compiled_ahead_is_not_traced_again(decision):
     agent, memory, seen = decision
     legal, key = np.zeros(cards.DRAW, bool), jax.random.key(3)
-    lower_round(key, seen, agent=agent).compile()
+    search_round.compile(key, memory, seen, legal, agent=agent)
     with jax.no_tracing():
         search_round(key, memory, seen, legal, agent=agent)

@@ -149,7 +149,6 @@ def searched(endgames) -> tuple[Estimate, np.ndarray]:
     return think(FLAT, endgames[0])
 
 
-@pytest.mark.optimized
 def test_tree_search_finds_the_best_reply_by_brute_force(endgames, searched):
     states, exact = endgames
     estimate, legal = think(TREE, states)

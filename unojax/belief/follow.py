@@ -14,6 +14,7 @@ from jax.typing import ArrayLike
 from unojax.belief import history
 from unojax.belief.filters import ExactFilter, Filter, plain_info
 from unojax.belief.particles import Info
+from unojax.device.kept import KeptProgram
 from unojax.observation import Observation
 
 _Tree = TypeVar("_Tree")
@@ -75,7 +76,9 @@ def begin(filter: Filter, key: Array, observation: Observation, log_types: Array
     `log_types`: float32[K] nats, what is known of the opponent's type, for a filter with a `Family` (see `belief_init`).
     """
     known = () if log_types is None else (log_types,)
-    return filter.init(key, observation, *known) if isinstance(filter, ExactFilter) else _init(filter, key, observation, *known)
+    if isinstance(filter, ExactFilter):
+        return filter.init(key, observation, *known)
+    return _init(key, observation, *known, filter=filter)
 
 
 def advance(filter: Filter, key: Array, belief: Any, before: Observation, after: Observation, *, place: int) -> tuple[Any, Info]:
@@ -86,7 +89,7 @@ def advance(filter: Filter, key: Array, belief: Any, before: Observation, after:
     """
     if isinstance(filter, ExactFilter):
         return filter.update(key, belief, before, _infer_action(before, after), after)
-    belief, info = _update(filter, key, belief, before, after)
+    belief, info = _update(key, belief, before, after, filter=filter)
     if info.inconsistent:
         raise ValueError(
             f"observations {place - 1} and {place} are not one micro-step apart; pass the views of one player after every play "
@@ -95,13 +98,13 @@ def advance(filter: Filter, key: Array, belief: Any, before: Observation, after:
     return belief, info
 
 
-@partial(jax.jit, static_argnums=0)
-def _init(filter: Filter, key: Array, observation: Observation, *known: ArrayLike) -> Any:
+@partial(KeptProgram, static="filter")
+def _init(key: Array, observation: Observation, *known: ArrayLike, filter: Filter) -> Any:
     return filter.init(key, observation, *known)
 
 
-@partial(jax.jit, static_argnums=0)
-def _update(filter: Filter, key: Array, belief: Any, before: Observation, after: Observation) -> tuple[Any, Info]:
+@partial(KeptProgram, static="filter")
+def _update(key: Array, belief: Any, before: Observation, after: Observation, *, filter: Filter) -> tuple[Any, Info]:
     return filter.update(key, belief, before, history.infer_action(before, after), after)
 
 

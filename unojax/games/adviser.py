@@ -18,6 +18,7 @@ from unojax.belief.digest import Digest, digest
 from unojax.belief.hands import Hands
 from unojax.belief.knowledge import Tracked, Unseen
 from unojax.belief.opponents import Family
+from unojax.device.kept import KeptProgram
 from unojax.games.seen import Seen, legal_actions
 from unojax.games.session import ADVICE
 from unojax.observation import Observation
@@ -102,7 +103,7 @@ class Adviser:
             known = beliefs.belief([start, start])
         memory = Remembered(known, jnp.int32(1))
         told = digest(_hands(self._search, self._key, memory, start), start)
-        jax.block_until_ready((told, _think(self._search, self._key, memory, start)))
+        jax.block_until_ready((told, _think(self._key, memory, start, search=self._search)))
 
     def advise(self, start: Observation, seen: Sequence[Seen]) -> Advice:
         """Advise the person after all that was `seen` since the first view, `start`."""
@@ -136,7 +137,7 @@ class Adviser:
         told, types, memory = self._believe(views)
         now, thought = views[-1], None
         if now.is_my_turn and not now.terminated and legal_actions(now).sum() > 1:
-            thought = _think(self._search, self._key_for(_ACT, views), memory, now)
+            thought = _think(self._key_for(_ACT, views), memory, now, search=self._search)
         return Advice(told.prob_holds, told.prob_color, told.prob_no_playable, thought, types)
 
     def _look_ahead(self, num_games: int, views: list[Observation]) -> Outlook:
@@ -167,8 +168,8 @@ def _hands(search: SearchAgent, key: Array, memory: Remembered, view: Observatio
     return search.hands(key, memory, view)
 
 
-@partial(jax.jit, static_argnums=0)
-def _think(search: SearchAgent, key: Array, memory: Remembered, view: Observation) -> Thought:
+@partial(KeptProgram, static="search")
+def _think(key: Array, memory: Remembered, view: Observation, *, search: SearchAgent) -> Thought:
     estimate, tried = search.think(key, memory, view, view.legal_mask)
     return Thought(estimate, tried, choose(estimate, tried, search.keep))
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ from unojax.belief.knowledge import Tracked, Truth
 from unojax.games.seen import ImpossibleActionError, SeenGame, choices, read_seen
 from unojax.rules import Rules
 from unojax.search.agents import Remembered, SearchAgent
-from unojax.search.pooling import MIN_ROUNDS, Pooled, lower_round, search_in_rounds
+from unojax.search.pooling import MIN_ROUNDS, Pooled, search_in_rounds, search_round
 from unojax.specs import parse_agent
 from unojax.text import format_action, parse_cards
 
@@ -120,17 +120,20 @@ def advise(
     keys = jax.random.split(jax.random.key(seed, impl="threefry2x32"), 3)
     on_status(COMPILING)
     game = _read(position, history, player, rules)
+    legal, compiling = choices(game.end), ThreadPoolExecutor(1, "compiling")
+
+    def compile_search(memory: Remembered) -> None:
+        if legal.any():
+            compiling.submit(search_round.compile, keys[2], memory, game.end, legal, agent=search)
+
     # While the search is compiled, the belief is followed.
-    compiling = ThreadPoolExecutor(1, "compiling").submit(lower_round(keys[2], game.end, agent=search).compile)
-    memory = _believe(game, search, keys[0], on_status)
+    memory = _believe(game, search, keys[0], on_status, compile_search)
     told = jax.device_get(digest(search.hands(keys[1], memory, game.end), game.end))
     types = search.knowledge.types(memory.known) if isinstance(search.knowledge, Tracked) else {}
-    legal = choices(game.end)
     if not legal.any():
         return Advised(game, told, None, search, 0.0, False, types)
     num_rounds = None if seconds is not None else rounds or DEFAULT_ROUNDS
     on_status(COMPILING)
-    compiling.result()
     goal = "" if num_rounds is None else f" of {num_rounds}"
     found = search_in_rounds(
         *(search, memory, game.end, legal, keys[2]),
@@ -200,10 +203,13 @@ def _read(position: str, history: str, player: int | None, rules: Rules) -> Seen
     return game
 
 
-def _believe(game: SeenGame, agent: SearchAgent, key: Array, on_status: Callable[[str], None]) -> Remembered:
-    """Give what the agent remembers at the end of a game."""
+def _believe(
+    game: SeenGame, agent: SearchAgent, key: Array, on_status: Callable[[str], None], on_start: Callable[[Remembered], None]
+) -> Remembered:
+    """Give what the agent remembers at the end of a game; `on_start` is told what it does at its beginning."""
     start = game.observations[0]
-    known: Any = ()
+    steps = jnp.int32(game.steps_before + len(game.actions))
+    memory = Remembered((), steps)
     if isinstance(agent.knowledge, Tracked):
         filter = replace(agent.knowledge.filter, prior="deal" if looks_dealt(start) else "uniform")
         for number, (belief, info) in enumerate(follow(filter, key, game.observations)):
@@ -214,5 +220,9 @@ def _believe(game: SeenGame, agent: SearchAgent, key: Array, on_status: Callable
                     f"no hand of player {1 - int(start.player)} explains this after what came before; check the history, or take "
                     f"more particles than {filter.num_particles}",
                 )
-            known = belief
-    return Remembered(known, jnp.int32(game.steps_before + len(game.actions)))
+            memory = Remembered(belief, steps)
+            if info is None:
+                on_start(memory)
+    else:
+        on_start(memory)
+    return memory

@@ -17,6 +17,7 @@ import numpy as np
 from jax import Array
 
 from unojax.agents import Memory
+from unojax.device.kept import KeptProgram
 from unojax.device.platform import available_cores, platform
 from unojax.observation import Observation
 from unojax.search.agents import SearchAgent
@@ -89,8 +90,7 @@ def search_in_rounds(
     Raises:
         KeyboardInterrupt: Ctrl-C, before there are enough rounds to pool; afterwards it ends the search.
     """
-    # A search of nothing compiles and takes no time.
-    jax.block_until_ready(search_round(key, memory, observation, np.zeros_like(legal), agent=agent))
+    search_round.compile(key, memory, observation, legal, agent=agent)
 
     def one_round(number: int) -> Estimate:
         return jax.device_get(search_round(jax.random.fold_in(key, number), memory, observation, legal, agent=agent))
@@ -189,7 +189,7 @@ def cost_of(rounds: Sequence[Estimate], legal: np.ndarray, action: int) -> tuple
     return float(np.mean(gained)), max(error(chosen), error(runner_up)), int(win.argmax())
 
 
-@partial(jax.jit, static_argnames="agent")
+@partial(KeptProgram, static="agent")
 def search_round(key: Array, memory: Memory, observation: Observation, legal: Array, *, agent: SearchAgent) -> Estimate:
     """Search the plays `legal`, bool[60], of one decision once. Consumes `key`."""
     # Not `agent.think`, which leaves a single legal play out.
@@ -197,9 +197,3 @@ def search_round(key: Array, memory: Memory, observation: Observation, legal: Ar
     hands = agent.hands(key_hands, memory, observation)
     one = jax.tree.map(lambda x: jnp.asarray(x)[None], (key_search, observation, hands, legal, memory.num_steps))
     return jax.tree.map(lambda x: x[0], agent.estimate(*one))
-
-
-def lower_round(key: Array, observation: Observation, *, agent: SearchAgent) -> jax.stages.Lowered:
-    """Lower `search_round` for a decision of which only the observation is there yet."""
-    memory = jax.eval_shape(agent.init, key, observation)
-    return search_round.lower(key, memory, observation, np.zeros(agent.rules.num_choices, bool), agent=agent)

@@ -244,7 +244,7 @@ class Rollouts:
             plays=lanes.plays + jnp.where(chooses, one, np.uint32(0)),
             draws=lanes.draws + jnp.where(table.is_card_drawn(move), one, np.uint32(0)),
             num_steps=lanes.num_steps + table.is_step(move).astype(jnp.uint32),
-            first=jnp.full_like(lanes.first, FREE),
+            first=jnp.where(move == table.stay(lanes.table), lanes.first, FREE),
         )
         return lanes, walks
 
@@ -367,8 +367,9 @@ def play_out(
             position = arms.position[jnp.where(lanes.rollout == NO_ROLLOUT, np.uint32(0), lanes.rollout // num_samples)]
             store, walks, first = guide.advise(store, walks, lanes, position)
             lanes = lanes._replace(first=first)
-        now = lanes, walks
-        lanes, walks = walk(now, how.decide(now), lambda i, now, move: how.decide(now), how.carry_out, num_nodes=nodes_per_block)
+        # Standing still comes first, so that the program decides at one place.
+        still, now = table.stay(lanes.table), (lanes, walks)
+        lanes, walks = walk(now, still, lambda i, now, move: how.decide(now), how.carry_out, num_nodes=nodes_per_block + 1)
         ended, outcome = how.cut_off(lanes)
         returns = returns.at[jnp.where(ended, lanes.rollout, np.uint32(returns.size))].set(outcome, mode="drop")
         if guide is not None:

@@ -1,0 +1,152 @@
+"""Programs kept as they are traced: found again, told apart, and done without."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.helpers import assert_trees_equal
+from unojax import Rules
+from unojax.belief import belief_init
+from unojax.belief.filters import ParticleFilter
+from unojax.belief.opponents import Family, PolicyOpponent
+from unojax.belief.particles import Info
+from unojax.device import kept
+from unojax.device.kept import KeptProgram, describe
+from unojax.policies import LINEAR, uniform
+from unojax.specs import parse_agent
+
+KEY = jax.random.key(5)
+RULES = Rules(hand_size=3)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    before = jax.config.values["jax_compilation_cache_dir"]
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path))
+    yield tmp_path
+    jax.config.update("jax_compilation_cache_dir", before)
+
+
+class Counted:
+    """A function of arrays, and how often it was traced. A new one stands for a new process."""
+
+    def __init__(self):
+        self.times = 0
+
+        def draw(key, weights, *, rules):
+            self.times += 1
+            seen = jax.random.uniform(key, (rules.hand_size,)) * weights["a"]
+            return {"sum": seen.sum(), "info": Info(*seen[:3], *weights["b"])}, (None, jax.random.key_data(key))
+
+        self.program = KeptProgram(draw, static="rules")
+        self.plain = jax.jit(draw, static_argnames="rules")
+
+
+WEIGHTS = {"a": jnp.float32(2), "b": np.arange(4)}
+
+
+def traced(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*-traced"))
+
+
+def test_a_program_is_found_again(folder: Path):
+    first, second = Counted(), Counted()
+    expected = first.plain(KEY, WEIGHTS, rules=RULES)
+    assert_trees_equal(first.program(KEY, WEIGHTS, rules=RULES), expected)
+    (file,) = traced(folder)
+    assert file.name.startswith("draw-")
+    found = second.program(KEY, WEIGHTS, rules=RULES)
+    assert second.times == 0 and isinstance(found[0]["info"], Info)
+    assert_trees_equal(found, expected)
+    again = second.program(jax.random.key(6), WEIGHTS, rules=RULES)
+    assert_trees_equal(again, first.plain(jax.random.key(6), WEIGHTS, rules=RULES))
+
+
+def test_what_differs_is_told_apart(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    def run(**changes):
+        counted = Counted()
+        given = {"weights": WEIGHTS, "rules": RULES} | changes
+        found = counted.program(KEY, given["weights"], rules=given["rules"])
+        times = counted.times
+        assert_trees_equal(found, counted.plain(KEY, given["weights"], rules=given["rules"]))
+        return times
+
+    assert run() == 1
+    assert run() == 0
+    assert run(rules=Rules(hand_size=4)) == 1
+    assert run(weights=WEIGHTS | {"b": np.arange(4, dtype=np.int16)}) == 1
+    assert run(weights=WEIGHTS | {"b": np.arange(4.0)}) == 1
+    assert run(weights=WEIGHTS | {"c": jnp.float32(1)}) == 1
+    with jax.numpy_rank_promotion("raise"):
+        assert run() == 1
+    monkeypatch.setattr(kept, "_source", lambda: "another version of the package")
+    assert run() == 1
+    assert len(traced(folder)) == 7
+
+
+def test_programs_are_compiled_ahead(folder: Path):
+    counted = Counted()
+    shapes = jax.eval_shape(lambda: (KEY, WEIGHTS))
+    counted.program.compile(*shapes, rules=RULES)
+    assert counted.times == 1
+    with jax.no_tracing():
+        counted.program(KEY, WEIGHTS, rules=RULES)
+
+
+@pytest.mark.parametrize("content", [b"", b"nothing to read", b"\x80\x05K\x01."])
+def test_a_file_that_cannot_be_read_is_made_anew(folder: Path, content: bytes):
+    first, second, third = Counted(), Counted(), Counted()
+    first.program(KEY, WEIGHTS, rules=RULES)
+    (file,) = traced(folder)
+    whole = file.read_bytes()
+    file.write_bytes(content or whole[: len(whole) // 2])
+    assert_trees_equal(second.program(KEY, WEIGHTS, rules=RULES), second.plain(KEY, WEIGHTS, rules=RULES))
+    third.program(KEY, WEIGHTS, rules=RULES)
+    assert third.times == 0
+
+
+def test_what_nothing_tells_apart_is_not_kept(folder: Path):
+    def add(x, *, by):
+        return x + by(x)
+
+    for by, expected in ((lambda x: x, 2.0), (lambda x: 2 * x, 3.0)):
+        assert KeptProgram(add, static="by")(jnp.float32(1), by=by) == expected
+    assert not traced(folder)
+
+
+def test_without_a_folder(folder: Path):
+    for name, value in (("jax_compilation_cache_dir", None), ("jax_enable_compilation_cache", False)):
+        before = jax.config.values[name]
+        jax.config.update(name, value)
+        try:
+            counted = Counted()
+            assert_trees_equal(counted.program(KEY, WEIGHTS, rules=RULES), counted.plain(KEY, WEIGHTS, rules=RULES))
+        finally:
+            jax.config.update(name, before)
+    assert not traced(folder)
+
+
+def test_a_folder_that_cannot_be_written_is_done_without(folder: Path):
+    jax.config.update("jax_compilation_cache_dir", str(folder / "gone"))
+    counted = Counted()
+    assert_trees_equal(counted.program(KEY, WEIGHTS, rules=RULES), counted.plain(KEY, WEIGHTS, rules=RULES))
+
+
+def test_descriptions_tell_values_apart():
+    values = [None, True, 1, 1.0, "1", (1,), [1], np.float32(1), np.arange(3), np.arange(3) + 1, uniform, Rules, Rules()]
+    values += [RULES, PolicyOpponent(LINEAR, 0.5), PolicyOpponent(LINEAR, 0.25), ParticleFilter(8), ParticleFilter(9)]
+    values += [Family((PolicyOpponent(LINEAR), PolicyOpponent(uniform)), weights=(0.5, 0.5)), belief_init]
+    values += [parse_agent(spec) for spec in ("mc", "mc:rollouts=9", "mc:leaf=pretrained", "tree")]
+    assert len({describe(value) for value in values}) == len(values)
+    assert describe(parse_agent("mc")) == describe(parse_agent("mc"))
+
+
+@pytest.mark.parametrize("value", [lambda: 1, object(), {1: 2}, (1, print), Path("a"), Counted])
+def test_values_of_others_have_none(value):
+    with pytest.raises(TypeError):
+        describe(value)

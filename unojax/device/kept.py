@@ -1,0 +1,162 @@
+"""Programs kept between runs as they are traced: a search is traced for longer than it takes.
+
+JAX keeps what it has compiled (`unojax.device.compilation_cache`), but finds it by the program that tracing and lowering make. A
+`KeptProgram` keeps that too, in the form of `jax.export`, in the same folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import types
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from functools import cache, lru_cache, partial
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import export
+
+from unojax.files import write_whole
+
+_PACKAGE: Final = Path(__file__).parents[1]
+_ALIVE: Final = 8
+"""Compiled programs that a process holds of each function."""
+_Program = tuple[Callable[..., list[Any]], Any]
+"""Of leaves, and the structure of what it returns."""
+
+
+class KeptProgram:
+    """A function of arrays as a compiled program, to be called on the host. It is found again by all that tracing depends on:
+    the package's source, JAX and its settings, the platform, the static argument, and shapes and types of the others.
+
+    Args:
+        function: pure.
+        static: name of its static argument, which is hashable and given by name. One that is not made of the package's own types
+            and functions, of numbers and of text is traced in every process.
+    """
+
+    def __init__(self, function: Callable[..., Any], *, static: str):
+        self._function, self._static = function, static
+        self._make = lru_cache(_ALIVE)(self._compile)
+        self._lock = Lock()
+
+    def __call__(self, *args: Any, **static: Any) -> Any:
+        leaves, treedef = _flatten(args)
+        program, returned = self._get(leaves, treedef, static)
+        return jax.tree.unflatten(returned, program(*leaves))
+
+    @property
+    def num_compiled(self) -> int:
+        """Programs that this process has compiled."""
+        return self._make.cache_info().misses
+
+    def compile(self, *args: Any, **static: Any) -> None:
+        """Make the program ready for arguments of such shapes and types: arrays, or `jax.ShapeDtypeStruct`."""
+        self._get(*_flatten(args), static)
+
+    def _get(self, leaves: list[Any], treedef: Any, static: dict[str, Any]) -> _Program:
+        given = tuple((leaf.shape, leaf.dtype) for leaf in leaves)
+        # Who needs a program that another thread is making waits for it.
+        with self._lock:
+            return self._make(given, treedef, static[self._static])
+
+    def _compile(self, given: tuple[tuple[tuple[int, ...], Any], ...], treedef: Any, static: Any) -> _Program:
+        function = partial(self._function, **{self._static: static})
+        returned: Any = None
+
+        def of_leaves(*leaves: Any) -> list[Any]:
+            nonlocal returned
+            found, returned = jax.tree.flatten(function(*jax.tree.unflatten(treedef, leaves)))
+            return found
+
+        of_leaves.__name__ = self._function.__name__
+        program, shapes = jax.jit(of_leaves), [jax.ShapeDtypeStruct(*shape) for shape in given]
+        file = self._file(given, treedef, static)
+        if file is not None:
+            if (kept := _read(file)) is not None:
+                exported, returned = kept
+            else:
+                exported = export.export(program)(*shapes)
+                _write(file, exported, returned)
+            program = jax.jit(exported.call)
+        return program.lower(*shapes).compile(), returned
+
+    def _file(self, given: Any, treedef: Any, static: Any) -> Path | None:
+        """Name the file of a program; None if there is no folder, or nothing to tell the program by."""
+        folder = jax.config.values["jax_compilation_cache_dir"]
+        if folder is None or not jax.config.values["jax_enable_compilation_cache"]:
+            return None
+        try:
+            about = describe(static)
+        except TypeError:
+            return None
+        settings = {name: value for name, value in jax.config.values.items() if name != "jax_compilation_cache_dir"}
+        facts = about, str(given), str(treedef), str(sorted(settings.items())), jax.__version__, jax.default_backend(), _source()
+        digest = hashlib.sha256("\n".join(facts).encode()).hexdigest()
+        return Path(folder) / f"{self._function.__name__}-{digest}-traced"
+
+
+def describe(value: Any) -> str:
+    """Write down a value that is made of the package's own types and functions, of numbers and of text.
+
+    Raises:
+        TypeError: something else is in it.
+    """
+    kind = type(value)
+    if value is None or kind in (bool, int, float, str):
+        return repr(value)
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        array = np.asarray(value)
+        return f"{array.dtype}{array.shape}{hashlib.sha256(array.tobytes()).hexdigest()}"
+    if kind in (tuple, list):
+        return f"{kind.__name__}({', '.join(map(describe, value))})"
+    is_named = isinstance(value, types.FunctionType | type) and "<" not in value.__qualname__
+    named = value if is_named else kind
+    if named.__module__.partition(".")[0] != _PACKAGE.name:
+        raise TypeError(f"{named.__module__} is not of the package")
+    name = f"{named.__module__}.{named.__qualname__}"
+    if is_named:
+        return name
+    if is_dataclass(value):
+        return f"{name}({', '.join(describe(getattr(value, field.name)) for field in fields(value))})"
+    if isinstance(value, tuple):
+        return f"{name}({', '.join(map(describe, value))})"
+    raise TypeError(f"{name} may hold anything")
+
+
+def _flatten(args: Any) -> tuple[list[Any], Any]:
+    """Flatten arguments; numbers and NumPy's arrays get the types that JAX has for them."""
+    leaves, treedef = jax.tree.flatten(args)
+    return [leaf if isinstance(leaf, jax.Array | jax.ShapeDtypeStruct) else jnp.asarray(leaf) for leaf in leaves], treedef
+
+
+def _read(file: Path) -> tuple[export.Exported, Any] | None:
+    try:
+        with file.open("rb") as stream:
+            returned = jax.tree.structure(pickle.load(stream))
+            return export.deserialize(bytearray(stream.read())), returned
+    except Exception:  # What can't be read, whatever became of it, is made anew.
+        return None
+
+
+def _write(file: Path, exported: export.Exported, returned: Any) -> None:
+    # A structure can't be pickled, but what is built by it.
+    example = jax.tree.unflatten(returned, range(returned.num_leaves))
+    # A folder that is full or read-only keeps nothing.
+    with suppress(OSError):
+        write_whole(file, pickle.dumps(example) + exported.serialize())
+
+
+@cache
+def _source() -> str:
+    """Digest of the package's source."""
+    digest = hashlib.sha256()
+    for file in sorted(_PACKAGE.rglob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
