@@ -81,12 +81,20 @@ def parse_agent(spec: str, *, rules: Rules | None = None, **changes: Any) -> Age
         raise ValueError(f"agent {spec!r}: {error}") from None
 
 
-def default_opponent(rules: Rules) -> str:
-    """Name the opponent of a person who asks for none: the shipped network, or a search under rules unknown to it.
+def choose_opponent(asked: str | None, rules: Rules) -> str:
+    """Name the opponent of a person: the one asked for; else the shipped network, or a search under rules unknown to it.
 
     Those are what `unojax.value.features.has_turn_columns` tells, which takes JAX.
     """
+    if asked is not None:
+        return asked
     return "mc:rollouts=200" if rules.draw_is_option or rules.stacking else "value"
+
+
+def knowing_search(policy: str) -> str:
+    """Name a search that knows the policy which it plays against: in its belief, and in its rollouts."""
+    model = policy if policy == "uniform" else f"{policy}+0"
+    return f"mc:keep=0,model={model},opponent={policy}"
 
 
 def runs_code(spec: str) -> bool:

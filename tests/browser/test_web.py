@@ -225,6 +225,10 @@ def test_on_a_phone_nothing_stands_out_and_all_is_named(open_page, tmp_path: Pat
             "all => all.filter(e => !(e.labels?.length || e.ariaLabel || e.textContent.trim())).map(e => e.outerHTML)",
         )
         assert unnamed == []
+        # Who says what stands on a card presses it by voice.
+        shown = "e => e.innerText.trim() && !e.ariaLabel.includes(e.innerText.trim())"
+        misnamed = page.eval_on_selector_all(".hand button", f"all => all.filter({shown}).map(e => [e.innerText, e.ariaLabel])")
+        assert misnamed == []
         sizes = page.eval_on_selector_all(
             "header button, dialog button, .hand button", "all => all.map(e => Math.min(e.offsetWidth, e.offsetHeight))"
         )

@@ -9,6 +9,7 @@ import zlib
 from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
+from xml.etree import ElementTree
 
 import jax
 import numpy as np
@@ -436,6 +437,8 @@ def test_rules_have_names():
 def test_every_card_has_a_face():
     drawn = page.faces()
     assert set(drawn) == {*cards.TYPE_NAMES, *cards.COLOR_NAMES, "back"} and len(set(drawn.values())) == 59
+    # They are shown as image files.
+    assert {ElementTree.fromstring(svg).tag for svg in drawn.values()} == {"{http://www.w3.org/2000/svg}svg"}
     _, comm = board_at(MY_TURN)
     assert comm.sent[0]["state"]["faces"] == drawn
 

@@ -52,8 +52,10 @@ function chart(wins, turn) {
 }
 
 function render({ model, el }) {
-  const faces = model.get("faces");
-  const face = (name) => { const node = make("span", { class: "face" }); node.innerHTML = faces[name]; return node; };
+  const pictures = Object.fromEntries(
+    Object.entries(model.get("faces")).map(([name, svg]) => [name, `data:image/svg+xml,${encodeURIComponent(svg)}`]));
+  // Pictures and not markup: the rank in three corners is no part of a button's words.
+  const face = (name) => make("span", { class: "face" }, make("img", { src: pictures[name], alt: "" }));
   const part = (name, attributes = {}) => make("div", { class: name, ...attributes });
 
   const far = part("far"), deck = make("button", { class: "deck", type: "button", onclick: () => act({ kind: "draw" }) });

@@ -20,7 +20,7 @@ from unojax.games.setup import Setup
 from unojax.observation import Observation
 from unojax.rules import Rules, agreed_rules, is_int
 from unojax.search.agents import SearchAgent
-from unojax.specs import default_opponent, parse_agent
+from unojax.specs import choose_opponent, parse_agent
 
 DEFAULT_ADVISER: Final = "mc:rollouts=500"
 _GAMES: Final = 1000
@@ -56,7 +56,7 @@ class BoardGame:
         rules = rules or Rules()
         self._rules, self._seat = rules, int(seat)
         self._shows_belief, self._shows_win_probability = show_belief, show_win_probability
-        self._agent = parse_agent(default_opponent(rules) if opponent is None else opponent, rules=rules)
+        self._agent = parse_agent(choose_opponent(opponent, rules), rules=rules)
         search = parse_agent(adviser, rules=rules)
         if not isinstance(search, SearchAgent) or search.search.tree is not None:
             raise ValueError(f"adviser must be a flat Monte Carlo search, mc, got {adviser!r}")

@@ -15,7 +15,7 @@ from unojax.games.session import Session
 from unojax.viz import belief_svg
 from unojax.viz.card import BACK, card_svg
 from unojax.viz.scene import Hand, drawn_types, read_scene
-from unojax.viz.svg import element, mark
+from unojax.viz.svg import NAMESPACE, element, mark
 from unojax.viz.theme import COLOR_PAINTS, DARK, FONT, LIGHT, Theme, css_variables
 from unojax.viz.words import YOU, capitalized, card_words, move_words, result_words, start_words, top_words
 
@@ -29,13 +29,13 @@ _MARK_SIZE: Final = 24.0
 
 
 def faces() -> dict[str, str]:
-    """Draw the 54 cards, `back`, and the marks of the four colours: SVGs by name."""
+    """Draw the 54 cards, `back`, and the marks of the four colours: SVGs by name, each a file of its own."""
     drawn = {name: card_svg(card_type) for card_type, name in enumerate(cards.TYPE_NAMES)}
     middle = _MARK_SIZE / 2
     for color, paint in enumerate(COLOR_PAINTS):
         sign = mark(color, middle, middle + (color == cards.YELLOW), 8.5, paint.body, letter=paint.ink)
         box = f"0 0 {_MARK_SIZE:g} {_MARK_SIZE:g}"
-        drawn[cards.COLOR_NAMES[color]] = element("svg", sign, viewBox=box, font_family=FONT, aria_hidden="true")
+        drawn[cards.COLOR_NAMES[color]] = element("svg", sign, xmlns=NAMESPACE, viewBox=box, font_family=FONT)
     return drawn | {_BACK_NAME: card_svg(BACK)}
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from unojax import cards
-from unojax.viz.svg import at, element, mark, sector, text
+from unojax.viz.svg import NAMESPACE, at, element, mark, sector, text
 from unojax.viz.theme import COLOR_PAINTS, FONT
 from unojax.viz.words import card_words
 
@@ -50,7 +50,7 @@ def card_svg(card_type: int) -> str:
     """Draw a card (or `BACK`) as an SVG of its own, without name or size: for pages that say and set these themselves."""
     margin = 1.0
     box = f"{-WIDTH / 2 - margin:g} {-HEIGHT / 2 - margin:g} {WIDTH + 2 * margin:g} {HEIGHT + 2 * margin:g}"
-    return element("svg", _face(card_type), xmlns="http://www.w3.org/2000/svg", viewBox=box, font_family=FONT, aria_hidden="true")
+    return element("svg", _face(card_type), xmlns=NAMESPACE, viewBox=box, font_family=FONT)
 
 
 def outline(x: float = 0.0, y: float = 0.0, *, margin: float = 0.0, rx: float = 8.0, **attributes: Any) -> str:

@@ -17,7 +17,7 @@ from unojax.viz.moments import Moment, Record, read_game
 from unojax.viz.plot import Series, draw_plot, read_panels
 from unojax.viz.position import PICTURE_WIDTH, Layout, draw_scene, scene_words, used_types
 from unojax.viz.scene import Viewer
-from unojax.viz.svg import Page, document, element, escape, finish
+from unojax.viz.svg import NAMESPACE, Page, document, element, escape, finish
 from unojax.viz.theme import Theme, ThemeName, css_variables, get_theme
 from unojax.viz.words import plays_like
 
@@ -74,7 +74,7 @@ def game_html(
     plot = element("div", draw_plot(panels, paints, has_cursor=True), class_="plot") if panels else ""
     shown = set().union(*(used_types(moment.scene) for moment in moments))
     # One drawing of each card for all pictures. Not `display: none`, where some browsers lose references.
-    faces = element("svg", definitions(shown), xmlns="http://www.w3.org/2000/svg", class_="faces", aria_hidden="true")
+    faces = element("svg", definitions(shown), xmlns=NAMESPACE, class_="faces", aria_hidden="true")
     said = element("p", " ", class_="said", aria_live="polite")
     left = element("section", _controls(num), said, element("div", stage, class_="stage"), plot)
     said_of = notes or [""] * num

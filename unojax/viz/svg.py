@@ -13,6 +13,9 @@ from unojax import cards
 from unojax.files import write_whole
 from unojax.viz.theme import FONT, Theme
 
+NAMESPACE: Final = "http://www.w3.org/2000/svg"
+"""Of the elements of an SVG that is a file, as its attribute `xmlns`."""
+
 
 class Picture(str):
     """Text of an SVG picture. As the last value of a notebook cell it shows itself."""
@@ -122,7 +125,7 @@ def document(*children: str, width: float, height: float, title: str, theme: The
             element("title", escape(title)),
             panel,
             *children,
-            xmlns="http://www.w3.org/2000/svg",
+            xmlns=NAMESPACE,
             viewBox=f"0 0 {_format(float(width))} {_format(float(height))}",
             width=float(shown_width),
             height=float(height * shown_width / width),

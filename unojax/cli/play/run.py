@@ -21,7 +21,7 @@ from unojax.games.gamefile import read_game
 from unojax.games.session import draw_seat
 from unojax.games.setup import Setup
 from unojax.rules import Rules
-from unojax.specs import default_opponent, parse_agent, runs_code
+from unojax.specs import choose_opponent, parse_agent, runs_code
 
 
 def run(request: PlayGame, rules: Rules) -> int:
@@ -69,7 +69,7 @@ def run(request: PlayGame, rules: Rules) -> int:
 
 def _deal(request: PlayGame, rules: Rules) -> Setup:
     seed = secrets.randbelow(2**32) if request.seed is None else request.seed
-    opponent = default_opponent(rules) if request.opponent is None else request.opponent
+    opponent = choose_opponent(request.opponent, rules)
     return Setup(opponent, draw_seat(seed) if request.seat == "random" else int(request.seat), seed, rules)
 
 

@@ -12,13 +12,13 @@ from unojax.cli.play.command import PlayGame
 from unojax.cli.status import EXIT_ERROR
 from unojax.games.session import draw_seat
 from unojax.rules import Rules
-from unojax.specs import default_opponent, parse_agent
+from unojax.specs import choose_opponent, parse_agent
 
 
 def serve(request: PlayGame, rules: Rules) -> int:
     """Serve the page until Ctrl-C."""
     output.find_devices()
-    parse_agent(default_opponent(rules) if request.opponent is None else request.opponent, rules=rules)
+    parse_agent(choose_opponent(request.opponent, rules), rules=rules)
     read_adviser(request, rules)
     assert request.adviser is not None
     try:
