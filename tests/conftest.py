@@ -28,6 +28,8 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 # Most programs of the tests run for milliseconds, so they are compiled without optimising, in less than half the time; those of
 # tests marked `optimized` run longer. `JAX_DISABLE_MOST_OPTIMIZATIONS=0 XLA_FLAGS= make test` runs the programs that users run.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+# Two workers share two cores: a pool of threads in each of them looks for work in vain, a tenth of the time of programs that run.
+os.environ.setdefault("NPROC", "1")
 # Programs name no line of source: a tenth of the time of lowering them.
 os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
 if version("jaxlib").startswith("0.10."):

@@ -20,7 +20,7 @@ from unojax.bits import unpack
 from unojax.observation import observe
 from unojax.policies import LINEAR, POLICIES
 from unojax.rules import PRESETS, Rules
-from unojax.specs import AGENTS, as_agent, default_opponent, format_spec, parse_agent, settings_of
+from unojax.specs import AGENTS, as_agent, choose_opponent, format_spec, parse_agent, settings_of
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,9 @@ def test_every_entry_makes_an_agent_of_its_name():
 
 @pytest.mark.parametrize("rules", PRESETS.values(), ids=PRESETS)
 def test_somebody_plays_under_all_rules(rules: Rules):
-    assert parse_agent(default_opponent(rules), rules=rules).name == default_opponent(rules)
+    name = choose_opponent(None, rules)
+    assert parse_agent(name, rules=rules).name == name
+    assert choose_opponent("uniform", rules) == "uniform"
 
 
 def test_the_registry_needs_no_jax():

@@ -74,7 +74,9 @@ def full_deck() -> Games:
     return simulate(jax.random.key(11), 20_000, batch_size=BATCH)
 
 
-@pytest.mark.parametrize(("skip_forfeits", "start_card"), [(True, "non_wild"), (False, "any")])
+@pytest.mark.parametrize(
+    ("skip_forfeits", "start_card"), [(False, "any"), pytest.param(True, "non_wild", marks=pytest.mark.slow)]
+)
 def test_values_of_a_tiny_game_are_those_of_its_markov_chain(skip_forfeits: bool, start_card: str):
     rules = Rules(deck=deck_of(TINY), hand_size=2, skip_forfeits=skip_forfeits, start_card=start_card)
     variant = Variant(Counter(TINY.split()), 2, skip_forfeits=skip_forfeits, wild_may_start=start_card == "any")
@@ -232,7 +234,7 @@ def test_the_default_batch_has_at_most_as_many_lanes_as_games_and_is_a_power_of_
     assert default_batch_size(10**9) == default_batch_size(2 * 10**9)
 
 
-@pytest.mark.parametrize("max_steps", [None, 9])
+@pytest.mark.parametrize("max_steps", [9, pytest.param(None, marks=pytest.mark.slow)])
 def test_counts_are_those_of_the_games(max_steps: int | None) -> None:
     """Added up on the device, and from the rows of the same games: with stalemates, drawn and cut off games."""
     rules = Rules(deck=deck_of(TINY), hand_size=1)

@@ -19,7 +19,7 @@ from unojax.table import Picked, Table
 
 RULES = Rules(deck=small_deck(colors=2, ranks=(0, 1, 2, 10, 11, 12), wilds=1), hand_size=3)
 IN_GAME = np.asarray(RULES.deck)[cards.TYPE_OF_SLOT] > cards.COPY_OF_SLOT
-NUM_GAMES = 200
+NUM_GAMES = 100
 NUM_NODES = 200
 
 
@@ -191,7 +191,7 @@ def test_a_state_comes_back_from_its_table():
     assert states.terminated.any()
 
 
-@pytest.mark.parametrize("preset", ["default", "official", "house"])
+@pytest.mark.parametrize("preset", ["default", "official", pytest.param("house", marks=pytest.mark.slow)])
 def test_packed_games_are_the_same(preset: str):
     """A packed game goes the way of a state, action by action, and at each position packs as that state does."""
     rules = as_rules(preset)

@@ -42,7 +42,7 @@ def first_legal(key, observation, legal_mask):
 def test_a_program_plays_as_the_same_policy_inside(tmp_path):
     key, inside = jax.random.key(3), PolicyAgent("first", first_legal)
     outside = parse_agent(program(tmp_path, FIRST_LEGAL))
-    pairs = [play_match(key, (agent, "linear"), 8, batch_size=16, workers=1) for agent in (outside, inside)]
+    pairs = [play_match(key, (agent, "uniform"), 8, rules=SHORT, batch_size=8, workers=1) for agent in (outside, inside)]
     np.testing.assert_array_equal(pairs[0].winner, pairs[1].winner)
     np.testing.assert_array_equal(pairs[0].num_steps, pairs[1].num_steps)
     assert outside.report() == [] and outside.program.answers == pairs[0].num_choices[..., 0].sum()
@@ -65,7 +65,7 @@ def test_what_is_asked(tmp_path, rules: Rules):
     serve(lambda observation, legal: legal[-1])
     """
     agent = parse_agent(program(tmp_path, code, "seconds=10,start_seconds=120,"))
-    pairs = play_match(jax.random.key(0), (agent, "uniform"), 2, rules=rules, batch_size=4, workers=1)
+    pairs = play_match(jax.random.key(0), (agent, "uniform"), 2, rules=rules, batch_size=8, workers=1)
     assert agent.report() == []
     questions = [json.loads(line) for line in log.read_text().splitlines()]
     assert len(questions) == pairs.num_choices[..., 0].sum()
@@ -145,13 +145,16 @@ def test_it_is_asked_again_after_a_fault(tmp_path):
                 print(json.loads(line)["legal"][0], flush=True)
     """
     agent = parse_agent(program(tmp_path, code))
-    play_match(jax.random.key(1), (agent, "uniform"), 4, batch_size=8, workers=1)
+    play_match(jax.random.key(1), (agent, "uniform"), 4, rules=SHORT, batch_size=8, workers=1)
     assert dict(agent.program.faults) == {"nonsense": 1} and agent.program.answers > 20
 
 
 def test_the_arena_says_so(tmp_path, capsys):
     spec = program(tmp_path, FAULTY["nonsense"])
-    assert main(["arena", spec, "uniform", "--games", "4", "--quiet", "--hand-size", "3", "--workers", "1"]) == 0
+    assert (
+        main(["arena", spec, "uniform", "--games", "4", "--quiet", "--hand-size", "3", "--batch-size", "8", "--workers", "1"])
+        == 0
+    )
     captured = capsys.readouterr()
     assert "Ratings in Elo" in captured.out
     assert "lost games by its own fault: nonsense: " in captured.err and "which is no move; legal were" in captured.err

@@ -26,6 +26,8 @@ from unojax.simulation import simulate
 from unojax.specs import parse_agent
 
 BATCH = 256
+FEW = 16
+"""Lanes where there are to be more batches; no third number, so that few programs are compiled."""
 NUM_PAIRS = 512
 
 
@@ -148,7 +150,7 @@ def test_the_match_the_other_way_round_has_the_same_games(match: Pairs):
     assert_same(match, swapped.swapped())
 
 
-@pytest.mark.parametrize(("batch_size", "workers", "num_pairs"), [(BATCH, 1, 150), (BATCH, 3, 400), (64, 2, 60)])
+@pytest.mark.parametrize(("batch_size", "workers", "num_pairs"), [(BATCH, 1, 150), (BATCH, 3, 400), (FEW, 2, 30)])
 def test_results_do_not_depend_on_batches_and_workers(match: Pairs, batch_size: int, workers: int, num_pairs: int):
     some = play_match(jax.random.key(1), (SCARCEST, UNIFORM), num_pairs, batch_size=batch_size, workers=workers)
     assert len(some) == num_pairs
@@ -314,9 +316,12 @@ def test_whoever_stops_iterating_stops_the_work(match: Pairs):
 
 def test_what_an_agent_keeps_goes_on_through_a_series():
     """Game k of a series is played with what was kept of the k before it in the same seat, and with nothing of any other."""
-    opponent, key, num_pairs, series = SCARCEST, jax.random.key(7), 60, 3
-    remembering = play_match(key, (Counting(), opponent), num_pairs, series=series, batch_size=16, workers=2)
-    lowest, highest = (play_match(key, (PolicyAgent("", p), opponent), num_pairs) for p in (lowest_action, highest_action))
+    opponent, key, num_pairs, series = SCARCEST, jax.random.key(7), 30, 3
+    remembering = play_match(key, (Counting(), opponent), num_pairs, series=series, batch_size=FEW, workers=2)
+    lowest, highest = (
+        play_match(key, (PolicyAgent("", policy), opponent), num_pairs, batch_size=FEW)
+        for policy in (lowest_action, highest_action)
+    )
     is_second = (np.arange(num_pairs) % series) % 2 == 1
     assert (lowest.num_steps != highest.num_steps).any(1).mean() > 0.9
     for name in ("index", "winner", "num_steps", "num_choices", "card_points"):
@@ -326,9 +331,37 @@ def test_what_an_agent_keeps_goes_on_through_a_series():
     assert (remembering.seconds > 0).all()
 
 
-def test_agents_that_keep_nothing_play_a_series_as_single_games():
-    agents = (SCARCEST, "mc:rollouts=2,belief=unseen,particles=8")
-    alone, in_a_row = (play_match(jax.random.key(2), agents, 6, series=series, batch_size=4) for series in (1, 3))
+@dataclass(frozen=True)
+class Tallying:
+    """Plays the lowest action after an even number of steps of the game, else the highest; and has no `next_game`."""
+
+    name: str = "tallying"
+
+    def init(self, key: Array, observation: Observation) -> Array:
+        del key, observation
+        return jnp.int32(0)
+
+    def update(self, key: Array, memory: Array, before: Observation, action: Array, after: Observation) -> Array:
+        del key, before, action, after
+        return memory + 1
+
+    def act(self, key: Array, memory: Array, observation: Observation, legal_mask: Array) -> Array:
+        return Counting().act(key, memory, observation, legal_mask)
+
+
+@pytest.mark.parametrize(
+    ("agent", "num_pairs", "batch_size"),
+    [
+        (Tallying(), 24, FEW),
+        pytest.param("mc:rollouts=2,belief=unseen,particles=8", 6, 4, marks=pytest.mark.slow),
+    ],
+    ids=["tallying", "mc"],
+)
+def test_agents_that_keep_nothing_play_a_series_as_single_games(agent: Any, num_pairs: int, batch_size: int):
+    agents = (SCARCEST, agent)
+    alone, in_a_row = (
+        play_match(jax.random.key(2), agents, num_pairs, series=series, batch_size=batch_size) for series in (1, 3)
+    )
     assert_same(alone, in_a_row)
 
 

@@ -30,7 +30,7 @@ def test_points_are_those_of_the_cards_left() -> None:
 
 
 def test_matches_are_rounds_added_up() -> None:
-    agents = parse_agent("linear"), parse_agent("uniform")
+    agents = parse_agent("scarcest-color"), parse_agent("uniform")
     matches = play_rounds(KEY, agents, 3, rules=RULES, target=120, batch_size=8, workers=1)
     assert len(matches) == 3
     for pair in range(3):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import jax
@@ -29,6 +30,7 @@ class Followed(NamedTuple):
     hidden: jax.Array
 
 
+@cache
 def follow(rules: Rules, policy: str = "uniform") -> Followed:
     knows, chooses = ages.Ages(), POLICIES[policy]
 
@@ -61,7 +63,9 @@ def by_kind(counts: jax.Array) -> np.ndarray:
     return np.asarray(counts) @ (KIND_OF_TYPE[:, None] == np.arange(ages.NUM_KINDS)).astype(int)
 
 
-@pytest.mark.parametrize("rules", [Rules(), Rules.rlcard(), Rules.official(), Rules.house()])
+@pytest.mark.parametrize(
+    "rules", [Rules(), Rules.official(), *(pytest.param(r, marks=pytest.mark.slow) for r in (Rules.rlcard(), Rules.house()))]
+)
 def test_bounds_hold(rules: Rules):
     games = follow(rules)
     bounds, held = np.asarray(ages.bounds(games.ages)).astype(int), by_kind(games.hidden)

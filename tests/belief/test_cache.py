@@ -121,7 +121,7 @@ def test_belief_is_right() -> None:
 def test_schedule(views: list[Observation]) -> None:
     schedule = Schedule(sizes=(64, 1024), cards_left=(1,), low_ess=0.0)
     cache = make(schedule=schedule)
-    sizes, programs = set(), follow._update._cache_size()
+    sizes, programs = set(), follow._update.num_compiled
     for t in range(LENGTH):
         belief = cache.belief(views[: t + 1])
         fewest = min(int(views[t].hand_count), int(views[t].opponent_count))
@@ -129,7 +129,7 @@ def test_schedule(views: list[Observation]) -> None:
         sizes.add(belief.num_particles)
         assert (np.asarray(belief.particles).sum(-1) == views[t].opponent_count).all()
     assert sizes == {64, 1024}
-    assert follow._update._cache_size() <= programs + 2, "a program for each size"
+    assert follow._update.num_compiled <= programs + 2, "a program for each size"
 
 
 def test_track_tells_what_happened(views: list[Observation]) -> None:

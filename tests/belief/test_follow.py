@@ -17,7 +17,12 @@ from unojax.observation import Observation
 
 LANE, NUM_UPDATES, ROOM = 0, 9, 25
 KEY = jax.random.key(4)
-QUICK: list[Filter] = [BootstrapFilter(64), ClosedFormFilter(), ClosedFormFilter(exclude_drawn=True), UnseenFilter()]
+QUICK = [
+    BootstrapFilter(64),
+    ClosedFormFilter(),
+    pytest.param(ClosedFormFilter(exclude_drawn=True), marks=pytest.mark.slow),
+    UnseenFilter(),
+]
 EACH = pytest.mark.parametrize("filter", [*QUICK, ExactFilter()], ids=lambda filter: filter.name)
 
 

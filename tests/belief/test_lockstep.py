@@ -17,9 +17,11 @@ from tests.belief.test_exact import choosy_opponent
 from unojax import cards, game
 from unojax.belief import Belief, belief_init, belief_update, uniform_opponent
 from unojax.belief.opponents import Family, Opponent, PolicyOpponent
-from unojax.belief.particles import accounts, lockstep, moves, past
-from unojax.belief.particles.likelihood import log_likelihood
-from unojax.belief.particles.lockstep import Size
+from unojax.belief.particles import accounts, lockstep, lockstep_work, moves, past
+from unojax.belief.particles.accounts import Cloud
+from unojax.belief.particles.likelihood import Exchange, log_likelihood
+from unojax.device import random_bits
+from unojax.device.batching import Agenda, num_turns, put_in_columns, put_rows, take_rows
 from unojax.device.platform import tuned_for
 from unojax.policies import POLICIES
 
@@ -44,22 +46,34 @@ def test_all_hands_of_the_past_at_once(opponent: Opponent) -> None:
     @jax.jit
     def both(key: jax.Array) -> list[tuple[jax.Array, jax.Array]]:
         now = cloud
-        before = past.past_of(now, book, seen.rules, 8)
-        pairs = [(past.past_log_likelihood(before, now, book, opponent, seen), log_likelihood(now, book, opponent, seen))]
+        # The first of three games is another one, which nobody wants.
+        at, wanted, several = (
+            jnp.array([1, 0, 1]),
+            jnp.array([False, True, True]),
+            partial(jax.tree.map, lambda x: jnp.stack([x] * 3)),
+        )
+        before = past.past_of(several(now), at, several(book), seen.rules, wanted, 8)
+
+        def of_past(now: Cloud, exchange: Exchange | None = None) -> jax.Array:
+            found = past.past_log_likelihood(before, several(now), several(book), opponent, several(seen), several(exchange))
+            return found[1:]
+
+        pairs = [(of_past(now), log_likelihood(now, book, opponent, seen))]
         for place in range(2):
             slot = accounts.nth_live(now, book, jnp.int32(place))
             proposal = moves.propose(jax.random.fold_in(key, place), now, book, slot)
             tried = proposal.exchange
-            of_past = past.past_log_likelihood(before, now, book, opponent, seen, tried)
+            found = of_past(now, tried)
             replayed = log_likelihood(now, book, opponent, seen, tried)
-            pairs.append((jnp.where(proposal.fits, of_past, 0.0), jnp.where(proposal.fits, replayed, 0.0)))
-            now, _, accepted = moves.accept(now, book, proposal, pairs[0][0], replayed, log_types)
-            before = past.exchanged(before, book, tried, accepted)
+            pairs.append((jnp.where(proposal.fits, found, 0.0), jnp.where(proposal.fits, replayed, 0.0)))
+            now, _, accepted = moves.accept(now, book, proposal, pairs[0][1], replayed, log_types)
+            before = past.exchanged(before, several(book), several(tried), several(accepted))
         return pairs
 
     for of_past, replayed in both(jax.random.key(0)):
         assert len(np.unique(np.asarray(replayed))) > 2
-        np.testing.assert_allclose(of_past, replayed, rtol=1e-5, atol=1e-5)
+        for of_game in np.asarray(of_past):
+            np.testing.assert_allclose(of_game, replayed, rtol=1e-5, atol=1e-5)
 
 
 def follow(beliefs: Belief, opponent: Opponent) -> list[tuple[Any, Any]]:
@@ -85,9 +99,11 @@ def seats(record: Any, t: int) -> Any:
 @pytest.mark.parametrize("opponent", [uniform_opponent, Family(FAMILY.models[:2])], ids=["uniform", "family"])
 def test_games_in_lockstep_equal_games_one_by_one(opponent: Opponent, monkeypatch: pytest.MonkeyPatch) -> None:
     """Along games with events of all kinds, restarts among them: the same particles, and weights up to rounding."""
-    monkeypatch.setattr(lockstep, "SIZES", (Size(12, 4),))
-    monkeypatch.setattr(lockstep, "LANES", {what: (256, 192)[-len(lanes) :] for what, lanes in lockstep.LANES.items()})
-    monkeypatch.setattr(lockstep, "MOST_OPEN", 4)
+    monkeypatch.setattr(lockstep, "SLOTS", 12)
+    monkeypatch.setattr(lockstep, "LANES", dict.fromkeys(lockstep.LANES, 256))
+    monkeypatch.setattr(lockstep, "BLOCK_LANES", dict.fromkeys(lockstep.BLOCK_LANES, 320))
+    for module in (lockstep, lockstep_work):
+        monkeypatch.setattr(module, "MOST_OPEN", 4)
     record = play_games(seed=5, num_games=NUM_GAMES // 2, num_steps=NUM_STEPS, rules=THIN)
     start = jax.jit(jax.vmap(partial(belief_init, num_particles=32, opponent=opponent, **CAPACITY)))
     beliefs = start(seats(record, 0), jax.random.split(jax.random.key(9), NUM_GAMES))
@@ -129,3 +145,48 @@ def test_a_single_game_and_batches_of_batches() -> None:
             updated, info = jax.eval_shape(update, *of_shape(*leading))
             assert updated.log_weights.shape == (*leading, 8)
             assert info.ess.shape == leading
+
+
+@pytest.mark.parametrize("room", [9, 14, 100])
+def test_a_chunk_has_no_more_blocks_than_there_is_room_for(room: int) -> None:
+    rng = np.random.default_rng(room)
+    rounds, sizes = rng.integers(0, 4, 12).astype(np.int32), rng.integers(0, 10, 12).astype(np.int32)
+
+    @jax.jit
+    def work_through(rounds: jax.Array, sizes: jax.Array) -> Any:
+        def work(index: jax.Array, at: jax.Array, state: Any) -> Any:
+            done, turns, most = state
+            taken = jnp.where(at < 12, take_rows(sizes, at), 0).sum()
+            return put_rows(done, at, jnp.where(take_rows(done, at) == index, index + 1, -1)), turns + 1, jnp.maximum(most, taken)
+
+        return Agenda({"work": rounds}, 12).do(
+            "work", 5, work, (jnp.zeros(12, jnp.int32), jnp.int32(0), jnp.int32(0)), sizes, room
+        )
+
+    done, turns, most = work_through(rounds, sizes)
+    np.testing.assert_array_equal(done, rounds)
+    assert int(turns) == num_turns(rounds, 5, sizes, room)
+    assert 0 < int(most) <= room
+
+
+def test_changes_are_put_into_columns_of_one_table_and_of_many() -> None:
+    rng = np.random.default_rng(0)
+    tables, new = rng.integers(0, 99, (3, 4, 5)).astype(np.uint8), rng.integers(100, 200, (3, 2, 5)).astype(np.uint8)
+    # Two different rows of each column, or beyond the end.
+    index = rng.permuted(np.tile(np.array([0, 1, 2, 3, 65535], np.uint16)[:, None], (3, 1, 5)), axis=1)[:, :2]
+    expected = tables.copy()
+    for element, change, column in np.ndindex(index.shape):
+        if index[element, change, column] < 4:
+            expected[element, index[element, change, column], column] = new[element, change, column]
+    np.testing.assert_array_equal(jax.vmap(put_in_columns)(*map(jnp.asarray, (tables, index, new))), expected)
+    for arguments, result in zip(zip(tables, index, new, strict=True), expected, strict=True):
+        np.testing.assert_array_equal(put_in_columns(*map(jnp.asarray, arguments)), result)
+
+
+@pytest.mark.parametrize("partitionable", [True, False])
+def test_keys_are_split_as_jax_splits_them(partitionable: bool) -> None:
+    key = jax.random.key(3)
+    with jax.threefry_partitionable(partitionable):
+        words = random_bits.split(random_bits.key_words(key), 5)
+        np.testing.assert_array_equal(np.array(words), jax.random.key_data(jax.random.split(key, 5)))
+        assert random_bits.wrap(words[2]) == jax.random.split(key, 5)[2]

@@ -354,7 +354,7 @@ def test_one_slot_too_many_begins_anew() -> None:
 def test_depletion_is_reported_and_begins_anew() -> None:
     views, happened = thin_lane(0, 0)
     belief = start(views[0], jax.random.key(0))
-    hopeless = dataclasses.replace(belief, log_weights=jnp.full(64, -jnp.inf))
+    hopeless = dataclasses.replace(belief, log_weights=jnp.full_like(belief.log_weights, -jnp.inf))
     belief, info = update(hopeless, views[0], happened[0], views[1], jax.random.key(1))
     assert info.depleted and info.restarted and not info.resampled
     assert np.isneginf(info.log_evidence)

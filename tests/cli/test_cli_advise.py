@@ -96,23 +96,22 @@ def test_ctrl_c_keeps_what_was_searched(capsys, monkeypatch):
 
         def search(*args, **options):
             done.append(1)
-            # The first call compiles.
             if len(done) > last:
                 raise KeyboardInterrupt
             return whole(*args, **options)
 
-        search.lower = whole.lower
+        search.compile = whole.compile
         monkeypatch.setattr(pooling, "search_round", search)
 
     # One round after the other.
     monkeypatch.setattr(pooling, "available_cores", lambda: 1)
-    stop_in(6)
+    stop_in(5)
     assert main([*ARGS, "--rounds", "none", "--seconds", "500", WIN_IN_TWO, "--json", "-"]) == 130
     captured = capsys.readouterr()
     data = json.loads(captured.out)
     assert data["rounds"] == 5 and data["recommended"] == "RS"
     assert "unojax advise: stopped after" in captured.err
-    stop_in(3)
+    stop_in(2)
     assert main([*ARGS, WIN_IN_TWO]) == 130
     assert capsys.readouterr().out == ""
 

@@ -27,8 +27,8 @@ from unojax.cli.arena.tables import duration, fitting, match_table, percent, rat
 from unojax.specs import parse_agent
 
 NAMES = ("uniform", "scarcest-color", "keep-wilds")
-NUM_PAIRS = 40
-BATCH_SIZE = 32
+NUM_PAIRS = 24
+BATCH_SIZE = 16
 ARGS = ["arena", *NAMES, "--games", str(2 * NUM_PAIRS), "--batch-size", str(BATCH_SIZE), "--workers", "2", "--seed", "1"]
 
 
@@ -106,7 +106,7 @@ def test_stopped_and_continued_is_as_if_never_stopped(capsys, monkeypatch, tmp_p
         interrupted_after(0, patch)
         assert main([*ARGS, "--results", str(parts)]) == 130
     captured = capsys.readouterr()
-    assert "32 to 64 of 80 of each two agents" in captured.out
+    assert "16 to 32 of 48 of each two agents" in captured.out
     assert "stopped after" in captured.err
     # A line cut off by a crash does no harm.
     with parts.open("a") as file:
@@ -208,7 +208,7 @@ def test_output_and_picture(capsys, tmp_path, kind: str):
     captured = capsys.readouterr()
     assert captured.err == ""
     assert all(len(line) <= 80 and line == line.rstrip() for line in captured.out.splitlines())
-    for words in ("Ratings in Elo points", "Score of row against column", "80 of each two agents", "2 workers", "games/s"):
+    for words in ("Ratings in Elo points", "Score of row against column", "48 of each two agents", "2 workers", "games/s"):
         assert words in " ".join(captured.out.split())
     picture = target.read_bytes()
     if kind == "svg":

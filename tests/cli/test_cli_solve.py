@@ -15,7 +15,7 @@ from unojax.cli.solve.command import Game
 from unojax.cli.solve.games import rules_of
 from unojax.rules import Rules, small_deck
 
-TINY = "solve rules --deck colors=2,ranks=1-2,wilds=0 --hand-size 2 --max-steps 8 --quiet".split()
+TINY = "solve rules --deck colors=2,ranks=1-2,wilds=0 --hand-size 2 --max-steps 6 --quiet".split()
 
 
 def solved(capsys: pytest.CaptureFixture[str], *args: str, status: int = 0) -> dict:
@@ -53,7 +53,7 @@ def test_a_run_that_is_kept_is_gone_on_with(capsys: pytest.CaptureFixture[str], 
     assert rest["value"] == whole["value"] and rest["exploitability"] == whole["exploitability"]
     with np.load(kept) as file:
         strategies = file["strategy_0"], file["strategy_1"]
-    tree = solve.enumerate_game(Rules(deck=small_deck(colors=2, ranks=(1, 2), wilds=0), hand_size=2, max_steps=8))
+    tree = solve.enumerate_game(Rules(deck=small_deck(colors=2, ranks=(1, 2), wilds=0), hand_size=2, max_steps=6))
     assert solve.exploitability(tree, strategies) == pytest.approx(rest["exploitability"], abs=1e-15)
 
 

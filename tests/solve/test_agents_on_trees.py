@@ -66,7 +66,7 @@ def pasts(root: oracle.Node, player: int) -> dict[oracle.Key, list[oracle.Node]]
     return found
 
 
-@pytest.mark.parametrize("name", ["numbers", "all ranks"])
+@pytest.mark.parametrize("name", ["numbers", "any start", pytest.param("all ranks", marks=pytest.mark.slow)])
 def test_memory_is_that_of_a_game_played_by_hand(name, monkeypatch):
     # Small chunks, which memories of several pasts fill and leave unfilled.
     monkeypatch.setattr(play, "_CHUNKS", (8, 8))
