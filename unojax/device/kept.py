@@ -90,7 +90,7 @@ class KeptProgram:
     def _file(self, given: Any, treedef: Any, static: Any) -> Path | None:
         """Name the file of a program; None if there is no folder, or nothing to tell the program by."""
         folder = jax.config.values["jax_compilation_cache_dir"]
-        if folder is None or not jax.config.values["jax_enable_compilation_cache"]:
+        if not folder or not jax.config.values["jax_enable_compilation_cache"]:
             return None
         try:
             about = describe(static)
