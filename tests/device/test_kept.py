@@ -121,7 +121,11 @@ def test_what_nothing_tells_apart_is_not_kept(folder: Path):
 
 def test_without_a_folder(folder: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(folder)
-    for name, value in (("jax_compilation_cache_dir", None), ("jax_compilation_cache_dir", ""), ("jax_enable_compilation_cache", False)):
+    for name, value in (
+        ("jax_compilation_cache_dir", None),
+        ("jax_compilation_cache_dir", ""),
+        ("jax_enable_compilation_cache", False),
+    ):
         before = jax.config.values[name]
         jax.config.update(name, value)
         try:
