@@ -2,9 +2,12 @@
 
     python -m benchmarks.solver_openspiel --json solver_openspiel.json
 
-OpenSpiel reads the games from extensive-form files, so that its game and its solver are C++ throughout; the files come from trees
-that plain Python grew from rules of its own (`tests/oracle`). Both sides are timed in turn, without loading or enumerating, and
-both averages are judged by their own library. They need not be the same: where two actions are worth the same, rounding chooses.
+OpenSpiel's solver walks through a game in one of two forms. *C++ throughout*: the game comes from an extensive-form file, written
+from a tree that plain Python grew by rules of its own (`tests/oracle`). *The bridge*: the game is `unojax_uno` of
+`unojax.adapters.openspiel`, which is how OpenSpiel's users have it; its states are Python's.
+
+Both sides are timed in turn, without loading, enumerating or compiling (the first run of ours, which does not count), and both
+averages are judged by their own library. They need not be the same: where two actions are worth the same, rounding chooses.
 """
 
 from __future__ import annotations
@@ -24,12 +27,29 @@ from tests.helpers import variant
 from tests.solve import oracle
 from tests.solve.openspiel_game import to_efg
 from unojax import solve
+from unojax.rules import Rules
 
-GAMES: Final = (("tiny", 16, 100), ("small", 8, 10))
-"""Deck, steps, iterations: OpenSpiel walks through every history twice an iteration."""
+FILE: Final = "C++ throughout"
+BRIDGE: Final = "the bridge"
+GAMES: Final = (("tiny", 16, 100, FILE), ("tiny", 16, 1000, FILE), ("small", 8, 10, FILE), ("tiny", 16, 5, BRIDGE))
+"""Deck, steps, iterations, form: OpenSpiel walks through every history twice an iteration."""
 
 
-def measure(name: str, max_steps: int, iterations: int, repeats: int) -> dict[str, Any]:
+def load(rules: Rules, form: str) -> Any:
+    """Load the game into OpenSpiel."""
+    import pyspiel  # pyright: ignore[reportMissingImports]
+
+    if form == BRIDGE:
+        from unojax.adapters import openspiel
+
+        return openspiel.load_game(rules)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "uno.efg"
+        path.write_text(to_efg(oracle.grow(variant(rules), merge_colors=True)))
+        return pyspiel.load_game(f"efg_game(filename={path})")
+
+
+def measure(name: str, max_steps: int, iterations: int, form: str, repeats: int) -> dict[str, Any]:
     """Time both on one game."""
     import pyspiel  # pyright: ignore[reportMissingImports]
 
@@ -37,10 +57,10 @@ def measure(name: str, max_steps: int, iterations: int, repeats: int) -> dict[st
     began = time.perf_counter()
     tree = solve.enumerate_game(rules)
     enumerated = time.perf_counter() - began
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "uno.efg"
-        path.write_text(to_efg(oracle.grow(variant(rules), merge_colors=True)))
-        game = pyspiel.load_game(f"efg_game(filename={path})")
+    game = load(rules, form)
+    began = time.perf_counter()
+    solve.cfr(tree, iterations=iterations, check_every=iterations)
+    first = time.perf_counter() - began
     ours, theirs = [], []
     exploitability, judged = 0.0, 0.0
     for _ in range(repeats):
@@ -61,7 +81,9 @@ def measure(name: str, max_steps: int, iterations: int, repeats: int) -> dict[st
         "num_histories": tree.num_histories,
         "num_infosets": list(tree.num_infosets),
         "iterations": iterations,
+        "form": form,
         "enumerate_seconds": enumerated,
+        "first_run_seconds": first,
         "unojax_seconds": ours,
         "openspiel_seconds": theirs,
         "times_as_fast": [their / our for our, their in zip(ours, theirs, strict=True)],
@@ -80,15 +102,25 @@ def main() -> None:
         parser.error("--repeats must be at least 1")
     rows = [measure(*game, arguments.repeats) for game in GAMES]
     table = Table(title=f"CFR+, median of {arguments.repeats}")
-    for heading in ("game", "histories", "iterations", "unojax", "OpenSpiel", "times as fast", "exploitabilities"):
+    for heading in (
+        "game",
+        "OpenSpiel's form",
+        "histories",
+        "iterations",
+        "unojax",
+        "OpenSpiel",
+        "times as fast",
+        "exploitabilities",
+    ):
         table.add_column(heading, justify="right")
     for row in rows:
         table.add_row(
             f"{row['game']}, {row['max_steps']} steps",
+            row["form"],
             f"{row['num_histories']:,}",
             str(row["iterations"]),
-            f"{np.median(row['unojax_seconds']):.4f} s",
-            f"{np.median(row['openspiel_seconds']):.2f} s",
+            f"{np.median(row['unojax_seconds']):.5f} s",
+            f"{np.median(row['openspiel_seconds']):.3f} s",
             f"{np.median(row['times_as_fast']):.0f}",
             f"{row['unojax_exploitability']:.3g}, {row['openspiel_exploitability']:.3g}",
         )

@@ -16,23 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import get_args
 
 import numpy as np
 
 from unojax.rules import is_int
+from unojax.solve import updates
 from unojax.solve.strategies import Strategies, exploitability, value
 from unojax.solve.treeplex import Tree, Treeplex
-
-Variant = Literal["cfr+", "dcfr", "cfr"]
-
-ALPHA: Final = 1.5
-BETA: Final = 0.0
-GAMMA: Final = 2.0
-"""Exponents of discounted CFR."""
-
-ROUNDING: Final = 1e-14
-"""Regrets up to this are none: between actions of equal value, the order in which numbers are added up would choose."""
+from unojax.solve.updates import ROUNDING, Variant
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,19 +125,17 @@ def cfr(
         treeplex.check(state.regrets[player], f"regrets of player {player}")
 
     history: list[Progress] = []
-    run = _Run(tree, state)
-    for index in range(1, iterations + 1):
-        run.iterate()
-        if index % check_every == 0 or index == iterations:
-            history.append(Progress(run.iteration, exploitability(tree, run.state().average(tree))))
-            if on_progress is not None:
-                on_progress(history[-1])
-            if tolerance is not None and history[-1].exploitability <= tolerance:
-                break
-    state = run.state()
+    last = state.iteration + iterations
+    while state.iteration < last:
+        state = _advance(tree, state, min(check_every, last - state.iteration))
+        history.append(Progress(state.iteration, exploitability(tree, state.average(tree))))
+        if on_progress is not None:
+            on_progress(history[-1])
+        if tolerance is not None and history[-1].exploitability <= tolerance:
+            break
     strategies = state.average(tree)
-    last = history[-1].exploitability if history else exploitability(tree, strategies)
-    return Solution(strategies, value(tree, strategies), last, tuple(history), state)
+    reached = history[-1].exploitability if history else exploitability(tree, strategies)
+    return Solution(strategies, value(tree, strategies), reached, tuple(history), state)
 
 
 def _match_regrets(treeplex: Treeplex, regrets: np.ndarray) -> np.ndarray:
@@ -153,37 +143,6 @@ def _match_regrets(treeplex: Treeplex, regrets: np.ndarray) -> np.ndarray:
     return treeplex.normalize(np.where(regrets > ROUNDING, regrets, 0.0))
 
 
-class _Run:
-    """A run under way. Arrays are its own, and change in place."""
-
-    def __init__(self, tree: Tree, state: CFRState):
-        self.tree, self.iteration = tree, state.iteration
-        self.variant: Variant = state.variant
-        self.regrets, self.sums = [r.copy() for r in state.regrets], [plan.copy() for plan in state.plans]
-        self.current = list(state.current(tree))
-        self.plans = [treeplex.plan(behavior) for treeplex, behavior in zip(tree.players, self.current, strict=True)]
-
-    def iterate(self) -> None:
-        """Update player 0, then player 1."""
-        self.iteration += 1
-        t = self.iteration
-        for player, treeplex in enumerate(self.tree.players):
-            regrets, sums = self.regrets[player], self.sums[player]
-            values, of_states = treeplex.values(self.tree.gains(player, self.plans[1 - player]), self.current[player])
-            regrets[1:] += values[1:] - of_states[treeplex.infoset_of]
-            if self.variant == "cfr+":
-                np.maximum(regrets, 0.0, out=regrets)
-                sums += t * self.plans[player]
-            elif self.variant == "dcfr":
-                regrets *= np.where(regrets >= 0, t**ALPHA / (t**ALPHA + 1), t**BETA / (t**BETA + 1))
-                sums += self.plans[player]
-                sums *= (t / (t + 1)) ** GAMMA
-            else:
-                sums += self.plans[player]
-            self.current[player] = _match_regrets(treeplex, regrets)
-            self.plans[player] = treeplex.plan(self.current[player])
-
-    def state(self) -> CFRState:
-        """Note where the run stands."""
-        (r0, r1), (p0, p1) = ([array.copy() for array in arrays] for arrays in (self.regrets, self.sums))
-        return CFRState(self.variant, self.iteration, (r0, r1), (p0, p1))
+def _advance(tree: Tree, state: CFRState, count: int) -> CFRState:
+    regrets, plans = updates.advance(tree.sides, state.variant, state.iteration, state.regrets, state.plans, count)
+    return CFRState(state.variant, state.iteration + count, regrets, plans)

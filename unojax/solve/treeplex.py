@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse
 
 from unojax.rules import Rules
+from unojax.solve import updates
 
 ROOT: Final = 0
 """The empty sequence."""
@@ -213,6 +214,15 @@ class Tree:
     @cached_property
     def _transposed(self) -> scipy.sparse.csr_array:
         return scipy.sparse.csr_array(self.payoff.T)
+
+    @cached_property
+    def sides(self) -> tuple[updates.Side, updates.Side]:
+        """The tree as compiled iterations take it."""
+        first, second = (
+            updates.side_of(player.depths, player.first, player.num_actions, player.parent, payoff)
+            for player, payoff in zip(self.players, (self.payoff, -self._transposed), strict=True)
+        )
+        return first, second
 
     def gains(self, player: int, plan: np.ndarray) -> np.ndarray:
         """Compute what each sequence of a player earns against a plan of the other player's: float64[S]."""

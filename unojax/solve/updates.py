@@ -1,0 +1,200 @@
+"""Iterations of counterfactual regret minimisation as one compiled program, in double precision on the CPU.
+
+An information state's sequences lie side by side, and so do a sequence's information states: all sums are over neighbours, one
+after another. So numbers do not depend on how many iterations are done in one go.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, Final, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.sparse
+from jax import Array, lax
+
+Variant = Literal["cfr+", "dcfr", "cfr"]
+Pair = tuple[Any, Any]
+"""Arrays of player 0 and of player 1."""
+
+ALPHA: Final = 1.5
+BETA: Final = 0.0
+GAMMA: Final = 2.0
+"""Exponents of discounted CFR."""
+
+ROUNDING: Final = 1e-14
+"""Regrets up to this are none: between actions of equal value, the order in which numbers are added up would choose."""
+
+_WORK: Final = 10_000_000
+"""Sequences and payoffs visited in one go, a tenth of a second: until then Ctrl-C waits."""
+
+
+class Level(NamedTuple):
+    """A player's information states of one depth, numbered from 0, as are their sequences and those of the level before.
+
+    Attributes:
+        owner: int32[N] information state of each sequence.
+        parent: int32[M] sequence before each information state.
+        uniform: float64[N] uniform behaviour.
+    """
+
+    owner: Array
+    parent: Array
+    uniform: Array
+
+
+class Side(NamedTuple):
+    """What a player's update needs.
+
+    Attributes:
+        levels: of the treeplex, from the top down; the level before the first holds the empty sequence.
+        row: int32[P] the player's sequence of each payoff, ascending.
+        column: int32[P] the other player's.
+        payoff: float64[P] to this player, times the probability of chance.
+    """
+
+    levels: tuple[Level, ...]
+    row: Array
+    column: Array
+    payoff: Array
+
+
+def side_of(
+    depths: np.ndarray, first: np.ndarray, num_actions: np.ndarray, parent: np.ndarray, payoff: scipy.sparse.csr_array
+) -> Side:
+    """Lay a treeplex out, given by arrays of `Treeplex`, and the payoffs to its player, float64[S, S of the other player]."""
+    cpu = _cpu()
+
+    def put(array: Any) -> Array:
+        with jax.enable_x64(True):
+            return jax.device_put(array, cpu)
+
+    levels, before = [], np.int32(0)
+    for start, stop in pairwise(depths.tolist()):
+        number = num_actions[start:stop]
+        owner = np.repeat(np.arange(stop - start, dtype=np.int32), number)
+        levels.append(Level(put(owner), put(parent[start:stop] - before), put(1.0 / number[owner])))
+        before = first[start]
+    entries = payoff.tocoo()
+    row, column = (put(place.astype(np.int32)) for place in entries.coords)
+    return Side(tuple(levels), row, column, put(entries.data))
+
+
+def _cpu() -> Any:
+    """Find the CPU: it adds up in a fixed order. None where JAX may not use it."""
+    try:
+        return jax.devices("cpu")[0]
+    except RuntimeError:
+        return None
+
+
+def advance(
+    sides: tuple[Side, Side], variant: Variant, iteration: int, regrets: Pair, sums: Pair, count: int
+) -> tuple[Pair, Pair]:
+    """Do so many iterations after the first `iteration`.
+
+    Args:
+        sides: of the two players.
+        variant: see `regret`.
+        iteration: iterations done.
+        regrets: float64[S] of each player, cumulative; of the empty sequence 0.
+        sums: float64[S] of each player, weighted sum of its plans so far.
+        count: of iterations.
+
+    Returns:
+        Regrets and sums after them.
+    """
+    size = sum(len(side.payoff) + len(of_player) for side, of_player in zip(sides, regrets, strict=True))
+    last = iteration + count
+    with jax.enable_x64(True):
+        while iteration < last:
+            some = min(last - iteration, max(1, _WORK // size))
+            after = _iterate(sides, variant == "cfr+", variant == "dcfr", iteration, regrets, sums, some)
+            regrets, sums = jax.device_get(after)
+            iteration += some
+    return regrets, sums
+
+
+class _Player(NamedTuple):
+    """Where a player stands: lists have an array for each level, of its sequences; the others the empty sequence too."""
+
+    regrets: list[Array]
+    sums: Array
+    behavior: list[Array]
+    plan: Array
+
+
+@jax.jit
+def _iterate(
+    sides: tuple[Side, Side], is_plus: Array, is_discounted: Array, done: Array, regrets: Pair, sums: Pair, count: Array
+) -> tuple[Pair, Pair]:
+    def begin(side: Side, regrets: Array, sums: Array) -> _Player:
+        of_levels = _split(side.levels, regrets)[1:]
+        behavior = _match(side.levels, of_levels)
+        return _Player(of_levels, sums, behavior, _plan(side.levels, behavior))
+
+    def iterate(index: Array, players: list[_Player]) -> list[_Player]:
+        t = (done + index + 1).astype(float)
+        for player, side in enumerate(sides):
+            players[player] = _update(side, players[player], players[1 - player].plan, t, is_plus, is_discounted)
+        return players
+
+    players = lax.fori_loop(0, count, iterate, list(map(begin, sides, regrets, sums)))
+    first, second = (jnp.concatenate([jnp.zeros(1), *player.regrets]) for player in players)
+    return (first, second), (players[0].sums, players[1].sums)
+
+
+def _update(side: Side, player: _Player, other_plan: Array, t: Array, is_plus: Array, is_discounted: Array) -> _Player:
+    """Do a player's part of iteration t."""
+    floor, weight = jnp.where(is_plus, 0.0, -jnp.inf), jnp.where(is_plus, t, 1.0)
+    factors = t**ALPHA / (t**ALPHA + 1), t**BETA / (t**BETA + 1), (t / (t + 1)) ** GAMMA
+    of_positive, of_negative, of_sums = (jnp.where(is_discounted, factor, 1.0) for factor in factors)
+    gains = _sum(side.payoff * other_plan[side.column], side.row, len(player.plan))
+    regrets = []
+    for regret, more in zip(player.regrets, _advantages(side.levels, gains, player.behavior), strict=True):
+        cut = jnp.maximum(regret + more, floor)
+        regrets.append(cut * jnp.where(cut >= 0, of_positive, of_negative))
+    sums = (player.sums + weight * player.plan) * of_sums
+    behavior = _match(side.levels, regrets)
+    return _Player(regrets, sums, behavior, _plan(side.levels, behavior))
+
+
+def _sum(array: Array, place: Array, number: int) -> Array:
+    return jax.ops.segment_sum(array, place, number, indices_are_sorted=True)
+
+
+def _split(levels: tuple[Level, ...], array: Array) -> list[Array]:
+    """Cut numbers of sequences into levels, that of the empty sequence before them."""
+    return jnp.split(array, np.cumsum([1, *(len(level.owner) for level in levels[:-1])])) if levels else [array]
+
+
+def _advantages(levels: tuple[Level, ...], gains: Array, behavior: list[Array]) -> list[Array]:
+    """Compute from the bottom up what each sequence earns more than its information state, as in `Treeplex.values`."""
+    found: list[Array] = []
+    values = _split(levels, gains)
+    for depth in range(len(levels), 0, -1):
+        level = levels[depth - 1]
+        of_states = _sum(values[depth] * behavior[depth - 1], level.owner, len(level.parent))
+        found.append(values[depth] - of_states[level.owner])
+        values[depth - 1] += _sum(of_states, level.parent, len(values[depth - 1]))
+    return found[::-1]
+
+
+def _match(levels: tuple[Level, ...], regrets: list[Array]) -> list[Array]:
+    """Compute the behaviour in proportion to positive regrets, uniform where there are none."""
+    behavior = []
+    for level, regret in zip(levels, regrets, strict=True):
+        positive = jnp.where(regret > ROUNDING, regret, 0.0)
+        total = _sum(positive, level.owner, len(level.parent))[level.owner]
+        behavior.append(jnp.where(total > 0, positive / total, level.uniform))
+    return behavior
+
+
+def _plan(levels: tuple[Level, ...], behavior: list[Array]) -> Array:
+    """Multiply behaviour along the sequences: float64[S]."""
+    plan = [jnp.ones(1)]
+    for level, chosen in zip(levels, behavior, strict=True):
+        plan.append(chosen * plan[-1][level.parent][level.owner])
+    return jnp.concatenate(plan)
