@@ -126,6 +126,9 @@ def test_advice_in_python():
         unojax.advise(WIN_IN_TWO, rounds=4, seconds=1.0, rules=RULES)
     with pytest.raises(ValueError, match="top missing"):
         unojax.advise(hand="R1", opponent=3, rules=RULES)
+    for seed in (-1, 2**32, 1.5, True):
+        with pytest.raises(ValueError, match=r"seed must be a whole number in \[0, 4294967295\]"):
+            unojax.advise(WIN_IN_TWO, seed=seed, rules=RULES)
 
 
 def test_forced_moves(capsys):

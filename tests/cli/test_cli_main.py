@@ -43,6 +43,17 @@ def test_version_comes_at_once_and_imports_no_jax():
     assert done.stdout.splitlines()[-1] == "set()"
 
 
+def test_options_are_read_without_typeguard():
+    """Of an option `str | None`, unlike `Optional[str]`, tyro has typeguard check the default: 0.1 s for each command."""
+    code = (
+        "import sys; from unojax.cli import _parse\n"
+        "for words in ('rules', 'play', 'review x.json', 'advise --hand R1 --opponent 7'): _parse(words.split())\n"
+        "print('typeguard' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
 def test_version_names_the_build_and_the_platform_that_was_asked_for(monkeypatch):
     versions = {"jax-cuda13-plugin": "0.10.2", "jax": "0.10.2"}
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import jax
@@ -96,6 +99,33 @@ def test_programs_are_compiled_ahead(folder: Path):
     assert counted.times == 1
     with jax.no_tracing():
         counted.program(KEY, WEIGHTS, rules=RULES)
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_what_comes_back_is_told_ahead(folder: Path, is_kept: bool):
+    if is_kept:
+        Counted().program(KEY, WEIGHTS, rules=RULES)
+    counted = Counted()
+    told = counted.program.shapes(KEY, WEIGHTS, rules=RULES)
+    assert counted.times == (not is_kept) and counted.program.num_compiled == 0
+    found = counted.program(KEY, WEIGHTS, rules=RULES)
+    assert counted.times == (not is_kept)
+    assert jax.tree.structure(told) == jax.tree.structure(found)
+    assert [(x.shape, x.dtype) for x in jax.tree.leaves(told)] == [(x.shape, x.dtype) for x in jax.tree.leaves(found)]
+
+
+@pytest.mark.parametrize(("done", "needs_scipy"), [("x + 1", False), ("jnp.linalg.cholesky(x)", True)])
+def test_scipy_is_imported_for_linear_algebra_only(tmp_path: Path, done: str, needs_scipy: bool):
+    code = (
+        "import sys, jax, jax.numpy as jnp; from unojax.device.kept import KeptProgram\n"
+        f"def fun(x, *, by): return {done}\n"
+        "print(KeptProgram(fun, static='by')(4 * jnp.eye(2), by=0)[0], 'scipy' in sys.modules)"
+    )
+    environment = os.environ | {"JAX_COMPILATION_CACHE_DIR": str(tmp_path)}
+    for _ in range(2):
+        ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        assert ran.stdout == f"{'[2. 0.]' if needs_scipy else '[5. 1.]'} {needs_scipy}\n"
+    assert len(traced(tmp_path)) == 1
 
 
 @pytest.mark.parametrize("content", [b"", b"nothing to read", b"\x80\x05K\x01."])

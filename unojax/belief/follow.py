@@ -81,6 +81,11 @@ def begin(filter: Filter, key: Array, observation: Observation, log_types: Array
     return _init(key, observation, *known, filter=filter)
 
 
+def shapes_of(filter: Filter, key: Array, observation: Observation) -> Any:
+    """Tell what `begin` returns, as `jax.ShapeDtypeStruct`s, long before it does. Not of an `ExactFilter`."""
+    return _init.shapes(key, observation, filter=filter)
+
+
 def advance(filter: Filter, key: Array, belief: Any, before: Observation, after: Observation, *, place: int) -> tuple[Any, Info]:
     """Condition a belief on the host on the micro-step that leads to `place`; one program for each filter.
 

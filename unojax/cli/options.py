@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Optional, TypeVar
 
 import tyro
 
@@ -75,13 +75,13 @@ def _spec(read: Callable[[str], _Value], metavar: str) -> tyro.constructors.Prim
 
 
 Count = Annotated[int, _spec(_read_count, "N")]
-CountOrNone = Annotated[int | None, _spec(_read_count_or_none, "N|none")]
+CountOrNone = Annotated[Optional[int], _spec(_read_count_or_none, "N|none")]
 Seed = Annotated[int, _spec(_read_seed, "N")]
 Flag = tyro.conf.FlagCreatePairsOff[bool]
 POLICY_HELP: Final = f"Two of: {', '.join(POLICY_NAMES)}; my.py:name is one of your own."
 TwoPolicies = Annotated[tuple[str, str], tyro.conf.arg(metavar="A B", help=POLICY_HELP)]
 _JSON_HELP: Final = "Write the results to a file too, as a whole or not at all. -: to stdout, in place of the tables."
-JsonTarget = Annotated[str | None, tyro.conf.arg(metavar="FILE|-", help=_JSON_HELP)]
+JsonTarget = Annotated[Optional[str], tyro.conf.arg(metavar="FILE|-", help=_JSON_HELP)]
 
 
 _NAMED: Final = (
@@ -134,41 +134,42 @@ class RuleOptions:
     step_penalty: Annotated[
         float, tyro.conf.arg(metavar="X", help="Taken from both players' rewards at each step that does not end the game.")
     ] = 0.0
-    may_draw: Annotated[bool | None, tyro.conf.arg(help=f"A player may draw although it could play. {_AS_NAMED}")] = None
+    may_draw: Annotated[Optional[bool], tyro.conf.arg(help=f"A player may draw although it could play. {_AS_NAMED}")] = None
     play_drawn: Annotated[
-        Literal["no", "may", "auto"] | None,
+        Optional[Literal["no", "may", "auto"]],
         tyro.conf.arg(
             help="What becomes of a card just drawn. no: the turn passes. may: it may be played in the same turn. auto: a wild "
             f"or a card of the active colour is laid at once. {_AS_NAMED}"
         ),
     ] = None
     draw_until_playable: Annotated[
-        bool | None, tyro.conf.arg(help=f"A player who draws goes on until a card can be played. {_AS_NAMED}")
+        Optional[bool], tyro.conf.arg(help=f"A player who draws goes on until a card can be played. {_AS_NAMED}")
     ] = None
     wild_draw_four: Annotated[
-        Literal["any", "no_color", "last", "challenge"] | None,
+        Optional[Literal["any", "no_color", "last", "challenge"]],
         tyro.conf.arg(
             help="When a Wild+4 may be played. any: always. no_color: without a card of the active colour. last: if nothing else "
             f"can be. challenge: always, but the next player may challenge it. {_AS_NAMED}"
         ),
     ] = None
     stacking: Annotated[
-        bool | None, tyro.conf.arg(help=f"A +2 may be answered with a +2, a Wild+4 with a Wild+4; penalties add up. {_AS_NAMED}")
+        Optional[bool],
+        tyro.conf.arg(help=f"A +2 may be answered with a +2, a Wild+4 with a Wild+4; penalties add up. {_AS_NAMED}"),
     ] = None
     start_effects: Annotated[
-        Literal["none", "forfeit", "keep_turn"] | None,
+        Optional[Literal["none", "forfeit", "keep_turn"]],
         tyro.conf.arg(
             help="What an action card turned up at the start does. none: nothing. forfeit: Skip and Reverse pass the first "
             f"player over, +2 is its penalty. keep_turn: the same, but who draws still moves. {_AS_NAMED}"
         ),
     ] = None
     reverse_passes: Annotated[
-        bool | None, tyro.conf.arg(help=f"Reverse just passes the turn, where Skip forfeits it. {_AS_NAMED}")
+        Optional[bool], tyro.conf.arg(help=f"Reverse just passes the turn, where Skip forfeits it. {_AS_NAMED}")
     ] = None
     reshuffle_top: Annotated[
-        bool | None, tyro.conf.arg(help=f"The top card goes back into the deck with the pile. {_AS_NAMED}")
+        Optional[bool], tyro.conf.arg(help=f"The top card goes back into the deck with the pile. {_AS_NAMED}")
     ] = None
-    points: Annotated[bool | None, tyro.conf.arg(help=f"A game is worth the points in the loser's hand. {_AS_NAMED}")] = None
+    points: Annotated[Optional[bool], tyro.conf.arg(help=f"A game is worth the points in the loser's hand. {_AS_NAMED}")] = None
 
     def build(self) -> Rules:
         """Make the rules. Raises ValueError where an option is out of its range, or the deck can't be read."""

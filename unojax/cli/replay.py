@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
 import tyro
 
@@ -23,11 +23,11 @@ class ShowReplay:
     player: Annotated[
         Literal["0", "1", "both"], tyro.conf.arg(help="Show what this player saw, the other's cards hidden. both: all cards.")
     ] = "both"
-    turn: Annotated[int | None, tyro.conf.arg(metavar="N|none", help="Show turn N alone, 0 for the start. none: all.")] = None
+    turn: Annotated[Optional[int], tyro.conf.arg(metavar="N|none", help="Show turn N alone, 0 for the start. none: all.")] = None
     html: Annotated[
-        str | None, tyro.conf.arg(metavar="FILE.html", help="Write a page to step through the game, cards hidden as here.")
+        Optional[str], tyro.conf.arg(metavar="FILE.html", help="Write a page to step through the game, cards hidden as here.")
     ] = None
-    svg: Annotated[str | None, tyro.conf.arg(metavar="FILE.svg", help="Write the game as a picture that moves.")] = None
+    svg: Annotated[Optional[str], tyro.conf.arg(metavar="FILE.svg", help="Write the game as a picture that moves.")] = None
 
     def run(self) -> int:
         from unojax.cli import output, targets

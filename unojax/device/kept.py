@@ -11,14 +11,13 @@ import pickle
 import types
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from functools import cache, lru_cache, partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import export
 
@@ -29,6 +28,8 @@ _ALIVE: Final = 8
 """Compiled programs that a process holds of each function."""
 _Program = tuple[Callable[..., list[Any]], Any]
 """Of leaves, and the structure of what it returns."""
+_Types = tuple[tuple[tuple[int, ...], Any], ...]
+"""Shape and type of each leaf."""
 
 
 class KeptProgram:
@@ -43,6 +44,7 @@ class KeptProgram:
 
     def __init__(self, function: Callable[..., Any], *, static: str):
         self._function, self._static = function, static
+        self._trace = lru_cache(_ALIVE)(self._read_or_trace)
         self._make = lru_cache(_ALIVE)(self._compile)
         self._lock = Lock()
 
@@ -60,13 +62,23 @@ class KeptProgram:
         """Make the program ready for arguments of such shapes and types: arrays, or `jax.ShapeDtypeStruct`."""
         self._get(*_flatten(args), static)
 
+    def shapes(self, *args: Any, **static: Any) -> Any:
+        """What comes back for arguments of such shapes and types, as `jax.ShapeDtypeStruct`s. Traced if need be, not compiled."""
+        leaves, treedef = _flatten(args)
+        with self._lock:
+            traced, returned = self._trace(_types_of(leaves), treedef, static[self._static])
+        return jax.tree.unflatten(returned, traced.out_info)
+
     def _get(self, leaves: list[Any], treedef: Any, static: dict[str, Any]) -> _Program:
-        given = tuple((leaf.shape, leaf.dtype) for leaf in leaves)
         # Who needs a program that another thread is making waits for it.
         with self._lock:
-            return self._make(given, treedef, static[self._static])
+            return self._make(_types_of(leaves), treedef, static[self._static])
 
-    def _compile(self, given: tuple[tuple[tuple[int, ...], Any], ...], treedef: Any, static: Any) -> _Program:
+    def _compile(self, given: _Types, treedef: Any, static: Any) -> _Program:
+        traced, returned = self._trace(given, treedef, static)
+        return traced.lower().compile(), returned
+
+    def _read_or_trace(self, given: _Types, treedef: Any, static: Any) -> tuple[jax.stages.Traced, Any]:
         function = partial(self._function, **{self._static: static})
         returned: Any = None
 
@@ -84,8 +96,8 @@ class KeptProgram:
             else:
                 exported = export.export(program)(*shapes)
                 _write(file, exported, returned)
-            program = jax.jit(exported.call)
-        return program.lower(*shapes).compile(), returned
+            program = jax.jit(_without_lapack(exported).call)
+        return program.trace(*shapes), returned
 
     def _file(self, given: Any, treedef: Any, static: Any) -> Path | None:
         """Name the file of a program; None if there is no folder, or nothing to tell the program by."""
@@ -133,7 +145,19 @@ def describe(value: Any) -> str:
 def _flatten(args: Any) -> tuple[list[Any], Any]:
     """Flatten arguments; numbers and NumPy's arrays get the types that JAX has for them."""
     leaves, treedef = jax.tree.flatten(args)
-    return [leaf if isinstance(leaf, jax.Array | jax.ShapeDtypeStruct) else jnp.asarray(leaf) for leaf in leaves], treedef
+    return [leaf if isinstance(leaf, jax.Array | jax.ShapeDtypeStruct) else jax.device_put(leaf) for leaf in leaves], treedef
+
+
+def _types_of(leaves: list[Any]) -> _Types:
+    return tuple((leaf.shape, leaf.dtype) for leaf in leaves)
+
+
+def _without_lapack(exported: export.Exported) -> export.Exported:
+    """Spare a program that does no linear algebra SciPy, which JAX imports (0.2 s) to call what was exported for a CPU."""
+    if b"lapack" in exported.mlir_module_serialized:
+        return exported
+    checks = (*exported.disabled_safety_checks, export.DisabledSafetyCheck.platform())
+    return replace(exported, platforms=("any",), disabled_safety_checks=checks)
 
 
 def _read(file: Path) -> tuple[export.Exported, Any] | None:

@@ -15,7 +15,6 @@ from jax.typing import ArrayLike
 
 from unojax.belief.cache import BeliefCache
 from unojax.belief.digest import Digest, digest
-from unojax.belief.hands import Hands
 from unojax.belief.knowledge import Tracked, Unseen
 from unojax.belief.opponents import Family
 from unojax.device.kept import KeptProgram
@@ -102,7 +101,7 @@ class Adviser:
             # Between two views that are the same nothing has happened.
             known = beliefs.belief([start, start])
         memory = Remembered(known, jnp.int32(1))
-        told = digest(_hands(self._search, self._key, memory, start), start)
+        told = sum_up(self._key, memory, start, search=self._search)
         jax.block_until_ready((told, _think(self._key, memory, start, search=self._search)))
 
     def advise(self, start: Observation, seen: Sequence[Seen]) -> Advice:
@@ -150,7 +149,7 @@ class Adviser:
         known = () if self._beliefs is None else self._beliefs.belief(views)
         memory, knowledge = Remembered(known, jnp.int32(len(views) - 1)), self._search.knowledge
         types = knowledge.types(memory.known) if isinstance(knowledge, Tracked) else {}
-        return digest(_hands(self._search, self._key_for(_HANDS, views), memory, views[-1]), views[-1]), types, memory
+        return sum_up(self._key_for(_HANDS, views), memory, views[-1], search=self._search), types, memory
 
     def _new_beliefs(self) -> BeliefCache | None:
         knowledge = self._search.knowledge
@@ -163,9 +162,10 @@ class Adviser:
         return jax.random.fold_in(jax.random.fold_in(self._key, purpose), len(views) - 1)
 
 
-@partial(jax.jit, static_argnums=0)
-def _hands(search: SearchAgent, key: Array, memory: Remembered, view: Observation) -> Hands:
-    return search.hands(key, memory, view)
+@partial(KeptProgram, static="search")
+def sum_up(key: Array, memory: Remembered, view: Observation, *, search: SearchAgent) -> Digest:
+    """Sum up the hands that a search takes for possible. Consumes `key`."""
+    return digest(search.hands(key, memory, view), view)
 
 
 @partial(KeptProgram, static="search")

@@ -11,15 +11,18 @@ from typing import Final
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
+from jax.typing import ArrayLike
 
 from unojax import cards
-from unojax.belief.digest import Digest, digest
-from unojax.belief.follow import follow
+from unojax.belief.digest import Digest
+from unojax.belief.follow import follow, shapes_of
 from unojax.belief.history import looks_dealt
 from unojax.belief.knowledge import Tracked, Truth
+from unojax.games.adviser import sum_up
 from unojax.games.seen import ImpossibleActionError, SeenGame, choices, read_seen
-from unojax.rules import Rules
+from unojax.rules import Rules, is_int
 from unojax.search.agents import Remembered, SearchAgent
 from unojax.search.pooling import MIN_ROUNDS, Pooled, search_in_rounds, search_round
 from unojax.specs import parse_agent
@@ -116,8 +119,10 @@ def advise(
         raise ValueError(f"rounds must be at least {MIN_ROUNDS}, from which standard errors come, got {rounds}")
     if seconds is not None and not (math.isfinite(seconds) and seconds > 0):
         raise ValueError(f"seconds must be a positive number, got {seconds}")
+    if not (is_int(seed) and 0 <= seed < 2**32):
+        raise ValueError(f"seed must be a whole number in [0, {2**32 - 1}], got {seed!r}")
     search = read_search(agent, rules)
-    keys = jax.random.split(jax.random.key(seed, impl="threefry2x32"), 3)
+    keys = _three_keys(np.uint32(seed))
     on_status(COMPILING)
     game = _read(position, history, player, rules)
     legal, compiling = choices(game.end), ThreadPoolExecutor(1, "compiling")
@@ -128,7 +133,7 @@ def advise(
 
     # While the search is compiled, the belief is followed.
     memory = _believe(game, search, keys[0], on_status, compile_search)
-    told = jax.device_get(digest(search.hands(keys[1], memory, game.end), game.end))
+    told = jax.device_get(sum_up(keys[1], memory, game.end, search=search))
     types = search.knowledge.types(memory.known) if isinstance(search.knowledge, Tracked) else {}
     if not legal.any():
         return Advised(game, told, None, search, 0.0, False, types)
@@ -206,12 +211,13 @@ def _read(position: str, history: str, player: int | None, rules: Rules) -> Seen
 def _believe(
     game: SeenGame, agent: SearchAgent, key: Array, on_status: Callable[[str], None], on_start: Callable[[Remembered], None]
 ) -> Remembered:
-    """Give what the agent remembers at the end of a game; `on_start` is told what it does at its beginning."""
+    """Give what the agent remembers at the end of a game; `on_start` is told of what shapes that will be."""
     start = game.observations[0]
     steps = jnp.int32(game.steps_before + len(game.actions))
     memory = Remembered((), steps)
     if isinstance(agent.knowledge, Tracked):
         filter = replace(agent.knowledge.filter, prior="deal" if looks_dealt(start) else "uniform")
+        on_start(Remembered(shapes_of(filter, key, start), steps))
         for number, (belief, info) in enumerate(follow(filter, key, game.observations)):
             on_status(f"belief: action {number + 1} of {len(game.actions)}")
             if info is not None and info.depleted:
@@ -221,8 +227,12 @@ def _believe(
                     f"more particles than {filter.num_particles}",
                 )
             memory = Remembered(belief, steps)
-            if info is None:
-                on_start(memory)
     else:
         on_start(memory)
     return memory
+
+
+@jax.jit
+def _three_keys(seed: ArrayLike) -> tuple[Array, Array, Array]:
+    first, second, third = jax.random.split(jax.random.key(seed, impl="threefry2x32"), 3)
+    return first, second, third

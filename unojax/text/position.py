@@ -167,7 +167,7 @@ def read_position(
     hands = np.stack([hand0, hand1])
     past = {"step_count": num_steps, "last_action": last_action, "result": result.upper()}
     state = _checked_state(hands, under, top_rank, color, turn, rules, away=away, **past)
-    left = int(state.deck.sum())
+    left = int(np.asarray(state.deck).sum())
     if places[3] != "*" and parse_number(places[3], "deck") != left:
         raise ValueError(
             f"the deck must hold the {left} cards that hands and pile leave of rules.deck, got {places[3]}; write * for all "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Optional
 
 import tyro
 
@@ -20,7 +20,7 @@ class Advise:
     """Say what to play in a position, and how likely each play is to win."""
 
     position: Annotated[
-        tyro.conf.Positional[str | None],
+        tyro.conf.Positional[Optional[str]],
         tyro.conf.arg(
             metavar="POSITION",
             help="What the player to move sees: unojax.format_position's line with the number of the other player's cards in "
@@ -28,11 +28,11 @@ class Advise:
             "hands the other one is not looked at. -: read from standard input. Or say --hand, --top and --opponent.",
         ),
     ] = None
-    hand: Annotated[str | None, tyro.conf.arg(metavar="CARDS", help="The player's cards, in place of POSITION: 'R1 RS W'.")] = (
-        None
-    )
+    hand: Annotated[
+        Optional[str], tyro.conf.arg(metavar="CARDS", help="The player's cards, in place of POSITION: 'R1 RS W'.")
+    ] = None
     top: Annotated[
-        str | None,
+        Optional[str],
         tyro.conf.arg(metavar="CARD", help="The top card of the pile: R0; a wild one with the declared colour: W:B."),
     ] = None
     opponent: Annotated[CountOrNone, tyro.conf.arg(help="How many cards the other player holds.")] = None
@@ -50,7 +50,7 @@ class Advise:
         ),
     ] = ""
     player: Annotated[
-        Literal[0, 1] | None,
+        Optional[Literal[0, 1]],
         tyro.conf.arg(help="Who is advised, where POSITION has both hands. By default the player to move in the end."),
     ] = None
     agent: Annotated[
@@ -65,7 +65,7 @@ class Advise:
         tyro.conf.arg(help=f"Repeat the search N times with fresh samples and pool them. By default {_DEFAULT_ROUNDS}."),
     ] = None
     seconds: Annotated[
-        float | None, tyro.conf.arg(metavar="S", help="Repeat the search for so long instead, compiling not counted.")
+        Optional[float], tyro.conf.arg(metavar="S", help="Repeat the search for so long instead, compiling not counted.")
     ] = None
     seed: Annotated[Seed, tyro.conf.arg(help="The same seed and rounds give the same advice on the same device.")] = 0
     bars: Annotated[int, tyro.conf.arg(metavar="K", help="Show the K cards that the other player most likely holds.")] = 12

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Optional
 
 import tyro
 
@@ -51,7 +51,7 @@ class Arena:
         CountOrNone, tyro.conf.arg(help="Batches in progress at a time. none: one for each CPU core, or 1 with a GPU.")
     ] = None
     results: Annotated[
-        str | None,
+        Optional[str],
         tyro.conf.arg(
             metavar="FILE.jsonl",
             help="Append each complete batch to a file, as a line. What is in the file already is not played again, so that a "
@@ -59,7 +59,7 @@ class Arena:
         ),
     ] = None
     plot: Annotated[
-        str | None, tyro.conf.arg(metavar="FILE.svg|png", help="Draw the scores and the ratings; needs matplotlib.")
+        Optional[str], tyro.conf.arg(metavar="FILE.svg|png", help="Draw the scores and the ratings; needs matplotlib.")
     ] = None
     json: JsonTarget = None
     quiet: Annotated[Flag, tyro.conf.arg(help="No progress bar.")] = False

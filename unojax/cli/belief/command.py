@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Optional
 
 import tyro
 
@@ -18,7 +18,7 @@ class ShowBelief:
 
     seed: Annotated[Seed, tyro.conf.arg(help="The same seed gives the same game, and on the same device the same belief.")] = 0
     belief_seed: Annotated[
-        Seed | None,
+        Optional[Seed],
         tyro.conf.arg(
             help="Another one gives other particles for the same game: how far apart such beliefs are is the error of each. "
             "None: the seed of the game."
@@ -41,7 +41,7 @@ class ShowBelief:
         ),
     ] = "uniform"
     start: Annotated[
-        str | None,
+        Optional[str],
         tyro.conf.arg(
             metavar="POSITION",
             help="Begin here instead of with a deal; needs --actions. Written as unojax.format_position does: "
@@ -49,7 +49,7 @@ class ShowBelief:
         ),
     ] = None
     actions: Annotated[
-        str | None,
+        Optional[str],
         tyro.conf.arg(
             metavar="ACTIONS",
             help="What is played from --start, separated by blanks: R5, YS, G+2, W:B (wild, colour), W+4:R, draw. The cards of a "
@@ -57,12 +57,12 @@ class ShowBelief:
         ),
     ] = None
     game: Annotated[
-        str | None,
+        Optional[str],
         tyro.conf.arg(metavar="FILE.json", help="Follow a game that unojax play saved, under its own rules."),
     ] = None
     steps: Annotated[CountOrNone, tyro.conf.arg(help="Stop after N turns. A turn is one action: a play or a whole draw.")] = None
     turn: Annotated[
-        int | None,
+        Optional[int],
         tyro.conf.arg(metavar="K", help="Show turn K alone and in full. Before the first turn of a game it is turn 0."),
     ] = None
     hide_truth: Annotated[Flag, tyro.conf.arg(help="Leave the other player's real hand out.")] = False

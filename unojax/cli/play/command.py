@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Optional
 
 import tyro
 
@@ -18,7 +18,7 @@ class PlayGame:
     """Play against a policy or a search, in the terminal or in the browser."""
 
     opponent: Annotated[
-        str | None,
+        Optional[str],
         tyro.conf.arg(
             metavar="AGENT",
             help=f"One of: {AGENT_HELP} None: value, or a search under rules that its network does not know.",
@@ -28,7 +28,7 @@ class PlayGame:
         Literal["0", "1", "random"], tyro.conf.arg(help="Where you sit. Player 0 moves first, unless --first-player is random.")
     ] = "0"
     seed: Annotated[
-        Seed | None,
+        Optional[Seed],
         tyro.conf.arg(
             help="The same seed gives the same deal, and with the same moves the same game. None: another one each time."
         ),
@@ -38,7 +38,7 @@ class PlayGame:
         tyro.conf.arg(help="How many games the advice (?) plays out for each legal play; at least 2. none: no advice."),
     ] = 500
     opponent_model: Annotated[
-        str | None,
+        Optional[str],
         tyro.conf.arg(
             metavar="MODEL",
             help="How the advice takes the opponent to choose, as in unojax belief --opponent-model. With several types, as in "
@@ -47,14 +47,14 @@ class PlayGame:
     ] = None
     auto_draw: Annotated[Flag, tyro.conf.arg(help="Where you can only draw, draw at once, without Enter.")] = False
     save: Annotated[
-        str | None,
+        Optional[str],
         tyro.conf.arg(
             metavar="FILE.json",
             help="Save the game there, all cards included, after every move, and a rematch beside it. See unojax replay.",
         ),
     ] = None
     resume: Annotated[
-        str | None,
+        Optional[str],
         tyro.conf.arg(
             metavar="FILE.json",
             help="Go on with an unfinished game that was saved there; it goes on being saved there, or where --save says. "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Optional
 
 import tyro
 
@@ -18,7 +18,7 @@ class Review:
 
     file: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="FILE.json", help="A game that unojax play saved.")]
     player: Annotated[
-        Literal[0, 1] | None,
+        Optional[Literal[0, 1]],
         tyro.conf.arg(help="Whose choices are looked at, by what this player could know. By default the person, or player 0."),
     ] = None
     agent: Annotated[
@@ -27,7 +27,7 @@ class Review:
     rounds: Annotated[Count, tyro.conf.arg(help="Searches of each choice with fresh samples, at least 4.")] = 8
     seed: Annotated[Seed, tyro.conf.arg(help="The same seed gives the same figures on the same device.")] = 0
     html: Annotated[
-        str | None,
+        Optional[str],
         tyro.conf.arg(metavar="FILE.html", help="Write a page to step through the game, with curve and belief beside it."),
     ] = None
     json: JsonTarget = None

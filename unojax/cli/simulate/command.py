@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Optional
 
 import tyro
 
@@ -41,7 +41,7 @@ class Simulate:
     seed: Annotated[Seed, tyro.conf.arg(help="The same seed gives the same games, whatever the batch size and the device.")] = 0
     batch_size: Annotated[CountOrNone, tyro.conf.arg(help="Games in progress at a time. none: what suits the device.")] = None
     out: Annotated[
-        str | None,
+        Optional[str],
         tyro.conf.arg(
             metavar="FILE.parquet|npz",
             help="Write a row for each game too, for pandas and the like: who sat where, winner, steps, choices, reshuffles, "

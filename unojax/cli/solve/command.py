@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Optional
 
 import tyro
 
@@ -30,7 +30,7 @@ class Solve:
         tyro.conf.arg(metavar="X", help="Stop at this exploitability: what both players could gain by better play, on average."),
     ] = 1e-4
     state: Annotated[
-        str | None,
+        Optional[str],
         tyro.conf.arg(
             metavar="FILE.npz",
             help="Keep the run in a file, strategies included, and go on from what is there. Ctrl-C stops and keeps it too.",
