@@ -23,6 +23,7 @@ extensions = [
     "links",
     "drawings",
     "mathml",
+    "accessible",
 ]
 # Dashes only: quotation marks in docstrings are often those of code.
 smartquotes_action = "D"

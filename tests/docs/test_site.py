@@ -100,6 +100,14 @@ def test_pictures_have_words(pages: dict[Path, Page]):
     assert not silent and sum(len(page.pictures) for page in pages.values()) > 20
 
 
+def test_keyboards_and_screen_readers_get_everywhere(site: Path, pages: dict[Path, Page]):
+    for path in pages:
+        text = path.read_text(encoding="utf-8")
+        assert 'role="heading">' not in text and "<pre><span></span>" not in text, path
+        assert not re.search(r'<span class="sig-paren">\(</span>\s*<dl>', text), path
+    assert 'aria-level="2"' in (site / "index.html").read_text(encoding="utf-8")
+
+
 def test_links_within_the_site_lead_somewhere(pages: dict[Path, Page]):
     dead = []
     for path, page in pages.items():

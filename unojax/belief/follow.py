@@ -82,7 +82,7 @@ def begin(filter: Filter, key: Array, observation: Observation, log_types: Array
 
 
 def shapes_of(filter: Filter, key: Array, observation: Observation) -> Any:
-    """Tell what `begin` returns, as `jax.ShapeDtypeStruct`s, long before it does. Not of an `ExactFilter`."""
+    """Tell what `begin` returns, each a `jax.ShapeDtypeStruct`, long before it does. Not of an `ExactFilter`."""
     return _init.shapes(key, observation, filter=filter)
 
 
