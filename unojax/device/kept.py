@@ -63,7 +63,7 @@ class KeptProgram:
         self._get(*_flatten(args), static)
 
     def shapes(self, *args: Any, **static: Any) -> Any:
-        """What comes back for arguments of such shapes and types: each a `jax.ShapeDtypeStruct`. Traced if need be, not compiled."""
+        """What comes back for such arguments, each a `jax.ShapeDtypeStruct`. Traced if need be, not compiled."""
         leaves, treedef = _flatten(args)
         with self._lock:
             traced, returned = self._trace(_types_of(leaves), treedef, static[self._static])
