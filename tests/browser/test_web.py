@@ -9,10 +9,17 @@ from typing import Any
 
 import pytest
 
+from tests.telltale import TellTale
 from tests.web.serving import serve
 from unojax.games.gamefile import parse_game
 
 pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def telltale(monkeypatch):
+    """Advice that compiles nothing; `test_on_a_phone_...` has the real one."""
+    monkeypatch.setattr("unojax.board.game.Adviser", TellTale)
 
 
 @contextmanager
@@ -56,7 +63,7 @@ SHORT = {"preset": "fields", "hand_size": "3", "seed": "11", "opponent": "scarce
 RESULT = re.compile(r"(You win|The opponent wins|drawn).* after \d+ turns")
 
 
-def test_a_whole_game_by_clicks(open_page, tmp_path: Path):
+def test_a_whole_game_by_clicks(open_page, telltale, tmp_path: Path):
     with serve(tmp_path) as server, tab(open_page, server) as page:
         assert page.url == f"http://127.0.0.1:{server.port}/", "the token is out of the address"
         deal(page, **SHORT)
@@ -88,7 +95,7 @@ def test_a_whole_game_by_clicks(open_page, tmp_path: Path):
         assert record.inner_text(".count") == f"{last} of {last}" and last < turn
 
 
-def test_a_whole_game_by_the_keyboard_alone(open_page, tmp_path: Path):
+def test_a_whole_game_by_the_keyboard_alone(open_page, telltale, tmp_path: Path):
     """Tab, Shift+Tab, arrows and Enter; the mouse is never used."""
 
     def focused(page: Any, wanted: str) -> bool:
@@ -111,7 +118,8 @@ def test_a_whole_game_by_the_keyboard_alone(open_page, tmp_path: Path):
         page.keyboard.type("as below")
         tab_to(page, "#form [name=hand_size]")
         page.keyboard.press("Control+A")
-        page.keyboard.type("2")
+        # As many as in `SHORT`, whose programs are there.
+        page.keyboard.type("3")
         tab_to(page, "#form [name=seed]")
         page.keyboard.type("4")
         page.keyboard.press("Enter")
@@ -131,7 +139,7 @@ def test_a_whole_game_by_the_keyboard_alone(open_page, tmp_path: Path):
         assert focused(page, ".new"), "the next game can be dealt"
 
 
-def test_draws_at_will_and_passes(open_page, tmp_path: Path):
+def test_draws_at_will_and_passes(open_page, telltale, tmp_path: Path):
     """Under the official rules one may draw, and then play that card or pass."""
     with serve(tmp_path) as server, tab(open_page, server) as page:
         deal(page, preset="official", seed="3", opponent="uniform")
@@ -146,7 +154,7 @@ def test_draws_at_will_and_passes(open_page, tmp_path: Path):
         assert re.search(r"^You pass\.$", page.inner_text(".moves"), re.MULTILINE)
 
 
-def test_a_reload_loses_nothing_and_two_tabs_are_two_games(open_page, tmp_path: Path):
+def test_a_reload_loses_nothing_and_two_tabs_are_two_games(open_page, telltale, tmp_path: Path):
     with serve(tmp_path) as server, tab(open_page, server) as page:
         deal(page, **SHORT)
         page.locator(".hand .playable, .deck.due").first.click()
@@ -164,7 +172,7 @@ def test_a_reload_loses_nothing_and_two_tabs_are_two_games(open_page, tmp_path: 
         assert page.inner_text(".moves") == moves
 
 
-def test_a_server_that_stops_is_told_and_the_game_goes_on(open_page, tmp_path: Path):
+def test_a_server_that_stops_is_told_and_the_game_goes_on(open_page, telltale, tmp_path: Path):
     # The browser itself complains about the channel that it can't open.
     with serve(tmp_path) as server:
         manager = tab(open_page, server, forgives="ERR_CONNECTION_REFUSED")
@@ -190,7 +198,7 @@ def test_a_server_that_stops_is_told_and_the_game_goes_on(open_page, tmp_path: P
         manager.__exit__(None, None, None)
 
 
-def test_a_saved_game_is_loaded_and_nonsense_is_refused_in_words(open_page, tmp_path: Path):
+def test_a_saved_game_is_loaded_and_nonsense_is_refused_in_words(open_page, telltale, tmp_path: Path):
     with serve(tmp_path / "state") as server, tab(open_page, server) as page:
         with page.expect_download() as download:
             page.click("#save")

@@ -199,19 +199,26 @@ def test_a_platform_without_a_device_is_one_line():
         assert f"unojax {command}: error: JAX found no device for JAX_PLATFORMS='no_such_platform'" in done.stderr
 
 
+# Stopped where a program has just been compiled for it; with Ctrl-C as a terminal would send it, also where tests run with it ignored.
+_STOPPED = """
+import signal
+import jax
+from unojax.cli import run_process
+signal.signal(signal.SIGINT, signal.default_int_handler)
+def stop(event, seconds, **about):
+    if "backend_compile" in event and "advance_lanes" in about["fun_name"]:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+jax.monitoring.register_event_duration_secs_listener(stop)
+run_process()
+"""
+
+
 def test_ctrl_c_while_programs_run_is_an_ordinary_end():
     """Threads of the compiler are at work when the process ends."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "unojax", "bench", "--batch-sizes", "4096", "--repeats", "1000"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    time.sleep(6)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=300)
-    assert process.returncode == 130
-    assert said == "unojax bench: stopped\n"
+    command = [sys.executable, "-c", _STOPPED, "bench", "--batch-sizes", "4096", "--repeats", "1000"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stderr) == (130, "unojax bench: stopped\n")
 
 
 @pytest.mark.parametrize("width", [30, 40, 60])

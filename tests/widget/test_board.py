@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import re
 import sys
-import zlib
 from collections import Counter
 from dataclasses import replace
-from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import jax
@@ -16,14 +14,14 @@ import numpy as np
 import pytest
 
 from tests.helpers import assert_trees_equal
+from tests.telltale import TellTale
 from tests.viz.games import with_other_hand
 from tests.widget.pages import Comm, make
 from unojax import Rules, cards, make_state, parse_position
 from unojax.board import page
 from unojax.cli.options import parse_deck
-from unojax.games.adviser import Advice, Outlook, Thought
 from unojax.games.gamefile import parse_game, read_game
-from unojax.games.seen import choices, legal_actions
+from unojax.games.seen import legal_actions
 from unojax.text import format_action, format_cards
 from unojax.viz.words import card_words
 from unojax.widget import Board
@@ -38,37 +36,6 @@ SEEDS = range(6)
 # Player 0 can play R0, R2, W and W+4 on R3.
 MY_TURN = "R0,R2,Y1,W,W+4/Y0,Y2/-/* R3 0 0 0 - *"
 PENALTY = "R0,R2/Y0,Y2/Y1/* R+2 0 2 1 R+2 *"
-
-
-class TellTale:
-    """An adviser at no cost. Every number that it says depends on all that it was told."""
-
-    def __init__(self, search, *, seed, log_types=None):
-        self._seed, self.log_types = seed, log_types
-
-    def warm(self, start):
-        """Compile nothing."""
-
-    def learned(self, start, seen):
-        return len(seen)
-
-    def outlook(self, start, seen, *, num_games):
-        random = self._random(start, seen)
-        win = np.float32(random.uniform(0.1, 0.9))
-        return Outlook(prob_holds=random.random(cards.NUM_TYPES), win_probability=win, win_error=np.float32(0.01))
-
-    def advise(self, start, seen):
-        random = self._random(start, seen)
-        can = choices(seen[-1].after if seen else start)
-        thought = None
-        if can.sum() > 1:
-            estimate = SimpleNamespace(value=random.uniform(-0.9, 0.9, len(can)))
-            thought = Thought(estimate, can, random.choice(np.flatnonzero(can)))
-        return Advice(random.random(cards.NUM_TYPES), random.random(4), random.random(), thought)
-
-    def _random(self, start, seen):
-        told = jax.tree.leaves([start, [(step.before, step.action, step.after) for step in seen]])
-        return np.random.default_rng([self._seed, zlib.crc32(b"".join(np.asarray(leaf).tobytes() for leaf in told))])
 
 
 @pytest.fixture
