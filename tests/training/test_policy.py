@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+from collections.abc import Iterator
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ from unojax.value.features import features, outlook_of_ages, outlook_of_hand
 from unojax.value.network import init_network
 from unojax.view import view_of
 
-LANES = 64
+LANES = 256
 SEED = jnp.uint32(3), jnp.uint32(4)
 ACTOR_SHAPE, CRITIC_SHAPE = NetworkConfig(width=8, policy_head=True), NetworkConfig(width=8)
 
@@ -53,24 +54,37 @@ EVERY = 4
 play = jax.jit(play_rows, static_argnames=("every", "num_rows", "num_lanes"))
 
 
+def rows_of(seed, actor: Network, critic: Network, past: Network, number: int) -> Iterator[tuple[Any, Rows]]:
+    """Rows of new games one by one, each after the lanes that it leaves: one program for all."""
+    lanes, ended, outcome = start_lanes(LANES), np.zeros(LANES, bool), np.zeros(LANES, np.float32)
+    for _ in range(number):
+        lanes, rows, horizon = play(seed, lanes, actor, critic, past, EVERY, num_rows=1, num_lanes=LANES)
+        row = jax.tree.map(lambda x: np.asarray(x[0]), rows)
+        # A game that ended on the way to this row may have done so behind the last one.
+        assert not (row.has_ended & ended).any()
+        yield lanes, row._replace(has_ended=row.has_ended | ended, outcome=np.where(ended, outcome, row.outcome))
+        ended, outcome = np.asarray(horizon.has_ended), np.asarray(horizon.outcome)
+
+
 @pytest.fixture(scope="module")
 def played() -> tuple[list, list[Rows]]:
     """Games row by row, a past self in some lanes: the lanes before each row, which stand where its choice is, and the row."""
-    how: Any = {"past": PAST, "every": EVERY, "num_lanes": LANES}
-    lanes, before, rows = play(SEED, start_lanes(LANES), ACTOR, CRITIC, num_rows=0, **how)[0], [], []
-    for _ in range(150):
-        before.append(lanes)
-        lanes, row, _ = play(SEED, lanes, ACTOR, CRITIC, num_rows=1, **how)
-        rows.append(jax.tree.map(lambda x: np.asarray(x[0]), row))
-    return before, rows
+    # The first row is left out, as its lanes have still to come to their choice.
+    after, rows = zip(*rows_of(SEED, ACTOR, CRITIC, PAST, 61), strict=True)
+    return list(after[:-1]), list(rows[1:])
 
 
 def test_rows_show_what_the_engine_shows(played):
     """Features, legal plays, probabilities and values, by way of states and observations."""
 
     @jax.jit
+    def shown(tables, of_players, is_past):
+        seen, known, legal = look(tables, of_players)
+        logits = jnp.where(is_past[:, None], PAST(seen).policy_logits, ACTOR(seen).policy_logits)
+        return seen, known, legal, masked_log_probs(logits, legal[:, : cards.DRAW]), CRITIC(known).value
+
     @jax.vmap
-    def shown(tables, of_players):
+    def look(tables, of_players):
         state = game.from_table(tables, RULES)
         view = view_of(observe(state, state.current_player))
         theirs = view_of(observe(state, 1 - state.current_player)).hand
@@ -79,8 +93,11 @@ def test_rows_show_what_the_engine_shows(played):
 
     choices = 0
     for lanes, row in zip(*played, strict=True):
-        seen, known, legal = shown(lanes.table, lanes.ages)
-        meta, legal = lanes.table.unpack_meta(), np.asarray(legal)
+        meta = lanes.table.unpack_meta()
+        # Lanes 0, 4, 8 ... have the past self, in turn as player 0 and 1.
+        number, game_of_lane = np.arange(LANES), np.asarray(lanes.game_index) // LANES
+        is_past = (number % EVERY == 0) & (np.asarray(meta.player) == game_of_lane % 2)
+        seen, known, legal, log_probs, values = jax.device_get(shown(lanes.table, lanes.ages, is_past))
         # Elsewhere the lane had still to get there.
         same = np.asarray((meta.phase == table.PLAY) & (meta.to_draw == 0)) & (legal.sum(-1) > 1)
         np.testing.assert_array_equal(row.legal[same], legal[same, : cards.DRAW])
@@ -89,14 +106,9 @@ def test_rows_show_what_the_engine_shows(played):
         for given, expected in ((row.seen, seen), (row.known, known)):
             for a, b in zip(given, expected, strict=True):
                 np.testing.assert_allclose(a[same], np.asarray(b)[same], atol=1e-6)
-        # Lanes 0, 4, 8 ... have the past self, in turn as player 0 and 1.
-        number, game_of_lane = np.arange(LANES), np.asarray(lanes.game_index) // LANES
-        is_past = (number % EVERY == 0) & (np.asarray(meta.player) == game_of_lane % 2)
         np.testing.assert_array_equal(row.is_past[same], is_past[same])
-        logits = (network(seen).policy_logits for network in (PAST, ACTOR))
-        log_probs = masked_log_probs(jnp.where(is_past[:, None], *logits), legal[:, : cards.DRAW])
-        np.testing.assert_allclose(row.log_prob[same], np.asarray(log_probs)[np.arange(LANES), row.action][same], atol=1e-5)
-        np.testing.assert_allclose(row.value[same], np.asarray(CRITIC(known).value)[same], atol=1e-5)
+        np.testing.assert_allclose(row.log_prob[same], log_probs[np.arange(LANES), row.action][same], atol=1e-5)
+        np.testing.assert_allclose(row.value[same], values[same], atol=1e-5)
         assert row.legal[np.arange(LANES), row.action][row.is_choice].all()
     assert choices > 0.7 * LANES * len(played[1])
 
@@ -116,11 +128,15 @@ def test_the_ages_in_the_lanes_hold(played):
 
 def test_games_are_those_of_random_play():
     """An untrained policy draws any legal play: choices, winners and lengths as `simulate` finds them with uniform play."""
-    num_lanes, num_rows = 1024, 160
     actor, critic = (init_network(jax.random.key(0), shape) for shape in (ACTOR_SHAPE, CRITIC_SHAPE))
-    _, rows, _ = play(SEED, start_lanes(num_lanes), actor, critic, None, 0, num_rows=num_rows, num_lanes=num_lanes)
+    # Each seed has games of its own; the past self is untrained, too.
+    rows = [[row for _, row in rows_of((SEED[0], jnp.uint32(n)), actor, critic, actor, 160)] for n in range(2)]
+    is_choice, ended, outcome = (
+        np.concatenate([np.stack([getattr(row, name) for row in some]) for some in rows], axis=1)
+        for name in ("is_choice", "has_ended", "outcome")
+    )
+    num_lanes = is_choice.shape[1]
     choices, outcomes = [], []
-    is_choice, ended, outcome = (np.asarray(x) for x in (rows.is_choice, rows.has_ended, rows.outcome))
     for lane in range(num_lanes):
         # First games only: those that end within the rows are nearly all, so that their lengths do not favour the short ones.
         ends = np.flatnonzero(ended[:, lane])
@@ -205,23 +221,23 @@ def test_the_gradient_is_that_of_its_parts(played):
     sums, gradient = jax.jit(loss_and_gradient, static_argnums=(1, 4))(params, (ACTOR_SHAPE, CRITIC_SHAPE), choices, scale, loss)
     assert choices.magnet is not None and float(sums.clipped) == 0
 
+    def of_one(probs, win_logits, one: Choices):
+        legal = one.legal
+        log_prob = jnp.log(jnp.where(legal, probs, 1.0))
+        total = -one.advantage / scale * log_prob[one.action]
+        total += loss.entropy * (probs * log_prob).sum()
+        total += loss.magnet * jnp.where(legal, probs * (log_prob - one.magnet), 0.0).sum()
+        win, chance = jax.nn.sigmoid(win_logits), (1 + one.target) / 2
+        for each, weight in zip(win, (1.0, loss.win_weight), strict=True):
+            total -= weight * (chance * jnp.log(each) + (1 - chance) * jnp.log(1 - each))
+        return jnp.where(one.counts, total, 0.0)
+
     def by_hand(params):
         outputs = Network(params["actor"], ACTOR_SHAPE)(choices.seen)
-        critic = Network(params["critic"], CRITIC_SHAPE)(choices.known)
-        probs = jax.nn.softmax(outputs.policy_logits, where=choices.legal)
-        total, chance = 0.0, (1 + choices.target) / 2
-        for i in np.flatnonzero(choices.counts):
-            legal = np.flatnonzero(choices.legal[i])
-            log_prob, magnet = jnp.log(probs[i, legal]), choices.magnet[i, legal]
-            total -= choices.advantage[i] / scale * jnp.log(probs[i, choices.action[i]])
-            total += loss.entropy * (probs[i, legal] * log_prob).sum()
-            total += loss.magnet * (probs[i, legal] * (log_prob - magnet)).sum()
-            for weight, logit in ((1.0, critic.win_logit), (loss.win_weight, outputs.win_logit)):
-                win = jax.nn.sigmoid(logit[i])
-                total -= weight * (chance[i] * jnp.log(win) + (1 - chance[i]) * jnp.log(1 - win))
-        return total
+        logits = jnp.stack([Network(params["critic"], CRITIC_SHAPE)(choices.known).win_logit, outputs.win_logit], axis=1)
+        return jax.vmap(of_one)(jax.nn.softmax(outputs.policy_logits, where=choices.legal), logits, choices).sum()
 
-    expected = jax.grad(by_hand)(params)
+    expected = jax.jit(jax.grad(by_hand))(params)
     for a, b in zip(jax.tree.leaves(gradient), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=2e-4)
 
@@ -259,9 +275,15 @@ def trained(config: PolicyConfig, **launch) -> tuple[int, str]:
     return status, terminal.getvalue()
 
 
+def begin(config: PolicyConfig) -> tuple[Any, Any]:
+    """The program of an iteration, and the first state, where `train` puts it: elsewhere the second iteration compiles anew."""
+    mesh = make_mesh()
+    return config.make_iteration(mesh), loop._on_mesh(config.start(), mesh)
+
+
 def test_past_selves_are_kept():
     """Those of iterations 0, 1 and 2; the places of later ones hold the first."""
-    iterate, state = TINY.make_iteration(make_mesh()), TINY.start()
+    iterate, state = begin(TINY)
     averages, metrics = [state.average], None
     for _ in range(2):
         state, metrics = iterate(state)
@@ -299,7 +321,7 @@ def test_a_run_and_what_is_left_of_it(tmp_path: Path):
     # A run that is stopped after two of its iterations has the options of the whole one.
     halves = dataclasses.replace(TINY, run=tmp_path / "halves")
     (halves.run / "checkpoints").mkdir(parents=True)
-    iterate, state = halves.make_iteration(make_mesh()), halves.start()
+    iterate, state = begin(halves)
     for _ in range(2):
         state, _ = iterate(state)
     saved = Checkpoints(halves.run)
@@ -330,7 +352,7 @@ def test_what_is_refused():
 def test_training_makes_a_better_player():
     """A small network after half a minute wins clearly more than random play, and than its own beginning."""
     config = dataclasses.replace(PolicyConfig(), iterations=50, lanes=1024, network=NetworkConfig(width=16, policy_head=True))
-    iterate, state = config.make_iteration(make_mesh()), config.start()
+    iterate, state = begin(config)
     for _ in range(config.iterations):
         state, _ = iterate(state)
     (standing, *_) = evaluate(config.network_of(jax.device_get(with_plain_key(state))), config, 2000)
