@@ -25,10 +25,12 @@ from unojax.observation import Observation
 from unojax.simulation import simulate
 from unojax.specs import parse_agent
 
-BATCH = 256
+BATCH = 64
 FEW = 16
 """Lanes where there are to be more batches; no third number, so that few programs are compiled."""
-NUM_PAIRS = 512
+NUM_PAIRS = 128
+MANY_PAIRS = 512
+"""For statistics."""
 
 
 def lowest_action(key: Array, observation: Observation, legal_mask: Array) -> Array:
@@ -85,8 +87,14 @@ def match() -> Pairs:
     return play_match(jax.random.key(1), (SCARCEST, UNIFORM), NUM_PAIRS, batch_size=BATCH)
 
 
+@pytest.fixture(scope="module")
+def long_match() -> Pairs:
+    return play_match(jax.random.key(1), (SCARCEST, UNIFORM), MANY_PAIRS, batch_size=BATCH)
+
+
 @pytest.mark.slow
-def test_games_are_those_of_simulate_in_distribution(match: Pairs):
+def test_games_are_those_of_simulate_in_distribution(long_match: Pairs):
+    match = long_match
     games = simulate(jax.random.key(0), 40_000, (SCARCEST.policy, UNIFORM.policy), batch_size=256)
     # The first games of the pairs; the second ones are the first ones of the match the other way round.
     samples = [
@@ -132,7 +140,7 @@ def test_result_shapes(match: Pairs):
 
 @pytest.mark.parametrize("agent", [UNIFORM, LOWEST], ids=lambda agent: agent.name)
 def test_equal_agents_play_the_same_game_twice(agent: PolicyAgent):
-    pairs = play_match(jax.random.key(2), (agent, agent), 100, batch_size=BATCH)
+    pairs = play_match(jax.random.key(2), (agent, agent), 60, batch_size=BATCH)
     # Whoever is player 0 wins both games or neither, and that is each agent once.
     assert (pairs.points.sum(1) == 1).all()
     np.testing.assert_array_equal(pairs.num_steps[:, 0], pairs.num_steps[:, 1])
@@ -142,15 +150,15 @@ def test_equal_agents_play_the_same_game_twice(agent: PolicyAgent):
 
 
 def test_the_match_the_other_way_round_has_the_same_games(match: Pairs):
-    some = play_match(jax.random.key(1), (UNIFORM, SCARCEST), 150, batch_size=BATCH)
+    some = play_match(jax.random.key(1), (UNIFORM, SCARCEST), 40, batch_size=BATCH)
     swapped = match.swapped()
-    np.testing.assert_array_equal(some.winner, swapped.winner[:150])
-    np.testing.assert_array_equal(some.num_steps, swapped.num_steps[:150])
-    np.testing.assert_array_equal(some.num_choices, swapped.num_choices[:150])
+    np.testing.assert_array_equal(some.winner, swapped.winner[:40])
+    np.testing.assert_array_equal(some.num_steps, swapped.num_steps[:40])
+    np.testing.assert_array_equal(some.num_choices, swapped.num_choices[:40])
     assert_same(match, swapped.swapped())
 
 
-@pytest.mark.parametrize(("batch_size", "workers", "num_pairs"), [(BATCH, 1, 150), (BATCH, 3, 400), (FEW, 2, 30)])
+@pytest.mark.parametrize(("batch_size", "workers", "num_pairs"), [(BATCH, 1, 40), (BATCH, 3, 100), (FEW, 2, 30)])
 def test_results_do_not_depend_on_batches_and_workers(match: Pairs, batch_size: int, workers: int, num_pairs: int):
     some = play_match(jax.random.key(1), (SCARCEST, UNIFORM), num_pairs, batch_size=batch_size, workers=workers)
     assert len(some) == num_pairs
@@ -159,16 +167,16 @@ def test_results_do_not_depend_on_batches_and_workers(match: Pairs, batch_size: 
 
 
 def test_other_keys_are_other_games(match: Pairs):
-    other = play_match(jax.random.key(2), (SCARCEST, UNIFORM), 100, batch_size=BATCH)
-    assert (other.num_steps != match.num_steps[:100]).mean() > 0.8
+    other = play_match(jax.random.key(2), (SCARCEST, UNIFORM), 60, batch_size=BATCH)
+    assert (other.num_steps != match.num_steps[:60]).mean() > 0.8
 
 
 @pytest.mark.slow
-def test_the_same_deals_make_errors_smaller(record_property: Any, match: Pairs):
-    alike = play_match(jax.random.key(1), (SCARCEST, KEEP_WILDS), NUM_PAIRS, batch_size=BATCH)
+def test_the_same_deals_make_errors_smaller(record_property: Any, long_match: Pairs):
+    alike = play_match(jax.random.key(1), (SCARCEST, KEEP_WILDS), MANY_PAIRS, batch_size=BATCH)
     gains = {
         "keep-wilds": paired_score(alike.points).variance_reduction,
-        "uniform": paired_score(match.points).variance_reduction,
+        "uniform": paired_score(long_match.points).variance_reduction,
     }
     record_property("variance_reduction", gains)
     # The correlation r of the two games behind a gain of 1 / (1 + r) is about -0.43; by Fisher's transformation its error here is
@@ -229,7 +237,7 @@ def same(one: Observation, other: Observation) -> Array:
 
 
 def test_an_agent_sees_every_step_and_acts_when_it_has_a_choice():
-    pairs = play_match(jax.random.key(3), (Witness(), SCARCEST), 100, batch_size=BATCH)
+    pairs = play_match(jax.random.key(3), (Witness(), SCARCEST), 32, batch_size=BATCH)
     assert pairs.num_choices[:, :, 0].max() > 10
 
 
@@ -238,7 +246,7 @@ def test_the_witness_would_notice(witness: Witness):
     with pytest.raises(
         AgentError, match=r"agent witness chose the illegal action 61 in step \d+ of game [01] of pair \d+; legal"
     ):
-        play_match(jax.random.key(3), (SCARCEST, witness), 100, batch_size=BATCH)
+        play_match(jax.random.key(3), (SCARCEST, witness), 32, batch_size=BATCH)
 
 
 def test_other_numbers_do_not_compile_anew():
@@ -306,7 +314,7 @@ def test_default_batch_size_is_a_power_of_two_that_leaves_work_for_all(num_games
 def test_whoever_stops_iterating_stops_the_work(match: Pairs):
     compile_match((SCARCEST, UNIFORM), batch_size=BATCH)
     started = []
-    batches = [Batch((SCARCEST, UNIFORM), np.arange(i, i + BATCH // 2)) for i in range(0, 10**6, BATCH // 2)]
+    batches = [Batch((SCARCEST, UNIFORM), np.arange(i, i + BATCH // 2)) for i in range(0, 10**5, BATCH // 2)]
     playing = play_batches(jax.random.key(1), batches, batch_size=BATCH, workers=2, on_games=started.append)
     batch, pairs = next(playing)
     playing.close()

@@ -33,7 +33,8 @@ def test_the_command_asks_for_what_the_library_does():
 
 
 def test_other_rules_have_no_rating(capsys):
-    assert main("evaluate keep-wilds --opponents uniform --games 4 --quiet --hand-size 2 --json -".split()) == 0
+    # Rules and number as in `tests/arena/test_evaluation.py`, whose programs are there.
+    assert main("evaluate keep-wilds --opponents uniform --games 20 --quiet --hand-size 2 --json -".split()) == 0
     results = json.loads(capsys.readouterr().out)["results"]
     assert results["rating"] is None and results["rating_margin"] is None
 

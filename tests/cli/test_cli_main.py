@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import platform
 import re
-import signal
 import subprocess
 import sys
-import time
 from importlib import metadata
 from importlib.util import find_spec
 
@@ -199,7 +197,7 @@ def test_a_platform_without_a_device_is_one_line():
         assert f"unojax {command}: error: JAX found no device for JAX_PLATFORMS='no_such_platform'" in done.stderr
 
 
-# Stopped where a program has just been compiled for it; with Ctrl-C as a terminal would send it, also where tests run with it ignored.
+# Stopped soon after its program is compiled; by Ctrl-C as in a terminal, also where the tests run in the background without it.
 _STOPPED = """
 import signal
 import jax

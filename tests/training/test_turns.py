@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 from safetensors.numpy import load_file
 
-from tests.value.positions import random_network, random_states, says
+from tests.value.positions import TURNS, legal_all, random_network, random_states, says
 from training import loop, train_value
 from training.config import Launch, parse, to_dict
 from training.evaluation import Standing, evaluate
@@ -35,9 +35,10 @@ from unojax.value import SHARED_COLUMNS, Features, NetworkConfig, features, load
 from unojax.value.features import SHARED_TURN_COLUMNS
 from unojax.view import view_of
 
-RULES = Rules.official(points=False)
+OFFICIAL = Rules.official(points=False)
 STEPS, GAMES = 4, 6
 NUM = STEPS * GAMES
+DECISIONS = 256
 NETWORK = random_network(config=NetworkConfig(width=8, turns=True))
 DRAWS, CHALLENGES = (len(SHARED_COLUMNS) + SHARED_TURN_COLUMNS.index(f"about to {what}") for what in ("draw", "challenge"))
 NOBODY = jnp.zeros((GAMES, 2), bool)
@@ -46,14 +47,21 @@ NOBODY = jnp.zeros((GAMES, 2), bool)
 @pytest.fixture(scope="module")
 def states() -> State:
     """Decisions of random games, one after a Wild+4 at every third place."""
-    found = random_states(8, 800, deciding=True, rules=RULES)
+    found = random_states(8, 800, deciding=True, rules=TURNS)
     contested, others = (list(np.flatnonzero((found.contested >= 0) == is_one)) for is_one in (True, False))
     chosen = [(others if place % 3 else contested).pop() for place in range(NUM)]
     return jax.tree.map(lambda leaf: leaf[chosen], found)
 
 
+def look(states: State, players: jax.Array | np.ndarray) -> tuple[Features, object]:
+    """What players see; of one size, so that there is one program."""
+    number = len(players)
+    some = jax.tree.map(lambda leaf: np.resize(leaf, (DECISIONS, *np.shape(leaf)[1:])), (states, np.asarray(players, np.int32)))
+    return jax.tree.map(lambda leaf: leaf[:number], look_at(*some))
+
+
 @jax.jit
-def look(states: State, players: jax.Array) -> tuple[Features, object]:
+def look_at(states: State, players: jax.Array) -> tuple[Features, object]:
     view = view_of(jax.vmap(observe)(states, players))
     outlook = jax.tree.map(lambda leaf: leaf.astype(jnp.float16), outlook_of_unseen(view))
     return features(view, jax.tree.map(lambda leaf: leaf.astype(jnp.float32), outlook)), outlook
@@ -61,7 +69,7 @@ def look(states: State, players: jax.Array) -> tuple[Features, object]:
 
 @pytest.fixture(scope="module")
 def legal(states: State) -> np.ndarray:
-    return np.asarray(jax.jit(jax.vmap(game.legal_mask))(states))
+    return np.asarray(legal_all(states))
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +88,7 @@ def games(states: State, legal: np.ndarray) -> Episodes:
     def by_step(leaf):
         return jnp.asarray(leaf).reshape(STEPS, GAMES, *leaf.shape[1:])
 
-    outlook = look(jax.tree.map(lambda leaf: np.repeat(leaf, 2, axis=0), states), jnp.arange(2 * NUM) % 2)[1]
+    outlook = look(jax.tree.map(lambda leaf: np.repeat(leaf, 2, axis=0), states), np.arange(2 * NUM) % 2)[1]
     return Episodes(
         table=jax.tree.map(by_step, jax.jit(jax.vmap(game.to_table))(states)),
         outlook=jax.tree.map(lambda leaf: leaf.reshape(STEPS, GAMES, 2, *leaf.shape[1:]), outlook),
@@ -104,7 +112,7 @@ def chances(states: State, action: np.ndarray) -> dict[int, np.ndarray]:
 def inputs(games: Episodes, states: State) -> Features:
     """What the network learns from, [2 NUM]: by observations, and the columns of chance by hand at steps 0 and 1 of the four."""
     twice = jax.tree.map(lambda leaf: np.repeat(leaf, 2, axis=0), states)
-    made = jax.tree.map(np.array, look(twice, jnp.arange(2 * NUM) % 2)[0])
+    made = jax.tree.map(np.array, look(twice, np.arange(2 * NUM) % 2)[0])
     action, step = np.asarray(games.action).reshape(-1), np.arange(NUM) // GAMES
     for column, is_chance in chances(states, action).items():
         rows = np.flatnonzero(is_chance & (step < 2))
@@ -114,14 +122,14 @@ def inputs(games: Episodes, states: State) -> Features:
 
 
 def test_half_of_the_draws_and_challenges_are_learned_from_as_about_to(games: Episodes, inputs: Features):
-    found = jax.jit(lambda games: states_of(games, jnp.arange(2 * NUM), NOBODY, RULES).features)(games)
+    found = jax.jit(lambda games: states_of(games, jnp.arange(2 * NUM), NOBODY, TURNS).features)(games)
     for one, other in zip(found, inputs, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
 @jax.jit
 def learn(games: Episodes, targets: jax.Array):
-    return loss_and_gradient(jax.random.key(0), NETWORK, games, NOBODY, targets, Loss(advantage_weight=1.0), RULES)[0]
+    return loss_and_gradient(jax.random.key(0), NETWORK, games, NOBODY, targets, Loss(advantage_weight=1.0), TURNS)[0]
 
 
 def test_the_losses_by_hand(games: Episodes, states: State, inputs: Features, legal: np.ndarray):
@@ -135,8 +143,8 @@ def test_the_losses_by_hand(games: Episodes, states: State, inputs: Features, le
     # Each choice alone: the game after it, or before it and about to.
     search = np.asarray(games.search, float).reshape(NUM, -1)
     decision, action = np.nonzero(~np.isnan(search))
-    assert len(decision) < 256
-    filled = np.arange(256) % len(decision)
+    assert len(decision) < DECISIONS
+    filled = np.arange(DECISIONS) % len(decision)
     where, choice = decision[filled], action[filled]
     before = jax.tree.map(lambda leaf: leaf[where], states)
     after, is_won = after_choices(before, jnp.asarray(choice, jnp.int32))
@@ -167,7 +175,7 @@ def after_choices(states: State, actions: jax.Array) -> tuple[State, jax.Array]:
 
 def test_the_rules_of_a_run(tmp_path: Path):
     config, _ = parse(["--play.rules", "official", "--run", str(tmp_path)], ValueConfig())
-    assert config.play.game_rules == RULES and config.plan().network == NetworkConfig(turns=True)
+    assert config.play.game_rules == OFFICIAL and config.plan().network == NetworkConfig(turns=True)
     assert SelfPlay().game_rules == Rules() and not ValueConfig().plan().network.turns
     assert not ValueConfig(play=SelfPlay(rules="rlcard")).plan().network.turns
     (tmp_path / "config.json").write_text(json.dumps(to_dict(config)))

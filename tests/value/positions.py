@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,10 +13,12 @@ from unojax import bits, cards, game
 from unojax.game import State
 from unojax.observation import Observation, observe
 from unojax.rules import Rules
-from unojax.value import Features, Network, NetworkConfig, Outputs, init_network
+from unojax.value import Features, Network, NetworkConfig, Outlook, Outputs, init_network, value_plays
 from unojax.view import view_of
 
 RULES = Rules()
+TURNS = Rules.official(points=False, stacking=True)
+"""Draws at will, passes, challenges, and penalties that add up: all that a turn can depend on beside the top card."""
 SMALL = NetworkConfig(width=8, policy_head=True, belief_head=True)
 
 
@@ -65,6 +69,12 @@ def random_network(seed: int = 0, config: NetworkConfig = SMALL) -> Network:
 def says(network: Network, made: Features) -> Outputs:
     """What a network says of features."""
     return network(made)
+
+
+@partial(jax.jit, static_argnames="chunk")
+def values_of(network: Network, seen: Observation, outlook: Outlook, legal: jax.Array, *, chunk: int = 16) -> jax.Array:
+    """What a network says of the legal plays, [32, 60]."""
+    return value_plays(network, view_of(seen), outlook, legal, chunk=chunk)
 
 
 def repeated(tree, times: int):

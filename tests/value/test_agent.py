@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.helpers import seated
-from tests.value.positions import SMALL, legal_all, observe_all, random_network, random_states
+from tests.value.positions import SMALL, legal_all, observe_all, random_network, random_states, values_of
 from unojax import cards, game
 from unojax.belief.knowledge import Tracked, Unseen
 from unojax.device import static
@@ -19,12 +19,13 @@ from unojax.game import State
 from unojax.observation import observe
 from unojax.rules import Rules
 from unojax.specs import parse_agent, settings_of
-from unojax.value import features, outlook_of_hands, outlook_of_unseen, save_network, value_plays
+from unojax.value import features, outlook_of_hands, outlook_of_unseen, save_network
 from unojax.value.agent import ValueAgent, value
 from unojax.view import view_of
 
 NUM = 32
-agent_of = partial(value, network="random", loaded=random_network())
+NETWORK = random_network()
+agent_of = partial(value, network="random", loaded=NETWORK)
 UNSEEN = agent_of(belief="unseen")
 PARTICLES = agent_of(particles=8)
 POLICY = agent_of(belief="unseen", head="policy")
@@ -141,26 +142,32 @@ def decide(states: State):
 
 
 @jax.jit
-def best_of(states: State, memory) -> dict[str, jax.Array]:
+def look(seen, memory):
+    """By what is known of the hidden hand, what it says; and what the policy head says."""
+    view = view_of(seen)
+    unseen = outlook_of_unseen(view)
+    believed = outlook_of_hands(view, memory.packed, jnp.exp(memory.log_weights))
+    return unseen, believed, NETWORK(features(view, unseen)).policy_logits
+
+
+@pytest.fixture(scope="module")
+def best_of(states: State, decide) -> dict[str, np.ndarray]:
     """By agent, what each action should be the best of."""
     seen, legal = seen_and_legal(states)
     legal = legal[:, : cards.DRAW]
-    network, view = random_network(), view_of(seen)
-    unseen = outlook_of_unseen(view)
-    believed = outlook_of_hands(view, memory.packed, jnp.exp(memory.log_weights))
-    logits = network(features(view, unseen)).policy_logits
+    unseen, believed, logits = look(seen, decide[PARTICLES.name][0])
     return {
-        UNSEEN.name: value_plays(network, view, unseen, legal),
-        PARTICLES.name: value_plays(network, view, believed, legal),
-        POLICY.name: jnp.where(legal, logits, -jnp.inf),
+        UNSEEN.name: np.asarray(values_of(NETWORK, seen, unseen, legal)),
+        PARTICLES.name: np.asarray(values_of(NETWORK, seen, believed, legal)),
+        POLICY.name: np.where(legal, logits, -np.inf),
     }
 
 
 @pytest.mark.parametrize("agent", [UNSEEN, PARTICLES, POLICY], ids=["unseen", "particles", "policy head"])
-def test_greedy_on_what_the_network_says(states, decide, agent: ValueAgent):
+def test_greedy_on_what_the_network_says(best_of, decide, agent: ValueAgent):
     memory = decide[PARTICLES.name][0]
     np.testing.assert_allclose(np.exp(memory.log_weights).sum(-1), 1, atol=1e-5)
-    values = np.asarray(best_of(states, memory)[agent.name])[:24]
+    values = best_of[agent.name][:24]
     action = np.asarray(decide[agent.name][1])[:24]
     np.testing.assert_allclose(values[np.arange(len(action)), action], values.max(-1), atol=1e-5)
     assert len(set(action.tolist())) > 5

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,21 +16,23 @@ from tests.value.positions import (
     random_network,
     random_states,
     step_all,
+    values_of,
 )
 from unojax import bits, cards, game
 from unojax.game import State
 from unojax.observation import Observation
-from unojax.value import Outlook, features, outlook_of_hand, outlook_of_hands, outlook_of_unseen, value_plays
+from unojax.value import Outlook, features, outlook_of_hand, outlook_of_hands, outlook_of_unseen
 from unojax.value.plays import value_known
 from unojax.view import view_of
 
-NUM = 14
+NUM = 32
+NETWORK = random_network()
 BELIEFS = ("unseen", "hands", "known")
 
 
 @pytest.fixture(scope="module")
 def states() -> State:
-    """12 decisions, and two with a last card to play, by either player."""
+    """30 decisions, and two with a last card to play, by either player."""
     last = [seated(seat, "R7", "B3 B4", "R2") for seat in (0, 1)]
     found = random_states(21, NUM - 2, deciding=True)
     return jax.tree.map(lambda leaf, *ends: np.concatenate([leaf, np.stack(ends)]), found, *last)
@@ -52,7 +52,7 @@ def outlooks(seen: Observation, hands, weights, true_hands) -> dict[str, Outlook
 
 @pytest.fixture(scope="module")
 def believed(states: State, seen: Observation) -> dict[str, Outlook]:
-    """By kind of belief, what each mover believes: [14]."""
+    """By kind of belief, what each mover believes: [32]."""
     return outlooks(seen, *beliefs(states, seen))
 
 
@@ -61,20 +61,15 @@ def beliefs(states: State, seen: Observation):
     return *random_hands(22, seen, 6), bits.pack(theirs)
 
 
-@partial(jax.jit, static_argnames="chunk")
-def values_of(seen: Observation, outlook: Outlook, legal: jax.Array, *, chunk: int = 16) -> jax.Array:
-    return value_plays(random_network(), view_of(seen), outlook, legal, chunk=chunk)
-
-
 @jax.jit
 def value_seen(seen: Observation, outlook: Outlook) -> jax.Array:
-    return random_network()(features(view_of(seen), outlook)).value
+    return NETWORK(features(view_of(seen), outlook)).value
 
 
 @pytest.mark.parametrize("belief", BELIEFS)
 def test_plays_are_worth_what_the_positions_after_them_are(states, seen, believed, belief: str):
     legal = np.asarray(legal_all(states))[:, : cards.DRAW]
-    values = np.asarray(values_of(seen, believed[belief], legal))
+    values = np.asarray(values_of(NETWORK, seen, believed[belief], legal))
     assert (values[~legal] == -np.inf).all()
     mover = jnp.asarray(states.current_player, jnp.int32)
     num_compared = 0
@@ -96,34 +91,35 @@ def test_plays_are_worth_what_the_positions_after_them_are(states, seen, believe
 def test_a_play_that_wins_at_once_is_worth_1(seen, believed):
     legal = np.zeros((NUM, cards.DRAW), bool)
     legal[-2:, 7] = True
-    values = np.asarray(values_of(seen, believed["unseen"], legal))
+    values = np.asarray(values_of(NETWORK, seen, believed["unseen"], legal))
     assert (values[-2:, 7] == 1.0).all()
     assert (values[~legal] == -np.inf).all()
 
 
-@pytest.mark.parametrize("chunk", [7, pytest.param(512, marks=pytest.mark.slow)])
-def test_the_chunk_changes_no_result(states, seen, believed, chunk: int):
+@pytest.mark.slow
+def test_the_chunk_changes_no_result(states, seen, believed):
+    """Agents have all plays in one chunk, `test_agent.py`."""
     legal = np.asarray(legal_all(states))[:, : cards.DRAW]
     assert legal.sum() > 30 and legal.sum() % 16
-    one, other = (values_of(seen, believed["hands"], legal, chunk=size) for size in (16, chunk))
+    one, other = (values_of(NETWORK, seen, believed["hands"], legal, chunk=size) for size in (16, 7))
     np.testing.assert_allclose(one, other, atol=1e-5)
 
 
 def test_a_decision_is_worth_the_same_among_any_others(states, seen, believed):
     legal = np.asarray(legal_all(states))[:, : cards.DRAW]
-    whole = np.asarray(values_of(seen, believed["unseen"], legal))
+    whole = np.asarray(values_of(NETWORK, seen, believed["unseen"], legal))
     some = legal.copy()
     some[::2] = False
-    part = np.asarray(values_of(seen, believed["unseen"], some))
+    part = np.asarray(values_of(NETWORK, seen, believed["unseen"], some))
     np.testing.assert_allclose(part[1::2], whole[1::2], atol=1e-5)
     assert (part[::2] == -np.inf).all()
-    assert (np.asarray(values_of(seen, believed["unseen"], np.zeros_like(legal))) == -np.inf).all()
+    assert (np.asarray(values_of(NETWORK, seen, believed["unseen"], np.zeros_like(legal))) == -np.inf).all()
 
 
 @pytest.mark.parametrize("player", [0, 1])
 def test_known_tables_are_worth_what_an_observer_of_both_hands_says(states: State, player: int):
     tables = jax.jit(jax.vmap(game.to_table))(states)
-    found = jax.jit(value_known, static_argnums=1)(random_network(), RULES, tables, jnp.full(NUM, player, jnp.uint32))
+    found = jax.jit(value_known, static_argnums=1)(NETWORK, RULES, tables, jnp.full(NUM, player, jnp.uint32))
     seen = observe_all(states, jnp.full(NUM, player))
     hands = bits.pack(np.asarray(states.hands)[:, 1 - player])
     known = outlooks(seen, *random_hands(22, seen, 6), hands)["known"]
