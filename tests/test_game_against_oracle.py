@@ -21,10 +21,11 @@ from unojax.rules import Rules, small_deck
 HARDLY_MATCHING = tuple({"R1": 2, "Y2": 2, "B3": 2, "R4": 1}.get(card, 0) for card in oracle.CARDS)
 RULES = {
     "default": Rules(),
-    "skip and reverse pass the turn": Rules(skip_forfeits=False, step_penalty=0.125),
     "any start card, any first player": Rules(start_card="any", first_player="random", max_steps=40, step_penalty=0.1),
     "cards that hardly match": Rules(deck=HARDLY_MATCHING, hand_size=2),
-    "two colours and all effects": Rules(deck=small_deck(colors=2, ranks=(0, 1, 2, 10, 11, 12), wilds=1), hand_size=3),
+    "two colours and all effects, skip and reverse pass the turn": Rules(
+        deck=small_deck(colors=2, ranks=(0, 1, 2, 10, 11, 12), wilds=1), hand_size=3, skip_forfeits=False, step_penalty=0.125
+    ),
     "draws without end": Rules(deck=small_deck(colors=3, ranks=(1, 12), wilds=2), hand_size=4, start_card="any"),
     "one card each": Rules(deck=small_deck(colors=2, ranks=(1, 12), copies=1, wilds=1), hand_size=1, start_card="any"),
 }
@@ -63,7 +64,7 @@ MORE_VARIANTS = {
     "the last resort": Rules(wild_draw_four="last", may_draw=True, play_drawn="may", start_effects="forfeit", **_SMALL),
     "draws at will": Rules(may_draw=True, reshuffle_top=True, reverse_passes=True, max_steps=60, **_SMALL),
 }
-NUM_STEPS = {"default": 320, "skip and reverse pass the turn": 320, "any start card, any first player": 45}
+NUM_STEPS = {"default": 320, "any start card, any first player": 45}
 
 CARD_FIELDS = ("hands", "deck", "pile")
 

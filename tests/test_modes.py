@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.experimental import checkify
+from jax.experimental.key_reuse._core import check_key_reuse_jaxpr
 
 from tests.helpers import assert_trees_equal
 from unojax import cards, game, pomdp
@@ -86,19 +87,12 @@ def some_pairs() -> Pairs:
     return play_match(jax.random.key(0), ("linear", "uniform"), 8, batch_size=16, workers=1)
 
 
-def test_nothing_is_promoted_implicitly():
+def test_nothing_is_promoted_implicitly_and_no_key_is_used_twice():
+    """Types and ranks are checked when a program is traced; keys before it runs, which takes no compiling here."""
     prepared = programs()
-    with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
+    with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"), jax.debug_key_reuse(True):
         for function, arguments in prepared.values():
-            jax.eval_shape(function, *arguments)
-
-
-def test_no_key_is_used_twice():
-    prepared = programs()
-    with jax.debug_key_reuse(True):
-        for function, arguments in prepared.values():
-            # Compiled or not, keys are checked; lowering is enough.
-            jax.jit(function).lower(*arguments)
+            check_key_reuse_jaxpr(jax.jit(function).trace(*arguments).jaxpr.jaxpr)
 
 
 @pytest.mark.slow

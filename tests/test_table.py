@@ -201,7 +201,9 @@ def test_packed_games_are_the_same(preset: str):
         legal = game.legal_mask(state)
         action = jax.random.categorical(key, jnp.where(legal, 0.0, -jnp.inf))
         after = game.step(state, action, key), game.step_packed(packed, action, key)
-        seen = tuple((observe(after[0], i), observe_packed(after[1], jnp.int8(i))) for i in (0, 1))
+        seen = jax.vmap(lambda player: (observe(after[0], player), observe_packed(after[1], player)))(
+            jnp.arange(2, dtype=jnp.int8)
+        )
         return after, (*after, game.pack_state(after[0]), seen, game.legal_mask(after[0]), game.packed_legal_mask(after[1]))
 
     def one_game(key: jax.Array):
@@ -212,8 +214,7 @@ def test_packed_games_are_the_same(preset: str):
     states, packed, again, seen, mask, packed_mask = played
     assert_trees_equal(packed, again)
     assert_trees_equal(states, jax.jit(game.Packed.unpack)(packed))
-    for expected, got in seen:
-        assert_trees_equal(expected, got)
+    assert_trees_equal(*seen)
     np.testing.assert_array_equal(mask, packed_mask)
     assert states.terminated.any() and not states.terminated.all()
 

@@ -29,16 +29,20 @@ STACKING_NO_COLOR = Rules(stacking=True, wild_draw_four="no_color")
 HOUSE = Rules.house()
 OFFICIAL = Rules.official()
 RLCARD = Rules.rlcard()
+FEW = {"deck": deck_of("R5 B1 G1 R9 G2"), "hand_size": 1}
+ALL = Rules.official(stacking=True)
 # Rules that leave all that the rows of others show as it is, so that fewer are compiled; the slow part has each alone.
 TOGETHER = {
-    MAY: OFFICIAL,
-    Rules(may_draw=True): OFFICIAL,
-    Rules.official(points=False, start_effects="none"): OFFICIAL,
+    MAY: ALL,
+    Rules(may_draw=True): ALL,
+    Rules.official(points=False, start_effects="none"): ALL,
+    OFFICIAL: ALL,
+    Rules(stacking=True, may_draw=True): ALL,
     AUTO: RLCARD,
     STACKING: HOUSE,
     CHALLENGE: BOTH,
+    Rules(**FEW): Rules(may_draw=True, **FEW),
 }
-FEW = {"deck": deck_of("R5 B1 G1 R9 G2"), "hand_size": 1}
 
 
 class Row(NamedTuple):
@@ -267,6 +271,6 @@ def check(row: Row, rules: Rules) -> None:
 
 
 def test_a_round_is_worth_the_cards_left():
-    start = parse_position("R1/G+2,W,B9,Y0/-/* R9 0 0 0 - *", rules=OFFICIAL)
+    start = parse_position("R1/G+2,W,B9,Y0/-/* R9 0 0 0 - *", rules=ALL)
     end = replay(start, "R1", jax.random.key(0)).end
     np.testing.assert_allclose(end.rewards, np.array([1, -1]) * (20 + 50 + 9) / 500)

@@ -20,9 +20,13 @@ FILTER = ParticleFilter(NUM_PARTICLES)
 MAX_STEPS = 24
 
 
+def record_games() -> Recorded:
+    return analysis.record(jax.random.key(0), 24, max_steps=MAX_STEPS, rules=SMALL)
+
+
 @pytest.fixture(scope="module")
 def games() -> Recorded:
-    return analysis.record(jax.random.key(0), 24, max_steps=MAX_STEPS, rules=SMALL)
+    return record_games()
 
 
 @pytest.fixture(scope="module")

@@ -10,20 +10,21 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.helpers import play
 from unojax import bits, cards, game
 from unojax.belief import ages
 from unojax.observation import Observation, observe
-from unojax.policies import POLICIES
 from unojax.rules import Rules
 from unojax.value.features import Outlook, outlook_of_ages, outlook_of_hand, outlook_of_unseen
 from unojax.view import view_of
 
-NUM_GAMES, NUM_STEPS = 200, 100
+NUM_STEPS = 100
+KEY = jax.random.key(0)
 KIND_OF_TYPE = np.where(cards.COLOR_OF_TYPE < 0, ages.WILDS, cards.COLOR_OF_TYPE)
 
 
 class Followed(NamedTuple):
-    """Positions [T, G] of games, from player 0's side, with the ages that it has followed."""
+    """Positions [G, T] of random games, from player 0's side, with the ages that it has followed."""
 
     seen: Observation
     ages: jax.Array
@@ -31,26 +32,27 @@ class Followed(NamedTuple):
 
 
 @cache
-def follow(rules: Rules, policy: str = "uniform") -> Followed:
-    knows, chooses = ages.Ages(), POLICIES[policy]
+def follow(rules: Rules) -> Followed:
+    knows = ages.Ages()
+    # Games of the sizes that other files compile.
+    sizes = {"num_steps": 320} if rules == Rules() else {"num_games": 80, "num_steps": 160}
+    states = jax.tree.map(lambda x: x[:, : NUM_STEPS + 1], play(0, rules=rules, **sizes).states)
+    happened = np.where(np.diff(states.step_count, axis=1) > 0, states.last_action[:, 1:], game.NO_ACTION)
 
-    def one_game(key: jax.Array) -> Followed:
-        state = game.init(jax.random.fold_in(key, 0), rules=rules)
+    @jax.jit
+    @jax.vmap
+    def one_game(states: game.State, happened: jax.Array) -> Followed:
+        seen = jax.vmap(observe, (0, None))(states, 0)
+        before, after = jax.tree.map(lambda x: x[:-1], seen), jax.tree.map(lambda x: x[1:], seen)
 
-        def one_step(carry, number):
-            state, memory = carry
-            key_act, key_step = jax.random.split(jax.random.fold_in(key, number))
-            mover = observe(state, state.current_player)
-            action = chooses(key_act, mover, game.legal_mask(state))
-            after = game.step(state, action, key_step)
-            before = observe(state, 0)
-            row = Followed(before, memory, cards.counts(state.hands[1]))
-            return (after, knows.update(key_act, memory, before, after.last_action, observe(after, 0))), row
+        def one_step(memory: jax.Array, step) -> tuple[jax.Array, jax.Array]:
+            return knows.update(KEY, memory, *step), memory
 
-        memory = knows.init(key, observe(state, 0))
-        return jax.lax.scan(one_step, (state, memory), 1 + jnp.arange(NUM_STEPS))[1]
+        start = knows.init(KEY, jax.tree.map(lambda x: x[0], seen))
+        _, memories = jax.lax.scan(one_step, start, (before, happened, after))
+        return Followed(before, memories, cards.counts(states.hands[:-1, 1]))
 
-    return jax.jit(jax.vmap(one_game, out_axes=1))(jax.random.split(jax.random.key(0), NUM_GAMES))
+    return one_game(states, happened)
 
 
 @pytest.fixture(scope="module")

@@ -14,12 +14,13 @@ import numpy as np
 import pytest
 
 from tests.belief.oracle import FORFEITING, FULL, THIN, Record, play_games
+from tests.helpers import play
 from unojax import cards
 from unojax.belief import closed_form, history
 from unojax.belief.closed_form import MAX_GROUPS, ClosedFormBelief, closed_form_init, closed_form_update
 from unojax.belief.exact import exact_init, exact_update
 from unojax.device.combinatorics import log_binomial_ratio
-from unojax.observation import Observation
+from unojax.observation import Observation, observe
 from unojax.rules import Rules
 
 
@@ -270,8 +271,8 @@ def test_update_without_an_event_changes_nothing() -> None:
 
 def test_inference_and_update_run_vmapped() -> None:
     """Along full-deck games: one compiled scan over infer_action and update; all marginals stay possible."""
-    record = play_games(seed=1, num_games=100, num_steps=100, rules=FULL)
-    seen = record.observations[0]
+    states = jax.tree.map(lambda x: x[:, :101], play(0, num_steps=320, rules=FULL).states)
+    seen = jax.jit(jax.vmap(jax.vmap(partial(observe, player=0))))(states)
 
     def along(first: Observation, views: Observation) -> tuple[jax.Array, jax.Array]:
         def one(carry, after):
@@ -282,12 +283,12 @@ def test_inference_and_update_run_vmapped() -> None:
         _, out = jax.lax.scan(one, (closed_form_init(first), first), views)
         return out
 
-    first, views = jax.tree.map(lambda x: x[0], seen), jax.tree.map(lambda x: x[1:], seen)
-    expected, holds = jax.jit(jax.vmap(along, in_axes=(0, 1), out_axes=1))(first, views)
+    first, views = jax.tree.map(lambda x: x[:, 0], seen), jax.tree.map(lambda x: x[:, 1:], seen)
+    expected, holds = jax.jit(jax.vmap(along))(first, views)
     expected, holds = np.asarray(expected), np.asarray(holds)
     assert np.isfinite(expected).all()
     assert np.isfinite(holds).all()
     np.testing.assert_allclose(expected.sum(-1), views.opponent_count, rtol=1e-5, atol=1e-5)
-    true = record.states.hands[1:, :, 1].astype(int) @ np.eye(54, dtype=int)[cards.TYPE_OF_SLOT]
+    true = states.hands[:, 1:, 1].astype(int) @ np.eye(54, dtype=int)[cards.TYPE_OF_SLOT]
     # A card that is held is never thought impossible.
     assert (holds[true > 0] > 0).all()

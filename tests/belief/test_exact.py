@@ -82,8 +82,8 @@ def events(record: Record, player: int) -> dict[str, np.ndarray]:
     return {f"{name} by {who}": at & by for name, at in kinds.items() for who, by in (("me", mine), ("opponent", ~mine))}
 
 
-# Each model, each set of rules and each seat once by `make test`.
-QUICK = {("uniform", THIN, 0), ("uniform", FORFEITING, 1), ("consistent", PASSING, 0), ("choosy", FORFEITING, 0)}
+# Each model, each deck and each seat once by `make test`, which has Skips that pass in `test_exact_variants.py`.
+QUICK = {("uniform", THIN, 0), ("uniform", FORFEITING, 1), ("consistent", THIN, 1), ("choosy", FORFEITING, 0)}
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_deal_prior_against_dealt_games() -> None:
     same level.
     """
     rules = Rules(deck=small_deck(colors=1, ranks=(1, 2), wilds=3), hand_size=1)
-    num_deals = 200_000
+    num_deals = 50_000
     states = jax.jit(jax.vmap(lambda key: game.init(key, rules=rules)))(jax.random.split(jax.random.key(5), num_deals))
     seen = jax.tree.map(np.asarray, jax.jit(jax.vmap(lambda s: observe(s, 0)))(states))
     mine, theirs = (cards.TYPE_OF_SLOT[np.asarray(states.hands[:, i]).argmax(-1)] for i in (0, 1))

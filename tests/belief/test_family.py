@@ -14,6 +14,7 @@ import pytest
 from scipy import stats
 
 from tests.belief import oracle
+from tests.belief.filtering import FILTER
 from tests.belief.oracle import FORFEITING, THIN, play_games
 from tests.belief.test_exact import choosy_opponent, choosy_policy
 from tests.belief.test_exact_variants import VARIANTS
@@ -213,13 +214,12 @@ def test_evidence_is_unbiased(which: str) -> None:
         assert (np.abs(ratio.mean(0) - 1.0) <= threshold * error + 1e-3).all()
 
 
+@pytest.mark.slow
 def test_a_family_of_one_is_its_model() -> None:
     """The same particles, weights and diagnostics, to the bit."""
-    model = uniform_opponent
     steps = steps_seen(2)
     beliefs: list[Any] = []
-    for opponent in (model, Family((model,))):
-        filter = ParticleFilter(64, opponent, **CAPACITY)
+    for filter in (FILTER, dataclasses.replace(FILTER, opponent=Family((FILTER.opponent,)))):
         views = [steps[0][0], *(after for _, _, after in steps[:8])]
         beliefs.append(list(follow(filter, jax.random.key(1), views)))
     for (one, info), (of_family, told) in zip(*beliefs, strict=True):

@@ -15,7 +15,8 @@ from tests.belief import test_moves as crafted
 from tests.belief.oracle import THIN, play_games
 from tests.belief.test_exact import choosy_opponent
 from unojax import cards, game
-from unojax.belief import Belief, belief_init, belief_update, uniform_opponent
+from unojax.belief import Belief, Info, belief_init, belief_update, uniform_opponent
+from unojax.belief.filters import plain_info
 from unojax.belief.opponents import Family, Opponent, PolicyOpponent
 from unojax.belief.particles import accounts, lockstep, lockstep_work, moves, past
 from unojax.belief.particles.accounts import Cloud
@@ -33,44 +34,44 @@ CAPACITY = {"max_slots": 28, "max_plays": 7}
 FAMILY = Family((uniform_opponent, PolicyOpponent(POLICIES["linear"], tremble=0.2), choosy_opponent))
 
 
-@pytest.mark.parametrize("opponent", [*FAMILY.models, FAMILY])
+@pytest.mark.parametrize("opponent", [uniform_opponent, FAMILY], ids=["uniform", "family"])
 def test_all_hands_of_the_past_at_once(opponent: Opponent) -> None:
     """Likelihoods of the crafted history, before and after two refreshing moves, not carried out everywhere.
 
-    The first card counts as dealt before a coloured start card.
+    The first card counts as dealt before a coloured start card. The family asks each of its models, packed or not.
     """
     cloud, seen = crafted.cloud_of(np.arange(len(crafted.accounts()))), crafted.seen()
     book = dataclasses.replace(crafted.history(), num_dealt=jnp.int32(1), num_colored=jnp.int32(6))
     log_types = jnp.log(jnp.array([0.5, 0.25, 0.25])) if isinstance(opponent, Family) else None
+    # The first of three games is another one, which nobody wants.
+    at, wanted, several = (
+        jnp.array([1, 0, 1]),
+        jnp.array([False, True, True]),
+        partial(jax.tree.map, lambda x: jnp.stack([x] * 3)),
+    )
 
     @jax.jit
-    def both(key: jax.Array) -> list[tuple[jax.Array, jax.Array]]:
-        now = cloud
-        # The first of three games is another one, which nobody wants.
-        at, wanted, several = (
-            jnp.array([1, 0, 1]),
-            jnp.array([False, True, True]),
-            partial(jax.tree.map, lambda x: jnp.stack([x] * 3)),
-        )
-        before = past.past_of(several(now), at, several(book), seen.rules, wanted, 8)
+    def both(before: past.Past, now: Cloud, exchange: Exchange | None = None) -> tuple[jax.Array, jax.Array]:
+        found = past.past_log_likelihood(before, several(now), several(book), opponent, several(seen), several(exchange))
+        return found[1:], log_likelihood(now, book, opponent, seen, exchange)
 
-        def of_past(now: Cloud, exchange: Exchange | None = None) -> jax.Array:
-            found = past.past_log_likelihood(before, several(now), several(book), opponent, several(seen), several(exchange))
-            return found[1:]
+    @jax.jit
+    def propose(key: jax.Array, place: jax.Array, now: Cloud) -> Any:
+        return moves.propose(jax.random.fold_in(key, place), now, book, accounts.nth_live(now, book, place))
 
-        pairs = [(of_past(now), log_likelihood(now, book, opponent, seen))]
-        for place in range(2):
-            slot = accounts.nth_live(now, book, jnp.int32(place))
-            proposal = moves.propose(jax.random.fold_in(key, place), now, book, slot)
-            tried = proposal.exchange
-            found = of_past(now, tried)
-            replayed = log_likelihood(now, book, opponent, seen, tried)
-            pairs.append((jnp.where(proposal.fits, found, 0.0), jnp.where(proposal.fits, replayed, 0.0)))
-            now, _, accepted = moves.accept(now, book, proposal, pairs[0][1], replayed, log_types)
-            before = past.exchanged(before, several(book), several(tried), several(accepted))
-        return pairs
+    @jax.jit
+    def accept(before: past.Past, now: Cloud, proposal: Any, *logs: jax.Array) -> tuple[past.Past, Cloud]:
+        now, _, accepted = moves.accept(now, book, proposal, *logs, log_types)
+        return past.exchanged(before, several(book), several(proposal.exchange), several(accepted)), now
 
-    for of_past, replayed in both(jax.random.key(0)):
+    before = jax.jit(lambda now: past.past_of(several(now), at, several(book), seen.rules, wanted, 8))(cloud)
+    pairs = [both(before, cloud)]
+    for place in range(2):
+        proposal = propose(jax.random.key(0), jnp.int32(place), cloud)
+        of_past, replayed = both(before, cloud, proposal.exchange)
+        pairs.append((jnp.where(proposal.fits, of_past, 0.0), jnp.where(proposal.fits, replayed, 0.0)))
+        before, cloud = accept(before, cloud, proposal, pairs[0][1], replayed)
+    for of_past, replayed in pairs:
         assert len(np.unique(np.asarray(replayed))) > 2
         for of_game in np.asarray(of_past):
             np.testing.assert_allclose(of_game, replayed, rtol=1e-5, atol=1e-5)
@@ -124,27 +125,30 @@ def test_games_in_lockstep_equal_games_one_by_one(opponent: Opponent, monkeypatc
                 np.testing.assert_array_equal(a, b, err_msg=name)
 
 
-def test_a_single_game_and_batches_of_batches() -> None:
-    """Shapes alone: nothing is compiled."""
-    record = play_games(seed=5, num_games=2, num_steps=2, rules=THIN)
-    before, after = seats(record, 0), seats(record, 1)
+def test_a_single_game_and_batches_of_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shapes alone: nothing is compiled. A single game is asked for as a batch of one, whoever updates it."""
+    record = play_games(seed=3, num_games=300, num_steps=25, rules=THIN)
+    before, after = (jax.tree.map(lambda x: x[:4], seats(record, t)) for t in (0, 1))
     start = partial(belief_init, num_particles=8, **CAPACITY)
     keys = jnp.zeros((4, 2), jnp.uint32)
     beliefs = jax.eval_shape(jax.vmap(start), before, keys)
     actions = jnp.zeros(4, jnp.int32)
 
-    def of_shape(*leading: int) -> Any:
+    def check(update: Any, *leading: int) -> None:
         trees = (beliefs, before, actions, after, keys)
-        return jax.tree.map(lambda x: jax.ShapeDtypeStruct((*leading, *x.shape[1:]), x.dtype), trees)
+        arguments = jax.tree.map(lambda x: jax.ShapeDtypeStruct((*leading, *x.shape[1:]), x.dtype), trees)
+        updated, info = jax.eval_shape(update, *arguments)
+        assert updated.log_weights.shape == (*leading, 8)
+        assert info.ess.shape == leading
+
+    def keep(beliefs: Belief, *_: Any, **options: Any) -> tuple[Belief, Info]:
+        assert beliefs.log_weights.shape == (1, 8)
+        return beliefs, jax.vmap(lambda _: plain_info())(beliefs.log_weights)
 
     with tuned_for("gpu"):
-        for leading in ((), (2, 3)):
-            update = belief_update
-            for _ in leading:
-                update = jax.vmap(update)
-            updated, info = jax.eval_shape(update, *of_shape(*leading))
-            assert updated.log_weights.shape == (*leading, 8)
-            assert info.ess.shape == leading
+        check(jax.vmap(jax.vmap(belief_update)), 2, 3)
+        monkeypatch.setattr(lockstep, "update_games", keep)
+        check(belief_update)
 
 
 @pytest.mark.parametrize("room", [9, 14, 100])

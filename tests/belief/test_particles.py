@@ -40,7 +40,7 @@ from unojax.policies import POLICIES
 from unojax.rules import Rules
 
 NUM_STEPS = 25
-NUM_PARTICLES = 512
+NUM_PARTICLES = 256
 NUM_RUNS = 40
 CAPACITY: dict[str, Any] = {"max_slots": 48, "max_plays": 24}
 guard_opponent = PolicyOpponent(POLICIES["guard"], tremble=0.3)
@@ -56,6 +56,12 @@ CASES: dict[str, tuple[OpponentModel, Rules, Prior]] = {
 
 def games(rules: Rules) -> Record:
     return play_games(seed=3, num_games=300, num_steps=NUM_STEPS, rules=rules)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def played() -> None:
+    """Games, before anything is optimised: they are those of other files, and of their programs."""
+    games(THIN)
 
 
 class Track(NamedTuple):

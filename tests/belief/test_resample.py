@@ -30,7 +30,7 @@ def test_a_particle_of_weight_zero_is_never_picked(n: int, seed: int) -> None:
     """Also with many particles, where the rounding of cumulative sums differs from place to place."""
     log_weights = some_weights(n, seed, dead=0.5)
     log_weights[np.random.default_rng(seed).integers(n)] = 0.0
-    ancestors = np.asarray(systematic(uniforms(60, seed), log_weights))
+    ancestors = np.asarray(systematic(uniforms(20, seed), log_weights))
     assert ancestors.dtype == np.int32
     assert np.isfinite(log_weights[ancestors]).all()
     assert (np.diff(ancestors) >= 0).all()
