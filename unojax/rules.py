@@ -189,6 +189,12 @@ class Rules:
         return self.num_actions if self.draw_is_option else cards.DRAW
 
     @property
+    def most_choices(self) -> int:
+        """Choices that can be legal at a time, with all cards of the deck in one hand."""
+        plays = sum(cards.NUM_COLORS if t >= cards.WILD_TYPE else 1 for t, copies in enumerate(self.deck) if copies)
+        return plays + self.num_choices - cards.DRAW
+
+    @property
     def max_draw(self) -> int:
         """Cards of the largest draw: 4, or what penalties can add up to."""
         largest = 4

@@ -126,8 +126,8 @@ def flat_monte_carlo(
     key_pairs = jax.vmap(jax.random.split)(keys)
     base = how.policies[0].choose_each(key_pairs[:, 0], observations, jnp.pad(legal, ((0, 0), (0, others))))
     seeds = jax.vmap(key_words)(key_pairs[:, 1])
-    arms = list_arms(legal)
-    row = jnp.arange(legal.size, dtype=jnp.int32)
+    arms = list_arms(legal, most=how.rules.most_choices)
+    row = jnp.arange(len(arms.position), dtype=jnp.int32)
     # Rows that do not count name position 0 and action 0 too.
     row_of = jnp.zeros(legal.shape, jnp.int32).at[arms.position, arms.action].max(jnp.where(row < arms.number, row, 0))
     base_row = row_of[jnp.arange(num_decisions), jnp.minimum(base, num_choices - 1)]
@@ -149,7 +149,7 @@ def flat_monte_carlo(
         returns = lax.dynamic_update_slice_in_dim(returns, new, first, axis=1)
         return returns, num_played + jnp.where(alive, per_round, 0), store
 
-    first = (jnp.zeros((legal.size, how.num_samples), jnp.float32), jnp.zeros(legal.size, jnp.int32), store)
+    first = (jnp.zeros((len(row), how.num_samples), jnp.float32), jnp.zeros(len(row), jnp.int32), store)
     returns, num_played, _ = lax.fori_loop(0, num_rounds, one_round, first)
 
     def spread(per_arm: Array) -> Array:

@@ -59,11 +59,14 @@ class Arms(NamedTuple):
     number: Array
 
 
-@traced_once
-def list_arms(legal: Array) -> Arms:
-    """List one arm for every legal choice of bool[G, 60], or more (`Rules.num_choices`), in order."""
+@partial(traced_once, static=("most",))
+def list_arms(legal: Array, *, most: int | None = None) -> Arms:
+    """List one arm for every legal choice of bool[G, 60], or more (`Rules.num_choices`), in order.
+
+    No position has more than `most` of them; None: it may have all.
+    """
     number = legal.sum(dtype=jnp.int32)
-    position, action = jnp.nonzero(legal, size=legal.size, fill_value=0)
+    position, action = jnp.nonzero(legal, size=len(legal) * (most or legal.shape[1]), fill_value=0)
     return Arms(position.astype(jnp.int32), action.astype(jnp.int32), number)
 
 
@@ -334,6 +337,9 @@ def play_out(
     nodes_per_block = NODES_PER_BLOCK if how.leaf is None else min(NODES_PER_BLOCK, how.leaf.depth)
     steps_left = None
     if how.rules.max_steps is not None:
+        if guide is None:
+            # Short games would leave most lanes idle. With a guide, which advises between blocks, it would change results.
+            nodes_per_block = min(nodes_per_block, 1 + how.rules.max_steps // 4)
         passed = jnp.zeros(seeds[0].shape, jnp.int32) if num_steps is None else num_steps
         steps_left = jnp.maximum(np.int32(how.rules.max_steps) - passed, np.int32(0)).astype(jnp.uint32)
 
