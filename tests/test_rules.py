@@ -10,7 +10,7 @@ import pytest
 
 from tests.oracle import game as oracle
 from unojax import cards
-from unojax.rules import Rules, small_deck
+from unojax.rules import Rules, as_rules, small_deck
 
 
 def test_defaults_are_the_rules_of_the_game():
@@ -73,6 +73,14 @@ def test_small_deck_holds_what_it_was_asked_for():
     expected = {"R0": 1, "Y0": 1, "R5": 2, "Y5": 2, "R+2": 2, "Y+2": 2, "W": 1, "W+4": 1}
     assert {name: n for name, n in zip(cards.TYPE_NAMES, deck, strict=True) if n} == expected
     assert small_deck() == Rules().deck
+
+
+def test_choices_at_a_time():
+    """Each coloured type and each colour of a wild, and the actions beside plays where there is a choice of them."""
+    assert Rules().most_choices == Rules().num_choices == 60
+    assert Rules(deck=small_deck(colors=2, ranks=(1, 12), copies=1, wilds=1), hand_size=1).most_choices == 4 + 4 + 4
+    official = as_rules("official")
+    assert official.most_choices == official.num_choices > 60
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,12 @@ def test_arms_are_the_legal_plays(positions: State):
     listed = np.zeros_like(masks)
     listed[np.asarray(arms.position)[:number], np.asarray(arms.action)[:number]] = True
     np.testing.assert_array_equal(listed, masks)
+    # As many places as the position with the most plays needs are enough.
+    most = int(masks.sum(1).max())
+    fewer = list_arms(jnp.asarray(masks), most=most)
+    assert fewer.number == number and len(fewer.position) == most * len(masks) < len(arms.position)
+    for few, all_of_them in ((fewer.position, arms.position), (fewer.action, arms.action)):
+        np.testing.assert_array_equal(few[:number], all_of_them[:number])
 
 
 def test_placed_cards_are_those_of_the_position(positions: State):
