@@ -277,8 +277,10 @@ def _advance_only(lanes: GameLanes, seed: tuple[Array, Array], limits: Limits) -
         del index, move
         return choose_moves(lanes, seed, limits, _POLICIES, _RULES, False)
 
-    unroll = 1 if platform() == "cpu" else 4
-    return walk(lanes, decide(jnp.int32(0), lanes, None), decide, carry_out, num_nodes=NODES_PER_CALL, unroll=unroll)
+    def block(_: Array, lanes: GameLanes) -> GameLanes:
+        return walk(lanes, decide(jnp.int32(0), lanes, None), decide, carry_out, num_nodes=NODES_PER_BLOCK)
+
+    return lax.fori_loop(0, BLOCKS_PER_CALL, block, lanes)
 
 
 def _over_recorded(part: Callable[[Recorded, tuple[Array, Array]], Any], recorded: Recorded, seed: tuple[Array, Array]) -> Any:

@@ -19,7 +19,7 @@ NO_WALK: Final = np.uint32(0xFFFF_FFFF)
 """The index in a lane without a walk."""
 
 NODES_PER_KERNEL: Final = {"cpu": 1, "gpu": 4}
-"""Nodes that are taken together."""
+"""Nodes that are taken together at most, and fewer by one in loops: the time that compiling takes grows with their square."""
 
 _Lanes = TypeVar("_Lanes")
 
@@ -31,9 +31,8 @@ def walk(
     carry_out: Callable[[_Lanes, Array], _Lanes],
     *,
     num_nodes: int,
-    unroll: int | None = None,
 ) -> _Lanes:
-    """Take all lanes `num_nodes` nodes further.
+    """Take all lanes `num_nodes` nodes further, on a GPU several at a time in one kernel.
 
     The loop hands on moves that are decided and not carried out. XLA on CPU builds each array handed on in a loop of its own and
     repeats in it all that the array depends on: so it decides once, and not once for each array of the lanes.
@@ -44,15 +43,16 @@ def walk(
         decide: `decide(index, lanes, move)` gives the move at node `index` 1, 2, ..., after the last one.
         carry_out: `carry_out(lanes, move)` gives the lanes one node further.
         num_nodes: static, at least 1.
-        unroll: nodes for each turn of the loop, static; None: 1 on a CPU, and on a GPU several, which become one kernel.
     """
-    unroll = NODES_PER_KERNEL[platform()] if unroll is None else unroll
 
     def one_node(index: Array, carry: tuple[_Lanes, Array]) -> tuple[_Lanes, Array]:
         lanes, move = carry
         lanes = carry_out(lanes, move)
         return lanes, decide(index, lanes, move)
 
+    turns, most = num_nodes - 1, NODES_PER_KERNEL[platform()]
+    # A short walk is one kernel. A loop takes a divisor at a time: a node left over would be compiled once more.
+    unroll = turns if 0 < turns <= most else max(nodes for nodes in range(1, max(most, 2)) if turns % nodes == 0)
     return carry_out(*lax.fori_loop(1, num_nodes, one_node, (lanes, move), unroll=unroll))
 
 

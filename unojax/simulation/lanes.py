@@ -13,7 +13,7 @@ from jax import Array, lax
 from unojax import bits, cards, game, table
 from unojax.bits import Words
 from unojax.device import static
-from unojax.device.lanes import NO_WALK, NODES_PER_KERNEL, refill, walk
+from unojax.device.lanes import NO_WALK, refill, walk
 from unojax.device.platform import Platform
 from unojax.device.random_bits import threefry
 from unojax.device.static import Skeleton
@@ -140,8 +140,7 @@ def advance_lanes(
 
     def block(carry: tuple[GameLanes, Array, Counts | None], _: None) -> tuple[Any, Any]:
         lanes, next_index, counts = carry
-        nodes = NODES_PER_KERNEL[on]
-        lanes = walk(lanes, decide(lanes), decide_next, carry_out, num_nodes=NODES_PER_BLOCK, unroll=nodes)
+        lanes = walk(lanes, decide(lanes), decide_next, carry_out, num_nodes=NODES_PER_BLOCK)
         lanes, next_index, results = _harvest(lanes, next_index, limits, rules, truncates)
         if counts is None:
             return (lanes, next_index, None), results

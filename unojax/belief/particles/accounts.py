@@ -232,7 +232,7 @@ def change_slots(
     if not in_lockstep():
         return lax.fori_loop(0, ledger.num_slots, one, (labels, first))
     # Whole turns: no slot is visited twice.
-    rows_per_turn = math.gcd(2 * ROWS_PER_TURN, labels.shape[0])
+    rows_per_turn = math.gcd(ROWS_PER_TURN, labels.shape[0])
     listed = jnp.argsort(~where, stable=True)
     number = labels.shape[0] if most is None else min(most, labels.shape[0])
     return lax.fori_loop(0, -(-number // rows_per_turn), several, (labels, first))

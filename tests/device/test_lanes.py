@@ -1,0 +1,44 @@
+"""Walks of lanes: the same nodes in the same order, however many are taken together."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import Array
+
+from unojax.device.lanes import walk
+from unojax.device.platform import Platform, tuned_for
+
+SIZES = [1, 2, 3, 5, 6, 8, 9, 12, 16]
+
+
+def decide(index: Array, lanes: Array, move: Array) -> Array:
+    return 3 * lanes + 7 * move + index
+
+
+def carry_out(lanes: Array, move: Array) -> Array:
+    return 5 * lanes + move
+
+
+@pytest.mark.parametrize("platform", ["cpu", "gpu"])
+def test_every_node_is_taken_once_in_order(platform: Platform) -> None:
+    first = jnp.arange(4, dtype=jnp.int32)
+    with tuned_for(platform):
+        for num_nodes in SIZES:
+            lanes, move = first, first[::-1]
+            for index in range(1, num_nodes):
+                lanes = carry_out(lanes, move)
+                move = decide(jnp.int32(index), lanes, move)
+            reached = walk(first, first[::-1], decide, carry_out, num_nodes=num_nodes)
+            np.testing.assert_array_equal(reached, carry_out(lanes, move), err_msg=str(num_nodes))
+
+
+@pytest.mark.parametrize(("num_nodes", "together"), [(5, 4), (9, 2), (12, 1), (15, 2), (16, 3)])
+def test_no_node_is_left_over_beside_the_loop_of_a_gpu(num_nodes: int, together: int) -> None:
+    with tuned_for("gpu"):
+        made = jax.make_jaxpr(lambda x: walk(x, x, decide, carry_out, num_nodes=num_nodes))(jnp.int32(1))
+    (loop,) = (e.params for e in made.jaxpr.eqns if e.primitive.name == "scan")
+    assert (loop["length"], loop["unroll"]) == (num_nodes - 1, together)
+    assert loop["length"] % together == 0
