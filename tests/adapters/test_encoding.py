@@ -16,15 +16,17 @@ from unojax.adapters.encoding import Encoder
 from unojax.observation import observe
 from unojax.rules import Rules
 
-PLAIN, ELABORATE = Rules(start_card="any"), Rules.official(stacking=True, hand_size=3)
+PLAIN, ELABORATE = Rules(), Rules.official(stacking=True, hand_size=3, start_card="any")
 ENCODERS = [Encoder(rules=PLAIN), Encoder(dtype="int8", rules=PLAIN), Encoder("unseen", rules=PLAIN)]
 ENCODERS += [Encoder("unseen", rules=ELABORATE), Encoder(dtype="int8", rules=ELABORATE)]
 
 
 def seen(player: int, rules: Rules = PLAIN):
     """Observations of random games, [G, T + 1]."""
-    played = play(3, num_games=6 if rules == PLAIN else 60, num_steps=40, rules=rules)
-    return jax.vmap(jax.vmap(lambda state: observe(state, player)))(played.states), played.states
+    # Of plain games as many as other files play.
+    sizes = {"num_steps": 320} if rules == PLAIN else {"num_games": 60, "num_steps": 40}
+    states = jax.tree.map(lambda leaf: leaf[:60, :41], play(3, rules=rules, **sizes).states)
+    return jax.vmap(jax.vmap(lambda state: observe(state, player)))(states), states
 
 
 @pytest.mark.parametrize(

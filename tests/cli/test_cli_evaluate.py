@@ -15,13 +15,14 @@ from unojax.cli.evaluate import Evaluate
 
 def test_table_and_json(capsys, tmp_path):
     out = tmp_path / "score.json"
-    command = f"evaluate scarcest-color --opponents uniform linear --games 20 --quiet --json {out}"
+    # Programs of `test_cli_arena.py`, if its workers were here first.
+    command = f"evaluate keep-wilds --opponents uniform scarcest-color --games 20 --quiet --json {out}"
     assert main(command.split()) == 0
     text = capsys.readouterr().out
     data = json.loads(out.read_text())
     results = data["results"]
-    assert results["agent"] == "scarcest-color" and data["versions"]["rules"] == results["rules_version"]
-    for word in ("uniform", "linear", results["digest"], f"{results['rating']:+.0f}", "version 1", "seats swapped"):
+    assert results["agent"] == "keep-wilds" and data["versions"]["rules"] == results["rules_version"]
+    for word in ("uniform", "scarcest-color", results["digest"], f"{results['rating']:+.0f}", "version 1", "seats swapped"):
         assert word in re.sub(r"\s+", " ", text)
     assert [row["games"] for row in results["rows"]] == [20, 20]
 

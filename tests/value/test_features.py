@@ -357,7 +357,7 @@ def test_the_hidden_hand_shows_in_the_outlook_alone():
 def test_probability_of_none_is_exact_at_the_edges():
     # (all, of the kind, drawn): C(all - kind, drawn) / C(all, drawn).
     cases = [(10, 0, 3), (10, 10, 1), (10, 3, 7), (10, 3, 8), (1, 1, 1), (93, 25, 7), (0, 0, 0), (100, 30, 40), (101, 8, 51)]
-    made = _prob_none(*(jnp.asarray(column) for column in zip(*cases, strict=True)))
+    made = jax.jit(_prob_none)(*(jnp.asarray(column) for column in zip(*cases, strict=True)))
     truth = [math.comb(total - kind, n) / math.comb(total, n) for total, kind, n in cases]
     # A float32 of one logarithm each would lose two digits more.
     np.testing.assert_allclose(made, truth, rtol=1e-6)
