@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import itertools
 from collections.abc import Iterator
 from operator import itemgetter
 from pathlib import Path
@@ -17,7 +18,7 @@ import scipy.stats
 from rich.console import Console
 
 from tests.belief.test_ages import by_kind
-from tests.helpers import ERROR_PROBABILITY, assert_trees_equal
+from tests.helpers import ERROR_PROBABILITY, assert_distributed, assert_trees_equal
 from training import loop
 from training.checkpoints import Checkpoints
 from training.config import Evaluation, Launch, from_dict, parse, to_dict, with_key, with_plain_key
@@ -127,7 +128,10 @@ def test_the_ages_in_the_lanes_hold(played):
 
 
 def test_games_are_those_of_random_play():
-    """An untrained policy draws any legal play: choices, winners and lengths as `simulate` finds them with uniform play."""
+    """An untrained policy draws any legal play, each as often; choices, winners and lengths as `simulate` finds them with it.
+
+    Error probability of each of the five tests: 1e-6.
+    """
     actor, critic = (init_network(jax.random.key(0), shape) for shape in (ACTOR_SHAPE, CRITIC_SHAPE))
     # Each seed has games of its own; the past self is untrained, too.
     rows = [[row for _, row in rows_of((SEED[0], jnp.uint32(n)), actor, critic, actor, 160)] for n in range(2)]
@@ -135,6 +139,14 @@ def test_games_are_those_of_random_play():
         np.concatenate([np.stack([getattr(row, name) for row in some]) for some in rows], axis=1)
         for name in ("is_choice", "has_ended", "outcome")
     )
+    for number in (2, 3, 4):
+        counts = np.zeros(number, int)
+        for row in itertools.chain(*rows):
+            among = row.is_choice & (row.legal.sum(-1) == number)
+            # The place of the play among the legal ones.
+            place = (row.legal & (np.arange(cards.DRAW) < row.action[:, None])).sum(-1)
+            counts += np.bincount(place[among], minlength=number)
+        assert_distributed(counts, np.full(number, 1 / number))
     num_lanes = is_choice.shape[1]
     choices, outcomes = [], []
     for lane in range(num_lanes):

@@ -384,7 +384,9 @@ def test_training_makes_a_better_player():
     """The loss falls, and the win rate against uniform play rises above that of the untrained network; error probability 1e-6."""
     config, games = LEARNING, 2000
     plan = config.plan()
-    iterate, state = make_iteration(plan, make_mesh()), start(0, plan)
+    mesh = make_mesh()
+    # Where `train` puts it; elsewhere the second iteration compiles anew.
+    iterate, state = make_iteration(plan, mesh), loop._on_mesh(start(0, plan), mesh)
     untrained = Network(state.average, plan.network)
     losses = []
     for _ in range(config.iterations):
