@@ -123,6 +123,7 @@ def main() -> None:
         "unojax",
         "OpenSpiel",
         "times as fast",
+        "by CPU time",
         "exploitabilities",
     ):
         table.add_column(heading, justify="right")
