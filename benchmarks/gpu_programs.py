@@ -187,8 +187,9 @@ def belief_turns(games: int, particles: int) -> dict[str, float]:
     book = positions.beliefs.ledger
     max_slots, max_plays = book.epoch.shape[-1], book.plays.action.shape[-1]
 
+    # Positions are arguments: as constants the compiler would work on them itself, for ten seconds.
     @jax.jit
-    def due(info: Info) -> tuple[dict[str, Array], Array]:
+    def due(positions: belief_speed.Positions, info: Info) -> tuple[dict[str, Array], Array]:
         facts = jax.vmap(lockstep.read_facts)(*positions, keys)
         nothing = jnp.zeros(games)
         weighed = Weighing(nothing, info.ess, nothing, info.depleted, info.restarted, info.resampled)
@@ -198,7 +199,7 @@ def belief_turns(games: int, particles: int) -> dict[str, float]:
         long = lockstep.is_long(facts, max_slots)
         return lockstep.due_repairs(facts, max_slots) | lockstep.due_moves(weighed, moves_due, hand_count, long), blocks
 
-    rounds, blocks = jax.device_get(due(info))
+    rounds, blocks = jax.device_get(due(positions, info))
     chunks = lockstep.chunks_for(games, particles, max_slots, max_plays)
 
     def turns(name: str) -> float:
