@@ -59,7 +59,8 @@ def report(results: dict[str, Any], places: bool) -> None:
     """Print the counts as tables."""
     console = timing.console()
     table = Table(title=f"compiled for {gpu_target.H100.name}")
-    for column in ("program", "compile s", "of all cores", "kernels at the top", "loops ?", "launches", "looks", "GB", "Gop", "ms", "per second"):
+    numbers = ("compile s", "of all cores", "kernels at the top", "loops ?", "launches", "looks", "GB", "Gop", "ms", "per second")
+    for column in ("program", *numbers):
         table.add_column(column, justify="right")
     for name, row in results.items():
         table.add_row(

@@ -95,8 +95,8 @@ def mesh() -> Mesh:
 def compile_for(jitted: Any, args: Sequence[Any]) -> tuple[Any, float, float]:
     """Compile a jitted function for the shapes of some arguments.
 
-    Also gives the seconds that it took, tracing included, and those of all cores together, the assembler's among them: they hardly
-    depend on what else the machine does.
+    Also gives the seconds that it took, tracing included, and those of all cores together, which depend less on what else the
+    machine does.
 
     Call it within `tuned_for("gpu")`, and make the function there too.
     """

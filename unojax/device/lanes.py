@@ -18,8 +18,8 @@ from unojax.device.platform import platform
 NO_WALK: Final = np.uint32(0xFFFF_FFFF)
 """The index in a lane without a walk."""
 
-NODES_PER_KERNEL: Final = {"cpu": 1, "gpu": 4}
-"""Nodes that are taken together at most, and fewer by one in loops: the time that compiling takes grows with their square."""
+NODES_PER_KERNEL: Final = {"cpu": 1, "gpu": 3}
+"""Nodes that are taken together, at most. The time that compiling takes grows with their square."""
 
 _Lanes = TypeVar("_Lanes")
 
@@ -51,9 +51,17 @@ def walk(
         return lanes, decide(index, lanes, move)
 
     turns, most = num_nodes - 1, NODES_PER_KERNEL[platform()]
-    # A short walk is one kernel. A loop takes a divisor at a time: a node left over would be compiled once more.
-    unroll = turns if 0 < turns <= most else max(nodes for nodes in range(1, max(most, 2)) if turns % nodes == 0)
-    return carry_out(*lax.fori_loop(1, num_nodes, one_node, (lanes, move), unroll=unroll))
+    if most == 1 or turns > 2 * most:
+        # A divisor, so that no node is left over, which would be compiled once more.
+        together = max(nodes for nodes in range(1, most + 1) if turns % nodes == 0)
+        return carry_out(*lax.fori_loop(1, num_nodes, one_node, (lanes, move), unroll=together))
+    # One kernel or two are no loop, in which all lanes would be copied.
+    half = (turns + 1) // 2 if turns > most else turns
+    for index in range(1, num_nodes):
+        lanes, move = one_node(jnp.int32(index), (lanes, move))
+        if index == half < turns:
+            lanes, move = lax.optimization_barrier((lanes, move))
+    return carry_out(lanes, move)
 
 
 def refill(ended: Array, next_index: Array, number: Array) -> tuple[Array, Array]:

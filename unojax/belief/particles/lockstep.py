@@ -127,7 +127,9 @@ def update_games(
         log_types=log_types,
     )
     first_moves = partial(move, slots=few, begun=none)
-    state = do_blocks(agenda, "moves", first_moves, (tables, jnp.zeros(num_games)))
+    # Zeros that are made in the kernel which makes the sizes, and not in one of their own.
+    unmoved = jnp.minimum(weighed.ess, 0.0)
+    state = do_blocks(agenda, "moves", first_moves, (tables, unmoved))
     more_moves = partial(move, slots=max_slots, begun=(~long).astype(jnp.int32))
     tables, acceptance = do_blocks(agenda, "more_moves", more_moves, state)
     # Rare: begun anew from the position alone.
