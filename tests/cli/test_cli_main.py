@@ -105,6 +105,9 @@ def test_help_of_simulate_names_options_and_policies(capsys):
         ("rules --hand-size", "Missing value for argument '--hand-size'"),
         ("bench --batch-sizes 0", "bench: error: --batch-sizes: must be in [1, 2147483648], got 0"),
         ("bench --batch-sizes 64 many", "--batch-sizes: must be a whole number such as 100000 or 1e5, got 'many'"),
+        ("belief --turn 1e9", "--turn: must be a whole number, got '1e9'"),
+        ("play --web --port 80x", "--port: must be a whole number, got '80x'"),
+        ("agents --hand", "Unrecognized options: --hand; perhaps you meant --hand-size ("),
         ("belief --turn -1", "belief: error: --turn must be at least 0, the start, got -1"),
         ("rules --deck colors=1,ranks=0,copies=1,wilds=0", "deck: 1 coloured cards are too few"),
         (

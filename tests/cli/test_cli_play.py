@@ -35,6 +35,7 @@ from unojax.cli.play import loop as play_loop
 from unojax.cli.play import view as play_view
 from unojax.cli.play.input import Options
 from unojax.cli.play.loop import Conversation, Record
+from unojax.cli.play.run import _next_path
 from unojax.games.adviser import Adviser
 from unojax.games.gamefile import GameFile, read_game, write_game
 from unojax.games.replay import Replay
@@ -231,6 +232,17 @@ def test_a_rematch_swaps_the_seats_and_is_saved_beside_the_game(capsys, stdin, t
     assert read_game(path).players == ("person", "uniform")
     again = read_game(tmp_path / "game-2.json")
     assert again.players == ("uniform", "person") and again.seed == 7 and again.rules == RULES
+
+
+def test_games_of_a_series_are_numbered(tmp_path: Path):
+    path, names = tmp_path / "game.json", []
+    for _ in range(3):
+        path.touch()
+        path = Path(_next_path(str(path)))
+        names.append(path.name)
+    assert names == ["game-2.json", "game-3.json", "game-4.json"]
+    (tmp_path / "2026-11-24.json").touch()
+    assert Path(_next_path(str(tmp_path / "2026-1124.json"))).name == "2026-1124-2.json"
 
 
 def test_interrupted_while_the_opponent_thinks(monkeypatch, tmp_path: Path):

@@ -269,3 +269,34 @@ def test_widest_table_fits_80_columns(names: tuple[str, str]):
     assert text.count("50.00 (50.00-50.00)") == 8
     assert "…" not in text
     assert all(len(line.rstrip()) <= 80 for line in text.splitlines())
+
+
+OWN = """
+import jax.numpy as jnp
+def clever(key, observation, legal_mask): return jnp.argmax(legal_mask)
+def illegal(key, observation, legal_mask): return jnp.int32(-5)
+def pairs(key, observation, legal_mask): return jnp.zeros(2, jnp.int32)
+def halves(key, observation, legal_mask): return jnp.float32(1.5)
+def fails(key, observation, legal_mask): raise RuntimeError("no idea")
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("illegal", "a policy of {}:clever and {}:illegal chose an illegal action"),
+        ("pairs", "policy {}:pairs must return one integer, got int32[2]"),
+        ("halves", "policy {}:halves must return one integer, got float32[]"),
+        ("fails", "policy {}:fails failed: RuntimeError: no idea"),
+    ],
+)
+def test_a_policy_of_ones_own_is_named_where_it_fails(complaint, tmp_path: Path, name: str, says: str):
+    file = tmp_path / "my.py"
+    file.write_text(OWN)
+    args = ["simulate", "--games", "4", "--hand-size", "2", "--policies", f"{file}:clever", f"{file}:{name}"]
+    assert says.format(file, file) in complaint(args)
+
+
+def test_no_file_is_written_twice(complaint, tmp_path: Path):
+    file = str(tmp_path / "games.npz")
+    assert "--json: " in (said := complaint(["simulate", "--out", file, "--json", file])) and "written by --out too" in said

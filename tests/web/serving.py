@@ -20,19 +20,21 @@ DEFAULTS = Defaults(opponent="uniform", seed=3, adviser="mc:rollouts=32,belief=u
 def serve(folder: Path, *, port: int = 0, **changes: Any) -> Iterator[Server]:
     """Serve until the end of the block; by the same folder and port, it is the same server again."""
     server = Server(Defaults(**{**vars(DEFAULTS), **changes}), port=port, folder=folder)
-    began, stop, loop = threading.Event(), asyncio.Event(), asyncio.new_event_loop()
+    began, stop = threading.Event(), asyncio.Event()
+    loops: list[asyncio.AbstractEventLoop] = []
 
     async def run() -> None:
-        loop.call_soon(began.set)
+        loops.append(asyncio.get_running_loop())
+        began.set()
         await server.run(stop)
 
-    thread = threading.Thread(target=loop.run_until_complete, args=(run(),))
+    # As `unojax play --web` does.
+    thread = threading.Thread(target=asyncio.run, args=(run(),))
     thread.start()
     try:
         assert began.wait(60)
         yield server
     finally:
-        loop.call_soon_threadsafe(stop.set)
+        loops[0].call_soon_threadsafe(stop.set)
         thread.join()
         server.worker.shutdown()
-        loop.close()

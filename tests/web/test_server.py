@@ -8,6 +8,7 @@ import os
 import socket
 import stat
 import threading
+import time
 import urllib.error
 import urllib.request
 import uuid
@@ -254,6 +255,18 @@ def test_a_stopped_server_goes_on_where_it_was(tmp_path: Path):
         page.say(kind="save")
         again = parse_game(page.hear("record")["text"])
         assert again == saved and len(again.actions) > 0 and again.seed == 5
+
+
+def test_a_server_stopped_while_it_works_complains_of_nothing(tmp_path: Path, capfd, caplog):
+    held = threading.Event()
+    with serve(tmp_path) as server, Page(server) as page:
+        server.worker.submit(held.wait)
+        page.say(kind="hello")
+        while not server.worker._work_queue.qsize():
+            time.sleep(0.01)
+        # What the page asked for is dropped by then.
+        threading.Timer(1, held.set).start()
+    assert capfd.readouterr().err == "" and not caplog.records
 
 
 def test_saved_games_are_loaded_and_choices_taken_back(server: Server):

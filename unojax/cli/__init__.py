@@ -176,7 +176,10 @@ def _condense(box: str) -> str:
         # Without the characters for a frame, its title ("Value error") is a section of its own.
         del sections[0]
     what = sections[0].removesuffix(".")
+    # There is one level of commands.
+    what = re.sub(r" or misplaced| \(applied to [a-z ]+\)| Arguments are applied to the directly preceding .*", "", what)
     meant = [option for s in sections if s.startswith("Perhaps you meant") for option in re.findall(r"--[a-z-]+(?= [A-Z{])", s)]
+    meant = [option for option in meant if option not in what.split()]
     if meant:
         what += f"; perhaps you meant {' or '.join(dict.fromkeys(meant))}"
     elif len(sections) > 1 and sections[1].startswith("Available"):

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Optional, TypeVar
 
 import tyro
@@ -58,6 +59,17 @@ def _read_count_or_none(text: str) -> int | None:
     return None if text.lower() == "none" else _read_count(text)
 
 
+def _read_whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"must be a whole number, got {text!r}") from None
+
+
+def _read_whole_or_none(text: str) -> int | None:
+    return None if text.lower() == "none" else _read_whole(text)
+
+
 def _read_seed(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,10}", text) or int(text) >= 2**32:
         raise ValueError(f"must be a whole number in [0, {2**32 - 1}], got {text!r}")
@@ -76,6 +88,8 @@ def _spec(read: Callable[[str], _Value], metavar: str) -> tyro.constructors.Prim
 
 Count = Annotated[int, _spec(_read_count, "N")]
 CountOrNone = Annotated[Optional[int], _spec(_read_count_or_none, "N|none")]
+Whole = Annotated[int, _spec(_read_whole, "N")]
+WholeOrNone = Annotated[Optional[int], _spec(_read_whole_or_none, "N|none")]
 Seed = Annotated[int, _spec(_read_seed, "N")]
 Flag = tyro.conf.FlagCreatePairsOff[bool]
 POLICY_HELP: Final = f"Two of: {', '.join(POLICY_NAMES)}; my.py:name is one of your own."
@@ -259,9 +273,30 @@ def check_policy_names(names: Sequence[str]) -> None:
 
 def get_policies(names: tuple[str, str]) -> tuple[Policy, Policy]:
     """Look two policies up."""
-    first, second = map(parse_policy, names)
+    first, second = map(_get_policy, names)
     # Two loads of one policy are one.
     return first, first if names[0] == names[1] else second
+
+
+def _get_policy(spec: str) -> Policy:
+    """Look a policy up; a function of one's own is named where it fails, or returns no action."""
+    policy = parse_policy(spec)
+    if not (is_own(spec) and isinstance(policy, FunctionType)):
+        return policy
+
+    def choose(key: Any, observation: Any, legal_mask: Any) -> Any:
+        import jax.numpy as jnp
+
+        try:
+            action = jnp.asarray(policy(key, observation, legal_mask))
+        except Exception as error:
+            raise ValueError(f"policy {spec} failed: {type(error).__name__}: {error}") from error
+        if action.shape or not jnp.issubdtype(action.dtype, jnp.integer):
+            raise ValueError(f"policy {spec} must return one integer, got {action.dtype}{list(action.shape)}")
+        return action
+
+    choose.__name__ = spec
+    return choose
 
 
 def get_opponent(text: str) -> Opponent:

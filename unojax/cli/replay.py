@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
 import tyro
 
+from unojax.cli.options import WholeOrNone
+
 if TYPE_CHECKING:
     from rich.text import Text
 
@@ -23,7 +25,7 @@ class ShowReplay:
     player: Annotated[
         Literal["0", "1", "both"], tyro.conf.arg(help="Show what this player saw, the other's cards hidden. both: all cards.")
     ] = "both"
-    turn: Annotated[Optional[int], tyro.conf.arg(metavar="N|none", help="Show turn N alone, 0 for the start. none: all.")] = None
+    turn: Annotated[WholeOrNone, tyro.conf.arg(help="Show turn N alone, 0 for the start. none: all.")] = None
     html: Annotated[
         Optional[str], tyro.conf.arg(metavar="FILE.html", help="Write a page to step through the game, cards hidden as here.")
     ] = None

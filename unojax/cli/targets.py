@@ -11,9 +11,9 @@ from unojax.files import is_special
 STDOUT: Final = "-"
 
 
-def check_apart(source: str, **targets: str | None) -> None:
+def check_apart(source: str | None, **targets: str | None) -> None:
     """Raise ValueError where a file to be written is the one that is read, or another one to be written."""
-    taken = {Path(source).resolve(): "the saved game itself"}
+    taken = {} if source is None else {Path(source).resolve(): "the saved game itself"}
     for option, target in targets.items():
         if target is None or target == STDOUT:
             continue

@@ -65,8 +65,7 @@ def _run(spec: str, path: Path) -> ModuleType:
         about.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        where = f" (line {error.lineno})" if isinstance(error, SyntaxError) and error.lineno else ""
-        raise ValueError(f"agent {spec!r}: {path.name} can't be run: {type(error).__name__}: {error}{where}") from error
+        raise ValueError(f"agent {spec!r}: {path.name} can't be run: {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove(str(path.parent))
     _MODULES[path] = module

@@ -26,7 +26,7 @@ from unojax.rules import Rules, is_int
 from unojax.search.agents import Remembered, SearchAgent
 from unojax.search.pooling import MIN_ROUNDS, Pooled, search_in_rounds, search_round
 from unojax.specs import parse_agent
-from unojax.text import format_action, parse_cards
+from unojax.text import format_action, parse_action, parse_cards
 
 DEFAULT_ROUNDS: Final = 32
 DEFAULT_SEARCH: Final = "mc:particles=4096"
@@ -111,6 +111,7 @@ def advise(
     words = (hand, top, opponent)
     if position is not None and (any(word is not None for word in words) or pile or penalty):
         raise ValueError("give a position, or hand, top, opponent and what belongs to them, not both")
+    said = position is None
     if position is None:
         position = position_of(hand, top, opponent, pile=pile, penalty=penalty)
     if rounds is not None and seconds is not None:
@@ -124,7 +125,13 @@ def advise(
     search = read_search(agent, rules)
     keys = _three_keys(np.uint32(seed))
     on_status(COMPILING)
-    game = _read(position, history, player, rules)
+    try:
+        game = _read(position, history, player, rules)
+    except ImpossibleActionError:
+        raise
+    except ValueError as error:
+        # Who says it in words has written no line.
+        raise ValueError(str(error).removeprefix(f"observation {position!r}: " if said else "")) from None
     legal, compiling = choices(game.end), ThreadPoolExecutor(1, "compiling")
 
     def compile_search(memory: Remembered) -> None:
@@ -168,6 +175,12 @@ def position_of(hand: str | None, top: str | None, opponent: int | None, *, pile
     top_name = str(top).strip().upper()
     if top_name in ("W", "W+4"):
         raise ValueError(f"top must say which colour was declared, as in {top_name}:B, got {top!r}")
+    try:
+        is_card = parse_action(top_name) < cards.DRAW
+    except ValueError as error:
+        raise ValueError(f"top: {error}") from None
+    if not is_card:
+        raise ValueError(f"top must be a card, got {top!r}")
 
     def listed(name: str, text: str) -> str:
         names = [word.upper() for word in re.split(r"[\s,]+", text.strip()) if word]

@@ -223,7 +223,7 @@ def _to_host(results: Results, policies: Policies) -> Finished:
     index = ended.game_index.astype(np.int64)
     if ended.illegal.any():
         raise ValueError(
-            f"a policy of {policies!r} chose an illegal action in game {index[np.argmax(ended.illegal)]} (one of "
+            f"a policy of {_names(policies)} chose an illegal action in game {index[np.argmax(ended.illegal)]} (one of "
             f"{np.count_nonzero(ended.illegal)} such games so far); a policy must return an action whose legal_mask is True"
         )
     winner = np.select([ended.phase == table.OVER_WON_BY_0, ended.phase == table.OVER_WON_BY_1], [0, 1], game.NO_WINNER)
@@ -243,12 +243,16 @@ def _first(results: Results, number: int) -> Results:
     return jax.tree.map(lambda field: field[:number], results)
 
 
+def _names(policies: Policies) -> str:
+    return " and ".join(dict.fromkeys(getattr(policy, "__name__", repr(policy)) for policy in policies))
+
+
 def _tally_of(counts: Counts, policies: Policies) -> Tally:
     got = jax.device_get(counts)
     if got.illegal:
         raise ValueError(
-            f"a policy of {policies!r} chose an illegal action in {got.illegal} games; a policy must return an action whose "
-            f"legal_mask is True"
+            f"a policy of {_names(policies)} chose an illegal action in {got.illegal} games; a policy must return an action "
+            "whose legal_mask is True"
         )
     if got.lengths[LONGEST]:
         raise LongGameError(

@@ -248,6 +248,9 @@ class Messages(WebSocketHandler, Guarded):
         worker = self.server.worker
         try:
             await asyncio.wrap_future(worker.submit(self.server.games.hear, self.name, data))
+        except asyncio.CancelledError:
+            # The server stops, and the page says so.
+            return None
         except ValueError as error:
             self._tell(f"{str(error)[:1].upper()}{str(error)[1:]}.")
         except Exception as error:

@@ -59,6 +59,7 @@ function hear(message) {
 
 function draw() {
   isDrawn = true;
+  find("cell").replaceChildren();
   board.render({ model, el: find("cell") });
 }
 

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal, Optional
 
 import tyro
 
-from unojax.cli.options import CountOrNone, Flag, JsonTarget, RuleOptions, Seed
+from unojax.cli.options import CountOrNone, Flag, JsonTarget, RuleOptions, Seed, Whole
 
 _DEFAULT_ROUNDS: Final = 32
 _MAX_BARS: Final = 54
@@ -68,7 +68,7 @@ class Advise:
         Optional[float], tyro.conf.arg(metavar="S", help="Repeat the search for so long instead, compiling not counted.")
     ] = None
     seed: Annotated[Seed, tyro.conf.arg(help="The same seed and rounds give the same advice on the same device.")] = 0
-    bars: Annotated[int, tyro.conf.arg(metavar="K", help="Show the K cards that the other player most likely holds.")] = 12
+    bars: Annotated[Whole, tyro.conf.arg(help="Show the N cards that the other player most likely holds.")] = 12
     json: JsonTarget = None
     quiet: Annotated[Flag, tyro.conf.arg(help="No status line on the terminal.")] = False
     rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)

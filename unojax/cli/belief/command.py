@@ -7,7 +7,17 @@ from typing import Annotated, Final, Literal, Optional
 
 import tyro
 
-from unojax.cli.options import POLICY_HELP, Count, CountOrNone, Flag, JsonTarget, RuleOptions, Seed, check_policy_names
+from unojax.cli.options import (
+    POLICY_HELP,
+    Count,
+    CountOrNone,
+    Flag,
+    JsonTarget,
+    RuleOptions,
+    Seed,
+    WholeOrNone,
+    check_policy_names,
+)
 
 _MAX_PARTICLES: Final = 2**20
 
@@ -62,8 +72,8 @@ class ShowBelief:
     ] = None
     steps: Annotated[CountOrNone, tyro.conf.arg(help="Stop after N turns. A turn is one action: a play or a whole draw.")] = None
     turn: Annotated[
-        Optional[int],
-        tyro.conf.arg(metavar="K", help="Show turn K alone and in full. Before the first turn of a game it is turn 0."),
+        WholeOrNone,
+        tyro.conf.arg(help="Show turn N alone and in full. Before the first turn of a game it is turn 0."),
     ] = None
     hide_truth: Annotated[Flag, tyro.conf.arg(help="Leave the other player's real hand out.")] = False
     json: JsonTarget = None

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal, Optional
 
 import tyro
 
-from unojax.cli.options import AGENT_HELP, CountOrNone, Flag, RuleOptions, Seed
+from unojax.cli.options import AGENT_HELP, CountOrNone, Flag, RuleOptions, Seed, Whole
 
 _MAX_HINTS: Final = 100_000
 """Rollouts of each play: their results are kept until all are done."""
@@ -68,7 +68,7 @@ class PlayGame:
             "stopped."
         ),
     ] = False
-    port: Annotated[int, tyro.conf.arg(metavar="N", help="Where the page is served, with --web. 0: any that is free.")] = 8377
+    port: Annotated[Whole, tyro.conf.arg(help="Where the page is served, with --web. 0: any that is free.")] = 8377
     browser: Annotated[bool, tyro.conf.arg(help="Open the page in the browser, with --web.")] = True
     rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import secrets
 import shlex
 import sys
@@ -90,10 +91,13 @@ def _resume(path: str, opponent: str | None) -> Setup:
 
 
 def _next_path(path: str) -> str:
-    """Name a file that is not there yet: `game-2.json` beside `game.json`."""
-    first, number = Path(path), 2
-    while (name := first.with_name(f"{first.stem}-{number}{first.suffix}")).exists():
-        number += 1
+    """Name a file that is not there yet: `game-2.json` beside `game.json`, `game-3.json` beside that."""
+    last = Path(path)
+    stem, _, end = last.stem.rpartition("-")
+    # A number of more digits is a date, say.
+    stem, number = (stem, int(end)) if stem and re.fullmatch("[0-9]{1,3}", end) else (last.stem, 1)
+    while (name := last.with_name(f"{stem}-{(number := number + 1)}{last.suffix}")).exists():
+        pass
     return str(name)
 
 
