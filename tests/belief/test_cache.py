@@ -109,9 +109,12 @@ def test_games_with_a_common_past_share_it(views: list[Observation]) -> None:
     assert cache.stats.updates == 5 + 2 + 3
 
 
-def test_seeds_give_other_particles(views: list[Observation]) -> None:
-    one, two = make().belief(views[:1]), make(seed=1).belief(views[:1])
-    assert (np.asarray(one.cloud.labels) != np.asarray(two.cloud.labels)).any()
+def test_seeds_and_sequences_give_other_particles(views: list[Observation]) -> None:
+    """The last action is no part of what is believed at the start, but of what was seen."""
+    other = replace(views[0], last_action=views[0].last_action + np.int8(1))
+    one, two, three = make().belief(views[:1]), make(seed=1).belief(views[:1]), make().belief([other])
+    for belief in (two, three):
+        assert (np.asarray(one.cloud.labels) != np.asarray(belief.cloud.labels)).any()
 
 
 def test_belief_is_right() -> None:
