@@ -19,7 +19,7 @@ from jax.typing import ArrayLike
 from unojax import bits, cards, game
 from unojax.bits import Words
 from unojax.game import State
-from unojax.observation import Observation, observe
+from unojax.observation import Observation, observe_packed
 from unojax.rules import Rules, agreed_rules
 from unojax.table.options import has_drawable
 
@@ -143,8 +143,8 @@ def is_one_step(before: Observation, after: Observation) -> Array:
         imagined = dataclasses.replace(imagined, drawn=jnp.where(theirs & before.has_drawn, needed, before.drawn))
         picks = _SeenCards(before, after, kept)
 
-    reached = game.step_with(imagined, action, picks)
-    expected = observe(reached, before.player)
+    reached = game.step_packed_with(game.pack_state(imagined), action, picks)
+    expected = observe_packed(reached, before.player)
     # The observer's own draw may be any cards that it can have come to hold.
     drew = (action == cards.DRAW) & ~theirs
     could_draw = (~before.hand | after.hand).all() & (after.hand_count == expected.hand_count) & (after.unseen >= 0).all()

@@ -23,10 +23,11 @@ from unojax.game.steps import (
     step,
     step_checked,
     step_packed,
+    step_packed_with,
     step_with,
 )
 
 __all__ = ["NONE", "NO_ACTION", "NO_WINNER", "Error", "GivenCards", "Packed", "State", "account_of", "actions_to_options"]
 __all__ += ["check_state", "from_table", "hand_legal_mask", "init", "init_packed", "lay_out", "legal_mask", "options_to_actions"]
 __all__ += ["options_to_mask", "pack_state", "packed_legal_mask", "rewards_at", "step", "step_checked", "step_packed"]
-__all__ += ["step_with", "to_table", "turn_legal_mask", "turn_of"]
+__all__ += ["step_packed_with", "step_with", "to_table", "turn_legal_mask", "turn_of"]

@@ -187,17 +187,17 @@ def step_with(state: State, action: ArrayLike, pick_card: Picker) -> State:
     Raises:
         ValueError: the action is a batch or no integer.
     """
-    return _play(pack_state(state), _single_action(action, "step"), pick_card).unpack()
+    return step_packed_with(pack_state(state), _single_action(action, "step"), pick_card).unpack()
 
 
 def step_packed(packed: Packed, action: Array, key: Array) -> Packed:
     """Play an action as `step` does, packed."""
-    after = _play(packed, action, RandomPicker(key, packed.rules))
+    after = step_packed_with(packed, action, RandomPicker(key, packed.rules))
     return replace(after, table=lay_out(after.table, rules=packed.rules))
 
 
-def _play(state: Packed, action: Array, pick_card: Picker) -> Packed:
-    """Play an action; the table that comes back is not laid out."""
+def step_packed_with(state: Packed, action: Array, pick_card: Picker) -> Packed:
+    """Play an action as `step_with` does, packed; the table that comes back is not laid out."""
     rules, before = state.rules, state.table
     in_range = (action >= 0) & (action < rules.num_actions)
     action = jnp.where(in_range, action, cards.DRAW).astype(jnp.uint32)
