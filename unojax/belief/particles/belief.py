@@ -166,7 +166,8 @@ def belief_init(
     cloud = moves.draw(key, cloud, book, hand_count)
     book = ledger.add_slots(book, hand_count)
     book = record_deal(book, observation, unseen_words(observation), prior)
-    log_lik = start_log_prob(cloud.hand, book)
+    # Without a deal known to be 0, so that no compiler has to find that out for all particles of all games.
+    log_lik = start_log_prob(cloud.hand, book) if shows_deal(rules, prior) else jnp.zeros(num_particles)
     log_weights = resample.normalize(log_lik)[0]
     log_lik = by_type([log_lik] * len(models_of(opponent)), opponent)
     target = start_target(log_weights, log_lik, log_types) if rules.tells_of_hands else None
@@ -194,11 +195,16 @@ def report(belief: Belief, strict: Array) -> Belief:
 
 def record_deal(book: Ledger, observation: Observation, unseen: bits.Words, prior: Prior) -> Ledger:
     """Note in a ledger that the opponent's hand was dealt before a coloured start card was turned up, if `prior` says so."""
-    if prior != "deal" or observation.rules.start_card != "non_wild":
+    if not shows_deal(observation.rules, prior):
         return book
     # The start card was among the coloured cards too, before it was turned up.
     num_colored = 1 + bits.count(bits.map_words(lambda w: w & bits.COLORED, unseen)).astype(jnp.int32)
     return dataclasses.replace(book, num_dealt=observation.opponent_count.astype(jnp.int32), num_colored=num_colored)
+
+
+def shows_deal(rules: Rules, prior: Prior) -> bool:
+    """Tell whether a prior takes the start card for what the deal left of the coloured cards."""
+    return prior == "deal" and rules.start_card == "non_wild"
 
 
 def check_start(num_particles: int, prior: Prior) -> None:
