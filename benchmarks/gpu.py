@@ -101,6 +101,11 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
     arguments = parser.parse_args(argv)
     if not 0 < arguments.scale <= 1 or arguments.repeats < 1:
         parser.error("--scale must be in (0, 1] and --repeats at least 1")
+    if arguments.compile_only:
+        try:
+            gpu_target.mesh()
+        except RuntimeError as error:
+            parser.error(str(error))
     timing.without_compilation_cache()
     environment = timing.environment()
     results: dict[str, Any] = {"benchmark": "gpu", "environment": environment, "scale": arguments.scale}

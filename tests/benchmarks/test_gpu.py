@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import pytest
 
-from benchmarks import gpu, gpu_measure
+from benchmarks import gpu, gpu_measure, gpu_target
 from benchmarks.gpu_programs import belief_turns, programs
 
 
@@ -39,6 +39,18 @@ def test_simulations_agree_and_have_digests() -> None:
 def test_bad_options(arguments: list[str]) -> None:
     with pytest.raises(SystemExit):
         gpu.main(arguments)
+
+
+def test_missing_wheels_are_told_of_in_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def no_wheels(**_: object) -> None:
+        raise NotImplementedError("topology not implemented for cuda")
+
+    gpu_target.mesh.cache_clear()
+    monkeypatch.setattr(gpu_target.topologies, "get_topology_desc", no_wheels)
+    with pytest.raises(SystemExit):
+        gpu.main(["--compile-only"])
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert "error: compiling for an H100 needs JAX's CUDA wheels; install them in an environment of their own" in told
 
 
 @pytest.mark.slow
