@@ -153,12 +153,6 @@ def check_bootstrap(case: str, num_games: int, num_steps: int, num_runs: int, nu
 
 @pytest.mark.slow
 @pytest.mark.optimized
-def test_official_agrees_with_the_exact_filter():
-    check(comparisons("official", 3, 16, 12), 12)
-
-
-@pytest.mark.slow
-@pytest.mark.optimized
 @pytest.mark.parametrize("case", CASES)
 def test_the_bootstrap_filter_agrees_in_every_variant(case: str):
     assert check_bootstrap(case, 6, 24, 24, 4096) > 30
