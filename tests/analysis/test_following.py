@@ -6,17 +6,20 @@ import jax
 import numpy as np
 import pytest
 
-from tests.analysis.test_decisions import record_games
 from unojax import analysis, cards
 from unojax.analysis import Followed, Recorded
 from unojax.belief import closed_form, exact
 from unojax.belief.filters import BootstrapFilter, ClosedFormFilter, ExactFilter, ParticleFilter, UnseenFilter
 from unojax.observation import observe
+from unojax.rules import Rules, small_deck
+
+SMALL = Rules(deck=small_deck(colors=2, ranks=(1, 2, 10, 12), wilds=1), hand_size=3)
+NUM_GAMES = 16
 
 
 @pytest.fixture(scope="module")
 def games() -> Recorded:
-    return record_games()
+    return analysis.record(jax.random.key(0), NUM_GAMES, max_steps=40, rules=SMALL)
 
 
 FILTERS = {f.name: f for f in (ParticleFilter(256), BootstrapFilter(32), ClosedFormFilter(), UnseenFilter(), ExactFilter())}
@@ -99,8 +102,7 @@ def test_exact_belief_is_calibrated(games: Recorded, followed: dict[str, Followe
     result = followed["exact"]
     calibration = analysis.calibrate(result.prob_holds, result.truth > 0, result.is_unseen & is_followed(games)[..., None])
     assert calibration.number.sum() == (result.is_unseen & is_followed(games)[..., None]).sum()
-    # Five standard errors: 6e-7 for each of ten bins, if the errors were known; with few games they are not,
-    # hence bins with many.
+    # Five standard errors: 6e-7 for each of ten bins, if the errors were known; with 16 games they are not, hence bins with many.
     for number, surplus in zip(calibration.number, calibration.surplus, strict=True):
         if number > 300:
             assert abs(surplus.value) < 6 * surplus.standard_error
