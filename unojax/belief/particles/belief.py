@@ -167,7 +167,7 @@ def belief_init(
     book = ledger.add_slots(book, hand_count)
     book = record_deal(book, observation, unseen_words(observation), prior)
     # Without a deal known to be 0, so that no compiler has to find that out for all particles of all games.
-    log_lik = start_log_prob(cloud.hand, book) if shows_deal(rules, prior) else jnp.zeros(num_particles)
+    log_lik = start_log_prob(cloud.hand, book) if shows_deal(rules, prior) else jnp.zeros(num_particles, jnp.float32)
     log_weights = resample.normalize(log_lik)[0]
     log_lik = by_type([log_lik] * len(models_of(opponent)), opponent)
     target = start_target(log_weights, log_lik, log_types) if rules.tells_of_hands else None
