@@ -6,9 +6,10 @@ OpenSpiel's solver walks through a game in one of two forms. *C++ throughout*: t
 from a tree that plain Python grew by rules of its own (`tests/oracle`). *The bridge*: the game is `unojax_uno` of
 `unojax.adapters.openspiel`, which is how OpenSpiel's users have it; its states are Python's.
 
-Both sides are timed in turn, without loading, enumerating or compiling (the first run of ours, which does not count), and both
-averages are judged by their own library. They need not be the same: where two actions are worth the same, rounding chooses. On a
-machine that does other things too, processor time is the fairer figure.
+Both sides are timed in turn, without loading, enumerating or compiling (the first run of ours, which does not count). A run of ours is
+over in milliseconds, so it is repeated for a fifth of a second, and the mean counts; a single one right after OpenSpiel's, in cold
+caches, takes up to three times as long. Both averages are judged by their own library. They need not be the same: where two actions
+are worth the same, rounding chooses. On a machine that does other things too, processor time is the fairer figure.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ import contextlib
 import gc
 import tempfile
 import time
+import timeit
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -54,15 +57,15 @@ def load(rules: Rules, form: str) -> Any:
 
 
 @contextlib.contextmanager
-def timed(times: list[tuple[float, float]]) -> Iterator[None]:
-    """Append the seconds that pass, by the clock and of the process, without collecting garbage that others left, as `timeit`."""
+def timed(times: list[tuple[float, float]], runs: int = 1) -> Iterator[None]:
+    """Append the seconds of each of some runs, by the clock and of the process, without others' garbage, as `timeit` does."""
     gc.collect()
     gc.disable()
     wall, cpu = time.perf_counter(), time.process_time()
     try:
         yield
     finally:
-        times.append((time.perf_counter() - wall, time.process_time() - cpu))
+        times.append(((time.perf_counter() - wall) / runs, (time.process_time() - cpu) / runs))
         gc.enable()
 
 
@@ -75,21 +78,24 @@ def measure(name: str, max_steps: int, iterations: int, form: str, repeats: int)
     tree = solve.enumerate_game(rules)
     enumerated = time.perf_counter() - began
     game = load(rules, form)
+    # Without a measurement in between: one is made after the last iteration, and its time counts.
+    solve_it = partial(solve.cfr, tree, iterations=iterations, check_every=iterations)
     began = time.perf_counter()
-    solve.cfr(tree, iterations=iterations, check_every=iterations)
+    solution = solve_it()
     first = time.perf_counter() - began
+    runs, _ = timeit.Timer(solve_it).autorange()
     ours, theirs = [], []
-    exploitability, judged = 0.0, 0.0
+    judged = 0.0
     for _ in range(repeats):
         solver = pyspiel.CFRPlusSolver(game)
         with timed(theirs):
             for _ in range(iterations):
                 solver.evaluate_and_update_policy()
         judged = pyspiel.exploitability(game, solver.average_policy())
-        # Without a measurement in between: one is made after the last iteration, and its time counts.
-        with timed(ours):
-            solution = solve.cfr(tree, iterations=iterations, check_every=iterations)
-        exploitability = solution.exploitability
+        solve_it()  # in the caches again after OpenSpiel's
+        with timed(ours, runs):
+            for _ in range(runs):
+                solve_it()
     (our_seconds, our_cpu_seconds), (their_seconds, their_cpu_seconds) = (zip(*times, strict=True) for times in (ours, theirs))
     return {
         "game": name,
@@ -100,13 +106,14 @@ def measure(name: str, max_steps: int, iterations: int, form: str, repeats: int)
         "form": form,
         "enumerate_seconds": enumerated,
         "first_run_seconds": first,
+        "unojax_runs": runs,
         "unojax_seconds": our_seconds,
         "openspiel_seconds": their_seconds,
         "times_as_fast": [their / our for our, their in zip(our_seconds, their_seconds, strict=True)],
         "unojax_cpu_seconds": our_cpu_seconds,
         "openspiel_cpu_seconds": their_cpu_seconds,
         "times_as_fast_by_cpu": [their / our for our, their in zip(our_cpu_seconds, their_cpu_seconds, strict=True)],
-        "unojax_exploitability": exploitability,
+        "unojax_exploitability": solution.exploitability,
         "openspiel_exploitability": judged,
     }
 
