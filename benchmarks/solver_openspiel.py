@@ -6,10 +6,11 @@ OpenSpiel's solver walks through a game in one of two forms. *C++ throughout*: t
 from a tree that plain Python grew by rules of its own (`tests/oracle`). *The bridge*: the game is `unojax_uno` of
 `unojax.adapters.openspiel`, which is how OpenSpiel's users have it; its states are Python's.
 
-Both sides are timed in turn, without loading, enumerating or compiling (the first run of ours, which does not count). A run of ours is
-over in milliseconds, so it is repeated for a fifth of a second, and the mean counts; a single one right after OpenSpiel's, in cold
-caches, takes up to three times as long. Both averages are judged by their own library. They need not be the same: where two actions
-are worth the same, rounding chooses. On a machine that does other things too, processor time is the fairer figure.
+Both sides are timed in turn, without loading, enumerating or compiling (the first run of ours, which does not count). A run
+of ours is over in milliseconds, so it is repeated for a fifth of a second, and the mean counts; a single one right after
+OpenSpiel's, in cold caches, takes up to three times as long. Both averages are judged by their own library. They need not be
+the same: where two actions are worth the same, rounding chooses. On a machine that does other things too, processor time is
+the fairer figure.
 """
 
 from __future__ import annotations
