@@ -43,6 +43,7 @@ def test_bad_options(arguments: list[str]) -> None:
 
 def test_missing_wheels_are_told_of_in_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def no_wheels(**_: object) -> None:
+        # As JAX says it where they are missing.
         raise NotImplementedError("topology not implemented for cuda")
 
     gpu_target.mesh.cache_clear()

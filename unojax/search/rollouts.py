@@ -61,10 +61,7 @@ class Arms(NamedTuple):
 
 @partial(traced_once, static=("most",))
 def list_arms(legal: Array, *, most: int | None = None) -> Arms:
-    """List one arm for every legal choice of bool[G, 60], or more (`Rules.num_choices`), in order.
-
-    No position has more than `most` of them; None: it may have all.
-    """
+    """List an arm for every legal choice of bool[G, 60], or more (`Rules.num_choices`), in order; at most `most` a position."""
     number = legal.sum(dtype=jnp.int32)
     position, action = jnp.nonzero(legal, size=len(legal) * (most or legal.shape[1]), fill_value=0)
     return Arms(position.astype(jnp.int32), action.astype(jnp.int32), number)
