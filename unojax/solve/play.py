@@ -101,6 +101,10 @@ class _Run(NamedTuple):
     place: np.ndarray = np.zeros(0, int)
 
 
+def _number(runs: list[_Run]) -> int:
+    return sum(len(run.states) for run in runs)
+
+
 def _split(runs: list[_Run], size: int) -> tuple[list[_Run], list[_Run]]:
     """Take so many information states off, or all if there are fewer."""
     taken: list[_Run] = []
@@ -118,7 +122,9 @@ class _Led:
 
     def __init__(self, tree: Tree, player: int, agent: Agent, levels: list[Seen], hands: HiddenHands | None):
         self.tree, self.player, self.levels, self.hands = tree, player, levels, hands
-        self.numbers, self.skeleton = static.split(agent)
+        self.numbers, skeleton = static.split(agent)
+        # One program for both seats.
+        self.seat, self.how = np.int32(player), {"skeleton": skeleton, "rules": tree.rules}
         self.name = agent.name
         # The larger one if most levels have as many.
         self.chunk = _CHUNKS[int(np.median([len(level.rows) for level in levels] or [0]) >= _CHUNKS[1])]
@@ -138,40 +144,55 @@ class _Led:
         self.chosen = np.zeros(treeplex.num_choices, np.int64)
         # The deepest full chunk first, so that few memories wait; then what is left, from the top.
         waiting = [[_Run(np.arange(len(self.levels[0].rows)))], *([] for _ in self.levels[1:])]
+        # Information states with a choice: where there is none, an agent need not be asked.
+        choosing: list[list[_Run]] = [[] for _ in self.levels]
         while any(waiting):
-            sizes = np.array([sum(len(run.states) for run in runs) for runs in waiting])
+            sizes = np.array([_number(runs) for runs in waiting])
             full = np.flatnonzero(sizes >= self.chunk)
             step = int(full[-1] if len(full) else np.flatnonzero(sizes)[0])
             runs, waiting[step] = _split(waiting[step], self.chunk)
-            memory, index = self._visit(step, runs)
+            memory, index = self._lead(step, runs)
+            place = np.flatnonzero(self.levels[step].infoset[index] >= 0)
+            choosing[step] = _join([*choosing[step], _Run(index[place], memory, place)], self.chunk)
+            if _number(choosing[step]) >= self.chunk:
+                choosing[step] = self._ask(step, choosing[step])
             if step + 1 < len(self.levels):
                 waiting[step + 1] = _join([*waiting[step + 1], *self._children(step, index, memory)], self.chunk)
+        for step, runs in enumerate(choosing):
+            if _number(runs):
+                self._ask(step, runs)
         behavior = np.zeros(treeplex.num_sequences)
         behavior[0] = 1.0
         behavior[_sequences(self.tree, treeplex, self.chosen, self.name)] = 1.0
         return behavior
 
-    def _visit(self, step: int, runs: list[_Run]) -> tuple[Any, np.ndarray]:
-        """Lead the agent to a chunk of information states of a level, and ask it: its memories, and where it is, int64[N]."""
-        level, index = self.levels[step], np.concatenate([run.states for run in runs])
-        number = len(index)
-        padded = np.concatenate([index, np.repeat(index[-1:], self.chunk - number)])
-        keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.fold_in(self.key, step), padded)
-        here = (level.rows[padded], level.last_action[padded], np.int32(step))
-        # One program for both seats.
-        player, how = np.int32(self.player), {"skeleton": self.skeleton, "rules": self.tree.rules}
+    def _lead(self, step: int, runs: list[_Run]) -> tuple[Any, np.ndarray]:
+        """Lead the agent to a chunk of information states of a level: its memories, and where it is, int64[N]."""
+        level, (index, keys, here) = self.levels[step], self._chunk_of(step, runs)
         if step == 0:
-            memory = _begin(self.numbers, keys, player, here, **how)
-        else:
-            last, parent = self.levels[step - 1], level.parent[padded]
-            there = (last.rows[parent], last.last_action[parent], np.int32(step - 1))
-            memory = _follow(self.numbers, keys, player, _gather(runs, self.chunk), there, here, **how)
-        infoset = np.where(np.arange(self.chunk) < number, level.infoset[padded], -1)
-        if (infoset >= 0).any():
-            hands = None if self.hands is None else _told(self.hands, infoset, self.most_hands)
-            action = np.asarray(_decide(self.numbers, keys, player, memory, here, infoset >= 0, hands, **how))
-            self.chosen[infoset[infoset >= 0]] = action[infoset >= 0]
-        return memory, index
+            return _begin(self.numbers, keys, self.seat, here, **self.how), index[: _number(runs)]
+        last, parent = self.levels[step - 1], level.parent[index]
+        there = (last.rows[parent], last.last_action[parent], np.int32(step - 1))
+        memory = _follow(self.numbers, keys, self.seat, _gather(runs, self.chunk), there, here, **self.how)
+        return memory, index[: _number(runs)]
+
+    def _ask(self, step: int, runs: list[_Run]) -> list[_Run]:
+        """Ask the agent at a chunk of information states of a level, which have a choice: what is left of them."""
+        runs, left = _split(runs, self.chunk)
+        index, keys, here = self._chunk_of(step, runs)
+        infoset, number = self.levels[step].infoset[index], _number(runs)
+        hands = None if self.hands is None else _told(self.hands, infoset, self.most_hands)
+        counts = np.arange(self.chunk) < number
+        action = _decide(self.numbers, keys, self.seat, _gather(runs, self.chunk), here, counts, hands, **self.how)
+        self.chosen[infoset[:number]] = np.asarray(action)[:number]
+        return left
+
+    def _chunk_of(self, step: int, runs: list[_Run]) -> tuple[np.ndarray, Array, Any]:
+        """Fill a chunk up with its last information state: their numbers, int64[C], keys and positions."""
+        level, index = self.levels[step], np.concatenate([run.states for run in runs])
+        index = np.concatenate([index, np.repeat(index[-1:], self.chunk - len(index))])
+        keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.fold_in(self.key, step), index)
+        return index, keys, (level.rows[index], level.last_action[index], np.int32(step))
 
     def _children(self, step: int, index: np.ndarray, memory: Any) -> list[_Run]:
         """Find what follows some information states of a level, with their memories."""
@@ -184,8 +205,8 @@ class _Led:
 
 def _told(hands: HiddenHands, infoset: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     """Give the hidden hands of some information states: uint32[C, N, 4] and their log weights, float32[C, N]."""
-    place = hands.start[np.maximum(infoset, 0)][:, None] + np.arange(most)
-    is_one = place < hands.start[np.maximum(infoset, 0) + 1][:, None]
+    place = hands.start[infoset][:, None] + np.arange(most)
+    is_one = place < hands.start[infoset + 1][:, None]
     place = np.minimum(place, len(hands.prob) - 1)
     with np.errstate(divide="ignore"):
         return hands.packed[place], np.where(is_one, np.log(hands.prob[place]), -np.inf).astype(np.float32)
@@ -228,7 +249,7 @@ _STATIC = ("skeleton", "rules")
 
 def _join(runs: list[_Run], size: int) -> list[_Run]:
     """Make one run of several that fill no chunk: of the memories that they came from, no more is kept than is needed."""
-    number = sum(len(run.states) for run in runs)
+    number = _number(runs)
     if len(runs) < 2 or number > size:
         return runs
     return [_Run(np.concatenate([run.states for run in runs]), _gather(runs, size), np.arange(number))]
