@@ -30,6 +30,8 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 # Two workers share two cores: a pool of threads in each of them looks for work in vain, a tenth of the time of programs that run.
 os.environ.setdefault("NPROC", "1")
+# NumPy's too: its products are small, and the other threads wait for the next one in a loop.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Programs name no line of source: a tenth of the time of lowering them.
 os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
 if version("jaxlib").startswith("0.10."):
@@ -46,6 +48,12 @@ settings.load_profile("unojax")
 
 MEMORY_KEPT = 1.2e9
 """Bytes that a worker may hold from one file to the next; with the dearest file on top it stays below 2 GB."""
+
+
+def pytest_collection_finish() -> None:
+    """Let the collector pass over modules and tests, which live until the end."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
