@@ -108,14 +108,21 @@ NUM_GAMES = 100
 """Games that `play` plays where a file does not say otherwise: of one size, so that files share the compiled programs."""
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)
 def play(seed: int, *, num_games: int = NUM_GAMES, num_steps: int, rules: Rules) -> Played:
     """Play random games in one call and bring them over once; the last ones are kept for the next test.
 
     The actions are uniform over the legal ones, but one in thirty is any number from -30 to 99.
     """
     keys = jax.random.split(jax.random.key(seed), num_games)
-    return Played(*jax.device_get(_play(keys, num_steps=num_steps, rules=rules)))
+    return Played(*jax.device_get(_compiled(num_games, num_steps, rules)(keys)))
+
+
+@lru_cache(maxsize=4)
+def _compiled(num_games: int, num_steps: int, rules: Rules) -> jax.stages.Compiled:
+    """The program of `play`: many files ask for the same few, and JAX's own caches are cleared between files."""
+    keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), num_games))
+    return _play.lower(keys, num_steps=num_steps, rules=rules).compile()
 
 
 @partial(jax.jit, static_argnames=("num_steps", "rules"))

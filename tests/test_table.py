@@ -206,11 +206,14 @@ def test_packed_games_are_the_same(preset: str):
         )
         return after, (*after, game.pack_state(after[0]), seen, game.legal_mask(after[0]), game.packed_legal_mask(after[1]))
 
-    def one_game(key: jax.Array):
-        start = game.init(key, rules=rules), game.init_packed(key, rules)
-        return jax.lax.scan(one_step, start, jax.random.split(key, 150))[1]
+    @jax.jit
+    def play(keys: jax.Array):
+        start = jax.vmap(lambda key: (game.init(key, rules=rules), game.init_packed(key, rules)))(keys)
+        # Batched inside the loop: one that is batched as a whole is traced again and again.
+        of_steps = jax.vmap(lambda key: jax.random.split(key, 150), out_axes=1)(keys)
+        return jax.lax.scan(jax.vmap(one_step), start, of_steps)[1]
 
-    played = jax.device_get(jax.jit(jax.vmap(one_game))(jax.random.split(jax.random.key(0), 50)))
+    played = jax.device_get(play(jax.random.split(jax.random.key(0), 50)))
     states, packed, again, seen, mask, packed_mask = played
     assert_trees_equal(packed, again)
     assert_trees_equal(states, jax.jit(game.Packed.unpack)(packed))

@@ -51,12 +51,16 @@ def on_the_device(
         after = game.step(ours, action, key_step), play(theirs, action, key_step)
         return after, after
 
-    def one_game(key):
-        key_init, key_steps = jax.random.split(key)
-        start = game.init(key_init, rules=rules), begin(key_init)
-        return jax.lax.scan(one_step, start, jax.random.split(key_steps, 60))[1]
+    @jax.jit
+    def play_all(keys):
+        key_init, key_steps = jnp.moveaxis(jax.vmap(jax.random.split)(keys), 1, 0)
+        start = jax.vmap(lambda key: (game.init(key, rules=rules), begin(key)))(key_init)
+        # Batched inside the loop: one that is batched as a whole is traced again and again.
+        of_steps = jax.vmap(lambda key: jax.random.split(key, 60), out_axes=1)(key_steps)
+        played = jax.lax.scan(jax.vmap(one_step), start, of_steps)[1]
+        return jax.tree.map(lambda rows: jnp.moveaxis(rows, 1, 0), played)
 
-    return jax.device_get(jax.jit(jax.vmap(one_game))(jax.random.split(jax.random.key(0), 64)))
+    return jax.device_get(play_all(jax.random.split(jax.random.key(0), 64)))
 
 
 def on_the_host(
