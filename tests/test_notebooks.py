@@ -22,10 +22,8 @@ SCALE = "0.01"
 
 
 def run_notebook(name: str | Path, out: Path) -> subprocess.CompletedProcess[str]:
-    """Run the users' command in a process of its own, without pytest's settings."""
-    # With so few games most of the time goes into compiling, which is quicker without optimising.
-    fast = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-    environment = os.environ | {"UNOJAX_NOTEBOOK_SCALE": SCALE, "XLA_FLAGS": fast}
+    """Run the users' command in a process of its own, its programs compiled as those of all tests are."""
+    environment = os.environ | {"UNOJAX_NOTEBOOK_SCALE": SCALE}
     command = [sys.executable, "-m", "notebooks.render", str(name), "--out", str(out)]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 

@@ -69,7 +69,7 @@ def train(config: RunConfig, launch: Launch, console: Console) -> int:
     checkpoints = Checkpoints(config.run)
     state, best = _begin(config, launch, checkpoints)
     done = int(state.iteration)
-    state = _on_mesh(state, mesh)
+    state = on_mesh(state, mesh)
     network = _on_host(config.network_of(state))
     if is_first:
         write_whole(config.run / "config.json", json.dumps(to_dict(config), indent=2) + "\n")
@@ -157,7 +157,7 @@ def _about(config: RunConfig, scores: list[Standing], iteration: int) -> dict[st
     }
 
 
-def _on_mesh(state: Any, mesh: Mesh) -> Any:
+def on_mesh(state: Any, mesh: Mesh) -> Any:
     """Put the state on every device of every process."""
     return with_key(jax.device_put(with_plain_key(state), NamedSharding(mesh, P())))
 

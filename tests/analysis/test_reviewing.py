@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,18 +24,22 @@ ROUNDS = 8
 NUM_GAMES = 8
 
 
-def cost_at_length(game: Replay, number: int, agent: SearchAgent, key: jax.Array) -> tuple[float, float]:
-    """The cost of player 0's action `number` against the best play, and its error: straight from the search, each round with a
-    belief and samples of its own."""
-    views = game.observations(0)[:number]
-    legal, rounds = choices(views[-1]), []
-    for one in jax.random.split(key, ROUNDS):
-        key_follow, key_search = jax.random.split(one)
-        *_, (belief, _) = follow(agent.knowledge.filter, key_follow, views)
-        memory = Remembered(belief, jnp.int32(len(views) - 1))
-        rounds.append(jax.device_get(search_round(key_search, memory, views[-1], legal, agent=agent)))
-    played = next(p for p in pool(rounds, legal, agent.keep).plays if p.action == game.steps[number - 1].action)
-    return played.behind, played.behind_error
+def costs_at_length(game: Replay, numbers: Sequence[int], agent: SearchAgent, key: jax.Array) -> Iterator[tuple[float, float]]:
+    """The costs of player 0's actions `numbers` against the best plays, and their errors: straight from the search, each round
+    with samples and a belief of its own, which follows the game once."""
+    views = game.observations(0)[: max(numbers)]
+    rounds_of = [jax.random.split(one) for one in jax.random.split(key, ROUNDS)]
+    beliefs = zip(*(follow(agent.knowledge.filter, key_follow, views) for key_follow, _ in rounds_of), strict=True)
+    for place, (seen, known) in enumerate(zip(views, beliefs, strict=True)):
+        if place + 1 not in numbers:
+            continue
+        legal, rounds = choices(seen), []
+        for (belief, _), (_, key_search) in zip(known, rounds_of, strict=True):
+            memory = Remembered(belief, jnp.int32(place))
+            one = search_round(jax.random.fold_in(key_search, place), memory, seen, legal, agent=agent)
+            rounds.append(jax.device_get(one))
+        played = next(p for p in pool(rounds, legal, agent.keep).plays if p.action == game.steps[place].action)
+        yield played.behind, played.behind_error
 
 
 @pytest.mark.slow
@@ -48,10 +54,11 @@ def test_costs_are_those_of_ten_times_the_rollouts():
     for number in range(NUM_GAMES):
         key_game, key_search = jax.random.split(jax.random.key(number, impl="threefry2x32"))
         game = play(key_game, (get_policy("uniform"), get_policy("linear")), rules=Rules())
-        for turn in review(game, 0, agent, rounds=ROUNDS, seed=number):
-            if turn.choice is not None:
-                key = jax.random.fold_in(key_search, turn.number)
-                found.append((turn.choice, *cost_at_length(game, turn.number, longer, key)))
+        made = {
+            turn.number: turn.choice for turn in review(game, 0, agent, rounds=ROUNDS, seed=number) if turn.choice is not None
+        }
+        for choice, (cost, error) in zip(made.values(), costs_at_length(game, list(made), longer, key_search), strict=True):
+            found.append((choice, cost, error))
     costs, errors, expected, expected_errors = (
         np.array(column) for column in zip(*((c.cost, c.error, cost, error) for c, cost, error in found), strict=True)
     )

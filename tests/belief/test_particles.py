@@ -117,7 +117,7 @@ def numbers_of(belief: Belief, rules: Rules) -> jax.Array:
     shape = deck[deck > 0] + 1
     strides = np.zeros(54, np.int32)
     strides[deck > 0] = np.prod(shape) // np.cumprod(shape)
-    numbers = (cards.counts(belief.particles) * strides).sum(-1, dtype=jnp.int32)
+    numbers = belief.particles.astype(jnp.int32) @ strides[cards.TYPE_OF_SLOT]
     # In place of particles that count for nothing, the heaviest one.
     return jnp.where(jnp.isneginf(belief.log_weights), numbers[jnp.argmax(belief.log_weights)], numbers)
 

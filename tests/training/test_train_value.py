@@ -102,7 +102,7 @@ class Runs:
 
     def begin(self, name: str, *args: str, stopped: tuple[str, int] | None = None) -> subprocess.Popen:
         program = ["-m", "training.train_value"] if stopped is None else ["-c", STOPPED, stopped[0], str(stopped[1])]
-        environment = {key: value for key, value in os.environ.items() if key != "XLA_FLAGS"} | {"PYTHONPATH": str(ROOT)}
+        environment = os.environ | {"PYTHONPATH": str(ROOT)}
         command = [sys.executable, *program, *self.arguments(name, *args)]
         return subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
 
@@ -386,7 +386,7 @@ def test_training_makes_a_better_player():
     plan = config.plan()
     mesh = make_mesh()
     # Where `train` puts it; elsewhere the second iteration compiles anew.
-    iterate, state = make_iteration(plan, mesh), loop._on_mesh(start(0, plan), mesh)
+    iterate, state = make_iteration(plan, mesh), loop.on_mesh(start(0, plan), mesh)
     untrained = Network(state.average, plan.network)
     losses = []
     for _ in range(config.iterations):
