@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections import Counter
 from collections.abc import Iterator
@@ -42,7 +41,7 @@ def worlds_of(told: oracle.Game, observer: int) -> Worlds:
     unseen = told.deck + told.hands[hidden]
     worlds = []
     for hand, prob in draws(unseen, told.hands[hidden].total()):
-        world = copy.deepcopy(told)
+        world = told.copy()
         world.hands[hidden], world.deck = hand, unseen - hand
         worlds.append((world, prob))
     return worlds
@@ -69,7 +68,7 @@ def outcomes(world: oracle.Game, action: int) -> Iterator[tuple[oracle.Game, flo
 
 
 def stepped(world: oracle.Game, action: int, drawn: Counter[str], color: str | None) -> oracle.Game:
-    after = copy.deepcopy(world)
+    after = world.copy()
     after.step(action, drawn, color)
     return after
 

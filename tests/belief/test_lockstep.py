@@ -141,14 +141,22 @@ def test_a_single_game_and_batches_of_batches(monkeypatch: pytest.MonkeyPatch) -
         assert updated.log_weights.shape == (*leading, 8)
         assert info.ess.shape == leading
 
-    def keep(beliefs: Belief, *_: Any, **options: Any) -> tuple[Belief, Info]:
-        assert beliefs.log_weights.shape == (1, 8)
+    update_games, asked = lockstep.update_games, []
+
+    def update(beliefs: Belief, *others: Any, **options: Any) -> tuple[Belief, Info]:
+        """Go all the way with the whole batch alone: JAX traces its parts too, on the way to it."""
+        asked.append(beliefs.log_weights.shape)
+        if asked[-1] == (6, 8):
+            return update_games(beliefs, *others, **options)
         return beliefs, jax.vmap(lambda _: plain_info())(beliefs.log_weights)
 
+    monkeypatch.setattr(lockstep, "update_games", update)
     with tuned_for("gpu"):
         check(jax.vmap(jax.vmap(belief_update)), 2, 3)
-        monkeypatch.setattr(lockstep, "update_games", keep)
+        assert asked[-1] == (6, 8)
+        asked.clear()
         check(belief_update)
+        assert set(asked) == {(1, 8)}
 
 
 @pytest.mark.parametrize("room", [9, 14, 100])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import math
 from collections import Counter
@@ -103,7 +102,7 @@ def draws(stock: Counter[str], number: int) -> Iterator[tuple[Counter[str], floa
 
 
 def _stepped(game: Game, action: int, drawn: Counter[str]) -> Game:
-    after = copy.deepcopy(game)
+    after = game.copy()
     after.events.clear()
     after.step(action, drawn)
     return after

@@ -7,7 +7,7 @@ at random: whoever steps the game says which cards were drawn, and the oracle re
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 COLORS = "RYBG"
 RANKS = ("0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "S", "R", "+2", "W", "W+4")
@@ -137,6 +137,11 @@ class Game:
         if [hand.total() for hand in hands] != sizes:
             raise Impossible(f"hands of {[hand.total() for hand in hands]} cards")
         return game
+
+    def copy(self) -> Game:
+        """Copy the game, to be played on apart."""
+        hands = [hand.copy() for hand in self.hands]
+        return replace(self, hands=hands, deck=self.deck.copy(), pile=self.pile.copy(), events=self.events.copy())
 
     @property
     def is_over(self) -> bool:
