@@ -218,7 +218,7 @@ trace = 0.9
 every = 2
 games = 8
 final_games = 8
-opponents = ["uniform"]
+opponents = ["linear"]
 """
 
 
@@ -234,7 +234,7 @@ def test_a_run_is_resumed_exactly_and_its_network_plays(tmp_path: Path, monkeypa
 
     # One program for all runs; the network is judged once, at the end.
     monkeypatch.setattr(trainer, "make_iteration", cache(trainer.make_iteration))
-    monkeypatch.setattr(loop, "evaluate", lambda *_: [Standing("uniform", paired_score(np.full((4, 2), 0.5)))])
+    monkeypatch.setattr(loop, "evaluate", lambda *_: [Standing("linear", paired_score(np.full((4, 2), 0.5)))])
     assert trained("whole") == 0
     write = MetricsLog.write
 
@@ -256,10 +256,11 @@ def test_a_run_is_resumed_exactly_and_its_network_plays(tmp_path: Path, monkeypa
 
     path = tmp_path / "whole" / "last.safetensors"
     assert load_network(path).config == NetworkConfig(width=8, turns=True)
+    # Against one that plays what it can: games of two who draw when they need not have some thousand decisions.
     (standing,) = evaluate(load_network(path), config_of("whole"), 8)
     assert standing.score.num_pairs == 4
     official = Rules.official()
     for depth in (0, 4):
-        agents = [parse_agent(s, rules=official) for s in (f"mc:rollouts=4,belief=unseen,leaf={path},depth={depth}", "uniform")]
+        agents = [parse_agent(s, rules=official) for s in (f"mc:rollouts=4,belief=unseen,leaf={path},depth={depth}", "linear")]
         pairs = play_match(jax.random.key(0), (agents[0], agents[1]), 2, rules=official)
         assert (np.asarray(pairs.num_choices) > 0).all() and np.isin(pairs.winner, (-1, 0, 1)).all()
