@@ -191,8 +191,7 @@ class _Led:
         """Fill a chunk up with its last information state: their numbers, int64[C], keys and positions."""
         level, index = self.levels[step], np.concatenate([run.states for run in runs])
         index = np.concatenate([index, np.repeat(index[-1:], self.chunk - len(index))])
-        keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.fold_in(self.key, step), index)
-        return index, keys, (level.rows[index], level.last_action[index], np.int32(step))
+        return index, _keys(self.key, np.int32(step), index), (level.rows[index], level.last_action[index], np.int32(step))
 
     def _children(self, step: int, index: np.ndarray, memory: Any) -> list[_Run]:
         """Find what follows some information states of a level, with their memories."""
@@ -201,6 +200,12 @@ class _Led:
         place = np.repeat(np.arange(len(index)), end - first)
         children = np.concatenate([np.arange(a, b) for a, b in zip(first, end, strict=True)])
         return [_Run(children, memory, place)] if len(children) else []
+
+
+@jax.jit
+def _keys(key: Array, step: Array, index: Array) -> Array:
+    """Keys of some information states of a level, [C]."""
+    return jax.vmap(jax.random.fold_in, (None, 0))(jax.random.fold_in(key, step), index)
 
 
 def _told(hands: HiddenHands, infoset: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
