@@ -24,6 +24,8 @@ ERROR_PROBABILITY = 1e-6
 
 jitted_step = jax.jit(game.step)
 jitted_mask = jax.jit(game.legal_mask)
+fold_in_all = jax.jit(jax.vmap(jax.random.fold_in, (0, None)))
+"""Keys of one step of many runs, by the key of each run and the number of the step."""
 
 
 def deck_of(text: str) -> tuple[int, ...]:

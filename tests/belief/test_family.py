@@ -20,7 +20,7 @@ from tests.belief.test_exact import choosy_opponent, choosy_policy
 from tests.belief.test_exact_variants import VARIANTS
 from tests.belief.test_particles import CAPACITY
 from tests.belief.test_particles_variants import steps_of
-from tests.helpers import ERROR_PROBABILITY, assert_trees_equal, play
+from tests.helpers import ERROR_PROBABILITY, assert_trees_equal, fold_in_all, play
 from unojax import game
 from unojax.analysis.calibration import calibrate
 from unojax.belief import Family, belief_init, belief_update, history, summary, uniform_opponent
@@ -145,7 +145,7 @@ def compare(family: Family, steps: Steps, prior: history.Prior, seed: int, max_p
     beliefs = begin_runs(keys, steps[0][0], family=family, prior=prior, max_plays=max_plays)
     exact, rows = exact_init(steps[0][0], prior=prior, opponent=family), []
     for t, (before, action, after) in enumerate(steps):
-        keys_t = jax.vmap(lambda key, t=t: jax.random.fold_in(key, t))(keys)
+        keys_t = fold_in_all(keys, t)
         beliefs, told = advance_runs(beliefs, before, np.int32(action), after, keys_t, family=family)
         info, expected, type_probs = jax.device_get(told)
         np.testing.assert_array_equal(info.type_probs, type_probs)
@@ -237,7 +237,7 @@ def test_a_belief_begun_anew_keeps_the_types(lane: int) -> None:
     beliefs, restarts = begin_runs(keys, steps[0][0], family=TREMBLING, prior="deal", max_plays=FEW_PLAYS), 0
     learned: Any = np.full((NUM_RUNS, 3), 1 / 3)
     for t, (before, action, after) in enumerate(steps):
-        keys_t = jax.vmap(lambda key, t=t: jax.random.fold_in(key, t))(keys)
+        keys_t = fold_in_all(keys, t)
         beliefs, (info, _, type_probs) = advance_runs(beliefs, before, np.int32(action), after, keys_t, family=TREMBLING)
         if np.asarray(info.restarted).any() and not after.terminated:
             restarts += 1
@@ -264,7 +264,7 @@ def test_what_was_learned_goes_on_in_the_next_game() -> None:
         beliefs = jax.jit(jax.vmap(cloud.init, (0, None, 0)))(keys, steps[0][0], log_types)
         for t, (before, action, after) in enumerate(steps):
             belief, _ = exact.update(jax.random.key(t), belief, before, jnp.int32(action), after)
-            keys_t = jax.vmap(lambda key, t=t: jax.random.fold_in(key, t))(keys)
+            keys_t = fold_in_all(keys, t)
             beliefs, _ = advance_runs(beliefs, before, np.int32(action), after, keys_t, family=TREMBLING)
         carried, log_types = np.asarray(belief.log_type_probs), np.asarray(jax.vmap(lambda one: one.log_type_probs)(beliefs))
     alone = []

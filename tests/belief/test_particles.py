@@ -16,7 +16,7 @@ from scipy import stats
 
 from tests.belief.oracle import FORFEITING, PASSING, THIN, Record, play_games
 from tests.belief.test_exact import choosy_opponent, events
-from tests.helpers import ERROR_PROBABILITY, assert_trees_equal
+from tests.helpers import ERROR_PROBABILITY, assert_trees_equal, fold_in_all
 from unojax import bits, cards, game
 from unojax.belief import (
     Belief,
@@ -149,7 +149,7 @@ def follow_runs(
     """Let R filters follow the steps of one game at which anything happened: a track [R, n, ...]."""
     beliefs, tracks = begin_runs(keys, views[0], prior=prior), []
     for t in np.flatnonzero(happened != game.NO_ACTION).tolist():
-        keys_t = jax.vmap(lambda key, t=t: jax.random.fold_in(key, t))(keys)
+        keys_t = fold_in_all(keys, t)
         beliefs, track = advance_runs(beliefs, views[t], np.int32(happened[t]), views[t + 1], keys_t, opponent=opponent)
         tracks.append(jax.device_get(track))
     return jax.tree.map(lambda *xs: np.stack(xs, 1), *tracks)

@@ -11,7 +11,7 @@ from scipy import stats
 
 from tests.belief.test_exact_variants import SMALL, VARIANTS
 from tests.belief.test_particles import NUM_PARTICLES, NUM_RUNS, Comparison, advance_runs
-from tests.helpers import ERROR_PROBABILITY, play
+from tests.helpers import ERROR_PROBABILITY, fold_in_all, play
 from unojax.belief import belief_init, history, summary, uniform_opponent
 from unojax.belief.bootstrap import bootstrap_init, bootstrap_update
 from unojax.belief.exact import exact_init, exact_update
@@ -86,7 +86,7 @@ def comparisons(case: str, num_runs: int) -> list[Comparison]:
         exact, beliefs = exact_init(steps[0][0]), _begin(steps[0][0], keys)
         tracks, rows = [], []
         for t, (before, action, after) in enumerate(steps):
-            keys_t = jax.vmap(lambda key, t=t: jax.random.fold_in(key, t))(keys)
+            keys_t = fold_in_all(keys, t)
             beliefs, track = advance_runs(beliefs, before, np.int32(action), after, keys_t, opponent=opponent)
             tracks.append(jax.device_get(track))
             exact, log_evidence = exact_update(exact, before, action, after, opponent=opponent)
@@ -147,7 +147,7 @@ def check_bootstrap(case: str, num_games: int, num_steps: int, num_runs: int, nu
         exact, beliefs = exact_init(steps[0][0]), begin(steps[0][0], keys)
         log_ratio = np.zeros(num_runs)
         for t, (before, action, after) in enumerate(steps):
-            keys_t = jax.vmap(lambda key, t=t: jax.random.fold_in(key, t))(keys)
+            keys_t = fold_in_all(keys, t)
             beliefs, (expected, info) = _bootstrap_step(beliefs, before, np.int32(action), after, keys_t, opponent=opponent)
             exact, log_evidence = exact_update(exact, before, action, after, opponent=opponent)
             assert not info.inconsistent.any()
