@@ -26,6 +26,8 @@ SHORTER = {
     "unojax evaluate mine.py:spiteful": "unojax evaluate mine.py:spiteful --opponents uniform --games 4",
 }
 """Commands take less time with these parts changed."""
+# Their programs run for less time than optimising them takes.
+SHORT = ("tutorials/belief", "tutorials/gpu")
 
 
 def has_code(path: Path) -> bool:
@@ -34,8 +36,14 @@ def has_code(path: Path) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.optimized
-@pytest.mark.parametrize("name", [name for name, path in PAGES.items() if has_code(path)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in SHORT else [pytest.mark.optimized])
+        for name, path in PAGES.items()
+        if has_code(path)
+    ],
+)
 def test_page_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     # A program that plays is asked nothing.
