@@ -46,7 +46,7 @@ settings.register_profile("unojax", deadline=None)
 settings.load_profile("unojax")
 
 
-MEMORY_KEPT = 1.3e9
+MEMORY_KEPT = 1.2e9
 """Bytes that a worker may hold from one file to the next; with the dearest file on top it stays below 2 GB."""
 
 
