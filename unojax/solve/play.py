@@ -157,9 +157,9 @@ class _Led:
             if _number(choosing[step]) >= self.chunk:
                 choosing[step] = self._ask(step, choosing[step])
             if step + 1 < len(self.levels):
-                waiting[step + 1] = _join([*waiting[step + 1], *self._children(step, index, memory)], self.chunk)
+                waiting[step + 1] = _join([*waiting[step + 1], self._children(step, index, memory)], self.chunk)
         for step, runs in enumerate(choosing):
-            if _number(runs):
+            if runs:
                 self._ask(step, runs)
         behavior = np.zeros(treeplex.num_sequences)
         behavior[0] = 1.0
@@ -193,13 +193,13 @@ class _Led:
         index = np.concatenate([index, np.repeat(index[-1:], self.chunk - len(index))])
         return index, _keys(self.key, np.int32(step), index), (level.rows[index], level.last_action[index], np.int32(step))
 
-    def _children(self, step: int, index: np.ndarray, memory: Any) -> list[_Run]:
+    def _children(self, step: int, index: np.ndarray, memory: Any) -> _Run:
         """Find what follows some information states of a level, with their memories."""
         parent = self.levels[step + 1].parent
         first, end = np.searchsorted(parent, [index, index + 1])
         place = np.repeat(np.arange(len(index)), end - first)
         children = np.concatenate([np.arange(a, b) for a, b in zip(first, end, strict=True)])
-        return [_Run(children, memory, place)] if len(children) else []
+        return _Run(children, memory, place)
 
 
 @jax.jit
@@ -254,7 +254,7 @@ _STATIC = ("skeleton", "rules")
 
 def _join(runs: list[_Run], size: int) -> list[_Run]:
     """Make one run of several that fill no chunk: of the memories that they came from, no more is kept than is needed."""
-    number = _number(runs)
+    runs, number = [run for run in runs if len(run.states)], _number(runs)
     if len(runs) < 2 or number > size:
         return runs
     return [_Run(np.concatenate([run.states for run in runs]), _gather(runs, size), np.arange(number))]
