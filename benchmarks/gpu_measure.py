@@ -111,7 +111,6 @@ def count_program(name: str, scale: float) -> dict[str, Any]:
 def measure_training(config: ValueConfig | PolicyConfig, unit: str, *, repeats: int) -> dict[str, Any]:
     """Time iterations of training: games played, and learned from."""
     mesh = make_mesh()
-    # Where training puts it: from elsewhere the second iteration compiles anew.
     iterate, state = config.make_iteration(mesh), on_mesh(config.start(), mesh)
     compile_seconds, (state, _) = timing.stopwatch(lambda: iterate(state))
     # The same iteration again and again: the states of others are as large.

@@ -32,7 +32,6 @@ def measure(config: PolicyConfig, repeats: int) -> dict[str, Any]:
     """Time iterations with one pass of learning and with two."""
     mesh = make_mesh()
     programs = [replace(config, epochs=epochs).make_iteration(mesh) for epochs in (1, 2)]
-    # Where training puts it: from elsewhere the second iteration compiles anew.
     state = on_mesh(config.start(), mesh)
     for program in programs * _WARM_UP:
         state, _ = jax.block_until_ready(program(state))

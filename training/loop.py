@@ -158,7 +158,7 @@ def _about(config: RunConfig, scores: list[Standing], iteration: int) -> dict[st
 
 
 def on_mesh(state: Any, mesh: Mesh) -> Any:
-    """Put the state on every device of every process."""
+    """Put the state on every device of every process, where iterations leave it; after one elsewhere the next compiles anew."""
     return with_key(jax.device_put(with_plain_key(state), NamedSharding(mesh, P())))
 
 

@@ -27,7 +27,7 @@ SHORTER = {
 }
 """Commands take less time with these parts changed."""
 # Their programs run for less time than optimising them takes.
-SHORT = ("tutorials/belief", "tutorials/gpu")
+NOT_OPTIMIZED = ("tutorials/belief", "tutorials/gpu")
 
 
 def has_code(path: Path) -> bool:
@@ -39,7 +39,7 @@ def has_code(path: Path) -> bool:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[] if name in SHORT else [pytest.mark.optimized])
+        pytest.param(name, marks=[] if name in NOT_OPTIMIZED else [pytest.mark.optimized])
         for name, path in PAGES.items()
         if has_code(path)
     ],

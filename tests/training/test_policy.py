@@ -288,7 +288,7 @@ def trained(config: PolicyConfig, **launch) -> tuple[int, str]:
 
 
 def begin(config: PolicyConfig) -> tuple[Any, Any]:
-    """The program of an iteration, and the first state, where `train` puts it: elsewhere the second iteration compiles anew."""
+    """The program of an iteration, and the first state, where `train` puts it."""
     mesh = make_mesh()
     return config.make_iteration(mesh), loop.on_mesh(config.start(), mesh)
 

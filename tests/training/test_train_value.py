@@ -385,7 +385,6 @@ def test_training_makes_a_better_player():
     config, games = LEARNING, 2000
     plan = config.plan()
     mesh = make_mesh()
-    # Where `train` puts it; elsewhere the second iteration compiles anew.
     iterate, state = make_iteration(plan, mesh), loop.on_mesh(start(0, plan), mesh)
     untrained = Network(state.average, plan.network)
     losses = []
