@@ -86,30 +86,33 @@ def log_likelihood(
 
     models = models_of(opponent)
 
+    def one(t: Array, carry: tuple[Words, list[Array], Array]) -> tuple[Words, list[Array], Array]:
+        """Go on by one row of the plays, with the products of the factors so far."""
+        hand, products, filled = carry
+        play = Plays(*(rows[t] for rows in ledger.plays))
+        hand = _fill(cloud, hand, filled, play.slots_before)
+        filled = jnp.maximum(filled, play.slots_before)
+        seen = seen_from(hand, play.slots_before)
+        if isinstance(ledger.turns, Turns):
+            choice = Choice(play, Turns(*(rows[t] for rows in ledger.turns)))
+            drawn = _drawn(cloud, play, exchange)
+            factors = [_choice_factor(seen, drawn, choice, model, like) for model in models]
+            if softened and like.rules.tells_of_hands:
+                is_told = _is_told(play, like.rules)
+                factors = [jnp.where(is_told & (factor == 0), SOFTENED * _SCALE, factor) for factor in factors]
+        else:
+            shown = show(play)
+            factors = [factor_of(seen, shown, model, like) for model in models]
+        products = [product * factor for product, factor in zip(products, factors, strict=True)]
+        return without(hand, card_of(cloud.played[t])), products, filled
+
     def several(block: Array, carry: tuple[Words, list[Array], Array]) -> tuple[Words, list[Array], Array]:
         hand, totals, filled = carry
-        products: list[Array | float] = [1.0] * len(models)
-        for offset in range(ROWS_PER_TURN):
-            t = ROWS_PER_TURN * block + offset
-            play = Plays(*(rows[t] for rows in ledger.plays))
-            hand = _fill(cloud, hand, filled, play.slots_before)
-            filled = jnp.maximum(filled, play.slots_before)
-            seen = seen_from(hand, play.slots_before)
-            if isinstance(ledger.turns, Turns):
-                choice = Choice(play, Turns(*(rows[t] for rows in ledger.turns)))
-                drawn = _drawn(cloud, play, exchange)
-                factors = [_choice_factor(seen, drawn, choice, model, like) for model in models]
-                if softened and like.rules.tells_of_hands:
-                    is_told = _is_told(play, like.rules)
-                    factors = [jnp.where(is_told & (factor == 0), SOFTENED * _SCALE, factor) for factor in factors]
-            else:
-                shown = show(play)
-                factors = [factor_of(seen, shown, model, like) for model in models]
-            products = [p * jnp.where(t < ledger.num_plays, f, 1.0) for p, f in zip(products, factors, strict=True)]
-            hand = without(hand, card_of(cloud.played[t]))
-        num_plays = jnp.minimum(ledger.num_plays - ROWS_PER_TURN * block, ROWS_PER_TURN)
+        first, ones = ROWS_PER_TURN * block, [jnp.ones_like(total) for total in totals]
+        end = jnp.minimum(first + ROWS_PER_TURN, ledger.num_plays)
+        hand, products, filled = lax.fori_loop(first, end, one, (hand, ones, filled))
         totals = [
-            total + (jnp.log(product) - num_plays.astype(jnp.float32) * LOG_SCALE)
+            total + (jnp.log(product) - (end - first).astype(jnp.float32) * LOG_SCALE)
             for total, product in zip(totals, products, strict=True)
         ]
         return hand, totals, filled
@@ -218,15 +221,10 @@ def start_log_prob(dealt: Words, ledger: Ledger) -> Array:
 def _fill(cloud: Cloud, hand: Words, first: Array, end: Array) -> Words:
     """Add the cards that slots first..end-1 got to the hands."""
 
-    def several(block: Array, hand: Words) -> Words:
-        for offset in range(ROWS_PER_TURN):
-            slot = first + ROWS_PER_TURN * block + offset
-            # A released label is no card.
-            label = jnp.where(slot < end, cloud.labels[slot] & ~RELEASED, RELEASED)
-            hand = union(hand, card_of(label))
-        return hand
+    def one(slot: Array, hand: Words) -> Words:
+        return union(hand, card_of(cloud.labels[slot] & ~RELEASED))
 
-    return lax.fori_loop(0, num_turns(jnp.maximum(end - first, 0)), several, hand)
+    return lax.fori_loop(first, end, one, hand)
 
 
 def play_prob(hand: Words, play: Plays, opponent: OpponentModel, like: Observation) -> Array:
