@@ -34,9 +34,12 @@ os.environ.setdefault("NPROC", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Programs name no line of source: a tenth of the time of lowering them.
 os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
+# Those that are optimised leave out the passes that take longest, a tenth of the time of such tests.
+FLAGS = "--xla_backend_optimization_level=1 --xla_llvm_disable_expensive_passes=true"
 if version("jaxlib").startswith("0.10."):
     # Later releases have no other way to build a fusion, and stop at a flag that they do not know.
-    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
+    FLAGS += " --xla_cpu_use_fusion_emitters=false"
+os.environ.setdefault("XLA_FLAGS", FLAGS)
 
 # Tracing makes many objects that live on, which are looked at again and again otherwise: a twentieth of the time.
 gc.set_threshold(200_000, 20, 50)

@@ -37,7 +37,7 @@ from unojax.rules import Rules
 NUM_STEPS = 25
 NUM_PARTICLES = 256
 NUM_RUNS = 40
-NUM_LOOKED_INTO = 8
+NUM_LOOKED_INTO = 3
 """Runs all of whose particles are looked into, which takes longer than an update."""
 CAPACITY: dict[str, Any] = {"max_slots": 48, "max_plays": 24}
 guard_opponent = PolicyOpponent(POLICIES["guard"], tremble=0.3)
