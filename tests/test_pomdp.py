@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import random
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import replace
-from math import comb, log, prod
+from math import comb, log
 from typing import NamedTuple
 
 import jax
@@ -19,6 +16,7 @@ from scipy import stats
 
 from tests.helpers import play
 from tests.oracle import game as oracle
+from tests.oracle.positions import from_oracle, multiset, onehot, random_game, successors, to_oracle
 from unojax import cards, game, pomdp, text
 from unojax.game import State
 from unojax.observation import observe
@@ -71,123 +69,9 @@ def log_probs_and_rewards(rows: list[tuple[State, int, State]]) -> tuple[np.ndar
     return log_prob, reward
 
 
-# The plain-Python side.
-
-
-def counter(onehot: np.ndarray) -> Counter[str]:
-    return Counter(cards.TYPE_NAMES[t] for t in cards.TYPE_OF_SLOT[onehot])
-
-
-def onehot(multiset: Counter[str]) -> np.ndarray:
-    return cards.onehot_of([multiset[name] for name in oracle.CARDS])
-
-
-def variant(rules: Rules) -> oracle.Variant:
-    return oracle.Variant(skip_forfeits=rules.skip_forfeits, max_steps=rules.max_steps, step_penalty=rules.step_penalty)
-
-
-def to_oracle(state: State, rules: Rules) -> oracle.Game:
-    card, color = oracle.card_and_color(int(state.color) * 15 + int(state.top_rank))
-    return oracle.Game(
-        variant=variant(rules),
-        hands=[counter(hand) for hand in state.hands],
-        deck=counter(state.deck),
-        pile=counter(state.pile),
-        top=card,
-        color=color,
-        player=int(state.current_player),
-        penalty=int(state.penalty),
-        terminated=bool(state.terminated),
-        truncated=bool(state.truncated),
-        winner=None if state.winner < 0 else int(state.winner),
-        step_count=int(state.step_count),
-    )
-
-
-def from_oracle(told: oracle.Game, rules: Rules) -> State:
-    return State(
-        hands=np.stack([onehot(hand) for hand in told.hands]),
-        deck=onehot(told.deck),
-        pile=onehot(told.pile),
-        top_rank=np.int8(oracle.RANKS.index(oracle.rank_of(told.top))),
-        color=np.int8(oracle.COLORS.index(told.color)),
-        current_player=np.int8(told.player),
-        penalty=np.int8(told.penalty),
-        terminated=np.bool_(told.terminated),
-        truncated=np.bool_(told.truncated),
-        winner=np.int8(-1 if told.winner is None else told.winner),
-        rewards=np.array(told.rewards, np.float32),
-        step_count=np.int32(told.step_count),
-        error=np.uint8(told.error),
-        last_action=np.int8(-1 if told.last_action is None else told.last_action),
-        rules=rules,
-    )
-
-
-def multisets(stock: Counter[str], size: int) -> Iterator[Counter[str]]:
-    """All multisets of `size` cards out of `stock`."""
-    names = sorted(stock)
-    for numbers in itertools.product(*(range(min(stock[name], size) + 1) for name in names)):
-        if sum(numbers) == size:
-            yield Counter({name: n for name, n in zip(names, numbers, strict=True) if n})
-
-
-def successors(told: oracle.Game, action: int) -> Iterator[tuple[oracle.Game, float]]:
-    """All games that can follow and their probabilities, by going through all multisets of cards that could be drawn."""
-    stock, size = Counter(), 0
-    if action == oracle.DRAW and not told.is_over and action in told.legal_actions():
-        size = told.penalty or 1
-        stock = +told.deck
-        if stock.total() < size:
-            stock = stock + told.pile - Counter([told.top])
-        if stock.total() < size:
-            stock, size = Counter(), 0
-    for drawn in multisets(stock, size):
-        after = replace(
-            told, hands=[hand.copy() for hand in told.hands], deck=told.deck.copy(), pile=told.pile.copy(), events=Counter()
-        )
-        after.step(action, drawn)
-        ways = prod(comb(stock[name], n) for name, n in drawn.items())
-        yield after, ways / comb(stock.total(), size)
-
-
 def markov_key(state: State, rules: Rules) -> bytes:
     names = MARKOV_FIELDS if rules.max_steps is None else (*MARKOV_FIELDS, "step_count")
     return b"".join(np.asarray(getattr(state, name)).tobytes() for name in names)
-
-
-def random_position(rules: Rules, rng: random.Random) -> oracle.Game:
-    """An unfinished game with its cards anywhere, often few of them in the deck."""
-    names = [name for name, n in zip(oracle.CARDS, rules.deck, strict=True) for _ in range(n)]
-    rng.shuffle(names)
-    top = names.pop()
-    in_deck = rng.randrange(6)
-    under_the_top = rng.choice((0, 1, rng.randrange(len(names) - in_deck - 2)))
-    in_hands = len(names) - in_deck - under_the_top
-    in_hand_0 = rng.choice((in_hands // 2, rng.randrange(1, in_hands)))
-    cuts = [0, in_deck, in_deck + under_the_top, in_deck + under_the_top + in_hand_0, len(names)]
-    deck, pile, hand_0, hand_1 = (Counter(names[begin:end]) for begin, end in itertools.pairwise(cuts))
-    return oracle.Game(
-        variant=variant(rules),
-        hands=[hand_0, hand_1],
-        deck=deck,
-        pile=pile + Counter([top]),
-        top=top,
-        color=oracle.color_of(top) or rng.choice(oracle.COLORS),
-        player=rng.randrange(2),
-        penalty=rng.choice((0, {"+2": 2, "W+4": 4}.get(oracle.rank_of(top), 0))),
-        step_count=rng.randrange(rules.max_steps or 9),
-    )
-
-
-def random_game(rules: Rules, rng: random.Random) -> Iterator[oracle.Game]:
-    """The states of a game of at most six steps from a random position."""
-    told = random_position(rules, rng)
-    for _ in range(6):
-        yield told
-        if told.is_over:
-            return
-        told = rng.choice(list(successors(told, rng.choice(sorted(told.legal_actions())))))[0]
 
 
 class Enumerated(NamedTuple):
@@ -303,8 +187,8 @@ def test_a_card_can_only_be_drawn_from_the_deck():
     state = jax.device_get(state)
     drawn = from_oracle(next(successors(to_oracle(state, rules), cards.DRAW))[0], rules)
     gained = drawn.hands[0] & ~state.hands[0]
-    to_other_hand = drawn.replace(hands=np.stack([state.hands[0], onehot(counter(state.hands[1]) + counter(gained))]))
-    to_pile = drawn.replace(hands=state.hands, pile=onehot(counter(state.pile) + counter(gained)))
+    to_other_hand = drawn.replace(hands=np.stack([state.hands[0], onehot(multiset(state.hands[1]) + multiset(gained))]))
+    to_pile = drawn.replace(hands=state.hands, pile=onehot(multiset(state.pile) + multiset(gained)))
     vanished = drawn.replace(hands=state.hands)
     # The deck is kept, and the opponent's card or the pile's goes to the mover instead.
     robbed = state.replace(hands=np.stack([onehot(Counter(["R1", "Y1"])), np.zeros(108, bool)]), penalty=np.int8(0))
@@ -447,63 +331,3 @@ def test_a_batch_where_one_state_belongs_is_refused(size: int):
     }.items():
         with pytest.raises(ValueError, match=rf"{name} takes a single .*jax\.vmap\({name}\)"):
             function()
-
-
-# Observations
-
-
-@jax.jit
-def all_pairs(states: State) -> jax.Array:
-    """log O(what a player sees of state i | state j): float32[2, N, N]."""
-
-    def pair(player: jax.Array, seen: State, state: State) -> jax.Array:
-        return pomdp.observation_log_prob(observe(seen, player), state)
-
-    over_states = jax.vmap(pair, (None, None, 0))
-    return jax.vmap(jax.vmap(over_states, (None, 0, None)), (0, None, None))(jnp.arange(2), states, states)
-
-
-def test_an_observation_belongs_to_the_states_that_look_like_it():
-    """Random states beside themselves with a hidden card swapped, so that many pairs look alike to one player only."""
-    rules = RULES["all effects"]
-    some = [from_oracle(random_position(rules, random.Random(seed)), rules) for seed in range(50)]
-    for state in list(some):
-        for player in (0, 1):
-            hand, deck = counter(state.hands[player]), counter(state.deck)
-            mine, theirs = next(iter(hand), None), next(iter(deck), None)
-            if mine is None or theirs is None:
-                continue
-            hands = state.hands.copy()
-            hands[player] = onehot(hand - Counter([mine]) + Counter([theirs]))
-            some.append(state.replace(hands=hands, deck=onehot(deck - Counter([theirs]) + Counter([mine]))))
-    log_prob = np.asarray(all_pairs(jax.tree.map(lambda *x: np.stack(x), *some)))
-
-    def view(state: State, player: int) -> bytes:
-        public = ("pile", "top_rank", "color", "current_player", "penalty", "last_action", "terminated")
-        parts = [state.hands[player], state.hands[1 - player].sum(), state.deck.sum(), *(getattr(state, name) for name in public)]
-        return b"".join(np.asarray(part).tobytes() for part in parts)
-
-    for player in (0, 1):
-        views = np.array([hash(view(state, player)) for state in some])
-        np.testing.assert_array_equal(log_prob[player], np.where(views[:, None] == views, 0, -np.inf))
-    assert ((log_prob[0] == 0) != (log_prob[1] == 0)).sum() >= 60
-
-
-def test_nobody_but_the_players_observes():
-    state = text.make_state("R1", "Y1", "B1")
-    seen = jax.jit(observe)(state, 0)
-    stranger = seen.replace(player=jnp.int8(2), hand=jnp.zeros(108, bool), opponent_count=jnp.int8(1))
-    log_prob = jax.jit(pomdp.observation_log_prob)
-    assert log_prob(seen, state) == 0
-    assert log_prob(stranger, state) == -jnp.inf
-
-
-def test_an_observation_under_other_rules_is_refused():
-    rules = RULES["all effects"]
-    state = text.make_state("R1", "Y1", "YS", rules=rules)
-    seen = jax.jit(observe)(state, 0)
-    jax.eval_shape(functools.partial(pomdp.observation_log_prob, rules=rules), seen, state)
-    with pytest.raises(ValueError, match="rules differ"):
-        pomdp.observation_log_prob(seen, state, rules=Rules())
-    with pytest.raises(ValueError, match=r"rules differ .*deck of 16 cards instead of 108"):
-        pomdp.observation_log_prob(seen, text.make_state("R1", "Y1", "YS"))
