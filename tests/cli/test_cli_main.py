@@ -225,6 +225,21 @@ def test_ctrl_c_while_programs_run_is_an_ordinary_end():
     assert (done.returncode, done.stderr) == (130, "unojax bench: stopped\n")
 
 
+_WITH_A_THREAD = """
+import threading
+import time
+from unojax.cli import run_process
+threading.Thread(target=time.sleep, args=(60,)).start()
+run_process()
+"""
+
+
+def test_a_thread_that_works_on_holds_nothing_up():
+    command = [sys.executable, "-c", _WITH_A_THREAD, "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout.split()[0]) == (0, "unojax")
+
+
 @pytest.mark.parametrize("width", [30, 40, 60])
 def test_no_column_of_a_table_is_lost_on_a_narrow_terminal(capsys, monkeypatch, width: int):
     monkeypatch.setenv("COLUMNS", str(width))
