@@ -93,15 +93,17 @@ def programs(*, scale: float = 1.0) -> dict[str, DeviceProgram]:
 
 
 def value_training(scale: float) -> ValueConfig:
-    """Give the options of an iteration of value training; `scale` below 1 plays fewer games."""
+    """Give the options of an iteration of value training; `scale` below 1 plays fewer games, for fewer updates."""
     default = ValueConfig()
-    return replace(default, games=_multiple(default.games * scale, default.updates, 2 * len(default.play.opponents)))
+    updates = max(1, round(default.updates * scale))
+    return replace(default, updates=updates, games=_multiple(default.games * scale, updates, 2 * len(default.play.opponents)))
 
 
 def policy_training(scale: float) -> PolicyConfig:
-    """Give the options of an iteration of policy training; `scale` below 1 plays fewer games at a time."""
+    """Give the options of an iteration of policy training; `scale` below 1 plays fewer games at a time, for fewer updates."""
     default = PolicyConfig()
-    return replace(default, lanes=_multiple(default.lanes * scale, default.updates, 2))
+    updates = max(1, round(default.updates * scale))
+    return replace(default, updates=updates, lanes=_multiple(default.lanes * scale, updates, 2))
 
 
 def _num_rows(config: PolicyConfig) -> int:
