@@ -75,8 +75,8 @@ _LOW: Final = np.uint32(0xFFFF)
 _HIGH: Final = np.uint32(16)
 _COPY, _SLOT, _NEW, _ACCEPT = range(4)
 """Streams of random bits."""
-_Repair = tuple[Words, Words, Array]
-"""Hand, deck and log weights on the way through the slots."""
+_Repair = tuple[Words, Array]
+"""Deck and log weights on the way through the slots."""
 
 
 @traced_once
@@ -143,7 +143,7 @@ def condition_on_no_play(
     """
     random = accounts.random_words(key, ledger, cloud.labels)
 
-    def choose(slot: ArrayLike, row: Array, hand: Words, deck: Words, log_weight: Array) -> tuple[Array, Array]:
+    def choose(slot: ArrayLike, row: Array, deck: Words, log_weight: Array) -> tuple[Array, Array]:
         """Give the label that the slot gets, and the weights so far."""
         is_live = row < RELEASED
         held = card_of(row)
@@ -162,17 +162,19 @@ def condition_on_no_play(
         return jnp.where(repairs, new, row), log_weight + jnp.log(jnp.where(is_live, share, 1.0))
 
     def repair(slot: ArrayLike, row: Array, carry: _Repair) -> tuple[Array, _Repair]:
-        hand, deck, log_weight = carry
-        new, log_weight = once(ledger, lambda: choose(slot, row, hand, deck, log_weight))
+        deck, log_weight = carry
+        new, log_weight = once(ledger, lambda: choose(slot, row, deck, log_weight))
         change = bits.map_words(lambda a, b: a ^ b, card_of(row), card_of(new))
-        return new, (flip(hand, change, new != row), flip(deck, change, new != row), log_weight)
+        return new, (flip(deck, change, new != row), log_weight)
 
     # Most of the older slots are closed to these cards already; there nothing changes.
     is_open = open_slots(ledger, playable)
     if where is not None:
         is_open &= where
-    first = (cloud.hand, cloud.deck, jnp.zeros_like(cloud.hand[0], jnp.float32))
-    labels, (hand, deck, log_weight) = accounts.change_slots(ledger, is_open, repair, cloud.labels, first, most_open)
+    first = (cloud.deck, jnp.zeros_like(cloud.hand[0], jnp.float32))
+    labels, (deck, log_weight) = accounts.change_slots(ledger, is_open, repair, cloud.labels, first, most_open)
+    # What came into the deck left the hand, and the other way round.
+    hand = bits.map_words(lambda held, before, after: held ^ before ^ after, cloud.hand, cloud.deck, deck)
     return cloud._replace(hand=hand, deck=deck, labels=labels), log_weight
 
 
