@@ -16,7 +16,8 @@ from scipy import stats
 
 from tests.helpers import play
 from tests.oracle import game as oracle
-from tests.oracle.positions import from_oracle, multiset, onehot, random_game, successors, to_oracle
+from tests.oracle.chain import successors
+from tests.oracle.positions import from_oracle, multiset, onehot, random_game, to_oracle
 from unojax import cards, game, pomdp, text
 from unojax.game import State
 from unojax.observation import observe

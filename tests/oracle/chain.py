@@ -79,8 +79,8 @@ def deals(variant: Variant) -> Iterator[tuple[Game, float]]:
 
 
 def successors(game: Game, action: int) -> Iterator[tuple[Game, float]]:
-    """All positions after an action, with their probabilities."""
-    if action != DRAW:
+    """All positions after an action, which may be refused, with their probabilities."""
+    if action != DRAW or game.is_over or action not in game.legal_actions():
         yield _stepped(game, action, Counter()), 1.0
         return
     due = game.penalty or 1

@@ -1,4 +1,4 @@
-"""Positions as the oracle has them and as the package has them, and all that can follow from one, in plain Python."""
+"""Positions as the oracle has them and as the package has them; random ones, and games from there."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import itertools
 import random
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
-from math import comb, prod
 
 import numpy as np
 
 from tests.helpers import counter, counts_of, variant
 from tests.oracle import game as oracle
+from tests.oracle.chain import successors
 from unojax import cards
 from unojax.game import State
 from unojax.rules import Rules
@@ -64,33 +63,6 @@ def from_oracle(told: oracle.Game, rules: Rules) -> State:
         last_action=np.int8(-1 if told.last_action is None else told.last_action),
         rules=rules,
     )
-
-
-def multisets(stock: Counter[str], size: int) -> Iterator[Counter[str]]:
-    """All multisets of `size` cards out of `stock`."""
-    names = sorted(stock)
-    for numbers in itertools.product(*(range(min(stock[name], size) + 1) for name in names)):
-        if sum(numbers) == size:
-            yield Counter({name: n for name, n in zip(names, numbers, strict=True) if n})
-
-
-def successors(told: oracle.Game, action: int) -> Iterator[tuple[oracle.Game, float]]:
-    """All games that can follow and their probabilities, by going through all multisets of cards that could be drawn."""
-    stock, size = Counter(), 0
-    if action == oracle.DRAW and not told.is_over and action in told.legal_actions():
-        size = told.penalty or 1
-        stock = +told.deck
-        if stock.total() < size:
-            stock = stock + told.pile - Counter([told.top])
-        if stock.total() < size:
-            stock, size = Counter(), 0
-    for drawn in multisets(stock, size):
-        after = replace(
-            told, hands=[hand.copy() for hand in told.hands], deck=told.deck.copy(), pile=told.pile.copy(), events=Counter()
-        )
-        after.step(action, drawn)
-        ways = prod(comb(stock[name], n) for name, n in drawn.items())
-        yield after, ways / comb(stock.total(), size)
 
 
 def random_position(rules: Rules, rng: random.Random) -> oracle.Game:

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from tests.oracle import game as oracle
+from tests.oracle.positions import from_oracle
 from unojax import cards
 from unojax.game import NO_ACTION, State
 from unojax.games.record import Trajectory
@@ -52,14 +53,14 @@ def _play(random: np.random.Generator) -> Trajectory:
     hands = [_draw(random, deck, variant.hand_size) for _ in range(2)]
     (top,) = _draw(random, deck - Counter(dict.fromkeys(oracle.WILDS, 4)), 1)
     game = oracle.Game.deal(variant, hands, top, top[0], 0)
-    states, actions = [_state_of(game)], []
+    states, actions = [from_oracle(game, Rules())], []
     while not game.is_over and len(actions) < MAX_STEPS:
         actions.append(int(random.choice(sorted(game.legal_actions()))))
         due = game.penalty or 1
         left = game.deck if game.deck.total() >= due else game.deck + game.pile - Counter([game.top])
         drawn = _draw(random, left.copy(), due) if actions[-1] == oracle.DRAW and left.total() >= due else Counter()
         game.step(actions[-1], drawn)
-        states.append(_state_of(game))
+        states.append(from_oracle(game, Rules()))
     # After the end a trajectory repeats its last position.
     padding = MAX_STEPS - len(actions)
     rows = states + states[-1:] * padding
@@ -72,27 +73,3 @@ def _draw(random: np.random.Generator, deck: Counter[str], num: int) -> Counter[
     drawn = Counter(random.permutation(sorted(deck.elements()))[:num].tolist())
     deck -= drawn
     return drawn
-
-
-def _onehot(held: Counter[str]) -> np.ndarray:
-    return cards.onehot_of(np.array([held[name] for name in oracle.CARDS]))
-
-
-def _state_of(game: oracle.Game) -> State:
-    return State(
-        hands=np.stack([_onehot(hand) for hand in game.hands]),
-        deck=_onehot(game.deck),
-        pile=_onehot(game.pile),
-        top_rank=np.int8(oracle.RANKS.index(oracle.rank_of(game.top))),
-        color=np.int8(oracle.COLORS.index(game.color)),
-        current_player=np.int8(game.player),
-        penalty=np.int8(game.penalty),
-        terminated=np.bool_(game.terminated),
-        truncated=np.bool_(game.truncated),
-        winner=np.int8(-1 if game.winner is None else game.winner),
-        rewards=np.array(game.rewards, np.float32),
-        step_count=np.int32(game.step_count),
-        error=np.uint8(game.error),
-        last_action=np.int8(NO_ACTION if game.last_action is None else game.last_action),
-        rules=Rules(),
-    )
