@@ -87,7 +87,7 @@ def log_likelihood(
     models, plays = models_of(opponent), ledger.plays
     # What is the same for all hands is worked out for all plays at once.
     shown = None if isinstance(ledger.turns, Turns) else show(plays)
-    begins = jnp.concatenate([ledger.num_dealt[None], jnp.maximum(plays.slots_before[:-1], ledger.num_dealt)])
+    begins = jnp.concatenate([ledger.num_dealt[None], plays.slots_before[:-1]])
 
     def one(t: Array, carry: tuple[Array, list[Array]]) -> tuple[Array, list[Array]]:
         """Go on by one row of the plays, with the products of the factors so far."""
