@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 import scipy.stats
 from jax.typing import ArrayLike
 
@@ -26,6 +27,11 @@ jitted_step = jax.jit(game.step)
 jitted_mask = jax.jit(game.legal_mask)
 fold_in_all = jax.jit(jax.vmap(jax.random.fold_in, (0, None)))
 """Keys of one step of many runs, by the key of each run and the number of the step."""
+
+
+def slow_but(quick: Collection[Any], cases: Iterable[Any]) -> list[Any]:
+    """Parameters of a test of which `make test` runs the quick ones, and the slow part all others."""
+    return [case if case in quick else pytest.param(case, marks=pytest.mark.slow) for case in cases]
 
 
 def deck_of(text: str) -> tuple[int, ...]:

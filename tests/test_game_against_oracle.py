@@ -12,7 +12,7 @@ import jax
 import numpy as np
 import pytest
 
-from tests.helpers import NUM_GAMES, Played, counter, counts_of, play, variant
+from tests.helpers import NUM_GAMES, Played, counter, counts_of, play, slow_but, variant
 from tests.oracle import game as oracle
 from unojax import cards
 from unojax.game import State
@@ -178,7 +178,7 @@ def test_snapshot_covers_every_field_of_the_state():
     assert set(State.__dataclass_fields__) == {*CARD_FIELDS, *OTHER_FIELDS, "rules"}
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", slow_but(["default", "two colours and all effects, skip and reverse pass the turn"], RULES))
 def test_every_field_of_every_state_agrees_with_the_oracle(name: str):
     assert events_of(name)["illegal action"] > 0
 
@@ -190,6 +190,7 @@ def test_ten_times_as_many_games_agree_with_the_oracle(name: str):
         events_of(name, seed)
 
 
+@pytest.mark.slow
 def test_the_games_visit_every_corner_of_the_rules():
     """The comparison above says nothing about what did not happen, so all of it has to."""
     seen = sum((events_of(name) for name in RULES), Counter())
@@ -206,7 +207,7 @@ def test_the_games_visit_every_corner_of_the_rules():
     assert expected - set(seen) == set()
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", slow_but(["official, few cards, penalties add up"], VARIANTS))
 def test_variants_agree_with_the_oracle(name: str):
     assert events_of(name, num_games=80)["illegal action"] > 0
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.helpers import play
+from tests.helpers import play, slow_but
 from tests.oracle import game as oracle
 from tests.oracle.chain import successors
 from tests.oracle.positions import from_oracle, multiset, onehot, random_game, to_oracle
@@ -113,7 +113,7 @@ def enumerated(name: str) -> Enumerated:
 # Transitions
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", slow_but(["all effects"], RULES))
 def test_every_next_state_has_its_probability(name: str):
     told = enumerated(name)
     log_prob, reward = log_probs_and_rewards(told.rows)
@@ -280,6 +280,7 @@ def draw_many():
     return jax.jit(draw)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DRAWS)
 def test_steps_are_as_frequent_as_probable(name: str, draw_many):
     """Chi-square test over all next states; a right program fails with probability 1e-6 in each of three cases."""

@@ -109,6 +109,7 @@ def test_results_do_not_depend_on_the_batch_size():
     assert same(few, many)
 
 
+@pytest.mark.slow
 def test_a_longer_run_begins_with_the_shorter_one(full_deck: Games):
     for num_games in (100, 600):
         assert same(simulate(jax.random.key(11), num_games, batch_size=BATCH), full_deck[:num_games])

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.helpers import assert_trees_equal, counter, counts_of, play, variant
+from tests.helpers import assert_trees_equal, counter, counts_of, play, slow_but, variant
 from tests.oracle import game as oracle
 from unojax import bits, cards, game, table
 from unojax.observation import observe, observe_packed
@@ -191,7 +191,7 @@ def test_a_state_comes_back_from_its_table():
     assert states.terminated.any()
 
 
-@pytest.mark.parametrize("preset", ["default", "official", pytest.param("house", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("preset", slow_but(["official"], ["default", "official", "house"]))
 def test_packed_games_are_the_same(preset: str):
     """A packed game goes the way of a state, action by action, and at each position packs as that state does."""
     rules = as_rules(preset)

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 import pytest
 
+from tests.helpers import slow_but
 from unojax import PolicyAgent, parse_agent, parse_observation, play_match
 from unojax.adapters import process
 from unojax.agents import RESIGN
@@ -114,7 +115,7 @@ FAULTY = {
 }
 
 
-@pytest.mark.parametrize("kind", FAULTY)
+@pytest.mark.parametrize("kind", slow_but(["died", "flood", "illegal"], FAULTY))
 def test_a_fault_loses_the_game_and_not_the_run(kind: str, tmp_path, monkeypatch):
     monkeypatch.setattr(process, "PATIENCE", 3)
     seconds = 0.5 if kind == "late" else 5
@@ -132,6 +133,7 @@ def test_a_fault_loses_the_game_and_not_the_run(kind: str, tmp_path, monkeypatch
         assert (pairs.winner[asked] == 1).all()
 
 
+@pytest.mark.slow
 def test_it_is_asked_again_after_a_fault(tmp_path):
     """One bad answer, the first of all, costs one game."""
     mark = tmp_path / "mark"

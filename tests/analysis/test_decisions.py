@@ -74,6 +74,7 @@ def test_hands_are_possible_and_the_truth_is_true(games: Recorded, decisions: De
     assert np.allclose(np.exp(decisions.log_weights).sum(1), 1, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_cloud_is_the_belief_of_the_exact_filter(games: Recorded, decisions: Decisions):
     # The filter's error is some 1 / sqrt(512) of a copy, or less; a belief of another position would be far off.
     followed = analysis.follow(jax.random.key(1), games, ExactFilter(), player=PLAYER)

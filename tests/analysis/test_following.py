@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 
+from tests.helpers import slow_but
 from unojax import analysis, cards
 from unojax.analysis import Followed, Recorded
 from unojax.belief import closed_form, exact
@@ -55,7 +56,7 @@ def test_recorded_games_say_where_they_end(games: Recorded):
 
 
 # In the short part `test_decisions.py` has the particle filter, which takes long to compile.
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "particles 256")) for n in FILTERS])
+@pytest.mark.parametrize("name", slow_but(["closed form", "unseen cards", "exact"], FILTERS))
 def test_columns_fit_the_games(games: Recorded, followed: dict[str, Followed], name: str):
     result, here = followed[name], is_followed(games)
     held = np.asarray(cards.counts(games.states.hands[:, :, 0]))

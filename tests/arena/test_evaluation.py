@@ -65,6 +65,7 @@ def test_digest_is_of_the_deals():
     assert digest_deals(key, 3, rules=rules) == digest.hexdigest()[:16] != digest_deals(key, 2, rules=rules)
 
 
+@pytest.mark.slow
 def test_two_evaluations_are_one():
     rules = Rules(hand_size=2)
     one, two = (evaluate("keep-wilds", ("uniform", "keep-wilds"), games=20, rules=rules) for _ in range(2))

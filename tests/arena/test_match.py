@@ -158,7 +158,10 @@ def test_the_match_the_other_way_round_has_the_same_games(match: Pairs):
     assert_same(match, swapped.swapped())
 
 
-@pytest.mark.parametrize(("batch_size", "workers", "num_pairs"), [(BATCH, 1, 40), (BATCH, 3, 100), (FEW, 2, 30)])
+@pytest.mark.parametrize(
+    ("batch_size", "workers", "num_pairs"),
+    [(BATCH, 1, 40), (BATCH, 3, 100), pytest.param(FEW, 2, 30, marks=pytest.mark.slow)],
+)
 def test_results_do_not_depend_on_batches_and_workers(match: Pairs, batch_size: int, workers: int, num_pairs: int):
     some = play_match(jax.random.key(1), (SCARCEST, UNIFORM), num_pairs, batch_size=batch_size, workers=workers)
     assert len(some) == num_pairs
@@ -322,6 +325,7 @@ def test_whoever_stops_iterating_stops_the_work(match: Pairs):
     np.testing.assert_array_equal(pairs.winner, match.winner[batch.pairs])
 
 
+@pytest.mark.slow
 def test_what_an_agent_keeps_goes_on_through_a_series():
     """Game k of a series is played with what was kept of the k before it in the same seat, and with nothing of any other."""
     opponent, key, num_pairs, series = SCARCEST, jax.random.key(7), 30, 3
@@ -357,11 +361,12 @@ class Tallying:
         return Counting().act(key, memory, observation, legal_mask)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("agent", "num_pairs", "batch_size"),
     [
         (Tallying(), 24, FEW),
-        pytest.param("mc:rollouts=2,belief=unseen,particles=8", 6, 4, marks=pytest.mark.slow),
+        ("mc:rollouts=2,belief=unseen,particles=8", 6, 4),
     ],
     ids=["tallying", "mc"],
 )

@@ -159,6 +159,7 @@ def test_agents_are_checked(num_agents: int, first: int, second: int):
         bradley_terry(num_agents, [Match(first, second, np.arange(1), np.ones((1, 2)))])
 
 
+@pytest.mark.slow
 def test_intervals_hold_as_often_as_they_say():
     """The games of a pair depend on each other, and so do matches with the same deals; each game alone follows the model."""
     rng = np.random.default_rng(3)

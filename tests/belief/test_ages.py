@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.helpers import play
+from tests.helpers import play, slow_but
 from unojax import bits, cards, game
 from unojax.belief import ages
 from unojax.observation import Observation, observe
@@ -65,9 +65,7 @@ def by_kind(counts: jax.Array) -> np.ndarray:
     return np.asarray(counts) @ (KIND_OF_TYPE[:, None] == np.arange(ages.NUM_KINDS)).astype(int)
 
 
-@pytest.mark.parametrize(
-    "rules", [Rules(), Rules.official(), *(pytest.param(r, marks=pytest.mark.slow) for r in (Rules.rlcard(), Rules.house()))]
-)
+@pytest.mark.parametrize("rules", slow_but([Rules()], [Rules(), Rules.official(), Rules.rlcard(), Rules.house()]))
 def test_bounds_hold(rules: Rules):
     games = follow(rules)
     bounds, held = np.asarray(ages.bounds(games.ages)).astype(int), by_kind(games.hidden)

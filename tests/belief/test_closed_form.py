@@ -269,6 +269,7 @@ def test_update_without_an_event_changes_nothing() -> None:
     jax.tree.map(np.testing.assert_array_equal, form, same)
 
 
+@pytest.mark.slow
 def test_inference_and_update_run_vmapped() -> None:
     """Along full-deck games: one compiled scan over infer_action and update; all marginals stay possible."""
     states = jax.tree.map(lambda x: x[:, :101], play(0, num_steps=320, rules=FULL).states)

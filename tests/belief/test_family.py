@@ -176,13 +176,14 @@ CASES = pytest.mark.parametrize(
     [
         "trembling",
         *(
-            pytest.param(name, marks=[pytest.mark.slow, pytest.mark.optimized])
+            pytest.param(name, marks=pytest.mark.optimized)
             for name in ("not packed, thin", "official", "no wild+4 beside the colour")
         ),
     ],
 )
 
 
+@pytest.mark.slow
 @CASES
 def test_particles_agree_with_the_exact_filter(which: str) -> None:
     """P(type) and expected counts after each update: t-tests over independent runs; fails with probability 1e-6 in all.
@@ -204,6 +205,7 @@ def test_particles_agree_with_the_exact_filter(which: str) -> None:
     assert told > 0
 
 
+@pytest.mark.slow
 @CASES
 def test_evidence_is_unbiased(which: str) -> None:
     """The mean over runs of estimated / exact evidence up to each update; a right filter fails with probability 1e-6."""
@@ -230,6 +232,7 @@ def test_a_family_of_one_is_its_model() -> None:
             assert_trees_equal(told._replace(type_probs=None), info)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lane", [170, 299])
 def test_a_belief_begun_anew_keeps_the_types(lane: int) -> None:
     """With room for few plays the hand's history is dropped; what was learned of the type goes on as the prior."""
@@ -250,6 +253,7 @@ def test_a_belief_begun_anew_keeps_the_types(lane: int) -> None:
     assert restarts == 1
 
 
+@pytest.mark.slow
 def test_what_was_learned_goes_on_in_the_next_game() -> None:
     """The posterior of one game as the prior of the next: the product of the evidence of both, as exactly as each filter is."""
     one, two = steps_seen(0), steps_seen(4)

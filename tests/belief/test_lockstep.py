@@ -125,6 +125,7 @@ def test_games_in_lockstep_equal_games_one_by_one(opponent: Opponent, monkeypatc
                 np.testing.assert_array_equal(a, b, err_msg=name)
 
 
+@pytest.mark.slow
 def test_a_single_game_and_batches_of_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shapes alone: nothing is compiled. A single game is asked for as a batch of one, whoever updates it."""
     record = play_games(seed=3, num_games=300, num_steps=25, rules=THIN)

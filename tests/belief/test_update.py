@@ -49,6 +49,7 @@ def assert_begun_anew(belief: Belief, info: Info, seen: Observation) -> None:
     assert all(check(belief, seen).values())
 
 
+@pytest.mark.slow
 def test_the_last_play_that_fits_begins_anew() -> None:
     """The belief restarts at the play that fills its capacity, and not before; then it is as good as one from the position."""
     record, happened = games(THIN), games(THIN).happened

@@ -27,6 +27,7 @@ def test_a_part_that_runs_out_of_memory_says_what_to_lower(capsys: pytest.Captur
         gpu_measure.guarded(broken, "beliefs")
 
 
+@pytest.mark.slow
 def test_simulations_agree_and_have_digests() -> None:
     row = gpu_measure.measure_simulate(16, repeats=1)
     assert row["agree"]

@@ -18,7 +18,7 @@ from unojax.games.gamefile import parse_game
 from unojax.viz import game_html
 from unojax.widget import Board
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 SMALL = {"width": 700, "height": 500}
 ADVISER = "mc:rollouts=32,belief=unseen,policy=uniform"
@@ -71,7 +71,6 @@ def test_a_record_steps(record, open_page):
         assert shown_steps(page) == [4]
 
 
-@pytest.mark.slow
 def test_a_record_scrolls(record, open_page):
     address, last = record
     with open_page(address, viewport=SMALL) as page:
@@ -153,7 +152,6 @@ def test_the_keyboard_is_enough(open_page):
         assert page.evaluate("document.activeElement.matches('.hand .playable, .deck:enabled')")
 
 
-@pytest.mark.slow
 def test_a_whole_game_by_clicks(open_page):
     with board_page(open_page, seed=4, start=make_state("R2 Y1 G4 W", "Y0 G3 B7 B8", "B3")) as (page, board):
         turn, wilds, draws = 0, 0, 0
@@ -180,7 +178,6 @@ def test_a_whole_game_by_clicks(open_page):
         assert page.locator(".hand button").count() == 7
 
 
-@pytest.mark.slow
 def test_light_and_dark(open_page):
     grounds = {}
     for scheme in ("light", "dark"):

@@ -13,7 +13,7 @@ from tests.telltale import TellTale
 from tests.web.serving import serve
 from unojax.games.gamefile import parse_game
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 @pytest.fixture

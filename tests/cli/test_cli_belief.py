@@ -58,6 +58,7 @@ def data() -> dict[str, Any]:
     return json.loads(out.getvalue())
 
 
+@pytest.mark.slow
 def test_game_is_that_of_play_game(data: dict[str, Any]):
     uniform = get_policy("uniform")
     key = jax.random.key(SEED, impl="threefry2x32")
@@ -376,6 +377,7 @@ def test_bar(monkeypatch, share: float, text: str):
     assert drawing.bar(share, 4) == text
 
 
+@pytest.mark.slow
 def test_the_type_of_the_opponent_is_found_out(capsys):
     """The belief of every turn is one over types too, and the words are those of `plays_like`."""
     args = ("--opponent-model", "uniform|guard*3", "--steps", "6")

@@ -33,6 +33,7 @@ def test_the_command_asks_for_what_the_library_does():
     assert (default["opponents"], default["games"]) == (OPPONENTS, GAMES)
 
 
+@pytest.mark.slow
 def test_other_rules_have_no_rating(capsys):
     # Rules and number as in `tests/arena/test_evaluation.py`, whose programs are there.
     assert main("evaluate keep-wilds --opponents uniform --games 20 --quiet --hand-size 2 --json -".split()) == 0

@@ -77,6 +77,7 @@ def test_ctrl_c_keeps_what_there_is(capsys: pytest.CaptureFixture[str], tmp_path
     assert solved(capsys, *args, "--state", str(kept))["value"] == whole["value"]
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_is_kept_on_the_way(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -122,6 +123,7 @@ def test_what_is_refused(complaint, args: str, says: str):
     assert says in complaint([*args.split(), "--quiet"])
 
 
+@pytest.mark.slow
 def test_a_file_of_another_run_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     kept = tmp_path / "run.npz"
     state = ["--state", str(kept)]

@@ -114,6 +114,7 @@ def test_what_comes_back_is_told_ahead(folder: Path, is_kept: bool):
     assert [(x.shape, x.dtype) for x in jax.tree.leaves(told)] == [(x.shape, x.dtype) for x in jax.tree.leaves(found)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("done", "needs_scipy"), [("x + 1", False), ("jnp.linalg.cholesky(x)", True)])
 def test_scipy_is_imported_for_linear_algebra_only(tmp_path: Path, done: str, needs_scipy: bool):
     code = (

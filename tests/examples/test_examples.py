@@ -37,6 +37,7 @@ def test_they_are_short_and_named():
     assert len(files) == 6
 
 
+@pytest.mark.slow
 def test_outside_player():
     """Above random play by more than five standard errors: the known rule wins two games of three."""
     spec = f"process:start_seconds=60,{sys.executable} {EXAMPLES / 'outside_player.py'}"

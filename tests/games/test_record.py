@@ -6,6 +6,7 @@ from functools import partial
 
 import jax
 import numpy as np
+import pytest
 
 from unojax import game
 from unojax.games.record import Trajectory, play_game
@@ -40,6 +41,7 @@ def test_positions_follow_from_one_another_and_the_last_is_repeated():
         np.testing.assert_array_equal(np.asarray(getattr(after, hand))[over], np.asarray(getattr(before, hand))[over])
 
 
+@pytest.mark.slow
 def test_each_player_follows_its_own_policy():
     # Wild cards first and last: whoever holds one and another playable card shows which policy it follows.
     pair = (POLICIES["wilds-first"], POLICIES["keep-wilds"])

@@ -55,6 +55,7 @@ def test_outcomes_are_those_of_the_last_cards(rows):
     assert num_won > NUM_GAMES / 2
 
 
+@pytest.mark.slow
 def test_the_batch_size_changes_nothing(rows):
     (again,) = stream_trajectories(jax.random.key(1), NUM_GAMES, ("scarcest-color", "uniform"), rules=RULES, batch_size=64)
     for name, values in rows.items():
@@ -68,6 +69,7 @@ def test_bad_arguments():
         next(stream_trajectories(jax.random.key(0), 1, (lambda *_: jnp.int32(61), "uniform"), rules=RULES))
 
 
+@pytest.mark.slow
 def test_the_commands_write_files(capsys, tmp_path: Path):
     rules = ["--deck", DECK, "--hand-size", "3", "--quiet", "--policies", "scarcest-color", "uniform"]
     out = tmp_path / "steps.npz"

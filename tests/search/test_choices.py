@@ -5,16 +5,17 @@ from __future__ import annotations
 import pytest
 
 import unojax
-from tests.helpers import deck_of
+from tests.helpers import deck_of, slow_but
 from unojax.games.seen import choices, read_seen
 from unojax.rules import Rules
 
 # All that player 1 does not see is red: the Wild+4 was played beside a red card for sure.
 RULES = Rules.official(deck=deck_of("R1 R1 R2 R2 R3 R3 R4 R4 R5 R5 R6 R6 B1 B2 B2 W+4 Y9"), hand_size=2)
+AGENTS = ("mc:rollouts=64,particles=64", "tree:simulations=64,particles=64")
 CONTESTED = "R1,R2/B1,B2,B2/Y9/* W+4:Y 1 4?R 1 W+4:Y *"
 
 
-@pytest.mark.parametrize("agent", ["mc:rollouts=64,particles=64", "tree:simulations=64,particles=64"])
+@pytest.mark.parametrize("agent", slow_but([AGENTS[0]], AGENTS))
 def test_a_challenge_that_must_succeed_is_advised(agent: str):
     advised = unojax.advise(CONTESTED, agent=agent, rounds=4, rules=RULES)
     assert set(advised.wins) == {"draw", "challenge"}

@@ -80,6 +80,7 @@ def test_no_weight_is_no_network(think):
     jax.tree.map(partial(np.testing.assert_allclose, atol=1e-6), averaged, plain)
 
 
+@pytest.mark.slow
 def test_all_weight_is_the_network_alone(decisions, think):
     seen, _, hands = decisions
     estimate, searched = think(monte_carlo(**SETTINGS, leaf="pretrained", weight=1e9))

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from jax.experimental.key_reuse._core import check_key_reuse_jaxpr
 
+from tests.helpers import slow_but
 from unojax import game, make_state
 from unojax.agents import Agent, reveal
 from unojax.arena import play_match
@@ -50,7 +51,7 @@ def strict() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("spec", slow_but(SPECS[1:], SPECS))
 def test_agents_are_strict(spec: str):
     agent = parse_agent(spec, rules=RULES)
     keys = jax.random.split(jax.random.key(0), 2)

@@ -133,6 +133,7 @@ def test_returns_count_as_the_player_who_takes_the_first_action(positions: State
     assert abs(one[:number].mean() - other[:number].mean()) < 6 * 2**0.5 / np.sqrt(256 * 48)
 
 
+@pytest.mark.slow
 def test_lanes_and_split_samples_change_nothing(positions: State):
     arms = arms_of(positions)
     how = replace(UNIFORM, discount=0.5)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.helpers import slow_but
 from tests.oracle.game import DRAW
 from tests.solve import oracle
 from tests.solve.positions import shown
@@ -66,7 +67,7 @@ def pasts(root: oracle.Node, player: int) -> dict[oracle.Key, list[oracle.Node]]
     return found
 
 
-@pytest.mark.parametrize("name", ["numbers", "any start", pytest.param("all ranks", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", slow_but(["numbers"], ["numbers", "any start", "all ranks"]))
 def test_memory_is_that_of_a_game_played_by_hand(name, monkeypatch):
     # Small chunks, which memories of several pasts fill and leave unfilled.
     monkeypatch.setattr(play, "_CHUNKS", (8, 8))
@@ -94,6 +95,7 @@ def test_memory_is_that_of_a_game_played_by_hand(name, monkeypatch):
         assert solve.best_response(tree, player, ours[1 - player])[0] == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["all ranks", "three colors"])
 def test_a_policy_as_an_agent(name):
     """Chosen action by action, a policy that is never in doubt is the strategy that its probabilities tell."""
@@ -109,6 +111,7 @@ def test_a_policy_as_an_agent(name):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_plays_are_averaged_over_keys():
     tree = tree_of("numbers", True)
     uniform = POLICIES["uniform"]

@@ -10,6 +10,7 @@ from unojax import Rules, solve
 RULES = Rules(deck=deck_of("R1 R1 R2 R2 Y1 Y1 Y2 Y2 YS W"), hand_size=2)
 
 
+@pytest.mark.slow
 def test_small_games_are_counted():
     size = solve.estimate_size(solve.DECKS["tiny"], samples=2000)
     assert size.low == size.high == size.num_histories == solve.enumerate_game(solve.DECKS["tiny"]).num_histories

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.helpers import slow_but
 from tests.text.states import NUM_LINES, RULES, observe, one, some_states
 from unojax import text
 from unojax.rules import Rules
@@ -50,7 +51,7 @@ def test_repr_is_a_line_that_can_be_read_again():
     chex.assert_trees_all_equal(text.parse_observation(repr(seen).removeprefix("<Observation ").removesuffix(">")), seen)
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", slow_but(["default"], RULES))
 def test_repr_of_states_of_random_games_is_short(name: str):
     for index in range(0, NUM_LINES, 10):
         assert len(repr(one(some_states(name), index))) < 450
@@ -106,7 +107,7 @@ def test_a_turn_that_depends_on_more_comes_back(options: dict[str, Any], says: t
         text.parse_observation(written, rules=Rules())
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", slow_but(["default"], RULES))
 def test_what_players_see_comes_back(name: str):
     rules, states = RULES[name], some_states(name)
     lines = set()

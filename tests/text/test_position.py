@@ -10,6 +10,7 @@ import jax
 import numpy as np
 import pytest
 
+from tests.helpers import slow_but
 from tests.text.states import NUM_LINES, RULES, TINY, one, shown, slots, some_states
 from unojax import cards, game, text
 from unojax.game import State
@@ -93,7 +94,7 @@ def test_contradictions_are_refused(arguments: dict, message: str):
 # Positions
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", slow_but(["default"], RULES))
 def test_positions_of_random_games_come_back(name: str):
     rules, states = RULES[name], some_states(name)
     lines = [text.format_position(one(states, i)) for i in range(NUM_LINES)]
@@ -103,6 +104,7 @@ def test_positions_of_random_games_come_back(name: str):
     assert lines == [text.format_position(one(read, i)) for i in range(NUM_LINES)]
 
 
+@pytest.mark.slow
 def test_the_random_games_show_every_result_and_penalty():
     lines = [text.format_position(one(some_states(name), i)).split() for name in RULES for i in range(NUM_LINES)]
     assert {line[-1] for line in lines} == set("*01=T")

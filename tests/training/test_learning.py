@@ -329,6 +329,7 @@ def check_gradients(learned, dense) -> None:
         jax.tree.map(lambda a, b, size=largest: np.testing.assert_allclose(a, b, atol=1e-5 * size), found, wanted)
 
 
+@pytest.mark.slow
 def test_gradients_are_those_of_a_dense_loss(games: Episodes, dense):
     assert len(ROWS) > CHUNK
     check_gradients(learn(random_network(), games), dense)

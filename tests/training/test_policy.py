@@ -127,6 +127,7 @@ def test_the_ages_in_the_lanes_hold(played):
     assert says > 0.2 * number
 
 
+@pytest.mark.slow
 def test_games_are_those_of_random_play():
     """An untrained policy draws any legal play, each as often; choices, winners and lengths as `simulate` finds them with it.
 
@@ -226,6 +227,7 @@ def choices_of(row: Rows) -> Choices:
     return Choices(row.seen, row.known, row.legal, row.action, row.log_prob, advantage, row.value / 2, counts, magnet)
 
 
+@pytest.mark.slow
 def test_the_gradient_is_that_of_its_parts(played):
     """Where nothing has changed yet: of A log pi, tau H and alpha KL, each written out, and of two cross-entropies."""
     choices, loss, scale = choices_of(played[1][40]), PolicyLoss(entropy=0.3, magnet=0.2, win_weight=0.5), jnp.float32(0.7)
@@ -254,6 +256,7 @@ def test_the_gradient_is_that_of_its_parts(played):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=2e-4)
 
 
+@pytest.mark.slow
 def test_a_play_that_has_gained_enough_gains_no_more(played):
     """Beyond the clip the surrogate is flat: no gradient but that of the other terms, which have no weight here."""
     choices, loss = choices_of(played[1][40]), PolicyLoss(entropy=0.0, win_weight=0.0)
@@ -293,6 +296,7 @@ def begin(config: PolicyConfig) -> tuple[Any, Any]:
     return config.make_iteration(mesh), loop.on_mesh(config.start(), mesh)
 
 
+@pytest.mark.slow
 def test_past_selves_are_kept():
     """Those of iterations 0, 1 and 2; the places of later ones hold the first."""
     iterate, state = begin(TINY)

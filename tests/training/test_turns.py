@@ -121,6 +121,7 @@ def inputs(games: Episodes, states: State) -> Features:
     return made
 
 
+@pytest.mark.slow
 def test_half_of_the_draws_and_challenges_are_learned_from_as_about_to(games: Episodes, inputs: Features):
     found = jax.jit(lambda games: states_of(games, jnp.arange(2 * NUM), NOBODY, TURNS).features)(games)
     for one, other in zip(found, inputs, strict=True):
@@ -132,6 +133,7 @@ def learn(games: Episodes, targets: jax.Array):
     return loss_and_gradient(jax.random.key(0), NETWORK, games, NOBODY, targets, Loss(advantage_weight=1.0), TURNS)[0]
 
 
+@pytest.mark.slow
 def test_the_losses_by_hand(games: Episodes, states: State, inputs: Features, legal: np.ndarray):
     targets = np.random.default_rng(2).uniform(-1, 1, (STEPS, GAMES, 2)).astype(np.float32)
     sums = jax.device_get(learn(games, targets))

@@ -206,6 +206,7 @@ def test_networks_of_one_shape_share_a_compiled_program(seen_by_all):
     assert len(values) == 3 and len(traced) == 1
 
 
+@pytest.mark.slow
 def test_the_unseen_outlook_permutes_too():
     states = random_states(13, 6)
     goes_to = np.array([2, 0, 3, 1])

@@ -255,6 +255,7 @@ def value_seen(states: State, player: jax.Array) -> jax.Array:
     return NETWORK(features(view, outlook_of_unseen(view))).value
 
 
+@pytest.mark.slow
 def test_choices_are_worth_what_the_positions_after_them_are_or_the_moment_before_chance(choices):
     states, action, made = choices(TURNS)
     legal = np.arange(TURNS.num_choices) == action[:, None]
@@ -311,6 +312,7 @@ def test_a_network_plays_by_rules_of_its_kind(saved: str):
         parse_agent(f"value:network={saved},head=policy", rules=OFFICIAL)
 
 
+@pytest.mark.slow
 def test_training_begins_with_a_network_of_the_same_kind(saved: str, tmp_path: Path):
     for rules, init in (("official", "pretrained"), ("default", saved)):
         width = 64 if init == "pretrained" else 8

@@ -112,6 +112,7 @@ def test_states_say_what_the_person_sees(games):
     assert min(kinds[key] for key in [("you", True), ("you", False), ("opponent", False), (None, False)]) > 3
 
 
+@pytest.mark.slow
 def test_every_choice_of_other_rules_can_be_clicked():
     """Draws at will, passes and challenges: what the page offers is what is legal, and is played."""
     kinds = Counter()
