@@ -31,7 +31,7 @@ setup: $(INSTALLED)
 test: setup
 	@$(BIN)/python -m pytest $(ARGS)
 
-# The same, and what only statistics, whole training runs and whole notebooks can show.
+# The same, and statistics, further rules, second looks, pages in a browser, whole training runs and notebooks.
 test-all: setup
 	@$(BIN)/python -m pytest -m "slow or not slow" $(ARGS)
 

@@ -134,7 +134,7 @@ def test_the_enumeration_visits_every_corner_of_the_draws():
     assert expected - set(seen) == set()
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", slow_but(["all effects"], RULES))
 def test_no_other_state_can_follow(name: str):
     """All pairs of some neighbours and some strangers: what the enumeration doesn't list is impossible."""
     rules, told = RULES[name], enumerated(name)

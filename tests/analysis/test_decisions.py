@@ -84,6 +84,7 @@ def test_the_cloud_is_the_belief_of_the_exact_filter(games: Recorded, decisions:
     assert np.abs(believed - expected).mean() < 0.02
 
 
+@pytest.mark.slow
 def test_no_decision_at_all(games: Recorded):
     endless = games._replace(states=dataclasses.replace(games.states, terminated=np.zeros_like(games.states.terminated)))
     with pytest.raises(ValueError, match="there is no decision"):

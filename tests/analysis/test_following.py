@@ -93,6 +93,7 @@ def test_particles_follow_the_exact_filter(games: Recorded, followed: dict[str, 
     assert error["particles 256"] < 0.3 * error["closed form"] < 0.3 * error["unseen cards"]
 
 
+@pytest.mark.slow
 def test_depletion_is_noted(followed: dict[str, Followed]):
     assert followed["bootstrap 32"].depleted.any()
     assert not followed["exact"].depleted.any()

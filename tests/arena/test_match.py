@@ -14,7 +14,7 @@ import pytest
 import scipy.stats
 from jax import Array
 
-from tests.helpers import ERROR_PROBABILITY
+from tests.helpers import ERROR_PROBABILITY, slow_but
 from unojax import cards
 from unojax.agents import PolicyAgent
 from unojax.arena import AgentError, Batch, Pairs, compile_match, default_batch_size, lanes, play_batches, play_match
@@ -138,7 +138,7 @@ def test_result_shapes(match: Pairs):
     assert (match.num_choices.sum(-1) <= match.num_steps).all()
 
 
-@pytest.mark.parametrize("agent", [UNIFORM, LOWEST], ids=lambda agent: agent.name)
+@pytest.mark.parametrize("agent", slow_but([UNIFORM], [UNIFORM, LOWEST]), ids=lambda agent: agent.name)
 def test_equal_agents_play_the_same_game_twice(agent: PolicyAgent):
     pairs = play_match(jax.random.key(2), (agent, agent), 60, batch_size=BATCH)
     # Whoever is player 0 wins both games or neither, and that is each agent once.

@@ -14,6 +14,7 @@ import pytest
 from tests.belief import test_moves as crafted
 from tests.belief.oracle import THIN, play_games
 from tests.belief.test_exact import choosy_opponent
+from tests.helpers import slow_but
 from unojax import cards, game
 from unojax.belief import Belief, Info, belief_init, belief_update, uniform_opponent
 from unojax.belief.filters import plain_info
@@ -34,7 +35,7 @@ CAPACITY = {"max_slots": 28, "max_plays": 7}
 FAMILY = Family((uniform_opponent, PolicyOpponent(POLICIES["linear"], tremble=0.2), choosy_opponent))
 
 
-@pytest.mark.parametrize("opponent", [uniform_opponent, FAMILY], ids=["uniform", "family"])
+@pytest.mark.parametrize("opponent", slow_but([FAMILY], [uniform_opponent, FAMILY]), ids=["uniform", "family"])
 def test_all_hands_of_the_past_at_once(opponent: Opponent) -> None:
     """Likelihoods of the crafted history, before and after two refreshing moves, not carried out everywhere.
 

@@ -218,6 +218,7 @@ run_process()
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_programs_run_is_an_ordinary_end():
     """Threads of the compiler are at work when the process ends."""
     command = [sys.executable, "-c", _STOPPED, "bench", "--batch-sizes", "4096", "--repeats", "1000"]

@@ -26,7 +26,7 @@ GAMES = {
     "three colors": Rules(deck=deck_of("R1 Y1 Y2 G1 W W+4"), hand_size=1, max_steps=5, start_card="any"),
 }
 BOTH = [(name, True) for name in GAMES]
-BOTH += [pytest.param(name, False, marks=() if name in ("numbers", "any start") else pytest.mark.slow) for name in GAMES]
+BOTH += [pytest.param(name, False, marks=() if name == "numbers" else pytest.mark.slow) for name in GAMES]
 
 
 @lru_cache
@@ -99,7 +99,8 @@ def test_policy(policy):
         assert solve.best_response(tree, player, ours[1 - player])[0] == pytest.approx(value, abs=error)
 
 
-@pytest.mark.parametrize("name", ["any start", pytest.param("all ranks", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["any start", "all ranks"])
 def test_merged_colors_change_no_value(name):
     trees = [tree_of(name, merged) for merged in (False, True)]
     assert trees[1].num_histories < trees[0].num_histories
