@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.helpers import play, slow_but
+from tests.helpers import deck_of, play, slow_but
 from tests.oracle import game as oracle
 from tests.oracle.chain import successors
 from tests.oracle.positions import from_oracle, multiset, onehot, random_game, to_oracle
@@ -240,6 +240,17 @@ def test_known_probabilities_of_a_draw_of_four(gained: str, ways: int, ways_in_a
     after = text.make_state("R7 R8 R9", f"G1 G2 W {gained}", **top | {"player": 0})
     log_prob, _ = log_probs_and_rewards([jax.device_get((state, 60, after))])
     assert log_prob[0] == pytest.approx(log(ways / ways_in_all), abs=1e-6)
+
+
+def test_a_wild_laid_at_once_has_one_of_four_colours():
+    """Two of three cards left are wild ones, and the one drawn is laid, in any colour; the third is kept."""
+    rules = Rules(deck=deck_of("R7 B3 G1 G2 W W"), hand_size=1, play_drawn="auto")
+    state = text.make_state("B3", "G1", "R7", rules=rules)
+    following = [game.step(state, cards.DRAW, key) for key in jax.random.split(jax.random.key(0), 24)]
+    log_prob, _ = log_probs_and_rewards([jax.device_get((state, cards.DRAW, after)) for after in following])
+    is_wild = np.array([after.top_rank == cards.WILD for after in following])
+    assert {int(after.color) for after in following} == {0, 1, 2, 3} and not is_wild.all()
+    np.testing.assert_allclose(log_prob, np.where(is_wild, log(2 / 3 / 4), log(1 / 3)), atol=1e-6)
 
 
 def test_every_step_of_a_full_game_is_possible_and_pays_what_it_said():

@@ -15,7 +15,7 @@ import scipy.stats
 from jax import Array
 
 from tests.helpers import ERROR_PROBABILITY, slow_but
-from unojax import cards
+from unojax import cards, make_state
 from unojax.agents import PolicyAgent
 from unojax.arena import AgentError, Batch, Pairs, compile_match, default_batch_size, lanes, play_batches, play_match
 from unojax.arena.ratings import paired_score
@@ -237,6 +237,23 @@ class Witness:
 
 def same(one: Observation, other: Observation) -> Array:
     return jnp.stack([(a == b).all() for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)]).all()
+
+
+def test_each_draw_of_a_player_is_its_own():
+    """For the first time and for the second, other cards; the same in both games of a pair."""
+    state = make_state("B3", "G1 G2", "R7")
+    states = jax.tree.map(lambda x: jnp.broadcast_to(x, (FEW, *x.shape)), state)
+    pair, which, all_used = np.arange(FEW, dtype=np.uint32) // 2, np.arange(FEW, dtype=np.int32) % 2, np.ones(FEW, bool)
+    seats, _ = lanes.deal(jax.random.key(0), pair, which, all_used, rules=state.rules)
+    drawn = []
+    for number in (0, 1):
+        nothing = jnp.zeros((FEW, 2), jnp.int32)
+        begun = lanes.MatchLanes(states, jnp.full(FEW, cards.DRAW, jnp.int32), nothing + number, nothing)
+        after, *_ = lanes.advance(seats, begun, [begun.forced] * 2, chunk=FEW)
+        first, second = np.asarray(after.state.hands[:, 0]).reshape(FEW // 2, 2, -1).swapaxes(0, 1)
+        np.testing.assert_array_equal(first, second)
+        drawn.append(first)
+    assert (drawn[0] != drawn[1]).any(1).mean() > 0.8
 
 
 def test_an_agent_sees_every_step_and_acts_when_it_has_a_choice():

@@ -45,9 +45,13 @@ def games(rules: Rules) -> Record:
     return play_games(seed=3, num_games=300, num_steps=25, rules=rules)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("rules", "model", "lanes"), [(FORFEITING, "uniform", 3), (THIN, "uniform", 4), (FORFEITING, "scarcest", 3)]
+    ("rules", "model", "lanes"),
+    [
+        (FORFEITING, "uniform", 3),
+        pytest.param(THIN, "uniform", 4, marks=pytest.mark.slow),
+        pytest.param(FORFEITING, "scarcest", 3, marks=pytest.mark.slow),
+    ],
 )
 def test_agrees_with_the_exact_filter(rules: Rules, model: str, lanes: int) -> None:
     """Expected counts of runs without a collapse so far, and the evidence over all runs, which is unbiased."""

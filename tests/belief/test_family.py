@@ -20,7 +20,7 @@ from tests.belief.test_exact import choosy_opponent, choosy_policy
 from tests.belief.test_exact_variants import VARIANTS
 from tests.belief.test_particles import CAPACITY
 from tests.belief.test_particles_variants import steps_of
-from tests.helpers import ERROR_PROBABILITY, assert_trees_equal, fold_in_all, play
+from tests.helpers import ERROR_PROBABILITY, assert_trees_equal, fold_in_all, play, slow_but
 from unojax import game
 from unojax.analysis.calibration import calibrate
 from unojax.belief import Family, belief_init, belief_update, history, summary, uniform_opponent
@@ -232,8 +232,7 @@ def test_a_family_of_one_is_its_model() -> None:
             assert_trees_equal(told._replace(type_probs=None), info)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("lane", [170, 299])
+@pytest.mark.parametrize("lane", slow_but([170], [170, 299]))
 def test_a_belief_begun_anew_keeps_the_types(lane: int) -> None:
     """With room for few plays the hand's history is dropped; what was learned of the type goes on as the prior."""
     steps, keys = steps_seen(lane), jax.random.split(jax.random.key(lane), NUM_RUNS)

@@ -60,7 +60,6 @@ def test_a_truncated_game_counts_half(position, left, first):
     assert [win(position, player, 1000 - left)[0] for player in (0, 1)] == [first, 1 - first]
 
 
-@pytest.mark.slow
 def test_two_policies_are_each_players_own():
     """What one player wins the other loses, if both are asked about the same two policies; 5 standard errors, 1e-6 by chance."""
     for mover in (0, 1):

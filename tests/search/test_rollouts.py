@@ -15,6 +15,7 @@ from unojax.device.random_bits import key_words
 from unojax.game import State
 from unojax.observation import observe
 from unojax.policies import LINEAR, POLICIES, uniform
+from unojax.search import monte_carlo
 from unojax.search.rollouts import Arms, Leaf, Rollouts, list_arms, place_cards, play_out
 
 RULES = Rules()
@@ -55,6 +56,17 @@ def test_arms_are_the_legal_plays(positions: State):
     assert fewer.number == number and len(fewer.position) == most * len(masks) < len(arms.position)
     for few, all_of_them in ((fewer.position, arms.position), (fewer.action, arms.action)):
         np.testing.assert_array_equal(few[:number], all_of_them[:number])
+
+
+def test_the_arm_that_gains_are_measured_against_goes_on():
+    """Of four arms the first two are close, the third is far behind, and so is the fourth, by which gains are measured."""
+    arms = Arms(jnp.zeros(4, jnp.int32), jnp.arange(4), jnp.int32(4))
+    returns = jnp.array([0.0, 0.1, -1.0, -1.0])[:, None] + 0.2 * jax.random.normal(jax.random.key(0), (4, 64))
+    played, none = jnp.full(4, 64, jnp.int32), jnp.zeros(4, jnp.int32)
+    assert monte_carlo._alive(arms, returns, played, jnp.array([3]), 4.0).tolist() == [True, True, False, True]
+    assert monte_carlo._alive(arms, jnp.zeros_like(returns), none, jnp.array([3]), 4.0).all()
+    # One alone that can win is chosen.
+    assert not monte_carlo._alive(arms, returns.at[0].add(-1.0), played, jnp.array([3]), 4.0).any()
 
 
 def test_placed_cards_are_those_of_the_position(positions: State):

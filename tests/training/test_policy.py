@@ -24,6 +24,7 @@ from training.checkpoints import Checkpoints
 from training.config import Evaluation, Launch, from_dict, parse, to_dict, with_key, with_plain_key
 from training.devices import make_mesh
 from training.evaluation import evaluate
+from training.policy import trainer
 from training.policy.config import PolicyConfig
 from training.policy.games import RULES, Horizon, Rows, masked_log_probs, play_rows, start_lanes
 from training.policy.learning import Choices, PolicyLoss, advantages, loss_and_gradient
@@ -227,7 +228,6 @@ def choices_of(row: Rows) -> Choices:
     return Choices(row.seen, row.known, row.legal, row.action, row.log_prob, advantage, row.value / 2, counts, magnet)
 
 
-@pytest.mark.slow
 def test_the_gradient_is_that_of_its_parts(played):
     """Where nothing has changed yet: of A log pi, tau H and alpha KL, each written out, and of two cross-entropies."""
     choices, loss, scale = choices_of(played[1][40]), PolicyLoss(entropy=0.3, magnet=0.2, win_weight=0.5), jnp.float32(0.7)
@@ -256,7 +256,6 @@ def test_the_gradient_is_that_of_its_parts(played):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=2e-4)
 
 
-@pytest.mark.slow
 def test_a_play_that_has_gained_enough_gains_no_more(played):
     """Beyond the clip the surrogate is flat: no gradient but that of the other terms, which have no weight here."""
     choices, loss = choices_of(played[1][40]), PolicyLoss(entropy=0.0, win_weight=0.0)
@@ -294,6 +293,17 @@ def begin(config: PolicyConfig) -> tuple[Any, Any]:
     """The program of an iteration, and the first state, where `train` puts it."""
     mesh = make_mesh()
     return config.make_iteration(mesh), loop.on_mesh(config.start(), mesh)
+
+
+def test_past_selves_take_turns():
+    """All that are kept, in iterations one after the other; the parameter of each is the number of its iteration."""
+    ladder, state = jnp.zeros(5), trainer.start(0, TINY.plan())
+    for done in range(1, 12):
+        ladder = trainer._climb(ladder, jnp.float32(done), jnp.int32(done))
+    assert ladder.tolist() == [0, 1, 2, 4, 8]
+    for first, kept in ((4, [0, 1, 2, 4]), (8, [0, 1, 2, 4, 8])):
+        met = [trainer._past(state._replace(ladder=ladder, iteration=jnp.int32(first + t))) for t in range(len(kept))]
+        assert sorted(map(int, met)) == kept
 
 
 @pytest.mark.slow
