@@ -14,13 +14,14 @@ from tests.helpers import seated
 from tests.value.positions import SMALL, legal_all, observe_all, random_network, random_states, values_of
 from unojax import cards, game
 from unojax.belief.knowledge import Tracked, Unseen
+from unojax.belief.opponents import parse_opponent
 from unojax.device import static
 from unojax.game import State
 from unojax.observation import observe
 from unojax.rules import Rules
 from unojax.specs import parse_agent, settings_of
 from unojax.value import features, outlook_of_hands, outlook_of_unseen, save_network
-from unojax.value.agent import ValueAgent, value
+from unojax.value.agent import ValueAgent, policy, value
 from unojax.view import view_of
 
 NUM = 32
@@ -50,6 +51,14 @@ def test_specs(spec: str, belief: str, particles: int, head: str):
     assert parse_agent(agent.name) == agent
     settings = {"network": "pretrained", "belief": belief, "model": "uniform", "particles": particles, "head": head}
     assert settings_of(agent.name) == settings
+
+
+def test_both_take_types_of_opponents():
+    for made in (value, policy):
+        agent = made(network="random", loaded=NETWORK, belief="particles", particles=8, model="uniform|linear")
+        assert isinstance(agent.knowledge, Tracked)
+        assert agent.knowledge.filter.opponent == parse_opponent("uniform|linear")
+        assert agent.name.endswith("model=uniform|linear,particles=8")
 
 
 def test_the_shortest_spec():

@@ -145,6 +145,7 @@ def policy(
     *,
     network: str | None = None,
     belief: NetworkBelief = "ages",
+    model: str = "uniform",
     greedy: bool = False,
     particles: int = 128,
     rules: Rules = Rules(),
@@ -154,7 +155,7 @@ def policy(
 
     Args:
         network: path of a network's file, as `training.train_policy` writes it.
-        belief, particles: as in `value`; policy networks are trained with "ages".
+        belief, model, particles: as in `value`; policy networks are trained with "ages".
         greedy: take the likeliest play instead.
         rules: of the game.
         loaded: the network itself, in place of one to be loaded; `network` is then only its name.
@@ -163,7 +164,7 @@ def policy(
         ValueError: an argument is none of those allowed, there is no such network, it has no policy, or knows no such rules.
     """
     given = locals()
-    knowledge = _knowledge(belief, particles)
+    knowledge = _knowledge(belief, particles, model)
     if network is None:
         raise ValueError("network must name a file, such as network=runs/policy/best.safetensors of training.train_policy")
     loaded = load_network(network) if loaded is None else loaded
@@ -173,7 +174,7 @@ def policy(
     return ValueAgent(format_spec("policy", policy, given), knowledge, loaded, "policy", greedy, rules)
 
 
-def _knowledge(belief: NetworkBelief, particles: int, model: str = "uniform") -> Knowledge | Ages:
+def _knowledge(belief: NetworkBelief, particles: int, model: str) -> Knowledge | Ages:
     if belief not in get_args(NetworkBelief):
         raise ValueError(f"belief must be one of {', '.join(get_args(NetworkBelief))}, got {belief!r}")
     return Ages() if belief == "ages" else parse_knowledge(belief, particles=particles, model=model)
