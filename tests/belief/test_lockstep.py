@@ -42,7 +42,7 @@ def test_all_hands_of_the_past_at_once(opponent: Opponent) -> None:
     The first card counts as dealt before a coloured start card. The family asks each of its models, packed or not.
     """
     cloud, seen = crafted.cloud_of(np.arange(len(crafted.accounts()))), crafted.seen()
-    book = dataclasses.replace(crafted.history(), num_dealt=jnp.int32(1), num_colored=jnp.int32(6))
+    book = dataclasses.replace(crafted.history(), num_dealt=jnp.int32(1), num_startable=jnp.int32(6))
     log_types = jnp.log(jnp.array([0.5, 0.25, 0.25])) if isinstance(opponent, Family) else None
     # The first of three games is another one, which nobody wants.
     at, wanted, several = (

@@ -12,7 +12,15 @@ import pytest
 
 from tests.belief.oracle import FORFEITING, play_games
 from unojax import bits, cards
-from unojax.belief.opponents import FAMILY, Family, PolicyOpponent, consistent_opponent, parse_opponent, uniform_opponent
+from unojax.belief.opponents import (
+    FAMILY,
+    Family,
+    PolicyOpponent,
+    consistent_opponent,
+    opponent_name,
+    parse_opponent,
+    uniform_opponent,
+)
 from unojax.belief.particles import ledger, likelihood
 from unojax.game import hand_legal_mask
 from unojax.observation import Observation
@@ -96,6 +104,12 @@ def test_trembling_mixes_with_uniform_play() -> None:
     pure, mixed = (PolicyOpponent(wilds_first, tremble)(view, legal) for tremble in (0.0, 0.2))
     np.testing.assert_allclose([pure[13], pure[3]], [1.0, 0.0])
     np.testing.assert_allclose([mixed[13], mixed[3]], [0.9, 0.1], rtol=1e-6)
+
+
+def test_a_name_can_be_read_again() -> None:
+    for tremble in (0.5, 0.25, 1e-5, 1.0, 0.0):
+        model = PolicyOpponent(POLICIES["scarcest-color"], tremble)
+        assert parse_opponent(opponent_name(model)) == model
 
 
 @pytest.mark.parametrize("tremble", [-0.1, 1.5, float("nan")])

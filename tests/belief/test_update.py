@@ -26,6 +26,7 @@ from unojax.belief import (
     uniform_opponent,
 )
 from unojax.belief.filters import BootstrapFilter, ClosedFormFilter, ExactFilter, plain_info
+from unojax.belief.particles.event import Event, Weighing, read_event, weigh
 from unojax.observation import Observation
 
 SMALL = {"max_slots": THIN.num_cards, "max_plays": 3}
@@ -232,6 +233,53 @@ def test_checked_update_raises(whole: bool, monkeypatch: pytest.MonkeyPatch) -> 
     error, _ = checked(belief, views[0], np.int32(7), views[1], jax.random.key(1))
     with pytest.raises(checkify.JaxRuntimeError, match="observations around action 7 are not one micro-step apart"):
         error.throw()
+
+
+def test_what_is_out_of_range_is_refused() -> None:
+    views, happened = thin_lane(0, 0)
+    belief = start(views[0], jax.random.key(0))
+    for options in ({"ess_threshold": 1.5}, {"ess_threshold": -0.1}, {"num_moves": -1}):
+        with pytest.raises(ValueError, match=r"ess_threshold must be in \[0, 1\] and num_moves at least 0"):
+            belief_update(belief, views[0], happened[0], views[1], jax.random.key(1), **options)
+
+
+# The weights.
+
+
+@pytest.fixture(scope="module")
+def uneven() -> tuple[Belief, Event]:
+    """A belief of uneven weights, and an event."""
+    views, happened = thin_lane(0, 0)
+    belief = start(views[0], jax.random.key(0))
+    belief = dataclasses.replace(belief, log_weights=jax.nn.log_softmax(jnp.arange(64.0) / 8))
+    return belief, jax.jit(read_event)(belief, views[0], happened[0], views[1])
+
+
+def weighed(belief: Belief, event: Event, log_lik: Any = 0.0, outgrown: bool = False, ess_threshold: float = 0.5) -> Weighing:
+    nothing = jnp.zeros(64)
+    return jax.jit(weigh, static_argnums=6)(
+        belief, event, nothing, jnp.float32(0.0), nothing + log_lik, jnp.bool_(outgrown), ess_threshold
+    )
+
+
+def test_what_is_no_finite_likelihood_is_impossible(uneven: tuple[Belief, Event]) -> None:
+    belief, event = uneven
+    found = weighed(belief, event, jnp.zeros(64).at[:3].set(jnp.array([jnp.inf, jnp.nan, -jnp.inf])))
+    assert np.isneginf(found.log_weights[:3]).all() and not found.depleted
+    np.testing.assert_allclose(found.log_weights[3:], jax.nn.log_softmax(belief.log_weights[3:]), rtol=1e-5)
+    np.testing.assert_allclose(found.log_evidence, jax.nn.logsumexp(belief.log_weights[3:]), atol=1e-6)
+    for nowhere in (jnp.inf, jnp.nan):
+        assert weighed(belief, event, nowhere).depleted
+
+
+def test_where_nothing_moved_nothing_is_resampled(uneven: tuple[Belief, Event]) -> None:
+    belief, event = uneven
+    assert weighed(belief, event, ess_threshold=1.0).resampled
+    nothing = event._replace(moved=jnp.bool_(False))
+    assert not weighed(belief, nothing, ess_threshold=1.0).resampled
+    assert weighed(belief, event, outgrown=True).restarted
+    found = weighed(belief, nothing._replace(inconsistent=jnp.bool_(True)), outgrown=True)
+    assert not (found.restarted or found.resampled or found.depleted)
 
 
 # The modes of JAX.

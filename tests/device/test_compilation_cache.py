@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -40,6 +41,16 @@ def test_nothing_is_kept_if_the_user_says_so(home: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("JAX_ENABLE_COMPILATION_CACHE", word)
     assert keep_compiled_programs() is None
     assert not list(home.iterdir())
+
+
+def test_what_jax_is_told_goes_first(home: Path, monkeypatch: pytest.MonkeyPatch):
+    for settings, folder in (
+        ({"jax_compilation_cache_dir": str(home / "told"), "jax_enable_compilation_cache": True}, home / "told"),
+        ({"jax_compilation_cache_dir": None, "jax_enable_compilation_cache": False}, None),
+    ):
+        told = SimpleNamespace(**settings, update=lambda name, value: None)
+        monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(config=told))
+        assert keep_compiled_programs() == folder
 
 
 def test_a_folder_that_cannot_be_made_is_done_without(home: Path):

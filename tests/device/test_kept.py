@@ -20,6 +20,7 @@ from unojax.belief.opponents import Family, PolicyOpponent
 from unojax.belief.particles import Info
 from unojax.device import kept
 from unojax.device.kept import KeptProgram, describe
+from unojax.device.platform import tuned_for
 from unojax.policies import LINEAR, uniform
 from unojax.specs import parse_agent
 
@@ -57,6 +58,20 @@ def traced(folder: Path) -> list[Path]:
     return sorted(folder.glob("*-traced"))
 
 
+def test_another_form_is_another_program(folder: Path):
+    """In one process, too: what JAX is set to and what sizes are chosen for show in a program."""
+    counted = Counted()
+    for _ in range(2):
+        counted.program(KEY, WEIGHTS, rules=RULES)
+    assert counted.times == 1
+    with tuned_for("gpu"):
+        counted.program(KEY, WEIGHTS, rules=RULES)
+    assert counted.times == 2
+    with jax.numpy_rank_promotion("raise"):
+        counted.program(KEY, WEIGHTS, rules=RULES)
+    assert counted.times == 3
+
+
 def test_a_program_is_found_again(folder: Path):
     first, second = Counted(), Counted()
     expected = first.plain(KEY, WEIGHTS, rules=RULES)
@@ -85,11 +100,13 @@ def test_what_differs_is_told_apart(folder: Path, monkeypatch: pytest.MonkeyPatc
     assert run(weights=WEIGHTS | {"b": np.arange(4, dtype=np.int16)}) == 1
     assert run(weights=WEIGHTS | {"b": np.arange(4.0)}) == 1
     assert run(weights=WEIGHTS | {"c": jnp.float32(1)}) == 1
+    with tuned_for("gpu"):
+        assert run() == 1
     with jax.numpy_rank_promotion("raise"):
         assert run() == 1
     monkeypatch.setattr(kept, "_source", lambda: "another version of the package")
     assert run() == 1
-    assert len(traced(folder)) == 7
+    assert len(traced(folder)) == 8
 
 
 def test_programs_are_compiled_ahead(folder: Path):

@@ -80,7 +80,7 @@ def bootstrap_init(
     unseen = history.unseen_words(observation)
     hands = _draw(key, nothing, unseen, observation.opponent_count.astype(jnp.int32))
     book = record_deal(ledger.empty(max_slots=1, max_plays=1), observation, unseen, prior)
-    log_weights, _ = resample.normalize(likelihood.start_log_prob(hands, book))
+    log_weights, _ = resample.normalize(likelihood.start_log_prob(hands, book, observation.rules))
     drawn = None if observation.rules.has_plain_steps else bits.empty(hands[0])
     return BootstrapBelief(log_weights=log_weights, packed=hands, rules=observation.rules, drawn=drawn)
 
@@ -138,13 +138,14 @@ def bootstrap_update(
             lambda: _any_step(key_draw, now, last, before, action, after, opponent),
             lambda: (now, last, nothing),
         )
-    dead = jnp.isneginf(belief.log_weights) | jnp.isneginf(log_increment)
+    # As impossible counts what is no finite likelihood.
+    dead = jnp.isneginf(belief.log_weights) | jnp.isneginf(log_increment) | ~(log_increment < jnp.inf)
     log_weights, log_evidence = resample.normalize(jnp.where(dead, -jnp.inf, belief.log_weights + log_increment))
     ess = resample.effective_sample_size(log_weights)
     depleted = jnp.isneginf(log_evidence) & ~inconsistent
     log_weights = jnp.where(inconsistent, belief.log_weights, log_weights)
     # A hand of weight zero may be impossible; none is carried on.
-    resampled = ~(depleted | inconsistent) & ((ess < ess_threshold * belief.num_particles) | jnp.isneginf(log_weights).any())
+    resampled = moved & ~depleted & ((ess < ess_threshold * belief.num_particles) | jnp.isneginf(log_weights).any())
 
     def pick() -> BootstrapBelief:
         ancestors = resample.systematic(jax.random.uniform(key_pick, dtype=jnp.float32), log_weights)

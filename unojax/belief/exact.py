@@ -211,7 +211,8 @@ def exact_update(
 
     Args:
         belief, before, after: the belief at `before`, and the observer's observations around the micro-step; unbatched.
-        action: the public action taken, 0..60; not looked at if nothing happened (the game was over, or the action illegal).
+        action: the public action taken, 0..60, or 61 for a challenge; not looked at if nothing happened (the game was over, or
+            the action illegal).
         opponent: the built-in `uniform_opponent` and `consistent_opponent` take a fast path. Or the `Family` that the belief was
             begun with.
         rules: those of belief and observations, if given.

@@ -32,10 +32,11 @@ class OpponentModel(Protocol):
     """
 
     def __call__(self, observation: Observation, legal_mask: Array, /) -> Array:
-        """Give likelihoods >= 0 of the actions for `legal_mask` bool[61]: float32[61].
+        """Give likelihoods of the actions for `legal_mask`, bool[A] with A = `Rules.num_actions`: float32[A].
 
-        They need not add up to 1, but a factor common to all hands scales the evidence, and one that depends on the
-        hand is information about the hand.
+        They are in [0, 1] and need not add up to 1, but a factor common to all hands scales the evidence, and one that depends on
+        the hand is information about the hand. The particle filter multiplies several in float32: numbers far above 1, and NaN,
+        end as impossible.
         """
         ...
 
@@ -208,7 +209,7 @@ def opponent_name(model: OpponentModel) -> str:
     if isinstance(model, PolicyOpponent):
         if model == uniform_opponent:
             return "uniform"
-        return model.policy.name + ("" if model.tremble == TREMBLE else f"+{model.tremble:g}")
+        return model.policy.name + ("" if model.tremble == TREMBLE else f"+{np.format_float_positional(model.tremble, trim='-')}")
     return str(getattr(model, "name", None) or getattr(model, "__name__", None) or type(model).__name__)
 
 

@@ -17,14 +17,17 @@ def keep_compiled_programs() -> Path | None:
     """Keep programs in the user's folder for caches, for this process and those that it starts.
 
     To be called before anything is compiled; where JAX is not imported yet, it is not imported here either. What the user has set
-    goes first: `JAX_COMPILATION_CACHE_DIR` names another folder, `JAX_ENABLE_COMPILATION_CACHE=false` keeps nothing.
+    goes first, in the environment or by `jax.config`: `JAX_COMPILATION_CACHE_DIR` names another folder,
+    `JAX_ENABLE_COMPILATION_CACHE=false` keeps nothing.
 
     Returns:
         the folder; None if JAX is told not to keep anything, or if the folder can't be made.
     """
-    chosen = os.environ.get("JAX_COMPILATION_CACHE_DIR")
+    config = sys.modules["jax"].config if "jax" in sys.modules else None
+    chosen = os.environ.get("JAX_COMPILATION_CACHE_DIR") or (config and config.jax_compilation_cache_dir)
     folder = Path(chosen) if chosen else platformdirs.user_cache_path("unojax") / "jax"
-    if os.environ.get("JAX_ENABLE_COMPILATION_CACHE", "true").lower() in ("false", "0", "no", "n", "f", "off"):
+    is_off = os.environ.get("JAX_ENABLE_COMPILATION_CACHE", "true").lower() in ("false", "0", "no", "n", "f", "off")
+    if is_off or (config and not config.jax_enable_compilation_cache):
         return None
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -35,8 +38,6 @@ def keep_compiled_programs() -> Path | None:
     for name, value in settings.items():
         was_chosen = name.upper() in os.environ
         os.environ.setdefault(name.upper(), value)
-        if "jax" in sys.modules and not was_chosen:
-            import jax
-
-            jax.config.update(name, float(value) if name.endswith("secs") else value)
+        if config and not was_chosen:
+            config.update(name, float(value) if name.endswith("secs") else value)
     return folder

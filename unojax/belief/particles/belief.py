@@ -18,7 +18,7 @@ from unojax.belief.opponents import Opponent, models_of, type_prior, uniform_opp
 from unojax.belief.particles import accounts, ledger, moves
 from unojax.belief.particles.accounts import Cloud
 from unojax.belief.particles.ledger import Ledger
-from unojax.belief.particles.likelihood import by_type, log_type_probs, mixed, start_log_prob
+from unojax.belief.particles.likelihood import by_type, log_type_probs, mixed, num_startable, start_log_prob
 from unojax.device import struct
 from unojax.observation import Observation, check_observation
 from unojax.rules import Rules
@@ -167,7 +167,7 @@ def belief_init(
     book = ledger.add_slots(book, hand_count)
     book = record_deal(book, observation, unseen_words(observation), prior)
     # Without a deal known to be 0, so that no compiler has to find that out for all particles of all games.
-    log_lik = start_log_prob(cloud.hand, book) if shows_deal(rules, prior) else jnp.zeros(num_particles, jnp.float32)
+    log_lik = start_log_prob(cloud.hand, book, rules) if shows_deal(rules, prior) else jnp.zeros(num_particles, jnp.float32)
     log_weights = resample.normalize(log_lik)[0]
     log_lik = by_type([log_lik] * len(models_of(opponent)), opponent)
     target = start_target(log_weights, log_lik, log_types) if rules.tells_of_hands else None
@@ -194,17 +194,17 @@ def report(belief: Belief, strict: Array) -> Belief:
 
 
 def record_deal(book: Ledger, observation: Observation, unseen: bits.Words, prior: Prior) -> Ledger:
-    """Note in a ledger that the opponent's hand was dealt before a coloured start card was turned up, if `prior` says so."""
+    """Note in a ledger that the opponent's hand was dealt before the start card was turned up, if `prior` says so."""
     if not shows_deal(observation.rules, prior):
         return book
-    # The start card was among the coloured cards too, before it was turned up.
-    num_colored = 1 + bits.count(bits.map_words(lambda w: w & bits.COLORED, unseen)).astype(jnp.int32)
-    return dataclasses.replace(book, num_dealt=observation.opponent_count.astype(jnp.int32), num_colored=num_colored)
+    # The start card was among them too, before it was turned up.
+    startable = 1 + num_startable(unseen, observation.rules)
+    return dataclasses.replace(book, num_dealt=observation.opponent_count.astype(jnp.int32), num_startable=startable)
 
 
 def shows_deal(rules: Rules, prior: Prior) -> bool:
-    """Tell whether a prior takes the start card for what the deal left of the coloured cards."""
-    return prior == "deal" and rules.start_card == "non_wild"
+    """Tell whether a prior takes the start card for what the deal left of the cards that might be turned up."""
+    return prior == "deal" and rules.start_card != "any"
 
 
 def check_start(num_particles: int, prior: Prior) -> None:

@@ -155,12 +155,12 @@ def weigh(
     before = belief.target_weights
     dead = jnp.isneginf(before) | jnp.isneginf(log_increment)
     joint = before + log_increment + mixed(log_lik, belief.log_types) - mixed(belief.log_likelihood, belief.log_types)
-    # NaN from an opponent model counts as impossible.
-    joint = jnp.where(dead | jnp.isnan(joint), -jnp.inf, joint)
+    # What is no finite likelihood of an opponent model counts as impossible.
+    joint = jnp.where(dead | ~(joint < jnp.inf), -jnp.inf, joint)
     log_weights, log_sum = resample.normalize(joint)
     ess = resample.effective_sample_size(log_weights)
     depleted = jnp.isneginf(log_sum + log_constant) & ~event.inconsistent
-    restarted = depleted | outgrown
+    restarted = depleted | (outgrown & ~event.inconsistent)
     log_weights = jnp.where(event.inconsistent, before, log_weights)
     # A particle of weight zero may hold an impossible hand; none is carried on.
     is_due = (ess < ess_threshold * belief.num_particles) | jnp.isneginf(log_weights).any()
@@ -170,7 +170,7 @@ def weigh(
         log_evidence=jnp.where(event.inconsistent, 0.0, log_sum + log_constant),
         depleted=depleted,
         restarted=restarted,
-        resampled=~(restarted | event.inconsistent) & is_due,
+        resampled=event.moved & ~restarted & is_due,
     )
 
 

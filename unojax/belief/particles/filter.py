@@ -1,7 +1,7 @@
 """The particle filter over the opponent's hand: `belief_update`.
 
 Events that contradict a particle repair it with an exact weight instead of killing it, and Metropolis moves refresh it (`moves`
-has the derivation). Unbiased for the evidence, consistent as N grows, and never holds a hand that the history rules out.
+has the derivation). Unbiased for the evidence, consistent as N grows, and no hand that the history rules out has any weight.
 """
 
 from __future__ import annotations
@@ -62,10 +62,12 @@ def belief_update(
         action), or if the observations belong neither together, nor to the action, or not to this belief (`Info.inconsistent`).
 
     Raises:
-        ValueError: an observation is a batch, the rules of belief and observations, or `rules`, differ, or the belief was begun
-            with other types of opponents.
+        ValueError: an observation is a batch, the rules of belief and observations, or `rules`, differ, the belief was begun
+            with other types of opponents, or `ess_threshold` or `num_moves` is out of range.
     """
     check_types(0 if belief.log_types is None else belief.log_types.shape[-1], opponent, "belief_init")
+    if not 0 <= ess_threshold <= 1 or num_moves < 0:
+        raise ValueError(f"ess_threshold must be in [0, 1] and num_moves at least 0, got {ess_threshold} and {num_moves}")
     for seen in (before, after):
         check_observation(seen, "belief_update", rules)
         agreed_rules(belief.rules, seen.rules)

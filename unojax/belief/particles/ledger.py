@@ -73,7 +73,7 @@ class Ledger:
         plays: the opponent's plays.
         num_plays: int32[] how many there were.
         num_dealt: int32[] the first so many slots are a hand whose deal shows in the start card (`Prior` "deal"); else 0.
-        num_colored: int32[] coloured cards that the observer did not hold when the start card was about to be turned up.
+        num_startable: int32[] cards that might be turned up, and that the observer did not hold, when the start card was.
         turns: of the plays, under rules without plain steps; else an empty tuple.
     """
 
@@ -84,7 +84,7 @@ class Ledger:
     plays: Plays
     num_plays: Array
     num_dealt: Array
-    num_colored: Array
+    num_startable: Array
     turns: Turns | tuple[()] = ()
 
 
@@ -105,7 +105,7 @@ def empty(*, max_slots: int, max_plays: int, rules: Rules | None = None) -> Ledg
         plays=Plays(slots_before=jnp.zeros(max_plays, jnp.int32), pile=pile, **others),
         num_plays=jnp.int32(0),
         num_dealt=jnp.int32(0),
-        num_colored=jnp.int32(0),
+        num_startable=jnp.int32(0),
         turns=() if rules is None or rules.has_plain_steps else _no_turns(max_plays),
     )
 

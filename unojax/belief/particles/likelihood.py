@@ -76,7 +76,7 @@ def log_likelihood(
 ) -> Array:
     """Compute the log likelihood (nats) of all plays of the opponent: float32[N], or by type [K, N].
 
-    Under the "deal" prior it starts from the probability of the start card, one of the coloured cards that were not dealt.
+    Under the "deal" prior it starts from the probability of the start card, one left by the deal that might be turned up.
     `like` is any observation of the observer's; with `exchange` the likelihood is as it were after it. Not `softened`, it is -inf
     where what was told of the hand is not so.
     """
@@ -120,7 +120,7 @@ def log_likelihood(
         return hand, totals
 
     dealt = _fill(cloud, jnp.zeros((cards.NUM_COLORS, *cloud.hand[0].shape), jnp.uint32), jnp.int32(0), ledger.num_dealt)
-    first = (dealt, [start_log_prob(seen_from(dealt, ledger.num_dealt), ledger)] * len(models))
+    first = (dealt, [start_log_prob(seen_from(dealt, ledger.num_dealt), ledger, like.rules)] * len(models))
     return by_type(lax.fori_loop(0, num_turns(ledger.num_plays), several, first)[1], opponent)
 
 
@@ -214,10 +214,16 @@ def _drawn(cloud: Cloud, play: Plays, exchange: Exchange | None) -> Words:
     return flip(card, exchange.cards, is_exchanged)
 
 
-def start_log_prob(dealt: Words, ledger: Ledger) -> Array:
+def start_log_prob(dealt: Words, ledger: Ledger, rules: Rules) -> Array:
     """Compute the log probability (nats) of the start card: float32[N]; 0 if the ledger leaves it out (`num_dealt` 0)."""
-    colored = bits.count(bits.map_words(lambda w: w & bits.COLORED, dealt)).astype(jnp.int32)
-    return jnp.where(ledger.num_dealt > 0, -jnp.log(jnp.maximum(ledger.num_colored - colored, 1).astype(jnp.float32)), 0.0)
+    left = jnp.maximum(ledger.num_startable - num_startable(dealt, rules), 1).astype(jnp.float32)
+    return jnp.where(ledger.num_dealt > 0, -jnp.log(left), 0.0)
+
+
+def num_startable(hands: Words, rules: Rules) -> Array:
+    """Count the cards of hands that might be turned up to start a game, where not all might: int32[...]."""
+    startable = bits.COLORED if rules.start_card == "non_wild" else bits.COLORED | bits.WILD_BIT
+    return bits.count(bits.map_words(lambda w: w & startable, hands)).astype(jnp.int32)
 
 
 def _fill(cloud: Cloud, hand: Array, first: Array, end: Array) -> Array:

@@ -217,7 +217,7 @@ def past_log_likelihood(
         some = max(1, _UNPACKED_LANES // past.starts[0].shape[-1])
         totals = lax.map(lambda block: of_block(*block), blocks, batch_size=some)
     dealt = past.dealt if exchange is None else jax.vmap(Exchange.hand)(exchange, past.dealt, ledgers.num_dealt)
-    at_start = jax.vmap(start_log_prob)(dealt, ledgers)
+    at_start = jax.vmap(partial(start_log_prob, rules=like.rules))(dealt, ledgers)
     most = most_blocks(cloud.labels.shape[1], ledgers.plays.action.shape[1])
     of_games = [at_start + _sum_of_games(total, script, most) for total in totals]
     return jax.vmap(lambda *of_game: by_type(of_game, opponent))(*of_games)
