@@ -62,11 +62,12 @@ def main() -> None:
     parser.add_argument("--lanes", type=int, default=default.lanes, help="games at a time")
     parser.add_argument("--rows", type=int, default=default.rows, help="choices of each lane in an iteration")
     parser.add_argument("--width", type=int, default=default.network.width, help="of the networks")
+    parser.add_argument("--updates", type=int, default=default.updates, help="of the parameters in an iteration")
     parser.add_argument("--repeats", type=int, default=15, help="timed iterations of each kind")
     parser.add_argument("--json", type=Path, help="write the results to this file")
     options = parser.parse_args()
     network = replace(default.network, width=options.width)
-    config = replace(default, lanes=options.lanes, rows=options.rows, network=network)
+    config = replace(default, lanes=options.lanes, rows=options.rows, updates=options.updates, network=network)
     keep_compiled_programs()
     jax.config.update("jax_num_cpu_devices", Launch().num_cpu_devices(config.share))
     environment = timing.environment()
@@ -78,7 +79,7 @@ def main() -> None:
     table.add_row("in games, in gradients", f"{result['share_in_games']:.0%}, {result['share_in_gradients']:.0%}")
     timing.console().print(table)
     if options.json is not None:
-        settings = {"lanes": options.lanes, "rows": options.rows, "width": options.width, "updates": config.updates}
+        settings = {"lanes": options.lanes, "rows": options.rows, "width": options.width, "updates": options.updates}
         timing.write_json(options.json, {"environment": environment, "settings": settings, "results": result})
 
 
