@@ -2,8 +2,8 @@
 
 value                                    the shipped network, greedy on the values after its plays
 value:belief=unseen                      the same, without a belief
-value:network=my-run/best.safetensors    one of your own
-policy:network=my-run/best.safetensors   a policy network, which draws its plays
+value:network=my-run/last.safetensors    one of your own
+policy:network=my-run/last.safetensors   a policy network, which draws its plays
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def policy(
     given = locals()
     knowledge = _knowledge(belief, particles, model)
     if network is None:
-        raise ValueError("network must name a file, such as network=runs/policy/best.safetensors of training.train_policy")
+        raise ValueError("network must name a file, such as network=runs/policy/last.safetensors of training.train_policy")
     loaded = load_network(network) if loaded is None else loaded
     check_network(loaded, network, rules)
     if rules.draw_is_option or not loaded.config.policy_head:
