@@ -123,7 +123,7 @@ def test_jaxmarl(player: str, num: int, request: pytest.FixtureRequest):
     assert_same_share(won, num, *request.getfixturevalue("first_wins" if player == "random" else "value_wins"))
 
 
-def test_pettingzoo(first_wins, value_wins):
+def test_pettingzoo(request: pytest.FixtureRequest):
     pytest.importorskip("pettingzoo", reason="pettingzoo is not installed")
     from unojax.adapters.pettingzoo import AGENTS, raw_env
 
@@ -144,10 +144,10 @@ def test_pettingzoo(first_wins, value_wins):
                     action = jitted_value_act(env._game.shown.observations[AGENTS.index(agent)], mask.astype(bool))
                 env.step(int(action))
             won += (env.rewards[seat] + 1) / 2
-        assert_same_share(won, num, *(value_wins if has_value else first_wins))
+        assert_same_share(won, num, *request.getfixturevalue("value_wins" if has_value else "first_wins"))
 
 
-def test_openspiel(first_wins, value_wins):
+def test_openspiel(request: pytest.FixtureRequest):
     """The value network as one of OpenSpiel's bots, which reads the observation's text."""
     pyspiel = pytest.importorskip("pyspiel", reason="open_spiel is not installed")
     from open_spiel.python.algorithms import evaluate_bots
@@ -173,16 +173,16 @@ def test_openspiel(first_wins, value_wins):
     spiel, rng, num = openspiel.load_game(), np.random.RandomState(0), 100  # what OpenSpiel takes
     random = [UniformRandomBot(player, rng) for player in (0, 1)]
     won = sum(evaluate_bots.evaluate_bots(spiel.new_initial_state(), random, rng)[0] > 0 for _ in range(num))
-    assert_same_share(won, num, *first_wins)
+    assert_same_share(won, num, *request.getfixturevalue("first_wins"))
     points = 0.0
     for number in range(num):
         seat = number % 2
         bots = [ValueBot(player) if player == seat else random[player] for player in (0, 1)]
         points += (evaluate_bots.evaluate_bots(spiel.new_initial_state(), bots, rng)[seat] + 1) / 2
-    assert_same_share(points, num, *value_wins)
+    assert_same_share(points, num, *request.getfixturevalue("value_wins"))
 
 
-def test_rlcard(first_wins, value_wins):
+def test_rlcard(request: pytest.FixtureRequest):
     """RLCard's own random agent, and the value network as one of its agents; its rule agent is in `test_rlcard.py`."""
     pytest.importorskip("rlcard.agents", reason="rlcard, or what its agents import, is not installed")
     from rlcard.agents import RandomAgent
@@ -211,4 +211,4 @@ def test_rlcard(first_wins, value_wins):
                 agents[seat] = ValueAgent(seat)
             env.set_agents(agents)
             won += (env.run()[1][seat] + 1) / 2
-        assert_same_share(won, num, *(value_wins if has_value else first_wins))
+        assert_same_share(won, num, *request.getfixturevalue("value_wins" if has_value else "first_wins"))
