@@ -21,7 +21,7 @@ import jax
 import numpy as np
 from jax import export
 
-from unojax.device.platform import platform
+from unojax.device.platform import Platform, platform
 from unojax.files import write_whole
 
 _PACKAGE: Final = Path(__file__).parents[1]
@@ -36,7 +36,7 @@ _Types = tuple[tuple[tuple[int, ...], Any], ...]
 class KeptProgram:
     """A function of arrays as a compiled program, to be called on the host. It is found again by all that tracing depends on:
     the package's source, JAX and its settings, the platform and the one that it is tuned for, the static argument, and shapes
-    and types of the others.
+    and types of the others. Within a process JAX's settings are taken to stay as they are.
 
     Args:
         function: pure.
@@ -76,14 +76,14 @@ class KeptProgram:
         with self._lock:
             return self._make(*self._key(leaves, treedef, static))
 
-    def _key(self, leaves: list[Any], treedef: Any, static: dict[str, Any]) -> tuple[_Types, Any, Any, Any]:
-        return _types_of(leaves), treedef, static[self._static], (platform(), *_settings())
+    def _key(self, leaves: list[Any], treedef: Any, static: dict[str, Any]) -> tuple[_Types, Any, Any, Platform]:
+        return _types_of(leaves), treedef, static[self._static], platform()
 
-    def _compile(self, given: _Types, treedef: Any, static: Any, made_for: Any) -> _Program:
+    def _compile(self, given: _Types, treedef: Any, static: Any, made_for: Platform) -> _Program:
         traced, returned = self._trace(given, treedef, static, made_for)
         return traced.lower().compile(), returned
 
-    def _read_or_trace(self, given: _Types, treedef: Any, static: Any, made_for: Any) -> tuple[jax.stages.Traced, Any]:
+    def _read_or_trace(self, given: _Types, treedef: Any, static: Any, made_for: Platform) -> tuple[jax.stages.Traced, Any]:
         function = partial(self._function, **{self._static: static})
         returned: Any = None
 
@@ -104,7 +104,7 @@ class KeptProgram:
             program = jax.jit(_without_lapack(exported).call)
         return program.trace(*shapes), returned
 
-    def _file(self, given: Any, treedef: Any, static: Any, made_for: Any) -> Path | None:
+    def _file(self, given: Any, treedef: Any, static: Any, made_for: Platform) -> Path | None:
         """Name the file of a program; None if there is no folder, or nothing to tell the program by."""
         folder = jax.config.values["jax_compilation_cache_dir"]
         if not folder or not jax.config.values["jax_enable_compilation_cache"]:
@@ -113,7 +113,9 @@ class KeptProgram:
             about = describe(static)
         except TypeError:
             return None
-        facts = about, str(given), str(treedef), str(made_for), jax.__version__, jax.default_backend(), _source()
+        settings = {name: value for name, value in jax.config.values.items() if name != "jax_compilation_cache_dir"}
+        jax_is = str(sorted(settings.items())), jax.__version__, jax.default_backend()
+        facts = about, str(given), str(treedef), made_for, *jax_is, _source()
         digest = hashlib.sha256("\n".join(facts).encode()).hexdigest()
         return Path(folder) / f"{self._function.__name__}-{digest}-traced"
 
@@ -150,10 +152,6 @@ def _flatten(args: Any) -> tuple[list[Any], Any]:
     """Flatten arguments; numbers and NumPy's arrays get the types that JAX has for them."""
     leaves, treedef = jax.tree.flatten(args)
     return [leaf if isinstance(leaf, jax.Array | jax.ShapeDtypeStruct) else jax.device_put(leaf) for leaf in leaves], treedef
-
-
-def _settings() -> tuple[tuple[str, Any], ...]:
-    return tuple(item for item in jax.config.values.items() if item[0] != "jax_compilation_cache_dir")
 
 
 def _types_of(leaves: list[Any]) -> _Types:
