@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.belief.oracle import FORFEITING, play_games
+from tests.helpers import slow_but
 from unojax.belief.adaptive import Schedule, num_particles_for, resize
 from unojax.belief.particles import Belief, belief_init, belief_update
 from unojax.observation import Observation, observe
@@ -52,9 +53,7 @@ def test_schedule(mine: str, theirs: str, ess_share: float, size: int) -> None:
     assert num_particles_for(view(mine, theirs), ess_share, schedule=SIZES) == size
 
 
-@pytest.mark.parametrize(
-    "num_particles", [10, pytest.param(48, marks=pytest.mark.slow), 100, pytest.param(256, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("num_particles", slow_but([10, 100], [10, 48, 100, 256]))
 def test_copies_follow_the_weights(uneven: Belief, num_particles: int) -> None:
     """Over seeds each particle is copied M w times on average, always within two of it, and never for w = 0.
 

@@ -14,7 +14,7 @@ from jax.experimental import checkify
 
 from tests.belief.oracle import THIN
 from tests.belief.test_particles import NUM_STEPS, games, guard_opponent, invariants
-from tests.helpers import assert_trees_equal
+from tests.helpers import assert_trees_equal, slow_but
 from unojax import cards, game
 from unojax.belief import (
     Belief,
@@ -219,7 +219,7 @@ def quick_update(belief: Belief, before: Observation, action: jax.Array, after: 
     return belief, plain_info(~history.belongs(before, action, after))
 
 
-@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("whole", slow_but([False], [False, True]))
 def test_checked_update_raises(whole: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not whole:
         monkeypatch.setattr("unojax.belief.particles.filter.belief_update", quick_update)

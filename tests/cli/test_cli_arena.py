@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from tests.helpers import slow_but
 from unojax import arena
 from unojax.arena import Pairs, play_match
 from unojax.arena.ratings import paired_score
@@ -201,7 +202,7 @@ def test_interrupted_before_there_is_anything(capsys, monkeypatch):
     assert "no batch was complete" in captured.err
 
 
-@pytest.mark.parametrize("kind", ["svg", pytest.param("png", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", slow_but(["svg"], ["svg", "png"]))
 def test_output_and_picture(capsys, tmp_path, kind: str):
     target = tmp_path / f"scores.{kind}"
     assert main([*ARGS, "--plot", str(target)]) == 0
