@@ -30,12 +30,16 @@ def measure(scale: float, repeats: int) -> dict[str, Any]:
     """Measure everything; `scale` below 1 makes batches smaller. A part for which memory is too small says so."""
 
     def size(full: int) -> int:
-        return max(8, 1 << round(math.log2(full * scale)))
+        return max(8, 1 << max(0, round(math.log2(full * scale))))
+
+    def sizes(*exponents: int) -> list[int]:
+        """Batches for so many powers of two; small ones that fall together once."""
+        return sorted({size(2**e) for e in exponents})
 
     parts: dict[str, Callable[[], dict[str, Any]]] = {
-        "simulate": lambda: {"by_lanes": [measure_simulate(size(2**e), repeats=repeats) for e in (14, 16, 18, 20, 22)]},
+        "simulate": lambda: {"by_lanes": [measure_simulate(n, repeats=repeats) for n in sizes(14, 16, 18, 20, 22)]},
         "simulate_by_count": lambda: count_program("simulate, statistics", scale),
-        "onehot": lambda: {"by_lanes": [engine.measure_onehot(size(2**e), calls=8, repeats=repeats) for e in (14, 16, 18)]},
+        "onehot": lambda: {"by_lanes": [engine.measure_onehot(n, calls=8, repeats=repeats) for n in sizes(14, 16, 18)]},
         "beliefs": lambda: measure_beliefs(size(1024), size(1024), repeats=repeats),
         "large_belief": lambda: measure_large_belief(size(2**20), repeats=repeats),
         "search": lambda: measure_search(size(256), size(1024), repeats=repeats),

@@ -22,8 +22,8 @@ SCALE = "0.01"
 
 
 def run_notebook(name: str | Path, out: Path) -> subprocess.CompletedProcess[str]:
-    """Run the users' command in a process of its own, its programs compiled as those of all tests are."""
-    environment = os.environ | {"UNOJAX_NOTEBOOK_SCALE": SCALE}
+    """Run the users' command in a process of its own. Its searches run longer than they compile, so they are optimised."""
+    environment = os.environ | {"UNOJAX_NOTEBOOK_SCALE": SCALE, "JAX_DISABLE_MOST_OPTIMIZATIONS": "0"}
     command = [sys.executable, "-m", "notebooks.render", str(name), "--out", str(out)]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 

@@ -58,7 +58,7 @@ def test_missing_wheels_are_told_of_in_one_line(monkeypatch: pytest.MonkeyPatch,
 @pytest.mark.slow
 def test_everything_is_measured_and_written(tmp_path: Path) -> None:
     target = tmp_path / "gpu.json"
-    gpu.main(["--scale", "0.004", "--repeats", "1", "--json", str(target)])
+    gpu.main(["--scale", "1e-6", "--repeats", "1", "--json", str(target)])
     measured = json.loads(target.read_text())["measured"]
     simulated = {"simulate", "simulate_by_count", "onehot", "equal_to_cpu"}
     believed = {"beliefs", "large_belief", "search", "value_training", "policy_training"}
