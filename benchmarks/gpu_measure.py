@@ -30,7 +30,7 @@ def measure(scale: float, repeats: int) -> dict[str, Any]:
     """Measure everything; `scale` below 1 makes batches smaller. A part for which memory is too small says so."""
 
     def size(full: int) -> int:
-        return max(8, 1 << max(0, round(math.log2(full * scale))))
+        return 1 << max(3, round(math.log2(full * scale)))
 
     def sizes(*exponents: int) -> list[int]:
         """Batches for so many powers of two; small ones that fall together once."""
