@@ -213,7 +213,7 @@ def belief_turns(games: int, particles: int) -> dict[str, float]:
 
 def _search(agent: SearchAgent, decisions: int) -> tuple[Any, tuple[Any, ...]]:
     belief = _beliefs(decisions, 1024)
-    hands = Hands(_shapes(lambda b: b.packed, belief), belief.log_weights)
+    hands = Hands(_shapes(lambda b: b.packed, belief), belief.log_weights, _shapes(lambda b: b.log_joint, belief))
 
     def think(key: Array, hands: Hands, seen: Observation) -> Any:
         legal = seen.legal_mask

@@ -26,13 +26,13 @@ from unojax import cards, game, table
 from unojax.analysis import record
 from unojax.belief import belief_init
 from unojax.belief.hands import Hands
-from unojax.bits import Words
+from unojax.belief.opponents import FAMILY, parse_opponent
 from unojax.device.random_bits import key_words
 from unojax.game import State
 from unojax.observation import Observation, observe
 from unojax.policies import LINEAR
 from unojax.search.agents import Remembered, SearchAgent, monte_carlo, tree
-from unojax.search.monte_carlo import ROUNDS, Estimate, sample_hands
+from unojax.search.monte_carlo import ROUNDS, Estimate, Samples, sample_hands
 from unojax.search.rollouts import Lanes, Rollouts, list_arms, place_cards, play_out
 from unojax.search.tree import TreeGuide, new_store
 from unojax.table import Node
@@ -66,6 +66,7 @@ def record_decisions(*, num_decisions: int, num_particles: int, max_steps: int, 
     The particles' hands do not change the work of a search, so they are drawn from all unseen cards alike.
     """
     games = record(jax.random.key(seed), num_decisions, (LINEAR, LINEAR), max_steps=max_steps)
+    family = parse_opponent(FAMILY)
 
     @jax.jit
     @jax.vmap
@@ -76,8 +77,8 @@ def record_decisions(*, num_decisions: int, num_particles: int, max_steps: int, 
         at = jax.random.categorical(key_step, jnp.where(is_choice, 0.0, -jnp.inf))
         state = jax.tree.map(lambda x: x[at], states)
         seen = observe(state, state.current_player)
-        belief = belief_init(seen, key_hands, num_particles=num_particles)
-        return Problems(Hands(belief.packed, belief.log_weights), seen, legal[at])
+        belief = belief_init(seen, key_hands, num_particles=num_particles, opponent=family)
+        return Problems(Hands(belief.packed, belief.log_weights, belief.log_joint), seen, legal[at])
 
     return jax.block_until_ready(pick(games.states, jax.random.split(jax.random.key(seed + 1), num_decisions)))
 
@@ -152,16 +153,17 @@ def nodes_per_rollout(agent: SearchAgent, decisions: Problems, *, num_rollouts: 
     """Count the nodes of `unojax.table` that a rollout passes, on average over these decisions."""
     search = agent.search
     inner = () if search.tree is None else new_store(len(decisions.legal), search.tree.num_nodes)
-    how = Rollouts(search.policies, search.rules, num_rollouts, _LANES, guide=_Counted(search.tree))
+    how = Rollouts(search.policies, search.rules, num_rollouts, _LANES, guide=_Counted(search.tree), types=search.types)
 
     @jax.jit
     def count(decisions: Problems, keys: Array) -> Array:
         pairs = jax.vmap(jax.random.split)(keys)
-        samples: Words = jax.vmap(partial(sample_hands, num=num_rollouts))(pairs[:, 0], *decisions.hands)
-        tables = jax.tree.map(lambda x: x.reshape(-1), jax.vmap(place_cards)(decisions.observations, samples))
+        samples: Samples = jax.vmap(partial(sample_hands, num=num_rollouts))(pairs[:, 0], decisions.hands)
+        tables = jax.tree.map(lambda x: x.reshape(-1), jax.vmap(place_cards)(decisions.observations, samples.hands))
+        types = samples.types.reshape(-1) if search.types else None
         arms = list_arms(decisions.legal[:, : cards.DRAW])
         seeds = jax.vmap(key_words)(pairs[:, 1])
-        _, (_, nodes) = play_out(tables, seeds, arms, how, store=(inner, jnp.float32(0)))
+        _, (_, nodes) = play_out(tables, seeds, arms, how, types=types, store=(inner, jnp.float32(0)))
         return nodes / (arms.number * num_rollouts)
 
     return float(count(decisions, jax.random.split(jax.random.key(8), len(decisions.legal))))

@@ -293,8 +293,16 @@ def test_a_model_that_answers_nan_is_impossible_and_the_others_are_not() -> None
     )
     log_types = jnp.log(jnp.array([0.25, 0.75]))
     np.testing.assert_allclose(jnp.exp(likelihood.mixed(log_lik, log_types)), [0.125, 0.0625], rtol=1e-6)
-    told = likelihood.log_type_probs(jnp.log(jnp.array([1.0, 0.0])), log_lik, log_types)
+    told = likelihood.log_type_probs(likelihood.log_joint(jnp.log(jnp.array([1.0, 0.0])), log_lik, log_types))
     np.testing.assert_allclose(jnp.exp(told), [1.0, 0.0])
+
+
+def test_each_particle_tells_the_types_apart_by_itself() -> None:
+    log_lik = jnp.log(jnp.array([[0.5, 0.25], [0.1, 0.4]]))
+    joint = likelihood.log_joint(jnp.log(jnp.array([0.6, 0.4])), log_lik, jnp.log(jnp.array([0.25, 0.75])))
+    expected = np.array([[0.6 * 125 / 200, 0.4 * 625 / 3625], [0.6 * 75 / 200, 0.4 * 3000 / 3625]])
+    np.testing.assert_allclose(jnp.exp(joint), expected, rtol=1e-6)
+    np.testing.assert_allclose(jnp.exp(likelihood.log_type_probs(joint)), expected.sum(1), rtol=1e-6)
 
 
 def test_beliefs_and_opponents_that_do_not_belong_together() -> None:

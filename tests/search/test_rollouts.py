@@ -16,20 +16,22 @@ from unojax.game import State
 from unojax.observation import observe
 from unojax.policies import LINEAR, POLICIES, uniform
 from unojax.search import monte_carlo
-from unojax.search.rollouts import Arms, Leaf, Rollouts, list_arms, place_cards, play_out
+from unojax.search.rollouts import Arms, Leaf, Rollouts, Style, list_arms, place_cards, play_out
 
 RULES = Rules()
 UNIFORM = Rollouts((uniform,), RULES, num_samples=8, num_lanes=256)
 
 
 @partial(jax.jit, static_argnames="how")
-def returns_of(states: State, arms: Arms, seed: int, how: Rollouts, first: int = 0, num_steps: int = 0) -> jax.Array:
+def returns_of(
+    states: State, arms: Arms, seed: int, how: Rollouts, first: int = 0, num_steps: int = 0, types: jax.Array | None = None
+) -> jax.Array:
     """Rollouts from the true positions, float32[A, R]."""
     number = len(states.color)
     tables = jax.tree.map(lambda x: jnp.repeat(x, how.num_samples, axis=0), jax.vmap(game.to_table)(states))
     seeds = jax.vmap(key_words)(jax.random.split(jax.random.key(seed), number))
     passed = jnp.full(number, num_steps, jnp.int32)
-    return play_out(tables, seeds, arms, how, first_sample=first, num_steps=passed)[0]
+    return play_out(tables, seeds, arms, how, types=types, first_sample=first, num_steps=passed)[0]
 
 
 def arms_of(states: State) -> Arms:
@@ -167,6 +169,22 @@ def test_the_same_arm_twice_has_the_same_rollouts_and_other_arms_are_correlated(
     # What common random numbers are for: the difference of two plays varies less than that of independent rollouts.
     paired = (returns[0] - returns[1]).var(1).mean()
     assert paired < 0.9 * (returns[0].var(1) + returns[1].var(1)).mean()
+
+
+def test_in_each_sample_the_other_player_is_of_its_type(positions: State):
+    """Sample by sample the games are those against the type's policy alone: the same random words decide them."""
+    how = Rollouts((LINEAR, uniform), RULES, num_samples=32, num_lanes=256)
+    kinds = jax.random.randint(jax.random.key(0), (len(positions.color), how.num_samples), 0, 3, jnp.uint32)
+    styles = (Style(1, 0.0), Style(0, 0.0), Style(0, 1.0))
+    arms = arms_of(positions)
+    typed = np.asarray(returns_of(positions, arms, 3, replace(how, types=styles), types=kinds.reshape(-1)))
+    against_uniform = np.asarray(returns_of(positions, arms, 3, how))
+    against_linear = np.asarray(returns_of(positions, arms, 3, replace(how, policies=(LINEAR,))))
+    counts = (np.arange(len(arms.position)) < arms.number)[:, None]
+    # One that always trembles takes any legal option.
+    is_linear = counts & (np.asarray(kinds)[arms.position] == 1)
+    np.testing.assert_array_equal(typed, np.where(is_linear, against_linear, against_uniform))
+    assert (against_uniform != against_linear)[counts[:, 0]].mean() > 0.1
 
 
 @pytest.mark.slow

@@ -15,8 +15,9 @@ import pytest
 from tests.helpers import deck_of, variant
 from tests.oracle.chain import _key, successors
 from tests.oracle.game import Game
-from unojax import Rules, cards, game, make_state, observe, parse_action
+from unojax import Rules, cards, game, init, make_state, observe, parse_action
 from unojax.agents import reveal
+from unojax.belief.hands import Hands
 from unojax.game import State
 from unojax.observation import Observation
 from unojax.search.agents import Remembered, SearchAgent, monte_carlo, tree
@@ -348,11 +349,39 @@ def test_the_base_play_is_kept_unless_another_is_clearly_better():
 def test_sampled_hands_follow_the_weights():
     hands = tuple(jnp.arange(4, dtype=jnp.uint32) + c for c in range(4))
     weights = jnp.log(jnp.array([0.5, 0.0, 0.25, 0.25]))
-    drawn = jax.jit(partial(sample_hands, num=400))(jax.random.key(0), hands, weights)
+    drawn, types = jax.jit(partial(sample_hands, num=400))(jax.random.key(0), Hands(hands, weights))
+    assert types is None
     assert Counter(np.asarray(drawn[0]).tolist()) == {0: 200, 2: 100, 3: 100}
     np.testing.assert_array_equal(drawn[3] - drawn[0], 3)
     # In random order, so that any part of them is a sample too.
     assert 60 < (np.asarray(drawn[0][:200]) == 0).sum() < 140
+
+
+def test_hands_and_types_are_sampled_together():
+    hands = tuple(jnp.arange(4, dtype=jnp.uint32) + c for c in range(4))
+    joint = np.array([[0.25, 0.0, 0.125, 0.0], [0.25, 0.0, 0.125, 0.25]])
+    believed = Hands(hands, jnp.log(joint.sum(0)), jnp.log(joint))
+    drawn, types = jax.jit(partial(sample_hands, num=400))(jax.random.key(0), believed)
+    counts = Counter(zip(np.asarray(types).tolist(), np.asarray(drawn[0]).tolist(), strict=True))
+    assert counts == {(k, hand): 400 * joint[k, hand] for k, hand in np.argwhere(joint > 0).tolist()}
+    np.testing.assert_array_equal(drawn[3] - drawn[0], 3)
+
+
+def test_rollouts_follow_the_types_that_the_belief_tells_apart():
+    agent = monte_carlo(model="uniform|linear|linear+0.5", particles=8, rollouts=4)
+    assert [policy.name for policy in agent.policies] == ["linear", "uniform"]
+    assert agent.search.types == ((1, 0.0), (0, 0.05), (0, 0.5))
+    assert not monte_carlo(model="uniform|linear", opponent="linear").search.types
+    assert not monte_carlo(model="uniform|linear", belief="unseen").search.types
+    state = init(jax.random.key(0))
+    seen = observe(state, state.current_player)
+    memory = agent.init(jax.random.key(1), seen)
+    hands = agent.hands(jax.random.key(2), memory, seen)
+    # Nothing was seen yet: each type has its prior, whatever the hand.
+    np.testing.assert_allclose(jnp.exp(hands.log_joint), np.tile(np.exp(hands.log_weights) / 3, (3, 1)), rtol=1e-5)
+    decision = jax.random.key(3), seen, hands._replace(log_joint=None), seen.legal_mask[:60]
+    with pytest.raises(ValueError, match="the rollouts follow types of opponents, and these hands come without"):
+        agent.estimate(*jax.tree.map(lambda x: jnp.asarray(x)[None], decision))
 
 
 @pytest.mark.parametrize(

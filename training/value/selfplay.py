@@ -15,6 +15,7 @@ from jax import Array, lax
 from training.checks import check_options, is_not_negative, is_positive, is_share
 from unojax import bits, game
 from unojax.belief.filters import ParticleFilter
+from unojax.belief.hands import Hands
 from unojax.belief.particles import Belief
 from unojax.bits import Words
 from unojax.device.batching import for_chosen
@@ -24,7 +25,7 @@ from unojax.observation import Observation, observe
 from unojax.policies import LINEAR, POLICIES, get_policy
 from unojax.rules import Rules, as_rules
 from unojax.search.agents import default_num_lanes
-from unojax.search.monte_carlo import flat_monte_carlo, sample_hands
+from unojax.search.monte_carlo import Samples, flat_monte_carlo, sample_hands
 from unojax.search.rollouts import Leaf, Rollouts
 from unojax.table import Table
 from unojax.value.features import Outlook, outlook_of_hands, outlook_of_unseen
@@ -315,7 +316,7 @@ def _one_step(
         else:
             believed = jax.tree.map(of_mover, hands)
         key_hands, key_search = jnp.swapaxes(jax.vmap(jax.random.split)(keys[:, _SEARCH]), 0, 1)
-        samples = jax.vmap(partial(sample_hands, num=play.search))(key_hands, believed[0], jnp.log(believed[1]))
+        samples = jax.vmap(partial(sample_hands, num=play.search))(key_hands, Hands(believed[0], jnp.log(believed[1]))).hands
         searched = _Search(chooses.any(-1), samples, None)
         if play.follow_search:
             found = _search(key_search, network, mine, samples, chooses, play)
@@ -345,7 +346,7 @@ def _search(keys: Array, network: Network, observation: Observation, hands: Word
     rules = play.game_rules
     leaf = Leaf(play.search_depth, partial(value_known, network, rules)) if play.search_depth else None
     how = Rollouts((LINEAR,), rules, play.search, default_num_lanes(len(legal)), leaf=leaf)
-    estimate = flat_monte_carlo(keys, observation, hands, legal, how)
+    estimate = flat_monte_carlo(keys, observation, Samples(hands), legal, how)
     return jnp.where(legal, estimate.value, -jnp.inf)
 
 

@@ -62,7 +62,7 @@ class ReviewedTurn:
         number: of the action in this game, 0 for the start.
         step: the action; None at the start.
         observation: of the player, after it.
-        win, win_error: how likely the player is to win from here, if both go on by the search's rollout policy.
+        win, win_error: how likely the player is to win from here, if both go on as in the search's rollouts.
         told: figures of the belief over the other hand, means over the beliefs of all rounds.
         log_score: of the belief, nats: sum over the card types of ln P(copies that the other player holds).
         types: P(type) of the other player by name, the likeliest first; empty where the search takes it for a single model.

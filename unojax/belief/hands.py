@@ -25,7 +25,9 @@ class Hands(NamedTuple):
     Attributes:
         packed: four uint32[..., N], the hands as packed canonical sets.
         log_weights: float32[..., N] nats, normalised (logsumexp = 0).
+        log_joint: float32[..., K, N] nats, ln P(type, hand) if the opponent is one of K types (`opponents.Family`); else None.
     """
 
     packed: Words
     log_weights: Array
+    log_joint: Array | None = None

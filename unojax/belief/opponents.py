@@ -269,4 +269,4 @@ def _contains(options: Words, played: Picked) -> Array:
 def _share(options: Words, played: Picked) -> Array:
     """Give the probability of a play under a uniform choice among options; 0 if it is not among them."""
     number = lax.max(bits.count(options), np.uint32(1)).astype(jnp.float32)
-    return jnp.where(_contains(options, played), 1.0 / number, 0.0)
+    return _contains(options, played).astype(jnp.float32) / number

@@ -25,9 +25,7 @@ from unojax.specs import choose_opponent, parse_agent
 DEFAULT_ADVISER: Final = "mc:rollouts=500"
 _GAMES: Final = 1000
 """Games played out for a win probability: a standard error of at most 0.016, in some milliseconds."""
-_WIN_NOTE: Final = (
-    "Share of {games:,} games won if from here both play as the policy {policy}; what the opponent holds is drawn from the belief"
-)
+_WIN_NOTE: Final = "Share of {games:,} games won if from here {going_on}; what the opponent holds is drawn from the belief"
 
 
 class BoardGame:
@@ -223,7 +221,7 @@ class BoardGame:
             "canTakeBack": any(seen.is_mine for seen in session.seen),
             "showsBelief": self._shows_belief,
             "showsWin": self._shows_win_probability,
-            "winNote": _WIN_NOTE.format(games=_GAMES, policy=self._search.policies[0].name),
+            "winNote": _WIN_NOTE.format(games=_GAMES, going_on=self._search.whom_rollouts_follow),
             "hint": self._hint,
             "record": self.record.to_json() if session.is_over else None,
         }

@@ -20,8 +20,9 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from unojax.belief.hands import Hands, WeightedHands
-from unojax.belief.knowledge import Knowledge, KnowledgeKind, Truth, parse_knowledge
+from unojax.belief.hands import Hands
+from unojax.belief.knowledge import Knowledge, KnowledgeKind, Tracked, Truth, parse_knowledge
+from unojax.belief.opponents import Family, PolicyOpponent
 from unojax.device.batching import together
 from unojax.device.platform import platform
 from unojax.game import State
@@ -29,7 +30,7 @@ from unojax.observation import Observation
 from unojax.policies import PackedPolicy, get_policy
 from unojax.rules import Rules, agreed_rules, is_int
 from unojax.search.monte_carlo import ROUNDS, Estimate, choose, flat_monte_carlo, sample_hands
-from unojax.search.rollouts import Rollouts, check_valued
+from unojax.search.rollouts import Rollouts, Style, check_valued
 from unojax.search.tree import TreeGuide, new_store
 from unojax.specs import Factory, format_spec, parse_agent
 
@@ -49,12 +50,14 @@ class Search:
     """Values the plays of decisions by rollouts. Static. `stop` and `discount` are those of `monte_carlo`.
 
     Attributes:
-        policies: followed in the rollouts: one by both players, or two, by the searching player and by the other one.
+        policies: followed in the rollouts: one by both players, or two, by the searching player and by the other one; with types,
+            those that `Rollouts.types` name.
         num_samples: rollouts, or simulations, of each play.
         tree: chooses for the searching player after its first play; None: its policy does.
         leaf: None: only the results of games count.
         counts_points: returns are points under `Rules.points`; False: they are those of wins and losses under any rules, as they
             always are with a leaf, since a network's values are.
+        types: of the other player, which then is of each sample's type in the rollouts.
     """
 
     policies: tuple[PackedPolicy, ...]
@@ -65,6 +68,7 @@ class Search:
     leaf: NetworkLeaf | None = None
     rules: Rules = Rules()
     counts_points: bool = True
+    types: tuple[Style, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.stop >= 0:
@@ -83,18 +87,21 @@ class Search:
         return self.rules if self.counts_points and self.leaf is None else replace(self.rules, points=False)
 
     def estimate(
-        self, keys: Array, observations: Observation, hands: WeightedHands, legal: Array, num_steps: Array | None = None
+        self, keys: Array, observations: Observation, hands: Hands, legal: Array, num_steps: Array | None = None
     ) -> Estimate:
         """Search D decisions: `flat_monte_carlo` with samples of `hands` [D, N], which the opponents may hold.
 
         Raises:
-            ValueError: the observations are of other rules.
+            ValueError: the observations are of other rules, or the hands come without the types that the rollouts need.
         """
         agreed_rules(observations.rules, self.rules)
+        if self.types and hands.log_joint is None:
+            raise ValueError("the rollouts follow types of opponents, and these hands come without: name one, opponent=linear")
         pairs = jax.vmap(jax.random.split)(keys)
-        samples = jax.vmap(partial(sample_hands, num=self.num_samples))(pairs[:, 0], hands.packed, hands.log_weights)
+        samples = jax.vmap(partial(sample_hands, num=self.num_samples))(pairs[:, 0], hands)
         num_lanes = default_num_lanes(len(legal))
-        how = Rollouts(self.policies, self._counted, self.num_samples, num_lanes, self.discount, guide=self.tree)
+        how = Rollouts(self.policies, self._counted, self.num_samples, num_lanes, self.discount)
+        how = replace(how, guide=self.tree, types=self.types)
         if self.leaf is not None and self.leaf.depth > 0:
             how = replace(how, leaf=self.leaf.cut(self.rules))
         store = None if self.tree is None else new_store(len(legal), self.tree.num_nodes)
@@ -146,6 +153,14 @@ class SearchAgent:
     @property
     def policies(self) -> tuple[PackedPolicy, ...]:
         return self.search.policies
+
+    @property
+    def whom_rollouts_follow(self) -> str:
+        """A clause about the players after the first play."""
+        own, *others = (f"the policy {policy.name}" for policy in self.policies)
+        if self.search.types:
+            return f"the player follows {own}, and the opponent what its type would"
+        return f"the player follows {own}, and the opponent {others[0]}" if others else f"both players follow {own}"
 
     @property
     def budget(self) -> int:
@@ -242,7 +257,8 @@ def monte_carlo(
             model=uniform|linear or model=family, it finds out, and goes on with what it found in the next game of a match.
         particles: hands that the filter is made of.
         policy: what the searching player follows in the rollouts, the name of a packed policy.
-        opponent: what the other player follows in the rollouts; None: the same policy.
+        opponent: what the other player follows in the rollouts; None: what its type does, if the model has several and the belief
+            finds out (a sample is a hand and a type, drawn together), else the same policy.
         keep: another play must be better than the policy's own by so many standard errors. (At 1000 rollouts, over 512 decisions,
             0.25 gained as much over the policy as 0 and changed fewer plays; 1 gained 7 % less.)
         discount: factor on returns, per step.
@@ -315,17 +331,29 @@ def _put_together(
         raise ValueError(f"weight must be a number of rollouts, at least 0, got {weight!r}")
     if leaf is None and depth > 0:
         raise ValueError(f"depth={depth} needs a network to value where rollouts are cut off: leaf=pretrained")
+    knowledge = parse_knowledge(given["belief"], particles=given["particles"], model=given["model"])
+    policies = tuple(get_policy(followed) for followed in (given["policy"], given["opponent"]) if followed is not None)
+    types: tuple[Style, ...] = ()
+    if given["opponent"] is None and isinstance(knowledge, Tracked) and isinstance(knowledge.filter.opponent, Family):
+        policies, types = _styles(policies[0], knowledge.filter.opponent)
     search = Search(
-        policies=tuple(get_policy(followed) for followed in (given["policy"], given["opponent"]) if followed is not None),
+        policies=policies,
         num_samples=num_samples,
         stop=given["stop"],
         discount=given["discount"],
         tree=guide,
         leaf=_network_leaf(leaf, depth, weight),
         rules=given["rules"],
+        types=types,
     )
-    knowledge = parse_knowledge(given["belief"], particles=given["particles"], model=given["model"])
     return SearchAgent(format_spec(name, factory, given), knowledge, search, given["keep"])
+
+
+def _styles(policy: PackedPolicy, family: Family) -> tuple[tuple[PackedPolicy, ...], tuple[Style, ...]]:
+    """List the policies of a search's player and of the types of the other one, each once, and what the types do with them."""
+    models = [cast(PolicyOpponent, model) for model in family.models]
+    policies = tuple(dict.fromkeys([policy, *(model.policy for model in models)]))
+    return policies, tuple(Style(policies.index(model.policy), model.tremble) for model in models)
 
 
 def _network_leaf(network: str | None, depth: int, weight: float) -> NetworkLeaf | None:

@@ -16,6 +16,7 @@ from jax import Array, lax
 
 from unojax import bits, cards
 from unojax.belief import resample
+from unojax.belief.hands import Hands
 from unojax.bits import Words
 from unojax.device.random_bits import key_words
 from unojax.observation import Observation
@@ -88,20 +89,36 @@ def average(estimate: Estimate, values: Array, legal: Array, weight: float) -> E
     )
 
 
-def sample_hands(key: Array, hands: Words, log_weights: Array, num: int) -> Words:
-    """Draw `num` hands systematically from N with log weights in nats, in random order: uint32[num] each. Consumes `key`."""
+class Samples(NamedTuple):
+    """What the samples of a decision suppose.
+
+    Attributes:
+        hands: uint32[R] each: the opponent's.
+        types: uint32[R] its type; None without types.
+    """
+
+    hands: Words
+    types: Array | None = None
+
+
+def sample_hands(key: Array, hands: Hands, num: int) -> Samples:
+    """Draw `num` hands systematically, in random order; with types, hand and type together. Unbatched; consumes `key`."""
     key_offset, key_order = jax.random.split(key)
+    log_weights = hands.log_weights if hands.log_joint is None else hands.log_joint.reshape(-1)
     # Equal weights are constants, whose sums XLA would work out while it compiles: a minute for a thousand games.
     log_weights = lax.optimization_barrier(log_weights)
     index = resample.systematic(jax.random.uniform(key_offset, dtype=jnp.float32), log_weights, num)
     index = jax.random.permutation(key_order, index)
-    return bits.map_words(lambda w: w[index], hands)
+    if hands.log_joint is None:
+        return Samples(bits.map_words(lambda w: w[index], hands.packed))
+    kind, index = jnp.divmod(index, np.int32(hands.log_weights.shape[-1]))
+    return Samples(bits.map_words(lambda w: w[index], hands.packed), kind.astype(jnp.uint32))
 
 
 def flat_monte_carlo(
     keys: Array,
     observations: Observation,
-    hands: Words,
+    samples: Samples,
     legal: Array,
     how: Rollouts,
     *,
@@ -114,7 +131,7 @@ def flat_monte_carlo(
     Args:
         keys: D threefry2x32 keys, consumed.
         observations: [D] of the players to move.
-        hands: uint32[D, R] each: hands of the opponents, drawn from the beliefs.
+        samples: [D, R], drawn from the beliefs; the rollouts look at their types if they know of any.
         legal: bool[D, 60], or more (`Rules.num_choices`); a row without True is left out.
         how: the plays are tried, R times each; with `stop` or a guide, R is a multiple of `ROUNDS`.
         stop: a play is given up once it is so many standard errors below the best one; 0: never. Static.
@@ -142,9 +159,10 @@ def flat_monte_carlo(
         order = jnp.argsort(~alive, stable=True)
         playing = Arms(arms.position[order], arms.action[order], alive.sum(dtype=jnp.int32))
         first = index * per_round
-        here = bits.map_words(lambda w: lax.dynamic_slice_in_dim(w, first, per_round, axis=1), hands)
-        tables = jax.tree.map(lambda x: x.reshape(-1), jax.vmap(place_cards)(observations, here))
-        new, store = play_out(tables, seeds, playing, of_round, first_sample=first, num_steps=num_steps, store=store)
+        here = jax.tree.map(lambda x: lax.dynamic_slice_in_dim(x, first, per_round, axis=1), samples)
+        tables = jax.tree.map(lambda x: x.reshape(-1), jax.vmap(place_cards)(observations, here.hands))
+        types = here.types.reshape(-1) if how.types else None
+        new, store = play_out(tables, seeds, playing, of_round, types=types, first_sample=first, num_steps=num_steps, store=store)
         new = jnp.zeros_like(new).at[order].set(new)
         returns = lax.dynamic_update_slice_in_dim(returns, new, first, axis=1)
         return returns, num_played + jnp.where(alive, per_round, 0), store

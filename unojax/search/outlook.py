@@ -19,7 +19,7 @@ from unojax.search.rollouts import FREE, Arms, Rollouts, place_cards, play_out
 def win_probability(
     key: Array, search: SearchAgent, memory: Remembered, observation: Observation, *, num_samples: int
 ) -> tuple[Array, Array]:
-    """Estimate the observer's share of games won if from here both follow the search's rollout policies.
+    """Estimate the observer's share of games won if from here both go on as in the search's rollouts.
 
     A drawn or truncated game counts half, and penalties of steps and points nothing. Sample s deals the opponent a hand drawn
     from the belief and the deck the rest. It is what a position is worth to that policy, not to the search, which plays better:
@@ -37,20 +37,18 @@ def win_probability(
     """
     key_hands, key_samples, key_games = jax.random.split(key, 3)
     hands = search.hands(key_hands, memory, observation)
-    samples = sample_hands(key_samples, hands.packed, hands.log_weights, num_samples)
-    is_mine = observation.current_player == observation.player
-    first, second = key_words(key_games)
-    how = Rollouts(search.policies, replace(search.rules, step_penalty=0.0, points=False), num_samples, default_num_lanes(1))
-
-    def play(how: Rollouts) -> Array:
-        arm = Arms(jnp.zeros(1, jnp.int32), jnp.full(1, FREE).astype(jnp.int32), jnp.int32(1))
-        tables, num_steps = place_cards(observation, samples), jnp.asarray(memory.num_steps)[None]
-        return play_out(tables, (first[None], second[None]), arm, how, num_steps=num_steps)[0][0]
-
-    # Returns are those of the player to move.
-    if len(how.policies) == 1:
-        returns = play(how)
-    else:
-        returns = jax.lax.cond(is_mine, lambda: play(how), lambda: play(replace(how, policies=how.policies[::-1])))
-    wins = (np.float32(1) + jnp.where(is_mine, returns, -returns)) / np.float32(2)
+    samples = sample_hands(key_samples, hands, num_samples)
+    rules, lanes = replace(search.rules, step_penalty=0.0, points=False), default_num_lanes(1)
+    how = Rollouts(search.policies, rules, num_samples, lanes, types=search.search.types)
+    arm = Arms(jnp.zeros(1, jnp.int32), jnp.full(1, FREE).astype(jnp.int32), jnp.int32(1))
+    (returns,), _ = play_out(
+        place_cards(observation, samples.hands),
+        jax.tree.map(lambda word: word[None], key_words(key_games)),
+        arm,
+        how,
+        types=samples.types if how.types else None,
+        players=observation.player.astype(jnp.uint32)[None],
+        num_steps=jnp.asarray(memory.num_steps)[None],
+    )
+    wins = (np.float32(1) + returns) / np.float32(2)
     return wins.mean(), wins.std(ddof=1) / np.float32(np.sqrt(num_samples))

@@ -107,6 +107,18 @@ def place_cards(observation: Observation, hands: Words) -> Table:
     )
 
 
+class Style(NamedTuple):
+    """How the other player chooses where it is of a certain type.
+
+    Attributes:
+        policy: index of the policy that it follows (`Rollouts.policies`).
+        tremble: probability with which it takes any legal option instead.
+    """
+
+    policy: int
+    tremble: float
+
+
 class Lanes(NamedTuple):
     """B rollouts in progress: uint32[B] each.
 
@@ -118,7 +130,8 @@ class Lanes(NamedTuple):
             Where drawing is a choice, all steps count as plays, so that no two choices hang on one random word.
         num_steps: steps passed.
         first: the first action while it has not been taken, then `FREE`.
-        player: who took it.
+        player: who took it, or whoever's the returns are.
+        type: of the other player; None without types.
         seed: the key words of the position.
         steps_left: at its beginning, until the game is truncated; None if games are not.
     """
@@ -131,6 +144,7 @@ class Lanes(NamedTuple):
     num_steps: Array
     first: Array
     player: Array
+    type: Array | None
     seed: tuple[Array, Array]
     steps_left: Array | None
 
@@ -184,13 +198,15 @@ class Rollouts:
     """Settings of rollouts, and one block of moves of theirs. Static, but for numbers in the policies and in the leaf.
 
     Attributes:
-        policies: one for both players, or two: of the player who takes the first action, and of the other one.
+        policies: one for both players, or two: of the player who takes the first action, and of the other one. With `types` as
+            many as these name, after that of the player who takes the first action.
         rules: of the game. Games are truncated as they say, and returns take off their step penalties.
         num_samples: R, rollouts of each arm.
         num_lanes: rollouts in progress at a time; without a guide it changes no result.
         discount: of returns, per step.
         leaf: cuts rollouts off; None: games are played to their end.
         guide: chooses in place of the first policy at some decisions; None: it does not.
+        types: of the other player, who is of one of them in each sample; none: it follows the last policy in all.
 
     Raises:
         ValueError: there is a leaf, under rules with points, a truncation or penalties, of which its values know nothing.
@@ -203,6 +219,7 @@ class Rollouts:
     discount: float = 1.0
     leaf: Leaf | None = None
     guide: Guide | None = None
+    types: tuple[Style, ...] = ()
 
     def __post_init__(self) -> None:
         if self.leaf is not None:
@@ -217,14 +234,21 @@ class Rollouts:
         count = jnp.where(is_other, count >> np.uint32(16), count & np.uint32(0xFFFF))
         kind = jnp.where(node.is_decision, np.uint32(2), np.uint32(0)) | is_other.astype(jnp.uint32)
         word, coins = threefry(lanes.seed, (lanes.sample, count | kind << np.uint32(16)))
-        coins = coins if self.rules.play_drawn == "auto" else jnp.uint32(0)
         view = view_at_node(lanes.table, node, self.rules)
         favoured = [policy.narrow(view, node.legal) for policy in self.policies]
-        options = bits.where(is_other, favoured[-1], favoured[0])
+        others = favoured[-1]
+        for index, style in enumerate(self.types):
+            here = favoured[style.policy]
+            if style.tremble > 0:
+                # These coins decide nothing else at a decision.
+                here = bits.where(coins <= np.uint32(style.tremble * 0xFFFF_FFFF), node.legal, here)
+            others = here if index == 0 else bits.where(lanes.type == index, here, others)
+        options = bits.where(is_other, others, favoured[0])
         pick = Picked(*bits.choose(bits.where(node.is_decision, options, node.deck), word))
         given = table.pick_of(lanes.first, self.rules)
         is_free = lanes.first == FREE
         pick = Picked(*(jnp.where(is_free, p, g) for p, g in zip(pick, given, strict=True)))
+        coins = coins if self.rules.play_drawn == "auto" else jnp.uint32(0)
         move = table.resolve(lanes.table, node, pick, coins, self.rules)
         if self.guide is not None:
             move = jnp.where(self.guide.waits(walks, lanes, node), table.stay(lanes.table), move)
@@ -298,6 +322,8 @@ def play_out(
     arms: Arms,
     how: Rollouts,
     *,
+    types: Array | None = None,
+    players: Array | None = None,
     first_sample: Array | int = 0,
     num_steps: Array | None = None,
     store: Any = None,
@@ -309,14 +335,16 @@ def play_out(
         seeds: uint32[G] each: the two words of a threefry2x32 key for each position.
         arms: the first actions.
         how: the rollouts are played.
+        types: uint32[G * R] of the other player in each sample, an index of `how.types`; None if there are none.
+        players: uint32[G] whose returns they are, and who follows the first policy; None: the player to move.
         first_sample: added to the sample's number in the random words.
         num_steps: int32[G] steps of the game before each position, which count towards a truncation; None: none.
         store: what the guide knows.
 
     Returns:
-        float32[A, R] returns of the player who takes the first action: discount^(steps after the first) times 1 for a win, -1 for
-        a loss, 0 for a drawn or truncated game, less the discounted penalties of the steps that did not end the game. 0 for arms
-        that do not count. And the guide's store.
+        float32[A, R] returns of the player who takes the first action, or of `players`: discount^(steps after the first) times 1
+        for a win, -1 for a loss, 0 for a drawn or truncated game, less the discounted penalties of the steps that did not end the
+        game. 0 for arms that do not count. And the guide's store.
 
     Raises:
         ValueError: there are more rollouts than 32 bits can number.
@@ -347,7 +375,8 @@ def play_out(
         index = jnp.where(ended & has_next, rollout, np.uint32(0))
         arm, sample = index // num_samples, index % num_samples
         position = arms.position[arm]
-        start = jax.tree.map(lambda x: x[position * np.int32(how.num_samples) + sample.astype(jnp.int32)], tables)
+        at = position * np.int32(how.num_samples) + sample.astype(jnp.int32)
+        start = jax.tree.map(lambda x: x[at], tables)
         zero = jnp.zeros_like(index)
         fresh = Lanes(
             # An idle lane stands still, like a game that is over.
@@ -358,7 +387,8 @@ def play_out(
             draws=zero,
             num_steps=zero,
             first=arms.action[arm].astype(jnp.uint32),
-            player=start.unpack_meta().player,
+            player=start.unpack_meta().player if players is None else players[position],
+            type=None if types is None else types[at],
             seed=(seeds[0][position], seeds[1][position]),
             steps_left=None if steps_left is None else steps_left[position],
         )
@@ -383,7 +413,10 @@ def play_out(
 
     zero = jnp.zeros(how.num_lanes, jnp.uint32)
     none = None if steps_left is None else zero
-    idle = Lanes(table.new_table(zero, how.rules), zero + NO_ROLLOUT, zero, zero, zero, zero, zero, zero, (zero, zero), none)
+    no_type = None if types is None else zero
+    idle = Lanes(
+        table.new_table(zero, how.rules), zero + NO_ROLLOUT, zero, zero, zero, zero, zero, zero, no_type, (zero, zero), none
+    )
     lanes, next_rollout = refill(idle, jnp.uint32(0), jnp.ones(how.num_lanes, bool))
     walks = None if guide is None else guide.start(how.num_lanes)
     returns = jnp.zeros(arms.position.shape[0] * how.num_samples, jnp.float32)

@@ -18,7 +18,7 @@ from unojax.belief.opponents import Opponent, models_of, type_prior, uniform_opp
 from unojax.belief.particles import accounts, ledger, moves
 from unojax.belief.particles.accounts import Cloud
 from unojax.belief.particles.ledger import Ledger
-from unojax.belief.particles.likelihood import by_type, log_type_probs, mixed, num_startable, start_log_prob
+from unojax.belief.particles.likelihood import by_type, log_joint, log_type_probs, mixed, num_startable, start_log_prob
 from unojax.device import struct
 from unojax.observation import Observation, check_observation
 from unojax.rules import Rules
@@ -69,10 +69,18 @@ class Belief:
     @property
     def log_type_probs(self) -> Array:
         """float32[K] nats: ln P(type) of the opponent now, see `Family`; ValueError if the belief was begun without types."""
-        if self.log_types is None:
+        joint = self.log_joint
+        if joint is None:
             raise ValueError("the belief knows no types of opponents: begin it with a family, belief_init(..., opponent=family)")
+        return log_type_probs(joint)
+
+    @property
+    def log_joint(self) -> Array | None:
+        """float32[K, N] nats: ln P(type, particle), normalised; None under a single model."""
+        if self.log_types is None:
+            return None
         strict = None if self.target is None else self.target.log_likelihood
-        return log_type_probs(self.log_weights, self.log_likelihood if strict is None else strict, self.log_types)
+        return log_joint(self.log_weights, self.log_likelihood if strict is None else strict, self.log_types)
 
     @property
     def target_weights(self) -> Array:

@@ -13,7 +13,7 @@ from unojax import bits, cards
 from unojax.belief import history, resample
 from unojax.belief.particles import accounts
 from unojax.belief.particles.belief import Belief
-from unojax.belief.particles.likelihood import log_type_probs, mixed
+from unojax.belief.particles.likelihood import log_joint, log_type_probs, mixed
 from unojax.device.combinatorics import log_binomial
 from unojax.observation import Observation
 
@@ -181,8 +181,9 @@ def known_types(belief: Belief, weighing: Weighing, log_lik: Array) -> Array | N
     """
     if belief.log_types is None:
         return None
-    after = log_type_probs(weighing.log_weights, log_lik, belief.log_types)
-    return jnp.where(weighing.depleted, log_type_probs(belief.target_weights, belief.log_likelihood, belief.log_types), after)
+    after = log_joint(weighing.log_weights, log_lik, belief.log_types)
+    earlier = log_joint(belief.target_weights, belief.log_likelihood, belief.log_types)
+    return log_type_probs(jnp.where(weighing.depleted, earlier, after))
 
 
 def num_rounds(weighing: Weighing, num_particles: int, num_moves: int) -> Array:

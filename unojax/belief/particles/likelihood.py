@@ -143,11 +143,15 @@ def mixed(log_likelihood: Array, log_types: Array | None) -> Array:
     return log_likelihood if log_types is None else logsumexp(log_types[:, None] + log_likelihood, axis=0)
 
 
-def log_type_probs(log_weights: Array, log_likelihood: Array, log_types: Array) -> Array:
-    """Compute ln P(type) from the weights of N accounts, float32[N], which are those of `mixed` likelihoods: float32[K]."""
-    joint = log_types[:, None] + log_likelihood
-    of_account = jnp.where(jnp.isneginf(log_weights), -jnp.inf, joint - mixed(log_likelihood, log_types))
-    return jax.nn.log_softmax(logsumexp(log_weights + of_account, axis=1))
+def log_joint(log_weights: Array, log_likelihood: Array, log_types: Array) -> Array:
+    """Compute ln P(type, account) from the weights of N accounts, float32[N], which are those of `mixed` likelihoods: [K, N]."""
+    of_account = log_types[:, None] + log_likelihood - mixed(log_likelihood, log_types)
+    return log_weights + jnp.where(jnp.isneginf(log_weights), -jnp.inf, of_account)
+
+
+def log_type_probs(joint: Array) -> Array:
+    """Compute ln P(type) from ln P(type, account), [K, N]: float32[K]."""
+    return jax.nn.log_softmax(logsumexp(joint, axis=1))
 
 
 class Shown(NamedTuple):

@@ -80,8 +80,8 @@ def _facts(request: Advise, advised: Advised) -> dict[str, str]:
         facts["Hidden"] = f"the hand of player {other} was given and not looked at"
     if pooled is not None:
         facts["Search"] = (
-            f"{request.agent}, both players going on by the policy {agent.policies[0].name}; {pooled.rounds} rounds in "
-            f"{advised.seconds:.2f} s, seed {request.seed}"
+            f"{request.agent}; in its rollouts {agent.whom_rollouts_follow}; {pooled.rounds} rounds in {advised.seconds:.2f} s, "
+            f"seed {request.seed}"
         )
     return facts | {"Rules": output.rules_text(game.end.rules)}
 

@@ -49,7 +49,9 @@ def run(request: Review, rules: Rules) -> int:
         words = f"stopped after turn {turns[-1].number} of {len(played.steps)}"
         output.error_console().print(f"unojax review: {words}", soft_wrap=True)
     if request.json != output.STDOUT:
-        output.show(view.heading(game, player), view.table(turns, player), "", output.facts(view.facts(turns, request, game)))
+        output.show(
+            view.heading(game, player), view.table(turns, player), "", output.facts(view.facts(turns, request, agent, game))
+        )
     if request.html is not None:
         output.write_file("--html", request.html, _page(game, played, turns, player))
     if request.json is not None:

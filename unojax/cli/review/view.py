@@ -9,7 +9,6 @@ from rich.table import Table
 from rich.text import Text
 
 from unojax.cli import drawing, output
-from unojax.specs import settings_of
 from unojax.text import format_action
 from unojax.viz.words import plays_like
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from unojax.analysis.reviewing import ReviewedTurn
     from unojax.cli.review.command import Review
     from unojax.games.gamefile import GameFile
+    from unojax.search.agents import SearchAgent
 
 
 def heading(game: GameFile, player: int) -> Text:
@@ -59,7 +59,7 @@ def note(turn: ReviewedTurn) -> str:
     return f"Cost {_percents(turn.choice.cost, turn.choice.error)} points: {format_action(turn.choice.best)} was better."
 
 
-def facts(turns: list[ReviewedTurn], request: Review, game: GameFile) -> dict[str, str]:
+def facts(turns: list[ReviewedTurn], request: Review, agent: SearchAgent, game: GameFile) -> dict[str, str]:
     """Say all else that is to be said of the game."""
     chosen = [turn.choice for turn in turns if turn.choice is not None]
     costly = sum(map(is_costly, turns))
@@ -74,8 +74,7 @@ def facts(turns: list[ReviewedTurn], request: Review, game: GameFile) -> dict[st
         rows["Belief"] = f"log score {score:.2f}: mean over turns of ln P(cards that the other player held)"
     if types := turns[-1].types:
         rows["Type"] = f"in the end the other player {plays_like(types)}"
-    policy = settings_of(request.agent)["policy"]
-    rows["Wins"] = f"if from there both go on by the policy {policy}; the other hand from the belief"
+    rows["Wins"] = f"if from there {agent.whom_rollouts_follow}; the other hand from the belief"
     rows["Costs"] = (
         f"by {request.agent}, {request.rounds} rounds, seed {request.seed}; the best play is chosen by one half of the rounds "
         "and valued by the other, so that a cost may be below 0"
