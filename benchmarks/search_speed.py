@@ -159,8 +159,8 @@ def nodes_per_rollout(agent: SearchAgent, decisions: Problems, *, num_rollouts: 
     def count(decisions: Problems, keys: Array) -> Array:
         pairs = jax.vmap(jax.random.split)(keys)
         samples: Samples = jax.vmap(partial(sample_hands, num=num_rollouts))(pairs[:, 0], decisions.hands)
-        tables = jax.tree.map(lambda x: x.reshape(-1), jax.vmap(place_cards)(decisions.observations, samples.hands))
-        types = samples.types.reshape(-1) if search.types else None
+        placed = jax.vmap(place_cards)(decisions.observations, samples.hands), samples.types
+        tables, types = jax.tree.map(lambda x: x.reshape(-1), placed)
         arms = list_arms(decisions.legal[:, : cards.DRAW])
         seeds = jax.vmap(key_words)(pairs[:, 1])
         _, (_, nodes) = play_out(tables, seeds, arms, how, types=types, store=(inner, jnp.float32(0)))

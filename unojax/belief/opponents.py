@@ -269,4 +269,6 @@ def _contains(options: Words, played: Picked) -> Array:
 def _share(options: Words, played: Picked) -> Array:
     """Give the probability of a play under a uniform choice among options; 0 if it is not among them."""
     number = lax.max(bits.count(options), np.uint32(1)).astype(jnp.float32)
+    # A division comes last: XLA on a CPU keeps what ends in one, and works anything cheaper out again in each kernel that reads
+    # it. So the types of a family that follow one policy share its work.
     return _contains(options, played).astype(jnp.float32) / number

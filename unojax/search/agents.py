@@ -100,8 +100,9 @@ class Search:
         pairs = jax.vmap(jax.random.split)(keys)
         samples = jax.vmap(partial(sample_hands, num=self.num_samples))(pairs[:, 0], hands)
         num_lanes = default_num_lanes(len(legal))
-        how = Rollouts(self.policies, self._counted, self.num_samples, num_lanes, self.discount)
-        how = replace(how, guide=self.tree, types=self.types)
+        how = Rollouts(
+            self.policies, self._counted, self.num_samples, num_lanes, self.discount, guide=self.tree, types=self.types
+        )
         if self.leaf is not None and self.leaf.depth > 0:
             how = replace(how, leaf=self.leaf.cut(self.rules))
         store = None if self.tree is None else new_store(len(legal), self.tree.num_nodes)

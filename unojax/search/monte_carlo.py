@@ -160,8 +160,8 @@ def flat_monte_carlo(
         playing = Arms(arms.position[order], arms.action[order], alive.sum(dtype=jnp.int32))
         first = index * per_round
         here = jax.tree.map(lambda x: lax.dynamic_slice_in_dim(x, first, per_round, axis=1), samples)
-        tables = jax.tree.map(lambda x: x.reshape(-1), jax.vmap(place_cards)(observations, here.hands))
-        types = here.types.reshape(-1) if how.types else None
+        placed = jax.vmap(place_cards)(observations, here.hands), here.types
+        tables, types = jax.tree.map(lambda x: x.reshape(-1), placed)
         new, store = play_out(tables, seeds, playing, of_round, types=types, first_sample=first, num_steps=num_steps, store=store)
         new = jnp.zeros_like(new).at[order].set(new)
         returns = lax.dynamic_update_slice_in_dim(returns, new, first, axis=1)

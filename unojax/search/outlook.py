@@ -46,7 +46,7 @@ def win_probability(
         jax.tree.map(lambda word: word[None], key_words(key_games)),
         arm,
         how,
-        types=samples.types if how.types else None,
+        types=samples.types,
         players=observation.player.astype(jnp.uint32)[None],
         num_steps=jnp.asarray(memory.num_steps)[None],
     )

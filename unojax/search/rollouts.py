@@ -335,7 +335,7 @@ def play_out(
         seeds: uint32[G] each: the two words of a threefry2x32 key for each position.
         arms: the first actions.
         how: the rollouts are played.
-        types: uint32[G * R] of the other player in each sample, an index of `how.types`; None if there are none.
+        types: uint32[G * R] of the other player in each sample, an index of `how.types`; of no use if there are none.
         players: uint32[G] whose returns they are, and who follows the first policy; None: the player to move.
         first_sample: added to the sample's number in the random words.
         num_steps: int32[G] steps of the game before each position, which count towards a truncation; None: none.
@@ -355,6 +355,7 @@ def play_out(
             f"{how.num_samples} rollouts for each of up to {len(arms.position)} plays are {most} at a time, and at most "
             f"{NO_ROLLOUT - 1} are possible; lower the rollouts, or the decisions that are searched together"
         )
+    types = types if how.types else None
     # Arrays, whoever gives the weights: one program for all of them.
     how = replace(how, policies=static.join(*static.split(how.policies)))
     guide, num_samples = how.guide, np.uint32(how.num_samples)
