@@ -46,7 +46,7 @@ class Evaluation:
     games: int = 500
     final_games: int = 4000
     opponents: tuple[str, ...] = ("uniform", "scarcest-color", "linear")
-    particles: int = 64
+    particles: int = 128
 
     def __post_init__(self) -> None:
         check_options(self, "evaluation.", "every games final_games particles", is_positive, "must be at least 1")

@@ -11,18 +11,18 @@ better.
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from training.train_value import main
 from training.value.config import ValueConfig
 from training.value.learning import Loss
 from training.value.selfplay import SelfPlay
-from unojax.value.network import NetworkConfig
 
 DEFAULT = ValueConfig(
     run=Path("runs/expert"),
     init="pretrained",
-    network=NetworkConfig(policy_head=True),
+    network=replace(ValueConfig().network, policy_head=True),
     play=SelfPlay(search=32, search_weight=100.0, follow_search=True),
     loss=Loss(shown=0.5, advantage_weight=4.0, policy_weight=0.5),
 )

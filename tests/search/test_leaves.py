@@ -133,4 +133,4 @@ def test_the_network_sees_the_players_side_of_a_leaf():
     value = jax.jit(partial(value_known, load_pretrained(), RULES))
     mine, theirs = (np.asarray(value(tables, jnp.full(64, player, jnp.uint32))) for player in (0, 1))
     assert np.corrcoef(mine, theirs)[0, 1] < -0.8
-    assert np.abs(mine + theirs).mean() < 0.3 < np.abs(mine - theirs).mean()
+    assert np.abs(mine + theirs).mean() < 0.35 < np.abs(mine - theirs).mean()

@@ -14,6 +14,7 @@ from training.value.config import ValueConfig
 from training.value.learning import Loss
 from training.value.selfplay import SelfPlay
 from unojax.belief.filters import ParticleFilter
+from unojax.belief.opponents import parse_opponent
 from unojax.value import NetworkConfig
 
 
@@ -33,7 +34,7 @@ def test_the_command_line():
         ValueConfig(),
     )
     assert (config.games, config.run, config.init) == (512, Path("some/where"), "pretrained")
-    assert config.network == NetworkConfig(width=16, policy_head=True)
+    assert config.network == NetworkConfig(width=16, matches=True, policy_head=True)
     assert config.play == SelfPlay(opponents=("self", "linear"))
     assert config.loss == dataclasses.replace(ValueConfig().loss, trace=0.9)
     assert config.evaluation.opponents == ("uniform",)
@@ -58,7 +59,7 @@ def test_a_file_and_what_goes_before_it(tmp_path: Path):
     path = write(tmp_path, FILE)
     config, _ = parse(["--config", path], ValueConfig())
     assert (config.seed, config.run, config.init) == (7, Path("runs/from-file"), "pretrained")
-    assert config.network == NetworkConfig(width=24)
+    assert config.network == NetworkConfig(width=24, matches=True)
     assert config.play == SelfPlay(opponents=("self", "uniform"), belief="unseen")
     assert config.optimizer.learning_rate == 1.0 and isinstance(config.optimizer.learning_rate, float)
     assert config.evaluation == ValueConfig().evaluation
@@ -159,6 +160,7 @@ def changed(**parts) -> dict:
         ({"play": {"search": 0}}, "loss.advantage_weight needs a search"),
         ({"play": {"search": 0, "follow_search": True}}, "play.follow_search needs a search"),
         ({"play": {"particles": 0}}, "play.particles must be at least 1, got 0"),
+        ({"play": {"model": "best"}}, "best"),
         ({"play": {"search_weight": 1.0}}, "search_weight needs a search that is followed"),
         ({"play": {"follow_search": True, "belief": "unseen"}}, "follow_search needs beliefs"),
         ({"play": {"temperature": -0.5}}, "temperature can't be negative, got -0.5"),
@@ -196,6 +198,8 @@ def test_the_plan_has_what_the_configuration_says():
 def test_the_filter_of_a_belief():
     filter = SelfPlay(particles=32).filter
     assert isinstance(filter, ParticleFilter) and (filter.num_particles, filter.prior) == (32, "deal")
+    assert filter.opponent == parse_opponent("family")
+    assert SelfPlay(model="uniform|linear").filter.opponent == parse_opponent("uniform|linear")
     assert SelfPlay(belief="unseen").filter is None
 
 

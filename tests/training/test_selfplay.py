@@ -214,10 +214,10 @@ def assert_same_games(one: Episodes, other: Episodes) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("search", [0, 4])
-def test_with_particles_beliefs_are_carried_along_and_searched(search: int):
+@pytest.mark.parametrize(("search", "model"), [(0, "uniform"), (4, "uniform|linear")])
+def test_with_particles_beliefs_are_carried_along_and_searched(search: int, model: str):
     """The same games, with a belief of each player and a search at the choices."""
-    play = SelfPlay(opponents=(SELF,), particles=16, explore=0.1, max_steps=40, search=search, search_depth=1)
+    play = SelfPlay(opponents=(SELF,), particles=16, model=model, explore=0.1, max_steps=40, search=search, search_depth=1)
     games = played(play, KEYS[:8])
     rows = Rows(games)
     held = rows.states.hands.sum(-1)[:, ::-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import signal
@@ -177,7 +178,7 @@ def after_choices(states: State, actions: jax.Array) -> tuple[State, jax.Array]:
 
 def test_the_rules_of_a_run(tmp_path: Path):
     config, _ = parse(["--play.rules", "official", "--run", str(tmp_path)], ValueConfig())
-    assert config.play.game_rules == OFFICIAL and config.plan().network == NetworkConfig(turns=True)
+    assert config.play.game_rules == OFFICIAL and config.plan().network == dataclasses.replace(ValueConfig().network, turns=True)
     assert SelfPlay().game_rules == Rules() and not ValueConfig().plan().network.turns
     assert not ValueConfig(play=SelfPlay(rules="rlcard")).plan().network.turns
     (tmp_path / "config.json").write_text(json.dumps(to_dict(config)))

@@ -19,7 +19,7 @@ from unojax.view import view_of
 RULES = Rules()
 TURNS = Rules.official(points=False, stacking=True)
 """Draws at will, passes, challenges, and penalties that add up: all that a turn can depend on beside the top card."""
-SMALL = NetworkConfig(width=8, policy_head=True, belief_head=True)
+SMALL = NetworkConfig(width=8, matches=True, policy_head=True, belief_head=True)
 
 
 def random_states(seed: int, number: int, *, deciding: bool = False, rules: Rules = RULES) -> State:

@@ -49,7 +49,7 @@ def test_specs(spec: str, belief: str, particles: int, head: str):
     else:
         assert agent.knowledge == Unseen(particles)
     assert parse_agent(agent.name) == agent
-    settings = {"network": "pretrained", "belief": belief, "model": "uniform", "particles": particles, "head": head}
+    settings = {"network": "pretrained", "belief": belief, "model": "family", "particles": particles, "head": head}
     assert settings_of(agent.name) == settings
 
 

@@ -21,6 +21,7 @@ from unojax.rules import Rules, small_deck
 from unojax.text import make_state
 from unojax.value.features import (
     COLOR_COLUMNS,
+    MATCH_COLUMNS,
     SHARED_COLUMNS,
     Features,
     Outlook,
@@ -110,6 +111,18 @@ class Sight:
         columns["opponent's expected cards of the top rank"] = self.expected(top) if top is not None else 0
         return columns
 
+    def matches(self, color: int) -> dict[str, float]:
+        columns: dict[str, float] = {}
+        for rank in COLORED_RANKS:
+            name, others = cards.RANK_NAMES[rank], [13 * c + rank for c in range(4) if c != color]
+            columns[f"own {name} in other colours / 2"] = sum(self.own[t] for t in others) / 2
+            columns[f"opponent's expected {name} in other colours"] = sum(self.expected(t) for t in others)
+            on_it = [t for t in range(54) if fits(t, color, rank)]
+            stuck = self.prob(lambda hand, on_it=on_it: not any(hand[t] for t in on_it))
+            held = self.own[13 * color + rank] > 0
+            columns[f"own {name}: probability that the opponent can play nothing on it"] = stuck if held else 0
+        return columns
+
     def shared(self) -> dict[str, float]:
         columns: dict[str, float] = {}
         for n in range(1, 5):
@@ -137,10 +150,12 @@ class Sight:
 
 
 def test_the_columns_have_names_of_their_own_and_the_features_their_number(seen: Observation):
-    assert len(set(COLOR_COLUMNS)) == len(COLOR_COLUMNS) and len(set(SHARED_COLUMNS)) == len(SHARED_COLUMNS)
+    everything = (COLOR_COLUMNS, SHARED_COLUMNS, MATCH_COLUMNS)
+    assert all(len(set(columns)) == len(columns) for columns in everything)
     made = jax.eval_shape(look, seen, *random_hands(0, seen, NUM_HANDS))[2]
     assert made.color.shape == (80, 4, len(COLOR_COLUMNS)) and made.shared.shape == (80, len(SHARED_COLUMNS))
-    assert made.color.dtype == made.shared.dtype == jnp.float32
+    assert made.matches.shape == (80, 4, len(MATCH_COLUMNS))
+    assert made.color.dtype == made.shared.dtype == made.matches.dtype == jnp.float32
 
 
 CRAFTED = {
@@ -177,6 +192,7 @@ def check_columns(seen: Observation, rows, seed: int) -> None:
         sight = Sight(seen, row, onehots[row], weights[row])
         for color in range(4):
             compare(made.color[row, color], COLOR_COLUMNS, sight.of_color(color))
+            compare(made.matches[row, color], MATCH_COLUMNS, sight.matches(color))
         compare(made.shared[row], SHARED_COLUMNS, sight.shared())
         # The outlook itself, and what is to come of it whatever is laid on top.
         np.testing.assert_allclose(believed.expected[row], [sight.expected(t) for t in range(54)], atol=2e-6)
@@ -352,6 +368,8 @@ def test_the_hidden_hand_shows_in_the_outlook_alone():
         )
         changed = (np.asarray(knowing.color) != np.asarray(made[0][2].color)).any(0).nonzero()[0]
         assert all("opponent" in COLOR_COLUMNS[c] for c in changed)
+        changed = (np.asarray(knowing.matches) != np.asarray(made[0][2].matches)).any(0).nonzero()[0]
+        assert len(changed) and all("opponent" in MATCH_COLUMNS[c] for c in changed)
 
 
 def test_probability_of_none_is_exact_at_the_edges():

@@ -15,6 +15,7 @@ from unojax import bits
 from unojax.game import State
 from unojax.value import (
     COLOR_COLUMNS,
+    MATCH_COLUMNS,
     SHARED_COLUMNS,
     Features,
     Network,
@@ -82,6 +83,7 @@ def test_the_features_permute_with_the_colours(seen_by_all):
     for k, goes_to in enumerate(PERMUTATIONS):
         np.testing.assert_allclose(made.color[k][:, goes_to], made.color[0], atol=1e-6)
         np.testing.assert_allclose(made.shared[k], made.shared[0], atol=1e-6)
+        np.testing.assert_allclose(made.matches[k][:, goes_to], made.matches[0], atol=1e-6)
 
 
 def test_the_policy_permutes_with_the_colours(seen_by_all):
@@ -157,7 +159,8 @@ def test_gradients_are_finite_and_reach_every_parameter(seen_by_all, untrained: 
 
 
 def test_gradients_are_finite_where_nothing_is_left():
-    everything_zero = Features(jnp.zeros((24, 12, 4, len(COLOR_COLUMNS))), jnp.zeros((24, 12, len(SHARED_COLUMNS))))
+    sizes = (4, len(COLOR_COLUMNS)), (len(SHARED_COLUMNS),), (4, len(MATCH_COLUMNS))
+    everything_zero = Features(*(jnp.zeros((24, 12, *size)) for size in sizes))
     gradient = gradient_of(random_network(), everything_zero)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
 
@@ -170,6 +173,15 @@ def test_heads_are_there_if_asked_for(seen_by_all):
         assert (outputs.policy_logits is not None) == policy and (outputs.slot_logits is not None) == belief
 
 
+@pytest.mark.parametrize("matches", [False, True])
+def test_matches_are_looked_at_if_asked_for(seen_by_all, matches: bool):
+    network = random_network(config=NetworkConfig(width=8, matches=matches))
+    made = seen_by_all[0]
+    without = made._replace(matches=np.zeros_like(made.matches))
+    difference = np.abs(says(network, made).value - says(network, without).value).max(0)
+    assert (difference > 0.001).any() if matches else not difference.any()
+
+
 def shape_of(config: NetworkConfig) -> Network:
     return jax.eval_shape(lambda: init_network(jax.random.key(0), config))
 
@@ -180,6 +192,8 @@ def test_the_number_of_parameters_is_counted():
     # Encoder with bias; the shared row in twice, without; the pooled means with bias; the last layer.
     assert network.num_params == (colored * 8 + 8) + 2 * shared * 8 + (16 * 8 + 8) + (8 + 1)
     assert NetworkConfig(width=8, color_layers=3, trunk_layers=2) != network.config
+    matching = shape_of(NetworkConfig(width=8, color_layers=1, trunk_layers=1, matches=True))
+    assert matching.num_params - network.num_params == len(MATCH_COLUMNS) * 8
     deeper = shape_of(NetworkConfig(width=8, color_layers=3, trunk_layers=2))
     assert deeper.num_params - network.num_params == 3 * (8 * 8 + 8)
 

@@ -315,7 +315,7 @@ def test_a_network_plays_by_rules_of_its_kind(saved: str):
 @pytest.mark.slow
 def test_training_begins_with_a_network_of_the_same_kind(saved: str, tmp_path: Path):
     for rules, init in (("official", "pretrained"), ("default", saved)):
-        width = 64 if init == "pretrained" else 8
-        config = ValueConfig(run=tmp_path / rules, init=init, network=NetworkConfig(width=width), play=SelfPlay(rules=rules))
+        network = ValueConfig().network if init == "pretrained" else NetworkConfig(width=8)
+        config = ValueConfig(run=tmp_path / rules, init=init, network=network, play=SelfPlay(rules=rules))
         with pytest.raises(ValueError, match=r"is a network of shape .*turns=.*, asked for is .*turns="):
             train(config, Launch(quiet=True), Console(quiet=True))

@@ -41,11 +41,12 @@ class ValueConfig(RunConfig):
     about: ClassVar[str] = "Train the value network by self-play. Continue an interrupted run with --resume."
 
     run: Path = Path("runs/value")
+    iterations: int = 36
     init: str | None = None
     games: int = 1024
     updates: int = 16
     epochs: int = 2
-    network: NetworkConfig = field(default_factory=NetworkConfig)
+    network: NetworkConfig = field(default_factory=lambda: NetworkConfig(width=96, matches=True))
     play: SelfPlay = field(default_factory=SelfPlay)
     loss: Loss = field(default_factory=lambda: Loss(advantage_weight=4.0))
     optimizer: Optimizer = field(default_factory=Optimizer)
@@ -104,8 +105,10 @@ class ValueConfig(RunConfig):
         return Network(state.average, self.plan().network)
 
     def agent_of(self, network: Network) -> Agent:
-        belief, particles = self.play.belief, self.evaluation.particles
-        return value_agent(network="trained", loaded=network, belief=belief, particles=particles, rules=self.game_rules)
+        play, particles = self.play, self.evaluation.particles
+        return value_agent(
+            network="trained", loaded=network, belief=play.belief, model=play.model, particles=particles, rules=self.game_rules
+        )
 
     def summarize(self, metrics: Metrics, seconds: float) -> dict[str, float]:
         """Sum up an iteration: losses in nats per information state or choice, rates per second.

@@ -16,6 +16,7 @@ from training.checks import check_options, is_not_negative, is_positive, is_shar
 from unojax import bits, game
 from unojax.belief.filters import ParticleFilter
 from unojax.belief.hands import Hands
+from unojax.belief.opponents import parse_opponent
 from unojax.belief.particles import Belief
 from unojax.bits import Words
 from unojax.device.batching import for_chosen
@@ -56,6 +57,7 @@ class SelfPlay:
         opponents: of the network, in turn: "self" or names of policies.
         belief: "particles", or "unseen": any unseen card is as likely as another.
         particles: of each belief.
+        model: how beliefs take the other player to choose, one model or several types, see `parse_opponent`.
         temperature: the network's plays are drawn from softmax(values / temperature); 0: the best one.
         explore: probability of a uniformly random play instead.
         max_steps: games are learned from up to here.
@@ -67,13 +69,14 @@ class SelfPlay:
     """
 
     rules: str = "default"
-    opponents: tuple[str, ...] = (SELF, SELF, "uniform", "scarcest-color")
+    opponents: tuple[str, ...] = (SELF, SELF, SELF, "linear", "linear", "linear", "uniform", "scarcest-color")
     belief: Literal["particles", "unseen"] = "particles"
-    particles: int = 64
+    particles: int = 128
+    model: str = "family"
     temperature: float = 0.0
     explore: float = 0.03
     max_steps: int = 192
-    search: int = 8
+    search: int = 48
     search_depth: int = 0
     follow_search: bool = False
     search_weight: float = 0.0
@@ -83,6 +86,7 @@ class SelfPlay:
         check_options(self, "play.", "temperature search search_depth search_weight", is_not_negative, "can't be negative")
         check_options(self, "play.", "particles max_steps", is_positive, "must be at least 1")
         as_rules(self.rules)
+        parse_opponent(self.model)
         if not self.opponents:
             raise ValueError("play.opponents must name at least one")
         for name in self.opponents:
@@ -103,7 +107,7 @@ class SelfPlay:
         """The particle filter of either player; None if any unseen card is as likely as another."""
         if self.belief == "unseen":
             return None
-        return ParticleFilter(self.particles, max_slots=_MAX_SLOTS, max_plays=_MAX_PLAYS)
+        return ParticleFilter(self.particles, parse_opponent(self.model), max_slots=_MAX_SLOTS, max_plays=_MAX_PLAYS)
 
 
 class Episodes(NamedTuple):

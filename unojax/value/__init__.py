@@ -7,6 +7,7 @@
 
 from unojax.value.features import (
     COLOR_COLUMNS,
+    MATCH_COLUMNS,
     SHARED_COLUMNS,
     Features,
     Outlook,
@@ -23,6 +24,7 @@ from unojax.value.pretrained import load_network, load_pretrained, save_network
 
 __all__ = [
     "COLOR_COLUMNS",
+    "MATCH_COLUMNS",
     "SHARED_COLUMNS",
     "Features",
     "Network",

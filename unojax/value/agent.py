@@ -105,7 +105,7 @@ def value(
     *,
     network: str = PRETRAINED,
     belief: NetworkBelief = "particles",
-    model: str = "uniform",
+    model: str = "family",
     particles: int = 128,
     head: Head = "value",
     rules: Rules = Rules(),
@@ -121,7 +121,7 @@ def value(
         belief: "particles", the particle filter; "ages", bounds of what may be of each colour, which cost nothing; "unseen", any
             of the cards not seen.
         model: how the particle filter takes the opponent to choose, one model or several types, see `parse_opponent`. The
-            network was trained with beliefs of the uniform model.
+            shipped network was trained with beliefs of the "family", which finds out.
         particles: hands that the filter is made of.
         head: "value", the play after which the value is highest; "policy", the play with the highest logit.
         rules: of the game.

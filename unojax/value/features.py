@@ -4,8 +4,8 @@ An information state is what the player sees (`View`) and what it believes about
 comes in. Both can stand for the moment after a play that is only being considered (an afterstate): `after_plays`.
 
 The four colours of UNO are interchangeable, so the numbers come in two parts, `Features`: one row for each colour, the same
-columns in all of them (`COLOR_COLUMNS`), and what belongs to no colour (`SHARED_COLUMNS`). Permuting the colours of the game
-permutes the rows and changes nothing else.
+columns in all of them (`COLOR_COLUMNS`, `MATCH_COLUMNS`), and what belongs to no colour (`SHARED_COLUMNS`). Permuting the colours
+of the game permutes the rows and changes nothing else.
 """
 
 from __future__ import annotations
@@ -45,6 +45,13 @@ COLOR_COLUMNS: Final = (
     "opponent's expected cards of the top rank",
 )
 """Columns of `Features.color`. Copies are canonical: the second one is set if two are held."""
+MATCH_COLUMNS: Final = (
+    *(f"own {rank} in other colours / 2" for rank in _RANKS),
+    *(f"opponent's expected {rank} in other colours" for rank in _RANKS),
+    *(f"own {rank}: probability that the opponent can play nothing on it" for rank in _RANKS),
+)
+"""Columns of `Features.matches`: what leads from one colour to another, which the other columns of a colour do not tell. The last
+are 0 for ranks that the player does not hold in the colour."""
 SHARED_COLUMNS: Final = (
     *(f"own wilds, at least {n}" for n in range(1, 5)),
     *(f"own wild draw fours, at least {n}" for n in range(1, 5)),
@@ -94,13 +101,17 @@ class Outlook(NamedTuple):
 
 
 class Features(NamedTuple):
-    """The network's input: float32[..., 4, C] and float32[..., S], in the columns `COLOR_COLUMNS` and `SHARED_COLUMNS`.
+    """The network's input, in the columns `COLOR_COLUMNS`, `SHARED_COLUMNS` and `MATCH_COLUMNS`.
 
-    Where `has_turn_columns`, `COLOR_TURN_COLUMNS` and `SHARED_TURN_COLUMNS` follow.
+    Attributes:
+        color: float32[..., 4, C]; where `has_turn_columns`, `COLOR_TURN_COLUMNS` follow.
+        shared: float32[..., S]; where `has_turn_columns`, `SHARED_TURN_COLUMNS` follow.
+        matches: float32[..., 4, M]; looked at by networks with `NetworkConfig.matches`.
     """
 
     color: Array
     shared: Array
+    matches: Array
 
 
 def has_turn_columns(rules: Rules) -> bool:
@@ -247,6 +258,12 @@ def features(view: View, outlook: Outlook, about: Array | None = None) -> Featur
         jnp.where(is_top_rank, expected_by_color, 0.0).sum(-1, keepdims=True),
     ]
 
+    def elsewhere(by_color: Array) -> Array:
+        return by_color.sum(-2, keepdims=True) - by_color
+
+    nothing_playable = outlook.none_playable[..., : cards.NUM_COLORED_RANKS]
+    matches = [elsewhere(own_by_color) / 2.0, elsewhere(expected_by_color), jnp.where(own_by_color > 0, nothing_playable, 0.0)]
+
     playable = view.playable_types()
     own_playable = jnp.where(playable, own, 0).sum(-1)
     top = (view.color * np.uint32(cards.NUM_RANKS) + view.rank).astype(jnp.int32)
@@ -276,7 +293,8 @@ def features(view: View, outlook: Outlook, about: Array | None = None) -> Featur
             account.has_drawn[..., None],
             _is_one_of(about, (1, 2)),
         ]
-    return Features(jnp.concatenate(columns, -1), jnp.concatenate([jnp.asarray(c, jnp.float32) for c in shared], -1))
+    of_shared = jnp.concatenate([jnp.asarray(c, jnp.float32) for c in shared], -1)
+    return Features(jnp.concatenate(columns, -1), of_shared, jnp.concatenate(matches, -1))
 
 
 def _add_up(of_type: Array) -> tuple[Array, Array]:

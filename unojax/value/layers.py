@@ -17,7 +17,7 @@ from flax import nnx
 from jax import Array
 
 from unojax import cards
-from unojax.value.features import COLOR_COLUMNS, COLORED_SLOTS, Features
+from unojax.value.features import COLOR_COLUMNS, COLORED_SLOTS, MATCH_COLUMNS, Features
 from unojax.value.shape import NetworkConfig, Outputs
 
 _KINDS: Final = np.eye(5, dtype=np.float32)[:, [0] * 10 + [1, 1, 2, 3, 4]]
@@ -55,6 +55,7 @@ class ValueNetwork(nnx.Module):
     def __init__(self, config: NetworkConfig, *, rngs: nnx.Rngs):
         width, num_shared = config.width, len(config.shared_columns)
         self.color_in = nnx.Linear(len(config.color_columns), width, rngs=rngs)
+        self.matches_in = nnx.Linear(len(MATCH_COLUMNS), width, use_bias=False, rngs=rngs) if config.matches else None
         self.shared_in = nnx.Linear(num_shared, width, use_bias=False, rngs=rngs)
         self.color_hidden = nnx.List([nnx.Linear(width, width, rngs=rngs) for _ in range(config.color_layers - 1)])
         self.pooled = nnx.Linear(2 * width, width, rngs=rngs)
@@ -69,7 +70,10 @@ class ValueNetwork(nnx.Module):
 
     def __call__(self, features: Features) -> Outputs:
         """Evaluate features of any leading axes."""
-        of_color = nnx.relu(self.color_in(features.color) + self.shared_in(features.shared)[..., None, :])
+        of_color = self.color_in(features.color) + self.shared_in(features.shared)[..., None, :]
+        if self.matches_in is not None:
+            of_color += self.matches_in(features.matches)
+        of_color = nnx.relu(of_color)
         for layer in self.color_hidden:
             of_color = nnx.relu(layer(of_color))
         is_active = features.color[..., COLOR_COLUMNS.index("active colour"), None]
