@@ -227,7 +227,9 @@ analysis.TextTable(
 )
 
 # %%
-assert per_decision(losses["hand sizes, logistic regression"] - losses["network, belief"]).value > 0
+# Less than what two hand sizes tell would be a fault; in few games, one beyond chance.
+gained = per_decision(losses["hand sizes, logistic regression"] - losses["network, belief"])
+assert gained.value > -gained.margin
 
 # %% [markdown]
 # * The network's forecasts cost 0.06 nats less than what the numbers of cards tell, and they are better at every stage of the
