@@ -45,8 +45,8 @@ print(f"{network.num_params:,} parameters")
 # %% [markdown]
 # ## Forecasts and results
 #
-# The network plays against itself and against random play, as player 0. It chooses without a belief here, which is nearly as
-# good and much faster. A particle filter then follows each game in the eyes of player 0, and at each of its decisions the network
+# The network plays against itself and against random play, as player 0. It chooses without a belief here, which is weaker by some
+# three points and much faster. A particle filter then follows each game in the eyes of player 0, and at each of its decisions the network
 # is asked how likely player 0 is to win.
 
 # %%
@@ -142,8 +142,8 @@ analysis.TextTable(
 
 # %% [markdown]
 # Tenths with fewer than 50 decisions are not drawn. The forecasts rise as the results do, but they don't know who plays. They
-# were learned from games half of which the network played against itself, and half against two weaker players. So they are too
-# high by some five points against an opponent as good as itself, and too low by thirteen against random play.
+# were learned from games against itself, against `linear` and against two weaker players. So they are too high by eight points
+# against an opponent as good as itself, and too low by ten against random play.
 #
 # How much do the forecasts say? The log loss is that of a forecaster who is paid by the logarithm of the probability given to
 # what happened; even odds cost 0.693. The regression knows how many cards both players hold, and was fitted on the other half
@@ -234,8 +234,8 @@ assert gained.value > -gained.margin
 # %% [markdown]
 # * The network's forecasts cost 0.06 nats less than what the numbers of cards tell, and they are better at every stage of the
 #   game.
-# * To be told the opponent's hand would save another 0.03. The belief, on the other hand, makes no difference that these games
-#   could show: as a forecast of the result the network does as well if it takes any unseen card for as likely as another.
+# * To be told the opponent's hand would save another 0.05. The belief, on the other hand, is of no use here: as a forecast of the
+#   result the network does as well, or a hair better, if it takes any unseen card for as likely as another.
 #
 # ## What it learned about the cards
 #
@@ -347,11 +347,10 @@ analysis.TextTable(
 )
 
 # %% [markdown]
-# * The network gives every kind of card the worth that it has in the results, to within half a point. All cards that are worth
-#   something it values a little too highly.
-# * Cards of the active colour hardly matter before the first move, and it says so, but for five of them, one deal in two hundred.
-# * Colours do matter: a first hand of two colours wins 17 points more often than one of all four. The network puts it at 20.
-# * On the whole it promises four to six points too much, as in its games against itself: `linear` is a better player than most
+# * The network gives every kind of card nearly the worth that it has in the results: half a point to a point less.
+# * Cards of the active colour hardly matter before the first move, and it says so.
+# * Colours do matter: a first hand of two colours wins 17 points more often than one of all four. The network puts it at 15.
+# * On the whole it promises six to eight points too much, as in its games against itself: `linear` is a better player than most
 #   that it was trained with.
 #
 # ## Where it errs
@@ -485,13 +484,12 @@ analysis.TextTable(
 )
 
 # %% [markdown]
-# * In three decisions of ten the network and the search want different plays, but little hangs on most of these: the network
-#   gives away a third of a point of win probability a decision. `linear`, which the rollouts follow, and which the search may
-#   favour for it, gives away twice as much.
-# * No kind of decision stands out: numbers played instead of action cards, wild cards held back, another colour declared, each
-#   make up about a fifth of the loss, and cost one or two points where they happen. With wild cards it errs on one side: it
-#   holds many back that the search would play, and plays hardly any that the search would hold.
-# * It gives away most when a player has one card left, though the interval there reaches down to zero.
+# * In more than a quarter of the decisions the network and the search want different plays, but little hangs on most of these: the
+#   network gives away a fifth of a point of win probability a decision. `linear`, which the rollouts follow, and which the search
+#   may favour for it, gives away three times as much.
+# * Half of the loss is in the choice between numbers, half a point each time. Most costly where it happens is a wild card that the
+#   search would keep, which is rare.
+# * No stage of the game stands out.
 #
 # The three decisions where the first search wanted another play most, and what a third one says of them, with ten times the
 # rollouts.
@@ -530,7 +528,5 @@ for i, estimates, errors in zip(
     )
 
 # %% [markdown]
-# In the first two the opponent has one card left. In the second of these the network lets it move, where a Skip would give the
-# network another turn. The network looks no further than the position after its play, and in each of the three it is off by 18 to
-# 34 points there, for one of the two plays in question. The search is no oracle either: it takes both players to go on like
-# `linear`.
+# The network looks no further than the position after its play, and in each of the three it is off by 11 to 13 points there, for
+# one of the two plays in question. The search is no oracle either: it takes both players to go on like `linear`.
