@@ -22,6 +22,7 @@ from unojax import observe
 from unojax.arena import lanes
 from unojax.belief import Belief, Info, belief_init, belief_update
 from unojax.belief.hands import Hands
+from unojax.belief.opponents import FAMILY, Opponent, parse_opponent, uniform_opponent
 from unojax.belief.particles import NUM_MOVES, lockstep
 from unojax.belief.particles.event import Weighing, num_rounds
 from unojax.belief.particles.past import num_blocks
@@ -162,8 +163,9 @@ def _observations(games: int) -> Observation:
     return _shapes(jax.vmap(lambda key: observe(unojax.init(key), 0)), _keys(games))
 
 
-def _beliefs(games: int, particles: int) -> Belief:
-    return _shapes(jax.vmap(partial(belief_init, num_particles=particles)), _observations(games), _keys(games))
+def _beliefs(games: int, particles: int, opponent: Opponent = uniform_opponent) -> Belief:
+    begin = partial(belief_init, num_particles=particles, opponent=opponent)
+    return _shapes(jax.vmap(begin), _observations(games), _keys(games))
 
 
 def _belief_init(games: int, particles: int) -> tuple[Any, tuple[Any, ...]]:
@@ -212,8 +214,8 @@ def belief_turns(games: int, particles: int) -> dict[str, float]:
 
 
 def _search(agent: SearchAgent, decisions: int) -> tuple[Any, tuple[Any, ...]]:
-    belief = _beliefs(decisions, 1024)
-    hands = Hands(_shapes(lambda b: b.packed, belief), belief.log_weights, _shapes(lambda b: b.log_joint, belief))
+    beliefs = _beliefs(decisions, 1024, parse_opponent(FAMILY))
+    hands = _shapes(jax.vmap(lambda b: Hands(b.packed, b.log_weights, b.log_joint)), beliefs)
 
     def think(key: Array, hands: Hands, seen: Observation) -> Any:
         legal = seen.legal_mask

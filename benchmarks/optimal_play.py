@@ -29,7 +29,7 @@ from unojax import cards, solve
 from unojax.specs import POLICY_NAMES
 from unojax.text import format_action
 
-AGENTS: Final = ("value:belief=unseen", "mc:belief=unseen", "value", "mc", "tree")
+AGENTS: Final = ("value:belief=unseen", "mc:belief=unseen", "value", "mc:model=linear+0.5", "tree:model=linear+0.5")
 EXACT: Final = "mc:rollouts=200,keep=0,model=linear+0"
 """The search whose belief and rollouts know an opponent that follows `linear`."""
 _KNOWN: Final = "linear"

@@ -31,6 +31,7 @@ from unojax.specs import parse_agent, settings_of
 
 AGENTS: Final = (
     "mc",
+    "mc:model=linear+0.5",
     "mc:model=uniform",
     "mc:belief=unseen",
     "mc:belief=truth",

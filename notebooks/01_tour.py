@@ -206,7 +206,7 @@ analysis.TextTable(
 # %%
 network = value.load_pretrained()
 view = unojax.view_of(view_at(-1))
-outlook = value.outlook_of_hands(view, belief.packed, jnp.exp(belief.log_weights))
+outlook = value.outlook_of_hands(view, belief)
 print(
     f"player {player} wins {network(value.features(view, outlook)).win_prob:.0%}, says the network"
 )

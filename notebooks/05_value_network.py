@@ -32,7 +32,6 @@ from IPython.display import display
 
 import unojax
 from unojax import analysis, bits, cards, value, viz
-from unojax.belief.hands import Hands
 from unojax.search.monte_carlo import choose
 from unojax.viz.charts import chart_style
 
@@ -69,11 +68,11 @@ for number, (name, opponent) in enumerate(opponents.items()):
 
 
 @jax.jit
-def forecast(observation, hands, log_weights, truth):
+def forecast(observation, hands, truth):
     """Ask the network for win probabilities, by what is known of the opponent's hand."""
     view = unojax.view_of(observation)
     outlooks = {
-        "belief": value.outlook_of_hands(view, hands, jnp.exp(log_weights)),
+        "belief": value.outlook_of_hands(view, hands),
         "unseen cards": value.outlook_of_unseen(view),
         "the truth": value.outlook_of_hand(truth),
     }
@@ -84,8 +83,7 @@ def forecast(observation, hands, log_weights, truth):
 
 
 forecasts = {
-    name: jax.device_get(forecast(d.observation, d.hands, d.log_weights, d.truth))
-    for name, d in decisions.items()
+    name: jax.device_get(forecast(d.observation, d.hands, d.truth)) for name, d in decisions.items()
 }
 calibrated = {}
 figure, panels = plt.subplots(1, 2, figsize=(8, 4), sharey=True)
@@ -363,17 +361,15 @@ analysis.TextTable(
 # %%
 num_searched, num_rollouts = max(10, int(200 * SCALE)), max(64, int(400 * SCALE))
 here = d.game < num_searched
-observation, hands, log_weights, legal = jax.tree.map(
-    lambda x: x[here], (d.observation, d.hands, d.log_weights, d.legal)
-)
-search = unojax.parse_agent(f"mc:rollouts={num_rollouts}")
+observation, hands, legal = jax.tree.map(lambda x: x[here], (d.observation, d.hands, d.legal))
+search = unojax.parse_agent(f"mc:model=uniform,rollouts={num_rollouts}")
 estimate = jax.jit(search.estimate)
 found = [
     jax.device_get(
         estimate(
             jax.random.split(jax.random.key(seed), len(legal)),
             observation,
-            Hands(hands, log_weights),
+            hands,
             legal,
         )
     )
@@ -382,14 +378,13 @@ found = [
 
 
 @jax.jit
-def values_after(observation, hands, log_weights, legal):
+def values_after(observation, hands, legal):
     """Ask the network for the value of each play, in [-1, 1]."""
     view = unojax.view_of(observation)
-    outlook = value.outlook_of_hands(view, hands, jnp.exp(log_weights))
-    return value.value_plays(network, view, outlook, legal)
+    return value.value_plays(network, view, value.outlook_of_hands(view, hands), legal)
 
 
-values = np.asarray(values_after(observation, hands, log_weights, legal))
+values = np.asarray(values_after(observation, hands, legal))
 every = np.arange(len(legal))
 by_net = values.argmax(1)
 by_search = np.asarray(jax.vmap(lambda e, mask: choose(e, mask, 0.0))(found[0], legal))
@@ -497,10 +492,10 @@ analysis.TextTable(
 # %%
 wanted = found[0].value[every, by_search] - found[0].value[every, by_net]
 worst = np.argsort(-wanted)[:3]
-thorough = unojax.parse_agent(f"mc:rollouts={10 * num_rollouts}")
+thorough = unojax.parse_agent(f"mc:model=uniform,rollouts={10 * num_rollouts}")
 third = jax.jit(thorough.estimate)(
     jax.random.split(jax.random.key(402), len(worst)),
-    *jax.tree.map(lambda x: x[worst], (observation, Hands(hands, log_weights), legal)),
+    *jax.tree.map(lambda x: x[worst], (observation, hands, legal)),
 )
 for i, estimates, errors in zip(
     worst, np.asarray(third.value), np.asarray(third.value_error), strict=True

@@ -114,7 +114,7 @@ def search_strength(figure: Figure) -> None:
     """Scores of searches by what they know, with 95 % intervals, against three policies."""
     names = {
         "mc:belief=unseen": "only which cards are unseen",
-        "mc": "the particle belief",
+        "mc:model=linear+0.5": "the particle belief",
         "mc:belief=truth": "the hand itself, which is cheating",
     }
     rows = {(row["agent"], row["opponent"]): row for file in ("search_strength", "search_beliefs") for row in read(file)["rows"]}
@@ -157,7 +157,11 @@ def optimal_play(figure: Figure) -> None:
     rows = read("optimal_play")["games"]["small"]["rows"]
     rows = sorted((row for row in rows if row["agent"] != "equilibrium"), key=lambda row: -row["exploitability"])
     names = [
-        row["agent"].replace(",keep=0,model=linear+0", "").replace("limit", "one step of improvement on linear") for row in rows
+        row["agent"]
+        .replace(":model=linear+0.5", "")
+        .replace(",keep=0,model=linear+0", "")
+        .replace("limit", "one step of improvement on linear")
+        for row in rows
     ]
     axes.barh(names, [row["exploitability"] for row in rows])
     axes.grid(visible=False, axis="y")

@@ -67,11 +67,11 @@ def test_points_are_those_of_the_player(games: Recorded, decisions: Decisions):
 def test_hands_are_possible_and_the_truth_is_true(games: Recorded, decisions: Decisions):
     hidden = np.stack([games.states.hands[g, t, 1 - PLAYER] for g, t in by_hand(games)])
     assert np.array_equal(bits.unpack(decisions.truth), hidden)
-    believed = np.asarray(cards.counts(bits.unpack(decisions.hands)))
+    believed = np.asarray(cards.counts(bits.unpack(decisions.hands.packed)))
     assert believed.shape == (len(hidden), NUM_PARTICLES, cards.NUM_TYPES)
     assert (believed.sum(-1) == decisions.observation.opponent_count[:, None]).all()
     assert (believed <= np.asarray(decisions.observation.unseen)[:, None]).all()
-    assert np.allclose(np.exp(decisions.log_weights).sum(1), 1, atol=1e-4)
+    assert np.allclose(np.exp(decisions.hands.log_weights).sum(1), 1, atol=1e-4)
 
 
 @pytest.mark.slow
@@ -79,8 +79,8 @@ def test_the_cloud_is_the_belief_of_the_exact_filter(games: Recorded, decisions:
     # The filter's error is some 1 / sqrt(512) of a copy, or less; a belief of another position would be far off.
     followed = analysis.follow(jax.random.key(1), games, ExactFilter(), player=PLAYER)
     expected = np.stack([followed.expected[g, t] for g, t in by_hand(games)])
-    counts = np.asarray(cards.counts(bits.unpack(decisions.hands)))
-    believed = np.einsum("dnt,dn->dt", counts, np.exp(decisions.log_weights))
+    counts = np.asarray(cards.counts(bits.unpack(decisions.hands.packed)))
+    believed = np.einsum("dnt,dn->dt", counts, np.exp(decisions.hands.log_weights))
     assert np.abs(believed - expected).mean() < 0.02
 
 

@@ -87,7 +87,7 @@ def test_all_weight_is_the_network_alone(decisions, think):
 
     @jax.jit
     def values(seen, hands: Hands, legal: jax.Array) -> jax.Array:
-        outlook = outlook_of_hands(view_of(seen), hands.packed, jnp.exp(hands.log_weights))
+        outlook = outlook_of_hands(view_of(seen), hands)
         return value_plays(load_pretrained(), view_of(seen), outlook, legal)
 
     of_network = values(seen, hands, jnp.asarray(searched))

@@ -155,7 +155,7 @@ def look(seen, memory):
     """By what is known of the hidden hand, what it says; and what the policy head says."""
     view = view_of(seen)
     unseen = outlook_of_unseen(view)
-    believed = outlook_of_hands(view, memory.packed, jnp.exp(memory.log_weights))
+    believed = outlook_of_hands(view, memory)
     return unseen, believed, NETWORK(features(view, unseen)).policy_logits
 
 

@@ -15,6 +15,7 @@ from tests.helpers import counts_of, seated
 from tests.value.positions import RULES, legal_all, observe_all, random_hands, random_states, repeated, step_all, views_of
 from unojax import bits, cards, game
 from unojax.belief import closed_form
+from unojax.belief.hands import Hands
 from unojax.game import State
 from unojax.observation import Observation, observe
 from unojax.rules import Rules, small_deck
@@ -48,7 +49,7 @@ def seen() -> Observation:
 @jax.jit
 def look(seen: Observation, hands: bits.Words, weights: jax.Array) -> tuple[Outlook, Outlook, Features]:
     view = view_of(seen)
-    believed = outlook_of_hands(view, hands, weights)
+    believed = outlook_of_hands(view, Hands(hands, jnp.log(weights)))
     return outlook_of_unseen(view), believed, features(view, believed)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests.value.positions import SMALL, observe_all, random_hands, random_network, random_states, says
 from unojax import bits
+from unojax.belief.hands import Hands
 from unojax.game import State
 from unojax.value import (
     COLOR_COLUMNS,
@@ -58,7 +59,7 @@ def seen_by_all() -> tuple[Features, Outputs]:
     @jax.jit
     def look(states: State, onehots: jax.Array) -> tuple[Features, Outputs]:
         view = view_of(observe_all(states, player))
-        made = features(view, outlook_of_hands(view, bits.pack(onehots), jnp.asarray(weights)))
+        made = features(view, outlook_of_hands(view, Hands(bits.pack(onehots), jnp.log(jnp.asarray(weights)))))
         return made, random_network()(made)
 
     rows = [jax.device_get(look(recolored(states, goes_to), permuted(onehots, goes_to))) for goes_to in PERMUTATIONS]

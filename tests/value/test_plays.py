@@ -19,6 +19,7 @@ from tests.value.positions import (
     values_of,
 )
 from unojax import bits, cards, game
+from unojax.belief.hands import Hands
 from unojax.game import State
 from unojax.observation import Observation
 from unojax.value import Outlook, features, outlook_of_hand, outlook_of_hands, outlook_of_unseen
@@ -46,7 +47,7 @@ def seen(states: State) -> Observation:
 @jax.jit
 def outlooks(seen: Observation, hands, weights, true_hands) -> dict[str, Outlook]:
     view = view_of(seen)
-    found = outlook_of_unseen(view), outlook_of_hands(view, hands, weights), outlook_of_hand(true_hands)
+    found = outlook_of_unseen(view), outlook_of_hands(view, Hands(hands, jnp.log(weights))), outlook_of_hand(true_hands)
     return dict(zip(BELIEFS, found, strict=True))
 
 

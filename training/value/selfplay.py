@@ -301,8 +301,8 @@ def _one_step(
     if clouds is None:
         hands, outlook = None, outlook_of_unseen(view)
     else:
-        hands = bits.canonical(clouds[0]), jnp.exp(clouds[1])
-        outlook = outlook_of_hands(view, *hands)
+        hands = Hands(bits.canonical(clouds[0]), clouds[1])
+        outlook = outlook_of_hands(view, hands)
 
     of_mover = partial(_take, state.current_player.astype(jnp.int32))
     legal = jax.vmap(game.legal_mask)(state)
@@ -316,11 +316,11 @@ def _one_step(
     if play.search:
         if hands is None:
             hidden = jax.vmap(lambda state: state.hands[1 - state.current_player])(state)
-            believed = bits.map_words(lambda word: word[:, None], bits.pack(hidden)), jnp.ones((num, 1))
+            believed = Hands(bits.map_words(lambda word: word[:, None], bits.pack(hidden)), jnp.zeros((num, 1)))
         else:
             believed = jax.tree.map(of_mover, hands)
         key_hands, key_search = jnp.swapaxes(jax.vmap(jax.random.split)(keys[:, _SEARCH]), 0, 1)
-        samples = jax.vmap(partial(sample_hands, num=play.search))(key_hands, Hands(believed[0], jnp.log(believed[1]))).hands
+        samples = jax.vmap(partial(sample_hands, num=play.search))(key_hands, believed).hands
         searched = _Search(chooses.any(-1), samples, None)
         if play.follow_search:
             found = _search(key_search, network, mine, samples, chooses, play)

@@ -14,6 +14,7 @@ from unojax import bits, game
 from unojax.analysis.following import Recorded, in_parts, over_games
 from unojax.belief.filters import ParticleFilter
 from unojax.belief.follow import follow_game
+from unojax.belief.hands import Hands
 from unojax.belief.particles import Belief, Info
 from unojax.bits import Words
 from unojax.game import State
@@ -30,8 +31,7 @@ class Decisions(NamedTuple):
         observation: `Observation` [D] of the player, who is to move.
         legal: bool[D, 60], or more (`Rules.num_choices`): two or more.
         action: int32[D] the one made.
-        hands: uint32[D, N] each, what the opponent may hold: packed and canonical.
-        log_weights: float32[D, N] of these hands, nats.
+        hands: [D, N] what the opponent may hold, with its types if the filter tells some apart.
         truth: uint32[D] each, what it did hold.
         points: float64[D] of the player in the end: 1, 1/2 or 0.
     """
@@ -40,8 +40,7 @@ class Decisions(NamedTuple):
     observation: Observation
     legal: np.ndarray
     action: np.ndarray
-    hands: Words
-    log_weights: np.ndarray
+    hands: Hands
     truth: Words
     points: np.ndarray
 
@@ -60,7 +59,7 @@ def decisions_of(key: Array, games: Recorded, filter: ParticleFilter = _SMALL_FI
     which, step = np.nonzero(is_decision & ended[:, None])
     if not which.size:
         raise ValueError("there is no decision in these games: nobody had a choice, or none of them ended")
-    observation, legal, hands, log_weights, truth = jax.tree.map(lambda x: x[which, step], columns)
+    observation, legal, hands, truth = jax.tree.map(lambda x: x[which, step], columns)
     winner = np.asarray(games.states.winner[which, -1])
     return Decisions(
         game=which.astype(np.int32),
@@ -68,14 +67,13 @@ def decisions_of(key: Array, games: Recorded, filter: ParticleFilter = _SMALL_FI
         legal=legal,
         action=games.actions[which, step].astype(np.int32),
         hands=hands,
-        log_weights=log_weights,
         truth=truth,
         points=np.where(winner == game.NO_WINNER, 0.5, winner == player),
     )
 
 
-_Row = tuple[Observation, Array, Words, Array, Words]
-"""Observation, plays, the cloud and its log weights, the opponent's hand."""
+_Row = tuple[Observation, Array, Hands, Words]
+"""Observation, plays, what the opponent may hold, and what it holds."""
 _Rows = tuple[Array, _Row]
 
 
@@ -89,7 +87,8 @@ def _decisions_of_games(states: State, num_updates: Array, keys: Array, *, filte
 
         def row(t: Array, seen: Observation, belief: Belief) -> _Row:
             theirs = bits.pack(states.hands[t, 1 - player])
-            return seen, seen.legal_mask[: seen.rules.num_choices], belief.packed, belief.log_weights, theirs
+            hands = Hands(belief.packed, belief.log_weights, belief.log_joint)
+            return seen, seen.legal_mask[: seen.rules.num_choices], hands, theirs
 
         def note(out: _Rows, t: Array, seen: Observation, belief: Belief, info: Info) -> _Rows:
             del info

@@ -39,14 +39,15 @@ class RulePolicy(PackedPolicy):
         return legal
 
 
-def prefer_bits(mask: np.uint32) -> Preference:
+@dataclass(frozen=True)
+class PreferBits:
     """Prefer options whose rank bit is in `mask`, whatever their colour."""
 
-    def preference(view: View, legal: Words) -> Words:
-        del view
-        return prefer(legal, bits.map_words(lambda w: w & mask, legal))
+    mask: np.uint32
 
-    return preference
+    def __call__(self, view: View, legal: Words) -> Words:
+        del view
+        return prefer(legal, bits.map_words(lambda w: w & self.mask, legal))
 
 
 def _rank_mask(*ranks: int) -> np.uint32:
@@ -54,12 +55,12 @@ def _rank_mask(*ranks: int) -> np.uint32:
 
 
 _ACTION_CARDS: Final = bits.ACTION_RANKS | bits.WILDS
-keep_wilds: Final = prefer_bits(bits.FIRST_COPIES)
-wilds_first: Final = prefer_bits(bits.WILDS)
-actions_first: Final = prefer_bits(_ACTION_CARDS)
-actions_last: Final = prefer_bits(bits.FIRST_COPIES & ~bits.ACTION_RANKS)
-penalties_first: Final = prefer_bits(_rank_mask(cards.DRAW_TWO, cards.WILD_DRAW_FOUR))
-repeat_turns: Final = prefer_bits(_rank_mask(cards.SKIP, cards.REVERSE))
+keep_wilds: Final = PreferBits(bits.FIRST_COPIES)
+wilds_first: Final = PreferBits(bits.WILDS)
+actions_first: Final = PreferBits(_ACTION_CARDS)
+actions_last: Final = PreferBits(bits.FIRST_COPIES & ~bits.ACTION_RANKS)
+penalties_first: Final = PreferBits(_rank_mask(cards.DRAW_TWO, cards.WILD_DRAW_FOUR))
+repeat_turns: Final = PreferBits(_rank_mask(cards.SKIP, cards.REVERSE))
 
 
 def _color_counts(view: View) -> Words:
@@ -92,14 +93,17 @@ def commonest_color(view: View, legal: Words) -> Words:
     return _by_color_count(view, legal, 1)
 
 
-def when_opponent_has(at_most: int, then: Preference, otherwise: Preference) -> Preference:
+@dataclass(frozen=True)
+class WhenOpponentHas:
     """Switch from one preference to another while the opponent holds at most so many cards."""
 
-    def preference(view: View, legal: Words) -> Words:
-        near = view.opponent_count <= at_most
-        return bits.where(near, then(view, legal), otherwise(view, legal))
+    at_most: int
+    then: Preference
+    otherwise: Preference
 
-    return preference
+    def __call__(self, view: View, legal: Words) -> Words:
+        near = view.opponent_count <= self.at_most
+        return bits.where(near, self.then(view, legal), self.otherwise(view, legal))
 
 
 def _declaring(name: str, summary: str, *preferences: Preference) -> RulePolicy:
@@ -112,8 +116,8 @@ _GUARD: Final = RulePolicy(
     "guard",
     "keeps wild and action cards until the opponent is down to three, then +2 and Wild+4 first",
     (
-        when_opponent_has(3, then=penalties_first, otherwise=actions_last),
-        when_opponent_has(3, then=actions_first, otherwise=keep_wilds),
+        WhenOpponentHas(3, then=penalties_first, otherwise=actions_last),
+        WhenOpponentHas(3, then=actions_first, otherwise=keep_wilds),
         declare_most_held,
     ),
 )

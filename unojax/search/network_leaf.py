@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-import jax.numpy as jnp
 from jax import Array
 
 from unojax.belief.hands import WeightedHands
@@ -46,5 +45,5 @@ class NetworkLeaf:
     def average(self, estimate: Estimate, observations: Observation, hands: WeightedHands, legal: Array) -> Estimate:
         """Average estimates of D decisions with the network's values of their plays (depth 0)."""
         view = view_of(observations)
-        outlook = outlook_of_hands(view, hands.packed, jnp.exp(hands.log_weights))
-        return average(estimate, value_plays(load_network(self.network), view, outlook, legal), legal, self.weight)
+        values = value_plays(load_network(self.network), view, outlook_of_hands(view, hands), legal)
+        return average(estimate, values, legal, self.weight)

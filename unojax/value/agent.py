@@ -18,6 +18,7 @@ from jax import Array
 
 from unojax.agents import Memory
 from unojax.belief.ages import Ages
+from unojax.belief.hands import Hands
 from unojax.belief.knowledge import Knowledge, Unseen, parse_knowledge
 from unojax.device.batching import together
 from unojax.observation import Observation
@@ -84,7 +85,7 @@ class ValueAgent:
             float32, of the shape of `legal`: the value, in [-1, 1], after each of them, or its logit; -inf for others.
         """
         agreed_rules(observation.rules, self.rules)
-        known = memory if isinstance(self.knowledge, Unseen | Ages) else (memory.packed, jnp.exp(memory.log_weights))
+        known = memory if isinstance(self.knowledge, Unseen | Ages) else Hands(memory.packed, memory.log_weights)
         return together(self._scores)(self.network, view_of(observation), known, legal)
 
     def _scores(self, network: Network, view: View, known: Any, legal: Array) -> Array:
@@ -93,7 +94,7 @@ class ValueAgent:
         elif isinstance(self.knowledge, Ages):
             outlook = outlook_of_ages(view, known)
         else:
-            outlook = outlook_of_hands(view, *known)
+            outlook = outlook_of_hands(view, known)
         if self.head == "policy":
             logits = network(features(view, outlook)).policy_logits
             assert logits is not None

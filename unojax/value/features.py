@@ -21,6 +21,7 @@ from jax import Array
 
 from unojax import bits, cards, table
 from unojax.belief.ages import KIND_OF_TYPE, bounds
+from unojax.belief.hands import WeightedHands
 from unojax.bits import Words
 from unojax.device.combinatorics import log_binomial_ratio
 from unojax.rules import Rules
@@ -156,12 +157,12 @@ def after_plays(view: View, action: Array) -> tuple[View, Array]:
     return after, is_won
 
 
-def outlook_of_hands(view: View, hands: Words, weights: Array) -> Outlook:
-    """Sum up a belief in hands that the opponent may hold, uint32[..., N] each, of probabilities float32[..., N]."""
-    counts = bits.type_counts(hands).astype(jnp.float32)
+def outlook_of_hands(view: View, hands: WeightedHands) -> Outlook:
+    """Sum up a belief in hands that the opponent may hold, uint32[..., N] each."""
+    counts, weights = bits.type_counts(hands.packed).astype(jnp.float32), jnp.exp(hands.log_weights)
     expected = (counts * weights[..., None]).sum(-2)
     square = (counts**2 * weights[..., None]).sum(-2)
-    lacks = _lacks(hands)
+    lacks = _lacks(hands.packed)
     return Outlook(
         expected=expected,
         none_of_color=jnp.einsum("...nc,...n->...c", lacks.color, weights),

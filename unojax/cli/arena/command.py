@@ -37,7 +37,7 @@ class Arena:
         Count,
         tyro.conf.arg(
             help="Play so many deals in a row, through which agents remember what they found out about each other (those that "
-            "know types of opponents, as mc:model=family). 1: each game is begun anew."
+            "know types of opponents, as mc and value). 1: each game is begun anew."
         ),
     ] = 1
     seed: Annotated[
