@@ -41,7 +41,7 @@ class ValueConfig(RunConfig):
     about: ClassVar[str] = "Train the value network by self-play. Continue an interrupted run with --resume."
 
     run: Path = Path("runs/value")
-    iterations: int = 36
+    iterations: int = 60
     init: str | None = None
     games: int = 1024
     updates: int = 16

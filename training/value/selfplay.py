@@ -56,7 +56,7 @@ class SelfPlay:
         rules: of the games, by their name in `unojax.rules.PRESETS`. What is learned is to win; points count for nothing.
         opponents: of the network, in turn: "self" or names of policies.
         belief: "particles", or "unseen": any unseen card is as likely as another.
-        particles: of each belief.
+        particles: of each belief. They take most of the time of the games.
         model: how beliefs take the other player to choose, one model or several types, see `parse_opponent`.
         temperature: the network's plays are drawn from softmax(values / temperature); 0: the best one.
         explore: probability of a uniformly random play instead.
@@ -71,7 +71,7 @@ class SelfPlay:
     rules: str = "default"
     opponents: tuple[str, ...] = (SELF, SELF, SELF, "linear", "linear", "linear", "uniform", "scarcest-color")
     belief: Literal["particles", "unseen"] = "particles"
-    particles: int = 128
+    particles: int = 32
     model: str = "family"
     temperature: float = 0.0
     explore: float = 0.03
