@@ -69,7 +69,7 @@ class SelfPlay:
     """
 
     rules: str = "default"
-    opponents: tuple[str, ...] = (SELF, SELF, SELF, "linear", "linear", "linear", "uniform", "scarcest-color")
+    opponents: tuple[str, ...] = (SELF, SELF, "linear", "linear", "linear", "uniform", "uniform", "scarcest-color")
     belief: Literal["particles", "unseen"] = "particles"
     particles: int = 32
     model: str = "family"
