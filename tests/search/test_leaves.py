@@ -23,7 +23,7 @@ from unojax.value.plays import value_known
 from unojax.view import view_of
 
 NUM = 24
-SETTINGS = {"rollouts": 16, "particles": 8, "policy": "uniform", "keep": 0.0}
+SETTINGS = {"rollouts": 16, "particles": 8, "policy": "uniform", "opponent": "linear", "keep": 0.0}
 
 
 def row(values: dict[int, float]) -> jax.Array:
