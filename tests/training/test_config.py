@@ -154,7 +154,10 @@ def changed(**parts) -> dict:
         ({"loss": {"shown": 2}}, r"loss.shown must be in \[0, 1\], got 2"),
         ({"play": {"explore": 1.5}}, r"play.explore must be in \[0, 1\], got 1.5"),
         ({"play": {"opponents": ()}}, "play.opponents must name at least one"),
-        ({"play": {"opponents": ("self", "nobody")}}, "play.opponents must be 'self' or one of .*uniform.*, got 'nobody'"),
+        (
+            {"play": {"opponents": ("self", "nobody")}},
+            "play.opponents must be 'self' or one of .*uniform.*'pretrained' or a network's file, got 'nobody'",
+        ),
         ({"play": {"search": -1}}, "can't be negative, got -1"),
         ({"play": {"search_depth": -1}}, "can't be negative"),
         ({"play": {"search": 0}}, "loss.advantage_weight needs a search"),

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +21,7 @@ from training.value.selfplay import SELF, Episodes, SelfPlay, play_episodes
 from unojax import bits, cards, game, table
 from unojax.game import GivenCards, State
 from unojax.observation import Observation
-from unojax.value import NetworkConfig, outlook_of_unseen, value_plays
+from unojax.value import NetworkConfig, Outlook, outlook_of_unseen, save_network, value_plays
 from unojax.view import view_of
 
 NUM = 32
@@ -175,6 +178,28 @@ def test_the_opponent_follows_its_policy(rows: Rows):
     between_two = ~rows.by_network & (rows.legal.sum(1) == 2)
     is_first = rows.action[between_two] == rows.legal[between_two].argmax(1)
     assert_distributed([is_first.sum(), (~is_first).sum()], [0.5, 0.5])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("belief", ["unseen", "particles"])
+def test_an_opponent_that_is_a_network_chooses_what_it_values_most(belief: Literal["unseen", "particles"], tmp_path: Path):
+    """By its own belief, and without exploring; it stays as it is, so that only one player learns."""
+    theirs = random_network(4, NetworkConfig(width=8))
+    save_network(tmp_path / "theirs.safetensors", theirs)
+    opponents = (str(tmp_path / "theirs.safetensors"),)
+    games = played(replace(PLAY, opponents=opponents, belief=belief, particles=16, max_steps=40), KEYS[:8])
+    rows = Rows(games)
+    assert games.learns.sum(1).tolist() == [1] * 8
+    of_mover = jax.tree.map(lambda x: jnp.float32(x[np.arange(len(rows.mover)), rows.mover]), rows.outlook)
+    view = view_of(observe_all(rows.states, jnp.asarray(rows.mover)))
+    legal = rows.legal[:, : cards.DRAW]
+    at = np.flatnonzero(~rows.by_network & rows.has_choice)
+    assert len(at) > 30
+    for network, is_theirs in ((theirs, True), (NETWORK, False)):
+        values = np.asarray(value_plays(network, view, Outlook(*of_mover), jnp.asarray(legal)))[at]
+        lost = values.max(-1) - values[np.arange(len(at)), rows.action[at]]
+        # What a belief says is noted in half precision.
+        assert (lost.max() < 2e-2) == is_theirs
 
 
 @pytest.mark.slow

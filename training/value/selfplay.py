@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 import jax
@@ -30,8 +31,9 @@ from unojax.search.monte_carlo import Samples, flat_monte_carlo, sample_hands
 from unojax.search.rollouts import Leaf, Rollouts
 from unojax.table import Table
 from unojax.value.features import Outlook, outlook_of_hands, outlook_of_unseen
-from unojax.value.network import Network
+from unojax.value.network import Network, check_network
 from unojax.value.plays import value_known, value_plays
+from unojax.value.pretrained import PRETRAINED, load_network
 from unojax.view import view_of
 
 SELF: Final = "self"
@@ -54,7 +56,8 @@ class SelfPlay:
 
     Attributes:
         rules: of the games, by their name in `unojax.rules.PRESETS`. What is learned is to win; points count for nothing.
-        opponents: of the network, in turn: "self" or names of policies.
+        opponents: of the network, in turn: "self", names of policies, or networks that stay as they are and play greedily:
+            "pretrained" or files. Games against one network alone teach to exploit it.
         belief: "particles", or "unseen": any unseen card is as likely as another.
         particles: of each belief. They take most of the time of the games.
         model: how beliefs take the other player to choose, one model or several types, see `parse_opponent`.
@@ -90,8 +93,11 @@ class SelfPlay:
         if not self.opponents:
             raise ValueError("play.opponents must name at least one")
         for name in self.opponents:
-            if name != SELF and name not in POLICIES:
-                raise ValueError(f"play.opponents must be {SELF!r} or one of {', '.join(POLICIES)}, got {name!r}")
+            if is_network(name):
+                if name != PRETRAINED and not Path(name).is_file():
+                    names = f"{SELF!r} or one of {', '.join(POLICIES)}, {PRETRAINED!r} or a network's file"
+                    raise ValueError(f"play.opponents must be {names}, got {name!r}")
+                check_network(load_network(name), name, as_rules(self.rules))
         if self.search_weight and not self.follow_search:
             raise ValueError("play.search_weight needs a search that is followed: --play.follow-search")
         if self.follow_search and not self.search:
@@ -108,6 +114,11 @@ class SelfPlay:
         if self.belief == "unseen":
             return None
         return ParticleFilter(self.particles, parse_opponent(self.model), max_slots=_MAX_SLOTS, max_plays=_MAX_PLAYS)
+
+
+def is_network(opponent: str) -> bool:
+    """Tell whether an opponent is a network that stays as it is."""
+    return opponent != SELF and opponent not in POLICIES
 
 
 class Episodes(NamedTuple):
@@ -199,9 +210,12 @@ def play_episodes(keys: Array, number: Array, network: Network, play: SelfPlay) 
     num_games = len(keys)
     chunk, belief_chunk = min(num_games, _CHUNK[platform()]), min(2 * num_games, _BELIEF_CHUNK[platform()])
     kind = number % len(play.opponents)
-    is_self = jnp.asarray(np.array([opponent == SELF for opponent in play.opponents]))[kind]
+    is_self, has_belief = (
+        jnp.asarray(np.array([of(opponent) for opponent in play.opponents]))[kind][:, None] for of in (SELF.__eq__, is_network)
+    )
     seat = (number // len(play.opponents)) % 2
-    learns = is_self[:, None] | (seat[:, None] == np.arange(2))
+    learns = is_self | (seat[:, None] == np.arange(2))
+    believes = learns | has_belief
 
     games = _InPlay(keys, jax.vmap(lambda key: game.init(jax.random.fold_in(key, 0), rules=play.game_rules))(keys), learns, kind)
     # View v is player v % 2 of game v // 2.
@@ -232,7 +246,7 @@ def play_episodes(keys: Array, number: Array, network: Network, play: SelfPlay) 
         work = partial(_one_step, network=network, play=play)
         after, now = for_chosen(~before.state.is_over, chunk, work, (before, clouds(beliefs)), (before, now))
         if play.filter is not None:
-            needed = (learns & ~after.state.is_over[:, None]).reshape(-1)
+            needed = (believes & ~after.state.is_over[:, None]).reshape(-1)
             update = partial(_update_beliefs, before=before, after=after.state, action=now.action, filter=play.filter)
             beliefs = for_chosen(needed, belief_chunk, update, (beliefs, game_of, player_of), beliefs)
         return step + 1, after, beliefs, jax.tree.map(lambda r, n: r.at[step].set(n), rows, now)
@@ -310,8 +324,8 @@ def _one_step(
     by_network = is_real & of_mover(games.learns)
     has_choice = legal.sum(-1) > 1
     chooses = choices & (by_network & has_choice)[:, None]
-    mine = jax.tree.map(of_mover, observation)
-    values = value_plays(network, view_of(mine), jax.tree.map(of_mover, outlook), chooses)
+    mine, of_mine = jax.tree.map(of_mover, (observation, outlook))
+    values = value_plays(network, view_of(mine), of_mine, chooses)
     searched = None
     if play.search:
         if hands is None:
@@ -329,9 +343,15 @@ def _one_step(
             values = share * found + (1 - share) * jnp.where(chooses, values, 0.0)
     explores, action = jax.vmap(partial(_choose, play=play))(keys[:, _ACT], values, legal)
     for number, opponent in enumerate(play.opponents):
-        if opponent != SELF:
+        if opponent == SELF:
+            continue
+        is_theirs = ~by_network & (games.opponent == number)
+        if is_network(opponent):
+            asked = choices & (is_real & has_choice & is_theirs)[:, None]
+            theirs = jnp.argmax(value_plays(load_network(opponent), view_of(mine), of_mine, asked), -1)
+        else:
             theirs = jax.vmap(get_policy(opponent))(keys[:, _ACT], mine, legal)
-            action = jnp.where(by_network | (games.opponent != number), action, theirs)
+        action = jnp.where(is_theirs, theirs, action)
     action = jnp.where(has_choice, action, jnp.argmax(legal, -1)).astype(jnp.int32)
 
     after = jax.vmap(game.step)(state, action, keys[:, _DRAW])
