@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,20 @@ def write(folder: Path, text: str) -> str:
 
 def test_defaults():
     assert parse([], ValueConfig()) == (ValueConfig(), Launch())
+
+
+def test_options_leave_the_devices_to_be_set_up():
+    """No computation has chosen them yet."""
+    script = """
+from training.config import parse
+from training.value.config import ValueConfig
+config, _ = parse(["--play.opponents", "self", "pretrained", "--init", "pretrained"], ValueConfig())
+assert config.play.opponents == ("self", "pretrained")
+import jax
+jax.config.update("jax_num_cpu_devices", 2)
+assert len(jax.devices("cpu")) == 2
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=300)
 
 
 def test_the_command_line():

@@ -92,12 +92,10 @@ class SelfPlay:
         parse_opponent(self.model)
         if not self.opponents:
             raise ValueError("play.opponents must name at least one")
-        for name in self.opponents:
-            if is_network(name):
-                if name != PRETRAINED and not Path(name).is_file():
-                    names = f"{SELF!r} or one of {', '.join(POLICIES)}, {PRETRAINED!r} or a network's file"
-                    raise ValueError(f"play.opponents must be {names}, got {name!r}")
-                check_network(load_network(name), name, as_rules(self.rules))
+        for name in filter(is_network, self.opponents):
+            if name != PRETRAINED and not Path(name).is_file():
+                names = f"{SELF!r} or one of {', '.join(POLICIES)}, {PRETRAINED!r} or a network's file"
+                raise ValueError(f"play.opponents must be {names}, got {name!r}")
         if self.search_weight and not self.follow_search:
             raise ValueError("play.search_weight needs a search that is followed: --play.follow-search")
         if self.follow_search and not self.search:
@@ -348,7 +346,7 @@ def _one_step(
         is_theirs = ~by_network & (games.opponent == number)
         if is_network(opponent):
             asked = choices & (is_real & has_choice & is_theirs)[:, None]
-            theirs = jnp.argmax(value_plays(load_network(opponent), view_of(mine), of_mine, asked), -1)
+            theirs = jnp.argmax(value_plays(_load(opponent, play.game_rules), view_of(mine), of_mine, asked), -1)
         else:
             theirs = jax.vmap(get_policy(opponent))(keys[:, _ACT], mine, legal)
         action = jnp.where(is_theirs, theirs, action)
@@ -363,6 +361,12 @@ def _one_step(
         search=searched,
     )
     return games._replace(state=after), row
+
+
+def _load(opponent: str, rules: Rules) -> Network:
+    network = load_network(opponent)
+    check_network(network, opponent, rules)
+    return network
 
 
 def _search(keys: Array, network: Network, observation: Observation, hands: Words, legal: Array, play: SelfPlay) -> Array:
