@@ -208,12 +208,13 @@ def play_episodes(keys: Array, number: Array, network: Network, play: SelfPlay) 
     num_games = len(keys)
     chunk, belief_chunk = min(num_games, _CHUNK[platform()]), min(2 * num_games, _BELIEF_CHUNK[platform()])
     kind = number % len(play.opponents)
-    is_self, has_belief = (
-        jnp.asarray(np.array([of(opponent) for opponent in play.opponents]))[kind][:, None] for of in (SELF.__eq__, is_network)
-    )
+
+    def against(chosen: Callable[[str], bool]) -> Array:
+        return jnp.asarray(np.array([chosen(opponent) for opponent in play.opponents]))[kind, None]
+
     seat = (number // len(play.opponents)) % 2
-    learns = is_self | (seat[:, None] == np.arange(2))
-    believes = learns | has_belief
+    learns = against(lambda opponent: opponent == SELF) | (seat[:, None] == np.arange(2))
+    believes = learns | against(is_network)
 
     games = _InPlay(keys, jax.vmap(lambda key: game.init(jax.random.fold_in(key, 0), rules=play.game_rules))(keys), learns, kind)
     # View v is player v % 2 of game v // 2.
