@@ -41,11 +41,11 @@ class ValueConfig(RunConfig):
     about: ClassVar[str] = "Train the value network by self-play. Continue an interrupted run with --resume."
 
     run: Path = Path("runs/value")
-    iterations: int = 60
+    iterations: int = 40
     init: str | None = None
     games: int = 1024
     updates: int = 16
-    epochs: int = 2
+    epochs: int = 6
     network: NetworkConfig = field(default_factory=lambda: NetworkConfig(width=96, matches=True))
     play: SelfPlay = field(default_factory=SelfPlay)
     loss: Loss = field(default_factory=lambda: Loss(advantage_weight=4.0))
