@@ -83,14 +83,12 @@ class Call(NamedTuple):
         copy: gives it beliefs to overwrite.
         compile_seconds: of `run`.
         program_bytes: of `run`, on all devices together.
-        text: gives the compiled program.
     """
 
     run: Callable[[Belief], tuple[Belief, Info]]
     copy: Callable[[], Belief]
     compile_seconds: float
     program_bytes: int
-    text: Callable[[], str]
 
 
 def compile_call(positions: Positions, *, num_devices: int) -> Call:
@@ -110,7 +108,6 @@ def compile_call(positions: Positions, *, num_devices: int) -> Call:
         copy=lambda: jax.block_until_ready(jax.tree.map(jnp.copy, positions.beliefs)),
         compile_seconds=seconds,
         program_bytes=num_devices * (program_bytes - memory.alias_size_in_bytes),
-        text=lambda: program.as_text() or "",
     )
 
 

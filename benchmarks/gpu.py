@@ -3,6 +3,7 @@
     python -m benchmarks.gpu --compile-only --json gpu_counted.json         # no GPU needed, but JAX's CUDA wheels
     python -m benchmarks.gpu --compile-only --programs belief_update --places
     python -m benchmarks.gpu --json gpu.json                                # on a machine with a GPU: everything, measured
+    python -m benchmarks.gpu --parts simulate beliefs --cached              # some of it, with programs compiled before
 
 `--compile-only` compiles every program at its GPU size for an NVIDIA H100 and counts kernels, copies, loops and bytes, and the
 time that they make; `gpu_count` has the formula.
@@ -15,14 +16,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import gpu_target  # before JAX looks for devices
-
-# isort: split
 from rich.table import Table
 
-from benchmarks import gpu_measure, timing
+from benchmarks import gpu_measure, gpu_target, timing
 from benchmarks.gpu_count import LAUNCH_SECONDS, LOOK_SECONDS, Count, count
 from benchmarks.gpu_programs import DeviceProgram, programs
+from unojax.device.compilation_cache import keep_compiled_programs
 
 
 def measure_compiled(program: DeviceProgram) -> tuple[dict[str, Any], Count]:
@@ -93,7 +92,9 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
     """Run the measurements, print them, and return them."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--compile-only", action="store_true", help="compile for an H100 and count; no device is needed")
-    parser.add_argument("--programs", nargs="*", default=[], choices=list(programs()), help="these alone")
+    parser.add_argument("--programs", nargs="*", default=[], choices=list(programs()), help="count these alone")
+    parser.add_argument("--parts", nargs="*", default=gpu_measure.PARTS, choices=gpu_measure.PARTS, help="measure these alone")
+    parser.add_argument("--cached", action="store_true", help="keep compiled programs; stated compile times mean nothing then")
     parser.add_argument("--places", action="store_true", help="print each loop and branch too")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the full batch sizes")
     parser.add_argument("--repeats", type=int, default=3, help="of each measurement")
@@ -106,7 +107,10 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
             gpu_target.mesh()
         except RuntimeError as error:
             parser.error(str(error))
-    timing.without_compilation_cache()
+    if arguments.cached:
+        keep_compiled_programs()
+    else:
+        timing.without_compilation_cache()
     environment = timing.environment()
     results: dict[str, Any] = {"benchmark": "gpu", "environment": environment, "scale": arguments.scale}
     if arguments.compile_only:
@@ -118,11 +122,19 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
         }
         report(compiled, arguments.places)
     else:
-        results["measured"] = gpu_measure.measure(arguments.scale, arguments.repeats)
-        timing.console().print_json(data=results["measured"])
-    if arguments.json is not None:
-        timing.write_json(arguments.json, results)
+        results["measured"] = {}
+        for name, measured in gpu_measure.measure(arguments.scale, arguments.repeats, arguments.parts):
+            results["measured"][name] = measured
+            timing.console().print_json(data={name: measured})
+            # After each part, so that what was measured outlasts what breaks later.
+            _keep(results, arguments.json)
+    _keep(results, arguments.json)
     return results
+
+
+def _keep(results: dict[str, Any], path: Path | None) -> None:
+    if path is not None:
+        timing.write_json(path, results)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
@@ -13,21 +13,39 @@ import numpy as np
 
 from benchmarks import belief_speed, engine, gpu_target, search_speed, timing
 from benchmarks.gpu_count import count
-from benchmarks.gpu_programs import belief_turns, policy_training, programs, value_training
+from benchmarks.gpu_programs import policy_training, programs, value_training
 from training.devices import make_mesh
 from training.loop import on_mesh
 from training.policy.config import PolicyConfig
 from training.value.config import ValueConfig
 from unojax import init, observe
+from unojax.arena import play_match
 from unojax.belief import belief_init, belief_update, infer_action
-from unojax.device.platform import platform
 from unojax.game import legal_mask, step
 from unojax.search.agents import monte_carlo
 from unojax.simulation import count_games, simulate
+from unojax.specs import parse_agent
+
+PARTS: Final = (
+    "simulate",
+    "simulate_by_count",
+    "onehot",
+    "beliefs",
+    "large_belief",
+    "search",
+    "match",
+    "value_training",
+    "policy_training",
+    "equal_to_cpu",
+)
+"""What there is to measure, by name."""
 
 
-def measure(scale: float, repeats: int) -> dict[str, Any]:
-    """Measure everything; `scale` below 1 makes batches smaller. A part for which memory is too small says so."""
+def measure(scale: float, repeats: int, names: Sequence[str] = PARTS) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Measure the parts named, one after the other; `scale` below 1 makes batches smaller.
+
+    A part for which memory is too small says so.
+    """
 
     def size(full: int) -> int:
         return 1 << max(3, round(math.log2(full * scale)))
@@ -43,11 +61,13 @@ def measure(scale: float, repeats: int) -> dict[str, Any]:
         "beliefs": lambda: measure_beliefs(size(1024), size(1024), repeats=repeats),
         "large_belief": lambda: measure_large_belief(size(2**20), repeats=repeats),
         "search": lambda: measure_search(size(256), size(1024), repeats=repeats),
+        "match": lambda: measure_match(size(4096), repeats=repeats),
         "value_training": lambda: measure_training(value_training(scale), "games", repeats=repeats),
         "policy_training": lambda: measure_training(policy_training(scale), "lanes", repeats=repeats),
         "equal_to_cpu": lambda: compare_with_cpu(size(2**12)),
     }
-    return {name: guarded(part, name) | {"memory": memory()} for name, part in parts.items()}
+    for name in names:
+        yield name, guarded(parts[name], name) | {"memory": memory()}
 
 
 def memory() -> dict[str, int | None]:
@@ -89,14 +109,7 @@ def measure_beliefs(games: int, particles: int, *, repeats: int) -> dict[str, An
     """Time one vmapped update of many beliefs, at positions of real games."""
     positions, mix = belief_speed.prepare(num_games=games, num_particles=particles, max_steps=400, seed=0)
     call = belief_speed.compile_call(positions, num_devices=1)
-    measured = belief_speed.measure_calls(positions, {"batch": call}, repeats=repeats)["batch"]
-    counted = count(call.text(), gpu_target.H100, belief_turns(games, particles) if platform() == "gpu" else {})
-    return measured | {
-        "positions": mix,
-        "seconds_by_count": counted.seconds,
-        "launches": counted.launches,
-        "looks": counted.looks,
-    }
+    return belief_speed.measure_calls(positions, {"batch": call}, repeats=repeats)["batch"] | {"positions": mix}
 
 
 def count_program(name: str, scale: float) -> dict[str, Any]:
@@ -164,6 +177,21 @@ def measure_search(decisions: int, rollouts: int, *, repeats: int) -> dict[str, 
     agent = monte_carlo(rollouts=rollouts, particles=128)
     nodes = search_speed.nodes_per_rollout(agent, problems.first(min(decisions, 32)), num_rollouts=min(rollouts, 64))
     return search_speed.measure_batch(agent, problems, nodes, repeats=repeats)
+
+
+def measure_match(pairs: int, *, repeats: int) -> dict[str, Any]:
+    """Time a match of the shipped network, which keeps a belief, against the linear policy, both seats of every deal."""
+    agents = parse_agent("value"), parse_agent("linear")
+    play = partial(play_match, jax.random.key(3), agents, pairs)
+    compile_seconds, _ = timing.stopwatch(lambda: play().points)
+    seconds, points = timing.repeat(lambda: play().points, repeats)
+    return {
+        "agents": [agent.name for agent in agents],
+        "games": 2 * pairs,
+        "first_seconds": compile_seconds,
+        "games_per_second": seconds.rate(2.0 * pairs),
+        "win_rate": float(np.mean(points)),
+    }
 
 
 def compare_with_cpu(num_games: int) -> dict[str, Any]:

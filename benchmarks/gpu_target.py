@@ -13,11 +13,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-# Read when JAX first looks for a GPU: versions can't be compared with those of a driver that is not there, and kernels can't be
-# tried out.
-os.environ.setdefault("JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
-os.environ.setdefault("XLA_FLAGS", "--xla_gpu_autotune_level=0")
-
 import jax
 from jax.experimental import topologies
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -77,11 +72,15 @@ device_description_str: "NVIDIA H100 80GB HBM3"
 
 @cache
 def mesh() -> Mesh:
-    """Describe one H100 as a mesh.
+    """Describe one H100 as a mesh; to be called before JAX looks for devices.
 
     Raises:
         RuntimeError: the CUDA wheels are missing.
     """
+    # Versions can't be compared with those of a driver that is not there, and kernels can't be tried out. Not on import: what
+    # is measured on a device is compiled as for users.
+    os.environ.setdefault("JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
+    os.environ.setdefault("XLA_FLAGS", "--xla_gpu_autotune_level=0 --xla_gpu_enable_triton_gemm=false")
     try:
         topology = topologies.get_topology_desc(platform="cuda", target_config=_DESCRIPTION, topology="1x1x1")
     except Exception as error:

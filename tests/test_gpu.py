@@ -10,7 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from training.devices import AXIS
+from training.loop import on_mesh
+from training.value.config import ValueConfig
+from training.value.selfplay import SelfPlay
 from unojax import init, observe, step
+from unojax.arena import play_match
 from unojax.belief import belief_init, belief_update, infer_action
 from unojax.device.platform import tuned_for
 from unojax.game import legal_mask
@@ -64,3 +69,38 @@ def test_beliefs() -> None:
         # A particle whose move is accepted by a hair on one of them alone is another one from there on.
         assert np.median(held) < 1e-6 and held.max() < 0.1, t
         assert np.median(log_evidence) < 1e-3 and np.median(ess) < 1.0, t
+
+
+@pytest.mark.parametrize("agent", ["value", "mc:rollouts=64,particles=64"])
+def test_matches(agent: str) -> None:
+    """Nearly all games end alike: two plays whose values differ by rounding may change places, and the game with them."""
+
+    def play() -> np.ndarray:
+        return play_match(jax.random.key(2), (agent, "linear"), NUM_GAMES).points
+
+    here = play()
+    # For all threads, those of the match among them, which a context is not.
+    jax.config.update("jax_default_device", jax.devices("cpu")[0])
+    try:
+        there = play()
+    finally:
+        jax.config.update("jax_default_device", None)
+    assert np.mean(here == there) > 0.95
+
+
+def test_training() -> None:
+    """The first iteration plays and learns alike; a play that rounding decides changes a game, so sums only nearly agree."""
+    config = ValueConfig(games=256, updates=1, epochs=2, iterations=4, play=SelfPlay(particles=16, search=8))
+
+    def iterate(device: jax.Device) -> Any:
+        mesh = jax.make_mesh((1,), (AXIS,), devices=[device])
+        return jax.device_get(config.make_iteration(mesh)(on_mesh(config.start(), mesh))[1])
+
+    here = iterate(jax.devices()[0])
+    cpu = jax.devices("cpu")[0]
+    with jax.default_device(cpu), tuned_for("cpu"):
+        there = iterate(cpu)
+    assert np.isfinite(here.gradient_norm)
+    np.testing.assert_allclose(here.steps, there.steps, rtol=0.02)
+    for name, of_gpu in here.sums._asdict().items():
+        np.testing.assert_allclose(of_gpu, getattr(there.sums, name), rtol=0.05, err_msg=name)

@@ -37,7 +37,7 @@ CHUNK = 16
 def chunk() -> Iterator[None]:
     """Two chunks of states and several of decisions, the last ones not full."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learning, "_CHUNK", CHUNK)
+        patch.setitem(learning._CHUNK, "cpu", CHUNK)
         yield
 
 
@@ -337,7 +337,7 @@ def test_gradients_are_those_of_a_dense_loss(games: Episodes, dense):
 
 @pytest.mark.slow
 def test_the_size_of_chunks_changes_nothing(games: Episodes, dense, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(learning, "_CHUNK", 1024)
+    monkeypatch.setitem(learning._CHUNK, "cpu", 1024)
     whole = jax.jit(lambda *args: loss_and_gradient(*args, LOSS))
     check_gradients(jax.device_get(whole(KEY, random_network(), games, SHOWN, TARGETS)), dense)
 

@@ -15,6 +15,7 @@ from jax import Array, lax
 from training.checks import check_options, is_not_negative, is_share
 from training.value.selfplay import Episodes, list_chosen
 from unojax import bits
+from unojax.device.platform import platform
 from unojax.game import options_to_mask
 from unojax.rules import Rules
 from unojax.table import Table
@@ -23,7 +24,7 @@ from unojax.value.features import Features, Outlook, about_to, after_plays, feat
 from unojax.value.network import Network, Outputs, Params
 from unojax.view import View, view_of_table
 
-_CHUNK: Final = 1024
+_CHUNK: Final = {"cpu": 1024, "gpu": 16384}
 """Information states that go through the network at a time."""
 _PLAYS: Final = 8
 _Tree = TypeVar("_Tree")
@@ -150,14 +151,15 @@ def targets_of(games: Episodes, shown: Array, network: Network, trace: float, ru
 
 def _values(games: Episodes, is_needed: Array, shown: Array, network: Network, rules: Rules) -> Array:
     """Value the states that are needed: float32[T, G, 2], else 0."""
-    index, number = list_chosen(is_needed, _CHUNK)
+    chunk = _CHUNK[platform()]
+    index, number = list_chosen(is_needed, chunk)
 
     def one_chunk(i: Array, values: Array) -> Array:
-        at = lax.dynamic_slice(index, [i * _CHUNK], [_CHUNK])
+        at = lax.dynamic_slice(index, [i * chunk], [chunk])
         value = network(states_of(games, at, shown, rules).features).value
         return values.at[at].set(value, mode="drop")
 
-    values = lax.fori_loop(0, (number + _CHUNK - 1) // _CHUNK, one_chunk, jnp.zeros(is_needed.size))
+    values = lax.fori_loop(0, (number + chunk - 1) // chunk, one_chunk, jnp.zeros(is_needed.size))
     return values.reshape(is_needed.shape)
 
 
@@ -192,7 +194,7 @@ def _learn_states(
         return sums.win + loss.policy_weight * sums.policy + loss.belief_weight * sums.belief, sums
 
     zero = Sums(*(jnp.zeros(()) for _ in Sums._fields))
-    return _sum_chunks(chunk_loss, network.params, is_row, _CHUNK, zero)
+    return _sum_chunks(chunk_loss, network.params, is_row, _CHUNK[platform()], zero)
 
 
 def _learn_decisions(
@@ -231,7 +233,9 @@ def _learn_decisions(
         return total, (total, is_real.sum(dtype=jnp.float32))
 
     zero = (jnp.zeros(()), jnp.zeros(()))
-    (total, number), gradient = _sum_chunks(chunk_loss, network.params, is_searched.reshape(-1), _CHUNK // _PLAYS, zero)
+    (total, number), gradient = _sum_chunks(
+        chunk_loss, network.params, is_searched.reshape(-1), _CHUNK[platform()] // _PLAYS, zero
+    )
     return total, number, gradient
 
 

@@ -45,7 +45,7 @@ _CHUNK: Final = {"cpu": 512, "gpu": 4096}
 """Games that move at a time."""
 _BELIEF_CHUNK: Final = {"cpu": 32, "gpu": 4096}
 """Beliefs updated at a time: on CPU so few that they stay in the cache."""
-_SEARCHED: Final = 1024
+_SEARCHED: Final = {"cpu": 1024, "gpu": 4096}
 """Decisions searched at a time."""
 _ACT, _DRAW, _BELIEF, _SEARCH = range(4)
 
@@ -383,22 +383,23 @@ def _search_all(keys: Array, tables: Table, search: _Search, network: Network, p
     """Do all searches that are due, at tables [T, G]: float16[T, G, ...], see `Episodes.search`."""
     is_due, rules = search.is_due, play.game_rules
     num_games = is_due.shape[1]
-    index, number = list_chosen(is_due, _SEARCHED)
+    chunk = _SEARCHED[platform()]
+    index, number = list_chosen(is_due, chunk)
 
     def one_chunk(i: Array, found: Array) -> Array:
-        at = lax.dynamic_slice(index, [i * _SEARCHED], [_SEARCHED])
+        at = lax.dynamic_slice(index, [i * chunk], [chunk])
         step, which = at // num_games, at % num_games
         table, hands = jax.tree.map(lambda x: x[step, which], (tables, search.hands))
         observation = jax.vmap(partial(_observe_mover, rules=rules))(table)
         legal = jax.vmap(lambda seen: seen.legal_mask[: rules.num_choices])(observation)
-        legal &= (i * _SEARCHED + jnp.arange(_SEARCHED) < number)[:, None]
+        legal &= (i * chunk + jnp.arange(chunk) < number)[:, None]
         of_step = jax.vmap(_keys)(keys[which], step)[:, _SEARCH]
         key_search = jax.vmap(jax.random.split)(of_step)[:, 1]
         values = _search(key_search, network, observation, hands, legal, play)
         return found.at[at].set(jnp.where(legal, values, jnp.nan).astype(jnp.float16), mode="drop")
 
     nothing = jnp.full((is_due.size, rules.num_choices), jnp.nan, jnp.float16)
-    found = lax.fori_loop(0, (number + _SEARCHED - 1) // _SEARCHED, one_chunk, nothing)
+    found = lax.fori_loop(0, (number + chunk - 1) // chunk, one_chunk, nothing)
     return found.reshape(*is_due.shape, -1)
 
 
