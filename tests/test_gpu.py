@@ -21,7 +21,7 @@ from unojax.device.platform import tuned_for
 from unojax.game import legal_mask
 from unojax.simulation import count_games, simulate
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(jax.default_backend() != "gpu", reason="no GPU")]
+pytestmark = [pytest.mark.gpu, pytest.mark.optimized, pytest.mark.skipif(jax.default_backend() != "gpu", reason="no GPU")]
 
 NUM_GAMES = 64
 
