@@ -89,8 +89,8 @@ def guarded(part: Callable[[], dict[str, Any]], name: str) -> dict[str, Any]:
 
 
 def measure_simulate(lanes: int, *, repeats: int) -> dict[str, Any]:
-    """Time two games per lane, counted on the device and with every game's row."""
-    num_games, key = 2 * lanes, jax.random.key(0)
+    """Time eight games per lane, counted on the device and with every game's row."""
+    num_games, key = 8 * lanes, jax.random.key(0)
     compile_seconds, _ = timing.stopwatch(lambda: (count_games(key, 1, batch_size=lanes), simulate(key, 1, batch_size=lanes)))
     counted, tally = timing.repeat(lambda: count_games(key, num_games, batch_size=lanes), repeats)
     delivered, games = timing.repeat(lambda: simulate(key, num_games, batch_size=lanes), repeats)

@@ -235,6 +235,11 @@ def test_the_default_batch_has_at_most_as_many_lanes_as_games_and_is_a_power_of_
     assert default_batch_size(10**9) == default_batch_size(2 * 10**9)
 
 
+def test_on_a_gpu_few_games_have_a_lane_each_and_many_share_those_that_fill_it():
+    with tuned_for("gpu"):
+        assert [default_batch_size(2**n) for n in (10, 18, 19, 21, 22, 30)] == [2**n for n in (10, 18, 18, 18, 19, 20)]
+
+
 @pytest.mark.parametrize("max_steps", [9, pytest.param(None, marks=pytest.mark.slow)])
 def test_counts_are_those_of_the_games(max_steps: int | None) -> None:
     """Added up on the device, and from the rows of the same games: with stalemates, drawn and cut off games."""
