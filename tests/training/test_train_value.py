@@ -292,9 +292,8 @@ def test_what_is_refused(runs: Runs, whole: str, tmp_path: Path):
 
     new = dataclasses.replace(config, run=tmp_path / "new")
     assert "there is no checkpoint to resume from" in refused(new, resume=True)
-    assert "init" in refused(
-        dataclasses.replace(new, init=str(runs.folder / "whole" / "last.safetensors"), network=NetworkConfig())
-    )
+    other = dataclasses.replace(new, init=str(runs.folder / "whole" / "last.safetensors"), network=NetworkConfig())
+    assert f"; take --network.width {config.network.width} --network.matches" in refused(other)
     assert "no such file" in refused(dataclasses.replace(new, init="nowhere"))
     few = dataclasses.replace(new, games=6, updates=2)
     assert "must be a multiple of 4, so that every opponent is met as often in either seat" in refused(few)

@@ -93,7 +93,8 @@ class ValueConfig(RunConfig):
         network, shape = load_network(self.init), self.plan().network
         bare = [replace(each, policy_head=False, belief_head=False) for each in (network.config, shape)]
         if bare[0] != bare[1]:
-            raise ValueError(f"init: {self.init} is a network of shape {network.config}, asked for is {shape}")
+            fix = _options_for(bare[0], bare[1])
+            raise ValueError(f"init: {self.init} is a network of shape {network.config}, asked for is {shape}{fix}")
         # Heads that it lacks begin as any head does; heads that are not asked for are left out.
         params = {name: network.params.get(name, fresh) for name, fresh in state.params.items()}
         return state._replace(params=params, average=params)
@@ -131,3 +132,15 @@ class ValueConfig(RunConfig):
             "games per second": self.games / seconds,
             "seconds": seconds,
         }
+
+
+def _options_for(found: NetworkConfig, asked: NetworkConfig) -> str:
+    """Say with which options a network of the shape that was found is asked for; "" where none would do."""
+    options = [
+        f"--network.{name.replace('_', '-')} {value}"
+        for name in ("width", "color_layers", "trunk_layers")
+        if (value := getattr(found, name)) != getattr(asked, name)
+    ]
+    if found.matches != asked.matches:
+        options.append("--network.matches" if found.matches else "--network.no-matches")
+    return f"; take {' '.join(options)}" if options else ""
