@@ -182,9 +182,7 @@ def test_speed_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     beliefs = SimpleNamespace(log_weights=np.zeros((4, 16)))
     info = plain_info(ess=8)._replace(ess=np.full(4, 8.0), log_evidence=np.zeros(4), depleted=np.zeros(4, bool))
     copies = []
-    call = Call(
-        run=lambda beliefs: (beliefs, info), copy=lambda: copies.append(1), compile_seconds=2.0, program_bytes=2**30, text=""
-    )
+    call = Call(run=lambda beliefs: (beliefs, info), copy=lambda: copies.append(1), compile_seconds=2.0, program_bytes=2**30)
     monkeypatch.setattr(belief_speed, "prepare", lambda **_: (SimpleNamespace(beliefs=beliefs), {"share_own_plays": 1.0}))
     monkeypatch.setattr(belief_speed, "compile_call", lambda *_, **__: call)
     single = {"games": 2, "milliseconds": {"median": 0.5, "p95": 0.7}, "updates_per_second": 2000.0}

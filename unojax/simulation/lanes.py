@@ -69,6 +69,13 @@ class Results(NamedTuple):
     illegal: Array
 
 
+class FinishedFirst(NamedTuple):
+    """Results of a call in one row, those of the `number` finished games (int32[]) first."""
+
+    results: Results
+    number: Array
+
+
 class Counts(NamedTuple):
     """Counts over the games that finished in a call: uint32[] each, but for the last three.
 
@@ -125,10 +132,10 @@ def advance_lanes(
     truncates: bool,
     counting: bool,
     on: Platform,
-) -> tuple[GameLanes, Array, Results | Counts]:
+) -> tuple[GameLanes, Array, Results | FinishedFirst | Counts]:
     """Take all lanes `NODES_PER_BLOCK * BLOCKS_PER_CALL` nodes further.
 
-    Hand out the games that finished, uint32[blocks, B] (on a GPU uint32[blocks * B], the finished ones first), or if `counting`
+    Hand out the games that finished, uint32[blocks, B] (on a GPU uint32[blocks * B], `FinishedFirst`), or if `counting`
     only count them. `numbers` and `policies` are the `static.split` of one policy for each player, or of one for both.
     """
     both = static.join(numbers, policies)
@@ -153,16 +160,17 @@ def advance_lanes(
     return lanes, next_index, _finished_first(results) if on == "gpu" else results
 
 
-def _finished_first(results: Results) -> Results:
+def _finished_first(results: Results) -> FinishedFirst:
     """Move the results of finished games to the front, in one row: the host fetches these alone."""
     flat = jax.tree.map(jnp.ravel, results)
     ended = flat.game_index != NO_WALK
-    place = jnp.where(ended, jnp.cumsum(ended, dtype=jnp.int32) - 1, len(ended))
+    so_far = jnp.cumsum(ended, dtype=jnp.int32)
+    place = jnp.where(ended, so_far - 1, len(ended))
 
     def put(field: Array) -> Array:
         return jnp.full_like(field, NO_WALK).at[place].set(field, mode="drop", unique_indices=True)
 
-    return jax.tree.map(put, flat)
+    return FinishedFirst(jax.tree.map(put, flat), so_far[-1])
 
 
 def _no_counts() -> Counts:

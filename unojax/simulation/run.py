@@ -8,8 +8,7 @@ other games. Memory on the device is that of the lanes and does not grow with th
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
@@ -26,7 +25,7 @@ from unojax.device.random_bits import key_words
 from unojax.policies import Policy, as_policies, distinct, uniform
 from unojax.rules import Rules, check_max_steps, is_int
 from unojax.simulation.games import Collector, Finished, Games
-from unojax.simulation.lanes import LONGEST, Counts, Limits, Results, advance_lanes, start_lanes
+from unojax.simulation.lanes import LONGEST, Counts, FinishedFirst, Limits, Results, advance_lanes, start_lanes
 from unojax.simulation.tally import Tally
 
 MAX_GAMES: Final = 2**31
@@ -37,7 +36,6 @@ _FULL: Final = {"cpu": 1, "gpu": 2**18}
 """Lanes that take no longer than fewer would: on a GPU launches take as long as the work, on an H200 2.7 ms a call."""
 _GAMES_PER_LANE: Final = 8
 """The last games are ten times as long as others and leave most lanes idle, half of the time of a run of so many games a lane."""
-_CALLS_AHEAD: Final = {"cpu": 0, "gpu": 1}
 
 Policies = tuple[str | Policy, str | Policy]
 
@@ -114,7 +112,7 @@ class LongGameError(ValueError):
 class _Calls:
     """Calls of the program that advances the lanes, over and over; arguments and errors are those of `simulate`.
 
-    On a GPU the next call has begun when the results of one are asked for, so that the host looks at them while the device plays
+    On a GPU the next call has begun when the results of one are handed out, so that the host looks at them while the device plays
     on.
 
     Attributes:
@@ -143,8 +141,8 @@ class _Calls:
         self._run = partial(advance_lanes, seed=key_words(key), numbers=numbers, on=platform(), **options)
         self._limits = Limits(jnp.uint32(num_games), jnp.uint32(max_steps or 0))
         self._lanes, self._next_index = start_lanes(batch_size, self._limits, self._policies, rules)
-        self._waiting: deque[Any] = deque()
         self._latest: Any = None
+        self._ahead: Any = None
         self._num_done = 0
 
     @property
@@ -157,16 +155,20 @@ class _Calls:
         self.num_games = num_games
         self._limits = self._limits._replace(num_games=jnp.uint32(num_games))
 
-    def _next_results(self) -> Any:
-        """Give the results of the next call; StopIteration if all games have ended."""
+    def _next_results(self, shorten: Callable[[Any], Any] = lambda results: results) -> Any:
+        """Give the results of the next call, shortened on the device; StopIteration if all games have ended."""
         if self._num_done == self.num_games:
             raise StopIteration
-        while len(self._waiting) <= _CALLS_AHEAD[platform()]:
-            self._lanes, self._next_index, results = self._run(self._lanes, self._next_index, limits=self._limits)
-            self._waiting.append(results)
         # Kept until the next call has its own: memory given back on a CPU comes again page by page, 5 % of the time.
-        self._latest = self._waiting.popleft()
-        return self._latest
+        self._latest = self._call() if self._ahead is None else self._ahead
+        # Before the next call, which it would have to wait for.
+        results = shorten(self._latest)
+        self._ahead = self._call() if platform() == "gpu" else None
+        return results
+
+    def _call(self) -> Any:
+        self._lanes, self._next_index, results = self._run(self._lanes, self._next_index, limits=self._limits)
+        return results
 
 
 class Stream(_Calls, Iterator[Finished]):
@@ -175,7 +177,7 @@ class Stream(_Calls, Iterator[Finished]):
     _counting = False
 
     def __next__(self) -> Finished:
-        finished = _to_host(self._next_results(), self._policies)
+        finished = _to_host(self._next_results(_shorten), self._policies)
         self._num_done += len(finished.index)
         return finished
 
@@ -215,14 +217,19 @@ def _check_num_games(num_games: int) -> None:
         raise ValueError(f"num_games must be an integer in [1, {MAX_GAMES}], got {num_games!r}")
 
 
+def _shorten(results: Results | FinishedFirst) -> Results:
+    """Leave out what is after the finished games where they come first; waits for them."""
+    if isinstance(results, Results):
+        return results
+    # Programs for few sizes, not for each number of games.
+    length = min(len(results.results.game_index), 1 << int(results.number).bit_length())
+    return _first(results.results, length)
+
+
 def _to_host(results: Results, policies: Policies) -> Finished:
-    is_sorted = results.game_index.ndim == 1
-    if is_sorted:
-        # Programs for few sizes, not for each number of games.
-        number = int(jnp.count_nonzero(results.game_index != NO_WALK))
-        results = _first(results, min(len(results.game_index), 1 << number.bit_length()))
-    at = np.flatnonzero(np.asarray(results.game_index) != NO_WALK)
-    ended: Any = jax.tree.map(lambda field: np.asarray(field).ravel()[at], results)
+    fetched = jax.device_get(results)
+    at = np.flatnonzero(fetched.game_index != NO_WALK)
+    ended: Any = jax.tree.map(lambda field: field.ravel()[at], fetched)
     index = ended.game_index.astype(np.int64)
     if ended.illegal.any():
         raise ValueError(
