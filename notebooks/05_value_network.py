@@ -140,8 +140,8 @@ analysis.TextTable(
 
 # %% [markdown]
 # Tenths with fewer than 50 decisions are not drawn. The forecasts rise as the results do, but they don't know who plays. They
-# were learned from games against itself, against `linear` and against two weaker players. So they are too high by eight points
-# against an opponent as good as itself, and too low by ten against random play.
+# were learned from games against itself, against `linear` and against two weaker players. So they are too high by seven points
+# against an opponent as good as itself, and too low by eleven against random play.
 #
 # How much do the forecasts say? The log loss is that of a forecaster who is paid by the logarithm of the probability given to
 # what happened; even odds cost 0.693. The regression knows how many cards both players hold, and was fitted on the other half
@@ -232,7 +232,7 @@ assert gained.value > -gained.margin
 # %% [markdown]
 # * The network's forecasts cost 0.06 nats less than what the numbers of cards tell, and they are better at every stage of the
 #   game.
-# * To be told the opponent's hand would save another 0.05. The belief, on the other hand, is of no use here: as a forecast of the
+# * To be told the opponent's hand would save another 0.08. The belief, on the other hand, is of no use here: as a forecast of the
 #   result the network does as well, or a hair better, if it takes any unseen card for as likely as another.
 #
 # ## What it learned about the cards
@@ -348,7 +348,7 @@ analysis.TextTable(
 # * The network gives every kind of card nearly the worth that it has in the results: half a point to a point less.
 # * Cards of the active colour hardly matter before the first move, and it says so.
 # * Colours do matter: a first hand of two colours wins 17 points more often than one of all four. The network puts it at 15.
-# * On the whole it promises six to eight points too much, as in its games against itself: `linear` is a better player than most
+# * On the whole it promises five to seven points too much, as in its games against itself: `linear` is a better player than most
 #   that it was trained with.
 #
 # ## Where it errs
@@ -440,15 +440,14 @@ kinds = {
 }
 kinds = {kind: where & differ["network"] for kind, where in kinds.items()}
 assert (np.sum(list(kinds.values()), 0) == differ["network"]).all()
-total = loss["network"].sum()
 analysis.TextTable(
-    ["the network", "decisions", "loss at these", "share of the whole loss"],
+    ["the network", "decisions", "loss at these", "points in 100 decisions"],
     [
         [
             kind,
             f"{where.sum()}",
             f"{mean_loss(loss['network'], where):.1%}",
-            f"{loss['network'][where].sum() / total:.0%}",
+            f"{1e4 * loss['network'][where].sum() / len(legal):+.1f}",
         ]
         for kind, where in sorted(kinds.items(), key=lambda item: -loss["network"][item[1]].sum())
         if where.sum() >= 2
@@ -479,12 +478,10 @@ analysis.TextTable(
 )
 
 # %% [markdown]
-# * In more than a quarter of the decisions the network and the search want different plays, but little hangs on most of these: the
-#   network gives away a fifth of a point of win probability a decision. `linear`, which the rollouts follow, and which the search
-#   may favour for it, gives away three times as much.
-# * Half of the loss is in the choice between numbers, half a point each time. Most costly where it happens is a wild card that the
-#   search would keep, which is rare.
-# * No stage of the game stands out.
+# * In a quarter of the decisions the network and the search want different plays, and on the whole nothing hangs on these: by the
+#   second search the one chooses as well as the other, within a tenth of a point of win probability a decision. `linear`, which the
+#   rollouts follow, and which the search may favour for it, gives away half a point.
+# * No kind of decision and no stage of the game stands out.
 #
 # The three decisions where the first search wanted another play most, and what a third one says of them, with ten times the
 # rollouts.
@@ -523,5 +520,5 @@ for i, estimates, errors in zip(
     )
 
 # %% [markdown]
-# The network looks no further than the position after its play, and in each of the three it is off by 11 to 13 points there, for
-# one of the two plays in question. The search is no oracle either: it takes both players to go on like `linear`.
+# The network looks no further than the position after its play, and in each of the three it is off by 12 to 19 points there, for
+# a play in question. The search is no oracle either: it takes both players to go on like `linear`.
