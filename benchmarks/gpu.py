@@ -93,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--compile-only", action="store_true", help="compile for an H100 and count; no device is needed")
     parser.add_argument("--programs", nargs="*", default=[], choices=list(programs()), help="count these alone")
-    parser.add_argument("--parts", nargs="*", default=gpu_measure.PARTS, choices=gpu_measure.PARTS, help="measure these alone")
+    parser.add_argument("--parts", nargs="*", default=[], choices=list(gpu_measure.PARTS), help="measure these alone")
     parser.add_argument("--cached", action="store_true", help="keep compiled programs; stated compile times mean nothing then")
     parser.add_argument("--places", action="store_true", help="print each loop and branch too")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the full batch sizes")
@@ -121,14 +121,14 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
             "compiled": compiled,
         }
         report(compiled, arguments.places)
-    else:
-        results["measured"] = {}
-        for name, measured in gpu_measure.measure(arguments.scale, arguments.repeats, arguments.parts):
-            results["measured"][name] = measured
-            timing.console().print_json(data={name: measured})
-            # After each part, so that what was measured outlasts what breaks later.
-            _keep(results, arguments.json)
-    _keep(results, arguments.json)
+        _keep(results, arguments.json)
+        return results
+    results["measured"] = {}
+    for name, measured in gpu_measure.measure(arguments.scale, arguments.repeats, arguments.parts or gpu_measure.PARTS):
+        results["measured"][name] = measured
+        timing.console().print_json(data={name: measured})
+        # What was measured outlasts what breaks later.
+        _keep(results, arguments.json)
     return results
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Final
 
@@ -26,48 +26,40 @@ from unojax.search.agents import monte_carlo
 from unojax.simulation import count_games, simulate
 from unojax.specs import parse_agent
 
-PARTS: Final = (
-    "simulate",
-    "simulate_by_count",
-    "onehot",
-    "beliefs",
-    "large_belief",
-    "search",
-    "match",
-    "value_training",
-    "policy_training",
-    "equal_to_cpu",
-)
-"""What there is to measure, by name."""
+
+def size(full: int, scale: float) -> int:
+    """Make a batch smaller; a power of two."""
+    return 1 << max(3, round(math.log2(full * scale)))
 
 
-def measure(scale: float, repeats: int, names: Sequence[str] = PARTS) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Measure the parts named, one after the other; `scale` below 1 makes batches smaller.
+def sizes(scale: float, *exponents: int) -> list[int]:
+    """Make batches of so many powers of two smaller; those that fall together count once."""
+    return sorted({size(2**e, scale) for e in exponents})
 
-    A part for which memory is too small says so.
-    """
 
-    def size(full: int) -> int:
-        return 1 << max(3, round(math.log2(full * scale)))
+PARTS: Final[dict[str, Callable[[float, int], dict[str, Any]]]] = {
+    "simulate": lambda scale, repeats: {
+        "by_lanes": [measure_simulate(n, repeats=repeats) for n in sizes(scale, 14, 16, 18, 20, 22)]
+    },
+    "simulate_by_count": lambda scale, repeats: count_program("simulate, statistics", scale),
+    "onehot": lambda scale, repeats: {
+        "by_lanes": [engine.measure_onehot(n, calls=8, repeats=repeats) for n in sizes(scale, 14, 16, 18)]
+    },
+    "beliefs": lambda scale, repeats: measure_beliefs(size(1024, scale), size(1024, scale), repeats=repeats),
+    "large_belief": lambda scale, repeats: measure_large_belief(size(2**20, scale), repeats=repeats),
+    "search": lambda scale, repeats: measure_search(size(256, scale), size(1024, scale), repeats=repeats),
+    "match": lambda scale, repeats: measure_match(size(4096, scale), repeats=repeats),
+    "value_training": lambda scale, repeats: measure_training(value_training(scale), "games", repeats=repeats),
+    "policy_training": lambda scale, repeats: measure_training(policy_training(scale), "lanes", repeats=repeats),
+    "equal_to_cpu": lambda scale, repeats: compare_with_cpu(size(2**12, scale)),
+}
+"""What there is to measure, by name; of the share of the full batch sizes, and how often to repeat."""
 
-    def sizes(*exponents: int) -> list[int]:
-        """Batches for so many powers of two; small ones that fall together once."""
-        return sorted({size(2**e) for e in exponents})
 
-    parts: dict[str, Callable[[], dict[str, Any]]] = {
-        "simulate": lambda: {"by_lanes": [measure_simulate(n, repeats=repeats) for n in sizes(14, 16, 18, 20, 22)]},
-        "simulate_by_count": lambda: count_program("simulate, statistics", scale),
-        "onehot": lambda: {"by_lanes": [engine.measure_onehot(n, calls=8, repeats=repeats) for n in sizes(14, 16, 18)]},
-        "beliefs": lambda: measure_beliefs(size(1024), size(1024), repeats=repeats),
-        "large_belief": lambda: measure_large_belief(size(2**20), repeats=repeats),
-        "search": lambda: measure_search(size(256), size(1024), repeats=repeats),
-        "match": lambda: measure_match(size(4096), repeats=repeats),
-        "value_training": lambda: measure_training(value_training(scale), "games", repeats=repeats),
-        "policy_training": lambda: measure_training(policy_training(scale), "lanes", repeats=repeats),
-        "equal_to_cpu": lambda: compare_with_cpu(size(2**12)),
-    }
+def measure(scale: float, repeats: int, names: Iterable[str] = PARTS) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Measure the parts named, one after the other. A part for which memory is too small says so."""
     for name in names:
-        yield name, guarded(parts[name], name) | {"memory": memory()}
+        yield name, guarded(partial(PARTS[name], scale, repeats), name) | {"memory": memory()}
 
 
 def memory() -> dict[str, int | None]:
