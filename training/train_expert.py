@@ -17,7 +17,7 @@ from pathlib import Path
 from training.train_value import main
 from training.value.config import ValueConfig
 from training.value.learning import Loss
-from training.value.selfplay import SelfPlay
+from training.value.options import SelfPlay
 
 DEFAULT = ValueConfig(
     run=Path("runs/expert"),

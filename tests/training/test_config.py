@@ -14,7 +14,7 @@ from training import train_expert
 from training.config import Launch, from_dict, parse, read_file, to_dict
 from training.value.config import ValueConfig
 from training.value.learning import Loss
-from training.value.selfplay import SelfPlay
+from training.value.options import SelfPlay
 from unojax.belief.filters import ParticleFilter
 from unojax.belief.opponents import parse_opponent
 from unojax.value import NetworkConfig

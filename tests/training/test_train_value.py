@@ -34,7 +34,7 @@ from training.optimizer import Optimizer
 from training.value import trainer
 from training.value.config import ValueConfig
 from training.value.learning import Loss
-from training.value.selfplay import SelfPlay
+from training.value.options import SelfPlay
 from training.value.trainer import check_mesh, make_iteration, start
 from unojax.arena.ratings import paired_score
 from unojax.rules import Rules

@@ -24,7 +24,8 @@ from training.metrics import MetricsLog
 from training.value import trainer
 from training.value.config import ValueConfig
 from training.value.learning import Loss, loss_and_gradient, states_of
-from training.value.selfplay import Episodes, SelfPlay
+from training.value.options import SelfPlay
+from training.value.selfplay import Episodes
 from unojax import cards, game
 from unojax.arena import play_match
 from unojax.arena.ratings import paired_score

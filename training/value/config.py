@@ -14,7 +14,7 @@ from training.config import RunConfig
 from training.optimizer import Optimizer
 from training.value import trainer
 from training.value.learning import Loss
-from training.value.selfplay import SelfPlay
+from training.value.options import SelfPlay
 from training.value.trainer import Metrics, Plan, TrainState
 from unojax.agents import Agent
 from unojax.rules import Rules

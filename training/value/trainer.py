@@ -16,7 +16,8 @@ from jax.sharding import Mesh
 from training.devices import AXIS, divide
 from training.optimizer import Optimizer
 from training.value.learning import Loss, Sums, loss_and_gradient, targets_of
-from training.value.selfplay import SelfPlay, play_episodes
+from training.value.options import SelfPlay
+from training.value.selfplay import play_episodes
 from unojax.value.network import Network, NetworkConfig, Params, init_network
 
 _GAMES, _SHOWN, _PICKS = range(3)
