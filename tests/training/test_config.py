@@ -8,8 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from tests.value.positions import observe_all, random_network, random_states, says
 from training import train_expert
 from training.config import Launch, from_dict, parse, read_file, to_dict
 from training.value.config import ValueConfig
@@ -17,7 +19,8 @@ from training.value.learning import Loss
 from training.value.options import SelfPlay
 from unojax.belief.filters import ParticleFilter
 from unojax.belief.opponents import parse_opponent
-from unojax.value import NetworkConfig
+from unojax.value import NetworkConfig, features, outlook_of_unseen, save_network
+from unojax.view import view_of
 
 
 def write(folder: Path, text: str) -> str:
@@ -50,7 +53,7 @@ def test_the_command_line():
         ValueConfig(),
     )
     assert (config.games, config.run, config.init) == (512, Path("some/where"), "pretrained")
-    assert config.network == NetworkConfig(width=16, matches=True, policy_head=True)
+    assert config.network == NetworkConfig(width=16, matches=True, policy_head=True, types=True)
     assert config.play == SelfPlay(opponents=("self", "linear"))
     assert config.loss == dataclasses.replace(ValueConfig().loss, trace=0.9)
     assert config.evaluation.opponents == ("uniform",)
@@ -75,7 +78,7 @@ def test_a_file_and_what_goes_before_it(tmp_path: Path):
     path = write(tmp_path, FILE)
     config, _ = parse(["--config", path], ValueConfig())
     assert (config.seed, config.run, config.init) == (7, Path("runs/from-file"), "pretrained")
-    assert config.network == NetworkConfig(width=24, matches=True)
+    assert config.network == NetworkConfig(width=24, matches=True, types=True)
     assert config.play == SelfPlay(opponents=("self", "uniform"), belief="unseen")
     assert config.optimizer.learning_rate == 1.0 and isinstance(config.optimizer.learning_rate, float)
     assert config.evaluation == ValueConfig().evaluation
@@ -190,6 +193,7 @@ def changed(**parts) -> dict:
         ({"evaluation": {"final_games": 0}}, "evaluation.final_games must be at least 1"),
         ({"evaluation": {"opponents": ()}}, "evaluation.opponents must name at least one"),
         ({"evaluation": {"opponents": ("nobody",)}}, "no agent is called 'nobody'"),
+        ({"network": {"types": True}, "play": {"model": "uniform|linear"}}, "those of the family: .* or --network.no-types"),
         ({"loss": {"policy_weight": 1.0}}, "needs a network with a policy head: --network.policy-head"),
         ({"loss": {"belief_weight": 1.0}}, "needs a network with a belief head: --network.belief-head"),
     ],
@@ -198,6 +202,24 @@ def changed(**parts) -> dict:
 def test_a_configuration_that_makes_no_sense_is_a_value_error(wrong: dict, message: str):
     with pytest.raises(ValueError, match=message):
         ValueConfig(**changed(**wrong))
+
+
+def test_a_network_to_start_from_may_be_taught_types(tmp_path: Path):
+    parts = {"width": 8, "matches": True}
+    network = random_network(config=NetworkConfig(**parts))
+    save_network(tmp_path / "old.safetensors", network)
+    config = ValueConfig(init=str(tmp_path / "old.safetensors"), network=NetworkConfig(**parts, types=True))
+    taught = config.network_of(config.start())
+    states = random_states(1, 8)
+    view = view_of(observe_all(states, states.current_player))
+    made = features(view, outlook_of_unseen(view))
+    told = made._replace(types=np.eye(6, dtype=np.float32)[np.arange(8) % 6])
+    np.testing.assert_array_equal(says(taught, told).value, says(network, made).value)
+    # The other way what it knows of types would be lost.
+    save_network(tmp_path / "taught.safetensors", taught)
+    config = ValueConfig(init=str(tmp_path / "taught.safetensors"), network=NetworkConfig(**parts))
+    with pytest.raises(ValueError, match=r"take --network\.types$"):
+        config.start()
 
 
 def test_a_configuration_goes_through_json_and_back():

@@ -15,13 +15,17 @@ import pytest
 import scipy.stats
 
 from tests.helpers import ERROR_PROBABILITY, assert_distributed
-from tests.value.positions import RULES, legal_all, observe_all, random_network
+from tests.value.positions import RULES, legal_all, observe_all, random_network, random_states
 from training.value import selfplay
 from training.value.options import SELF, SelfPlay
 from training.value.selfplay import Episodes, play_episodes
 from unojax import bits, cards, game, table
 from unojax.game import GivenCards, State
 from unojax.observation import Observation
+from unojax.policies import LINEAR, uniform
+from unojax.search.agents import default_num_lanes
+from unojax.search.monte_carlo import Samples, flat_monte_carlo
+from unojax.search.rollouts import Rollouts
 from unojax.value import NetworkConfig, Outlook, outlook_of_unseen, save_network, value_plays
 from unojax.view import view_of
 
@@ -271,6 +275,25 @@ def test_with_particles_beliefs_are_carried_along_and_searched(search: int, mode
     np.testing.assert_array_equal(~np.isnan(estimates).all(-1), searched)
     np.testing.assert_array_equal(~np.isnan(estimates[searched]), rows.legal[searched][:, : cards.DRAW])
     assert (np.abs(estimates[searched][rows.legal[searched][:, : cards.DRAW]]) <= 1).all()
+
+
+def test_what_is_learned_from_follows_the_type_of_each_sample():
+    """A search whose samples are all of one type is one against that policy."""
+    states = random_states(5, 4, deciding=True)
+    seen, legal = observe_all(states, states.current_player), legal_all(states)[:, : cards.DRAW]
+    hidden = jax.vmap(lambda state: state.hands[1 - state.current_player])(states)
+    hands = tuple(jnp.broadcast_to(word[:, None], (4, 8)) for word in bits.pack(hidden))
+    play = replace(PLAY, belief="particles", model="uniform|linear+0", search=8)
+    keys = jax.random.split(jax.random.key(2), 4)
+    found = []
+    for number, policy in enumerate((uniform, LINEAR)):
+        samples = Samples(hands, jnp.full((4, 8), number, jnp.uint32))
+        estimates = selfplay._search(keys, NETWORK, seen, samples, legal, play)
+        how = Rollouts((LINEAR, policy), RULES, 8, default_num_lanes(4))
+        expected = flat_monte_carlo(keys, seen, Samples(hands), legal, how).value
+        np.testing.assert_array_equal(estimates[legal], expected[legal])
+        found.append(np.asarray(estimates[legal]))
+    assert (found[0] != found[1]).any()
 
 
 @pytest.mark.slow

@@ -175,8 +175,8 @@ def test_a_run_leaves_everything_behind(runs: Runs, whole: str):
     result = json.loads((folder / "result.json").read_text())
     assert [score["opponent"] for score in result["scores"]] == ["uniform"] and result["scores"][0]["games"] == 8
     assert list((folder / "tensorboard").glob("events.*"))
-    assert load_network(folder / "last.safetensors").config == NetworkConfig(width=8, matches=True)
-    assert load_network(folder / "best.safetensors").config == NetworkConfig(width=8, matches=True)
+    assert load_network(folder / "last.safetensors").config == NetworkConfig(width=8, matches=True, types=True)
+    assert load_network(folder / "best.safetensors").config == NetworkConfig(width=8, matches=True, types=True)
 
 
 def test_the_network_that_is_left_is_the_running_average(runs: Runs, whole: str):

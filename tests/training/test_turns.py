@@ -259,7 +259,7 @@ def test_a_run_is_resumed_exactly_and_its_network_plays(tmp_path: Path, monkeypa
     assert all(0.1 < row["loss/win"] < 1.5 and row["loss/advantage"] > 0 for row in rows)
 
     path = tmp_path / "whole" / "last.safetensors"
-    assert load_network(path).config == NetworkConfig(width=8, matches=True, turns=True)
+    assert load_network(path).config == NetworkConfig(width=8, matches=True, turns=True, types=True)
     # Against one that plays what it can: games of two who draw when they need not have some thousand decisions.
     (standing,) = evaluate(load_network(path), config_of("whole"), 8)
     assert standing.score.num_pairs == 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from unojax.game import State
 from unojax.observation import observe
 from unojax.rules import Rules
 from unojax.specs import parse_agent, settings_of
-from unojax.value import features, outlook_of_hands, outlook_of_unseen, save_network
+from unojax.value import NetworkConfig, features, outlook_of_hands, outlook_of_unseen, save_network
 from unojax.value.agent import ValueAgent, policy, value
 from unojax.view import view_of
 
@@ -59,6 +60,32 @@ def test_both_take_types_of_opponents():
         assert isinstance(agent.knowledge, Tracked)
         assert agent.knowledge.filter.opponent == parse_opponent("uniform|linear")
         assert agent.name.endswith("model=uniform|linear,particles=8")
+
+
+def test_a_network_that_reads_types_reads_those_of_the_family():
+    telling = random_network(config=NetworkConfig(width=4, types=True))
+    for model in ("family", "linear"):
+        value(network="telling", loaded=telling, model=model)
+    with pytest.raises(ValueError, match=r"network telling reads .* the belief tells uniform\|linear apart: take model=family"):
+        value(network="telling", loaded=telling, model="uniform|linear")
+
+
+def test_it_plays_by_the_type_that_it_takes_the_opponent_for(states: State):
+    """Nothing but P(type) differs: the hands do not."""
+    network = random_network(config=NetworkConfig(width=8, types=True))
+    seen, legal = seen_and_legal(states)
+    agent = value(network="telling", loaded=network, particles=8)
+    memory = jax.vmap(agent.init)(jax.random.split(jax.random.key(0), NUM), seen)
+    types = np.eye(6, dtype=np.float32)[:2] * 20
+
+    def scores(log_types):
+        told = replace(memory, log_types=jnp.broadcast_to(log_types, memory.log_types.shape))
+        return jax.vmap(agent.scores)(told, seen, legal[:, : cards.DRAW])
+
+    first, second = (np.asarray(jax.jit(scores)(jax.nn.log_softmax(each))) for each in types)
+    is_scored = np.isfinite(first)
+    np.testing.assert_array_equal(is_scored, np.isfinite(second))
+    assert (np.abs(first[is_scored] - second[is_scored]) > 1e-3).any()
 
 
 def test_the_shortest_spec():

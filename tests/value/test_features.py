@@ -24,6 +24,7 @@ from unojax.value.features import (
     COLOR_COLUMNS,
     MATCH_COLUMNS,
     SHARED_COLUMNS,
+    TYPE_COLUMNS,
     Features,
     Outlook,
     _prob_none,
@@ -268,6 +269,18 @@ def test_one_hand_that_is_certain_is_a_known_hand(seen: Observation):
     believed = look(seen, (w0, w1, w2, w3), np.eye(NUM_HANDS, dtype=np.float32)[np.zeros(80, int)])[1]
     for one, other in zip(known, believed, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_types_are_as_likely_as_belief_and_hands_say_together(seen: Observation):
+    hands, weights = random_hands(4, seen, NUM_HANDS)
+    joint = np.random.default_rng(6).dirichlet(np.ones(len(TYPE_COLUMNS)), (80, NUM_HANDS)) * weights[..., None]
+    log_joint = np.log(np.swapaxes(joint, 1, 2)).astype(np.float32)
+    view = view_of(seen)
+    believed = jax.jit(lambda hands: outlook_of_hands(view, hands))(Hands(hands, jnp.log(weights), log_joint))
+    np.testing.assert_allclose(believed.types, joint.sum(1), rtol=1e-5)
+    np.testing.assert_array_equal(features(view, believed).types, believed.types)
+    for untold in (look(seen, hands, weights)[1], outlook_of_unseen(view), outlook_of_hand(view.hand)):
+        np.testing.assert_array_equal(untold.types, np.full((80, 6), 1 / 6, np.float32))
 
 
 def test_weights_of_hands_that_are_alike_add_up(seen: Observation):

@@ -18,6 +18,7 @@ from unojax.value import (
     COLOR_COLUMNS,
     MATCH_COLUMNS,
     SHARED_COLUMNS,
+    TYPE_COLUMNS,
     Features,
     Network,
     NetworkConfig,
@@ -160,7 +161,7 @@ def test_gradients_are_finite_and_reach_every_parameter(seen_by_all, untrained: 
 
 
 def test_gradients_are_finite_where_nothing_is_left():
-    sizes = (4, len(COLOR_COLUMNS)), (len(SHARED_COLUMNS),), (4, len(MATCH_COLUMNS))
+    sizes = (4, len(COLOR_COLUMNS)), (len(SHARED_COLUMNS),), (4, len(MATCH_COLUMNS)), (len(TYPE_COLUMNS),)
     everything_zero = Features(*(jnp.zeros((24, 12, *size)) for size in sizes))
     gradient = gradient_of(random_network(), everything_zero)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
@@ -183,6 +184,15 @@ def test_matches_are_looked_at_if_asked_for(seen_by_all, matches: bool):
     assert (difference > 0.001).any() if matches else not difference.any()
 
 
+@pytest.mark.parametrize("types", [False, True])
+def test_types_are_looked_at_if_asked_for(seen_by_all, types: bool):
+    network = random_network(config=NetworkConfig(width=8, types=types))
+    made = seen_by_all[0]
+    like_the_first = made._replace(types=np.broadcast_to(np.eye(len(TYPE_COLUMNS), dtype=np.float32)[0], made.types.shape))
+    difference = np.abs(says(network, made).value - says(network, like_the_first).value).max(0)
+    assert (difference > 0.001).any() if types else not difference.any()
+
+
 def shape_of(config: NetworkConfig) -> Network:
     return jax.eval_shape(lambda: init_network(jax.random.key(0), config))
 
@@ -195,6 +205,8 @@ def test_the_number_of_parameters_is_counted():
     assert NetworkConfig(width=8, color_layers=3, trunk_layers=2) != network.config
     matching = shape_of(NetworkConfig(width=8, color_layers=1, trunk_layers=1, matches=True))
     assert matching.num_params - network.num_params == len(MATCH_COLUMNS) * 8
+    telling = shape_of(NetworkConfig(width=8, color_layers=1, trunk_layers=1, types=True))
+    assert telling.num_params - network.num_params == 2 * len(TYPE_COLUMNS) * 8
     deeper = shape_of(NetworkConfig(width=8, color_layers=3, trunk_layers=2))
     assert deeper.num_params - network.num_params == 3 * (8 * 8 + 8)
 

@@ -17,6 +17,7 @@ from training.value.learning import Loss
 from training.value.options import SelfPlay
 from training.value.trainer import Metrics, Plan, TrainState
 from unojax.agents import Agent
+from unojax.belief.opponents import parse_opponent
 from unojax.rules import Rules
 from unojax.specs import parse_agent
 from unojax.value.agent import value as value_agent
@@ -30,7 +31,8 @@ class ValueConfig(RunConfig):
     """Options of a run that trains a value network.
 
     Attributes:
-        init: start from this network's file, or "pretrained"; heads may differ. none: from random parameters.
+        init: start from this network's file, or "pretrained"; heads may differ, and `network.types` be
+            new. none: from random parameters.
         games: of an iteration.
         updates: of the parameters in one pass through an iteration's games, each from an equal share of them.
         epochs: passes through the games of an iteration.
@@ -46,7 +48,7 @@ class ValueConfig(RunConfig):
     games: int = 1024
     updates: int = 16
     epochs: int = 6
-    network: NetworkConfig = field(default_factory=lambda: NetworkConfig(width=96, matches=True))
+    network: NetworkConfig = field(default_factory=lambda: NetworkConfig(width=96, matches=True, types=True))
     play: SelfPlay = field(default_factory=SelfPlay)
     loss: Loss = field(default_factory=lambda: Loss(advantage_weight=4.0))
     optimizer: Optimizer = field(default_factory=Optimizer)
@@ -64,6 +66,8 @@ class ValueConfig(RunConfig):
             )
         if self.network.turns and not has_turn_columns(rules):
             raise ValueError(f"network.turns follows from play.rules, and is False for {self.play.rules!r}: leave it out")
+        if self.network.types and self.play.types not in (None, parse_opponent("family")):
+            raise ValueError("network.types are those of the family: --play.model family, or --network.no-types")
         if self.loss.belief_weight and not self.network.belief_head:
             raise ValueError("loss.belief_weight needs a network with a belief head: --network.belief-head")
         if self.play.follow_search and self.play.belief == "unseen":
@@ -91,11 +95,11 @@ class ValueConfig(RunConfig):
         if self.init is None:
             return state
         network, shape = load_network(self.init), self.plan().network
-        bare = [replace(each, policy_head=False, belief_head=False) for each in (network.config, shape)]
-        if bare[0] != bare[1]:
-            fix = _options_for(bare[0], bare[1])
+        bare = [replace(each, policy_head=False, belief_head=False, types=False) for each in (network.config, shape)]
+        if bare[0] != bare[1] or (network.config.types and not shape.types):
+            fix = _options_for(network.config, shape)
             raise ValueError(f"init: {self.init} is a network of shape {network.config}, asked for is {shape}{fix}")
-        # Heads that it lacks begin as any head does; heads that are not asked for are left out.
+        # Heads that it lacks begin as any head does, and types as of no weight; heads that are not asked for are left out.
         params = {name: network.params.get(name, fresh) for name, fresh in state.params.items()}
         return state._replace(params=params, average=params)
 
@@ -143,4 +147,6 @@ def _options_for(found: NetworkConfig, asked: NetworkConfig) -> str:
     ]
     if found.matches != asked.matches:
         options.append("--network.matches" if found.matches else "--network.no-matches")
+    if found.types and not asked.types:
+        options.append("--network.types")
     return f"; take {' '.join(options)}" if options else ""

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from training.checks import check_options, is_not_negative, is_positive, is_share
 from unojax.belief.filters import ParticleFilter
-from unojax.belief.opponents import parse_opponent
+from unojax.belief.opponents import Family, parse_opponent
 from unojax.policies import POLICIES
 from unojax.rules import Rules, as_rules
 from unojax.value.pretrained import PRETRAINED
@@ -35,8 +35,9 @@ class SelfPlay:
         explore: probability of a uniformly random play instead.
         max_steps: games are learned from up to here.
         search: rollouts of each legal play at the network's choices, whose returns teach it the differences between plays; 0:
-            none. Hands are drawn from the belief; with "unseen" it is the true one, which averages out over games.
-        search_depth: steps that rollouts follow the linear policy before the network values them; 0: to the end of the game.
+            none. Hands are drawn from the belief; with "unseen" it is the true one, which averages out over games. Where the
+            belief tells types of opponents apart, a type is drawn with each hand, and the opponent follows it in the rollout.
+        search_depth: steps that rollouts go on before the network values them; 0: to the end of the game.
         follow_search: play the search's best play, and not the network's.
         search_weight: a search that is followed is averaged with the network's own values, which count as so many rollouts.
     """
@@ -82,6 +83,12 @@ class SelfPlay:
         if self.belief == "unseen":
             return None
         return ParticleFilter(self.particles, parse_opponent(self.model), max_slots=_MAX_SLOTS, max_plays=_MAX_PLAYS)
+
+    @property
+    def types(self) -> Family | None:
+        """The types of opponents that beliefs tell apart and rollouts follow; None under a single model, or without beliefs."""
+        opponent = parse_opponent(self.model)
+        return opponent if self.belief == "particles" and isinstance(opponent, Family) else None
 
 
 def is_network(opponent: str) -> bool:

@@ -16,14 +16,13 @@ from unojax import bits, game
 from unojax.belief.filters import ParticleFilter
 from unojax.belief.hands import Hands
 from unojax.belief.particles import Belief
-from unojax.bits import Words
 from unojax.device.batching import for_chosen
 from unojax.device.platform import platform
 from unojax.game import State
 from unojax.observation import Observation, observe
 from unojax.policies import LINEAR, get_policy
 from unojax.rules import Rules
-from unojax.search.agents import default_num_lanes
+from unojax.search.agents import default_num_lanes, styles
 from unojax.search.monte_carlo import Samples, flat_monte_carlo, sample_hands
 from unojax.search.rollouts import Leaf, Rollouts
 from unojax.table import Table
@@ -108,12 +107,12 @@ class _Search(NamedTuple):
 
     Attributes:
         is_due: bool[...].
-        hands: uint32[..., R] each, the hands that rollouts are dealt.
+        samples: [..., R], the hands that rollouts are dealt, and the types of the opponent.
         estimates: float16[..., 60], or more (`Rules.num_choices`); or None.
     """
 
     is_due: Array
-    hands: Words
+    samples: Samples
     estimates: Array | None
 
 
@@ -147,11 +146,12 @@ def play_episodes(keys: Array, number: Array, network: Network, play: SelfPlay) 
         key, state = jax.tree.map(lambda x: x[game_of], (games.key, games.state))
         beliefs = jax.vmap(partial(_first_belief, filter=play.filter))(key, state, player_of)
 
-    def clouds(beliefs: Belief | None) -> tuple[Words, Array] | None:
+    def clouds(beliefs: Belief | None) -> Hands | None:
         """Take from beliefs what an outlook needs, [G, 2, N]."""
         if beliefs is None:
             return None
-        return jax.tree.map(lambda x: x.reshape(num_games, 2, -1), (beliefs.cloud.hand, beliefs.log_weights))
+        clouds = Hands(beliefs.cloud.hand, beliefs.log_weights, jax.vmap(lambda belief: belief.log_joint)(beliefs))
+        return jax.tree.map(lambda x: x.reshape(num_games, 2, *x.shape[1:]), clouds)
 
     row = jax.eval_shape(
         lambda games, clouds: _one_step(jnp.ones(num_games, bool), games, clouds, network, play)[1], games, clouds(beliefs)
@@ -226,9 +226,7 @@ def _update_beliefs(
     return jax.vmap(lambda *args: filter.update(*args)[0])(keys, beliefs, seen[0], taken, seen[1])
 
 
-def _one_step(
-    is_real: Array, games: _InPlay, clouds: tuple[Words, Array] | None, network: Network, play: SelfPlay
-) -> tuple[_InPlay, _Moment]:
+def _one_step(is_real: Array, games: _InPlay, clouds: Hands | None, network: Network, play: SelfPlay) -> tuple[_InPlay, _Moment]:
     """Take C games one step further; also returns the row of what was before it."""
     state, num = games.state, len(is_real)
     keys = jax.vmap(_keys)(games.key, state.step_count)
@@ -237,7 +235,7 @@ def _one_step(
     if clouds is None:
         hands, outlook = None, outlook_of_unseen(view)
     else:
-        hands = Hands(bits.canonical(clouds[0]), clouds[1])
+        hands = clouds._replace(packed=bits.canonical(clouds.packed))
         outlook = outlook_of_hands(view, hands)
 
     of_mover = partial(_take, state.current_player.astype(jnp.int32))
@@ -256,7 +254,7 @@ def _one_step(
         else:
             believed = jax.tree.map(of_mover, hands)
         key_hands, key_search = jnp.swapaxes(jax.vmap(jax.random.split)(keys[:, _SEARCH]), 0, 1)
-        samples = jax.vmap(partial(sample_hands, num=play.search))(key_hands, believed).hands
+        samples = jax.vmap(partial(sample_hands, num=play.search))(key_hands, believed)
         searched = _Search(chooses.any(-1), samples, None)
         if play.follow_search:
             found = _search(key_search, network, mine, samples, chooses, play)
@@ -270,7 +268,7 @@ def _one_step(
         is_theirs = ~by_network & (games.opponent == number)
         if is_network(opponent):
             asked = choices & (is_real & has_choice & is_theirs)[:, None]
-            theirs = jnp.argmax(value_plays(_load(opponent, play.game_rules), view_of(mine), of_mine, asked), -1)
+            theirs = jnp.argmax(value_plays(_load(opponent, play), view_of(mine), of_mine, asked), -1)
         else:
             theirs = jax.vmap(get_policy(opponent))(keys[:, _ACT], mine, legal)
         action = jnp.where(is_theirs, theirs, action)
@@ -287,18 +285,19 @@ def _one_step(
     return games._replace(state=after), row
 
 
-def _load(opponent: str, rules: Rules) -> Network:
+def _load(opponent: str, play: SelfPlay) -> Network:
     network = load_network(opponent)
-    check_network(network, opponent, rules)
+    check_network(network, opponent, play.game_rules, play.types)
     return network
 
 
-def _search(keys: Array, network: Network, observation: Observation, hands: Words, legal: Array, play: SelfPlay) -> Array:
+def _search(keys: Array, network: Network, observation: Observation, samples: Samples, legal: Array, play: SelfPlay) -> Array:
     """Search C decisions: float32, of the shape of `legal`, the mean return of each legal choice, -inf for the others."""
     rules = play.game_rules
     leaf = Leaf(play.search_depth, partial(value_known, network, rules)) if play.search_depth else None
-    how = Rollouts((LINEAR,), rules, play.search, default_num_lanes(len(legal)), leaf=leaf)
-    estimate = flat_monte_carlo(keys, observation, Samples(hands), legal, how)
+    policies, types = ((LINEAR,), ()) if play.types is None else styles(LINEAR, play.types)
+    how = Rollouts(policies, rules, play.search, default_num_lanes(len(legal)), leaf=leaf, types=types)
+    estimate = flat_monte_carlo(keys, observation, samples, legal, how)
     return jnp.where(legal, estimate.value, -jnp.inf)
 
 
@@ -312,13 +311,13 @@ def _search_all(keys: Array, tables: Table, search: _Search, network: Network, p
     def one_chunk(i: Array, found: Array) -> Array:
         at = lax.dynamic_slice(index, [i * chunk], [chunk])
         step, which = at // num_games, at % num_games
-        table, hands = jax.tree.map(lambda x: x[step, which], (tables, search.hands))
+        table, samples = jax.tree.map(lambda x: x[step, which], (tables, search.samples))
         observation = jax.vmap(partial(_observe_mover, rules=rules))(table)
         legal = jax.vmap(lambda seen: seen.legal_mask[: rules.num_choices])(observation)
         legal &= (i * chunk + jnp.arange(chunk) < number)[:, None]
         of_step = jax.vmap(_keys)(keys[which], step)[:, _SEARCH]
         key_search = jax.vmap(jax.random.split)(of_step)[:, 1]
-        values = _search(key_search, network, observation, hands, legal, play)
+        values = _search(key_search, network, observation, samples, legal, play)
         return found.at[at].set(jnp.where(legal, values, jnp.nan).astype(jnp.float16), mode="drop")
 
     nothing = jnp.full((is_due.size, rules.num_choices), jnp.nan, jnp.float16)

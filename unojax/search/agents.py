@@ -325,32 +325,36 @@ def tree(
 def _put_together(
     name: str, factory: Factory, given: Mapping[str, Any], *, num_samples: int, guide: TreeGuide | None = None
 ) -> SearchAgent:
-    leaf, depth, weight = given["leaf"], given["depth"], given["weight"]
+    network, depth, weight = given["leaf"], given["depth"], given["weight"]
     if not (is_int(depth) and depth >= 0):
         raise ValueError(f"depth must be a number of steps, or 0 for whole games, got {depth!r}")
     if not weight >= 0:
         raise ValueError(f"weight must be a number of rollouts, at least 0, got {weight!r}")
-    if leaf is None and depth > 0:
+    if network is None and depth > 0:
         raise ValueError(f"depth={depth} needs a network to value where rollouts are cut off: leaf=pretrained")
     knowledge = parse_knowledge(given["belief"], particles=given["particles"], model=given["model"])
     policies = tuple(get_policy(followed) for followed in (given["policy"], given["opponent"]) if followed is not None)
     types: tuple[Style, ...] = ()
-    if given["opponent"] is None and isinstance(knowledge, Tracked) and isinstance(knowledge.filter.opponent, Family):
-        policies, types = _styles(policies[0], knowledge.filter.opponent)
+    leaf = _network_leaf(network, depth, weight)
+    if isinstance(knowledge, Tracked) and isinstance(family := knowledge.filter.opponent, Family):
+        if given["opponent"] is None:
+            policies, types = styles(policies[0], family)
+        if leaf is not None:
+            leaf.check(given["rules"], family)
     search = Search(
         policies=policies,
         num_samples=num_samples,
         stop=given["stop"],
         discount=given["discount"],
         tree=guide,
-        leaf=_network_leaf(leaf, depth, weight),
+        leaf=leaf,
         rules=given["rules"],
         types=types,
     )
     return SearchAgent(format_spec(name, factory, given), knowledge, search, given["keep"])
 
 
-def _styles(policy: PackedPolicy, family: Family) -> tuple[tuple[PackedPolicy, ...], tuple[Style, ...]]:
+def styles(policy: PackedPolicy, family: Family) -> tuple[tuple[PackedPolicy, ...], tuple[Style, ...]]:
     """List the policies of a search's player and of the types of the other one, each once, and what the types do with them."""
     models = [cast(PolicyOpponent, model) for model in family.models]
     policies = tuple(dict.fromkeys([policy, *(model.policy for model in models)]))

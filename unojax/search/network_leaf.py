@@ -8,6 +8,7 @@ from functools import partial
 from jax import Array
 
 from unojax.belief.hands import WeightedHands
+from unojax.belief.opponents import Opponent
 from unojax.observation import Observation
 from unojax.rules import Rules
 from unojax.search.monte_carlo import Estimate, average
@@ -34,9 +35,9 @@ class NetworkLeaf:
     def __post_init__(self) -> None:
         load_network(self.network)
 
-    def check(self, rules: Rules) -> None:
-        """Check that the network knows the rules; raise ValueError if it does not."""
-        check_network(load_network(self.network), self.network, rules)
+    def check(self, rules: Rules, opponent: Opponent | None = None) -> None:
+        """Check that the network knows the rules, and the types of a belief; raise ValueError if it does not."""
+        check_network(load_network(self.network), self.network, rules, opponent)
 
     def cut(self, rules: Rules) -> Leaf:
         """Cut rollouts off at the depth, with the network's values."""

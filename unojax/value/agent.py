@@ -20,6 +20,7 @@ from unojax.agents import Memory
 from unojax.belief.ages import Ages
 from unojax.belief.hands import Hands
 from unojax.belief.knowledge import Knowledge, Unseen, parse_knowledge
+from unojax.belief.opponents import parse_opponent
 from unojax.device.batching import together
 from unojax.observation import Observation
 from unojax.rules import Rules, agreed_rules
@@ -85,7 +86,8 @@ class ValueAgent:
             float32, of the shape of `legal`: the value, in [-1, 1], after each of them, or its logit; -inf for others.
         """
         agreed_rules(observation.rules, self.rules)
-        known = memory if isinstance(self.knowledge, Unseen | Ages) else Hands(memory.packed, memory.log_weights)
+        is_cloud = not isinstance(self.knowledge, Unseen | Ages)
+        known = Hands(memory.packed, memory.log_weights, memory.log_joint) if is_cloud else memory
         return together(self._scores)(self.network, view_of(observation), known, legal)
 
     def _scores(self, network: Network, view: View, known: Any, legal: Array) -> Array:
@@ -136,7 +138,7 @@ def value(
         raise ValueError(f"head must be {' or '.join(get_args(Head))}, got {head!r}")
     knowledge = _knowledge(belief, particles, model)
     loaded = load_network(network) if loaded is None else loaded
-    check_network(loaded, network, rules)
+    check_network(loaded, network, rules, parse_opponent(model))
     if head == "policy" and (rules.draw_is_option or not loaded.config.policy_head):
         raise ValueError(f"network {network} has no policy head; use head=value")
     return ValueAgent(format_spec("value", value, given), knowledge, loaded, head, rules=rules)
@@ -169,7 +171,7 @@ def policy(
     if network is None:
         raise ValueError("network must name a file, such as network=runs/policy/last.safetensors of training.train_policy")
     loaded = load_network(network) if loaded is None else loaded
-    check_network(loaded, network, rules)
+    check_network(loaded, network, rules, parse_opponent(model))
     if rules.draw_is_option or not loaded.config.policy_head:
         raise ValueError(f"network {network} has no policy head; train one with python -m training.train_policy")
     return ValueAgent(format_spec("policy", policy, given), knowledge, loaded, "policy", greedy, rules)

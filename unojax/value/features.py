@@ -18,10 +18,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.scipy.special import logsumexp
 
 from unojax import bits, cards, table
 from unojax.belief.ages import KIND_OF_TYPE, bounds
-from unojax.belief.hands import WeightedHands
+from unojax.belief.hands import Hands, WeightedHands
+from unojax.belief.opponents import FAMILY
 from unojax.bits import Words
 from unojax.device.combinatorics import log_binomial_ratio
 from unojax.rules import Rules
@@ -78,6 +80,8 @@ SHARED_COLUMNS: Final = (
 """Columns of `Features.shared`. The spread is the sum of the variances of the counts that the opponent holds, over twice the size
 of the hand: 0 if the hand is known."""
 COLOR_TURN_COLUMNS: Final = ("before a Wild+4 that may be challenged",)
+TYPE_COLUMNS: Final = tuple(f"probability that the opponent plays like {name}" for name in FAMILY.split("|"))
+"""Columns of `Features.types`."""
 SHARED_TURN_COLUMNS: Final = ("penalty / 10", "a card drawn in this turn", "about to draw", "about to challenge")
 """Further columns of `Features.color` and `Features.shared` under rules where drawing is a choice or penalties add up.
 
@@ -93,12 +97,14 @@ class Outlook(NamedTuple):
         none_playable: float32[..., 4, 15] probability that it holds no card playable on a top card, by the active colour and the
             rank of that card: whatever the player may lay on top.
         spread: float32[...] see `SHARED_COLUMNS`.
+        types: float32[..., 6] P(type) of the opponent, of the types of `opponents.FAMILY`; all alike if nothing tells them apart.
     """
 
     expected: Array
     none_of_color: Array
     none_playable: Array
     spread: Array
+    types: Array
 
 
 class Features(NamedTuple):
@@ -108,11 +114,13 @@ class Features(NamedTuple):
         color: float32[..., 4, C]; where `has_turn_columns`, `COLOR_TURN_COLUMNS` follow.
         shared: float32[..., S]; where `has_turn_columns`, `SHARED_TURN_COLUMNS` follow.
         matches: float32[..., 4, M]; looked at by networks with `NetworkConfig.matches`.
+        types: float32[..., 6]; looked at by networks with `NetworkConfig.types`.
     """
 
     color: Array
     shared: Array
     matches: Array
+    types: Array
 
 
 def has_turn_columns(rules: Rules) -> bool:
@@ -158,7 +166,7 @@ def after_plays(view: View, action: Array) -> tuple[View, Array]:
 
 
 def outlook_of_hands(view: View, hands: WeightedHands) -> Outlook:
-    """Sum up a belief in hands that the opponent may hold, uint32[..., N] each."""
+    """Sum up a belief in hands that the opponent may hold, uint32[..., N] each, and in its type if they come with one."""
     counts, weights = bits.type_counts(hands.packed).astype(jnp.float32), jnp.exp(hands.log_weights)
     expected = (counts * weights[..., None]).sum(-2)
     square = (counts**2 * weights[..., None]).sum(-2)
@@ -168,6 +176,7 @@ def outlook_of_hands(view: View, hands: WeightedHands) -> Outlook:
         none_of_color=jnp.einsum("...nc,...n->...c", lacks.color, weights),
         none_playable=jnp.einsum("...nc,...nr,...n->...cr", lacks.color, lacks.rank, lacks.wild * weights),
         spread=_spread(view, square - expected**2),
+        types=_types_of(hands),
     )
 
 
@@ -180,6 +189,7 @@ def outlook_of_hand(hand: Words) -> Outlook:
         none_of_color=lacks.color,
         none_playable=lacks.color[..., :, None] * (lacks.rank * lacks.wild[..., None])[..., None, :],
         spread=jnp.zeros(counts.shape[:-1], jnp.float32),
+        types=_any_type(counts.shape[:-1]),
     )
 
 
@@ -201,6 +211,7 @@ def outlook_of_unseen(view: View) -> Outlook:
         none_of_color=_prob_none(total[..., None], of_color, of_hand[..., None]),
         none_playable=_prob_none(total[..., None, None], playable, of_hand[..., None, None]),
         spread=_spread(view, variance),
+        types=_any_type(total.shape),
     )
 
 
@@ -233,6 +244,7 @@ def outlook_of_ages(view: View, opponent: Array) -> Outlook:
         none_of_color=prob_none(of_color),
         none_playable=prob_none(playable),
         spread=_spread(view, (n * rest)[..., None] * share * (1.0 - share)),
+        types=_any_type(n.shape),
     )
 
 
@@ -295,7 +307,18 @@ def features(view: View, outlook: Outlook, about: Array | None = None) -> Featur
             _is_one_of(about, (1, 2)),
         ]
     of_shared = jnp.concatenate([jnp.asarray(c, jnp.float32) for c in shared], -1)
-    return Features(jnp.concatenate(columns, -1), of_shared, jnp.concatenate(matches, -1))
+    return Features(jnp.concatenate(columns, -1), of_shared, jnp.concatenate(matches, -1), outlook.types)
+
+
+def _types_of(hands: WeightedHands) -> Array:
+    """Give P(type), float32[..., 6]."""
+    if not isinstance(hands, Hands) or hands.log_joint is None:
+        return _any_type(hands.log_weights.shape[:-1])
+    return jnp.exp(logsumexp(hands.log_joint, axis=-1))
+
+
+def _any_type(shape: tuple[int, ...]) -> Array:
+    return jnp.full((*shape, len(TYPE_COLUMNS)), 1 / len(TYPE_COLUMNS), jnp.float32)
 
 
 def _add_up(of_type: Array) -> tuple[Array, Array]:

@@ -17,7 +17,7 @@ from flax import nnx
 from jax import Array
 
 from unojax import cards
-from unojax.value.features import COLOR_COLUMNS, COLORED_SLOTS, MATCH_COLUMNS, Features
+from unojax.value.features import COLOR_COLUMNS, COLORED_SLOTS, MATCH_COLUMNS, TYPE_COLUMNS, Features
 from unojax.value.shape import NetworkConfig, Outputs
 
 _KINDS: Final = np.eye(5, dtype=np.float32)[:, [0] * 10 + [1, 1, 2, 3, 4]]
@@ -61,24 +61,32 @@ class ValueNetwork(nnx.Module):
         self.pooled = nnx.Linear(2 * width, width, rngs=rngs)
         self.shared_trunk = nnx.Linear(num_shared, width, use_bias=False, rngs=rngs)
         self.trunk_hidden = nnx.List([nnx.Linear(width, width, rngs=rngs) for _ in range(config.trunk_layers - 1)])
-        # Zero weights: an untrained network gives even odds and prefers nothing.
-        last = partial(nnx.Linear, kernel_init=nnx.initializers.zeros_init(), rngs=rngs)
-        self.win = last(width, 1)
+        # Zero weights: an untrained network gives even odds, prefers nothing, and is the same against all types.
+        zero = partial(nnx.Linear, kernel_init=nnx.initializers.zeros_init(), rngs=rngs)
+        self.types_in, self.types_trunk = (
+            zero(len(TYPE_COLUMNS), width, use_bias=False) if config.types else None for _ in range(2)
+        )
+        self.win = zero(width, 1)
         self.policy = PolicyHead(2 * width, rngs=rngs) if config.policy_head else None
-        self.slots = last(2 * width, COLORED_SLOTS) if config.belief_head else None
-        self.wild_slots = last(width, 2 * cards.NUM_COLORS) if config.belief_head else None
+        self.slots = zero(2 * width, COLORED_SLOTS) if config.belief_head else None
+        self.wild_slots = zero(width, 2 * cards.NUM_COLORS) if config.belief_head else None
 
     def __call__(self, features: Features) -> Outputs:
         """Evaluate features of any leading axes."""
         of_color = self.color_in(features.color) + self.shared_in(features.shared)[..., None, :]
         if self.matches_in is not None:
             of_color += self.matches_in(features.matches)
+        if self.types_in is not None:
+            of_color += self.types_in(features.types)[..., None, :]
         of_color = nnx.relu(of_color)
         for layer in self.color_hidden:
             of_color = nnx.relu(layer(of_color))
         is_active = features.color[..., COLOR_COLUMNS.index("active colour"), None]
         pooled = jnp.concatenate([of_color.mean(-2), (of_color * is_active).sum(-2)], -1)
-        trunk = nnx.relu(self.pooled(pooled) + self.shared_trunk(features.shared))
+        trunk = self.pooled(pooled) + self.shared_trunk(features.shared)
+        if self.types_trunk is not None:
+            trunk += self.types_trunk(features.types)
+        trunk = nnx.relu(trunk)
         for layer in self.trunk_hidden:
             trunk = nnx.relu(layer(trunk))
 

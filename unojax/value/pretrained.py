@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from unojax.files import write_whole
-from unojax.value.features import MATCH_COLUMNS
+from unojax.value.features import MATCH_COLUMNS, TYPE_COLUMNS
 from unojax.value.network import Network, NetworkConfig, Params, init_network
 
 PRETRAINED: Final = "pretrained"
@@ -75,7 +75,8 @@ def _load(path: Path) -> tuple[dict[str, np.ndarray], NetworkConfig]:
 
 def _features(config: NetworkConfig) -> str:
     """Names of the inputs, as text."""
-    return json.dumps([config.color_columns, config.shared_columns, *[MATCH_COLUMNS] * config.matches])
+    more = [MATCH_COLUMNS] * config.matches + [TYPE_COLUMNS] * config.types
+    return json.dumps([config.color_columns, config.shared_columns, *more])
 
 
 def _flatten(params: Params) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from unojax.value.features import COLOR_COLUMNS, COLOR_TURN_COLUMNS, SHARED_COLU
 class NetworkConfig:
     """The shape of a network: layers of one `width`, of the colours and of the trunk, and optional heads (see `Outputs`).
 
-    With `matches` it also reads `Features.matches`. With `turns` it reads the columns of rules that `has_turn_columns`, and plays
-    by such rules only.
+    With `matches` it also reads `Features.matches`, with `types` `Features.types`. With `turns` it reads the columns of rules
+    that `has_turn_columns`, and plays by such rules only.
     """
 
     width: int = 64
@@ -28,6 +28,7 @@ class NetworkConfig:
     policy_head: bool = False
     belief_head: bool = False
     turns: bool = False
+    types: bool = False
 
     @property
     def color_columns(self) -> tuple[str, ...]:
