@@ -129,6 +129,7 @@ def test_what_the_bounds_are_worth(followed: Followed):
         none_of_color=jnp.asarray(by_kind(followed.hidden)[..., :4] == 0, jnp.float32),
         none_playable=outlook_of_hand(bits.pack(jax.vmap(jax.vmap(cards.onehot))(followed.hidden))).none_playable,
         spread=jnp.zeros(()),
+        types=jnp.zeros(()),
     )
     by_ages, by_unseen = errors(outlook_of_ages(view, followed.ages)), errors(outlook_of_unseen(view))
     assert by_ages["expected"] < 0.97 * by_unseen["expected"]

@@ -193,7 +193,6 @@ def changed(**parts) -> dict:
         ({"evaluation": {"final_games": 0}}, "evaluation.final_games must be at least 1"),
         ({"evaluation": {"opponents": ()}}, "evaluation.opponents must name at least one"),
         ({"evaluation": {"opponents": ("nobody",)}}, "no agent is called 'nobody'"),
-        ({"network": {"types": True}, "play": {"model": "uniform|linear"}}, "those of the family: .* or --network.no-types"),
         ({"loss": {"policy_weight": 1.0}}, "needs a network with a policy head: --network.policy-head"),
         ({"loss": {"belief_weight": 1.0}}, "needs a network with a belief head: --network.belief-head"),
     ],

@@ -62,14 +62,6 @@ def test_both_take_types_of_opponents():
         assert agent.name.endswith("model=uniform|linear,particles=8")
 
 
-def test_a_network_that_reads_types_reads_those_of_the_family():
-    telling = random_network(config=NetworkConfig(width=4, types=True))
-    for model in ("family", "linear"):
-        value(network="telling", loaded=telling, model=model)
-    with pytest.raises(ValueError, match=r"network telling reads .* the belief tells uniform\|linear apart: take model=family"):
-        value(network="telling", loaded=telling, model="uniform|linear")
-
-
 def test_it_plays_by_the_type_that_it_takes_the_opponent_for(states: State):
     """Nothing but P(type) differs: the hands do not."""
     network = random_network(config=NetworkConfig(width=8, types=True))

@@ -16,6 +16,7 @@ from tests.value.positions import RULES, legal_all, observe_all, random_hands, r
 from unojax import bits, cards, game
 from unojax.belief import closed_form
 from unojax.belief.hands import Hands
+from unojax.belief.opponents import parse_opponent
 from unojax.game import State
 from unojax.observation import Observation, observe
 from unojax.rules import Rules, small_deck
@@ -275,10 +276,21 @@ def test_types_are_as_likely_as_belief_and_hands_say_together(seen: Observation)
     hands, weights = random_hands(4, seen, NUM_HANDS)
     joint = np.random.default_rng(6).dirichlet(np.ones(len(TYPE_COLUMNS)), (80, NUM_HANDS)) * weights[..., None]
     log_joint = np.log(np.swapaxes(joint, 1, 2)).astype(np.float32)
-    view = view_of(seen)
-    believed = jax.jit(lambda hands: outlook_of_hands(view, hands))(Hands(hands, jnp.log(weights), log_joint))
+    view, family = view_of(seen), parse_opponent("family")
+    told = Hands(hands, jnp.log(weights), log_joint)
+    believed = jax.jit(lambda hands: outlook_of_hands(view, hands, family))(told)
     np.testing.assert_allclose(believed.types, joint.sum(1), rtol=1e-5)
     np.testing.assert_array_equal(features(view, believed).types, believed.types)
+    # By their names, whatever else the belief tells apart; `guard` is none of the family's types.
+    few = told._replace(log_joint=log_joint[:, [4, 0, 2]] - np.log(joint.sum(1)[:, [4, 0, 2]].sum(-1))[:, None, None])
+    probs = np.exp(few.log_joint).sum(-1)
+    named = outlook_of_hands(view, few, parse_opponent("linear|uniform|guard")).types
+    others = np.repeat(probs[:, 2:] / 6, 6, axis=1)
+    np.testing.assert_allclose(named, others + probs[:, [1]] * np.eye(6)[0] + probs[:, [0]] * np.eye(6)[4], rtol=1e-4)
+    single = Hands(hands, jnp.log(weights))
+    np.testing.assert_array_equal(
+        outlook_of_hands(view, single, parse_opponent("linear+0.5")).types, np.tile(np.eye(6)[5], (80, 1))
+    )
     for untold in (look(seen, hands, weights)[1], outlook_of_unseen(view), outlook_of_hand(view.hand)):
         np.testing.assert_array_equal(untold.types, np.full((80, 6), 1 / 6, np.float32))
 

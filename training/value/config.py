@@ -17,7 +17,6 @@ from training.value.learning import Loss
 from training.value.options import SelfPlay
 from training.value.trainer import Metrics, Plan, TrainState
 from unojax.agents import Agent
-from unojax.belief.opponents import parse_opponent
 from unojax.rules import Rules
 from unojax.specs import parse_agent
 from unojax.value.agent import value as value_agent
@@ -31,8 +30,8 @@ class ValueConfig(RunConfig):
     """Options of a run that trains a value network.
 
     Attributes:
-        init: start from this network's file, or "pretrained"; heads may differ, and `network.types` be
-            new. none: from random parameters.
+        init: start from this network's file, or "pretrained"; heads may differ, and it need not read
+            types. none: from random parameters.
         games: of an iteration.
         updates: of the parameters in one pass through an iteration's games, each from an equal share of them.
         epochs: passes through the games of an iteration.
@@ -66,8 +65,6 @@ class ValueConfig(RunConfig):
             )
         if self.network.turns and not has_turn_columns(rules):
             raise ValueError(f"network.turns follows from play.rules, and is False for {self.play.rules!r}: leave it out")
-        if self.network.types and self.play.types not in (None, parse_opponent("family")):
-            raise ValueError("network.types are those of the family: --play.model family, or --network.no-types")
         if self.loss.belief_weight and not self.network.belief_head:
             raise ValueError("loss.belief_weight needs a network with a belief head: --network.belief-head")
         if self.play.follow_search and self.play.belief == "unseen":

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from training.checks import check_options, is_not_negative, is_positive, is_share
 from unojax.belief.filters import ParticleFilter
-from unojax.belief.opponents import Family, parse_opponent
+from unojax.belief.opponents import Opponent, parse_opponent
 from unojax.policies import POLICIES
 from unojax.rules import Rules, as_rules
 from unojax.value.pretrained import PRETRAINED
@@ -85,10 +85,9 @@ class SelfPlay:
         return ParticleFilter(self.particles, parse_opponent(self.model), max_slots=_MAX_SLOTS, max_plays=_MAX_PLAYS)
 
     @property
-    def types(self) -> Family | None:
-        """The types of opponents that beliefs tell apart and rollouts follow; None under a single model, or without beliefs."""
-        opponent = parse_opponent(self.model)
-        return opponent if self.belief == "particles" and isinstance(opponent, Family) else None
+    def opponent(self) -> Opponent | None:
+        """What beliefs take the other player for; None without beliefs."""
+        return None if self.filter is None else self.filter.opponent
 
 
 def is_network(opponent: str) -> bool:

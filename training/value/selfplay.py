@@ -15,6 +15,7 @@ from training.value.options import SELF, SelfPlay, is_network
 from unojax import bits, game
 from unojax.belief.filters import ParticleFilter
 from unojax.belief.hands import Hands
+from unojax.belief.opponents import Family
 from unojax.belief.particles import Belief
 from unojax.device.batching import for_chosen
 from unojax.device.platform import platform
@@ -236,7 +237,7 @@ def _one_step(is_real: Array, games: _InPlay, clouds: Hands | None, network: Net
         hands, outlook = None, outlook_of_unseen(view)
     else:
         hands = clouds._replace(packed=bits.canonical(clouds.packed))
-        outlook = outlook_of_hands(view, hands)
+        outlook = outlook_of_hands(view, hands, play.opponent)
 
     of_mover = partial(_take, state.current_player.astype(jnp.int32))
     legal = jax.vmap(game.legal_mask)(state)
@@ -268,7 +269,7 @@ def _one_step(is_real: Array, games: _InPlay, clouds: Hands | None, network: Net
         is_theirs = ~by_network & (games.opponent == number)
         if is_network(opponent):
             asked = choices & (is_real & has_choice & is_theirs)[:, None]
-            theirs = jnp.argmax(value_plays(_load(opponent, play), view_of(mine), of_mine, asked), -1)
+            theirs = jnp.argmax(value_plays(_load(opponent, play.game_rules), view_of(mine), of_mine, asked), -1)
         else:
             theirs = jax.vmap(get_policy(opponent))(keys[:, _ACT], mine, legal)
         action = jnp.where(is_theirs, theirs, action)
@@ -285,9 +286,9 @@ def _one_step(is_real: Array, games: _InPlay, clouds: Hands | None, network: Net
     return games._replace(state=after), row
 
 
-def _load(opponent: str, play: SelfPlay) -> Network:
+def _load(opponent: str, rules: Rules) -> Network:
     network = load_network(opponent)
-    check_network(network, opponent, play.game_rules, play.types)
+    check_network(network, opponent, rules)
     return network
 
 
@@ -295,7 +296,7 @@ def _search(keys: Array, network: Network, observation: Observation, samples: Sa
     """Search C decisions: float32, of the shape of `legal`, the mean return of each legal choice, -inf for the others."""
     rules = play.game_rules
     leaf = Leaf(play.search_depth, partial(value_known, network, rules)) if play.search_depth else None
-    policies, types = ((LINEAR,), ()) if play.types is None else styles(LINEAR, play.types)
+    policies, types = styles(LINEAR, play.opponent) if isinstance(play.opponent, Family) else ((LINEAR,), ())
     how = Rollouts(policies, rules, play.search, default_num_lanes(len(legal)), leaf=leaf, types=types)
     estimate = flat_monte_carlo(keys, observation, samples, legal, how)
     return jnp.where(legal, estimate.value, -jnp.inf)

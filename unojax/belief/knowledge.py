@@ -16,7 +16,7 @@ from unojax import bits
 from unojax.belief import summary
 from unojax.belief.filters import ParticleFilter
 from unojax.belief.hands import Hands
-from unojax.belief.opponents import parse_opponent
+from unojax.belief.opponents import Opponent, parse_opponent
 from unojax.belief.particles import Belief, belief_init
 from unojax.bits import Words
 from unojax.game import State
@@ -51,6 +51,11 @@ class Tracked:
     """The belief of a particle filter that follows the game."""
 
     filter: ParticleFilter
+
+    @property
+    def opponent(self) -> Opponent:
+        """What the opponent is taken for."""
+        return self.filter.opponent
 
     def init(self, key: Array, observation: Observation) -> Belief:
         return self.filter.init(key, observation)

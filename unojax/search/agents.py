@@ -22,7 +22,7 @@ from jax.typing import ArrayLike
 
 from unojax.belief.hands import Hands
 from unojax.belief.knowledge import Knowledge, KnowledgeKind, Tracked, Truth, parse_knowledge
-from unojax.belief.opponents import Family, PolicyOpponent
+from unojax.belief.opponents import Family, Opponent, PolicyOpponent
 from unojax.device.batching import together
 from unojax.device.platform import platform
 from unojax.game import State
@@ -325,29 +325,26 @@ def tree(
 def _put_together(
     name: str, factory: Factory, given: Mapping[str, Any], *, num_samples: int, guide: TreeGuide | None = None
 ) -> SearchAgent:
-    network, depth, weight = given["leaf"], given["depth"], given["weight"]
+    leaf, depth, weight = given["leaf"], given["depth"], given["weight"]
     if not (is_int(depth) and depth >= 0):
         raise ValueError(f"depth must be a number of steps, or 0 for whole games, got {depth!r}")
     if not weight >= 0:
         raise ValueError(f"weight must be a number of rollouts, at least 0, got {weight!r}")
-    if network is None and depth > 0:
+    if leaf is None and depth > 0:
         raise ValueError(f"depth={depth} needs a network to value where rollouts are cut off: leaf=pretrained")
     knowledge = parse_knowledge(given["belief"], particles=given["particles"], model=given["model"])
     policies = tuple(get_policy(followed) for followed in (given["policy"], given["opponent"]) if followed is not None)
     types: tuple[Style, ...] = ()
-    leaf = _network_leaf(network, depth, weight)
-    if isinstance(knowledge, Tracked) and isinstance(family := knowledge.filter.opponent, Family):
-        if given["opponent"] is None:
-            policies, types = styles(policies[0], family)
-        if leaf is not None:
-            leaf.check(given["rules"], family)
+    believed = knowledge.opponent if isinstance(knowledge, Tracked) else None
+    if given["opponent"] is None and isinstance(believed, Family):
+        policies, types = styles(policies[0], believed)
     search = Search(
         policies=policies,
         num_samples=num_samples,
         stop=given["stop"],
         discount=given["discount"],
         tree=guide,
-        leaf=leaf,
+        leaf=_network_leaf(leaf, depth, weight, believed),
         rules=given["rules"],
         types=types,
     )
@@ -361,12 +358,12 @@ def styles(policy: PackedPolicy, family: Family) -> tuple[tuple[PackedPolicy, ..
     return policies, tuple(Style(policies.index(model.policy), model.tremble) for model in models)
 
 
-def _network_leaf(network: str | None, depth: int, weight: float) -> NetworkLeaf | None:
+def _network_leaf(network: str | None, depth: int, weight: float, opponent: Opponent | None) -> NetworkLeaf | None:
     if network is None:
         return None
     from unojax.search.network_leaf import NetworkLeaf
 
-    return NetworkLeaf(network, depth, weight)
+    return NetworkLeaf(network, depth, weight, opponent)
 
 
 def _check_rounds(what: str, number: int) -> None:

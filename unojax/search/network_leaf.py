@@ -22,7 +22,10 @@ from unojax.view import view_of
 
 @dataclass(frozen=True)
 class NetworkLeaf:
-    """A network's part in a search; the fields are keys of its spec (see `unojax.search.agents.monte_carlo`).
+    """A network's part in a search; the fields are keys of its spec (see `unojax.search.agents.monte_carlo`), but for the last.
+
+    Attributes:
+        opponent: what the belief takes the other player for; None without one.
 
     Raises:
         ValueError: there is no such network.
@@ -31,13 +34,14 @@ class NetworkLeaf:
     network: str
     depth: int
     weight: float
+    opponent: Opponent | None = None
 
     def __post_init__(self) -> None:
         load_network(self.network)
 
-    def check(self, rules: Rules, opponent: Opponent | None = None) -> None:
-        """Check that the network knows the rules, and the types of a belief; raise ValueError if it does not."""
-        check_network(load_network(self.network), self.network, rules, opponent)
+    def check(self, rules: Rules) -> None:
+        """Check that the network knows the rules; raise ValueError if it does not."""
+        check_network(load_network(self.network), self.network, rules)
 
     def cut(self, rules: Rules) -> Leaf:
         """Cut rollouts off at the depth, with the network's values."""
@@ -46,5 +50,5 @@ class NetworkLeaf:
     def average(self, estimate: Estimate, observations: Observation, hands: WeightedHands, legal: Array) -> Estimate:
         """Average estimates of D decisions with the network's values of their plays (depth 0)."""
         view = view_of(observations)
-        values = value_plays(load_network(self.network), view, outlook_of_hands(view, hands), legal)
+        values = value_plays(load_network(self.network), view, outlook_of_hands(view, hands, self.opponent), legal)
         return average(estimate, values, legal, self.weight)

@@ -19,8 +19,7 @@ from jax import Array
 from unojax.agents import Memory
 from unojax.belief.ages import Ages
 from unojax.belief.hands import Hands
-from unojax.belief.knowledge import Knowledge, Unseen, parse_knowledge
-from unojax.belief.opponents import parse_opponent
+from unojax.belief.knowledge import Knowledge, Tracked, Unseen, parse_knowledge
 from unojax.device.batching import together
 from unojax.observation import Observation
 from unojax.rules import Rules, agreed_rules
@@ -96,7 +95,8 @@ class ValueAgent:
         elif isinstance(self.knowledge, Ages):
             outlook = outlook_of_ages(view, known)
         else:
-            outlook = outlook_of_hands(view, known)
+            opponent = self.knowledge.opponent if isinstance(self.knowledge, Tracked) else None
+            outlook = outlook_of_hands(view, known, opponent)
         if self.head == "policy":
             logits = network(features(view, outlook)).policy_logits
             assert logits is not None
@@ -138,7 +138,7 @@ def value(
         raise ValueError(f"head must be {' or '.join(get_args(Head))}, got {head!r}")
     knowledge = _knowledge(belief, particles, model)
     loaded = load_network(network) if loaded is None else loaded
-    check_network(loaded, network, rules, parse_opponent(model))
+    check_network(loaded, network, rules)
     if head == "policy" and (rules.draw_is_option or not loaded.config.policy_head):
         raise ValueError(f"network {network} has no policy head; use head=value")
     return ValueAgent(format_spec("value", value, given), knowledge, loaded, head, rules=rules)
@@ -171,7 +171,7 @@ def policy(
     if network is None:
         raise ValueError("network must name a file, such as network=runs/policy/last.safetensors of training.train_policy")
     loaded = load_network(network) if loaded is None else loaded
-    check_network(loaded, network, rules, parse_opponent(model))
+    check_network(loaded, network, rules)
     if rules.draw_is_option or not loaded.config.policy_head:
         raise ValueError(f"network {network} has no policy head; train one with python -m training.train_policy")
     return ValueAgent(format_spec("policy", policy, given), knowledge, loaded, "policy", greedy, rules)

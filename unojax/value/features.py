@@ -1,11 +1,11 @@
 """Features, the value network's input: numbers that describe an information state, in the eyes of one player.
 
-An information state is what the player sees (`View`) and what it believes about the opponent's hand (`Outlook`); nothing else
-comes in. Both can stand for the moment after a play that is only being considered (an afterstate): `after_plays`.
+An information state is what the player sees (`View`) and what it believes about the opponent's hand and type (`Outlook`); nothing
+else comes in. Both can stand for the moment after a play that is only being considered (an afterstate): `after_plays`.
 
 The four colours of UNO are interchangeable, so the numbers come in two parts, `Features`: one row for each colour, the same
-columns in all of them (`COLOR_COLUMNS`, `MATCH_COLUMNS`), and what belongs to no colour (`SHARED_COLUMNS`). Permuting the colours
-of the game permutes the rows and changes nothing else.
+columns in all of them (`COLOR_COLUMNS`, `MATCH_COLUMNS`), and what belongs to no colour (`SHARED_COLUMNS`, `TYPE_COLUMNS`).
+Permuting the colours of the game permutes the rows and changes nothing else.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from jax.scipy.special import logsumexp
 from unojax import bits, cards, table
 from unojax.belief.ages import KIND_OF_TYPE, bounds
 from unojax.belief.hands import Hands, WeightedHands
-from unojax.belief.opponents import FAMILY
+from unojax.belief.opponents import FAMILY, Family, Opponent, models_of, opponent_name
 from unojax.bits import Words
 from unojax.device.combinatorics import log_binomial_ratio
 from unojax.rules import Rules
@@ -79,9 +79,10 @@ SHARED_COLUMNS: Final = (
 )
 """Columns of `Features.shared`. The spread is the sum of the variances of the counts that the opponent holds, over twice the size
 of the hand: 0 if the hand is known."""
-COLOR_TURN_COLUMNS: Final = ("before a Wild+4 that may be challenged",)
-TYPE_COLUMNS: Final = tuple(f"probability that the opponent plays like {name}" for name in FAMILY.split("|"))
+_TYPES: Final = tuple(FAMILY.split("|"))
+TYPE_COLUMNS: Final = tuple(f"probability that the opponent plays like {name}" for name in _TYPES)
 """Columns of `Features.types`."""
+COLOR_TURN_COLUMNS: Final = ("before a Wild+4 that may be challenged",)
 SHARED_TURN_COLUMNS: Final = ("penalty / 10", "a card drawn in this turn", "about to draw", "about to challenge")
 """Further columns of `Features.color` and `Features.shared` under rules where drawing is a choice or penalties add up.
 
@@ -89,7 +90,7 @@ What chance decides about a draw or a challenge is not imagined: the network val
 
 
 class Outlook(NamedTuple):
-    """Summary of a belief about the opponent's hand, as far as the network looks at it.
+    """Summary of a belief about the opponent, as far as the network looks at it.
 
     Attributes:
         expected: float32[..., 54] expected cards of each type.
@@ -165,8 +166,11 @@ def after_plays(view: View, action: Array) -> tuple[View, Array]:
     return after, is_won
 
 
-def outlook_of_hands(view: View, hands: WeightedHands) -> Outlook:
-    """Sum up a belief in hands that the opponent may hold, uint32[..., N] each, and in its type if they come with one."""
+def outlook_of_hands(view: View, hands: WeightedHands, opponent: Opponent | None = None) -> Outlook:
+    """Sum up a belief in hands that the opponent may hold, uint32[..., N] each.
+
+    `opponent` is what the belief takes it for: a model, or types of which `Hands.log_joint` tells. None: nothing is said of it.
+    """
     counts, weights = bits.type_counts(hands.packed).astype(jnp.float32), jnp.exp(hands.log_weights)
     expected = (counts * weights[..., None]).sum(-2)
     square = (counts**2 * weights[..., None]).sum(-2)
@@ -176,7 +180,7 @@ def outlook_of_hands(view: View, hands: WeightedHands) -> Outlook:
         none_of_color=jnp.einsum("...nc,...n->...c", lacks.color, weights),
         none_playable=jnp.einsum("...nc,...nr,...n->...cr", lacks.color, lacks.rank, lacks.wild * weights),
         spread=_spread(view, square - expected**2),
-        types=_types_of(hands),
+        types=_types_of(hands, opponent),
     )
 
 
@@ -310,15 +314,20 @@ def features(view: View, outlook: Outlook, about: Array | None = None) -> Featur
     return Features(jnp.concatenate(columns, -1), of_shared, jnp.concatenate(matches, -1), outlook.types)
 
 
-def _types_of(hands: WeightedHands) -> Array:
-    """Give P(type), float32[..., 6]."""
-    if not isinstance(hands, Hands) or hands.log_joint is None:
+def _types_of(hands: WeightedHands, opponent: Opponent | None) -> Array:
+    """Give P(type), float32[..., 6]. What is believed of models that are none of these types is spread over all."""
+    if opponent is None:
         return _any_type(hands.log_weights.shape[:-1])
-    return jnp.exp(logsumexp(hands.log_joint, axis=-1))
+    of_model = jnp.ones((*hands.log_weights.shape[:-1], 1), jnp.float32)
+    if isinstance(opponent, Family) and isinstance(hands, Hands) and hands.log_joint is not None:
+        of_model = jnp.exp(logsumexp(hands.log_joint, axis=-1))
+    is_type = np.array([[opponent_name(model) == name for name in _TYPES] for model in models_of(opponent)], np.float32)
+    known = of_model @ is_type
+    return known + (1.0 - known.sum(-1, keepdims=True)) / len(_TYPES)
 
 
 def _any_type(shape: tuple[int, ...]) -> Array:
-    return jnp.full((*shape, len(TYPE_COLUMNS)), 1 / len(TYPE_COLUMNS), jnp.float32)
+    return jnp.full((*shape, len(_TYPES)), 1 / len(_TYPES), jnp.float32)
 
 
 def _add_up(of_type: Array) -> tuple[Array, Array]:

@@ -16,7 +16,6 @@ from typing import Any
 import jax
 from jax import Array
 
-from unojax.belief.opponents import FAMILY, Family, Opponent, parse_opponent
 from unojax.rules import Rules
 from unojax.value.features import Features, has_turn_columns
 from unojax.value.shape import NetworkConfig, Outputs
@@ -54,17 +53,12 @@ def init_network(key: Array, config: NetworkConfig = NetworkConfig()) -> Network
     return Network(layers.init_params(key, config), config)
 
 
-def check_network(network: Network, name: str, rules: Rules, opponent: Opponent | None = None) -> None:
-    """Check that a network reads what turns under the rules depend on and nothing that they lack, and a belief's types.
+def check_network(network: Network, name: str, rules: Rules) -> None:
+    """Check that a network reads what turns under the rules depend on, and nothing that they lack.
 
     Raises:
         ValueError: it does not.
     """
-    if network.config.types and isinstance(opponent, Family) and opponent != parse_opponent("family"):
-        raise ValueError(
-            f"network {name} reads how likely each type of the family is, {FAMILY}, and the belief tells "
-            f"{'|'.join(opponent.names)} apart: take model=family or a single model"
-        )
     if has_turn_columns(rules) and not network.config.turns:
         raise ValueError(
             f"network {name} knows plays, forced draws and penalties of 2 and 4: it can't play rules where drawing is a choice "
