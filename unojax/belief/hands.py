@@ -19,6 +19,13 @@ class WeightedHands(Protocol):
     def log_weights(self) -> Array: ...
 
 
+class TypedHands(WeightedHands, Protocol):
+    """The same, and how likely each is together with each type of the opponent, if there are types: `Hands`, or a belief."""
+
+    @property
+    def log_joint(self) -> Array | None: ...
+
+
 class Hands(NamedTuple):
     """N weighted hands and nothing else.
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from jax import Array
 
-from unojax.belief.hands import WeightedHands
+from unojax.belief.hands import TypedHands
 from unojax.belief.opponents import Opponent
 from unojax.observation import Observation
 from unojax.rules import Rules
@@ -47,7 +47,7 @@ class NetworkLeaf:
         """Cut rollouts off at the depth, with the network's values."""
         return Leaf(self.depth, partial(value_known, load_network(self.network), rules))
 
-    def average(self, estimate: Estimate, observations: Observation, hands: WeightedHands, legal: Array) -> Estimate:
+    def average(self, estimate: Estimate, observations: Observation, hands: TypedHands, legal: Array) -> Estimate:
         """Average estimates of D decisions with the network's values of their plays (depth 0)."""
         view = view_of(observations)
         values = value_plays(load_network(self.network), view, outlook_of_hands(view, hands, self.opponent), legal)

@@ -124,7 +124,8 @@ def value(
         belief: "particles", the particle filter; "ages", bounds of what may be of each colour, which cost nothing; "unseen", any
             of the cards not seen.
         model: how the particle filter takes the opponent to choose, one model or several types, see `parse_opponent`. The
-            shipped network was trained with beliefs of the "family", which finds out.
+            shipped network was trained with beliefs of the "family", which finds out, and is told how likely each of its types
+            is; models that are none of these tell it nothing.
         particles: hands that the filter is made of.
         head: "value", the play after which the value is highest; "policy", the play with the highest logit.
         rules: of the game.

@@ -22,8 +22,8 @@ from jax.scipy.special import logsumexp
 
 from unojax import bits, cards, table
 from unojax.belief.ages import KIND_OF_TYPE, bounds
-from unojax.belief.hands import Hands, WeightedHands
-from unojax.belief.opponents import FAMILY, Family, Opponent, models_of, opponent_name
+from unojax.belief.hands import TypedHands
+from unojax.belief.opponents import FAMILY, Opponent, models_of, opponent_name
 from unojax.bits import Words
 from unojax.device.combinatorics import log_binomial_ratio
 from unojax.rules import Rules
@@ -166,7 +166,7 @@ def after_plays(view: View, action: Array) -> tuple[View, Array]:
     return after, is_won
 
 
-def outlook_of_hands(view: View, hands: WeightedHands, opponent: Opponent | None = None) -> Outlook:
+def outlook_of_hands(view: View, hands: TypedHands, opponent: Opponent | None = None) -> Outlook:
     """Sum up a belief in hands that the opponent may hold, uint32[..., N] each.
 
     `opponent` is what the belief takes it for: a model, or types of which `Hands.log_joint` tells. None: nothing is said of it.
@@ -314,12 +314,12 @@ def features(view: View, outlook: Outlook, about: Array | None = None) -> Featur
     return Features(jnp.concatenate(columns, -1), of_shared, jnp.concatenate(matches, -1), outlook.types)
 
 
-def _types_of(hands: WeightedHands, opponent: Opponent | None) -> Array:
+def _types_of(hands: TypedHands, opponent: Opponent | None) -> Array:
     """Give P(type), float32[..., 6]. What is believed of models that are none of these types is spread over all."""
     if opponent is None:
         return _any_type(hands.log_weights.shape[:-1])
     of_model = jnp.ones((*hands.log_weights.shape[:-1], 1), jnp.float32)
-    if isinstance(opponent, Family) and isinstance(hands, Hands) and hands.log_joint is not None:
+    if hands.log_joint is not None:
         of_model = jnp.exp(logsumexp(hands.log_joint, axis=-1))
     is_type = np.array([[opponent_name(model) == name for name in _TYPES] for model in models_of(opponent)], np.float32)
     known = of_model @ is_type
