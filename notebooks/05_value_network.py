@@ -45,11 +45,13 @@ print(f"{network.num_params:,} parameters")
 # ## Forecasts and results
 #
 # The network plays against itself and against random play, as player 0. It chooses without a belief here, which is weaker by some
-# three points and much faster. A particle filter then follows each game in the eyes of player 0, and at each of its decisions the network
-# is asked how likely player 0 is to win.
+# three points and much faster. A particle filter then follows each game in the eyes of player 0, hand and type of the opponent
+# together, and at each of its decisions the network is asked how likely player 0 is to win.
 
 # %%
 agent = unojax.parse_agent("value:belief=unseen")
+# The belief that the agent `value` has: over the hand, and over six types of opponents.
+tracked = unojax.parse_agent("value").knowledge.filter
 
 
 def by_network(key, observation, legal):
@@ -64,7 +66,7 @@ for number, (name, opponent) in enumerate(opponents.items()):
     games = analysis.record(
         jax.random.key(100 + number), num_games, (by_network, opponent), max_steps=160
     )
-    decisions[name] = analysis.decisions_of(jax.random.key(200 + number), games)
+    decisions[name] = analysis.decisions_of(jax.random.key(200 + number), games, tracked)
 
 
 @jax.jit
@@ -72,7 +74,7 @@ def forecast(observation, hands, truth):
     """Ask the network for win probabilities, by what is known of the opponent's hand."""
     view = unojax.view_of(observation)
     outlooks = {
-        "belief": value.outlook_of_hands(view, hands),
+        "belief": value.outlook_of_hands(view, hands, tracked.opponent),
         "unseen cards": value.outlook_of_unseen(view),
         "the truth": value.outlook_of_hand(truth),
     }
@@ -381,7 +383,8 @@ found = [
 def values_after(observation, hands, legal):
     """Ask the network for the value of each play, in [-1, 1]."""
     view = unojax.view_of(observation)
-    return value.value_plays(network, view, value.outlook_of_hands(view, hands), legal)
+    outlook = value.outlook_of_hands(view, hands, tracked.opponent)
+    return value.value_plays(network, view, outlook, legal)
 
 
 values = np.asarray(values_after(observation, hands, legal))
