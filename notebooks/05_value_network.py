@@ -141,9 +141,10 @@ analysis.TextTable(
 )
 
 # %% [markdown]
-# Tenths with fewer than 50 decisions are not drawn. The forecasts rise as the results do, but they don't know who plays. They
-# were learned from games against itself, against `linear` and against two weaker players. So they are too high by seven points
-# against an opponent as good as itself, and too low by eleven against random play.
+# Tenths with fewer than 50 decisions are not drawn. The forecasts rise as the results do, but they know who plays only by what it
+# has shown so far, and make too little of that. They were learned from games against itself, against `linear` and against two
+# weaker players. So they are too high by five points against an opponent as good as itself, and too low by eleven against random
+# play.
 #
 # How much do the forecasts say? The log loss is that of a forecaster who is paid by the logarithm of the probability given to
 # what happened; even odds cost 0.693. The regression knows how many cards both players hold, and was fitted on the other half
@@ -234,8 +235,8 @@ assert gained.value > -gained.margin
 # %% [markdown]
 # * The network's forecasts cost 0.06 nats less than what the numbers of cards tell, and they are better at every stage of the
 #   game.
-# * To be told the opponent's hand would save another 0.08. The belief, on the other hand, is of no use here: as a forecast of the
-#   result the network does as well, or a hair better, if it takes any unseen card for as likely as another.
+# * To be told the opponent's hand would save another 0.06. The belief, on the other hand, is of no use here: as a forecast of the
+#   result the network does as well if it takes any unseen card for as likely as another.
 #
 # ## What it learned about the cards
 #
@@ -347,10 +348,10 @@ analysis.TextTable(
 )
 
 # %% [markdown]
-# * The network gives every kind of card nearly the worth that it has in the results: half a point to a point less.
+# * The network gives action cards nearly the worth that they have in the results, wild cards one or two points less.
 # * Cards of the active colour hardly matter before the first move, and it says so.
-# * Colours do matter: a first hand of two colours wins 17 points more often than one of all four. The network puts it at 15.
-# * On the whole it promises five to seven points too much, as in its games against itself: `linear` is a better player than most
+# * Colours do matter: a first hand of two colours wins 17 points more often than one of all four. The network puts it at 13.
+# * On the whole it promises six to seven points too much, as in its games against itself: `linear` is a better player than most
 #   that it was trained with.
 #
 # ## Where it errs
@@ -481,9 +482,9 @@ analysis.TextTable(
 )
 
 # %% [markdown]
-# * In a quarter of the decisions the network and the search want different plays, and on the whole nothing hangs on these: by the
-#   second search the one chooses as well as the other, within a tenth of a point of win probability a decision. `linear`, which the
-#   rollouts follow, and which the search may favour for it, gives away half a point.
+# * In a quarter of the decisions the network and the search want different plays, and on the whole little hangs on these: by the
+#   second search the network gives away an eighth of a point of win probability a decision. `linear`, which the rollouts follow,
+#   and which the search may favour for it, gives away two thirds of a point.
 # * No kind of decision and no stage of the game stands out.
 #
 # The three decisions where the first search wanted another play most, and what a third one says of them, with ten times the
@@ -523,5 +524,5 @@ for i, estimates, errors in zip(
     )
 
 # %% [markdown]
-# The network looks no further than the position after its play, and in each of the three it is off by 12 to 19 points there, for
+# The network looks no further than the position after its play, and in each of the three it is off by 9 to 24 points there, for
 # a play in question. The search is no oracle either: it takes both players to go on like `linear`.
