@@ -291,7 +291,8 @@ def test_types_are_as_likely_as_belief_and_hands_say_together(seen: Observation)
     np.testing.assert_array_equal(
         outlook_of_hands(view, single, parse_opponent("linear+0.5")).types, np.tile(np.eye(6)[5], (80, 1))
     )
-    for untold in (look(seen, hands, weights)[1], outlook_of_unseen(view), outlook_of_hand(view.hand)):
+    no_types = outlook_of_hands(view, Hands(hands, jnp.log(weights)), family)
+    for untold in (no_types, look(seen, hands, weights)[1], outlook_of_unseen(view), outlook_of_hand(view.hand)):
         np.testing.assert_array_equal(untold.types, np.full((80, 6), 1 / 6, np.float32))
 
 

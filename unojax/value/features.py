@@ -23,7 +23,7 @@ from jax.scipy.special import logsumexp
 from unojax import bits, cards, table
 from unojax.belief.ages import KIND_OF_TYPE, bounds
 from unojax.belief.hands import TypedHands
-from unojax.belief.opponents import FAMILY, Opponent, models_of, opponent_name
+from unojax.belief.opponents import FAMILY, Family, Opponent, models_of, opponent_name
 from unojax.bits import Words
 from unojax.device.combinatorics import log_binomial_ratio
 from unojax.rules import Rules
@@ -169,7 +169,8 @@ def after_plays(view: View, action: Array) -> tuple[View, Array]:
 def outlook_of_hands(view: View, hands: TypedHands, opponent: Opponent | None = None) -> Outlook:
     """Sum up a belief in hands that the opponent may hold, uint32[..., N] each.
 
-    `opponent` is what the belief takes it for: a model, or types of which `Hands.log_joint` tells. None: nothing is said of it.
+    `opponent` is what the belief takes it for: a model, or types of which `Hands.log_joint` tells. Nothing is said of its type
+    where it is None, or hands come without types.
     """
     counts, weights = bits.type_counts(hands.packed).astype(jnp.float32), jnp.exp(hands.log_weights)
     expected = (counts * weights[..., None]).sum(-2)
@@ -316,11 +317,10 @@ def features(view: View, outlook: Outlook, about: Array | None = None) -> Featur
 
 def _types_of(hands: TypedHands, opponent: Opponent | None) -> Array:
     """Give P(type), float32[..., 6]. What is believed of models that are none of these types is spread over all."""
-    if opponent is None:
-        return _any_type(hands.log_weights.shape[:-1])
-    of_model = jnp.ones((*hands.log_weights.shape[:-1], 1), jnp.float32)
-    if hands.log_joint is not None:
-        of_model = jnp.exp(logsumexp(hands.log_joint, axis=-1))
+    shape = hands.log_weights.shape[:-1]
+    if opponent is None or (isinstance(opponent, Family) and hands.log_joint is None):
+        return _any_type(shape)
+    of_model = jnp.ones((*shape, 1), jnp.float32) if hands.log_joint is None else jnp.exp(logsumexp(hands.log_joint, axis=-1))
     is_type = np.array([[opponent_name(model) == name for name in _TYPES] for model in models_of(opponent)], np.float32)
     known = of_model @ is_type
     return known + (1.0 - known.sum(-1, keepdims=True)) / len(_TYPES)
