@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import tyro
 from rich.table import Table
 
 from benchmarks import timing
+from benchmarks.optimal_play import best_earned, earned
 from unojax import solve
 
 _BASE: Final = "linear"
@@ -56,20 +56,14 @@ def measure(tree: solve.Tree, opponents: tuple[str, ...], steps: int) -> list[di
     rows = []
     for name in opponents:
         other = solve.of_policy(tree, name)
-        best = float(np.mean([solve.best_response(tree, player, other[1 - player])[0] for player in (0, 1)]))
-        strategies = solve.of_policy(tree, _BASE)
-        earned = [_earned(tree, strategies, other)]
+        best, strategies = best_earned(tree, other), solve.of_policy(tree, _BASE)
+        returns = [earned(tree, strategies, other)]
         for _ in range(steps):
             strategies = solve.improve(tree, strategies, against=other)
-            earned.append(_earned(tree, strategies, other))
-        share = [(each - earned[0]) / (best - earned[0]) for each in earned]
-        rows.append({"opponent": name, "earned": earned, "best_response": best, "share": share})
+            returns.append(earned(tree, strategies, other))
+        share = [(each - returns[0]) / (best - returns[0]) for each in returns]
+        rows.append({"opponent": name, "earned": returns, "best_response": best, "share": share})
     return rows
-
-
-def _earned(tree: solve.Tree, strategies: solve.Strategies, other: solve.Strategies) -> float:
-    first, second = solve.value(tree, (strategies[0], other[1])), solve.value(tree, (other[0], strategies[1]))
-    return (first - second) / 2
 
 
 def report(name: str, rows: list[dict[str, Any]], steps: int) -> None:
@@ -78,7 +72,7 @@ def report(name: str, rows: list[dict[str, Any]], steps: int) -> None:
     for heading in ("opponent", _BASE, *(f"{n} step{'s' * (n > 1)}" for n in range(1, steps + 1)), "best response"):
         table.add_column(heading, justify="left" if heading == "opponent" else "right")
     for row in rows:
-        told = [f"{earned:+.4f}  {share:.1%}" for earned, share in zip(row["earned"], row["share"], strict=True)]
+        told = [f"{each:+.4f}  {share:.1%}" for each, share in zip(row["earned"], row["share"], strict=True)]
         table.add_row(row["opponent"], f"{row['earned'][0]:+.4f}", *told[1:], f"{row['best_response']:+.4f}")
     timing.console().print(table)
 

@@ -84,13 +84,12 @@ def measure_game(name: str, config: Config, found: dict[str, Any], save: Callabl
     optimum = solve.cfr(tree, iterations=20_000, tolerance=config.tolerance, check_every=50)
     uniform = solve.uniform(tree)
     base = solve.of_policy(tree, _KNOWN)
-    against_uniform = [solve.best_response(tree, player, uniform[1 - player])[0] for player in (0, 1)]
     found |= {
         "num_infosets": list(tree.num_infosets),
         "num_choices": [treeplex.num_choices for treeplex in tree.players],
         "value": optimum.value,
         "exploitability": optimum.exploitability,
-        "best_response_to_uniform": float(np.mean(against_uniform)),
+        "best_response_to_uniform": best_earned(tree, uniform),
     }
 
     def of_agent(spec: str, against: solve.Strategies | None = None) -> solve.Strategies:
@@ -117,6 +116,16 @@ def measure_game(name: str, config: Config, found: dict[str, Any], save: Callabl
     save()
 
 
+def earned(tree: solve.Tree, strategies: solve.Strategies, other: solve.Strategies) -> float:
+    """Compute the mean return of strategies against others, both seats averaged."""
+    return (solve.value(tree, (strategies[0], other[1])) - solve.value(tree, (other[0], strategies[1]))) / 2
+
+
+def best_earned(tree: solve.Tree, other: solve.Strategies) -> float:
+    """Compute the mean return of a best response to strategies, both seats averaged."""
+    return float(np.mean([solve.best_response(tree, player, other[1 - player])[0] for player in (0, 1)]))
+
+
 def judge(
     tree: solve.Tree,
     strategies: solve.Strategies,
@@ -125,18 +134,13 @@ def judge(
     known: solve.Strategies,
 ) -> dict[str, Any]:
     """Compute a row's figures."""
-
-    def earned(other: solve.Strategies) -> float:
-        """Mean return against a strategy, both seats averaged."""
-        return (solve.value(tree, (strategies[0], other[1])) - solve.value(tree, (other[0], strategies[1]))) / 2
-
     lost = [solve.mistakes(tree, player, strategies[player], optimum[1 - player]) for player in (0, 1)]
     worst = sorted(((cost, player, i) for player in (0, 1) for i, cost in _largest(lost[player])), reverse=True)[:3]
     return {
         "exploitability": solve.exploitability(tree, strategies),
-        "against_equilibrium": earned(optimum),
-        "against_uniform": earned(uniform),
-        f"against_{_KNOWN}": earned(known),
+        "against_equilibrium": earned(tree, strategies, optimum),
+        "against_uniform": earned(tree, strategies, uniform),
+        f"against_{_KNOWN}": earned(tree, strategies, known),
         "against_itself": solve.value(tree, strategies),
         "lost_to_mistakes": float(sum(of_player.sum() for of_player in lost) / 2),
         "mistakes": [describe(tree, player, i, cost, strategies, optimum) for cost, player, i in worst if cost > 1e-6],
