@@ -30,8 +30,8 @@ class ValueConfig(RunConfig):
     """Options of a run that trains a value network.
 
     Attributes:
-        init: start from this network's file, or "pretrained"; heads may differ, and it need not read
-            types. none: from random parameters.
+        init: start from this network's file, or "pretrained"; heads may differ, and it need not read types.
+            none: from random parameters.
         games: of an iteration.
         updates: of the parameters in one pass through an iteration's games, each from an equal share of them.
         epochs: passes through the games of an iteration.

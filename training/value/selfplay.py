@@ -15,7 +15,6 @@ from training.value.options import SELF, SelfPlay, is_network
 from unojax import bits, game
 from unojax.belief.filters import ParticleFilter
 from unojax.belief.hands import Hands
-from unojax.belief.opponents import Family
 from unojax.belief.particles import Belief
 from unojax.device.batching import for_chosen
 from unojax.device.platform import platform
@@ -296,7 +295,7 @@ def _search(keys: Array, network: Network, observation: Observation, samples: Sa
     """Search C decisions: float32, of the shape of `legal`, the mean return of each legal choice, -inf for the others."""
     rules = play.game_rules
     leaf = Leaf(play.search_depth, partial(value_known, network, rules)) if play.search_depth else None
-    policies, types = styles(LINEAR, play.opponent) if isinstance(play.opponent, Family) else ((LINEAR,), ())
+    policies, types = styles(LINEAR, play.opponent)
     how = Rollouts(policies, rules, play.search, default_num_lanes(len(legal)), leaf=leaf, types=types)
     estimate = flat_monte_carlo(keys, observation, samples, legal, how)
     return jnp.where(legal, estimate.value, -jnp.inf)

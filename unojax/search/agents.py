@@ -336,7 +336,7 @@ def _put_together(
     policies = tuple(get_policy(followed) for followed in (given["policy"], given["opponent"]) if followed is not None)
     types: tuple[Style, ...] = ()
     believed = knowledge.opponent if isinstance(knowledge, Tracked) else None
-    if given["opponent"] is None and isinstance(believed, Family):
+    if given["opponent"] is None:
         policies, types = styles(policies[0], believed)
     search = Search(
         policies=policies,
@@ -351,9 +351,14 @@ def _put_together(
     return SearchAgent(format_spec(name, factory, given), knowledge, search, given["keep"])
 
 
-def styles(policy: PackedPolicy, family: Family) -> tuple[tuple[PackedPolicy, ...], tuple[Style, ...]]:
-    """List the policies of a search's player and of the types of the other one, each once, and what the types do with them."""
-    models = [cast(PolicyOpponent, model) for model in family.models]
+def styles(policy: PackedPolicy, opponent: Opponent | None) -> tuple[tuple[PackedPolicy, ...], tuple[Style, ...]]:
+    """List the policies of a search's player and of the types of the other one, each once, and what the types do with them.
+
+    An opponent that is not of several types follows the player's policy.
+    """
+    if not isinstance(opponent, Family):
+        return (policy,), ()
+    models = [cast(PolicyOpponent, model) for model in opponent.models]
     policies = tuple(dict.fromkeys([policy, *(model.policy for model in models)]))
     return policies, tuple(Style(policies.index(model.policy), model.tremble) for model in models)
 
