@@ -1,9 +1,10 @@
-"""The searches as agents: their `speed` and their `strength`.
+"""The searches as agents: their `speed`, their `strength`, and the `shortfall` of their choices.
 
     python -m benchmarks.search speed --json search_speed.json
     python -m benchmarks.search strength --games 4000 --json search_strength.json
+    python -m benchmarks.search shortfall --games 400 --json search_shortfall.json
 
-See `benchmarks.search_speed` and `benchmarks.search_strength`.
+See `benchmarks.search_speed`, `benchmarks.search_strength` and `benchmarks.search_shortfall`.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks import search_speed, search_strength
+from benchmarks import search_shortfall, search_speed, search_strength
 
 _COMMANDS = {
     "speed": (search_speed, "decisions per second"),
     "strength": (search_strength, "matches against policies"),
+    "shortfall": (search_shortfall, "what choices fall short of the best, decision by decision"),
 }
 
 

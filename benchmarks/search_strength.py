@@ -38,7 +38,7 @@ AGENTS: Final = (
     "tree",
 )
 OPPONENTS: Final = ("uniform", "scarcest-color", "linear")
-_OPPONENT: Final = "OPPONENT"
+OPPONENT: Final = "OPPONENT"
 """In an agent's spec, stands for the name of the opponent, which so becomes known to it: mc:model=OPPONENT."""
 _TIMED_DECISIONS: Final = 64
 
@@ -218,9 +218,7 @@ def _report_times(measured: dict[str, Any], console: Console) -> None:
 
 
 def _matches(agents: Sequence[str], opponents: Sequence[str]) -> list[tuple[Agent, Agent]]:
-    return [
-        (parse_agent(agent.replace(_OPPONENT, opponent)), parse_agent(opponent)) for opponent in opponents for agent in agents
-    ]
+    return [(parse_agent(agent.replace(OPPONENT, opponent)), parse_agent(opponent)) for opponent in opponents for agent in agents]
 
 
 def _round(rollouts: float) -> int:

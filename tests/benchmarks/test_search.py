@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import pytest
 
-from benchmarks import search, search_speed, search_strength, timing
+from benchmarks import search, search_shortfall, search_speed, search_strength, timing
 from unojax.arena import Pairs
 from unojax.search.agents import SearchAgent
 from unojax.specs import parse_agent
@@ -110,6 +110,44 @@ def test_equal_time(monkeypatch: pytest.MonkeyPatch) -> None:
             search_strength.equal_time(few, seed=0, repeats=1)
 
 
+def test_shortfall_of_choices() -> None:
+    """Two decisions, two runs, three plays of which one is not legal; the runs disagree about the first decision."""
+    values = np.array([[[0.5, 0.25, 9.0], [0.125, 0.25, 9.0]], [[-1.0, 0.0, -0.5], [-1.0, 0.0, -0.25]]])
+    legal = np.array([[True, True, False], [True, True, True]])
+    found = search_shortfall.shortfall(values, legal, np.array([[0, 1], [1, 2], [1, 0]]))
+    # What the first run finds the second tells, 0.125, and the other way round, 0.25.
+    first = [((0.125 - 0.125) + (0.25 - 0.5)) / 2, ((0.125 - 0.25) + (0.25 - 0.25)) / 2]
+    assert found.tolist() == [[first[0], 0.0], [first[1], 0.375], [first[1], 1.0]]
+
+
+def test_shortfall_of_noise_is_nothing_on_average() -> None:
+    values = np.random.default_rng(5).normal(size=(20_000, 4, 3))
+    legal, any_choice = np.ones((20_000, 3), bool), np.arange(20_000)[None] % 3
+    found = search_shortfall.shortfall(values, legal, any_choice)
+    assert abs(found.mean()) < 4 * found.std() / np.sqrt(found.size)
+    # By the same rollouts that found them the best plays look better by far.
+    assert (values.mean(1).max(-1).mean() - values.mean()) > 0.3
+
+
+@pytest.mark.slow  # compiles a dozen programs
+def test_shortfall_finds_the_weaker_player(tmp_path: Path) -> None:
+    path = tmp_path / "shortfall.json"
+    sizes = ["--games", "16", "--seed", "3", "--particles", "64", "--rollouts", "128", "--runs", "4"]
+    arguments = ["shortfall", "--agents", "linear", "uniform", "mc:model=OPPONENT,rollouts=200", *sizes, "--json", str(path)]
+    results = search.main([*arguments, "--opponents", "scarcest-color"])
+    assert json.loads(path.read_text()) == json.loads(json.dumps(results))
+    found = results["opponents"]["scarcest-color"]
+    assert [row["agent"] for row in found["rows"]] == ["linear", "uniform", "mc:model=scarcest-color,rollouts=200"]
+    linear, uniform, search_ = (row["points"] for row in found["rows"])
+    assert 3 < found["decisions_per_game"] < 20
+    assert uniform > linear + 10 and search_ < uniform - 10
+
+    again = search.main([*arguments, "--opponents", "scarcest-color", "keep-wilds"])
+    assert again["opponents"]["scarcest-color"] == found and set(again["opponents"]) == {"scarcest-color", "keep-wilds"}
+    with pytest.raises(SystemExit):
+        search.main([*arguments, "--seed", "4"])
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -117,6 +155,10 @@ def test_equal_time(monkeypatch: pytest.MonkeyPatch) -> None:
         ["strength", "--repeats", "0"],
         ["strength", "--agents", "nobody"],
         ["strength", "--equal-time", "--agents", "mc"],
+        ["shortfall", "--games", "3"],
+        ["shortfall", "--runs", "3"],
+        ["shortfall", "--agents", "nobody"],
+        ["shortfall", "--opponents", "mc"],
         ["speed", "--rollouts", "6"],
         ["speed", "--single", "0"],
         ["speed", "--batch-sizes", "x"],
