@@ -22,7 +22,7 @@ from training.value.options import SelfPlay
 DEFAULT = ValueConfig(
     run=Path("runs/expert"),
     init="pretrained",
-    network=replace(ValueConfig().network, policy_head=True),
+    network=replace(ValueConfig().network, width=192, policy_head=True),
     play=SelfPlay(search=32, search_weight=100.0, follow_search=True),
     loss=Loss(shown=0.5, advantage_weight=4.0, policy_weight=0.5),
 )

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import chex
 import numpy as np
 import pytest
 
@@ -19,7 +20,7 @@ from training.value.learning import Loss
 from training.value.options import SelfPlay
 from unojax.belief.filters import ParticleFilter
 from unojax.belief.opponents import parse_opponent
-from unojax.value import NetworkConfig, features, outlook_of_unseen, save_network
+from unojax.value import NetworkConfig, features, load_pretrained, outlook_of_unseen, save_network
 from unojax.view import view_of
 
 
@@ -101,6 +102,13 @@ def test_a_file_changes_the_defaults_of_the_script(tmp_path: Path):
     config, _ = parse(["--config", write(tmp_path, "seed = 3\n[play]\nexplore = 0.2")], default)
     assert config == dataclasses.replace(default, seed=3, play=dataclasses.replace(default.play, explore=0.2))
     assert parse([], default)[0] == default
+
+
+def test_experts_begin_with_the_shipped_network():
+    shipped, began = load_pretrained(), train_expert.DEFAULT.start()
+    assert set(began.params) - set(shipped.params) == {"policy"}
+    for name, layer in shipped.params.items():
+        chex.assert_trees_all_equal(began.params[name], layer)
 
 
 def test_an_option_that_makes_sense_only_with_the_file(tmp_path: Path):
