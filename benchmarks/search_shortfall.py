@@ -6,13 +6,13 @@ The first agent plays against each opponent, a policy that stays as it is. At ev
 belief of its own from the game so far, and a judge values all plays: a search that is told whom it plays, with many particles and
 many times their rollouts. It comes to one step of policy improvement on the policy of its rollouts, told everything and with next
 to no noise, and no search of this kind, whatever it spends, chooses better. What an agent's plays are valued less than the best
-ones, summed over a game, is about what it wins less than that step would: exactly so, but for what the judge does after this
-decision, and but for the games being those of the first agent (the performance difference lemma, Kakade and Langford 2002,
-lemma 6.1). With rollouts in common this tells agents apart that thousands of matches would not.
+ones, summed over a game, is what it wins less than that step would, but for the positions: they are those of the first agent's
+games, and not of each one's own (the performance difference lemma, Kakade and Langford 2002, lemma 6.1). With rollouts in common
+this tells agents apart that thousands of games would not.
 
-The best play is found by half of the judge's rollouts and valued by the other half, and the other way round, so that noise
-flatters neither side. The errors are those of a mean over games. Each opponent is written when it is finished, and a run with the
-same `--json` goes on with those that are missing.
+The best play is found by half of the judge's rollouts and valued by the other half, and the other way round, so that no play
+looks better for the noise that it was found by. The errors are those of a mean over games. Each opponent is written when it is
+finished, and a run with the same `--json` goes on with those that are missing.
 """
 
 from __future__ import annotations
