@@ -133,19 +133,34 @@ def test_shortfall_of_noise_is_nothing_on_average() -> None:
 def test_shortfall_finds_the_weaker_player(tmp_path: Path) -> None:
     path = tmp_path / "shortfall.json"
     sizes = ["--games", "16", "--seed", "3", "--particles", "64", "--rollouts", "128", "--runs", "4"]
-    arguments = ["shortfall", "--agents", "linear", "uniform", "mc:model=OPPONENT,rollouts=200", *sizes, "--json", str(path)]
-    results = search.main([*arguments, "--opponents", "scarcest-color"])
+    agents = ["--agents", "linear", "uniform", "--opponents", "scarcest-color"]
+    results = search.main(["shortfall", *agents, *sizes, "--json", str(path)])
     assert json.loads(path.read_text()) == json.loads(json.dumps(results))
     found = results["opponents"]["scarcest-color"]
-    assert [row["agent"] for row in found["rows"]] == ["linear", "uniform", "mc:model=scarcest-color,rollouts=200"]
-    linear, uniform, search_ = (row["points"] for row in found["rows"])
-    assert 3 < found["decisions_per_game"] < 20
-    assert uniform > linear + 10 and search_ < uniform - 10
+    assert [row["agent"] for row in found["rows"]] == ["linear", "uniform"]
+    linear, uniform = (row["points"] for row in found["rows"])
+    assert 3 < found["decisions_per_game"] < 20 and uniform > linear + 10
 
-    again = search.main([*arguments, "--opponents", "scarcest-color", "keep-wilds"])
-    assert again["opponents"]["scarcest-color"] == found and set(again["opponents"]) == {"scarcest-color", "keep-wilds"}
+
+def test_shortfall_goes_on_with_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def measure(agents: Any, opponent: Any, judge: SearchAgent, *numbers: int) -> dict[str, Any]:
+        asked.append(([agent.name for agent in agents], opponent.name, judge.name, numbers))
+        rows = [{"agent": agent.name, "points": 1.0, "standard_error": 0.5} for agent in agents]
+        return {"decisions_per_game": 7.0, "rows": rows}
+
+    monkeypatch.setattr(search_shortfall, "measure", measure)
+    path = tmp_path / "shortfall.json"
+    arguments = ["shortfall", "--agents", "linear", "mc:model=OPPONENT", "--games", "6", "--seed", "3", "--json", str(path)]
+    first = search.main([*arguments, "--opponents", "guard"])
+    told = "mc:model=guard,opponent=guard,keep=0,particles=4096,rollouts=4096"
+    assert asked == [(["linear", "mc:model=guard"], "guard", parse_agent(told).name, (6, 3, 8))]
+    again = search.main([*arguments, "--opponents", "guard", "keep-wilds"])
+    assert json.loads(path.read_text()) == again and again["opponents"]["guard"] == first["opponents"]["guard"]
+    assert [opponent for _, opponent, _, _ in asked] == ["guard", "keep-wilds"]
     with pytest.raises(SystemExit):
-        search.main([*arguments, "--seed", "4"])
+        search.main([*arguments, "--runs", "4"])
 
 
 @pytest.mark.parametrize(
