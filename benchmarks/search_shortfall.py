@@ -3,12 +3,12 @@
     python -m benchmarks.search shortfall --games 400 --json search_shortfall.json
 
 The first agent plays against each opponent, a policy that stays as it is. At every decision of its all agents choose, each with a
-belief of its own from the game so far, and a judge values all plays: a search that is told whom it plays, with many particles and
-many times their rollouts. It comes to one step of policy improvement on the policy of its rollouts, told everything and with next
-to no noise, and no search of this kind, whatever it spends, chooses better. What an agent's plays are valued less than the best
-ones, summed over a game, is what it wins less than that step would, but for the positions: they are those of the first agent's
-games, and not of each one's own (the performance difference lemma, Kakade and Langford 2002, lemma 6.1). With rollouts in common
-this tells agents apart that thousands of games would not.
+belief of its own from the game so far, and a judge values all plays: a search that is told whom it plays (up to the tremble that
+a belief leaves any policy), with many particles and many times their rollouts. It comes to one step of policy improvement on the
+policy of its rollouts, told everything and with next to no noise, and no search of this kind, whatever it spends, chooses better.
+What an agent's plays are valued less than the best ones, summed over a game, is what it wins less than that step would, but for
+the positions: they are those of the first agent's games, and not of each one's own (the performance difference lemma, Kakade and
+Langford 2002, lemma 6.1). With rollouts in common this tells agents apart that thousands of games would not.
 
 The best play is found by half of the judge's rollouts and valued by the other half, and the other way round, so that no play
 looks better for the noise that it was found by. The errors are those of a mean over games. Each opponent is written when it is
@@ -31,15 +31,15 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import timing
-from benchmarks.search_strength import OPPONENT, OPPONENTS
+from benchmarks.search_strength import OPPONENTS, parse_against
 from unojax import game
 from unojax.agents import Agent, Memory
-from unojax.arena.lanes import MatchLanes, Seats, advance, begin, deal, decide, remember
+from unojax.arena.lanes import MatchLanes, Seats, advance, begin, deal, decide, find_waiting, remember
 from unojax.device import static
 from unojax.device.batching import for_chosen
 from unojax.observation import observe
 from unojax.rules import Rules
-from unojax.search.agents import SearchAgent
+from unojax.search.agents import SearchAgent, monte_carlo
 from unojax.specs import parse_agent
 
 AGENTS: Final = (
@@ -85,12 +85,11 @@ def run(arguments: argparse.Namespace, parser: argparse.ArgumentParser) -> dict[
         if name in results["opponents"]:
             continue
         try:
-            agents = [parse_agent(spec.replace(OPPONENT, name)) for spec in arguments.agents]
-            told = f"mc:model={name},opponent={name},keep=0,particles={arguments.particles},rollouts={arguments.rollouts}"
-            judge, opponent = parse_agent(told), parse_agent(name)
+            agents, opponent = [parse_against(spec, name) for spec in arguments.agents], parse_agent(name)
+            sizes = {"particles": arguments.particles, "rollouts": arguments.rollouts}
+            judge = monte_carlo(model=name, opponent=name, keep=0.0, **sizes)
         except ValueError as error:
             parser.error(str(error))
-        assert isinstance(judge, SearchAgent)
         results["opponents"][name] = measure(agents, opponent, judge, arguments.games, arguments.seed, arguments.runs)
         if arguments.json is not None:
             timing.write_json(arguments.json, results)
@@ -116,7 +115,7 @@ def measure(agents: list[Agent], opponent: Agent, judge: SearchAgent, num_games:
     short = np.zeros((len(agents), num_games))
     num_decisions, num_left = 0, num_games
     while num_left:
-        values, legal = jax.device_get(value_plays(memories[-1], seats, lanes, judge=judge, num_runs=num_runs))
+        values, legal = jax.device_get(judge_plays(memories[-1], seats, lanes, judge=judge, num_runs=num_runs))
         *chosen, theirs = [
             decide(p.numbers, p.who, memory, seats, lanes, skeleton=p.skeleton, chunk=_CHUNK)
             for p, memory in zip(players[:-1], memories[:-1], strict=True)
@@ -140,7 +139,7 @@ def measure(agents: list[Agent], opponent: Agent, judge: SearchAgent, num_games:
 
 
 @partial(jax.jit, static_argnames=("judge", "num_runs"))
-def value_plays(memory: Memory, seats: Seats, lanes: MatchLanes, *, judge: SearchAgent, num_runs: int) -> tuple[Array, Array]:
+def judge_plays(memory: Memory, seats: Seats, lanes: MatchLanes, *, judge: SearchAgent, num_runs: int) -> tuple[Array, Array]:
     """Value the plays of agent A where it has a choice, some times each: float32[G, runs, 60]; bool[G, 60] what they are of."""
 
     def one(seats: Seats, lanes: MatchLanes, memory: Memory) -> tuple[Array, Array]:
@@ -155,7 +154,7 @@ def value_plays(memory: Memory, seats: Seats, lanes: MatchLanes, *, judge: Searc
         return values, legal[0]
 
     num_games, num_choices = len(lanes.forced), Rules().num_choices
-    waits = ~lanes.state.is_over & (lanes.forced < 0) & (lanes.state.current_player == seats.game)
+    waits = find_waiting(seats, lanes, 0)
     nothing = jnp.zeros((num_games, num_runs, num_choices)), jnp.zeros((num_games, num_choices), bool)
     return for_chosen(waits, _CHUNK, lambda _, *chunk: jax.vmap(one)(*chunk), (seats, lanes, memory), nothing)
 

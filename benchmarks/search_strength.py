@@ -38,7 +38,7 @@ AGENTS: Final = (
     "tree",
 )
 OPPONENTS: Final = ("uniform", "scarcest-color", "linear")
-OPPONENT: Final = "OPPONENT"
+_OPPONENT: Final = "OPPONENT"
 """In an agent's spec, stands for the name of the opponent, which so becomes known to it: mc:model=OPPONENT."""
 _TIMED_DECISIONS: Final = 64
 
@@ -217,8 +217,13 @@ def _report_times(measured: dict[str, Any], console: Console) -> None:
         )
 
 
+def parse_against(spec: str, opponent: str) -> Agent:
+    """Make an agent whose spec may name its opponent. Raises ValueError as `parse_agent` does."""
+    return parse_agent(spec.replace(_OPPONENT, opponent))
+
+
 def _matches(agents: Sequence[str], opponents: Sequence[str]) -> list[tuple[Agent, Agent]]:
-    return [(parse_agent(agent.replace(OPPONENT, opponent)), parse_agent(opponent)) for opponent in opponents for agent in agents]
+    return [(parse_against(agent, opponent), parse_agent(opponent)) for opponent in opponents for agent in agents]
 
 
 def _round(rollouts: float) -> int:

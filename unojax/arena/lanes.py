@@ -105,9 +105,14 @@ def decide(
             raise ValueError(f"act must return one integer, got {action.dtype}{list(action.shape)}")
         return action.astype(jnp.int32)
 
-    waits = ~lanes.state.is_over & (lanes.forced < 0) & (_mover(seats, lanes.state) == index)
+    waits = find_waiting(seats, lanes, index)
     nothing = jnp.full(waits.shape, game.NO_ACTION, jnp.int32)
     return _for_chosen(waits, chunk, decide_one, (seats, lanes, memory), nothing)
+
+
+def find_waiting(seats: Seats, lanes: MatchLanes, index: ArrayLike) -> Array:
+    """Find the games where agent `index` has a choice: bool[G]."""
+    return ~lanes.state.is_over & (lanes.forced < 0) & (_mover(seats, lanes.state) == index)
 
 
 @partial(jax.jit, static_argnames="chunk")
