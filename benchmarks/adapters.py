@@ -316,8 +316,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
     console.print(table)
     if missing:
         console.print(f"Left out, since it is not installed: {', '.join(missing)}. pip install 'unojax[adapters]'")
-    if arguments.json is not None:
-        timing.write_json(arguments.json, results)
+    timing.write_json(arguments.json, results)
     return results
 
 

@@ -253,8 +253,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
         "workers": available_cores() if platform() == "cpu" else 1,
         "comparisons": comparisons,
     }
-    if arguments.json is not None:
-        timing.write_json(arguments.json, results)
+    timing.write_json(arguments.json, results)
     return results
 
 

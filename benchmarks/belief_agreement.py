@@ -446,8 +446,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
         "settings": {name: summarize_all(num_particles, by_number) for name, by_number in by_setting.items()},
     }
     report(results, console)
-    if arguments.json is not None:
-        timing.write_json(arguments.json, results)
+    timing.write_json(arguments.json, results)
     return results
 
 

@@ -184,8 +184,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
         f"{counts['games']:,} games: {counts['impossible']:,} hold a hand that the history rules out"
     )
     results = {"benchmark": "belief_possible", "environment": timing.environment(), "seed": arguments.seed, **counts}
-    if arguments.json is not None:
-        timing.write_json(arguments.json, results)
+    timing.write_json(arguments.json, results)
     return results
 
 

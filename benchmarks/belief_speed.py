@@ -212,8 +212,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
         "single": single,
     }
     report(results, timing.console())
-    if arguments.json is not None:
-        timing.write_json(arguments.json, results)
+    timing.write_json(arguments.json, results)
     return results
 
 

@@ -268,8 +268,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
         "ratios": None if peer is None else ratios(packed, onehot, peer),
     }
     report(results, timing.console())
-    if arguments.json is not None:
-        timing.write_json(arguments.json, results)
+    timing.write_json(arguments.json, results)
     return results
 
 

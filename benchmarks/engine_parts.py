@@ -408,8 +408,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
         **measure_parts(arguments.batch_size, repeats=arguments.repeats),
     }
     report(results, timing.console())
-    if arguments.json is not None:
-        timing.write_json(arguments.json, results)
+    timing.write_json(arguments.json, results)
     return results
 
 

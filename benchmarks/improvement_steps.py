@@ -44,9 +44,8 @@ class Config:
 def main(config: Config) -> None:
     """Measure and print all games."""
     found = {name: measure(solve.enumerate_game(solve.DECKS[name]), config.opponents, config.steps) for name in config.games}
-    if config.json is not None:
-        what = {"benchmark": "improvement_steps", "environment": timing.environment(), "base": _BASE, "games": found}
-        timing.write_json(config.json, what)
+    what = {"benchmark": "improvement_steps", "environment": timing.environment(), "base": _BASE, "games": found}
+    timing.write_json(config.json, what)
     for name, rows in found.items():
         report(name, rows, config.steps)
 

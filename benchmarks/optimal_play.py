@@ -12,10 +12,10 @@ rows that are missing.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -60,20 +60,12 @@ class Config:
 
 def main(config: Config) -> None:
     """Measure what is missing, and print all rows."""
-    results: dict[str, Any] = {"benchmark": "optimal_play", "environment": timing.environment()}
-    results |= {"seed": config.seed, "num_keys": config.num_keys, "games": {}}
-    if config.json is not None and config.json.exists():
-        before = json.loads(config.json.read_text(encoding="utf-8"))
-        if any(before.get(name) != results[name] for name in ("benchmark", "seed", "num_keys")):
-            raise SystemExit(f"{config.json} has another seed or number of keys; choose another file or remove it")
-        results["games"] = before["games"]
-
-    def save() -> None:
-        if config.json is not None:
-            timing.write_json(config.json, results)
-
+    setting = {"seed": config.seed, "num_keys": config.num_keys}
+    fresh = {"benchmark": "optimal_play", "environment": timing.environment(), **setting, "games": {}}
+    results = timing.resume(config.json, fresh, setting)
     for name in config.games:
-        measure_game(name, config, results["games"].setdefault(name, {"rows": []}), save)
+        found = results["games"].setdefault(name, {"rows": []})
+        measure_game(name, config, found, partial(timing.write_json, config.json, results))
         report(name, results["games"][name])
 
 

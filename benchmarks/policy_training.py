@@ -78,9 +78,8 @@ def main() -> None:
     table.add_row("rows that are choices", f"{result['share_of_rows_that_are_choices']:.0%}")
     table.add_row("in games, in gradients", f"{result['share_in_games']:.0%}, {result['share_in_gradients']:.0%}")
     timing.console().print(table)
-    if options.json is not None:
-        settings = {"lanes": options.lanes, "rows": options.rows, "width": options.width, "updates": options.updates}
-        timing.write_json(options.json, {"environment": environment, "settings": settings, "results": result})
+    settings = {"lanes": options.lanes, "rows": options.rows, "width": options.width, "updates": options.updates}
+    timing.write_json(options.json, {"environment": environment, "settings": settings, "results": result})
 
 
 if __name__ == "__main__":

@@ -146,10 +146,9 @@ def main() -> None:
         for opponent in arguments.opponents:
             results.append(play(spec, opponent, arguments.games, arguments.seed))
             print(json.dumps(results[-1]), flush=True)
-    if arguments.json is not None:
-        environment = timing.environment()
-        written = {"benchmark": "rlcard_strength", "environment": environment, "seed": arguments.seed, "results": results}
-        timing.write_json(arguments.json, written)
+    environment = timing.environment()
+    written = {"benchmark": "rlcard_strength", "environment": environment, "seed": arguments.seed, "results": results}
+    timing.write_json(arguments.json, written)
 
 
 if __name__ == "__main__":

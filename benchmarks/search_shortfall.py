@@ -18,7 +18,6 @@ finished, and a run with the same `--json` goes on with those that are missing.
 from __future__ import annotations
 
 import argparse
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -75,12 +74,8 @@ def run(arguments: argparse.Namespace, parser: argparse.ArgumentParser) -> dict[
             parser.error(f"--{name} must be an even number of at least 2")
     setting = {name: getattr(arguments, name) for name in ("seed", "games", "particles", "rollouts", "runs")}
     setting["agents"] = list(arguments.agents)
-    results = {"benchmark": "search_shortfall", "environment": timing.environment(), **setting, "opponents": {}}
-    if arguments.json is not None and arguments.json.exists():
-        before = json.loads(arguments.json.read_text(encoding="utf-8"))
-        if any(before.get(name) != results[name] for name in ("benchmark", *setting)):
-            parser.error(f"{arguments.json} has other {', '.join(setting)} than these; choose another file or remove it")
-        results["opponents"] = before["opponents"]
+    fresh = {"benchmark": "search_shortfall", "environment": timing.environment(), **setting, "opponents": {}}
+    results = timing.resume(arguments.json, fresh, setting)
     for name in arguments.opponents:
         if name in results["opponents"]:
             continue
@@ -91,8 +86,7 @@ def run(arguments: argparse.Namespace, parser: argparse.ArgumentParser) -> dict[
         except ValueError as error:
             parser.error(str(error))
         results["opponents"][name] = measure(agents, opponent, judge, arguments.games, arguments.seed, arguments.runs)
-        if arguments.json is not None:
-            timing.write_json(arguments.json, results)
+        timing.write_json(arguments.json, results)
     report(results, timing.console())
     return results
 

@@ -251,8 +251,7 @@ def run(arguments: argparse.Namespace, parser: argparse.ArgumentParser) -> dict[
         parser.error(f"numbers must be at least 1, and --rollouts a multiple of {ROUNDS}")
     results = measure(arguments)
     report(results, timing.console())
-    if arguments.json is not None:
-        timing.write_json(arguments.json, results)
+    timing.write_json(arguments.json, results)
     return results
 
 

@@ -11,7 +11,6 @@ rollouts as fit into the time that the first agent takes for a decision, measure
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -69,25 +68,9 @@ def run(arguments: argparse.Namespace, parser: argparse.ArgumentParser) -> dict[
     except ValueError as error:
         parser.error(str(error))
     console = timing.console()
-    results = {
-        "benchmark": "search_strength",
-        "environment": timing.environment(),
-        "seed": arguments.seed,
-        "games": arguments.games,
-        "equal_time": None,
-        "rows": [],
-    }
-    if arguments.json is not None and arguments.json.exists():
-        before = json.loads(arguments.json.read_text(encoding="utf-8"))
-        same = ("benchmark", "seed", "games")
-        if any(before.get(name) != results[name] for name in same):
-            parser.error(f"{arguments.json} has other {', '.join(same)} than these; choose another file or remove it")
-        results |= {"rows": before["rows"], "equal_time": before["equal_time"]}
-
-    def save() -> None:
-        if arguments.json is not None:
-            timing.write_json(arguments.json, results)
-
+    setting = {"seed": arguments.seed, "games": arguments.games}
+    fresh = {"benchmark": "search_strength", "environment": timing.environment(), **setting, "equal_time": None, "rows": []}
+    results = timing.resume(arguments.json, fresh, setting)
     if arguments.equal_time:
         if results["equal_time"] is None:
             try:
@@ -96,7 +79,7 @@ def run(arguments: argparse.Namespace, parser: argparse.ArgumentParser) -> dict[
             except ValueError as error:
                 parser.error(str(error))
             results["equal_time"] = measured
-            save()
+            timing.write_json(arguments.json, results)
         searches = {a.name for pair in matches for a in pair if isinstance(a, SearchAgent)}
         if searches != {results["equal_time"]["first"], *results["equal_time"]["others"]}:
             parser.error(f"{arguments.json} has the times of other searches than these; choose another file or remove it")
@@ -107,7 +90,7 @@ def run(arguments: argparse.Namespace, parser: argparse.ArgumentParser) -> dict[
         for agent, opponent in matches:
             if not any((row["agent"], row["opponent"]) == (agent.name, opponent.name) for row in results["rows"]):
                 results["rows"].append(play_row(agent, opponent, arguments))
-                save()
+                timing.write_json(arguments.json, results)
     except KeyboardInterrupt:
         console.print("stopped; the finished rows are kept")
     report(results, console)

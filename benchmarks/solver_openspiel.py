@@ -154,8 +154,7 @@ def main() -> None:
             f"{row['unojax_exploitability']:.3g}, {row['openspiel_exploitability']:.3g}",
         )
     timing.console().print(table)
-    if arguments.json is not None:
-        timing.write_json(arguments.json, {"benchmark": "solver_openspiel", "environment": timing.environment(), "rows": rows})
+    timing.write_json(arguments.json, {"benchmark": "solver_openspiel", "environment": timing.environment(), "rows": rows})
 
 
 if __name__ == "__main__":

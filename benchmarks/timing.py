@@ -104,11 +104,33 @@ def environment() -> dict[str, Any]:
     }
 
 
-def write_json(path: str | os.PathLike[str], content: Any) -> None:
-    """Write a JSON file as a whole: a reader sees the old file or the new one, never a part."""
+def write_json(path: str | os.PathLike[str] | None, content: Any) -> None:
+    """Write a JSON file as a whole: a reader sees the old file or the new one, never a part. None: write nothing."""
+    if path is None:
+        return
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
+
+
+def resume(path: Path | None, fresh: dict[str, Any], settings: Iterable[str]) -> dict[str, Any]:
+    """Go on with what an earlier run of the same benchmark left in a file, or begin with `fresh` if there is none.
+
+    Args:
+        path: of the file; None: nothing is kept.
+        fresh: what a first run begins with: `benchmark`, `environment`, its settings, and no results.
+        settings: names in `fresh` that must be as they were.
+
+    Raises:
+        SystemExit: the file has results of another benchmark or of other settings.
+    """
+    if path is None or not path.exists():
+        return fresh
+    before = json.loads(path.read_text(encoding="utf-8"))
+    differs = [name for name in ("benchmark", *settings) if before.get(name) != fresh[name]]
+    if differs:
+        raise SystemExit(f"{path} differs from this run in {', '.join(differs)}: choose another file or remove it")
+    return before | {"environment": fresh["environment"]}
 
 
 def parse_batch_sizes(text: str) -> tuple[int, ...]:

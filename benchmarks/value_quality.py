@@ -171,8 +171,7 @@ def main() -> int:
             }
         )
     console().print(table)
-    if config.json is not None:
-        write_json(config.json, {"environment": environment(), "games": config.games, "seed": config.seed, "rows": rows})
+    write_json(config.json, {"environment": environment(), "games": config.games, "seed": config.seed, "rows": rows})
     return 0
 
 

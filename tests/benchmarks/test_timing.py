@@ -32,6 +32,17 @@ def test_json_is_replaced_as_a_whole(tmp_path: Path) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
+def test_a_run_goes_on_with_a_file_of_its_own_settings_only(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    fresh = {"benchmark": "this", "environment": "now", "seed": 1, "games": 20, "rows": []}
+    assert timing.resume(None, fresh, ("seed", "games")) == fresh == timing.resume(path, fresh, ("seed", "games"))
+    timing.write_json(path, fresh | {"environment": "then", "rows": [3]})
+    assert timing.resume(path, fresh, ("seed", "games")) == fresh | {"rows": [3]}
+    for other, told in ({"benchmark": "that"}, "benchmark"), ({"seed": 2, "games": 10}, "seed, games"):
+        with pytest.raises(SystemExit, match=f"results.json differs from this run in {told}: choose another file"):
+            timing.resume(path, fresh | other, ("seed", "games"))
+
+
 @pytest.mark.parametrize(("text", "sizes"), [("64,256", (64, 256)), ("2^3..2^5", (8, 16, 32)), ("2^10", (1024,))])
 def test_batch_sizes(text: str, sizes: tuple[int, ...]) -> None:
     assert timing.parse_batch_sizes(text) == sizes
