@@ -11,8 +11,8 @@ the positions: they are those of the first agent's games, and not of each one's 
 Langford 2002, lemma 6.1). With rollouts in common this tells agents apart that thousands of games would not.
 
 The best play is found by half of the judge's rollouts and valued by the other half, and the other way round, so that no play
-looks better for the noise that it was found by. The errors are those of a mean over games. Each opponent is written when it is
-finished, and a run with the same `--json` goes on with those that are missing.
+looks better for the noise that it was found by. The errors are those of a mean over deals, each of two games. Each opponent is
+written when it is finished, and a run with the same `--json` goes on with those that are missing.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, parser: argparse.ArgumentParser) -> dict[str, Any]:
     """Measure the opponents that are missing, print all, and return them."""
-    for name in ("games", "runs"):
-        if getattr(arguments, name) < 2 or getattr(arguments, name) % 2:
-            parser.error(f"--{name} must be an even number of at least 2")
+    for name, least in (("games", 4), ("runs", 2)):
+        if getattr(arguments, name) < least or getattr(arguments, name) % 2:
+            parser.error(f"--{name} must be an even number of at least {least}")
     setting = {name: getattr(arguments, name) for name in ("seed", "games", "particles", "rollouts", "runs")}
     setting["agents"] = list(arguments.agents)
     fresh = {"benchmark": "search_shortfall", "environment": timing.environment(), **setting, "opponents": {}}
@@ -124,7 +124,8 @@ def measure(agents: list[Agent], opponent: Agent, judge: SearchAgent, num_games:
             remember(p.numbers, p.who, memory, seats, before, lanes, action, skeleton=p.skeleton, chunk=_CHUNK)
             for p, memory in zip(players, memories, strict=True)
         ]
-    points, error = _POINTS * short.mean(1), _POINTS * short.std(1, ddof=1) / np.sqrt(num_games)
+    of_deal = _POINTS * short.reshape(len(agents), -1, 2).mean(-1)
+    points, error = of_deal.mean(1), of_deal.std(1, ddof=1) / np.sqrt(of_deal.shape[1])
     rows = [
         {"agent": agent.name, "points": float(p), "standard_error": float(e)}
         for agent, p, e in zip(agents, points, error, strict=True)

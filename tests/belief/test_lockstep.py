@@ -21,10 +21,12 @@ from unojax.belief.filters import plain_info
 from unojax.belief.opponents import Family, Opponent, PolicyOpponent
 from unojax.belief.particles import accounts, lockstep, lockstep_work, moves, past
 from unojax.belief.particles.accounts import Cloud
+from unojax.belief.particles.ledger import cards_playable_on
 from unojax.belief.particles.likelihood import Exchange, log_likelihood
 from unojax.device import random_bits
 from unojax.device.batching import Agenda, num_turns, put_in_columns, put_rows, take_rows
 from unojax.device.platform import tuned_for
+from unojax.observation import observe
 from unojax.policies import POLICIES
 
 NUM_STEPS = 20
@@ -124,6 +126,26 @@ def test_games_in_lockstep_equal_games_one_by_one(opponent: Opponent, monkeypatc
                 np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4, err_msg=name)
             else:
                 np.testing.assert_array_equal(a, b, err_msg=name)
+
+
+@pytest.mark.parametrize("most_open", [4, 40])
+def test_slots_in_several_rounds_are_weighed_once_each(most_open: int) -> None:
+    """Seven cards not seen, all of which could be of the top card's colour: in rounds of four slots, or all in one."""
+    seen = observe(game.init(jax.random.key(0)), 0)
+    belief = belief_init(seen, jax.random.key(1), num_particles=8)
+    cloud, book, playable = belief.cloud, belief.ledger, cards_playable_on(jnp.uint32(0), jnp.uint32(5))
+    key = jax.random.key(2)
+    one_by_one, expected = jax.jit(moves.condition_on_no_play)(key, cloud, book, playable)
+    with tuned_for("gpu"):
+        is_open = moves.open_slots(book, playable)
+        assert is_open.sum() == 7
+        round_of, log_weights = (jnp.cumsum(is_open) - 1) // most_open, jnp.zeros(8)
+        for number in range(-(-7 // most_open)):
+            here = round_of == number
+            cloud, increment = moves.condition_on_no_play(key, cloud, book, playable, most_open, here)
+            log_weights += increment
+    np.testing.assert_array_equal(cloud.labels, one_by_one.labels)
+    np.testing.assert_allclose(log_weights, expected, rtol=1e-5)
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from unojax.belief.hands import Hands
 from unojax.device.random_bits import key_words
 from unojax.policies import uniform
 from unojax.search.agents import Remembered, SearchAgent, monte_carlo
-from unojax.search.monte_carlo import Estimate, average
+from unojax.search.monte_carlo import Estimate, average, choose
 from unojax.search.rollouts import Leaf, Rollouts, list_arms, play_out
 from unojax.table import Table
 from unojax.value import load_pretrained, outlook_of_hands, value_plays
@@ -48,6 +48,27 @@ def test_the_average_by_hand():
     np.testing.assert_allclose(found.value_error, row({3: 0.15, 7: 0.1}), atol=1e-6)
     np.testing.assert_allclose(found.gain_error, row({7: 0.05}), atol=1e-6)
     np.testing.assert_array_equal(found.num_samples, estimate.num_samples)
+
+
+def test_the_average_where_the_base_is_a_choice_beside_plays():
+    """To let a Wild+4 stand or to challenge it, 60 and 61; both sources say that the challenge is better by 0.8."""
+
+    def of_both(values: list[float]) -> jax.Array:
+        return jnp.zeros((1, 62)).at[0, 60:].set(jnp.array(values))
+
+    estimate = Estimate(
+        value=of_both([-0.4, 0.4]),
+        gain=of_both([0.0, 0.8]),
+        value_error=of_both([0.05, 0.05]),
+        gain_error=of_both([0.0, 0.05]),
+        num_samples=of_both([300, 300]).astype(jnp.int32),
+        base=jnp.array([60], jnp.int32),
+    )
+    legal = jnp.arange(62)[None] >= 60
+    found = average(estimate, jnp.where(legal, of_both([-0.2, 0.6]), -jnp.inf), legal, 100.0)
+    np.testing.assert_allclose(found.value, of_both([-0.35, 0.45]), atol=1e-6)
+    np.testing.assert_allclose(found.gain, of_both([0.0, 0.8]), atol=1e-6)
+    assert int(choose(jax.tree.map(lambda x: x[0], found), legal[0], 1.0)) == 61
 
 
 @pytest.fixture(scope="module")

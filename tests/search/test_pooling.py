@@ -67,6 +67,14 @@ def test_a_play_given_up_where_it_looks_bad_is_not_underrated():
     assert (other.win_error, other.behind_error) == pytest.approx((error, error))
 
 
+def test_a_play_that_one_round_gave_up_can_be_the_best():
+    rounds = estimates([[-0.2, 0.0], [0.5, 0.0], [0.5, 0.0], [0.5, 0.0]])
+    few = np.where(np.arange(cards.DRAW) == 0, 50, rounds[0].num_samples).astype(np.int32)
+    pooled = pool([rounds[0]._replace(num_samples=few), *rounds[1:]], np.arange(cards.DRAW) < 2, 1.0)
+    assert pooled.plays[0].gain > 2 * pooled.plays[0].gain_error
+    assert (pooled.plays[0].action, pooled.own, pooled.recommended) == (0, 1, 0)
+
+
 @pytest.fixture(scope="module")
 def decision() -> tuple[SearchAgent, Remembered, Observation]:
     agent = read_search("mc:rollouts=32,particles=64,policy=uniform", Rules())

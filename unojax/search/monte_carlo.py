@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from unojax import bits, cards
+from unojax import bits
 from unojax.belief import resample
 from unojax.belief.hands import Hands
 from unojax.bits import Words
@@ -74,7 +74,8 @@ def average(estimate: Estimate, values: Array, legal: Array, weight: float) -> E
         legal: bool[D, 60].
         weight: rollouts.
     """
-    at_base = jnp.take_along_axis(values, jnp.minimum(estimate.base, cards.DRAW - 1)[:, None], axis=1)
+    # Of a row that is left out the base may be no choice at all.
+    at_base = jnp.take_along_axis(values, jnp.minimum(estimate.base, values.shape[1] - 1)[:, None], axis=1)
     num_samples = estimate.num_samples.astype(jnp.float32)
     share = num_samples / jnp.maximum(num_samples + jnp.float32(weight), 1.0)
 

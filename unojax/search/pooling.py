@@ -146,7 +146,8 @@ def pool(rounds: Sequence[Estimate], legal: np.ndarray, keep: float) -> Pooled:
     columns = (win, win_error, behind, behind_error, gain, gain_error, samples.sum(0))
     plays = [PooledPlay(a, *(column[a].item() for column in columns)) for a in np.flatnonzero(legal).tolist()]
     plays.sort(key=lambda play: play.behind)
-    found: Any = (*(x.astype(np.float32) for x in (win, gain, win_error, gain_error)), samples.sum(0), np.int32(own))
+    # A play that some rounds gave up is still to be chosen from: its mean is not too low, and its error says the rest.
+    found: Any = (*(x.astype(np.float32) for x in (win, gain, win_error, gain_error)), legal.astype(np.int32), np.int32(own))
     recommended = int(choose(Estimate(*found), legal, keep))
     return Pooled(tuple(plays), recommended, own, len(rounds))
 

@@ -142,10 +142,15 @@ def condition_on_no_play(
     fits a slot.
     """
     random = accounts.random_words(key, ledger, cloud.labels)
+    # Most of the older slots are closed to these cards already; there nothing changes.
+    is_open = open_slots(ledger, playable)
+    if where is not None:
+        is_open &= where
 
     def choose(slot: ArrayLike, row: Array, deck: Words, log_weight: Array) -> tuple[Array, Array]:
         """Give the label that the slot gets, and the weights so far."""
-        is_live = row < RELEASED
+        # In lockstep other slots come along, some of them open ones of another round.
+        counts = is_open[slot] & (row < RELEASED)
         held = card_of(row)
         # The cards that this slot could hold with all other slots as they are: its own and those in the deck.
         could_hold = insertable(cloud, ledger, slot)
@@ -157,9 +162,9 @@ def condition_on_no_play(
         share = num_good / jnp.maximum(num_free, 1.0)
         # A card that no exchange could have put here has one account behind it: itself.
         share = jnp.where(exchangeable, share, jnp.where(offends, 0.0, 1.0))
-        repairs = is_live & offends & exchangeable & (num_good > 0)
+        repairs = counts & offends & exchangeable & (num_good > 0)
         new = accounts.random_card(accounts.random_bits(random, slot), good)
-        return jnp.where(repairs, new, row), log_weight + jnp.log(jnp.where(is_live, share, 1.0))
+        return jnp.where(repairs, new, row), log_weight + jnp.log(jnp.where(counts, share, 1.0))
 
     def repair(slot: ArrayLike, row: Array, carry: _Repair) -> tuple[Array, _Repair]:
         deck, log_weight = carry
@@ -167,10 +172,6 @@ def condition_on_no_play(
         change = bits.map_words(lambda a, b: a ^ b, card_of(row), card_of(new))
         return new, (flip(deck, change, new != row), log_weight)
 
-    # Most of the older slots are closed to these cards already; there nothing changes.
-    is_open = open_slots(ledger, playable)
-    if where is not None:
-        is_open &= where
     first = (cloud.deck, jnp.zeros_like(cloud.hand[0], jnp.float32))
     labels, (deck, log_weight) = accounts.change_slots(ledger, is_open, repair, cloud.labels, first, most_open)
     # What came into the deck left the hand, and the other way round.
