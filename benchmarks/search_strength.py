@@ -47,8 +47,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--agents", nargs="+", default=AGENTS, metavar="SPEC", help=f"default: {' '.join(AGENTS)}")
     parser.add_argument("--opponents", nargs="+", default=OPPONENTS, metavar="SPEC", help=f"default: {' '.join(OPPONENTS)}")
     parser.add_argument("--games", type=int, default=4000, help="in each row, an even number")
-    parser.add_argument("--batch-size", type=int, help="games in progress at a time; changes no result")
-    parser.add_argument("--workers", type=int, help="batches in progress at a time; changes no result")
+    parser.add_argument("--batch-size", type=int, help="games in progress at a time; changes no result, but of tree")
+    parser.add_argument(
+        "--workers", type=int, help="batches in progress at a time; changes no result, but of tree without --batch-size"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--equal-time", action="store_true", help="give every search as many rollouts as the first agent has time for"

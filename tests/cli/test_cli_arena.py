@@ -23,8 +23,10 @@ from unojax.arena.ratings import paired_score
 from unojax.arena.results import ResultsFile
 from unojax.arena.standings import standings_of
 from unojax.cli import main
+from unojax.cli.arena.fingerprint import fingerprint
 from unojax.cli.arena.plot import break_name
 from unojax.cli.arena.tables import duration, fitting, match_table, percent, rate, score_table
+from unojax.search.agents import monte_carlo
 from unojax.specs import parse_agent
 
 NAMES = ("uniform", "scarcest-color", "keep-wilds")
@@ -149,7 +151,8 @@ def test_a_file_of_other_games_is_refused(capsys, tmp_path, matches, args: list[
     from unojax.rules import Rules
 
     path = tmp_path / "results.jsonl"
-    ResultsFile(str(path), seed=1, rules=Rules(), names=NAMES).append("uniform", "scarcest-color", matches[0, 1])
+    agents = {name: fingerprint(name) for name in NAMES}
+    ResultsFile(str(path), seed=1, rules=Rules(), agents=agents).append("uniform", "scarcest-color", matches[0, 1])
     content = path.read_bytes()
     assert main(["arena", *args, "--results", str(path)]) == 2
     err = capsys.readouterr().err
@@ -157,6 +160,34 @@ def test_a_file_of_other_games_is_refused(capsys, tmp_path, matches, args: list[
     with pytest.raises(ValueError, match=says):
         raise ValueError(err)
     assert path.read_bytes() == content
+
+
+def test_a_file_of_an_agent_that_has_changed_is_refused(capsys, tmp_path):
+    path, mine = tmp_path / "results.jsonl", tmp_path / "mine.py"
+    command = ["arena", f"{mine}:first", "uniform", "--games", "16", "--results", str(path), "--quiet"]
+    mine.write_text("def first(key, observation, legal_mask):\n    return legal_mask.argmax()\n")
+    assert main(command) == 0
+    content = path.read_bytes()
+    assert main(command) == 0
+    mine.write_text("def first(key, observation, legal_mask):\n    return legal_mask.nonzero(size=1)[0][0]\n")
+    capsys.readouterr()
+    assert main(command) == 2
+    assert "mine.py:first that was another one: a default, or a file that it names, has changed" in capsys.readouterr().err
+    assert path.read_bytes() == content
+
+
+def test_fingerprints_tell_settings_and_files_apart(tmp_path, monkeypatch):
+    network, specs = tmp_path / "mine.safetensors", ["linear", "mc", "mc:rollouts=64", "mc:leaf=pretrained", "tree", "value"]
+    specs.append(f"value:network={network}")
+    network.write_bytes(b"one")
+    found = [fingerprint(spec) for spec in specs]
+    assert len(set(found)) == len(specs)
+    assert fingerprint("mc:rollouts=1000") == fingerprint("mc")
+    network.write_bytes(b"another")
+    assert [fingerprint(spec) == was for spec, was in zip(specs, found, strict=True)] == [True] * 6 + [False]
+    # Another default is another agent of the same name.
+    monkeypatch.setattr("unojax.search.agents.monte_carlo.__kwdefaults__", monte_carlo.__kwdefaults__ | {"rollouts": 64})
+    assert (fingerprint("mc"), fingerprint("mc:rollouts=1000")) == (found[2], found[1])
 
 
 def test_a_file_of_something_else_is_refused(capsys, tmp_path):

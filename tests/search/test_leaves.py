@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -12,13 +13,14 @@ import pytest
 from tests.value.positions import RULES, legal_all, observe_all, random_hands, random_states
 from unojax import bits, cards, game
 from unojax.belief.hands import Hands
+from unojax.device.kept import describe
 from unojax.device.random_bits import key_words
 from unojax.policies import uniform
 from unojax.search.agents import Remembered, SearchAgent, monte_carlo
 from unojax.search.monte_carlo import Estimate, average, choose
 from unojax.search.rollouts import Leaf, Rollouts, list_arms, play_out
 from unojax.table import Table
-from unojax.value import load_pretrained, outlook_of_hands, value_plays
+from unojax.value import NetworkConfig, init_network, load_pretrained, outlook_of_hands, save_network, value_plays
 from unojax.value.plays import value_known
 from unojax.view import view_of
 
@@ -69,6 +71,18 @@ def test_the_average_where_the_base_is_a_choice_beside_plays():
     np.testing.assert_allclose(found.value, of_both([-0.35, 0.45]), atol=1e-6)
     np.testing.assert_allclose(found.gain, of_both([0.0, 0.8]), atol=1e-6)
     assert int(choose(jax.tree.map(lambda x: x[0], found), legal[0], 1.0)) == 61
+
+
+def test_a_search_is_another_one_once_its_file_holds_another_network(tmp_path: Path):
+    """What is compiled for a search has the numbers of its network in it, and is found by comparing searches."""
+
+    def search_with(seed: int) -> SearchAgent:
+        save_network(tmp_path / "mine.safetensors", init_network(jax.random.key(seed), NetworkConfig(width=8)))
+        return monte_carlo(**SETTINGS, leaf=str(tmp_path / "mine.safetensors"))
+
+    first, other, again = (search_with(seed) for seed in (1, 2, 1))
+    assert first.name == other.name and first != other and describe(first) != describe(other)
+    assert first == again and hash(first) == hash(again) and describe(first) == describe(again)
 
 
 @pytest.fixture(scope="module")

@@ -64,8 +64,10 @@ def play_match(
         series: so many pairs in a row are played one after the other, and what agents keep of each other (`agents.next_game`)
             goes on from game to game: from the first game of a pair to that of the next, in the same seat, and from the second to
             the second. 1: every game is begun anew. `num_pairs` is a multiple of it.
-        batch_size: games in progress at a time in a batch, an even number; None: what suits the device. Changes no result.
-        workers: batches in progress at a time; None: one for each CPU core, or 1 with a GPU. Changes no result.
+        batch_size: games in progress at a time in a batch, an even number; None: what suits the device. Changes no result, but
+            of `tree`, whose simulations are fewer at a time and look further where fewer decisions are searched together.
+        workers: batches in progress at a time; None: one for each CPU core, or 1 with a GPU. Changes no result, but for the batch
+            size that it leads to.
 
     Raises:
         ValueError: an argument is out of range, or an agent is none.

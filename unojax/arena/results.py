@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -26,27 +26,28 @@ _COLUMNS: Final[dict[str, tuple[str, type, tuple[int, ...]]]] = {
 class ResultsFile:
     """A file to which batches are appended, and the results that are in it already.
 
-    Every line is an object with `seed`, `rules`, `rules_version`, `agents` (two names), `pairs` (the numbers of the pairs), for
-    each pair `winner`, `steps` and `decisions` as in `unojax.arena.Pairs`, and the `seconds` that the agents took. A line is
-    written by one call. What is left of a line that a crash has cut off is overwritten.
+    Every line is an object with `seed`, `rules`, `rules_version`, `agents` (two names) and their `fingerprints`, `pairs` (the
+    numbers of the pairs), for each pair `winner`, `steps` and `decisions` as in `unojax.arena.Pairs`, and the `seconds` that the
+    agents took. A line is written by one call. What is left of a line that a crash has cut off is overwritten.
 
     Args:
         path: need not exist.
         seed, rules: of the games.
-        names: of the agents that may be in the file.
+        agents: that may be in the file: by the name of each what tells it from another one of that name.
 
     Raises:
-        ValueError: the file can't be read, is not such a file, or is of other rules, another seed, or agents not named.
+        ValueError: the file can't be read, is not such a file, or is of other rules, another seed, or other agents.
     """
 
-    def __init__(self, path: str, *, seed: int, rules: Rules, names: Sequence[str]):
+    def __init__(self, path: str, *, seed: int, rules: Rules, agents: Mapping[str, str]):
         self._path = Path(path)
         self._about = {"seed": seed, "rules_version": RULES_VERSION, "rules": json.loads(json.dumps(asdict(rules)))}
+        self._agents = agents
         self._found: dict[tuple[str, str], list[Pairs]] = {}
         content = self._read()
         whole = content[: content.rfind(b"\n") + 1]
         for number, line in enumerate(whole.splitlines(), 1):
-            first, second, pairs = self._parse(number, line, names)
+            first, second, pairs = self._parse(number, line)
             self._found.setdefault((first, second), []).append(pairs)
         try:
             # Now and not after the first batch, to find out whether it can be written.
@@ -77,7 +78,8 @@ class ResultsFile:
             ValueError: the file can't be written.
         """
         columns = {key: getattr(pairs, name).tolist() for key, (name, _, _) in _COLUMNS.items()}
-        line = self._about | {"agents": [first, second], **columns, "seconds": pairs.seconds.tolist()}
+        agents = {"agents": [first, second], "fingerprints": [self._agents[first], self._agents[second]]}
+        line = self._about | agents | columns | {"seconds": pairs.seconds.tolist()}
         try:
             with open(self._path, "ab", buffering=0) as file:
                 file.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
@@ -92,7 +94,7 @@ class ResultsFile:
         except OSError as error:
             raise ValueError(f"can't read {os.fspath(self._path)!r}: {error.strerror}") from None
 
-    def _parse(self, number: int, text: bytes, names: Sequence[str]) -> tuple[str, str, Pairs]:
+    def _parse(self, number: int, text: bytes) -> tuple[str, str, Pairs]:
         where = f"line {number} of {os.fspath(self._path)!r}"
         try:
             line: dict[str, Any] = json.loads(text)
@@ -100,6 +102,7 @@ class ResultsFile:
             columns = {name: np.array(line[key], kind).reshape(num, *shape) for key, (name, kind, shape) in _COLUMNS.items()}
             pairs = Pairs(**columns, seconds=np.array(line["seconds"], float).reshape(2))
             first, second = line["agents"]
+            fingerprints = dict(zip((first, second), line["fingerprints"], strict=True))
             about = {key: line[key] for key in self._about}
         except (ValueError, KeyError, TypeError):
             raise ValueError(f"{where} is not a line of arena results; give another file") from None
@@ -107,7 +110,12 @@ class ResultsFile:
             if about[key] != wanted:
                 what = "other rules" if key == "rules" else f"{key} {about[key]}, not {wanted}"
                 raise ValueError(f"{where} is of games with {what}; give another file, or the options it was made with")
-        for name in (first, second):
-            if name not in names:
+        for name, was in fingerprints.items():
+            if name not in self._agents:
                 raise ValueError(f"{where} is of agent {name}, which is not asked for; give another file, or name that agent too")
+            if was != self._agents[name]:
+                raise ValueError(
+                    f"{where} is of an agent {name} that was another one: a default, or a file that it names, has changed since; "
+                    "give another file"
+                )
         return first, second, pairs

@@ -123,6 +123,8 @@ class KeptProgram:
 def describe(value: Any) -> str:
     """Write down a value that is made of the package's own types and functions, of numbers and of text.
 
+    Fields that do not count when two values are compared are left out.
+
     Raises:
         TypeError: something else is in it.
     """
@@ -142,7 +144,7 @@ def describe(value: Any) -> str:
     if is_named:
         return name
     if is_dataclass(value):
-        return f"{name}({', '.join(describe(getattr(value, field.name)) for field in fields(value))})"
+        return f"{name}({', '.join(describe(getattr(value, field.name)) for field in fields(value) if field.compare)})"
     if isinstance(value, tuple):
         return f"{name}({', '.join(map(describe, value))})"
     raise TypeError(f"{name} may hold anything")

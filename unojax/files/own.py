@@ -30,6 +30,13 @@ def split_own(spec: str) -> tuple[str, str | None]:
     return f"{found['file']}:{found['name']}", found["values"]
 
 
+def file_of(spec: str) -> Path:
+    """Give the file that a spec names."""
+    found = _OWN.fullmatch(spec)
+    assert found is not None
+    return Path(found["file"]).expanduser().resolve()
+
+
 def load_own(spec: str) -> Any:
     """Run the file of a spec and give the object that it names.
 
@@ -40,7 +47,7 @@ def load_own(spec: str) -> Any:
     """
     found = _OWN.fullmatch(spec)
     assert found is not None
-    path, name = Path(found["file"]).expanduser().resolve(), found["name"]
+    path, name = file_of(spec), found["name"]
     module = _MODULES.get(path) or _run(spec, path)
     if name.startswith("_") or not hasattr(module, name):
         defined = [n for n, value in vars(module).items() if _is_candidate(n, value, module)]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
+import jax
+import numpy as np
 from jax import Array
 
 from unojax.belief.hands import TypedHands
@@ -14,18 +16,22 @@ from unojax.rules import Rules
 from unojax.search.monte_carlo import Estimate, average
 from unojax.search.rollouts import Leaf
 from unojax.value.features import outlook_of_hands
-from unojax.value.network import check_network
+from unojax.value.network import Network, check_network
 from unojax.value.plays import value_known, value_plays
-from unojax.value.pretrained import load_network
+from unojax.value.pretrained import digest_network, load_network
 from unojax.view import view_of
 
 
 @dataclass(frozen=True)
 class NetworkLeaf:
-    """A network's part in a search; the fields are keys of its spec (see `unojax.search.agents.monte_carlo`), but for the last.
+    """A network's part in a search; the first fields are keys of its spec (see `unojax.search.agents.monte_carlo`).
+
+    Two are equal if their networks are: what was compiled for one that a file held before does not serve the one of now.
 
     Attributes:
         opponent: what the belief takes the other player for; None without one.
+        digest: of the network.
+        loaded: the network itself, in NumPy: constants of any program.
 
     Raises:
         ValueError: there is no such network.
@@ -35,20 +41,24 @@ class NetworkLeaf:
     depth: int
     weight: float
     opponent: Opponent | None = None
+    digest: str = field(init=False, repr=False)
+    loaded: Network = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        load_network(self.network)
+        loaded = jax.tree.map(np.asarray, load_network(self.network))
+        object.__setattr__(self, "loaded", loaded)
+        object.__setattr__(self, "digest", digest_network(loaded))
 
     def check(self, rules: Rules) -> None:
         """Check that the network knows the rules; raise ValueError if it does not."""
-        check_network(load_network(self.network), self.network, rules)
+        check_network(self.loaded, self.network, rules)
 
     def cut(self, rules: Rules) -> Leaf:
         """Cut rollouts off at the depth, with the network's values."""
-        return Leaf(self.depth, partial(value_known, load_network(self.network), rules))
+        return Leaf(self.depth, partial(value_known, self.loaded, rules))
 
     def average(self, estimate: Estimate, observations: Observation, hands: TypedHands, legal: Array) -> Estimate:
         """Average estimates of D decisions with the network's values of their plays (depth 0)."""
         view = view_of(observations)
-        values = value_plays(load_network(self.network), view, outlook_of_hands(view, hands, self.opponent), legal)
+        values = value_plays(self.loaded, view, outlook_of_hands(view, hands, self.opponent), legal)
         return average(estimate, values, legal, self.weight)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from importlib import resources
 from pathlib import Path
@@ -51,6 +52,14 @@ def save_network(path: str | Path, network: Network, **about: str) -> None:
     config = json.dumps(dataclasses.asdict(network.config))
     metadata = {**about, "format": _FORMAT, "config": config, "features": _features(network.config)}
     write_whole(Path(path), save(_flatten(network.params), metadata))
+
+
+def digest_network(network: Network) -> str:
+    """Fingerprint a network: its shape and its numbers."""
+    digest = hashlib.sha256(repr(network.config).encode())
+    for name, array in sorted(_flatten(network.params).items()):
+        digest.update(name.encode() + array.tobytes())
+    return digest.hexdigest()
 
 
 def _load(path: Path) -> tuple[dict[str, np.ndarray], NetworkConfig]:

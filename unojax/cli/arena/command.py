@@ -41,7 +41,10 @@ class Arena:
         ),
     ] = 1
     seed: Annotated[
-        Seed, tyro.conf.arg(help="The same seed gives the same games, whatever the batch size, the workers and the device.")
+        Seed,
+        tyro.conf.arg(
+            help="The same seed gives the same games, whatever the workers, the batch size (but for tree) and the device."
+        ),
     ] = 0
     batch_size: Annotated[
         CountOrNone,

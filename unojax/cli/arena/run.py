@@ -21,6 +21,7 @@ from unojax.arena.standings import Standings, standings_of
 from unojax.cli import output, targets
 from unojax.cli.arena import plot, tables
 from unojax.cli.arena.command import Arena
+from unojax.cli.arena.fingerprint import fingerprint
 from unojax.cli.status import EXIT_INTERRUPTED
 from unojax.rules import Rules
 from unojax.specs import parse_agent
@@ -38,7 +39,8 @@ def run(request: Arena, rules: Rules) -> int:
     file = None
     if request.results is not None:
         try:
-            file = ResultsFile(request.results, seed=request.seed, rules=rules, names=names)
+            known = {agent.name: fingerprint(spec) for agent, spec in zip(agents, request.agents, strict=True)}
+            file = ResultsFile(request.results, seed=request.seed, rules=rules, agents=known)
         except ValueError as error:
             raise ValueError(f"--results: {error}") from None
     played = _play(request, agents, rules, file) if request.to is None else _play_rounds(request, agents, rules)
