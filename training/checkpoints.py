@@ -32,7 +32,7 @@ class Checkpoints:
         alone = ocp.options.MultiprocessingOptions(primary_host=me, active_processes={me}, barrier_sync_key_prefix=f"process{me}")
         options = ocp.CheckpointManagerOptions(
             max_to_keep=_KEPT,
-            # Several processes can't create one folder; the first one has before the others get here.
+            # A folder is made only once it is known that a run begins there (`training.loop`), by each of several processes.
             create=False,
             multiprocessing_options=alone,
             enable_async_checkpointing=False,

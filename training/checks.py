@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 
@@ -12,14 +13,18 @@ def check_options(options: object, table: str, names: str, holds: Callable[[floa
         options: has them.
         table: its name with a dot, as on the command line; or nothing.
         names: of the numbers, separated by spaces.
-        holds: whether a number will do; False for NaN.
+        holds: whether a finite number will do; no other does.
         demand: in words, "must be at least 1".
 
     Raises:
         ValueError: one will not.
     """
     for name in names.split():
-        if not holds(value := getattr(options, name)):
+        value = getattr(options, name)
+        # Not `math.isfinite`, for which an integer may be too large.
+        if not -math.inf < value < math.inf:
+            raise ValueError(f"{table}{name} must be a finite number, got {value}")
+        if not holds(value):
             raise ValueError(f"{table}{name} {demand}, got {value}")
 
 

@@ -238,7 +238,7 @@ def main() -> int:
     if config.json is not None:
         named = dict(zip(_NAMES[config.policy], policy.weights, strict=True))
         record = {"weights": named, "win_rate": final, "history": history}
-        write_whole(config.json, json.dumps(record, indent=1) + "\n")
+        write_whole(config.json, json.dumps(record, indent=1, allow_nan=False) + "\n")
     return 0
 
 

@@ -7,10 +7,12 @@ last.safetensors. A run that is killed and resumed ends with the same parameters
 from __future__ import annotations
 
 import json
+import math
 import signal
 import time
 from collections.abc import Sequence
 from contextlib import closing, nullcontext
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -32,8 +34,11 @@ from unojax.files import write_whole
 from unojax.value.network import Network
 from unojax.value.pretrained import save_network
 
+DIVERGED = 1
+"""Exit status of a run whose numbers are no longer finite."""
 INTERRUPTED = 130
 """Exit status after Ctrl-C: 128 and the number of the signal."""
+_to_json = partial(json.dumps, allow_nan=False)
 
 
 class _Stop:
@@ -59,20 +64,19 @@ def train(config: RunConfig, launch: Launch, console: Console) -> int:
     """Train to the end, or to a Ctrl-C; returns the exit status.
 
     Raises:
-        ValueError: the options do not fit each other, the devices, or the run that is in the folder.
+        ValueError: the options do not fit each other, the devices, or the run that is in the folder; or there can't be one.
+        FloatingPointError: training has diverged.
     """
     mesh = make_mesh()
     iterate = config.make_iteration(mesh)
     is_first = jax.process_index() == 0
-    # Every process goes through this, so that none reads a folder before it is there.
-    (config.run / "checkpoints").mkdir(parents=True, exist_ok=True)
     checkpoints = Checkpoints(config.run)
     state, best = _begin(config, launch, checkpoints)
+    _write_options(config, is_first)
     done = int(state.iteration)
     state = on_mesh(state, mesh)
     network = _on_host(config.network_of(state))
     if is_first:
-        write_whole(config.run / "config.json", json.dumps(to_dict(config), indent=2) + "\n")
         console.print(
             f"{mesh.size} device{'s' * (mesh.size > 1)} ({jax.devices()[0].device_kind}), {network.num_params:,} parameters, "
             f"iteration {done} of {config.iterations}, run in {config.run}. The first iteration compiles."
@@ -91,6 +95,7 @@ def train(config: RunConfig, launch: Launch, console: Console) -> int:
             done += 1
             is_done = done == config.iterations
             network = _on_host(config.network_of(state))
+            _check_finite(values, network, done)
             if is_first and not is_done and done % config.evaluation.every == 0:
                 scores = evaluate(network, config, config.evaluation.games)
                 values |= {f"win rate/{standing.opponent}": standing.score.value for standing in scores}
@@ -129,6 +134,33 @@ def _begin(config: RunConfig, launch: Launch, checkpoints: Checkpoints) -> Resum
     return Resumed(config.start(), -1.0)
 
 
+def _write_options(config: RunConfig, is_first: bool) -> None:
+    """Make the run's folder, for what is written later on, and write the options that it begins with."""
+    try:
+        # Every process goes through this, so that all of them stop where there can't be a folder.
+        (config.run / "checkpoints").mkdir(parents=True, exist_ok=True)
+        if is_first:
+            write_whole(config.run / "config.json", _to_json(to_dict(config), indent=2) + "\n")
+    except OSError as error:
+        raise ValueError(f"can't write the run's folder {config.run}: {error.strerror}; name another with --run") from None
+
+
+def _check_finite(values: dict[str, float], network: Network, iteration: int) -> None:
+    """Check that training goes on with numbers, which are the same for all processes: they stop together.
+
+    Raises:
+        FloatingPointError: a metric or a parameter is not finite.
+    """
+    wrong = [f"{name} is {value}" for name, value in values.items() if not math.isfinite(value)]
+    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(network.params)):
+        wrong.append("parameters are not finite")
+    if wrong:
+        raise FloatingPointError(
+            f"training has diverged in iteration {iteration}: {', '.join(wrong)}. Nothing of it is kept, earlier checkpoints and "
+            "networks are; begin another run, with a lower --optimizer.learning-rate for example"
+        )
+
+
 def _keep_best(config: RunConfig, network: Network, scores: list[Standing], best: float, iteration: int) -> float:
     """Write the network if it is the best so far; returns the best score."""
     score = mean_score(scores)
@@ -145,15 +177,15 @@ def _finish(config: RunConfig, network: Network, best: float, console: Console) 
     save_network(config.run / "last.safetensors", network, **_about(config, scores, config.iterations))
     _keep_best(config, network, scores, best, config.iterations)
     result = {"scores": [standing.to_dict() for standing in scores], "config": to_dict(config)}
-    write_whole(config.run / "result.json", json.dumps(result, indent=2) + "\n")
+    write_whole(config.run / "result.json", _to_json(result, indent=2) + "\n")
     console.print(table_of(scores, f"{config.run / 'last.safetensors'} after {config.iterations} iterations"))
 
 
 def _about(config: RunConfig, scores: list[Standing], iteration: int) -> dict[str, str]:
     return {
-        "training": json.dumps(to_dict(config)),
+        "training": _to_json(to_dict(config)),
         "iteration": str(iteration),
-        "scores": json.dumps([standing.to_dict() for standing in scores]),
+        "scores": _to_json([standing.to_dict() for standing in scores]),
     }
 
 
@@ -177,6 +209,7 @@ def run_command(args: Sequence[str] | None, default: RunConfig) -> int:
         if launch.distributed is not None:
             jax.distributed.initialize(**launch.process())
         return train(config, launch, console)
-    except ValueError as error:
-        console.print(f"{default.command.rpartition('.')[2]}: {error}", style="bold red", highlight=False, markup=False)
-        return 2
+    except (ValueError, FloatingPointError) as error:
+        told = f"{default.command.rpartition('.')[2]}: {error}"
+        console.print(told, style="bold red", highlight=False, markup=False, soft_wrap=True)
+        return 2 if isinstance(error, ValueError) else DIVERGED

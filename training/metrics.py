@@ -32,8 +32,12 @@ class MetricsLog:
         self._board.close()
 
     def write(self, iteration: int, values: dict[str, Any]) -> None:
-        """Add the values of an iteration."""
-        self._file.write(json.dumps({"iteration": iteration, **values}) + "\n")
+        """Add the values of an iteration.
+
+        Raises:
+            ValueError: one is not finite, for which JSON has no word; nothing is written.
+        """
+        self._file.write(json.dumps({"iteration": iteration, **values}, allow_nan=False) + "\n")
         self._file.flush()
         for name, value in values.items():
             self._board.add_scalar(name, value, iteration)

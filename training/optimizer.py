@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import optax
 
-from training.checks import check_options
+from training.checks import check_options, is_not_negative, is_share
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Optimizer:
 
     Attributes:
         learning_rate: the highest.
-        warmup: share of all updates in which it rises.
+        warmup: share of all updates in which it rises, at least one of them and at most all but the last.
         final: share of the highest that is left at the end.
         weight_decay: of AdamW (Loshchilov and Hutter 2019).
         clip: the gradient's norm is at most this.
@@ -30,14 +30,17 @@ class Optimizer:
     average: float = 0.99
 
     def __post_init__(self) -> None:
-        check_options(self, "optimizer.", "average", lambda decay: 0 <= decay < 1, "must be in [0, 1)")
+        check_options(self, "optimizer.", "learning_rate clip", lambda number: number > 0, "must be greater than 0")
+        check_options(self, "optimizer.", "warmup average", lambda share: 0 <= share < 1, "must be in [0, 1)")
+        check_options(self, "optimizer.", "final", is_share, "must be in [0, 1]")
+        check_options(self, "optimizer.", "weight_decay", is_not_negative, "can't be negative")
 
     def make(self, num_updates: int) -> optax.GradientTransformation:
         """Make the transformation of gradients for so many updates in all."""
         schedule = optax.warmup_cosine_decay_schedule(
             0.0,
             self.learning_rate,
-            warmup_steps=max(1, round(self.warmup * num_updates)),
+            warmup_steps=min(max(1, round(self.warmup * num_updates)), num_updates - 1),
             decay_steps=num_updates,
             end_value=self.final * self.learning_rate,
         )

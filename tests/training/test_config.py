@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from tests.value.positions import observe_all, random_network, random_states, says
 from training import train_expert
 from training.config import Launch, from_dict, parse, read_file, to_dict
+from training.optimizer import Optimizer
 from training.value.config import ValueConfig
 from training.value.learning import Loss
 from training.value.options import SelfPlay
@@ -195,7 +197,22 @@ def changed(**parts) -> dict:
         ({"play": {"follow_search": True, "belief": "unseen"}}, "follow_search needs beliefs"),
         ({"play": {"temperature": -0.5}}, "temperature can't be negative, got -0.5"),
         ({"play": {"max_steps": 0}}, "max_steps must be at least 1"),
+        ({"play": {"temperature": math.nan}}, "play.temperature must be a finite number, got nan"),
+        ({"play": {"explore": math.nan}}, "play.explore must be a finite number, got nan"),
+        ({"play": {"follow_search": True, "search_weight": math.inf}}, "play.search_weight must be a finite number, got inf"),
+        ({"optimizer": {"learning_rate": 0.0}}, "optimizer.learning_rate must be greater than 0, got 0.0"),
+        ({"optimizer": {"learning_rate": -0.1}}, "optimizer.learning_rate must be greater than 0, got -0.1"),
+        ({"optimizer": {"learning_rate": math.nan}}, "optimizer.learning_rate must be a finite number, got nan"),
+        ({"optimizer": {"learning_rate": math.inf}}, "optimizer.learning_rate must be a finite number, got inf"),
+        ({"optimizer": {"warmup": 5.0}}, r"optimizer.warmup must be in \[0, 1\), got 5.0"),
+        ({"optimizer": {"warmup": 1.0}}, r"optimizer.warmup must be in \[0, 1\), got 1.0"),
+        ({"optimizer": {"final": 1.5}}, r"optimizer.final must be in \[0, 1\], got 1.5"),
+        ({"optimizer": {"weight_decay": -1.0}}, "optimizer.weight_decay can't be negative, got -1.0"),
+        ({"optimizer": {"weight_decay": math.inf}}, "optimizer.weight_decay must be a finite number, got inf"),
+        ({"optimizer": {"clip": 0.0}}, "optimizer.clip must be greater than 0, got 0.0"),
+        ({"optimizer": {"clip": math.nan}}, "optimizer.clip must be a finite number, got nan"),
         ({"optimizer": {"average": 1.0}}, r"average must be in \[0, 1\), got 1.0"),
+        ({"loss": {"policy_weight": math.inf}}, "loss.policy_weight must be a finite number, got inf"),
         ({"loss": {"advantage_weight": -1.0}}, "advantage_weight can't be negative"),
         ({"evaluation": {"every": 0}}, "evaluation.every must be at least 1, got 0"),
         ({"evaluation": {"final_games": 0}}, "evaluation.final_games must be at least 1"),
@@ -209,6 +226,18 @@ def changed(**parts) -> dict:
 def test_a_configuration_that_makes_no_sense_is_a_value_error(wrong: dict, message: str):
     with pytest.raises(ValueError, match=message):
         ValueConfig(**changed(**wrong))
+
+
+@pytest.mark.parametrize(("num_updates", "warmup"), [(1, 0.02), (2, 0.9), (10, 0.5)])
+def test_the_learning_rate_is_at_its_highest_after_the_warm_up(num_updates: int, warmup: float):
+    """However few updates there are, before the last one. With a gradient of 1 Adam's step is as large as the rate."""
+    optimizer = Optimizer(learning_rate=0.5, warmup=warmup, final=0.1, weight_decay=0.0).make(num_updates)
+    state, steps = optimizer.init(np.zeros(1, np.float32)), []
+    for _ in range(num_updates):
+        step, state = optimizer.update(np.ones(1, np.float32), state, np.zeros(1, np.float32))
+        steps.append(-np.asarray(step).item())
+    assert max(steps) == pytest.approx(0.5, rel=1e-4)
+    assert np.argmax(steps) == min(max(1, round(warmup * num_updates)), num_updates - 1)
 
 
 def test_a_network_to_start_from_may_be_taught_types(tmp_path: Path):

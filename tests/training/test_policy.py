@@ -369,6 +369,10 @@ def test_what_is_refused():
             dataclasses.replace(TINY, **changes)
     with pytest.raises(ValueError, match=r"loss.trace must be in \[0, 1\], got 2"):
         PolicyLoss(trace=2)
+    for name in ("trace", "clip", "entropy", "magnet", "win_weight"):
+        for number in (np.nan, np.inf):
+            with pytest.raises(ValueError, match=f"loss.{name} must be a finite number, got {number}"):
+                PolicyLoss(**{name: number})
     config, _ = parse(["--loss.entropy", "0.5", "--lanes", "64"], PolicyConfig())
     assert config == dataclasses.replace(PolicyConfig(), lanes=64, loss=PolicyLoss(entropy=0.5))
 

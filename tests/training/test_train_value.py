@@ -11,12 +11,13 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
@@ -33,9 +34,9 @@ from training.metrics import MetricsLog
 from training.optimizer import Optimizer
 from training.value import trainer
 from training.value.config import ValueConfig
-from training.value.learning import Loss
+from training.value.learning import Loss, Sums
 from training.value.options import SelfPlay
-from training.value.trainer import check_mesh, make_iteration, start
+from training.value.trainer import Metrics, TrainState, check_mesh, make_iteration, start
 from unojax.arena.ratings import paired_score
 from unojax.rules import Rules
 from unojax.value import Network, NetworkConfig, load_network
@@ -292,11 +293,15 @@ def test_what_is_refused(runs: Runs, whole: str, tmp_path: Path):
 
     new = dataclasses.replace(config, run=tmp_path / "new")
     assert "there is no checkpoint to resume from" in refused(new, resume=True)
+    for folder in (runs.folder / "tiny.toml", Path("/dev/null/new")):
+        message = refused(dataclasses.replace(new, run=folder))
+        assert message == f"can't write the run's folder {folder}: Not a directory; name another with --run"
     other = dataclasses.replace(new, init=str(runs.folder / "whole" / "last.safetensors"), network=NetworkConfig())
     assert f"; take --network.width {config.network.width} --network.matches" in refused(other)
     assert "no such file" in refused(dataclasses.replace(new, init="nowhere"))
     few = dataclasses.replace(new, games=6, updates=2)
     assert "must be a multiple of 4, so that every opponent is met as often in either seat" in refused(few)
+    assert not new.run.exists(), "a run that can't begin leaves nothing behind"
 
 
 def test_the_command_says_what_is_wrong(runs: Runs, whole: str):
@@ -327,6 +332,59 @@ def test_a_finished_run_is_resumed_to_the_same_end(runs: Runs, whole: str):
     before, after = (load_file(runs.folder / run / "last.safetensors") for run in ("whole", "moved"))
     assert all((before[key] == after[key]).all() for key in before)
     assert runs.metrics("moved") == runs.metrics("whole")
+
+
+def in_iteration(number: int, metric: float, parameter: float) -> Callable:
+    """Make `trainer.make_iteration` of a training that does nothing; this loss and average are what an iteration comes to."""
+
+    def iterate(state: TrainState) -> tuple[TrainState, Metrics]:
+        done, loss = int(state.iteration) + 1, jnp.float32(1.0)
+        if done == number:
+            loss, state = jnp.float32(metric), state._replace(average=jax.tree.map(lambda x: x + parameter, state.average))
+        metrics = Metrics(Sums(*[jnp.float32(1.0)] * len(Sums._fields))._replace(win=loss), loss, jnp.int32(40), jnp.int32(0))
+        return state._replace(iteration=jnp.int32(done)), metrics
+
+    return lambda *_: iterate
+
+
+@pytest.mark.parametrize(
+    ("metric", "parameter", "told"),
+    [
+        (np.nan, 0.0, "loss/win is nan, gradient norm is nan"),
+        (np.inf, 0.0, "loss/win is inf"),
+        (1.0, np.nan, "parameters are not"),
+    ],
+)
+def test_a_run_that_diverges_stops(
+    runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metric: float, parameter: float, told: str
+):
+    """In its last iteration, which is not kept; what came before is."""
+    monkeypatch.setattr(trainer, "make_iteration", in_iteration(ITERATIONS, metric, parameter))
+    config = dataclasses.replace(runs.config("any"), run=tmp_path)
+    with pytest.raises(FloatingPointError, match=f"diverged in iteration 4: {told}.*--optimizer.learning-rate"):
+        trained(config)
+    rows = [json.loads(line, parse_constant=pytest.fail) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [row["iteration"] for row in rows] == [0, 1, 2]
+    assert int(Checkpoints(tmp_path).load(config).state.iteration) == 2
+    assert (tmp_path / "best.safetensors").exists()
+    assert not (tmp_path / "last.safetensors").exists() and not (tmp_path / "result.json").exists()
+
+
+def test_the_command_says_that_a_run_has_diverged(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture):
+    def train(*_: object) -> int:
+        raise FloatingPointError("loss/win is nan")
+
+    monkeypatch.setattr(loop, "train", train)
+    # The devices of this process are there already.
+    monkeypatch.setattr(jax.config, "update", lambda *_: None)
+    assert loop.run_command([], ValueConfig()) == loop.DIVERGED != 0
+    assert capsys.readouterr().err == "train_value: loss/win is nan\n"
+
+
+def test_metrics_that_are_no_numbers_are_not_written(tmp_path: Path):
+    with MetricsLog(tmp_path, 0) as log, pytest.raises(ValueError, match="JSON"):
+        log.write(0, {"loss": np.nan})
+    assert (tmp_path / "metrics.jsonl").read_text() == ""
 
 
 def test_metrics_of_iterations_that_are_computed_again_are_replaced(tmp_path: Path):
