@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -38,8 +40,9 @@ BAD = {
     "max_steps must be None or an integer in [1, 2147483647], got 0": {"max_steps": 0},
     "max_steps must be None or an integer in [1, 2147483647], got 2.5": {"max_steps": 2.5},
     "max_steps must be None or an integer in [1, 2147483647], got True": {"max_steps": True},
-    "step_penalty must be a finite number, got nan": {"step_penalty": float("nan")},
-    "step_penalty must be a finite number, got 'a'": {"step_penalty": "a"},
+    "step_penalty must be a finite number of single precision, got nan": {"step_penalty": float("nan")},
+    "step_penalty must be a finite number of single precision, got 1e+39": {"step_penalty": 1e39},
+    "step_penalty must be a finite number of single precision, got 'a'": {"step_penalty": "a"},
     "hand_size must be an integer in [1, 49] for a deck with 100 coloured cards": {"hand_size": 50},
     "hand_size must be an integer in [1, 53] for a deck with 108 cards": {"hand_size": 54, "start_card": "any"},
     "(two hands and the start card), got 0": {"hand_size": 0},
@@ -57,6 +60,12 @@ def test_a_bad_field_is_refused_with_what_came_and_what_is_allowed(message: str)
     fields: dict[str, Any] = BAD[message]
     with pytest.raises(ValueError, match=re.escape(message)):
         Rules(**fields)
+
+
+def test_numbers_of_numpy_become_pythons():
+    rules = Rules(hand_size=np.int64(5), max_steps=np.int32(50), step_penalty=np.float32(0.5))
+    assert rules == Rules(hand_size=5, max_steps=50, step_penalty=0.5)
+    assert json.loads(json.dumps(asdict(rules)))["hand_size"] == 5
 
 
 @pytest.mark.parametrize(("start_card", "largest"), [("non_wild", 2), ("any", 4)])

@@ -213,12 +213,19 @@ def test_an_illegal_policy_is_named(action: int):
         ({"policies": (uniform, "smart")}, "no policy is called 'smart'; choose one of uniform, .*linear.*play_match"),
         ({"policies": (uniform, PolicyAgent("u", uniform))}, r"is an agent: play it with unojax.play_match, or pass its policy"),
         ({"key": jax.random.key(0, impl="rbg")}, "single threefry2x32 key"),
-        ({"key": jax.random.split(jax.random.key(0))}, "single threefry2x32 key"),
+        ({"key": jax.random.split(jax.random.key(0))}, "simulate takes a single key, got shape"),
+        ({"key": 3}, "simulate takes a random key such as jax.random.key"),
+        ({"rules": "ofical"}, "rules must be a unojax.Rules or one of default, official, house, rlcard, got 'ofical'"),
     ],
 )
 def test_bad_arguments_are_refused(arguments: dict, message: str):
     with pytest.raises(ValueError, match=message):
         simulate(**({"key": jax.random.key(0), "num_games": 4} | arguments))
+
+
+def test_rules_may_be_named_and_numbers_be_numpys():
+    named = simulate(jax.random.key(0), np.int64(40), rules="rlcard", batch_size=BATCH)
+    assert same(named, simulate(jax.random.key(0), 40, rules=Rules.rlcard(), batch_size=BATCH))
 
 
 def test_policies_may_be_named():

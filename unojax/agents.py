@@ -96,4 +96,4 @@ class PolicyAgent:
 
     def act(self, key: Array, memory: Memory, observation: Observation, legal_mask: Array) -> Array:
         del memory
-        return jnp.asarray(self.policy(key, observation, legal_mask), jnp.int32)
+        return jnp.asarray(self.policy(key, observation, legal_mask))

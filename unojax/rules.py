@@ -151,8 +151,8 @@ class Rules:
                 raise ValueError(f"{name} must be one of {choices}, got {getattr(self, name)!r}")
         check_max_steps(self.max_steps)
         is_number = isinstance(self.step_penalty, Real) and not isinstance(self.step_penalty, bool)
-        if not (is_number and np.isfinite(self.step_penalty)):
-            raise ValueError(f"step_penalty must be a finite number, got {self.step_penalty!r}")
+        if not (is_number and abs(self.step_penalty) <= float(np.finfo(np.float32).max)):
+            raise ValueError(f"step_penalty must be a finite number of single precision, got {self.step_penalty!r}")
         object.__setattr__(self, "step_penalty", float(self.step_penalty))
         # A card that may stay must be left to turn up, however the hands were dealt.
         first_back, what = {
@@ -172,6 +172,9 @@ class Rules:
                 f"hand_size must be an integer in [1, {largest}] for a deck with {usable} {what} and "
                 f"start_card={self.start_card!r} (two hands and the start card), got {self.hand_size!r}"
             )
+        # NumPy's integers become Python's, which JSON can hold.
+        object.__setattr__(self, "hand_size", int(self.hand_size))
+        object.__setattr__(self, "max_steps", None if self.max_steps is None else int(self.max_steps))
 
     @property
     def num_cards(self) -> int:

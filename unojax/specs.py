@@ -254,10 +254,14 @@ def _parse_values(spec: str, factory: Callable[..., Any], rest: str | None = Non
 
 
 def keys_of(factory: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
-    """Give types and defaults of the parameters that a spec can set: not one of another type, such as an array of weights."""
+    """Give types and defaults of the parameters that a spec can set: not one of another type, such as an array of weights.
+
+    The type is that of the annotation, or that of the default where there is none.
+    """
     hints = get_type_hints(factory.__init__ if isinstance(factory, type) else factory)
-    parameters = signature(factory).parameters
-    return {name: (hints[name], parameters[name].default) for name in parameters if _is_settable(hints.get(name))}
+    defaults = {name: parameter.default for name, parameter in signature(factory).parameters.items()}
+    kinds = {name: hints.get(name, type(default)) for name, default in defaults.items()}
+    return {name: (kinds[name], default) for name, default in defaults.items() if _is_settable(kinds[name])}
 
 
 def _is_settable(kind: Any) -> bool:

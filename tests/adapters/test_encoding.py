@@ -101,6 +101,7 @@ def test_the_table_in_the_docstring():
     *columns, belief = [encoder.columns(section.name) for section in encoder.sections]
     assert documented == [(place.start, place.stop) for place in columns]
     assert belief == slice(encoder.size - cards.NUM_CARDS, encoder.size)
+    assert Encoder("unseen", rules="official") == Encoder("unseen", rules=Rules.official())
     plain = Encoder("unseen")
     assert plain.size == encoder.size - 60 and plain.columns("belief") == slice(302, 410)
     for section in encoding.SECTIONS:
@@ -114,6 +115,7 @@ def test_the_table_in_the_docstring():
         (lambda: Encoder(dtype="float64"), "dtype must be one of float32, int8, got 'float64'"),
         (lambda: Encoder("unseen", dtype="int8"), "dtype must be float32 with belief='unseen'"),
         (lambda: Encoder("particles", 0), "particles must be at least 1, got 0"),
+        (lambda: Encoder(rules="ofical"), "rules must be a unojax.Rules or one of default, official"),
         (lambda: Encoder().columns("belief"), "section must be one of hand, pile, color"),
     ],
 )

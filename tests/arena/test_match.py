@@ -130,6 +130,19 @@ def test_what_is_no_agent_is_refused(agents: Any, message: str):
         play_match(jax.random.key(1), agents, 2)
 
 
+def test_a_key_that_is_none_is_refused():
+    with pytest.raises(ValueError, match="play_match takes a random key"):
+        play_match(3, ("uniform", "uniform"), 2)  # pyright: ignore[reportArgumentType]  # that it is refused is the test
+
+
+def test_an_action_that_is_no_integer_is_refused():
+    def half(key: jax.Array, observation: Observation, legal_mask: jax.Array) -> jax.Array:
+        return legal_mask.argmax() + 0.5
+
+    with pytest.raises(AgentError, match="half.*act must return one integer, got float32"):
+        play_match(jax.random.key(1), (half, "uniform"), 2)
+
+
 def test_result_shapes(match: Pairs):
     np.testing.assert_array_equal(match.index, np.arange(NUM_PAIRS))
     assert match.winner.shape == match.num_steps.shape == (NUM_PAIRS, 2)

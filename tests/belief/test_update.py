@@ -157,7 +157,9 @@ def test_the_same_key_gives_the_same_belief() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"num_particles": 0}, "num_particles must be at least 1, got 0"),
+        ({"num_particles": 0}, "num_particles must be an integer of at least 1, got 0"),
+        ({"num_particles": 10.0}, "num_particles must be an integer of at least 1, got 10.0"),
+        ({"opponent": "linear"}, "opponent must be a model, a function, or a Family of them, got 'linear'"),
         ({"max_slots": THIN.num_cards - 1}, "max_slots must be at least the 11 cards of the game"),
         ({"max_plays": 0}, "max_plays at least 1, got 192 and 0"),
     ],
@@ -241,6 +243,8 @@ def test_what_is_out_of_range_is_refused() -> None:
     for options in ({"ess_threshold": 1.5}, {"ess_threshold": -0.1}, {"num_moves": -1}):
         with pytest.raises(ValueError, match=r"ess_threshold must be in \[0, 1\] and num_moves at least 0"):
             belief_update(belief, views[0], happened[0], views[1], jax.random.key(1), **options)
+    with pytest.raises(ValueError, match="action must be an integer"):
+        belief_update(belief, views[0], float(happened[0]), views[1], jax.random.key(1))
 
 
 # The weights.

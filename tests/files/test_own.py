@@ -41,6 +41,9 @@ def make(depth: int = 1):
         raise RuntimeError("too deep")
     return Deep(depth)
 
+def untyped(depth=1):
+    return Deep(depth)
+
 def chooses_policy():
     return clever
 
@@ -82,13 +85,14 @@ def test_an_agent_has_parameters(own: str):
     agent = parse_agent(f"{own}:Deep:depth=3,sharp=true")
     assert (agent.depth, agent.sharp, agent.name) == (3, True, "deep")
     assert parse_agent(f"{own}:make:depth=4").depth == 4
+    assert parse_agent(f"{own}:untyped:depth=4").depth == 4
     assert parse_agent(f"{own}:deep").depth == 7
 
 
 @pytest.mark.parametrize(
     ("rest", "says"),
     [
-        ("x", "has no 'x'; it has clever, Deep, make, chooses_policy, of_two, Rigid, Nameless"),
+        ("x", "has no 'x'; it has clever, Deep, make, untyped, chooses_policy, of_two, Rigid, Nameless"),
         ("", "has no ''"),
         ("_hidden", "has no '_hidden'"),
         ("of_two", "a policy takes key, observation and legal mask; .*of_two takes others"),

@@ -5,11 +5,13 @@ from __future__ import annotations
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from unojax import game
+from unojax import Observation, cards, game
 from unojax.games.record import Trajectory, play_game
+from unojax.games.replay import play
 from unojax.policies import POLICIES, Policy, uniform
 from unojax.pomdp import transition_log_prob
 from unojax.rules import Rules, small_deck
@@ -55,6 +57,16 @@ def test_each_player_follows_its_own_policy():
     for player, expected in ((0, True), (1, False)):
         mine = both & (np.asarray(before.current_player) == player)
         assert mine.sum() > 20 and (played_wild[mine] == expected).all()
+
+
+def test_a_game_with_an_illegal_action_is_refused():
+    def always_draws(key: jax.Array, observation: Observation, legal_mask: jax.Array) -> jax.Array:
+        return jnp.int32(cards.DRAW)
+
+    with pytest.raises(ValueError, match="the policy of player 0 chose action 60 in step 0, which is not legal there"):
+        play(jax.random.key(3), (always_draws, uniform), rules=Rules())
+    with pytest.raises(ValueError, match="num_steps must be an integer of at least 0, got -1"):
+        play_game(jax.random.key(3), num_steps=-1)
 
 
 def test_the_key_decides_the_game():

@@ -389,6 +389,8 @@ def test_rollouts_follow_the_types_that_the_belief_tells_apart():
     [
         (partial(monte_carlo, belief="guess"), "belief must be one of particles, unseen, truth, got 'guess'"),
         (partial(monte_carlo, rollouts=1), "rollouts must be at least 2, got 1"),
+        (partial(monte_carlo, rollouts=2**31), r"rollouts must be below 2\^31, got 2147483648"),
+        (partial(tree, simulations=2**32), r"simulations must be below 2\^31, got 4294967296"),
         (partial(monte_carlo, rollouts=10, stop=1.0), "multiple of 4"),
         (partial(monte_carlo, policy="clever"), "no policy is called 'clever'"),
         (partial(monte_carlo, model="clever"), "no policy is called 'clever'"),

@@ -44,7 +44,7 @@ from unojax import cards
 from unojax.belief import belief_init, closed_form, summary
 from unojax.belief.filters import ParticleFilter
 from unojax.observation import Observation
-from unojax.rules import Rules
+from unojax.rules import Rules, as_rules
 
 BeliefKind = Literal["none", "unseen", "particles"]
 DType = Literal["float32", "int8"]
@@ -94,7 +94,7 @@ class Encoder:
             another, in closed form. "particles": a particle filter that follows the game, with the uniform opponent model.
         particles: of the filter.
         dtype: "float32" or "int8"; the latter for no belief.
-        rules: of the observations.
+        rules: of the observations, or the name of a preset.
 
     Raises:
         ValueError: an attribute is none of those allowed.
@@ -106,6 +106,7 @@ class Encoder:
     rules: Rules = Rules()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "rules", as_rules(self.rules))
         if self.belief not in get_args(BeliefKind):
             raise ValueError(f"belief must be one of {', '.join(get_args(BeliefKind))}, got {self.belief!r}")
         if self.dtype not in get_args(DType):

@@ -25,6 +25,7 @@ from unojax.device.batching import for_chosen
 from unojax.device.random_bits import threefry
 from unojax.device.static import Skeleton
 from unojax.game import Packed, State
+from unojax.game.steps import single_action
 from unojax.observation import observe_packed
 from unojax.policies import PackedPolicy
 from unojax.table import concede, find_node
@@ -180,9 +181,9 @@ def _answer(agent: Agent, table: Table, lane: Lanes) -> Lanes:
         return _move(agent, table, lane, agent.policy.choose(key, view, node.options))
     legal = game.packed_legal_mask(packed)
     memory = reveal(agent, lane.memory, lane.state, player)
-    chosen = agent.act(key, memory, observe_packed(packed, player), legal)
+    chosen = single_action(agent.act(key, memory, observe_packed(packed, player), legal), "act")
     forced = legal.sum() == 1
-    return _move(agent, table, lane, jnp.where(forced, legal.argmax(), jnp.asarray(chosen)).astype(jnp.int32))
+    return _move(agent, table, lane, jnp.where(forced, legal.argmax(), chosen).astype(jnp.int32))
 
 
 def _move(agent: Agent, table: Table, lane: Lanes, action: Array) -> Lanes:

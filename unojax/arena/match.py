@@ -21,8 +21,9 @@ from unojax.arena.lanes import MatchLanes, Seats
 from unojax.arena.pairs import Pairs, split_pairs
 from unojax.device import static
 from unojax.device.platform import available_cores, platform
+from unojax.device.random_bits import check_key
 from unojax.policies import Policy
-from unojax.rules import POINTS, Rules, is_int
+from unojax.rules import POINTS, Rules, as_rules, is_int
 from unojax.specs import as_agent
 from unojax.text import format_action
 
@@ -49,7 +50,7 @@ def play_match(
     agents: Players,
     num_pairs: int,
     *,
-    rules: Rules = Rules(),
+    rules: Rules | str = Rules(),
     series: int = 1,
     batch_size: int | None = None,
     workers: int | None = None,
@@ -60,7 +61,7 @@ def play_match(
         key: the source of everything random; the same key gives the same deals to any agents.
         agents: A and B: agents, specs of agents such as "linear" or "mc:rollouts=64", or policies.
         num_pairs: 1 .. 2^30.
-        rules: static.
+        rules: static, or the name of a preset.
         series: so many pairs in a row are played one after the other, and what agents keep of each other (`agents.next_game`)
             goes on from game to game: from the first game of a pair to that of the next, in the same seat, and from the second to
             the second. 1: every game is begun anew. `num_pairs` is a multiple of it.
@@ -70,9 +71,11 @@ def play_match(
             size that it leads to.
 
     Raises:
-        ValueError: an argument is out of range, or an agent is none.
+        ValueError: an argument is out of range, the key is none, or an agent is none.
         AgentError: an agent raised, or chose an illegal action.
     """
+    check_key(key, "play_match")
+    rules = as_rules(rules)
     if not (is_int(num_pairs) and 1 <= num_pairs <= MAX_PAIRS):
         raise ValueError(f"num_pairs must be an integer in [1, {MAX_PAIRS}], got {num_pairs!r}")
     if isinstance(agents, str) or len(agents) != 2:

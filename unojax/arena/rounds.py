@@ -18,7 +18,8 @@ from unojax.arena.match import (
     play_batches,
 )
 from unojax.arena.pairs import Pairs, split_pairs
-from unojax.rules import MATCH_POINTS, Rules, is_int
+from unojax.device.random_bits import check_key
+from unojax.rules import MATCH_POINTS, Rules, as_rules, is_int
 from unojax.specs import as_agent
 
 MAX_ROUNDS: Final = 2**12
@@ -45,7 +46,7 @@ def play_rounds(
     agents: Players,
     num_pairs: int,
     *,
-    rules: Rules | None = None,
+    rules: Rules | str | None = None,
     target: int = MATCH_POINTS,
     batch_size: int | None = None,
     workers: int | None = None,
@@ -59,14 +60,15 @@ def play_rounds(
     Args:
         key, agents, batch_size, workers: as in `play_match`; a round is a game.
         num_pairs: 1 .. 2^18.
-        rules: with `points`; None: `Rules.official()`.
+        rules: with `points`, or the name of a preset that has them; None: `Rules.official()`.
         target: points that win, at least 1.
 
     Raises:
         ValueError: an argument is out of range, an agent is none, or rounds have no points under the rules.
         AgentError: an agent raised, or chose an illegal action.
     """
-    rules = Rules.official() if rules is None else rules
+    check_key(key, "play_rounds")
+    rules = Rules.official() if rules is None else as_rules(rules)
     if not rules.points:
         raise ValueError("rounds have no points under these rules: play by Rules.official(), or with points=True")
     if not (is_int(num_pairs) and 1 <= num_pairs <= MAX_MATCHES):

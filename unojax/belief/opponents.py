@@ -164,7 +164,11 @@ Opponent: TypeAlias = OpponentModel | Family
 
 
 def models_of(opponent: Opponent) -> tuple[OpponentModel, ...]:
-    """List the models of an opponent: one, or those of its types."""
+    """List the models of an opponent: one, or those of its types; ValueError if it is none."""
+    if not (isinstance(opponent, Family) or callable(opponent)):
+        raise ValueError(
+            f"opponent must be a model, a function, or a Family of them, got {opponent!r}; parse_opponent reads texts"
+        )
     return opponent.models if isinstance(opponent, Family) else (opponent,)
 
 

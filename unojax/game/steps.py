@@ -20,22 +20,23 @@ from unojax.device.tracing import traced_once
 from unojax.game.layout import Packed, from_table, lay_out, pack_state, turn_of
 from unojax.game.masks import hand_legal_mask, options_to_actions, turn_legal_mask
 from unojax.game.state import NO_ACTION, USE_VMAP, Error, State, check_state
-from unojax.rules import Rules, agreed_rules
+from unojax.rules import Rules, agreed_rules, as_rules
 from unojax.table import Table, options
 from unojax.table.options import Picked
 
 
-def init(key: Array, *, rules: Rules = Rules()) -> State:
+def init(key: Array, *, rules: Rules | str = Rules()) -> State:
     """Deal a new game.
 
     Args:
         key: consumed by the deal and by what of the start is random.
-        rules: static; the state carries them from here on.
+        rules: static, or the name of a preset; the state carries them from here on.
 
     Raises:
-        ValueError: `key` is a batch, or no key.
+        ValueError: `key` is a batch, or no key, or no preset is called so.
     """
     check_key(key, "init")
+    rules = as_rules(rules)
     return from_table(_deal(key, rules=rules), rules)
 
 
@@ -115,7 +116,7 @@ def step(state: State, action: ArrayLike, key: Array, *, rules: Rules | None = N
     check_state(state, "step")
     agreed_rules(state.rules, rules)
     check_key(key, "step")
-    return _step(state, _single_action(action, "step"), key)
+    return _step(state, single_action(action, "step"), key)
 
 
 @traced_once
@@ -187,7 +188,7 @@ def step_with(state: State, action: ArrayLike, pick_card: Picker) -> State:
     Raises:
         ValueError: the action is a batch or no integer.
     """
-    return step_packed_with(pack_state(state), _single_action(action, "step"), pick_card).unpack()
+    return step_packed_with(pack_state(state), single_action(action, "step"), pick_card).unpack()
 
 
 def step_packed(packed: Packed, action: Array, key: Array) -> Packed:
@@ -243,7 +244,8 @@ def step_packed_with(state: Packed, action: Array, pick_card: Picker) -> Packed:
     )
 
 
-def _single_action(action: ArrayLike, name: str) -> Array:
+def single_action(action: ArrayLike, name: str) -> Array:
+    """Take an action that came to the function `name`; ValueError if it is a batch, or no integer."""
     action = jnp.asarray(action)
     if action.shape:
         raise ValueError(f"{name} takes a single action, got shape {action.shape}; {USE_VMAP.format(name=name)}")
@@ -274,7 +276,7 @@ def step_checked(state: State, action: ArrayLike, key: Array, *, rules: Rules | 
         ValueError: as in `step`.
     """
     check_state(state, "step_checked")
-    action = _single_action(action, "step_checked")
+    action = single_action(action, "step_checked")
     mask = legal_mask(state, rules=rules)
     num_actions = state.rules.num_actions
     in_range = (action >= 0) & (action < num_actions)

@@ -54,7 +54,7 @@ class GameFile:
         rules = game.start.rules
         return cls(
             players=players,
-            seed=seed,
+            seed=None if seed is None else int(seed),
             rules=rules,
             start=format_position(game.start, rules=rules),
             actions=tuple(step.notation(with_cards=True) for step in game.steps),

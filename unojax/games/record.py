@@ -13,7 +13,7 @@ from unojax.device.random_bits import check_key
 from unojax.game import State
 from unojax.observation import observe
 from unojax.policies import Policy, as_policies, ask, distinct, uniform
-from unojax.rules import Rules
+from unojax.rules import Rules, is_int
 
 
 class Trajectory(NamedTuple):
@@ -36,9 +36,11 @@ def play_game(
         rules: static.
 
     Raises:
-        ValueError: `key` is a batch, or `policies` are not two policies.
+        ValueError: `key` is a batch, `policies` are not two policies, or `num_steps` is no number of steps.
     """
     check_key(key, "play_game")
+    if not (is_int(num_steps) and num_steps >= 0):
+        raise ValueError(f"num_steps must be an integer of at least 0, got {num_steps!r}")
     asked = distinct(as_policies(policies))
     key_start, key_steps = jax.random.split(key)
     start = game.init(key_start, rules=rules)

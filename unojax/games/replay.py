@@ -103,9 +103,17 @@ class Replay:
 
 def play(key: Array, policies: tuple[Policy, Policy], *, rules: Rules, max_steps: int | None = None) -> Replay:
     """Play a game of two policies: `play_game(key, policies, num_steps=1000, rules=rules)`, or its first `max_steps`; more than
-    1000 make the game be played for so many. `key` is consumed."""
+    1000 make the game be played for so many. `key` is consumed.
+
+    Raises:
+        ValueError: a policy chose an illegal action.
+    """
     num_steps = max(MAX_STEPS, max_steps or 0)
     trajectory = jax.device_get(_play(key, policies, num_steps=num_steps, rules=rules))
+    if (wrong := np.flatnonzero(trajectory.states.error)).size:
+        step = wrong[0] - 1
+        mover, action = trajectory.states.current_player[step], trajectory.actions[step]
+        raise ValueError(f"the policy of player {mover} chose action {action} in step {step}, which is not legal there")
     actions = [int(action) for action in trajectory.actions[:max_steps] if action != game.NO_ACTION]
     states = _unstack(trajectory.states, len(actions) + 1)
     steps = (Step(action, *around) for action, *around in zip(actions, states[:-1], states[1:], strict=True))

@@ -326,6 +326,8 @@ def _put_together(
     name: str, factory: Factory, given: Mapping[str, Any], *, num_samples: int, guide: TreeGuide | None = None
 ) -> SearchAgent:
     leaf, depth, weight = given["leaf"], given["depth"], given["weight"]
+    if num_samples >= 2**31:
+        raise ValueError(f"{'rollouts' if guide is None else 'simulations'} must be below 2^31, got {num_samples}")
     if not (is_int(depth) and depth >= 0):
         raise ValueError(f"depth must be a number of steps, or 0 for whole games, got {depth!r}")
     if not weight >= 0:

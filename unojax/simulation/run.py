@@ -21,9 +21,9 @@ from unojax import game, table
 from unojax.device import static
 from unojax.device.lanes import NO_WALK
 from unojax.device.platform import platform
-from unojax.device.random_bits import key_words
+from unojax.device.random_bits import check_key, key_words
 from unojax.policies import Policy, as_policies, distinct, uniform
-from unojax.rules import Rules, check_max_steps, is_int
+from unojax.rules import Rules, as_rules, check_max_steps, is_int
 from unojax.simulation.games import Collector, Finished, Games
 from unojax.simulation.lanes import LONGEST, Counts, FinishedFirst, Limits, Results, advance_lanes, start_lanes
 from unojax.simulation.tally import Tally
@@ -45,7 +45,7 @@ def simulate(
     num_games: int,
     policies: Policies = (uniform, uniform),
     *,
-    rules: Rules = Rules(),
+    rules: Rules | str = Rules(),
     batch_size: int | None = None,
     max_steps: int | None = None,
 ) -> Games:
@@ -59,7 +59,7 @@ def simulate(
         num_games: 1 .. 2^31.
         policies: two names of `unojax.POLICIES` or policies; a `PackedPolicy` runs packed, any other is called through the
             protocol, with one-hot observations.
-        rules: static.
+        rules: static, or the name of a preset.
         batch_size: games in progress at a time; the device's default if None.
         max_steps: truncate games after that many steps, instead of `rules.max_steps`.
 
@@ -78,7 +78,7 @@ def stream(
     num_games: int,
     policies: Policies = (uniform, uniform),
     *,
-    rules: Rules = Rules(),
+    rules: Rules | str = Rules(),
     batch_size: int | None = None,
     max_steps: int | None = None,
 ) -> Stream:
@@ -91,7 +91,7 @@ def count_games(
     num_games: int,
     policies: Policies = (uniform, uniform),
     *,
-    rules: Rules = Rules(),
+    rules: Rules | str = Rules(),
     batch_size: int | None = None,
     max_steps: int | None = None,
 ) -> Tally:
@@ -127,13 +127,15 @@ class _Calls:
         num_games: int,
         policies: Policies = (uniform, uniform),
         *,
-        rules: Rules = Rules(),
+        rules: Rules | str = Rules(),
         batch_size: int | None = None,
         max_steps: int | None = None,
     ):
+        check_key(key, "simulate")
         _check_num_games(num_games)
-        self.num_games, self._policies = num_games, as_policies(policies)
-        batch_size = _checked_batch_size(batch_size, num_games)
+        rules = as_rules(rules)
+        self.num_games, self._policies = int(num_games), as_policies(policies)
+        batch_size = _checked_batch_size(batch_size, self.num_games)
         check_max_steps(max_steps)
         max_steps = rules.max_steps if max_steps is None else max_steps
         numbers, skeleton = static.split(distinct(self._policies))

@@ -26,6 +26,10 @@ def game_rules(rules: Rules, max_steps: int | None) -> Rules:
             f"step_penalty must be 0, got {rules.step_penalty}: both players pay it, and only zero-sum games are solved; "
             "max_steps keeps games short"
         )
+    if rules.points:
+        raise ValueError(
+            "points must be False, got True: the solver's games are worth 1 to who wins them, whatever the loser holds"
+        )
     check_plain(rules, "the solver")
     return replace(rules, max_steps=max_steps)
 

@@ -21,7 +21,7 @@ from unojax.belief.particles.ledger import Ledger
 from unojax.belief.particles.likelihood import by_type, log_joint, log_type_probs, mixed, num_startable, start_log_prob
 from unojax.device import struct
 from unojax.observation import Observation, check_observation
-from unojax.rules import Rules
+from unojax.rules import Rules, is_int
 
 MAX_SLOTS: Final = 192
 MAX_PLAYS: Final = 96
@@ -217,8 +217,8 @@ def shows_deal(rules: Rules, prior: Prior) -> bool:
 
 def check_start(num_particles: int, prior: Prior) -> None:
     """Raise a ValueError if `num_particles` is not positive, or there is no such prior."""
-    if num_particles < 1:
-        raise ValueError(f"num_particles must be at least 1, got {num_particles}")
+    if not (is_int(num_particles) and num_particles >= 1):
+        raise ValueError(f"num_particles must be an integer of at least 1, got {num_particles!r}")
     if prior not in get_args(Prior):
         raise ValueError(f"prior must be one of {get_args(Prior)}, got {prior!r}")
 

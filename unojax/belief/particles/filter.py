@@ -21,6 +21,7 @@ from unojax.belief.particles import lockstep, one_game
 from unojax.belief.particles.accounts import in_lockstep
 from unojax.belief.particles.belief import Belief, Info
 from unojax.belief.particles.event import MOST_ROUNDS
+from unojax.game.steps import single_action
 from unojax.observation import Observation, check_observation
 from unojax.rules import Rules, agreed_rules
 
@@ -62,8 +63,8 @@ def belief_update(
         action), or if the observations belong neither together, nor to the action, or not to this belief (`Info.inconsistent`).
 
     Raises:
-        ValueError: an observation is a batch, the rules of belief and observations, or `rules`, differ, the belief was begun
-            with other types of opponents, or `ess_threshold` or `num_moves` is out of range.
+        ValueError: an observation or the action is a batch, the action is no integer, the rules of belief and observations, or
+            `rules`, differ, the belief was begun with other types of opponents, or an option is out of range.
     """
     check_types(0 if belief.log_types is None else belief.log_types.shape[-1], opponent, "belief_init")
     if not 0 <= ess_threshold <= 1 or num_moves < 0:
@@ -72,7 +73,7 @@ def belief_update(
         check_observation(seen, "belief_update", rules)
         agreed_rules(belief.rules, seen.rules)
     options = {"opponent": opponent, "ess_threshold": ess_threshold, "num_moves": num_moves}
-    arguments = (belief, before, jnp.asarray(action, jnp.int32), after, key)
+    arguments = (belief, before, single_action(action, "belief_update").astype(jnp.int32), after, key)
     # Games in lockstep know plain steps only; under other rules they are taken one by one everywhere.
     if in_lockstep() and belief.rules.has_plain_steps:
         updated, info = _together(partial(lockstep.update_games, **options))(*arguments)
