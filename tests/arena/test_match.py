@@ -139,7 +139,7 @@ def test_an_action_that_is_no_integer_is_refused():
     def half(key: jax.Array, observation: Observation, legal_mask: jax.Array) -> jax.Array:
         return legal_mask.argmax() + 0.5
 
-    with pytest.raises(AgentError, match="half.*act must return one integer, got float32"):
+    with pytest.raises(AgentError, match=r"half.*act must return one integer, got float32"):
         play_match(jax.random.key(1), (half, "uniform"), 2)
 
 

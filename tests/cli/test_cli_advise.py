@@ -260,10 +260,18 @@ def test_impossible_histories(complaint, position: str, history: str, says: str)
         (["--hand", "R1", "--top", "R9", "--opponent", "3"], "but rules.deck has 0"),
         (["--hand", "R1", "--top", "R0", "--opponent", "30"], "the other player can't hold 30 cards"),
         (["--hand", "R1", "--top", "R0", "--opponent", "3", "--pile", "R1"], "R1"),
+        (["--hand", "R1", "--top", "R+2", "--opponent", "3", "--penalty", "6"], "penalty must be 0 or 2 under a top card R+2"),
+        (["--hand", "R1", "--top", "R+2", "--opponent", "3", "--penalty", "x"], "--penalty: must be a whole number, got 'x'"),
     ],
 )
 def test_errors_are_one_line(complaint, args: list[str], says: str):
     assert says in complaint([*ARGS, *args])
+
+
+def test_penalties_that_add_up(capsys):
+    words = ("--hand", "R1", "--top", "R+2", "--pile", "Y+2", "--opponent", "3", "--penalty", "4", "--stacking", "True")
+    data = run_json(capsys, *words)
+    assert data["forced"] and "must draw 4" in data["observation"]
 
 
 def test_of_two_views_that_fail_the_longer_one_tells_why(complaint):

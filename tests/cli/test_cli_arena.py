@@ -26,6 +26,7 @@ from unojax.cli import main
 from unojax.cli.arena.fingerprint import fingerprint
 from unojax.cli.arena.plot import break_name
 from unojax.cli.arena.tables import duration, fitting, match_table, percent, rate, score_table
+from unojax.cli.players import sees_hidden_hand
 from unojax.search.agents import monte_carlo
 from unojax.specs import parse_agent
 
@@ -223,6 +224,36 @@ def test_missing_matplotlib_is_said_before_any_game(capsys, monkeypatch, tmp_pat
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert main([*ARGS, "--plot", str(tmp_path / "scores.svg")]) == 2
     assert "pip install 'unojax[plot]'" in capsys.readouterr().err
+
+
+_PEEK = """
+class Peek:
+    name = "peek"
+    def init(self, key, observation): return ()
+    def update(self, key, memory, before, action, after): return memory
+    def reveal(self, memory, state, player): return memory
+    def act(self, key, memory, observation, legal_mask): return legal_mask.argmax()
+"""
+
+
+def test_faults_and_open_cards_are_told(capsys, tmp_path):
+    """Programs of `tests/adapters/test_process.py`, for the most part."""
+    (tmp_path / "peek.py").write_text(_PEEK)
+    options = "--games 4 --hand-size 3 --batch-size 8 --workers 1 --quiet --json -"
+    assert main(["arena", "process:false", f"{tmp_path}/peek.py:Peek", *options.split()]) == 0
+    captured = capsys.readouterr()
+    faults = json.loads(captured.out)["faults"]
+    assert faults["peek"] == [] and "died: " in faults["process:false"][0] and "ended with status 1" in faults["process:false"][0]
+    first, *others = captured.err.splitlines()
+    assert first == "unojax arena: peek sees the opponent's hand: its results are a yardstick, not what a player can reach"
+    assert others == [f"unojax arena: process:false lost games by its own fault: {fault}" for fault in faults["process:false"]]
+
+
+@pytest.mark.parametrize(
+    ("spec", "sees"), [("mc:belief=truth", True), ("tree:belief=truth", True), ("mc", False), ("value", False), ("linear", False)]
+)
+def test_who_sees_the_hidden_hand(spec: str, sees: bool):
+    assert sees_hidden_hand(parse_agent(spec)) == sees
 
 
 def test_interrupted_before_there_is_anything(capsys, monkeypatch):

@@ -18,6 +18,13 @@ import pytest
 import unojax
 from unojax import POLICIES
 from unojax.cli import _condense, main, output
+from unojax.cli.advise.command import Advise
+from unojax.cli.arena.command import Arena
+from unojax.cli.options import RuleOptions
+from unojax.cli.play.command import PlayGame
+from unojax.cli.simulate.command import Simulate
+from unojax.cli.solve.command import Solve
+from unojax.cli.targets import check_apart
 from unojax.cli.version import describe
 
 
@@ -98,7 +105,7 @@ def test_help_of_simulate_names_options_and_policies(capsys):
         ("simulate --batch-size x", "--batch-size: must be a whole number"),
         ("simulate --seed -1", "--seed: must be a whole number in [0, 4294967295], got '-1'"),
         ("simulate --start-card wild", "invalid choice 'wild' for argument '--start-card'. Expected one of ('non_wild', 'any', "),
-        ("simulate --step-penalty inf", "simulate: error: step_penalty must be a finite number, got inf"),
+        ("simulate --step-penalty inf", "simulate: error: step_penalty must be a finite number"),
         ("simulate --hand-size 60", "simulate: error: hand_size must be an integer in [1, 49]"),
         ("simulate --deck half", "simulate: error: --deck 'half': 'half' is not understood; use full, numbers,"),
         ("simulate --polices uniform uniform", "perhaps you meant --policies"),
@@ -121,6 +128,52 @@ def test_help_of_simulate_names_options_and_policies(capsys):
 )
 def test_errors_are_one_line(complaint, command: str, says: str):
     assert says in complaint(command.split())
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("simulate --deck d.json --json d.json", "simulate: error: --json: 'd.json' is read by --deck; give another name"),
+        ("simulate --deck d.json --out ./d.json", "--out: './d.json' is read by --deck"),
+        ("record --deck d.json --out d.json", "--out: 'd.json' is read by --deck"),
+        ("play --deck d.json --save d.json", "--save: 'd.json' is read by --deck"),
+        ("bench --deck d.json --json d.json", "--json: 'd.json' is read by --deck"),
+        ("advise --deck d.json --hand R1 --top R2 --opponent 7 --json d.json", "--json: 'd.json' is read by --deck"),
+        ("arena linear uniform --results k.jsonl --json k.jsonl", "--json: 'k.jsonl' is written by --results too"),
+        ("arena linear uniform --plot s.svg --json s.svg", "--json: 's.svg' is written by --plot too"),
+        ("arena linear uniform --results s.svg --plot s.svg", "--plot: 's.svg' is written by --results too"),
+        ("arena my.py:clever uniform --results my.py", "--results: 'my.py' is read by my.py:clever"),
+        ("arena linear value:network=n.npz --json n.npz", "--json: 'n.npz' is read by value:network=n.npz"),
+        ("evaluate my.py:Clever:depth=2 --json my.py", "--json: 'my.py' is read by my.py:Clever:depth=2"),
+        ("exploit linear --exact-belief my.py:clever --json my.py", "--json: 'my.py' is read by my.py:clever"),
+        ("simulate --policies linear my.py:clever --out my.py", "--out: 'my.py' is read by my.py:clever"),
+        ("solve tiny --state s.npz --json s.npz", "--json: 's.npz' is written by --state too"),
+        ("belief --game g.json --json g.json", "--json: 'g.json' is the saved game itself"),
+        ("review g.json --html g.html --json g.html", "--json: 'g.html' is written by --html too"),
+    ],
+)
+def test_no_file_that_is_read_or_written_is_overwritten(complaint, monkeypatch, tmp_path, command: str, says: str):
+    monkeypatch.chdir(tmp_path)
+    assert says in complaint(command.split())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        Arena(("process:python my.py", "value"), json="python"),
+        Solve("tiny", json="tiny"),
+        Simulate(out="/dev/null", json="/dev/null"),
+        PlayGame(resume="g.json", save="g.json"),
+        Advise(opponent=7, json="-", rules=RuleOptions(deck="-")),
+    ],
+)
+def test_what_is_no_file_of_the_command_may_be_written(options: object):
+    check_apart(options)
+
+
+def test_a_program_is_a_file_that_is_read():
+    with pytest.raises(ValueError, match=r"--json: 'my.py' is read by process:python my.py; give another name"):
+        check_apart(Arena(("process:python my.py", "value"), json="my.py"))
 
 
 def test_unknown_layout_of_the_parser_report_is_kept():

@@ -16,6 +16,7 @@ from tests.solve import oracle
 from tests.solve.positions import shown
 from tests.solve.test_enumeration import leaning, root_of, tree_of
 from unojax import bits, cards, solve
+from unojax.agents import RESIGN
 from unojax.policies import POLICIES
 from unojax.solve import play
 from unojax.solve.seen import look_back
@@ -216,5 +217,10 @@ def test_bad_input():
         solve.of_agent(tree, "clever")
     with pytest.raises(ValueError, match="chose action 60, which is not legal, at information state 0"):
         solve.of_agent(tree, lambda key, observation, mask: jnp.int32(DRAW))
+    # A number that is no action, and may look like a play of a wild card or like one at another information state.
+    with pytest.raises(ValueError, match="gave the game up at information state 0"):
+        solve.of_agent(tree, lambda key, observation, mask: jnp.int32(RESIGN))
+    with pytest.raises(ValueError, match="chose 61, which is no action, at information state 0"):
+        solve.of_agent(tree, lambda key, observation, mask: jnp.int32(61))
     with pytest.raises(ValueError, match="player must be 0 or 1"):
         solve.mistakes(tree, 2, *solve.uniform(tree))

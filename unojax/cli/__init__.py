@@ -117,8 +117,10 @@ def _drop_output() -> None:
 
 
 def _run(command: Command | Options) -> int:
+    from unojax.cli import targets
     from unojax.device.compilation_cache import keep_compiled_programs
 
+    targets.check_apart(command)
     if hasattr(command, "run"):
         keep_compiled_programs()
         return cast(Command, command).run()

@@ -36,11 +36,14 @@ class Evaluate:
             raise ValueError(f"--games must be an even number, since every deal is played twice, got {self.games}")
         rules = self.rules.build()
         from unojax.arena import evaluation
-        from unojax.cli import output, targets
+        from unojax.cli import output, players, targets
         from unojax.specs import parse_agent
 
-        agent = parse_agent(self.agent, rules=rules)
+        agent, *others = (parse_agent(spec, rules=rules) for spec in (self.agent, *self.opponents))
+        if players.sees_hidden_hand(agent):
+            raise ValueError(f"{agent.name} looks at the hidden hand: what it does is no function of what a player sees")
         targets.check_json_target(self.json)
+        players.tell_who_sees("evaluate", others)
         about = output.machine()
         began = time.perf_counter()
         with output.status("compiling", quiet=self.quiet) as status:
@@ -48,13 +51,12 @@ class Evaluate:
                 agent, self.opponents, games=self.games, rules=rules, on_match=lambda name: status.update(f"against {name}")
             )
         seconds = time.perf_counter() - began
-        for line in getattr(agent, "report", list)():
-            output.error_console().print(f"unojax evaluate: {agent.name} lost games by its own fault: {line}", soft_wrap=True)
+        faults = players.tell_faults("evaluate", [agent, *others])
         if self.json != output.STDOUT:
             self._show(found, rules, output.machine_facts(about) | {"Time": f"{seconds:.1f} s, with compiling"})
         if self.json is not None:
             request = {"command": "evaluate", "games_asked": self.games, "rules": asdict(rules), "seconds": seconds}
-            output.write_json(self.json, request | {"results": found.to_json()} | about)
+            output.write_json(self.json, request | {"faults": faults, "results": found.to_json()} | about)
         return 0
 
     def _show(self, found: Evaluation, rules: Rules, machine: dict[str, str]) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
 import tyro
 
 from unojax.cli.options import WholeOrNone
+from unojax.cli.targets import SAVED_GAME
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 class ShowReplay:
     """Show a saved game move by move, and check that it ends as the file says."""
 
-    file: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="FILE.json", help="A game that unojax play --save wrote.")]
+    file: Annotated[
+        tyro.conf.Positional[str], tyro.conf.arg(metavar="FILE.json", help="A game that unojax play --save wrote.")
+    ] = field(metadata=SAVED_GAME)
     player: Annotated[
         Literal["0", "1", "both"], tyro.conf.arg(help="Show what this player saw, the other's cards hidden. both: all cards.")
     ] = "both"
@@ -37,7 +40,6 @@ class ShowReplay:
 
         game = read_game(self.file)
         output.find_devices()
-        targets.check_apart(self.file, html=self.html, svg=self.svg)
         for option, target in (("--html", self.html), ("--svg", self.svg)):
             if target is not None:
                 targets.check_target(option, target)

@@ -3,23 +3,60 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from unojax.files import is_special
+from unojax.files.own import file_of, is_own
 
 STDOUT: Final = "-"
+SAVED_GAME: Final = {"is_saved_game": True}
+"""Metadata of an option's field: it names a saved game, which is read."""
+_WRITTEN: Final = ("out", "html", "svg", "results", "plot", "state", "save", "json")
+"""Options that name files which are written; some of them are read before."""
+_SPECS: Final = ("agent", "agents", "opponent", "opponents", "policies", "exact_belief")
+"""Options that name agents or policies."""
 
 
-def check_apart(source: str | None, **targets: str | None) -> None:
-    """Raise ValueError where a file to be written is the one that is read, or another one to be written."""
-    taken = {} if source is None else {Path(source).resolve(): "the saved game itself"}
-    for option, target in targets.items():
+def check_apart(options: Any) -> None:
+    """Raise ValueError where a file that a command is to write is one that it reads, or another one that it writes.
+
+    Args:
+        options: of any command, a dataclass.
+    """
+    taken = {path.resolve(): what for path, what in _read_files(options)}
+    for option in _WRITTEN:
+        target = getattr(options, option, None)
         if target is None or target == STDOUT:
             continue
         if (path := Path(target).resolve()) in taken and not is_special(path):
             raise ValueError(f"--{option}: {target!r} is {taken[path]}; give another name")
         taken[path] = f"written by --{option} too"
+
+
+def _read_files(options: Any) -> Iterator[tuple[Path, str]]:
+    """List the files that a command reads, each with what it is."""
+    deck = getattr(getattr(options, "rules", None), "deck", "")
+    if deck.endswith(".json"):
+        yield Path(deck), "read by --deck"
+    for field in fields(options):
+        value = getattr(options, field.name)
+        if value is not None and field.metadata == SAVED_GAME:
+            yield Path(value), "the saved game itself"
+        if field.name in _SPECS:
+            specs = value if isinstance(value, tuple) else (value,)
+            # Where a position is told, the opponent is a number of cards.
+            yield from ((path, f"read by {spec}") for spec in specs if isinstance(spec, str) for path in _files_of(spec))
+
+
+def _files_of(spec: str) -> Iterator[Path]:
+    """List the files that an agent's spec may name, such as a network's or a program's; what has no suffix is none."""
+    if is_own(spec):
+        yield file_of(spec)
+    yield from (Path(word) for word in re.split(r"[\s:=,]+", spec) if Path(word).suffix)
 
 
 def check_target(option: str, target: str, hint: str = "") -> None:

@@ -164,7 +164,7 @@ def position_of(hand: str | None, top: str | None, opponent: int | None, *, pile
         top: the top card, `R0`; of a wild one with the colour that was declared, `W:B`.
         opponent: number of cards that the other player holds.
         pile: the other cards on the pile, as far as they are known; all others count as unseen.
-        penalty: cards that the player must draw now, 2 or 4.
+        penalty: cards that the player must draw now: 2 or 4, or more where penalties add up.
 
     Raises:
         ValueError: one is missing, or is no card.

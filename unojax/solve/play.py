@@ -19,7 +19,7 @@ import numpy as np
 from jax import Array
 
 from unojax import bits, cards, game
-from unojax.agents import Agent, PolicyAgent
+from unojax.agents import RESIGN, Agent, PolicyAgent
 from unojax.belief.hands import Hands
 from unojax.device import static
 from unojax.observation import Observation, observe
@@ -219,6 +219,9 @@ def _told(hands: HiddenHands, infoset: np.ndarray, most: int) -> tuple[np.ndarra
 
 def _sequences(tree: Tree, treeplex: Treeplex, chosen: np.ndarray, name: str) -> np.ndarray:
     """Find the sequences of actions, int64[I], one at each information state."""
+    if len(none := np.flatnonzero((chosen < 0) | (chosen >= cards.NUM_ACTIONS))):
+        what = "gave the game up" if chosen[none[0]] == RESIGN else f"chose {chosen[none[0]]}, which is no action,"
+        raise ValueError(f"{name} {what} at information state {none[0]}")
     is_wild = (chosen < cards.DRAW) & (chosen % cards.NUM_RANKS >= cards.WILD)
     shown = colors_shown(tree)
     chosen = np.where(

@@ -11,7 +11,7 @@ A position is one line of seven fields, in the spirit of chess's FEN:
     deck     = number | "*"                          how many: all that the others leave
     top      = action other than draw                a wild with the active colour
     player   = "0" | "1"                             who moves next; at the end, who moved last
-    penalty  = "0" | "2" | "4"                       cards that the player must draw
+    penalty  = number                                cards that the player must draw
     steps    = number                                steps so far
     last     = action | "-"                          the last legal action; "-" at the start
     result   = "*" | "0" | "1" | "=" | "T"           unfinished, winner, drawn, truncated

@@ -39,7 +39,12 @@ class Advise:
     pile: Annotated[
         str, tyro.conf.arg(metavar="CARDS", help="The cards under the top one, as far as they are known: 'R2 G2 GS'.")
     ] = ""
-    penalty: Annotated[Literal[0, 2, 4], tyro.conf.arg(help="The cards that the player must draw now, after a +2 or Wild+4.")] = 0
+    penalty: Annotated[
+        Whole,
+        tyro.conf.arg(
+            help="The cards that the player must draw now, after a +2 or Wild+4: 2, 4, or more where penalties add up."
+        ),
+    ] = 0
     history: Annotated[
         str,
         tyro.conf.arg(

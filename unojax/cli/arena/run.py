@@ -18,7 +18,7 @@ from unojax.agents import Agent
 from unojax.arena import Pairs
 from unojax.arena.results import ResultsFile
 from unojax.arena.standings import Standings, standings_of
-from unojax.cli import output, targets
+from unojax.cli import output, players, targets
 from unojax.cli.arena import plot, tables
 from unojax.cli.arena.command import Arena
 from unojax.cli.arena.fingerprint import fingerprint
@@ -43,13 +43,12 @@ def run(request: Arena, rules: Rules) -> int:
             file = ResultsFile(request.results, seed=request.seed, rules=rules, agents=known)
         except ValueError as error:
             raise ValueError(f"--results: {error}") from None
+    players.tell_who_sees("arena", agents)
     played = _play(request, agents, rules, file) if request.to is None else _play_rounds(request, agents, rules)
     if not played.complete:
         stopped = f"stopped after {played.seconds:.1f} s; the results are those of the batches that are complete"
         output.error_console().print(f"unojax arena: {stopped}", soft_wrap=True)
-    for agent in agents:
-        for line in getattr(agent, "report", list)():
-            output.error_console().print(f"unojax arena: {agent.name} lost games by its own fault: {line}", soft_wrap=True)
+    faults = players.tell_faults("arena", agents)
     if not any(len(pairs) for pairs in played.matches.values()):
         output.error_console().print("unojax arena: no batch was complete", soft_wrap=True)
         return EXIT_INTERRUPTED
@@ -60,7 +59,8 @@ def run(request: Arena, rules: Rules) -> int:
     if request.plot is not None:
         plot.write_plot(request.plot, standings)
     if request.json is not None:
-        output.write_json(request.json, _request(request, played, names, rules) | {"results": standings.to_json()} | about)
+        found = {"faults": faults, "results": standings.to_json()}
+        output.write_json(request.json, _request(request, played, names, rules) | found | about)
     return 0 if played.complete else EXIT_INTERRUPTED
 
 

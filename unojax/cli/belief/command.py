@@ -18,6 +18,7 @@ from unojax.cli.options import (
     WholeOrNone,
     check_policy_names,
 )
+from unojax.cli.targets import SAVED_GAME
 
 _MAX_PARTICLES: Final = 2**20
 
@@ -69,7 +70,7 @@ class ShowBelief:
     game: Annotated[
         Optional[str],
         tyro.conf.arg(metavar="FILE.json", help="Follow a game that unojax play saved, under its own rules."),
-    ] = None
+    ] = field(default=None, metadata=SAVED_GAME)
     steps: Annotated[CountOrNone, tyro.conf.arg(help="Stop after N turns. A turn is one action: a play or a whole draw.")] = None
     turn: Annotated[
         WholeOrNone,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Final, Literal, Optional
 
 import tyro
 
 from unojax.cli.options import Count, Flag, JsonTarget, RuleOptions, Seed
+from unojax.cli.targets import SAVED_GAME
 
 _MIN_ROUNDS: Final = 4
 
@@ -16,7 +17,9 @@ _MIN_ROUNDS: Final = 4
 class Review:
     """Look back at a saved game: how likely the player was to win, what each choice cost."""
 
-    file: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="FILE.json", help="A game that unojax play saved.")]
+    file: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="FILE.json", help="A game that unojax play saved.")] = field(
+        metadata=SAVED_GAME
+    )
     player: Annotated[
         Optional[Literal[0, 1]],
         tyro.conf.arg(help="Whose choices are looked at, by what this player could know. By default the person, or player 0."),

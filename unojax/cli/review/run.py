@@ -22,7 +22,6 @@ from unojax.rules import Rules
 def run(request: Review, rules: Rules) -> int:
     del rules  # those of the game count
     game = read_game(request.file)
-    targets.check_apart(request.file, html=request.html, json=request.json)
     targets.check_json_target(request.json)
     if request.html is not None:
         targets.check_target("--html", request.html)

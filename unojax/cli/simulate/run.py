@@ -25,7 +25,6 @@ from unojax.simulation.tally import Tally
 
 
 def run(request: Simulate, rules: Rules) -> int:
-    targets.check_apart(None, out=request.out, json=request.json)
     targets.check_json_target(request.json)
     about = output.machine()
     if request.out is None:

@@ -1,0 +1,37 @@
+"""What is to be said of the agents of a match beside its results: what they did wrong, and what they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from unojax.agents import Agent
+from unojax.cli import output
+
+
+def faults_of(agent: Agent) -> list[str]:
+    """Say what an agent did wrong so far, a line for each kind of fault; most agents have no report."""
+    return list(getattr(agent, "report", list)())
+
+
+def tell_faults(command: str, agents: Sequence[Agent]) -> dict[str, list[str]]:
+    """Say on the error stream what agents did wrong so far, and give it by their names."""
+    faults = {agent.name: faults_of(agent) for agent in agents}
+    for name, lines in faults.items():
+        for line in lines:
+            output.error_console().print(f"unojax {command}: {name} lost games by its own fault: {line}", soft_wrap=True)
+    return faults
+
+
+def sees_hidden_hand(agent: Agent) -> bool:
+    """Tell an agent that `unojax.agents.reveal` shows the opponent's hand."""
+    # Searches have the method, and use it if their knowledge is the truth.
+    knows = getattr(agent, "knowledge", None)
+    return hasattr(agent, "reveal") and (knows is None or hasattr(knows, "see"))
+
+
+def tell_who_sees(command: str, agents: Sequence[Agent]) -> None:
+    """Say on the error stream which agents are shown the opponent's hand."""
+    for agent in agents:
+        if sees_hidden_hand(agent):
+            what = "sees the opponent's hand: its results are a yardstick, not what a player can reach"
+            output.error_console().print(f"unojax {command}: {agent.name} {what}", soft_wrap=True)
