@@ -7,11 +7,12 @@ import re
 from dataclasses import asdict
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
 from tests.oracle import game as oracle
-from unojax import cards
+from unojax import cards, init, make_state, parse_agent, parse_position
 from unojax.rules import Rules, as_rules, small_deck
 
 
@@ -60,6 +61,22 @@ def test_a_bad_field_is_refused_with_what_came_and_what_is_allowed(message: str)
     fields: dict[str, Any] = BAD[message]
     with pytest.raises(ValueError, match=re.escape(message)):
         Rules(**fields)
+
+
+TAKES_RULES = {
+    "make_state": lambda rules: make_state("R1 W", "G1", "R7", rules=rules).rules,
+    "parse_position": lambda rules: parse_position("R1,W/G1/-/* R7 0 0 0 - *", rules=rules).rules,
+    "parse_agent": lambda rules: parse_agent("mc", rules=rules).rules,
+    "init": lambda rules: init(jax.random.key(0), rules=rules).rules,
+}
+
+
+@pytest.mark.parametrize("name", TAKES_RULES)
+def test_rules_go_by_their_names(name: str):
+    take: Any = TAKES_RULES[name]
+    assert take("official") == Rules.official()
+    with pytest.raises(ValueError, match=r"rules must be a unojax\.Rules or one of default, official, house, rlcard, got 'home'"):
+        take("home")
 
 
 def test_numbers_of_numpy_become_pythons():

@@ -50,20 +50,22 @@ Factory = Callable[..., "Agent"]
 """A function that makes agents; all its parameters have defaults."""
 
 
-def parse_agent(spec: str, *, rules: Rules | None = None, **changes: Any) -> Agent:
+def parse_agent(spec: str, *, rules: Rules | str | None = None, **changes: Any) -> Agent:
     """Make the agent that a spec describes.
 
     Args:
         spec: `name` or `name:key=value,...`. Whole numbers may be written 1e4, flags are true or false, and where None is
             allowed it is none. What is left out has its default.
-        rules: of the games that the agent is to play, if not the default ones.
+        rules: of the games that the agent is to play, or the name of a preset, if not the default ones.
         changes: values of keys in place of those of the spec.
 
     Raises:
         ValueError: there is no such name, key or value; the message says which there are.
     """
     from unojax.agents import PolicyAgent
+    from unojax.rules import as_rules
 
+    rules = None if rules is None else as_rules(rules)
     found = _find(spec)
     if is_own(spec):
         return _own_agent(spec, found, rules, changes)

@@ -320,12 +320,6 @@ def test_an_action_of_another_kind_is_refused_while_tracing(action: Any):
         game.step(make_state("R5 W", "G1", "R7"), action, jax.random.key(0))
 
 
-def test_a_game_begins_under_rules_by_their_name():
-    assert game.init(jax.random.key(0), rules="house").rules == Rules.house()
-    with pytest.raises(ValueError, match=r"rules must be a unojax\.Rules or one of default, official, house, rlcard, got 'home'"):
-        game.init(jax.random.key(0), rules="home")
-
-
 def test_step_checked_raises_where_step_sets_a_bit():
     state = make_state("R5 W", "G1", "R7")
     checked = jax.jit(checkify.checkify(game.step_checked))

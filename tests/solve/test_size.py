@@ -49,6 +49,8 @@ def test_games_that_are_not_solved():
         solve.enumerate_game(RULES, 0)
     with pytest.raises(ValueError, match="step_penalty must be 0"):
         solve.enumerate_game(Rules(step_penalty=0.01), 5)
+    with pytest.raises(ValueError, match="one of default, official, house, rlcard, got 'tiny'"):
+        solve.enumerate_game("tiny")  # pyright: ignore[reportArgumentType]  # that it is refused is the test
     with pytest.raises(ValueError, match="points must be False"):
         solve.enumerate_game(Rules(points=True), 5)
     with pytest.raises(ValueError, match="limit must be"):

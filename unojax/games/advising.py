@@ -22,7 +22,7 @@ from unojax.belief.history import looks_dealt
 from unojax.belief.knowledge import Tracked, Truth
 from unojax.games.adviser import sum_up
 from unojax.games.seen import ImpossibleActionError, SeenGame, choices, read_seen
-from unojax.rules import Rules, is_int
+from unojax.rules import Rules, as_rules, is_int
 from unojax.search.agents import Remembered, SearchAgent
 from unojax.search.pooling import MIN_ROUNDS, Pooled, search_in_rounds, search_round
 from unojax.specs import parse_agent
@@ -85,7 +85,7 @@ def advise(
     rounds: int | None = None,
     seconds: float | None = None,
     seed: int = 0,
-    rules: Rules = Rules(),
+    rules: Rules | str = Rules(),
     on_status: Callable[[str], None] = lambda words: None,
 ) -> Advised:
     """Say what to play in a position, and how likely each play is to win, from what the player to move can know.
@@ -101,7 +101,7 @@ def advise(
         rounds: searches with fresh samples, pooled; None: 32, or as many as `seconds` allow.
         seconds: search for so long instead, compiling not counted. Ctrl-C ends it, with the rounds done so far.
         seed: the same one gives the same advice on the same device.
-        rules: of the game.
+        rules: of the game, or the name of a preset.
         on_status: told what is being done.
 
     Raises:
@@ -122,6 +122,7 @@ def advise(
         raise ValueError(f"seconds must be a positive number, got {seconds}")
     if not (is_int(seed) and 0 <= seed < 2**32):
         raise ValueError(f"seed must be a whole number in [0, {2**32 - 1}], got {seed!r}")
+    rules = as_rules(rules)
     search = read_search(agent, rules)
     keys = _three_keys(np.uint32(seed))
     on_status(COMPILING)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from unojax.rules import Rules, check_plain
+from unojax.rules import Rules, as_rules, check_plain
 from unojax.solve.expansion import Expander, Lanes, Picks
 
 
@@ -16,6 +16,7 @@ def game_rules(rules: Rules, max_steps: int | None) -> Rules:
     Raises:
         ValueError: it has no end, is not a zero-sum one, or one of rules that the solver does not follow.
     """
+    rules = as_rules(rules)
     max_steps = rules.max_steps if max_steps is None else max_steps
     if max_steps is None:
         raise ValueError(

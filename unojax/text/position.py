@@ -10,7 +10,7 @@ import numpy as np
 
 from unojax import cards, game
 from unojax.game import State
-from unojax.rules import Rules, agreed_rules, is_int
+from unojax.rules import Rules, agreed_rules, as_rules, is_int
 from unojax.text.notation import EMPTY, checked_counts, format_action, join_cards, parse_action, parse_counts, split_cards
 
 _POSITION_HELP: Final = (
@@ -42,7 +42,7 @@ def make_state(
     deck: str | None = None,
     player: int = 0,
     penalty: int = 0,
-    rules: Rules = Rules(),
+    rules: Rules | str = Rules(),
     drawn: str | None = None,
     contested: str | None = None,
 ) -> State:
@@ -57,14 +57,14 @@ def make_state(
         player: who moves next, 0 or 1.
         penalty: cards that this player must draw: 2 for a +2 on top, 4 for a Wild+4 (more if the rules add penalties up, or after
             a challenge that failed), or 0 if they have been drawn.
-        rules: what the game is played under. Hands, top, pile and deck must add up to `rules.deck` exactly.
+        rules: what the game is played under, or the name of a preset. Hands, top, pile and deck must add up to its deck exactly.
         drawn: the card that the player has drawn in a turn that goes on, under rules where one does.
         contested: the colour that was active before the pending Wild+4, if it may be challenged; a name or a letter.
 
     Raises:
         ValueError: an argument is out of its range, or they contradict each other.
     """
-    top_type = _one_card(top, "top")
+    rules, top_type = as_rules(rules), _one_card(top, "top")
     hands = np.stack([parse_counts(hand0, "hand0"), parse_counts(hand1, "hand1")])
     under = parse_counts(pile, "pile")
     top_rank, color_index = int(cards.RANK_OF_TYPE[top_type]), top_color(top_type, color)
@@ -121,7 +121,7 @@ def format_position(state: State, *, rules: Rules | None = None) -> str:
     return f"{places} {top} {player} {penalty} {int(state.step_count)} {last} {result}"
 
 
-def parse_position(text: str, *, rules: Rules = Rules()) -> State:
+def parse_position(text: str, *, rules: Rules | str = Rules()) -> State:
     """Read a position that `format_position` wrote, or one written by hand.
 
     Raises:
@@ -132,7 +132,7 @@ def parse_position(text: str, *, rules: Rules = Rules()) -> State:
     if len(fields) != 7 or len(places) != 4:
         raise ValueError(f"position {text!r} must have seven fields, the first of four places: {_POSITION_HELP}")
     try:
-        return read_position(places, *fields[1:], rules=rules)
+        return read_position(places, *fields[1:], rules=as_rules(rules))
     except ValueError as error:
         raise ValueError(f"position {text!r}: {error}") from error
 
