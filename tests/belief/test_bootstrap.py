@@ -205,5 +205,5 @@ def test_deal_prior() -> None:
 def test_bad_input() -> None:
     with pytest.raises(ValueError, match="prior must be one of"):
         bootstrap_init(games(FORFEITING).view(0, 0, 0), jax.random.key(0), prior="flat")  # type: ignore[arg-type] the bad value is the test
-    with pytest.raises(ValueError, match="num_particles must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="num_particles must be an integer of at least 1, got 0"):
         bootstrap_init(games(FORFEITING).view(0, 0, 0), jax.random.key(0), num_particles=0)

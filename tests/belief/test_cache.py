@@ -186,5 +186,5 @@ def test_bad_input(views: list[Observation]) -> None:
     assert (cache.stats.entries, cache.stats.updates) == (2, 1)
     with pytest.raises(ValueError, match="max_entries must be at least 1, or None"):
         make(max_entries=0)
-    with pytest.raises(ValueError, match="num_particles must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="num_particles must be an integer of at least 1, got 0"):
         make(num_particles=0)
