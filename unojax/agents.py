@@ -53,6 +53,14 @@ class Agent(Protocol):
         ...
 
 
+def checked_action(action: Any, who: str) -> Array:
+    """Take what `who`, an agent or a policy, returned for its action: an integer array, []; ValueError if it is none."""
+    action = jnp.asarray(action)
+    if action.shape or not jnp.issubdtype(action.dtype, jnp.integer):
+        raise ValueError(f"{who} must return one integer, got {action.dtype}{list(action.shape)}")
+    return action
+
+
 def next_game(agent: Agent, key: Array, memory: Memory, observation: Observation) -> Memory:
     """Begin the next game of a match against the same opponent: the memory at its start. Consumes `key`.
 

@@ -19,13 +19,12 @@ from jax.typing import ArrayLike
 from unojax import game
 from unojax.adapters.encoding import Encoder
 from unojax.adapters.seats import play_or_lose
-from unojax.agents import Agent, Memory, PolicyAgent, reveal
+from unojax.agents import Agent, Memory, PolicyAgent, checked_action, reveal
 from unojax.device import static, struct
 from unojax.device.batching import for_chosen
 from unojax.device.random_bits import threefry
 from unojax.device.static import Skeleton
 from unojax.game import Packed, State
-from unojax.game.steps import single_action
 from unojax.observation import observe_packed
 from unojax.policies import PackedPolicy
 from unojax.table import concede, find_node
@@ -181,7 +180,7 @@ def _answer(agent: Agent, table: Table, lane: Lanes) -> Lanes:
         return _move(agent, table, lane, agent.policy.choose(key, view, node.options))
     legal = game.packed_legal_mask(packed)
     memory = reveal(agent, lane.memory, lane.state, player)
-    chosen = single_action(agent.act(key, memory, observe_packed(packed, player), legal), "act")
+    chosen = checked_action(agent.act(key, memory, observe_packed(packed, player), legal), "act")
     forced = legal.sum() == 1
     return _move(agent, table, lane, jnp.where(forced, legal.argmax(), chosen).astype(jnp.int32))
 

@@ -13,7 +13,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from unojax import cards, game
-from unojax.agents import RESIGN, Agent, Memory, next_game, reveal
+from unojax.agents import RESIGN, Agent, Memory, checked_action, next_game, reveal
 from unojax.device import static
 from unojax.device.batching import for_chosen
 from unojax.device.static import Skeleton
@@ -100,10 +100,8 @@ def decide(
         state = lanes.state
         memory = reveal(agent, memory, state, player)
         key = _agent_key(seats, state, player, _ACT)
-        action = jnp.asarray(agent.act(key, memory, observe(state, player), game.legal_mask(state)))
-        if action.shape or not jnp.issubdtype(action.dtype, jnp.integer):
-            raise ValueError(f"act must return one integer, got {action.dtype}{list(action.shape)}")
-        return action.astype(jnp.int32)
+        action = agent.act(key, memory, observe(state, player), game.legal_mask(state))
+        return checked_action(action, "act").astype(jnp.int32)
 
     waits = find_waiting(seats, lanes, index)
     nothing = jnp.full(waits.shape, game.NO_ACTION, jnp.int32)

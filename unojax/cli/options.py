@@ -287,13 +287,13 @@ def _get_policy(spec: str) -> Policy:
     def choose(key: Any, observation: Any, legal_mask: Any) -> Any:
         import jax.numpy as jnp
 
+        from unojax.agents import checked_action
+
         try:
             action = jnp.asarray(policy(key, observation, legal_mask))
         except Exception as error:
             raise ValueError(f"policy {spec} failed: {type(error).__name__}: {error}") from error
-        if action.shape or not jnp.issubdtype(action.dtype, jnp.integer):
-            raise ValueError(f"policy {spec} must return one integer, got {action.dtype}{list(action.shape)}")
-        return action
+        return checked_action(action, f"policy {spec}")
 
     choose.__name__ = spec
     return choose

@@ -16,11 +16,10 @@ import numpy as np
 from jax import Array
 
 from unojax import cards, game, text
-from unojax.agents import RESIGN, Agent, Memory, next_game, reveal
+from unojax.agents import RESIGN, Agent, Memory, checked_action, next_game, reveal
 from unojax.device import static
 from unojax.device.static import Skeleton
 from unojax.game import State
-from unojax.game.steps import single_action
 from unojax.games.replay import Replay, Step, play_action
 from unojax.games.seen import Seen, legal_actions
 from unojax.observation import Observation, observe
@@ -202,7 +201,7 @@ def _remember(agent: Agent, key: Array, memory: Memory, before: Observation, act
 
 def _choose(agent: Agent, key: Array, memory: Memory, state: State, view: Observation) -> Array:
     memory = reveal(agent, memory, state, jnp.asarray(view.player, jnp.int32))
-    return single_action(agent.act(key, memory, view, view.legal_mask), "act").astype(jnp.int32)
+    return checked_action(agent.act(key, memory, view, view.legal_mask), "act").astype(jnp.int32)
 
 
 @partial(jax.jit, static_argnames="rules")
