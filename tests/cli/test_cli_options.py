@@ -39,6 +39,9 @@ def test_rules_have_names_and_other_options_change_them(name: str):
     assert tyro.cli(RuleOptions, args=["--rules", name]).build() == PRESETS[name]
     changed = tyro.cli(RuleOptions, args=["--rules", name, "--hand-size", "5", "--stacking", "False"]).build()
     assert changed == dataclasses.replace(PRESETS[name], hand_size=5, stacking=False)
+    # A value that is the default of the default rules is given too.
+    given = tyro.cli(RuleOptions, args=["--rules", name, "--start-card", "non_wild", "--start-effects", "none"]).build()
+    assert given == dataclasses.replace(PRESETS[name], start_card="non_wild", start_effects="none")
 
 
 def test_every_rule_option_reaches_the_rules():

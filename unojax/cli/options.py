@@ -98,11 +98,6 @@ _JSON_HELP: Final = "Write the results to a file too, as a whole or not at all. 
 JsonTarget = Annotated[Optional[str], tyro.conf.arg(metavar="FILE|-", help=_JSON_HELP)]
 
 
-_NAMED: Final = (
-    *("may_draw", "play_drawn", "draw_until_playable", "wild_draw_four", "stacking", "start_effects"),
-    *("reverse_passes", "reshuffle_top", "points"),
-)
-"""Options that are as `--rules` says unless they are given."""
 _AS_NAMED: Final = "None: as --rules says."
 
 
@@ -124,12 +119,12 @@ class RuleOptions:
         tyro.conf.arg(help="Skip and Reverse make the same player move again; with --no-skip-forfeits they just pass the turn."),
     ] = True
     start_card: Annotated[
-        Literal["non_wild", "any", "not_draw_four"],
+        Optional[Literal["non_wild", "any", "not_draw_four"]],
         tyro.conf.arg(
             help="What may be turned up at the start. non_wild: a Wild or Wild+4 goes back and another card is turned up. any: "
-            "it stays, and the active colour is random. not_draw_four: a Wild stays, a Wild+4 goes back."
+            f"it stays, and the active colour is random. not_draw_four: a Wild stays, a Wild+4 goes back. {_AS_NAMED}"
         ),
-    ] = "non_wild"
+    ] = None
     hand_size: Annotated[Count, tyro.conf.arg(help="Cards dealt to each player.")] = 7
     deck: Annotated[
         str,
@@ -187,12 +182,12 @@ class RuleOptions:
 
     def build(self) -> Rules:
         """Make the rules. Raises ValueError where an option is out of its range, or the deck can't be read."""
-        from unojax.rules import PRESETS, Rules
+        from unojax.rules import PRESETS
 
+        # What rules with a name differ in is None unless it is given.
         given: dict[str, Any] = asdict(self) | {"deck": parse_deck(self.deck)}
-        preset, plain = PRESETS[given.pop("rules")], asdict(Rules())
-        changes = {name: value for name, value in given.items() if value is not None and value != plain[name]}
-        return replace(preset, **changes | {name: given[name] for name in _NAMED if given[name] is not None})
+        preset = PRESETS[given.pop("rules")]
+        return replace(preset, **{name: value for name, value in given.items() if value is not None})
 
 
 _DECK_HELP: Final = "use full, numbers, parts such as colors=2,ranks=0-5+S,copies=1,wilds=1, or FILE.json with 54 copy counts"
