@@ -12,12 +12,14 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from rich.console import Console
 
 import unojax
 from unojax import Rules, cards
 from unojax.belief.filters import ExactFilter
 from unojax.belief.follow import follow
 from unojax.cli import main
+from unojax.cli.advise import view as advise_view
 from unojax.cli.options import parse_deck
 from unojax.games.seen import play_seen
 from unojax.search import pooling
@@ -305,6 +307,19 @@ def test_text_shows_what_the_record_has(capsys):
     assert re.search(rf"^ *[> ] +{re.escape(data['policy_play'])} .* uniform alone$", out, re.MULTILINE)
     assert "[" not in out
     assert "█" not in run_text(capsys, "R1,R2,Y1,W/4/Y0/* R0 0 0 0 - *", "--bars", "0")
+
+
+def test_draws_and_challenges_are_advised_as_plays_are():
+    """They have no card, and so no colour, and nothing is played."""
+    numbers = {"win": 0.5, "win_error": 0.1, "behind": 0.0, "behind_error": 0.0, "gain": 0.0, "gain_error": 0.0, "rollouts": 8}
+    actions = (cards.CHALLENGE, cards.DRAW, 0)
+    plays = tuple(pooling.PooledPlay(action, **numbers) for action in actions)
+    told = pooling.Pooled(plays, recommended=cards.CHALLENGE, own=cards.CHALLENGE, rounds=4)
+    console = Console(file=(out := io.StringIO()), width=80)
+    console.print(advise_view.plays(told, unojax.parse_agent(SPEC, rules=RULES)))
+    text = out.getvalue()
+    assert re.search("> +challenge", text) and re.search("  draw +50.0", text)
+    assert "Challenge, as the policy uniform would." in text
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from rich.console import Console
@@ -29,18 +30,20 @@ from tests.cli.by_script import (
     talk,
 )
 from tests.helpers import assert_trees_equal
-from unojax import POLICIES, cards, parse_position
+from unojax import POLICIES, Rules, cards, parse_position
+from unojax.agents import RESIGN
 from unojax.cli import main
 from unojax.cli.play import loop as play_loop
 from unojax.cli.play import view as play_view
 from unojax.cli.play.input import Options
 from unojax.cli.play.loop import Conversation, Record
 from unojax.cli.play.run import _next_path
-from unojax.games.adviser import Adviser
+from unojax.games.adviser import Advice, Adviser, Thought
 from unojax.games.gamefile import GameFile, read_game, write_game
 from unojax.games.replay import Replay
 from unojax.games.session import Session, draw_seat
 from unojax.search.agents import monte_carlo
+from unojax.search.monte_carlo import Estimate
 from unojax.text import format_action, format_cards, parse_action
 
 
@@ -150,6 +153,21 @@ def test_advice_knows_what_can_be_known(monkeypatch):
     assert np.flatnonzero(np.asarray(later.prob_holds) > 1e-6).tolist() == held.tolist()
 
 
+def test_draws_and_challenges_are_advised_as_plays_are():
+    """They have no card, and so no colour; after a draw the draw is a pass."""
+    view = session_from(KNOWN_HAND).view
+    actions = [parse_action("R0"), cards.DRAW, cards.CHALLENGE]
+    tried = np.isin(np.arange(cards.CHALLENGE + 1), actions)
+    values, zeros = np.linspace(0, 0.61, len(tried)), np.zeros(len(tried))
+    estimate = jax.tree.map(jnp.asarray, Estimate(values, zeros, zeros, zeros, np.full(len(tried), 8), np.int32(0)))
+    thought = Thought(estimate, jnp.asarray(tried), jnp.int32(cards.DRAW))
+    told = Advice(jnp.zeros(54), jnp.zeros(4), jnp.float32(0), thought)
+    for has_drawn, name in ((False, "draw"), (True, "pass")):
+        rows = play_view.advice(told, replace(view, has_drawn=np.bool_(has_drawn))).plain.splitlines()
+        assert rows[0].startswith(f"Advice: {name}. ") and rows[1].startswith(f"*{name} ")
+        assert "challenge " in rows[2] and len(rows[2]) <= 80
+
+
 def test_returns_under_a_step_penalty_are_no_win_probabilities():
     session = session_from(KNOWN_HAND)
     told = Adviser(SEARCH, seed=0).advise(session.view, session.seen)
@@ -164,7 +182,21 @@ def test_returns_under_a_step_penalty_are_no_win_probabilities():
 
 def test_the_help_says_when_a_rule_of_thumb_gives_way():
     assert monte_carlo(rules=RULES).keep == 0.25
-    assert "a quarter of a standard error" in " ".join(play_view.HELP.split())
+    assert "a quarter of a standard error" in " ".join(play_view.help_text(RULES).plain.split())
+
+
+def test_the_help_is_about_the_rules_of_the_game():
+    """What can be typed there, and what is played."""
+    for rules, keys, words in (
+        (Rules(), set(), "must play one. A player who holds none draws one card, and the turn passes"),
+        (Rules.official(), {"d", "p", "c"}, "may play one or draw"),
+        (Rules.house(), {"p"}, "goes on drawing until a card comes that is playable"),
+        (Rules(skip_forfeits=False), set(), "Skip or Reverse has no effect"),
+    ):
+        text = play_view.help_text(rules).plain
+        assert set(re.findall("^([dpc])  ", text, re.MULTILINE)) == keys
+        assert words in " ".join(text.split())
+        assert all(len(row) <= 80 for row in text.splitlines())
 
 
 def test_bad_input_is_answered_in_one_line_and_asked_again():
@@ -243,6 +275,19 @@ def test_games_of_a_series_are_numbered(tmp_path: Path):
     assert names == ["game-2.json", "game-3.json", "game-4.json"]
     (tmp_path / "2026-11-24.json").touch()
     assert Path(_next_path(str(tmp_path / "2026-1124.json"))).name == "2026-1124-2.json"
+
+
+def test_an_opponent_that_gives_up_has_lost(monkeypatch, tmp_path: Path):
+    session, path = session_from(MY_TURN), tmp_path / "game.json"
+    monkeypatch.setattr(session, "reply", lambda: RESIGN)
+    monkeypatch.setattr(Session, "faults", ["died: 1"])
+    status, text = talk(session, lines("R0", "u", "R2"), record=Record(path, ("person", "uniform"), 0), offers_rematch=True)
+    assert status == 0 and session.is_over and session.winner == session.seat
+    assert text.count("uniform gives up after 1 turn: you win.\nIts fault: died: 1\n") == 2
+    assert text.count("1 action taken back.") == 1
+    # The file has what was played.
+    assert f"Saved in {path}: unojax play --resume goes on with it.\n" in text
+    assert (read_game(path).actions, read_game(path).result) == (("R2",), "*")
 
 
 def test_interrupted_while_the_opponent_thinks(monkeypatch, tmp_path: Path):

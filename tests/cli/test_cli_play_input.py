@@ -57,11 +57,12 @@ def test_what_can_be_typed(options: Options, line: str, means: object):
         ("0", "There is no 0: type 1 to 4"),
         ("5", "There is no 5:"),
         ("9" * 30, "There is no 999999999999999...: type"),
-        ("Y1", "Y1 does not go on R3 (red):"),
+        ("Y1", "Y1 does not go on R3:"),
         ("R1", "You don't hold R1:"),
         ("R0:B", "'R0:B' is not clear:"),
         ("W:X", "'W:X' is not clear:"),
         ("draw", "You can play, so you must:"),
+        ("challenge", "There is no Wild+4 to challenge:"),
         ("-1", "'-1' is not clear:"),
         ("1 2", "'1 2' is not clear:"),
         ("٣", "'٣' is not clear:"),
@@ -96,6 +97,8 @@ def test_other_choices():
     after_a_draw = Options(replace(view, has_drawn=np.bool_(True)), at_will.types, may_draw=True)
     assert after_a_draw.read("p") == after_a_draw.read("PASS") == cards.DRAW and after_a_draw.read("pile") is Command.PILE
     assert after_a_draw.extra == "p to pass"
+    with pytest.raises(ValueError, match="You have drawn: type"):
+        after_a_draw.read("draw")
     due = Options(replace(view, penalty=np.int8(4)), (), may_draw=True, may_challenge=True)
     assert due.read("") == due.read("d") == cards.DRAW and due.read("c") == cards.CHALLENGE
     assert due.extra == "Enter to take 4 cards or c to challenge"

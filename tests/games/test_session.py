@@ -10,6 +10,7 @@ import pytest
 
 from tests.helpers import assert_trees_equal
 from unojax import Rules, cards, parse_position
+from unojax.agents import RESIGN
 from unojax.cli.options import parse_deck
 from unojax.games.session import Session, draw_seat
 from unojax.specs import parse_agent
@@ -76,6 +77,21 @@ def test_an_opponent_with_an_illegal_answer_is_named(monkeypatch):
     monkeypatch.setattr("unojax.games.session._choose", lambda *args: np.int32(5))
     with pytest.raises(RuntimeError, match="the opponent chose action 5, which is not legal; it may only: R1, RS"):
         session.reply()
+
+
+def test_an_opponent_may_give_up(monkeypatch):
+    """The game is won then, and its record is of what was played; the person may take the last choice back."""
+    session = session_from("R0,R2/R1,RS/Y1/* R3 0 0 1 - *")
+    session.play(parse_action("R0"))
+    monkeypatch.setattr("unojax.games.session._choose", lambda *args: np.int32(RESIGN))
+    assert session.play(session.reply()) is None
+    assert session.is_over and session.has_given_up and session.winner == 0 and not session.was_cut_off
+    assert len(session.steps) == len(session.seen) == 1 and not session.replay().end.is_over and session.faults == []
+    assert session.take_back() == 1
+    assert not session.is_over and session.winner == -1
+    first = session_from("R0,R2/R1,RS/Y1/* R3 1 0 1 - *")
+    first.play(first.reply())
+    assert first.take_back() == 0 and first.is_over, "nothing but the same question could come next"
 
 
 @dataclass(frozen=True)

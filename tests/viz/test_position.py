@@ -13,7 +13,7 @@ import pytest
 
 from tests.viz.games import positions, seen_by, trajectories, with_other_hand
 from tests.viz.reading import SVG, backs_in, cards_in, centre, lines, parse, part
-from unojax import cards
+from unojax import cards, legal_mask
 from unojax.rules import Rules
 from unojax.text import format_action, format_cards, make_state, parse_action, parse_position
 from unojax.viz import Picture, position_svg
@@ -151,6 +151,34 @@ def test_legal_cards_stand_out():
     lifts = {name: heights[True][name] - heights[False][name] for name in heights[True]}
     assert {name for name, lift in lifts.items() if lift > 5} == {"R5", "W"}
     assert lifts["Y7"] == lifts["B2"] == 0
+
+
+def test_a_mask_with_challenges_is_taken():
+    state = make_state("R5 Y7", "R1", "R+2", rules=Rules.official())
+    assert position_svg(state, legal=legal_mask(state)) != position_svg(state)
+    with pytest.raises(ValueError, match=r"legal must be bool\[62\]"):
+        position_svg(state, legal=np.ones(61, bool))
+
+
+def test_what_is_due_is_said_as_far_as_it_is_known():
+    """Nobody must draw where the rules let a penalty be answered."""
+    house, official = Rules.house(), Rules.official()
+    both = Rules.official(stacking=True)
+    for rules, top, penalty, contested, must in (
+        (house, "R+2", 4, -1, False),
+        (official, "R+2", 2, -1, True),
+        (official, "W+4:R", 4, 1, False),
+        (official, "W+4:R", 6, -1, True),
+        (both, "R+2", 2, -1, False),
+        (both, "W+4:R", 4, 1, False),
+        (both, "W+4:R", 6, -1, True),
+    ):
+        color, rank = divmod(parse_action(top), cards.NUM_RANKS)
+        changes = {"penalty": penalty, "contested": contested, "top_rank": rank, "color": color}
+        state = make_state("R5", "Y0", "R1", rules=rules).replace(**{name: np.int8(value) for name, value in changes.items()})
+        said = set(lines(parse(position_svg(state))))
+        due = f"must draw {penalty}" if must else f"{penalty} to draw"
+        assert {due, f"Player 0 {due}" if must else f"Player 0 to move, {due}"} <= said
 
 
 def test_the_frame_has_the_active_colour():

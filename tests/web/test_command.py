@@ -15,6 +15,8 @@ import pytest
 
 from tests.web.serving import serve
 from unojax.cli import main
+from unojax.games.session import draw_seat
+from unojax.web.games import Defaults
 
 
 def test_the_address_answers_and_ctrl_c_ends_it(tmp_path: Path):
@@ -58,3 +60,25 @@ def test_a_port_that_is_taken_is_told(capsys, tmp_path: Path, monkeypatch):
     with serve(tmp_path / "one") as server:
         assert main(["play", "--web", "--no-browser", "--opponent", "uniform", "--port", str(server.port)]) == 2
         assert f"can't serve on 127.0.0.1:{server.port}" in capsys.readouterr().err
+
+
+def test_a_folder_that_can_not_be_written_is_told(capsys, tmp_path: Path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    assert main(["play", "--web", "--no-browser", "--opponent", "uniform", "--port", "0"]) == 2
+    said = capsys.readouterr().err
+    assert f"--web: games can't be kept: can't write '{tmp_path / 'file'}" in said and "--port" not in said
+
+
+def test_a_random_seat_is_drawn_from_the_seed_or_without_one(monkeypatch):
+    seats = []
+
+    def note(defaults: Defaults, **options: object) -> None:
+        seats.append(defaults.seat)
+        raise OSError(98, "Address already in use")
+
+    monkeypatch.setattr("unojax.web.server.Server", note)
+    monkeypatch.setattr("secrets.randbelow", lambda number: len(seats) % number)
+    for args in ([], [], ["--seed", "3"]):
+        assert main(["play", "--web", "--seat", "random", "--opponent", "uniform", *args]) == 2
+    assert seats == [0, 1, draw_seat(3)]

@@ -18,10 +18,13 @@ from tests.telltale import TellTale
 from tests.viz.games import with_other_hand
 from tests.widget.pages import Comm, make
 from unojax import Rules, cards, make_state, parse_position
+from unojax.agents import RESIGN
 from unojax.board import page
 from unojax.cli.options import parse_deck
 from unojax.games.gamefile import parse_game, read_game
 from unojax.games.seen import legal_actions
+from unojax.games.session import Session
+from unojax.specs import parse_agent
 from unojax.text import format_action, format_cards
 from unojax.viz.words import card_words
 from unojax.widget import Board
@@ -30,6 +33,7 @@ RULES = Rules(deck=parse_deck("colors=2,ranks=0-3+S++2,copies=1,wilds=1"), hand_
 QUIET = {"opponent": "uniform", "rules": RULES, "show_belief": False, "show_win_probability": False}
 """A game without what takes long to compile."""
 # Without the particle filter and the linear policy, which take long to compile.
+AGENT = parse_agent("uniform", rules=RULES)
 ADVISER = "mc:rollouts=32,particles=64,belief=unseen,policy=uniform"
 SEEDS = range(6)
 
@@ -320,6 +324,46 @@ def test_clicks_that_can_be_no_play_are_answered():
     board, comm = board_at("Y0,Y2/R0,R2/Y1/* R+2 0 0 1 R+2 *")
     comm.click(kind="play", card="Y0")
     assert comm.notices == ["Yellow 0 does not go on red +2. Click the deck to draw."]
+
+
+def test_what_is_said_is_true_under_the_rules_of_the_game():
+    """A penalty that must be answered is not drawn, and after a draw that fits nothing the next draw is no pass."""
+    house = Rules.house(deck=RULES.deck, hand_size=3)
+    start = parse_position("R1,Y+2/Y0,Y2/-/* R+2 0 2 1 R+2 *", rules=house)
+    for changes, others, can_draw, says, refused in (
+        ({}, [], False, "You must play a card on the penalty of 2.", "Only another +2 can be played on the penalty."),
+        (
+            {"penalty": np.int8(0), "color": np.int8(2), "top_rank": np.int8(7), "drawn": np.int8(1)},
+            [],
+            True,
+            "You can't play: click the deck to draw.",
+            "You go on drawing until a card can be played. Click the deck to draw.",
+        ),
+        (
+            {"penalty": np.int8(0), "drawn": np.int8(cards.TYPE_NAMES.index("Y+2"))},
+            [{"kind": "draw", "words": "pass"}],
+            False,
+            "Play the card that you drew, or pass.",
+            "Only yellow +2, just drawn, can be played.",
+        ),
+    ):
+        session = Session(AGENT, seat=0, seed=0, rules=house, start=start.replace(**changes))
+        state = page.board_state(session, "uniform")
+        assert (state["others"], state["canDraw"], state["says"]) == (others, can_draw, says)
+        assert page.refusal(session, 1) == refused
+
+
+def test_an_opponent_that_gives_up_has_lost(monkeypatch):
+    board, comm = board_at(MY_TURN)
+    monkeypatch.setattr(Session, "reply", lambda session: RESIGN)
+    monkeypatch.setattr(Session, "faults", ["died: 1"])
+    comm.click(kind="play", card="R0")
+    state = comm.states[-1]
+    assert board.is_over and state["won"] and state["says"] == "The opponent gives up after 1 turn: you win."
+    assert state["moves"][-1]["words"] == "The opponent gives up: died: 1." and not comm.notices
+    assert board.record.result == "*" and board.record.actions == ("R0",)
+    comm.click(kind="back")
+    assert not board.is_over and comm.states[-1]["toMove"] == "you"
 
 
 def test_late_clicks_and_nonsense_do_nothing():

@@ -17,7 +17,7 @@ from unojax.viz.card import BACK, card_svg
 from unojax.viz.scene import Hand, drawn_types, read_scene
 from unojax.viz.svg import NAMESPACE, element, mark
 from unojax.viz.theme import COLOR_PAINTS, DARK, FONT, LIGHT, Theme, css_variables
-from unojax.viz.words import YOU, capitalized, card_words, move_words, result_words, start_words, top_words
+from unojax.viz.words import YOU, capitalized, card_words, move_words, result_words, start_words, why_not
 
 _BACK_NAME: Final = "back"
 _OPPONENT: Final = "the opponent"
@@ -83,9 +83,9 @@ def board_state(session: Session, opponent: str) -> dict[str, Any]:
             "hand": [cards.TYPE_NAMES[t] for t in _opened(session).types or ()] if session.is_over else None,
         },
         "deck": scene.deck,
-        "canDraw": is_mine and not scene.has_drawn and bool(session.legal[cards.DRAW]),
+        "canDraw": is_mine and not _may_pass(session) and bool(session.legal[cards.DRAW]),
         "isForced": is_mine and int(session.legal.sum()) == 1,
-        "others": _others(session, has_drawn=scene.has_drawn) if is_mine else [],
+        "others": _others(session) if is_mine else [],
         "pile": scene.pile,
         "top": {"card": cards.TYPE_NAMES[scene.top_type], "words": card_words(scene.top_type)},
         "color": cards.COLOR_NAMES[scene.color],
@@ -103,7 +103,10 @@ def moves(session: Session) -> list[dict[str, Any]]:
     said = [{"by": "", "card": False, "words": start_words(first, names)}]
     for seen in session.seen:
         words = move_words(read_scene(seen.before), read_scene(seen.after), names)
-        said.append({"by": YOU if seen.is_mine else "opponent", "card": seen.action != cards.DRAW, "words": words})
+        said.append({"by": YOU if seen.is_mine else "opponent", "card": seen.action < cards.DRAW, "words": words})
+    if session.has_given_up:
+        words = ": ".join(["The opponent gives up", *session.faults]) + "."
+        said.append({"by": "opponent", "card": False, "words": words})
     return said
 
 
@@ -176,40 +179,46 @@ def refusal(session: Session, action: int) -> str:
         return "There is no Wild+4 to challenge."
     if action == cards.DRAW:
         return "You can play, so you must."
-    if view.penalty and session.legal.sum() == 1:
-        return f"You must draw {int(view.penalty)} cards: click the deck."
-    scene, card_type = read_scene(view), int(cards.TYPE_OF_PLAY[action])
-    if card_type not in (scene.hands[session.seat].types or ()):
-        return f"You don't hold {card_words(card_type)}."
-    refused = f"{capitalized(card_words(card_type))} does not go on {top_words(scene)}."
-    return refused if _legal_types(session.legal) else f"{refused} Click the deck to draw."
+    why = why_not(view, _legal_types(session.legal), int(cards.TYPE_OF_PLAY[action]))
+    if session.legal.sum() > 1 or not session.legal[cards.DRAW]:
+        return f"{why}."
+    return f"{why}: click the deck." if view.penalty else f"{why}. Click the deck to draw."
 
 
 def _player_names(session: Session) -> tuple[str, str]:
     return (YOU, _OPPONENT) if session.seat == 0 else (_OPPONENT, YOU)
 
 
-def _others(session: Session, *, has_drawn: bool) -> list[dict[str, str]]:
+def _may_pass(session: Session) -> bool:
+    """Tell whether a draw is a pass: after one, where the card may be played. If it may not, another one is drawn."""
+    return bool(session.view.has_drawn and session.legal[: cards.DRAW].any())
+
+
+def _others(session: Session) -> list[dict[str, str]]:
     """List what the person may do besides playing a card and drawing from the deck: the click, and words for it."""
-    others = [{"kind": _DRAW, "words": "pass"}] if has_drawn and session.legal[cards.DRAW] else []
+    others = [{"kind": _DRAW, "words": "pass"}] if _may_pass(session) else []
     return [*others, {"kind": _CHALLENGE, "words": _CHALLENGE}] if session.legal[cards.CHALLENGE :].any() else others
 
 
 def _says(session: Session) -> str:
     view = session.view
     if session.is_over:
-        after = f"after {len(session.seen)} turns"
+        after = f"after {len(session.seen)} turn{'s' * (len(session.seen) != 1)}"
+        if session.has_given_up:
+            return f"The opponent gives up {after}: you win."
         if session.was_cut_off:
             return f"The game is cut off {after}."
         return f"{capitalized(result_words(read_scene(view), _player_names(session)))} {after}."
     if not session.is_my_turn:
         return "The opponent is to move."
     legal, can_play = session.legal, bool(session.legal[: cards.DRAW].any())
+    if view.penalty and not legal[cards.DRAW]:
+        return f"You must play a card on the penalty of {int(view.penalty)}."
     if view.penalty:
         ways = ["play a card on it"] * can_play + [_CHALLENGE] * bool(legal[cards.CHALLENGE :].any())
         must = "" if ways else "You must "
         return capitalized(f"{must}draw {int(view.penalty)} and lose the turn: click the deck{', or '.join(['', *ways])}.")
-    if view.has_drawn:
+    if _may_pass(session):
         return "Play the card that you drew, or pass."
     if not can_play:
         return "You can't play: click the deck to draw."

@@ -33,6 +33,11 @@ def style_of(card_type: int) -> str:
     return STYLES[int(cards.COLOR_OF_TYPE[card_type])]
 
 
+def action_style(action: int) -> str:
+    """Give the style of text about an action; what is no play has none."""
+    return style_of(int(cards.TYPE_OF_PLAY[action])) if action < cards.DRAW else ""
+
+
 def card(card_type: int, *, wide: bool = True) -> Text:
     """Draw a card, with a blank on either side if it stands alone."""
     name = cards.TYPE_NAMES[card_type]

@@ -6,6 +6,7 @@ an agent that plays with open cards: `unojax.agents.reveal` shows it the person'
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -39,6 +40,7 @@ class Session:
         start: the first position, as NumPy.
         steps: the actions so far, with all cards: for the record.
         seen: the same as the person saw it.
+        has_given_up: the agent gave the game up. It is over, and won by the person; the record goes as far as it was played.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Session:
         """
         key = jax.random.key(seed, impl="threefry2x32")
         self.seat, self.rules = seat, rules if start is None else agreed_rules(start.rules, rules)
+        self._agent, self.has_given_up = agent, False
         self._ask = partial(_ask, *static.split((agent,)))
         self._key_draw, self._key_agent = (jax.random.fold_in(key, stream) for stream in (_DRAW, _AGENT))
         start = _deal(jax.random.fold_in(key, _DEAL), rules=rules) if start is None else start
@@ -79,8 +82,8 @@ class Session:
 
     @property
     def is_over(self) -> bool:
-        """Won, drawn or cut off."""
-        return self.was_cut_off or bool(self.view.terminated)
+        """Won, drawn, cut off or given up."""
+        return self.has_given_up or self.was_cut_off or bool(self.view.terminated)
 
     @property
     def was_cut_off(self) -> bool:
@@ -90,7 +93,7 @@ class Session:
     @property
     def winner(self) -> int:
         """0 or 1; -1 while there is none, and in a drawn game."""
-        return int(self._state.winner)
+        return self.seat if self.has_given_up else int(self._state.winner)
 
     @property
     def is_my_turn(self) -> bool:
@@ -99,29 +102,36 @@ class Session:
 
     @property
     def legal(self) -> np.ndarray:
-        """bool[61]: the person's legal actions, if the person is to move."""
+        """bool[61] ([62] with challenges): the person's legal actions, if the person is to move."""
         return legal_actions(self.view)
+
+    @property
+    def faults(self) -> list[str]:
+        """What the agent did wrong so far, a line for each kind of fault; only programs report any."""
+        return list(getattr(self._agent, "report", list)())
 
     def replay(self) -> Replay:
         """Give the game so far, with all cards."""
         return Replay(self.start, tuple(self.steps))
 
     def reply(self) -> int:
-        """Choose the agent's action; it is asked only if it has a choice. Raises RuntimeError where it resigns or errs."""
+        """Choose the agent's action, or `RESIGN`; it is asked only if it has a choice. Raises RuntimeError where it errs."""
         view = self._views[-1][1 - self.seat]
         legal = np.flatnonzero(legal_actions(view)).tolist()
         if len(legal) == 1:
             return legal[0]
         action = int(self._ask(_choose, self._key(_ACT, len(self.steps)), self._remember(), self._state, view))
-        if action == RESIGN:
-            raise RuntimeError("the opponent has given up")
-        if action not in legal:
+        if action not in (RESIGN, *legal):
             allowed = ", ".join(map(text.format_action, legal))
             raise RuntimeError(f"the opponent chose action {action}, which is not legal; it may only: {allowed}")
         return action
 
-    def play(self, action: int) -> Seen:
-        """Play an action for the player to move. Raises ValueError where it is not legal."""
+    def play(self, action: int) -> Seen | None:
+        """Play an action for the player to move; None where the agent gives up, by `RESIGN`. Raises ValueError where it is not
+        legal."""
+        if action == RESIGN and not self.is_my_turn:
+            self.has_given_up = True
+            return None
         # A saved game goes on with the cards that these keys draw.
         key = jax.random.fold_in(jax.random.fold_in(self._key_draw, len(self.steps)), 0)
         step = play_action(self._state, action, key)
@@ -144,6 +154,8 @@ class Session:
         del self.steps[number:], self.seen[number:], self._views[number + 1 :]
         if self._num_told > number:
             self._num_told = -1
+        # Where there is nothing to take back, the agent would only be asked the same again.
+        self.has_given_up &= not taken
         return taken
 
     @property
@@ -174,8 +186,10 @@ class Session:
         return jax.random.fold_in(jax.random.fold_in(self._key_agent, purpose), number)
 
 
-def draw_seat(seed: int) -> int:
-    """Draw 0 or 1; the same seed gives the same seat."""
+def draw_seat(seed: int | None) -> int:
+    """Draw 0 or 1; the same seed gives the same seat, None any."""
+    if seed is None:
+        return secrets.randbelow(2)
     key = jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), _SEAT)
     return int(jax.random.bernoulli(key))
 

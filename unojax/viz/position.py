@@ -17,7 +17,7 @@ from unojax.viz.card import BACK, CORNER_HEIGHT, HEIGHT, WIDTH, definitions, out
 from unojax.viz.scene import Hand, Scene, Viewer, read_scene
 from unojax.viz.svg import Picture, at, document, element, finish, mark, text, text_width
 from unojax.viz.theme import COLOR_PAINTS, Theme, ThemeName, get_theme
-from unojax.viz.words import action_words, capitalized, count_words, turn_words
+from unojax.viz.words import action_words, capitalized, count_words, due_words, top_words, turn_words
 
 PICTURE_WIDTH: Final = 700.0
 
@@ -54,8 +54,8 @@ def position_svg(
         view: for a state: 0 or 1 shows what that player knows, with this player at the bottom; "public" hides both hands;
             None shows both.
         theme: "light" or "dark".
-        legal: bool[61], as of `unojax.legal_mask`: these cards stand out of the mover's hand, if it is open and the game goes
-            on.
+        legal: bool[61] ([62] with challenges), as of `unojax.legal_mask`: these cards stand out of the mover's hand, if it is
+            open and the game goes on.
         width: in pixels.
         path: a file to write as well.
 
@@ -66,7 +66,7 @@ def position_svg(
     paints = get_theme(theme)
     scene = read_scene(position, view)
     # Every action of a finished game is legal.
-    types = _legal_types(legal) if scene.result is None else frozenset()
+    types = _legal_types(legal, position.rules.num_actions) if scene.result is None else frozenset()
     lifted = (types, frozenset()) if scene.player == 0 else (frozenset(), types)
     layout = Layout.of([scene])
     content = definitions(used_types(scene)) + draw_scene(scene, layout, paints, lifted=lifted)
@@ -124,9 +124,8 @@ def used_types(scene: Scene) -> set[int]:
 
 def scene_words(scene: Scene) -> str:
     """Say what the picture shows."""
-    color = f" ({cards.COLOR_NAMES[scene.color]})" if scene.top_type >= cards.WILD_TYPE else ""
     counts = ", ".join(f"player {p} holds {count_words(hand.count)}" for p, hand in enumerate(scene.hands))
-    return f"UNO: {cards.TYPE_NAMES[scene.top_type]}{color} on top, {turn_words(scene)}, {counts}"
+    return f"UNO: {top_words(scene, notation=True)} on top, {turn_words(scene)}, {counts}"
 
 
 def _num_rows(count: int) -> int:
@@ -169,10 +168,8 @@ def _hand_label(scene: Scene, player: int, y: float, theme: Theme) -> str:
     parts.append(text(count, x, y, 14, theme.dim))
     x += text_width(count, 14) + 10
     if scene.result is None and scene.player == player:
-        if scene.penalty:
-            parts.append(_pill(f"must draw {scene.penalty}", x, y, theme.alarm, theme.on_alarm))
-        else:
-            parts.append(_pill("to move", x, y, theme.accent, theme.on_accent))
+        paints = (theme.alarm, theme.on_alarm) if scene.penalty else (theme.accent, theme.on_accent)
+        parts.append(_pill(due_words(scene), x, y, *paints))
     elif scene.winner == player:
         parts.append(_pill("wins", x, y, theme.accent, theme.on_accent))
     return "".join(parts)
@@ -231,11 +228,11 @@ def _said(scene: Scene, theme: Theme) -> str:
     return "".join(lines)
 
 
-def _legal_types(legal: ArrayLike | None) -> frozenset[int]:
+def _legal_types(legal: ArrayLike | None, num_actions: int) -> frozenset[int]:
     """List the card types of a mask's plays."""
     if legal is None:
         return frozenset()
     mask = np.asarray(legal)
-    if mask.shape != (cards.NUM_ACTIONS,) or mask.dtype != bool:
-        raise ValueError(f"legal must be bool[{cards.NUM_ACTIONS}], as of unojax.legal_mask, got {mask.dtype}{list(mask.shape)}")
+    if mask.shape != (num_actions,) or mask.dtype != bool:
+        raise ValueError(f"legal must be bool[{num_actions}], as of unojax.legal_mask, got {mask.dtype}{list(mask.shape)}")
     return frozenset(cards.TYPE_OF_PLAY[mask[: cards.DRAW]].tolist())

@@ -42,13 +42,14 @@ class Scene:
         top_type: card type of the top card.
         color: active colour 0..3.
         player: the one to move; at the end, the one who moved last.
-        penalty: cards that this player must draw: 0, 2 or 4.
+        penalty: cards that this player draws for a +2 or Wild+4: 0, 2 or 4; more where they add up or a challenge failed.
         last_action: the last legal action; -1 at the start.
         result: how the game ended, in words; None while it goes on.
         winner: 0, 1 or -1.
         steps: so far; None if not known.
         has_drawn: the player has drawn a card in this turn, which goes on.
         may_draw: the rules let a player draw who could play.
+        may_answer: there is a penalty, and the rules let it be answered, by a card or a challenge.
     """
 
     hands: tuple[Hand, Hand]
@@ -65,6 +66,7 @@ class Scene:
     steps: int | None
     has_drawn: bool = False
     may_draw: bool = False
+    may_answer: bool = False
 
 
 def read_scene(position: State | Observation, view: Viewer | None = None) -> Scene:
@@ -130,7 +132,14 @@ def _public(position: State | Observation) -> dict[str, Any]:
         "last_action": _in_range(position.last_action, NO_ACTION, cards.CHALLENGE, "last_action"),
         "has_drawn": bool(position.drawn >= 0 if isinstance(position, State) else position.has_drawn),
         "may_draw": position.rules.may_draw,
+        "may_answer": bool(position.penalty > 0 and (_can_stack(position) or position.contested >= 0)),
     }
+
+
+def _can_stack(position: State | Observation) -> bool:
+    """Tell whether a card may be played on a penalty; on a Wild+4 that may be challenged elsewhere, not once it was."""
+    rules = position.rules
+    return rules.stacking and not (rules.wild_draw_four == "challenge" and position.top_rank == cards.WILD_DRAW_FOUR)
 
 
 def drawn_types(before: Hand, after: Hand) -> list[int]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from unojax import cards
 from unojax.game import NO_ACTION, NO_WINNER
-from unojax.viz.scene import Scene, drawn_types
+from unojax.observation import Observation
+from unojax.viz.scene import Scene, drawn_types, read_scene
 
 PLAYERS: Final = ("player 0", "player 1")
 YOU: Final = "you"
@@ -58,10 +59,10 @@ def action_words(action: int) -> str:
     return card_words(card_type) + declares
 
 
-def top_words(scene: Scene) -> str:
-    """Name the top card, a wild one with the active colour: `red 5`, `Wild (green)`."""
+def top_words(scene: Scene, *, notation: bool = False) -> str:
+    """Name the top card, a wild one with the active colour: `red 5`, `Wild (green)`. `notation`: `R5`, `W (green)`."""
     color = f" ({cards.COLOR_NAMES[scene.color]})" if scene.top_type >= cards.WILD_TYPE else ""
-    return card_words(scene.top_type) + color
+    return _name(scene.top_type, notation=notation) + color
 
 
 def start_words(scene: Scene, names: tuple[str, str] = PLAYERS) -> str:
@@ -73,8 +74,47 @@ def turn_words(scene: Scene, names: tuple[str, str] = PLAYERS) -> str:
     """Say whose turn it is, or how the game ended. `names` as for `move_phrase`."""
     if scene.result is not None:
         return result_words(scene, names)
-    due = f"must draw {scene.penalty}" if scene.penalty else "to move"
-    return f"{names[scene.player]} {due}"
+    return f"{names[scene.player]} {'to move, ' if scene.may_answer else ''}{due_words(scene)}"
+
+
+def due_words(scene: Scene) -> str:
+    """Say what the player to move is to do: `to move`, `must draw 2`; `2 to draw` where the rules leave another choice."""
+    if not scene.penalty:
+        return "to move"
+    return f"{scene.penalty} to draw" if scene.may_answer else f"must draw {scene.penalty}"
+
+
+def why_not(view: Observation, playable: Collection[int], card_type: int, *, notation: bool = False) -> str:
+    """Say to the player to move why a card can't be played now.
+
+    Args:
+        view: what that player sees.
+        playable: card types that can be played.
+        card_type: of the card, which is none of those.
+        notation: name cards as `R5` in place of `red 5`.
+
+    Returns:
+        A sentence without its full stop.
+    """
+    scene, rules, name = read_scene(view), view.rules, _name(card_type, notation=notation)
+    if card_type not in (scene.hands[scene.near].types or ()):
+        return f"You don't hold {name}"
+    if scene.penalty:
+        if playable:
+            like = _RANK_WORDS[cards.DRAW_TWO] if view.top_rank == cards.DRAW_TWO else _name(scene.top_type, notation=notation)
+            return f"Only another {like} can be played on the penalty"
+        if view.contested >= 0:
+            return f"You can only draw {count_words(scene.penalty)} or challenge the Wild+4"
+        return f"You must draw {count_words(scene.penalty)}"
+    if scene.has_drawn:
+        if not playable:
+            return "You go on drawing until a card can be played"
+        return f"Only {_name(int(view.drawn), notation=notation)}, just drawn, can be played"
+    if card_type == cards.WILD_DRAW_FOUR_TYPE and rules.wild_draw_four == "no_color":
+        return f"{name} needs a hand without {cards.COLOR_NAMES[scene.color]}"
+    if card_type == cards.WILD_DRAW_FOUR_TYPE and rules.wild_draw_four == "last":
+        return f"{name} can't be played while another card can"
+    return f"{capitalized(name)} does not go on {top_words(scene, notation=notation)}"
 
 
 def result_words(scene: Scene, names: tuple[str, str] = PLAYERS) -> str:
@@ -140,7 +180,7 @@ def move_words(before: Scene, after: Scene, names: tuple[str, str] = PLAYERS, *,
 
     def word(piece: str | CardWord | ColorWord) -> str:
         if isinstance(piece, CardWord):
-            return cards.TYPE_NAMES[piece.card_type] if notation else card_words(piece.card_type)
+            return _name(piece.card_type, notation=notation)
         return cards.COLOR_NAMES[piece.color] if isinstance(piece, ColorWord) else piece
 
     return capitalized("".join(map(word, move_phrase(before, after, names)))) + "."
@@ -163,6 +203,10 @@ def plays_like(types: Mapping[str, float]) -> str:
 def capitalized(words: str) -> str:
     """Make the first letter large and leave the others as they are."""
     return words[:1].upper() + words[1:]
+
+
+def _name(card_type: int, *, notation: bool) -> str:
+    return cards.TYPE_NAMES[card_type] if notation else card_words(card_type)
 
 
 def _verb(stem: str, who: str) -> str:

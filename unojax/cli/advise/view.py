@@ -44,7 +44,7 @@ def plays(pooled: Pooled, agent: SearchAgent) -> Group:
     for play in pooled.plays:
         table.add_row(
             ">" if play.action == pooled.recommended else "",
-            Text(text.format_action(play.action), style=drawing.style_of(int(cards.TYPE_OF_PLAY[play.action]))),
+            Text(text.format_action(play.action), style=drawing.action_style(play.action)),
             _percents(play.win, play.win_error),
             _percents(-play.behind, play.behind_error, sign=True) if play is not pooled.plays[0] else "",
             f"{play.rollouts:,}",
@@ -62,15 +62,16 @@ def forced_draw(seen: Observation) -> str:
 def _words(pooled: Pooled, agent: SearchAgent) -> str:
     chosen = next(play for play in pooled.plays if play.action == pooled.recommended)
     name, policy = text.format_action(chosen.action), f"the policy {agent.policies[0].name}"
+    advice = f"Play {name}" if chosen.action < cards.DRAW else name.capitalize()
     if len(pooled.plays) == 1:
-        return f"Play {name}: no other play is legal."
+        return f"{advice}: no other play is legal."
     if chosen.action != pooled.own:
         gained = _percents(chosen.gain, chosen.gain_error, sign=True)
-        return f"Play {name}: {gained} points to {text.format_action(pooled.own)}, which {policy} would play."
+        return f"{advice}: {gained} points to {text.format_action(pooled.own)}, which {policy} would play."
     if chosen is pooled.plays[0]:
-        return f"Play {name}, as {policy} would."
+        return f"{advice}, as {policy} would."
     errors = "a standard error" if agent.keep == 1 else f"{agent.keep:g} standard errors"
-    return f"Play {name}, as {policy} would: no other play is better by more than {errors}."
+    return f"{advice}, as {policy} would: no other play is better by more than {errors}."
 
 
 def _percents(value: float, error: float, *, sign: bool = False) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from unojax import cards, text
 from unojax.observation import Observation
+from unojax.viz.words import why_not
 
 _LONGEST_QUOTE = 20
 
@@ -93,28 +94,26 @@ class Options:
             action = text.parse_action(word)
         except ValueError:
             raise ValueError(f"{quote(word)} is not clear: type {self._choices()}.") from None
+        if action == cards.CHALLENGE:
+            raise ValueError(f"There is no Wild+4 to challenge: type {self._choices()}.")
         if action == cards.DRAW:
-            raise ValueError(f"You can play, so you must: type {self._choices()}.")
+            why = "You have drawn" if self.view.has_drawn else "You can play, so you must"
+            raise ValueError(f"{why}: type {self._choices()}.")
         self._play(int(cards.TYPE_OF_PLAY[action]))
         return action
 
     def _play(self, card_type: int) -> int | Wild:
         """Give the action that plays a card, or the wild card; ValueError if it is not playable."""
-        name = cards.TYPE_NAMES[card_type]
         if card_type not in self.types:
-            if not np.asarray(self.view.hand)[cards.SLOTS_OF_TYPE[card_type][0]]:
-                raise ValueError(f"You don't hold {name}: type {self._choices()}.")
-            top = cards.TYPE_NAMES[cards.card_type(int(self.view.color), int(self.view.top_rank))]
-            color = cards.COLOR_NAMES[int(self.view.color)]
-            raise ValueError(f"{name} does not go on {top} ({color}): type {self._choices()}.")
+            raise ValueError(f"{why_not(self.view, self.types, card_type, notation=True)}: type {self._choices()}.")
         color, rank = int(cards.COLOR_OF_TYPE[card_type]), int(cards.RANK_OF_TYPE[card_type])
         return Wild(rank) if color < 0 else color * cards.NUM_RANKS + rank
 
     def _choices(self) -> str:
-        last = len(self.types)
-        numbers = "1" if last == 1 else f"1 to {last}"
+        last, name = len(self.types), cards.TYPE_NAMES[self.types[-1]]
+        plays = f"1 or {name}" if last == 1 else f"1 to {last} or a card such as {name}"
         extra = f", {self.extra}" if self.extra else ""
-        return f"{numbers} or a card such as {cards.TYPE_NAMES[self.types[-1]]}{extra} (h: help)"
+        return f"{plays}{extra} (h: help)"
 
 
 def read_color(line: str) -> int | Command | None:

@@ -89,8 +89,7 @@ class Conversation:
             while wish is Wish.BACK:
                 while not session.is_over:
                     self._turn()
-                result = view.result(session.view, session.winner, self.opponent, len(session.seen), cut_off=session.was_cut_off)
-                self._say(Text(""), *view.hand_rows(session.view), result)
+                self._say(Text(""), *view.hand_rows(session.view), view.result(session, self.opponent))
                 wish = self._ask_wish() if self.offers_rematch else Wish.LEAVE
                 if wish is Wish.BACK:
                     self._take_back()
@@ -100,7 +99,8 @@ class Conversation:
                 self._say(Text(""), Text(f"Stopped: the game is unfinished after {len(session.seen)} turns."))
             status = EXIT_INTERRUPTED if isinstance(why, KeyboardInterrupt) else 0
         if self.record is not None and self._save():
-            how = "unojax replay shows it with all cards" if session.is_over else "unojax play --resume goes on with it"
+            is_whole = session.is_over and not session.has_given_up
+            how = "unojax replay shows it with all cards" if is_whole else "unojax play --resume goes on with it"
             self.console.print(Text(f"Saved in {self.record.path}: {how}."), soft_wrap=True)
         return status
 
@@ -127,6 +127,8 @@ class Conversation:
         if action is None:
             return self._take_back()
         seen = session.play(action)
+        if seen is None:
+            return None
         self._save()
         return self._say(view.move(seen, self._names))
 
@@ -196,7 +198,7 @@ class Conversation:
         if command is Command.QUIT:
             raise _Stopped
         if command is Command.HELP:
-            self._say(view.help_text(skip_forfeits=session.rules.skip_forfeits))
+            self._say(view.help_text(session.rules))
         elif command is Command.PILE:
             self._say(view.pile(session.view))
         elif self.adviser is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -11,13 +12,16 @@ from unojax import cards, text
 from unojax.cli import drawing, output
 from unojax.cli.drawing import WIDTH, card, percent
 from unojax.cli.play.input import Options
+from unojax.cli.rules import rules_in_words
 from unojax.observation import Observation
+from unojax.rules import Rules
 from unojax.viz.scene import read_scene
 from unojax.viz.words import plays_like
 
 if TYPE_CHECKING:
     from unojax.games.adviser import Advice, Thought
     from unojax.games.seen import Seen
+    from unojax.games.session import Session
 
 LABEL: Final = 12
 """Columns on the left of what a row is about."""
@@ -26,29 +30,35 @@ _PER_ROW: Final = (WIDTH - LABEL) // _CELL
 _NUM_BARS: Final = 12
 _BARS_PER_ROW: Final = 3
 
-HELP: Final = """\
+_PLAYS: Final = """\
 R5       play that card. Colours: R red, Y yellow, B blue, G green. Ranks: 0-9,
          S skip, R reverse, +2. W and W+4 are the wild cards.
 W:B      play a wild card and make blue the active colour. W alone asks for it.
 3        play the card with the number 3 under it.
-Enter    draw, where you can't play.
+Enter    draw, where you can't play, or take a penalty."""
+_COMMANDS: Final = """\
 ?        advice from what you have seen: how likely each play is to win, and
          what the opponent may hold. Advised (*) is what a rule of thumb would
          play, unless another play wins more often by a quarter of a standard
          error.
 u        take your last choice back. The same moves draw the same cards again.
-p        the cards on the pile.
+pile     the cards on the pile; p too, where it does not pass.
 h        this help.
-q        stop.
-You must play if you can: a card of the active colour, of the rank of the top
-card, or a wild card. Else you draw one card, and the turn passes. After +2 or
-W+4 the other player draws and loses the turn; """
+q        stop."""
 
 
-def help_text(*, skip_forfeits: bool) -> Text:
-    """Explain what can be typed, and the rules in brief."""
-    again = "after S or R you move again." if skip_forfeits else "S and R have no effect."
-    return Text(f"{HELP}{again}\nunojax rules: all the rules.")
+def help_text(rules: Rules) -> Text:
+    """Explain what can be typed, and how one plays by these rules."""
+    rows = [_PLAYS]
+    rows += ["d        draw, though you can play."] * rules.may_draw
+    rows += ["p        pass, after a draw."] * (rules.play_drawn == "may")
+    rows += ["c        challenge the W+4 that you would draw for."] * (rules.wild_draw_four == "challenge")
+    rows.append(_COMMANDS)
+    sections = rules_in_words(rules)
+    for heading in ("Turn", "Effects"):
+        for sentences in sections.get(heading, []):
+            rows += textwrap.wrap(sentences, WIDTH)
+    return Text("\n".join([*rows, "unojax rules, with the options of the game: all the rules."]))
 
 
 def position(view: Observation, opponent: str, number: int, options: Options | None = None) -> Text:
@@ -92,11 +102,13 @@ def forced(view: Observation) -> str:
     return "You hold no card that can be played: you draw one."
 
 
-def result(view: Observation, winner: int, opponent: str, number: int, *, cut_off: bool) -> Text:
+def result(session: Session, opponent: str) -> Text:
     """Say how the game ended."""
-    after = f"after {output.count(number, 'turn')}"
+    view, winner, after = session.view, session.winner, f"after {output.count(len(session.seen), 'turn')}"
     mine, theirs = int(np.sum(view.hand)), int(view.opponent_count)
-    if cut_off:
+    if session.has_given_up:
+        words = "\n".join([f"{opponent} gives up {after}: you win.", *(f"Its fault: {line}" for line in session.faults)])
+    elif session.was_cut_off:
         words = f"The game is cut off {after}, without a winner."
     elif winner < 0:
         words = f"The game is drawn {after}: no cards are left to draw, and both hold {mine}."
@@ -121,7 +133,7 @@ def advice(told: Advice, view: Observation) -> Text:
     """Tell the advised play, how likely each play is to win, and what the opponent may hold."""
     rows = [Text("There is nothing to choose.")]
     if told.thought is not None:
-        rows = _plays(told.thought, is_return=view.rules.step_penalty != 0)
+        rows = _plays(told.thought, view)
     lacks = ", ".join(f"{cards.COLOR_NAMES[c]} {percent(1 - float(told.prob_color[c]))}" for c in drawing.colors_of(view.rules))
     no_playable = percent(float(told.prob_no_playable))
     rows.append(Text(f"What the opponent may hold, probability in %. No card to play on this top: {no_playable}."))
@@ -136,18 +148,22 @@ def advice(told: Advice, view: Observation) -> Text:
     return Text("\n").join(rows)
 
 
-def _plays(told: Thought, *, is_return: bool) -> list[Text]:
+def _plays(told: Thought, view: Observation) -> list[Text]:
     """Draw the advised play, then the best first, in two columns: hardly more than ten rows, however full of wild cards the hand.
 
     Under a penalty for each step, returns are no win probabilities, and are shown as they are.
     """
+    is_return, advised = view.rules.step_penalty != 0, int(told.advised)
     value, error = np.asarray(told.estimate.value), np.asarray(told.estimate.value_error)
-    plays = sorted(np.flatnonzero(told.tried).tolist(), key=lambda action: (action != int(told.advised), -value[action]))
+    plays = sorted(np.flatnonzero(told.tried).tolist(), key=lambda action: (action != advised, -value[action]))
+    # After a draw that can be played, the draw is a pass.
+    names = {action: "pass" if action == cards.DRAW and view.has_drawn else text.format_action(action) for action in plays}
+    width = max(6, 1 + max(map(len, names.values())))
     number = int(told.estimate.num_samples[plays[0]])
     rows = [
         Text.assemble(
             "Advice: ",
-            (text.format_action(int(told.advised)), "bold"),
+            (names[advised], "bold"),
             f". {'Mean return' if is_return else 'Win probability in %'} (standard error), {number:,} games of each play:",
         )
     ]
@@ -158,9 +174,8 @@ def _plays(told: Thought, *, is_return: bool) -> list[Text]:
             figures = f" {100 * win:5.1f} ({50 * float(error[action]):.1f})"
             if is_return:
                 figures = f" {float(value[action]):+.3f} ({float(error[action]):.3f})"
-            line.append("*" if action == int(told.advised) else " ", style="bold")
-            style = drawing.style_of(int(cards.TYPE_OF_PLAY[action]))
-            line.append(f"{text.format_action(action):<6}{drawing.bar(win, 16)}", style=style)
+            line.append("*" if action == advised else " ", style="bold")
+            line.append(names[action].ljust(width) + drawing.bar(win, 22 - width), style=drawing.action_style(action))
             line.append(figures.ljust(15))
         line.rstrip()
         rows.append(line)

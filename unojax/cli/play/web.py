@@ -29,11 +29,14 @@ def serve(request: PlayGame, rules: Rules) -> int:
             raise
         output.error_console().print("unojax play: error: --web needs tornado: pip install 'unojax[web]'", soft_wrap=True)
         return EXIT_ERROR
-    seat = draw_seat(request.seed or 0) if request.seat == "random" else int(request.seat)
+    seat = draw_seat(request.seed) if request.seat == "random" else int(request.seat)
     defaults = Defaults(request.opponent, seat, request.seed, request.adviser, rules)
     try:
         server = Server(defaults, port=request.port)
     except OSError as error:
+        # Only an error about a file names one.
+        if error.filename is not None:
+            raise ValueError(f"--web: games can't be kept: can't write {str(error.filename)!r}: {error.strerror}") from None
         raise ValueError(f"--port: can't serve on {ADDRESS}:{request.port}: {error.strerror}; --port 0 takes any") from None
     print(f"The game is at {server.address}\nCtrl-C stops the server; games are kept.", flush=True)
     asyncio.run(_run(server, opens=request.browser))
