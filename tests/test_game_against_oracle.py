@@ -187,6 +187,7 @@ def test_every_field_of_every_state_agrees_with_the_oracle(name: str):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", RULES)
 def test_ten_times_as_many_games_agree_with_the_oracle(name: str):
     for seed in SEEDS:
@@ -194,6 +195,7 @@ def test_ten_times_as_many_games_agree_with_the_oracle(name: str):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_games_visit_every_corner_of_the_rules():
     """The comparison above says nothing about what did not happen, so all of it has to."""
     seen = sum((events_of(name, seed) for name in RULES for seed in SEEDS), Counter())

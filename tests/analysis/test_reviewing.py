@@ -43,6 +43,7 @@ def costs_at_length(game: Replay, numbers: Sequence[int], agent: SearchAgent, ke
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.optimized
 def test_costs_are_those_of_ten_times_the_rollouts():
     """Of a player who plays at random, so that there is much to lose.

@@ -174,6 +174,7 @@ def test_every_variant_agrees_with_the_exact_filter(case: str):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.optimized
 def test_the_bootstrap_filter_agrees_in_every_variant(case: str):
     assert check_bootstrap(case, 6, 24, 24, 4096) > 30

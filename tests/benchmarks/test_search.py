@@ -130,6 +130,7 @@ def test_shortfall_of_noise_is_nothing_on_average() -> None:
 
 
 @pytest.mark.slow  # compiles a dozen programs
+@pytest.mark.long
 def test_shortfall_finds_the_weaker_player(tmp_path: Path) -> None:
     path = tmp_path / "shortfall.json"
     sizes = ["--games", "16", "--seed", "3", "--particles", "64", "--rollouts", "128", "--runs", "4"]
@@ -212,6 +213,7 @@ def test_speed_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
 
 
 @pytest.mark.slow  # compiles a dozen programs to run for a second
+@pytest.mark.long
 def test_speed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "without_compilation_cache", lambda: None)
     monkeypatch.setattr(search_speed, "_COUNTED", 3)

@@ -56,6 +56,7 @@ def test_options_out_of_range() -> None:
 
 
 @pytest.mark.slow  # games with beliefs and searches
+@pytest.mark.long
 def test_forecasts_of_games(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(value_quality, "_BATCH", 16)
     network = load_pretrained()

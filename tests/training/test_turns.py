@@ -227,6 +227,7 @@ opponents = ["linear"]
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_run_is_resumed_exactly_and_its_network_plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "tiny.toml").write_text(TINY)
 
