@@ -13,9 +13,10 @@ import pytest
 from tests.browser.bridge import StreamedComm, serve
 from tests.viz.games import positions, trajectories
 from tests.widget.pages import make
-from unojax import make_state
+from unojax import cards, make_state
 from unojax.games.gamefile import parse_game
 from unojax.viz import game_html
+from unojax.viz.words import card_words
 from unojax.widget import Board
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -69,6 +70,9 @@ def test_a_record_steps(record, open_page):
         page.click(".play")
     with open_page(f"{address}#4") as page:
         assert shown_steps(page) == [4]
+        page.evaluate("location.hash = '#2'")
+        page.wait_for_function("document.querySelector('.count').textContent.startsWith('2 ')")
+        assert shown_steps(page) == [2]
 
 
 def test_a_record_scrolls(record, open_page):
@@ -136,6 +140,28 @@ def test_a_wild_card_asks_for_its_colour(open_page):
         assert board.record.actions[0] == "W:B" and chooser.is_hidden()
 
 
+def test_an_update_leaves_the_chosen_colour_alone(open_page):
+    with board_page(open_page, **START) as (page, board):
+        page.click("[data-card=W]")
+        page.keyboard.press("ArrowRight")
+        page.evaluate("document.querySelector('.hand button').dataset.before = ''")
+        board.look()
+        page.wait_for_selector(".hand button:not([data-before])")
+        page.wait_for_selector("[data-before]", state="detached")
+        assert page.get_attribute("[data-card=W]", "class") == "card playable chosen"
+        page.keyboard.press("Enter")
+        turn_after(page, 0)
+        assert board.record.actions[0] == "W:Y"
+
+
+def test_a_hint_once_more(open_page):
+    with board_page(open_page, **START) as (page, _):
+        for _ in range(2):
+            page.click(".hint")
+            page.wait_for_selector(".card.advised")
+            page.wait_for_selector(".notice:empty", state="attached")
+
+
 def test_the_keyboard_is_enough(open_page):
     with board_page(open_page, **START) as (page, board):
         names = page.eval_on_selector_all(".hand button", "all => all.map(e => e.getAttribute('aria-label'))")
@@ -155,6 +181,7 @@ def test_the_keyboard_is_enough(open_page):
 def test_a_whole_game_by_clicks(open_page):
     with board_page(open_page, seed=4, start=make_state("R2 Y1 G4 W", "Y0 G3 B7 B8", "B3")) as (page, board):
         turn, wilds, draws = 0, 0, 0
+        assert page.get_attribute(".fan", "aria-hidden") == "true"
         while page.get_attribute(".unojax-board", "data-tomove") == "you":
             playable = page.locator(".hand .playable")
             if playable.count():
@@ -166,9 +193,15 @@ def test_a_whole_game_by_clicks(open_page):
                 page.click(".deck.due")
                 draws += 1
             turn = turn_after(page, turn)
+            # Whoever hears the board hears the last move.
+            assert page.text_content(".told") == page.text_content(".moves li:last-child").lstrip("0123456789")
         assert board.is_over and len(board.record.actions) == turn
         assert wilds and draws, "the game of this seed is meant to have both"
         assert re.search(r"(You win|The opponent wins|drawn) after \d+ turns", page.inner_text(".says"))
+        counts = cards.count_types(board.record.replay().end.hands[1])
+        held = [page.get_attribute(".fan", name) for name in ("role", "aria-label", "aria-hidden")]
+        words = ", ".join(card_words(t) for t in np.repeat(np.arange(54), counts))
+        assert held == (["img", f"the opponent's cards: {words}", None] if words else [None, None, "true"])
         with page.expect_download() as download:
             page.click(".save")
         saved = parse_game(download.value.path().read_text(encoding="utf-8"))

@@ -195,6 +195,27 @@ def test_a_server_that_stops_is_told_and_the_game_goes_on(open_page, telltale, t
         if page.locator(".chooser").is_visible():
             page.click(".pick.red")
         assert turn_after(page, turn) > turn
+        # The new server knows that this page watches.
+        wait_until(page, "[...document.querySelectorAll('.win, .belief')].every(part => part.ariaBusy === 'false')")
+        manager.__exit__(None, None, None)
+
+
+def test_a_notice_about_another_game_stays(open_page, telltale, tmp_path: Path):
+    with serve(tmp_path) as server:
+        manager = tab(open_page, server, forgives="ERR_CONNECTION_REFUSED")
+        page = manager.__enter__()
+        deal(page, **SHORT)
+        port = server.port
+    page.wait_for_selector("#lost:visible")
+    (kept,) = (tmp_path / "games").iterdir()
+    kept.write_text("{}")
+    with serve(tmp_path, port=port, seed=None):
+        page.wait_for_selector("#lost", state="hidden")
+        wait_until(page, "document.querySelectorAll('.hand button').length === 7")
+        page.wait_for_selector('.notice:has-text("The last game can\'t go on")')
+        # Win probability and belief come later, and are no other position.
+        wait_until(page, "[...document.querySelectorAll('.win, .belief')].every(part => part.ariaBusy === 'false')")
+        assert f"{kept.stem}.kept.json" in page.inner_text(".notice")
         manager.__exit__(None, None, None)
 
 
@@ -212,7 +233,12 @@ def test_a_saved_game_is_loaded_and_nonsense_is_refused_in_words(open_page, tell
         (tmp_path / "bad.json").write_text("{}")
         page.set_input_files("#file", tmp_path / "bad.json")
         page.wait_for_selector(".notice:has-text('This is no saved game')")
+        (tmp_path / "large.json").write_bytes(b" " * 1_000_001)
+        page.set_input_files("#file", tmp_path / "large.json")
+        page.wait_for_selector(".notice:has-text('large.json is no saved game: it has more than 1 MB.')")
+        assert page.is_hidden("#lost")
         page.click("#choose")
+        assert page.input_value("#form [name=seed]") == "", "another game is another one"
         page.fill("#form [name=opponent]", "nobody")
         page.click("#form .main")
         page.wait_for_selector(".notice:has-text(\"No agent is called 'nobody'\")")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import socket
@@ -12,7 +13,7 @@ import time
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -203,6 +204,18 @@ class Page:
 
         return self.run(read())
 
+    def answers(self) -> list[dict[str, Any]]:
+        """All messages until now."""
+        self.say(kind="save")
+
+        async def read() -> list[dict[str, Any]]:
+            messages: list[dict[str, Any]] = []
+            while not messages or messages[-1]["kind"] != "record":
+                messages.append(json.loads(await asyncio.wait_for(self.socket.read_message(), 120)))
+            return messages[:-1]
+
+        return self.run(read())
+
     def told(self, **message: Any) -> str:
         """What the person is told after a message."""
         self.say(**message)
@@ -267,6 +280,73 @@ def test_a_server_stopped_while_it_works_complains_of_nothing(tmp_path: Path, ca
         # What the page asked for is dropped by then.
         threading.Timer(1, held.set).start()
     assert capfd.readouterr().err == "" and not caplog.records
+
+
+def test_a_game_that_can_not_go_on_is_put_aside(tmp_path: Path):
+    """And over no other one. It is told last, for a page shows a notice until the next position."""
+    name = str(uuid.uuid4())
+    games = tmp_path / "games"
+    with serve(tmp_path) as server, Page(server, name) as page:
+        for text, aside in (("{}", f"{name}.kept.json"), ("3", f"{name}.kept2.json")):
+            server.games._loaded.clear()
+            (games / f"{name}.json").write_text(text)
+            page.say(kind="hello")
+            *before, last = page.answers()
+            assert before[-1]["kind"] == "state" and last["kind"] == "custom"
+            assert last["content"]["text"].startswith("The last game can't go on, so this is another one: ")
+            assert last["content"]["text"].endswith(f"Its file is now {str(games / aside)!r}.")
+            assert (games / aside).read_text() == text
+        assert (games / f"{name}.kept.json").read_text() == "{}"
+        assert parse_game((games / f"{name}.json").read_text()).seed == 3
+
+
+def test_that_a_game_can_not_be_kept_is_told_after_its_position(tmp_path: Path, monkeypatch):
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("unojax.web.games.write_game", full)
+    with serve(tmp_path) as server, Page(server) as page:
+        page.say(kind="hello")
+        state, told, *_ = page.answers()
+        assert state["kind"] == "state"
+        assert told["content"]["text"] == "The game can't be kept: No space left on device."
+
+
+def wait_for(done: Callable[[], object]) -> None:
+    for _ in range(1000):
+        if done():
+            return
+        time.sleep(0.01)
+    raise AssertionError("never true")
+
+
+def test_pages_are_heard_while_python_thinks(tmp_path: Path, monkeypatch):
+    """Those that answer pings stay, and those that leave are let go."""
+    monkeypatch.setattr("unojax.web.server._PING_SECONDS", 0.1)
+    held = threading.Event()
+    with serve(tmp_path) as server, Page(server) as page:
+        try:
+            server.worker.submit(held.wait)
+            page.say(kind="hello")
+            with Page(server) as other:
+                other.say(kind="hello")
+                wait_for(lambda: other.name in server.pages)
+            wait_for(lambda: other.name not in server.pages)
+            # Several pings.
+            time.sleep(0.5)
+        finally:
+            held.set()
+        assert page.hear("state")["state"]["turn"] == 0
+
+
+def test_the_largest_file_is_answered_and_pages_know_its_size(server: Server):
+    largest = json.loads(ask(server, "/settings.json", **with_cookie(server))[1])["maxFile"]
+    assert largest == 1_000_000
+    with Page(server) as page:
+        page.say(kind="hello")
+        page.hear("state")
+        # Nothing grows more in JSON.
+        assert "This is no saved game" in page.told(kind="load", text="\0" * largest)
 
 
 def test_saved_games_are_loaded_and_choices_taken_back(server: Server):

@@ -184,8 +184,10 @@ def test_nothing_is_laid_open_before_the_end(games):
     for _, comm in games:
         before, last = comm.states[:-1], comm.states[-1]
         assert last["opponent"]["hand"] is not None and last["record"]
+        assert last["opened"] == [card_words(cards.TYPE_NAMES.index(name)) for name in last["opponent"]["hand"]]
         for state in before:
-            assert state["opponent"]["hand"] is None and state["record"] is None and state["toMove"] is not None
+            assert state["opponent"]["hand"] is None and state["opened"] is None and state["record"] is None
+            assert state["toMove"] is not None
 
 
 def test_no_message_depends_on_the_hidden_hand(telltale):
@@ -278,6 +280,11 @@ def test_hints(telltale):
     hint = comm.states[-1]["hint"]
     assert set(hint["wins"]) == {"R0", "R2", "W"} and all(0 < win < 1 for win in hint["wins"].values())
     assert hint["card"] in hint["wins"] and (hint["color"] is None) == (hint["card"] != "W")
+    # The page waits for an answer, and a model of Jupyter passes on what has changed.
+    before = comm.states
+    comm.click(kind="hint")
+    assert len(comm.states) == len(before) + 1
+    assert comm.states[-1]["hint"] == hint and comm.states[-1] != before[-1]
     board.play("R0")
     assert all(state["hint"] == {} for state in comm.states if state["turn"] > 0)
     board, comm = board_at("R0,Y1/Y0,Y2,YS/-/* R3 0 0 0 - *")

@@ -1,6 +1,7 @@
 // Draws what Python says (`model.get("state")`) and sends clicks back. Knows no rules.
 
 const COLORS = ["red", "yellow", "blue", "green"];
+const THINKING = "Thinking …";
 const SVG = "http://www.w3.org/2000/svg";
 
 function make(tag, attributes = {}, ...children) {
@@ -8,6 +9,8 @@ function make(tag, attributes = {}, ...children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (name === "class") node.className = value;
     else if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    // These say "true" or "false" in words.
+    else if (name.startsWith("aria-")) node.setAttribute(name, String(value));
     else if (value !== null && value !== false) node.setAttribute(name, value === true ? "" : value);
   }
   node.append(...children.filter((child) => child !== null));
@@ -60,6 +63,8 @@ function render({ model, el }) {
 
   const far = part("far"), deck = make("button", { class: "deck", type: "button", onclick: () => act({ kind: "draw" }) });
   const pile = part("pile"), color = part("color"), says = part("says", { role: "status", "aria-live": "polite" });
+  // The last move, for those who hear the board.
+  const told = part("told", { role: "status", "aria-live": "polite" });
   const others = part("others", { role: "group", "aria-label": "other choices" });
   const notice = part("notice", { role: "alert" }), chooser = part("chooser", { role: "group", hidden: true });
   const hand = part("hand", { role: "group", "aria-label": "your hand" }), count = part("count");
@@ -69,7 +74,7 @@ function render({ model, el }) {
   const save = make("button", { class: "tool save", type: "button", onclick: () => download(shown.record) }, "Save game");
   const back = make("button", { class: "tool back", type: "button", onclick: () => act({ kind: "back" }) }, "Take back");
   const table = make("div", { class: "table" }, far,
-    make("div", { class: "middle" }, deck, pile, make("div", { class: "talk" }, says, color, others, notice, chooser)),
+    make("div", { class: "middle" }, deck, pile, make("div", { class: "talk" }, told, says, color, others, notice, chooser)),
     hand, make("div", { class: "foot" }, count, make("div", { class: "tools" }, hint, back, save, fresh)));
   const side = make("aside", { class: "side" }, win, belief);
   // JupyterLab leaves keys alone in here, or the space bar would scroll and Enter would edit the cell.
@@ -77,7 +82,7 @@ function render({ model, el }) {
     make("div", { class: "desk" }, table, side, make("div", { class: "history" }, make("h2", {}, "Moves"), moves)));
 
   // `shown` is on the screen; `coming` waits its turn, so that each of the opponent's moves can be seen.
-  let shown = null, coming = [], timer = null, wild = null, keepsFocus = false;
+  let shown = null, coming = [], timer = null, wild = null, keepsFocus = false, unsaid = null;
 
   const send = (content) => model.send(content);
   function act(content) {
@@ -88,7 +93,7 @@ function render({ model, el }) {
 
   function askForHint() {
     act({ kind: "hint" });
-    notice.textContent = "Thinking …";
+    notice.textContent = THINKING;
   }
 
   function clickCard(held) {
@@ -122,16 +127,19 @@ function render({ model, el }) {
   }
 
   function draw(state) {
-    const isNews = shown === null || shown.game !== state.game || shown.turn !== state.turn;
+    const isOther = shown === null || shown.game !== state.game, isNews = isOther || shown.turn !== state.turn;
     // Removing what has the focus would lose it.
     const place = isNews ? -1 : [...hand.children].indexOf(document.activeElement);
     keepsFocus ||= [hand, deck, others].some((part) => part.contains(document.activeElement));
     shown = state;
-    if (isNews) choose(null);
-    notice.textContent = "";
+    if (isNews) {
+      choose(null);
+      told.textContent = state.moves.at(-1).words;
+    }
+    if (isNews || notice.textContent === THINKING) notice.textContent = "";
     drawTable(state, isNews);
     drawHand(state);
-    drawSide(state);
+    drawSide(state, isOther);
     if (state.toMove === "you" && keepsFocus) {
       const first = hand.querySelector(".playable") ?? (state.canDraw ? deck : others.firstChild);
       if (!wild) (hand.children[place] ?? first).focus({ preventScroll: true });
@@ -146,7 +154,9 @@ function render({ model, el }) {
     const { opponent, hint: advice } = state;
     Object.assign(root.dataset, { tomove: state.toMove ?? "over", game: state.game, turn: state.turn });
     const cards = opponent.hand ?? Array(opponent.count).fill("back");
-    const fan = make("div", { class: "fan", "aria-hidden": opponent.hand === null }, ...cards.map(face));
+    const named = state.opened?.length ? { role: "img", "aria-label": `the opponent's cards: ${state.opened.join(", ")}` }
+      : { "aria-hidden": true };
+    const fan = make("div", { class: "fan", ...named }, ...cards.map(face));
     fan.style.setProperty("--cards", cards.length);
     const label = make("div", { class: "who" }, make("b", {}, "opponent"), `${opponent.name}, ${cardCount(opponent.count)}`);
     if (opponent.count === 1 && state.toMove !== null) label.append(make("span", { class: "pill alarm" }, "one card left"));
@@ -183,9 +193,10 @@ function render({ model, el }) {
         chance === undefined ? "" : `win ${percent(chance)}`,
         isAdvised ? `advised${advice.color ? `, declare ${advice.color}` : ""}` : ""].filter(Boolean);
       const button = make("button", { class: "card", type: "button", "data-card": held.card, "aria-label": tells.join(", "),
-        title: tells.join(", "), "aria-disabled": !held.playable && "true", onclick: () => clickCard(held) }, face(held.card));
+        title: tells.join(", "), "aria-disabled": !held.playable, onclick: () => clickCard(held) }, face(held.card));
       button.classList.toggle("playable", held.playable);
       button.classList.toggle("new", held.isNew);
+      button.classList.toggle("chosen", held.card === wild?.card);
       if (chance !== undefined) button.append(make("span", { class: "chance" }, percent(chance)));
       if (isAdvised) {
         button.classList.add("advised");
@@ -193,7 +204,6 @@ function render({ model, el }) {
       }
       return button;
     }));
-    if (wild) choose(state.hand.find((held) => held.card === wild.card) ?? null);
     count.replaceChildren(make("b", {}, "you"), cardCount(state.hand.length));
     if (state.toMove === "you") count.append(make("span", { class: "pill" }, "your turn"));
     if (state.won) count.append(make("span", { class: "pill" }, "win"));
@@ -204,10 +214,13 @@ function render({ model, el }) {
     save.title = state.record === null ? "when the game is over" : "all moves and cards, for unojax replay";
   }
 
-  function drawSide(state) {
+  /** Win probability, belief and moves. Until there are new ones the last of the same game stay, dimmed, so that nothing jumps. */
+  function drawSide(state, isOther = false) {
     side.hidden = !state.showsWin && !state.showsBelief;
     win.hidden = !state.showsWin;
     belief.hidden = !state.showsBelief;
+    win.setAttribute("aria-busy", String(!state.win));
+    belief.setAttribute("aria-busy", String(!state.belief));
     if (state.win) {
       const { now, error } = state.win;
       const said = state.toMove === null ? "" : ` ± ${Math.max(1, Math.round(100 * error))}`;
@@ -216,12 +229,12 @@ function render({ model, el }) {
       win.replaceChildren(make("div", { class: "chances" }, make("b", {}, "Your win probability"), make("span", {}, percent(now) + said)), bar,
         chart(state.wins, state.turn));
       win.title = state.winNote;
-    } else if (!win.hasChildNodes()) win.replaceChildren(make("p", { class: "wait" }, "Working out the chances …"));
+    } else if (isOther || !win.hasChildNodes()) win.replaceChildren(make("p", { class: "wait" }, "Working out the chances …"));
     if (state.belief) {
       belief.innerHTML = state.belief[root.dataset.theme];
       belief.firstChild.removeAttribute("width");
       belief.firstChild.removeAttribute("height");
-    } else if (!belief.hasChildNodes()) belief.replaceChildren(make("p", { class: "wait" }, "Working out what the opponent may hold …"));
+    } else if (isOther || !belief.hasChildNodes()) belief.replaceChildren(make("p", { class: "wait" }, "Working out what the opponent may hold …"));
     moves.replaceChildren(...state.moves.map((move, number) =>
       make("li", { class: move.by, value: String(number) }, make("span", { class: "number" }, String(number || "")), move.words)));
     moves.scrollTop = moves.scrollHeight;
@@ -250,12 +263,22 @@ function render({ model, el }) {
     timer = null;
     if (coming.length === 0) return;
     const wait = coming[0].by === "opponent" ? 1000 * model.get("pace") : 0;
-    const go = () => { draw(coming.shift()); next(); };
+    const go = () => {
+      draw(coming.shift());
+      if (coming.length === 0) say(unsaid);
+      next();
+    };
     if (wait > 0) timer = setTimeout(go, wait); else go();
   }
 
   function hear(content) {
-    if (content.kind === "notice") notice.textContent = content.text;
+    if (content.kind === "notice") say(content.text);
+  }
+
+  /** Show a notice, once all that came before it is shown. */
+  function say(text) {
+    unsaid = coming.length ? text : null;
+    if (text !== null && unsaid === null) notice.textContent = text;
   }
 
   function dress() {

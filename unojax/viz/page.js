@@ -76,5 +76,7 @@
     else return;
     event.preventDefault();
   });
-  show(Math.trunc(Number(location.hash.slice(1))) || 0);
+  const addressed = () => Math.trunc(Number(location.hash.slice(1))) || 0;
+  window.addEventListener("hashchange", () => goTo(addressed()));
+  show(addressed());
 })();

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, Final
 
@@ -54,12 +55,16 @@ class TabGame(BoardGame):
         """Keep the game, and show it."""
         place = (self.state.get("game"), self.state.get("turn"))
         self.state = state | {"canSave": True}
+        trouble = ""
         if place != (state["game"], state["turn"]):
             try:
                 write_game(self._path, self.record)
             except OSError as error:
-                self.tell(f"The game can't be kept: {error.strerror}.")
+                trouble = f"The game can't be kept: {error.strerror}."
         self._send(self._name, {"kind": "state", "state": self.state})
+        if trouble:
+            # After the position: a page that draws another one takes down what is said.
+            self.tell(trouble)
 
     def send_words(self, content: dict[str, Any]) -> None:
         """Send the page a message."""
@@ -118,18 +123,34 @@ class Games:
         return self._loaded[name]
 
     def _greet(self, name: str) -> None:
-        """Show a tab its game, or deal it one."""
+        """Show a tab its game, or deal it one; a game that can't go on is put aside."""
+        notice = ""
         try:
             game = self.find(name)
         except ValueError as error:
             check_name(name)
-            found = (self._folder / f"{name}.json").exists()
+            if (aside := self._put_aside(name)) is not None:
+                notice = f"The last game can't go on, so this is another one: {error}. Its file is now {str(aside)!r}."
             game = self._keep(name, self._new(name, self._defaults.opponent, self._defaults.seat, self._defaults.rules))
             game.begin(self._defaults.seed)
-            if found:
-                game.tell(f"The last game can't go on, so this is another one: {error}")
         self._send(name, {"kind": "choices", "choices": game.choices})
         game.publish(game.state)
+        if notice:
+            game.tell(notice)
+
+    def _put_aside(self, name: str) -> Path | None:
+        """Rename the file of a game, so that the next one does not replace it, if it has one. Raises OSError where it can't be.
+
+        No other file is replaced, and it is kept as long as if it had been played now.
+        """
+        path = self._folder / f"{name}.json"
+        if not path.exists():
+            return None
+        others = (path.with_name(f"{name}.kept{number}.json") for number in chain([""], count(2)))
+        aside = next(other for other in others if not other.exists())
+        path.rename(aside)
+        aside.touch()
+        return aside
 
     def _deal(self, name: str, choices: Any) -> None:
         if not isinstance(choices, dict):

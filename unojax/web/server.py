@@ -35,7 +35,11 @@ from unojax.viz import game_html
 from unojax.web.games import Defaults, Games
 
 ADDRESS: Final = "127.0.0.1"
-_MAX_MESSAGE: Final = 1_000_000
+_MAX_FILE: Final = 1_000_000
+"""Bytes of the largest file that a page may send; a saved game has some thousands."""
+_MAX_MESSAGE: Final = 6 * _MAX_FILE + 1000
+"""Bytes: within JSON a byte of a file takes six at most."""
+_PING_SECONDS: Final = 20
 _POLICY: Final = "default-src 'none'; connect-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; {scripts}"
 _POLICY_REST: Final = "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -78,8 +82,8 @@ class Server:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What all pages are told: the agents, and the seconds before each of the opponent's moves is shown."""
-        return {"agents": [*AGENTS, *POLICY_NAMES], "pace": self._defaults.pace}
+        """What all pages are told: the agents, the seconds before each of the opponent's moves is shown, and the largest file."""
+        return {"agents": [*AGENTS, *POLICY_NAMES], "pace": self._defaults.pace, "maxFile": _MAX_FILE}
 
     @property
     def cookie(self) -> str:
@@ -107,9 +111,9 @@ class Server:
         routes += [(path, Made, {"server": self}) for path in ("/board.js", "/board.css", "/faces.json", "/settings.json")]
         routes += [("/messages", Messages, {"server": self}), ("/record", Record, {"server": self})]
         settings: dict[str, Any] = {"default_handler_class": Missing, "default_handler_args": {"server": self}}
-        # The largest message, in bytes: a saved game has some thousands. Refusals are no news, so nothing is logged.
+        # Refusals are no news, so nothing is logged.
         settings |= {"websocket_max_message_size": _MAX_MESSAGE, "log_function": lambda handler: None}
-        return Application(routes, websocket_ping_interval=20, **settings)
+        return Application(routes, websocket_ping_interval=_PING_SECONDS, **settings)
 
     def _send(self, name: str, message: dict[str, Any]) -> None:
         """Bring a message to the pages of a game, from any thread."""
@@ -233,8 +237,9 @@ class Messages(WebSocketHandler, Guarded):
     def open(self, *args: str, **options: str) -> None:
         self.name = ""
 
-    async def on_message(self, message: str | bytes) -> None:
-        """Hand a message on, in the thread of the games."""
+    def on_message(self, message: str | bytes) -> None:
+        """Hand a message on to the thread of the games, which answers in order. Nothing waits here: a page is heard while Python
+        thinks, its pongs and its going away too."""
         try:
             data = json.loads(message)
         except (ValueError, RecursionError):
@@ -245,19 +250,20 @@ class Messages(WebSocketHandler, Guarded):
             self._leave()
             self.name = data["game"]
             self.server.pages[self.name].add(self)
-        worker = self.server.worker
-        try:
-            await asyncio.wrap_future(worker.submit(self.server.games.hear, self.name, data))
-        except asyncio.CancelledError:
-            # The server stops, and the page says so.
-            return None
-        except ValueError as error:
+        heard = asyncio.wrap_future(self.server.worker.submit(self.server.games.hear, self.name, data))
+        heard.add_done_callback(self._tell_trouble)
+        return None
+
+    def _tell_trouble(self, heard: asyncio.Future[None]) -> None:
+        """Tell the page why a message could not be answered."""
+        # Cancelled: the server stops, and the page says so.
+        error = None if heard.cancelled() else heard.exception()
+        if isinstance(error, ValueError):
             self._tell(f"{str(error)[:1].upper()}{str(error)[1:]}.")
-        except Exception as error:
+        elif error is not None:
             # A fault of the program: the page stays, and who runs the server sees where.
             traceback.print_exception(error)
             self._tell(f"This went wrong in Python: {error}")
-        return None
 
     def on_close(self) -> None:
         self._leave()

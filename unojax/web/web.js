@@ -48,10 +48,13 @@ function setLost(isLost) {
 
 function hear(message) {
   if (message.kind === "state") {
+    const isBack = !lost.hidden;
     setLost(false);
     values.state = message.state;
-    if (isDrawn) fire("change:state");
-    else draw();
+    if (!isDrawn) return draw();
+    fire("change:state");
+    // A server that was started again does not know that someone watches.
+    if (isBack) model.send({ kind: "shown" });
   } else if (message.kind === "custom") fire("msg:custom", message.content);
   else if (message.kind === "choices") choices = message.choices;
   else if (message.kind === "record") download(message.text);
@@ -78,6 +81,8 @@ find("choose").onclick = () => {
     const field = form.elements[name];
     if (field.type === "checkbox") field.checked = value; else field.value = value;
   }
+  // Whoever asks for another game means another one.
+  form.elements.seed.value = "";
   preset.onchange();
   dialog.returnValue = "cancel";
   dialog.showModal();
@@ -91,8 +96,11 @@ dialog.onclose = () => {
 find("save").onclick = () => post({ kind: "save" });
 find("load").onclick = () => file.click();
 file.onchange = async () => {
-  if (file.files.length) post({ kind: "load", text: await file.files[0].text() });
+  const [chosen] = file.files;
   file.value = "";
+  if (chosen?.size > settings.maxFile) {
+    fire("msg:custom", { kind: "notice", text: `${chosen.name} is no saved game: it has more than ${settings.maxFile / 1e6} MB.` });
+  } else if (chosen) post({ kind: "load", text: await chosen.text() });
 };
 find("record").onclick = () => {
   const theme = document.querySelector(".unojax-board")?.dataset.theme ?? "light";

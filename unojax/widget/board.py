@@ -91,8 +91,11 @@ class Board(BoardGame, anywidget.AnyWidget):
         self._advance()
 
     def publish(self, state: dict[str, Any]) -> None:
-        """Send the page its data."""
-        self.state = state
+        """Send the page its data.
+
+        Numbered, for a second hint may be the same, and what has not changed is passed on neither here nor in the page.
+        """
+        self.state = state | {"sent": self.state.get("sent", 0) + 1}
 
     def send_words(self, content: dict[str, Any]) -> None:
         """Send the page a message."""
