@@ -21,6 +21,7 @@ from training.checks import check_options, is_positive
 from unojax.agents import Agent
 from unojax.device.platform import available_cores
 from unojax.rules import Rules
+from unojax.specs import parse_agent
 from unojax.value.network import Network
 
 if TYPE_CHECKING:
@@ -117,6 +118,11 @@ class RunConfig(ABC):
     @abstractmethod
     def game_rules(self) -> Rules:
         """Rules of the games that are learned from."""
+
+    def check_opponents(self) -> None:
+        """Check that evaluations have opponents who know the rules: a name that is none must not end a run hours later."""
+        for spec in self.evaluation.opponents:
+            parse_agent(spec, rules=self.game_rules)
 
     @abstractmethod
     def start(self) -> Any:

@@ -358,6 +358,6 @@ def as_rules(rules: Rules | str) -> Rules:
     """
     if isinstance(rules, Rules):
         return rules
-    if rules not in PRESETS:
+    if not isinstance(rules, str) or rules not in PRESETS:
         raise ValueError(f"rules must be a unojax.Rules or one of {', '.join(PRESETS)}, got {rules!r}")
     return PRESETS[rules]

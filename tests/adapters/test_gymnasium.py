@@ -13,7 +13,7 @@ import gymnasium
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 
-from tests.adapters.engine import EVERY_RULES, SMALL
+from tests.adapters.engine import EVERY_RULES
 from tests.helpers import assert_trees_equal
 from unojax import game, uniform
 from unojax.adapters import solo
@@ -92,7 +92,8 @@ def test_games_are_the_engines(rules: Rules):
         mask, after = envs.action_masks(), envs._games.lanes
         state, reward, own_steps = jax.device_get(replayed(keys, before, after, actions))
         assert_trees_equal(state, after.state)
-        np.testing.assert_allclose(rewards, reward, atol=1e-6)
+        # What the opponent's steps before the seat's first cost is not the seat's doing.
+        np.testing.assert_allclose(rewards, np.where(own_steps, reward, 0.0), atol=1e-6)
         np.testing.assert_array_equal(terminated, state.terminated)
         np.testing.assert_array_equal(truncated, state.truncated)
         assert ((state.current_player == after.seat) | state.is_over).all()
@@ -150,6 +151,24 @@ def test_reset_in_the_same_step():
         UnoVectorEnv(2, "uniform", autoreset_mode=AutoresetMode.DISABLED)
 
 
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+def test_a_game_that_ends_before_the_first_move_is_passed_over(mode: AutoresetMode):
+    """The player to begin wins with its first card wherever it can, and pays for each step."""
+    rules = Rules(hand_size=1, max_steps=40, step_penalty=0.01)
+    envs, rng = UnoVectorEnv(24, "uniform", rules, seat=1, autoreset_mode=mode), np.random.default_rng(0)
+    observation, _ = envs.reset(seed=[None, *range(23)])
+    numbers, passed_over = np.full(24, -1), 0
+    for _ in range(30):
+        lanes = envs._games.lanes
+        dealt = lanes.number != numbers
+        assert not lanes.packed.is_over[dealt].any() and (lanes.packed.current_player[dealt] == 1).all()
+        assert (lanes.reward[dealt] == 0).all()
+        passed_over += int((lanes.number - numbers > 1).sum())
+        numbers = lanes.number
+        observation, *_ = envs.step(random_actions(rng, observation["action_mask"]))
+    assert passed_over > 20
+
+
 def test_an_illegal_action_loses():
     envs = UnoVectorEnv(8, "uniform")
     observation, _ = envs.reset(seed=0)
@@ -181,8 +200,10 @@ def test_beliefs_and_small_numbers():
         (lambda: UnoVectorEnv(0), "num_envs must be"),
         (lambda: UnoEnv(rules="homely"), "rules must be a unojax.Rules or one of default, official, house, rlcard"),
         (lambda: UnoEnv(rules="official"), "agent 'value': network pretrained knows"),
-        (lambda: UnoEnv("uniform", Rules(deck=SMALL.deck, hand_size=3, start_effects="keep_turn")), "10 cards is too small"),
+        (lambda: UnoEnv("uniform", Rules(max_steps=1), seat=1).reset(seed=0), "were over before the seat's first move"),
         (lambda: UnoVectorEnv(2, "uniform").step(np.zeros(3, int)), "actions must be 2 integers"),
+        (lambda: UnoEnv(rules={"stacking": True}), "rules must be a unojax.Rules or one of default"),
+        (lambda: UnoEnv("uniform", belief="particles", particles="64"), "particles must be an integer of at least 1, got '64'"),
     ],
 )
 def test_errors(make, says: str):
@@ -193,3 +214,5 @@ def test_errors(make, says: str):
 def test_step_needs_reset():
     with pytest.raises(gymnasium.error.ResetNeeded):
         UnoEnv("uniform").step(0)
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        UnoVectorEnv(2, "uniform").step(np.zeros(2, int))

@@ -21,6 +21,7 @@ from tests.helpers import deck_of, jitted_mask
 from unojax import bits, cards, game, solve
 from unojax.adapters import openspiel
 from unojax.rules import PRESETS, Rules
+from unojax.text import format_cards
 
 FIELDS = ("hands", "deck", "pile", "top_rank", "color", "current_player", "penalty", "terminated", "winner", "step_count")
 FIELDS += ("last_action", "drawn", "contested")
@@ -175,6 +176,11 @@ def test_observers():
     public.set_from(state, player=0)
     assert full.tensor.sum() > public.tensor.sum() > 0
     assert "player 0" in state.observation_string(0) and "hand" in state.observation_string(1)
+    hand = format_cards(state.state().hands[0])
+    assert hand in full.string_from(state, player=0)
+    recalled = make_observation(spiel, pyspiel.IIGObservationType(perfect_recall=True, private_info=pyspiel.PrivateInfoType.NONE))
+    for observer in (public, recalled):
+        assert "player 0" in observer.string_from(state, player=0) and hand not in observer.string_from(state, player=0)
     with pytest.raises(ValueError, match="nobody sees both hands"):
         make_observation(
             spiel, pyspiel.IIGObservationType(perfect_recall=False, private_info=pyspiel.PrivateInfoType.ALL_PLAYERS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import jax
 import numpy as np
 import pytest
@@ -136,6 +138,14 @@ def test_illegal_actions():
 def test_errors(spec: str, says: str):
     with pytest.raises(ValueError, match=says):
         parse_agent(spec)
+
+
+def test_a_checkpoint_that_is_written_again_is_loaded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(bridge, "_load_checkpoint", lambda path: Path(path).read_text())
+    path = tmp_path / "model.pt"
+    for content in ("first", "second one"):
+        path.write_text(content)
+        assert bridge._load(str(path), bridge._written(str(path))) == content
 
 
 @pytest.mark.slow

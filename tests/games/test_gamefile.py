@@ -116,6 +116,7 @@ def test_wrong_rules(saved: GameFile, rule: str, value: object, says: str):
     ("field", "value", "says"),
     [
         ("actions", ["W:Y", "R2"], "action 2: 'R2' is not legal for player 1"),
+        ("actions", ["challenge"], "action 1: 'challenge' is not legal for player 0"),
         ("actions", ["W:Y", "Y+2", "draw(R3,R3)"], "action 3: 2 x R3 in cards, but there are only 1|deck holds"),
         ("actions", ["W:Y", "Y+2"], "but the file says that the game ended at"),
         ("actions", ["W:Y", "Y+2", "draw(R3,RS)", "Y0", "draw(YS)"], "but the file says that the game ended at"),

@@ -62,6 +62,9 @@ class PolicyConfig(RunConfig):
             raise ValueError("network.policy_head must be true: the policy is what is trained")
         if self.network.belief_head:
             raise ValueError("network.belief_head learns nothing here: leave it out")
+        if self.network.turns or self.network.types:
+            raise ValueError("network.turns and network.types are about what is not played with here: leave them out")
+        self.check_opponents()
         self.plan()
 
     def plan(self) -> PolicyPlan:

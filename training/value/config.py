@@ -18,7 +18,6 @@ from training.value.options import SelfPlay
 from training.value.trainer import Metrics, Plan, TrainState
 from unojax.agents import Agent
 from unojax.rules import Rules
-from unojax.specs import parse_agent
 from unojax.value.agent import value as value_agent
 from unojax.value.features import has_turn_columns
 from unojax.value.network import Network, NetworkConfig
@@ -70,8 +69,7 @@ class ValueConfig(RunConfig):
         if self.play.follow_search and self.play.belief == "unseen":
             # Its searches know the opponent's hand, which averages out of what is learned but not of what is played.
             raise ValueError("play.follow_search needs beliefs: --play.belief particles")
-        for spec in self.evaluation.opponents:
-            parse_agent(spec, rules=rules)
+        self.check_opponents()
         self.plan()
 
     def plan(self) -> Plan:

@@ -44,7 +44,7 @@ from unojax import cards
 from unojax.belief import belief_init, closed_form, summary
 from unojax.belief.filters import ParticleFilter
 from unojax.observation import Observation
-from unojax.rules import Rules, as_rules
+from unojax.rules import Rules, as_rules, is_int
 
 BeliefKind = Literal["none", "unseen", "particles"]
 DType = Literal["float32", "int8"]
@@ -113,8 +113,8 @@ class Encoder:
             raise ValueError(f"dtype must be one of {', '.join(get_args(DType))}, got {self.dtype!r}")
         if self.belief != "none" and self.dtype == "int8":
             raise ValueError(f"dtype must be float32 with belief={self.belief!r}, whose columns are probabilities, got int8")
-        if self.particles < 1:
-            raise ValueError(f"particles must be at least 1, got {self.particles!r}")
+        if not (is_int(self.particles) and self.particles >= 1):
+            raise ValueError(f"particles must be an integer of at least 1, got {self.particles!r}")
 
     @property
     def sections(self) -> tuple[Section, ...]:

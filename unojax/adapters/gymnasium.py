@@ -8,7 +8,8 @@
 A step plays the seat's action and then all moves of the opponent until it is the seat's turn again; forced draws of the seat are
 steps of its own, with one legal action. Observations are a dict of `observation` (columns: `unojax.adapters.encoding`) and
 `action_mask`, int8; the mask is in `info["action_mask"]` and `action_masks()` too. An action that is not legal loses the game:
--1, and `info["illegal_action"]`. Rewards are +1, -1, 0 at the end, less `Rules.step_penalty` for each step of either player.
+-1, and `info["illegal_action"]`. Rewards are +1, -1, 0 at the end, less `Rules.step_penalty` for each step of either player from
+the seat's first move on. A deal that the opponent ends before the seat's first move is passed over: the next one is dealt.
 
 The vector environment resets a game that is over at the next step (`AutoresetMode.NEXT_STEP`): the action for it is then ignored.
 With `autoreset_mode=AutoresetMode.SAME_STEP` it does so at once, and the last observation is in `infos["final_obs"]`.
@@ -29,7 +30,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from unojax import cards
 from unojax.adapters import solo
 from unojax.adapters.encoding import BeliefKind, DType, Encoder
 from unojax.adapters.requirements import missing
@@ -65,7 +65,6 @@ class _Games:
         if seat not in (0, 1, "random"):
             raise ValueError(f"seat must be 0, 1 or 'random', got {seat!r}")
         rules, high = encoder.rules, encoder.high
-        _check_deal(rules)
         seen = spaces.Box(np.zeros_like(high), high, dtype=high.dtype.type)
         mask = spaces.Box(0, 1, (rules.num_actions,), np.int8)
         self.observation_space = spaces.Dict({"observation": seen, "action_mask": mask})
@@ -76,22 +75,29 @@ class _Games:
         self._num_groups = max(1, min(cores, num_envs // _FEWEST_LANES))
         self._pool = ThreadPoolExecutor(self._num_groups) if self._num_groups > 1 else None
         self._lanes: list[Lanes] = []
+        self._over = np.ones(num_envs, bool)
 
     def begin(self, seeds: Sequence[int]) -> Shown:
         """Begin the first game of each lane."""
         keys = [np.asarray(jax.random.key_data(key)) for key in _keys(np.asarray(seeds, np.uint32))]
         groups = np.array_split(np.stack(keys), self._num_groups)
-        return self._together([(solo.begin, self._numbers, group) for group in groups])
+        return self._together([(solo.begin, self._numbers, group) for group in groups], begins=True)
 
     def step(self, actions: np.ndarray) -> Shown:
-        """Play an action, int32[G], in each lane."""
+        """Play an action, int32[G], in each lane.
+
+        Raises:
+            gymnasium.error.ResetNeeded: no game has begun.
+        """
+        if not self._lanes:
+            raise gymnasium.error.ResetNeeded("no game has begun: call reset() first")
         groups = np.array_split(actions, self._num_groups)
         work = [(solo.step, self._numbers, lanes, group) for lanes, group in zip(self._lanes, groups, strict=True)]
-        return self._together(work)
+        return self._together(work, begins=self._over)
 
     def renew(self) -> Shown:
         """Begin the next game in each lane whose game is over."""
-        return self._together([(solo.renew, self._numbers, lanes) for lanes in self._lanes])
+        return self._together([(solo.renew, self._numbers, lanes) for lanes in self._lanes], begins=self._over)
 
     @property
     def lanes(self) -> Lanes:
@@ -102,7 +108,7 @@ class _Games:
         if self._pool is not None:
             self._pool.shutdown()
 
-    def _together(self, work: list[tuple[Any, ...]]) -> Shown:
+    def _together(self, work: list[tuple[Any, ...]], begins: bool | np.ndarray) -> Shown:
         def one(call: tuple[Any, ...]) -> tuple[Lanes, Shown]:
             function, *args = call
             lanes, shown = function(*args, **self._static)
@@ -111,26 +117,19 @@ class _Games:
         done = [one(call) for call in work] if self._pool is None else list(self._pool.map(one, work))
         self._lanes = [lanes for lanes, _ in done]
         # A copy, which the caller may write to: what a device hands out can't be.
-        return Shown(*(np.concatenate(parts) for parts in zip(*(shown for _, shown in done), strict=True)))
+        shown = Shown(*(np.concatenate(parts) for parts in zip(*(shown for _, shown in done), strict=True)))
+        self._over = shown.terminated | shown.truncated
+        if (begins & self._over).any():
+            raise ValueError(
+                f"{solo.MOST_PASSED_OVER} games in a row were over before the seat's first move: take an opponent that does not "
+                "give up, or rules that let both players move"
+            )
+        return shown
 
 
 @jax.jit
 def _keys(seeds: jax.Array) -> jax.Array:
     return jax.vmap(lambda seed: jax.random.key(seed, impl="threefry2x32"))(seeds)
-
-
-def _check_deal(rules: Rules) -> None:
-    """Check that no game is over once it is dealt, which a reset could not say.
-
-    Raises:
-        ValueError: a start card may ask for more cards than there are.
-    """
-    left = rules.num_cards - 2 * rules.hand_size - (not rules.reshuffle_top)
-    if rules.start_effects == "keep_turn" and left < max(cards.DRAW_OF_RANK):
-        raise ValueError(
-            f"the deck of {rules.num_cards} cards is too small for start_effects='keep_turn': the deal must leave "
-            f"{max(cards.DRAW_OF_RANK)} cards to draw for a start card"
-        )
 
 
 class UnoEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
@@ -258,16 +257,15 @@ class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
         self.single_observation_space, self.single_action_space = games.observation_space, games.action_space
         self.observation_space = batch_space(games.observation_space, num_envs)
         self.action_space = batch_space(games.action_space, num_envs)
-        self._seed: int | None = None
         self._mask = np.zeros((num_envs, games.action_space.n), np.int8)
 
     def reset(
-        self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, np.ndarray], dict]:
         """Begin all games.
 
         Args:
-            seed: s for the seeds s, s + 1, ..., a list of them, or None for some.
+            seed: s for the seeds s, s + 1, ..., a list of them, or None for some, which may stand in the list too.
             options: not used; a `reset_mask` is refused.
         """
         if options and "reset_mask" in options:
@@ -276,7 +274,7 @@ class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
         seeds = [first + i for i in range(self.num_envs)] if isinstance(first, int) else list(first)
         if len(seeds) != self.num_envs:
             raise ValueError(f"seed must be None, an integer, or {self.num_envs} integers, got {len(seeds)}")
-        observation, _, _, _, info = self._hand_out(self._games.begin([seed % 2**32 for seed in seeds]))
+        observation, _, _, _, info = self._hand_out(self._games.begin([_seed() if s is None else s % 2**32 for s in seeds]))
         return observation, info
 
     def step(self, actions: Any) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, np.ndarray, dict]:

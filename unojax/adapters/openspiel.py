@@ -234,13 +234,12 @@ class UnoState(pyspiel.State):
 
     def information(self, player: int) -> str:
         """What the player has seen so far, in one line."""
-        parts = [f"player {player}", f"hand {_names(self.hands[player])}"]
-        return ", ".join([*parts, *self._story((player,))])
+        return ", ".join([f"player {player}", f"hand {_names(self.hands[player])}", *self.story((player,))])
 
     def __str__(self) -> str:
-        return ", ".join([f"hands {' / '.join(map(_names, self.hands))}", *self._story((0, 1))])
+        return ", ".join([f"hands {' / '.join(map(_names, self.hands))}", *self.story((0, 1))])
 
-    def _story(self, seen: tuple[int, ...]) -> list[str]:
+    def story(self, seen: tuple[int, ...]) -> list[str]:
         """Tell what has happened since the deal; cards drawn by the players `seen` are named."""
         parts = []
         if self.start >= 0:
@@ -317,10 +316,13 @@ class UnoObserver:
     def string_from(self, state: UnoState, player: int) -> str:
         """Write the state as `player` sees it, as text."""
         if self._recalls:
-            return state.information(player)
+            return state.information(player) if self._is_private else ", ".join([f"player {player}", *state.story(())])
         if state.start < 0:
-            return f"player {player}: hand {_names(state.hands[player])}"
-        return format_observation(_observe(state.state(), np.int32(player)))
+            return f"player {player}: hand {_names(state.hands[player] if self._is_private else ())}"
+        seen = _observe(state.state(), np.int32(player))
+        if not self._is_private:
+            seen = seen.replace(hand=np.zeros_like(seen.hand), drawn=np.int8(game.NONE))
+        return format_observation(seen)
 
 
 def _names(types: tuple[int, ...]) -> str:

@@ -17,10 +17,12 @@ may be challenged there is a 62nd action, `challenge`.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import OrderedDict
+from contextlib import redirect_stdout
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -229,7 +231,7 @@ class RLCardAgent(HostAgent):
     model: str
 
     def choose(self, question: Question) -> int:
-        theirs = _load(self.model)
+        theirs = _load(self.model, _written(self.model))
         state = state_of(question.observation, question.legal)
         with _RANDOM:
             before = np.random.get_state()  # noqa: NPY002  (RLCard's agents draw from NumPy's one global generator)
@@ -245,8 +247,17 @@ class RLCardAgent(HostAgent):
 _RANDOM: Final = threading.Lock()
 
 
-@cache
-def _load(model: str) -> Any:
+def _written(model: str) -> tuple[int, int]:
+    """When a checkpoint was written, and its size: one that is written again is another agent."""
+    if not model.endswith(".pt"):
+        return 0, 0
+    status = Path(model).stat()
+    return status.st_mtime_ns, status.st_size
+
+
+@lru_cache(maxsize=16)
+def _load(model: str, written: tuple[int, int]) -> Any:
+    del written
     if model == "random":
         return _agents().RandomAgent(num_actions=len(_ACTIONS))
     if model.endswith(".pt"):
@@ -265,7 +276,9 @@ def _load_checkpoint(path: str) -> Any:
     kind = checkpoint.get("agent_type", "")
     if kind not in ("DQNAgent", "NFSPAgent"):
         raise ValueError(f"model {path!r} must be a checkpoint of a DQNAgent or an NFSPAgent")
-    return getattr(agents, kind).from_checkpoint(checkpoint)
+    # It tells of the file, where a command's output may be JSON.
+    with redirect_stdout(sys.stderr):
+        return getattr(agents, kind).from_checkpoint(checkpoint)
 
 
 def _agents() -> Any:
@@ -297,7 +310,7 @@ def agent(*, model: str = DEFAULT_MODEL, rules: Rules = Rules()) -> RLCardAgent:
     elif model not in (*names, "random"):
         raise ValueError(f"model must be one of {', '.join((*names, 'random'))}, or a file .pt, got {model!r}")
     try:
-        theirs = _load(model)
+        theirs = _load(model, _written(model))
     except (RuntimeError, OSError) as error:
         raise ValueError(f"model {model!r} can't be loaded: {error}") from error
     known = getattr(theirs, "num_actions", None) or getattr(theirs, "_num_actions", len(_ACTIONS))

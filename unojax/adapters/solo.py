@@ -1,7 +1,8 @@
 """One seat of many games against an agent, on the device: deal, let the opponent move until the player is to move, step.
 
-Games run in lanes. A lane whose game is over gets the next one at its next step (gymnasium's next-step autoreset). Random numbers
-of game g in a lane derive from `fold_in(lane's key, g)` alone, so a lane plays the same games alone and among thousands.
+Games run in lanes. A lane whose game is over gets the next one at its next step (gymnasium's next-step autoreset). A game that
+ends before the player's first move is passed over: there is nothing to choose in it. Random numbers of game g in a lane derive
+from `fold_in(lane's key, g)` alone, so a lane plays the same games alone and among thousands.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ _CHUNKS: Final = 16
 """Into how many chunks a batch is divided where only a few of its games need work."""
 _SMALLEST_CHUNK: Final = 16
 """Games; fewer at a time take hardly less time."""
+MOST_PASSED_OVER: Final = 1000
+"""Games in a row of a lane that end before the player's first move; after them the lane is left as it is, its game over."""
 
 
 @struct.dataclass
@@ -51,7 +54,7 @@ class Lanes:
         seat: int8[G] the player that is not the opponent.
         packed: the games.
         memory, known: what the opponent and what the encoder remembers.
-        reward: float32[G] of the seat since its last action.
+        reward: float32[G] of the seat since its last action; 0 before its first.
     """
 
     key: Array
@@ -96,7 +99,7 @@ def begin(numbers: list[Array], keys: Array, *, skeleton: Skeleton, table: Table
     """Begin the first game of each lane. `keys` is uint32[G, 2]."""
     agent: Agent = static.join(numbers, skeleton)
     lanes = jax.vmap(partial(_deal, agent, table))(keys, jnp.zeros(len(keys), jnp.int32))
-    return _finish_step(agent, table, lanes)
+    return _finish_step(agent, table, lanes, jnp.ones(len(keys), bool))
 
 
 @partial(jax.jit, static_argnames=("skeleton", "table"), donate_argnames="lanes")
@@ -110,14 +113,14 @@ def step(numbers: list[Array], lanes: Lanes, action: Array, *, skeleton: Skeleto
         return jax.tree.map(partial(jnp.where, ended), lane, played)
 
     lanes = lax.optimization_barrier(jax.vmap(play)(lanes, action, ended))
-    return _finish_step(agent, table, _deal_next(agent, table, ended, lanes))
+    return _finish_step(agent, table, lanes, ended)
 
 
 @partial(jax.jit, static_argnames=("skeleton", "table"), donate_argnames="lanes")
 def renew(numbers: list[Array], lanes: Lanes, *, skeleton: Skeleton, table: Table) -> tuple[Lanes, Shown]:
     """Begin the next game in each lane whose game is over, and change nothing in the others."""
     agent: Agent = static.join(numbers, skeleton)
-    return _finish_step(agent, table, _deal_next(agent, table, lanes.packed.is_over, lanes))
+    return _finish_step(agent, table, lanes, lanes.packed.is_over)
 
 
 def _deal_next(agent: Agent, table: Table, ended: Array, lanes: Lanes) -> Lanes:
@@ -128,9 +131,12 @@ def _deal_next(agent: Agent, table: Table, ended: Array, lanes: Lanes) -> Lanes:
     return for_chosen(ended, _chunk(len(ended)), deal, (lanes,), lanes)
 
 
-def _finish_step(agent: Agent, table: Table, lanes: Lanes) -> tuple[Lanes, Shown]:
-    """Let the opponent move wherever it is its turn, and show the games to the seat."""
+def _finish_step(agent: Agent, table: Table, lanes: Lanes, begins: Array) -> tuple[Lanes, Shown]:
+    """Deal where a lane `begins` and its game is over, let the opponent move where it is to, and show the games to the seat."""
     size = len(lanes.number)
+
+    def ended_early(lanes: Lanes) -> Array:
+        return begins & lanes.packed.is_over
 
     def waits(lanes: Lanes) -> Array:
         return ~lanes.packed.is_over & (lanes.packed.current_player != lanes.seat)
@@ -148,7 +154,18 @@ def _finish_step(agent: Agent, table: Table, lanes: Lanes) -> tuple[Lanes, Shown
         # Most games need one answer, so the first is computed for all.
         answered = jax.vmap(partial(_answer, agent, table))(lanes)
         lanes = jax.tree.map(partial(_where, waits(lanes)), answered, lanes)
-    lanes = lax.while_loop(lambda lanes: waits(lanes).any(), all_move, lanes)
+
+    def goes_on(carry: tuple[Lanes, Array]) -> Array:
+        lanes, deals = carry
+        return waits(lanes).any() | (ended_early(lanes).any() & (deals <= MOST_PASSED_OVER))
+
+    def one_round(carry: tuple[Lanes, Array]) -> tuple[Lanes, Array]:
+        lanes, deals = carry
+        ended = ended_early(lanes)
+        return all_move(_deal_next(agent, table, ended, lanes)), deals + ended.any()
+
+    lanes, _ = lax.while_loop(goes_on, one_round, (lanes, jnp.int32(0)))
+    lanes = replace(lanes, reward=jnp.where(begins, 0.0, lanes.reward))
     return lanes, jax.vmap(partial(_show, table))(lax.optimization_barrier(lanes))
 
 

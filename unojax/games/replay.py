@@ -165,7 +165,7 @@ def _check_legal(state: State, action: int, name: str) -> None:
     if state.terminated or state.truncated:
         raise ValueError(f"{name!r} comes after the end of the game")
     mask = np.asarray(_legal_mask(state))
-    if not mask[action]:
+    if action >= len(mask) or not mask[action]:
         legal = ", ".join(text.format_action(a) for a in np.flatnonzero(mask).tolist())
         raise ValueError(f"{name!r} is not legal for player {int(state.current_player)}, who may only: {legal}")
 

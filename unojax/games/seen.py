@@ -199,6 +199,8 @@ def _hand_for(seen: Observation, action: int) -> np.ndarray:
                 f"{others.sum()} of the cards not seen can't"
             )
         return _first_cards(others, number)
+    if action > cards.DRAW:
+        raise ValueError(f"{name!r} is not legal for {who}: no Wild+4 can be challenged")
     played = np.arange(cards.NUM_TYPES) == cards.TYPE_OF_PLAY[action]
     if not playable[played]:
         raise ValueError(f"{name!r} is not legal for {who}: it can't be played on {top}")
