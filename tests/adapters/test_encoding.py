@@ -114,7 +114,7 @@ def test_the_table_in_the_docstring():
         (lambda: Encoder("truth"), "belief must be one of none, unseen, particles, got 'truth'"),
         (lambda: Encoder(dtype="float64"), "dtype must be one of float32, int8, got 'float64'"),
         (lambda: Encoder("unseen", dtype="int8"), "dtype must be float32 with belief='unseen'"),
-        (lambda: Encoder("particles", 0), "particles must be at least 1, got 0"),
+        (lambda: Encoder("particles", 0), "particles must be an integer of at least 1, got 0"),
         (lambda: Encoder(rules="ofical"), "rules must be a unojax.Rules or one of default, official"),
         (lambda: Encoder().columns("belief"), "section must be one of hand, pile, color"),
     ],
