@@ -61,6 +61,11 @@ def checked_action(action: Any, who: str) -> Array:
     return action
 
 
+def faults_of(agent: Agent) -> list[str]:
+    """Say what an agent did wrong so far, a line for each kind of fault; most agents have no report."""
+    return list(getattr(agent, "report", list)())
+
+
 def next_game(agent: Agent, key: Array, memory: Memory, observation: Observation) -> Memory:
     """Begin the next game of a match against the same opponent: the memory at its start. Consumes `key`.
 

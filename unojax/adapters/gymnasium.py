@@ -81,7 +81,8 @@ class _Games:
         """Begin the first game of each lane."""
         keys = [np.asarray(jax.random.key_data(key)) for key in _keys(np.asarray(seeds, np.uint32))]
         groups = np.array_split(np.stack(keys), self._num_groups)
-        return self._together([(solo.begin, self._numbers, group) for group in groups], begins=True)
+        self._over = np.ones(len(seeds), bool)
+        return self._together([(solo.begin, self._numbers, group) for group in groups])
 
     def step(self, actions: np.ndarray) -> Shown:
         """Play an action, int32[G], in each lane.
@@ -93,11 +94,11 @@ class _Games:
             raise gymnasium.error.ResetNeeded("no game has begun: call reset() first")
         groups = np.array_split(actions, self._num_groups)
         work = [(solo.step, self._numbers, lanes, group) for lanes, group in zip(self._lanes, groups, strict=True)]
-        return self._together(work, begins=self._over)
+        return self._together(work)
 
     def renew(self) -> Shown:
         """Begin the next game in each lane whose game is over."""
-        return self._together([(solo.renew, self._numbers, lanes) for lanes in self._lanes], begins=self._over)
+        return self._together([(solo.renew, self._numbers, lanes) for lanes in self._lanes])
 
     @property
     def lanes(self) -> Lanes:
@@ -108,7 +109,7 @@ class _Games:
         if self._pool is not None:
             self._pool.shutdown()
 
-    def _together(self, work: list[tuple[Any, ...]], begins: bool | np.ndarray) -> Shown:
+    def _together(self, work: list[tuple[Any, ...]]) -> Shown:
         def one(call: tuple[Any, ...]) -> tuple[Lanes, Shown]:
             function, *args = call
             lanes, shown = function(*args, **self._static)
@@ -118,7 +119,8 @@ class _Games:
         self._lanes = [lanes for lanes, _ in done]
         # A copy, which the caller may write to: what a device hands out can't be.
         shown = Shown(*(np.concatenate(parts) for parts in zip(*(shown for _, shown in done), strict=True)))
-        self._over = shown.terminated | shown.truncated
+        # Lanes whose game was over have begun another.
+        begins, self._over = self._over, shown.terminated | shown.truncated
         if (begins & self._over).any():
             raise ValueError(
                 f"{solo.MOST_PASSED_OVER} games in a row were over before the seat's first move: take an opponent that does not "

@@ -21,7 +21,6 @@ from unojax.observation import Observation
 from unojax.rules import Rules, agreed_rules, is_int
 from unojax.search.agents import SearchAgent
 from unojax.specs import choose_opponent, parse_agent
-from unojax.viz.words import card_words
 
 DEFAULT_ADVISER: Final = "mc:rollouts=500"
 _GAMES: Final = 1000
@@ -214,11 +213,8 @@ class BoardGame:
         """Send the page its data."""
         session = self._session
         told = page.outlook_data(self._outlook, session)
-        position = page.board_state(session, self._agent.name)
-        opened = position["opponent"]["hand"]
-        state = position | {
+        state = page.board_state(session, self._agent.name) | {
             "game": self._number,
-            "opened": None if opened is None else [card_words(cards.TYPE_NAMES.index(name)) for name in opened],
             "belief": told["belief"] if told and self._shows_belief else None,
             "win": {"now": told["win"], "error": told["error"]} if told and self._shows_win_probability else None,
             "wins": self._wins if self._shows_win_probability else [],

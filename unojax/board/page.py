@@ -72,6 +72,7 @@ def board_state(session: Session, opponent: str) -> dict[str, Any]:
     mover = None if session.is_over else YOU if is_mine else "opponent"
     last = session.seen[-1] if session.seen else None
     drawn = drawn_types(read_scene(last.before).hands[me], own) if last and last.is_mine else []
+    opened = (_opened(session).types or ()) if session.is_over else None
     return {
         "turn": len(session.seen),
         "by": None if last is None else YOU if last.is_mine else "opponent",
@@ -80,8 +81,9 @@ def board_state(session: Session, opponent: str) -> dict[str, Any]:
         "opponent": {
             "name": opponent,
             "count": other.count,
-            "hand": [cards.TYPE_NAMES[t] for t in _opened(session).types or ()] if session.is_over else None,
+            "hand": None if opened is None else [cards.TYPE_NAMES[t] for t in opened],
         },
+        "opened": None if opened is None else [card_words(t) for t in opened],
         "deck": scene.deck,
         "canDraw": is_mine and not _may_pass(session) and bool(session.legal[cards.DRAW]),
         "isForced": is_mine and int(session.legal.sum()) == 1,

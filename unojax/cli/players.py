@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from unojax.agents import Agent
+from unojax.agents import Agent, faults_of
 from unojax.cli import output
-
-
-def faults_of(agent: Agent) -> list[str]:
-    """Say what an agent did wrong so far, a line for each kind of fault; most agents have no report."""
-    return list(getattr(agent, "report", list)())
 
 
 def tell_faults(command: str, agents: Sequence[Agent]) -> dict[str, list[str]]:

@@ -17,7 +17,7 @@ import numpy as np
 from jax import Array
 
 from unojax import cards, game, text
-from unojax.agents import RESIGN, Agent, Memory, checked_action, next_game, reveal
+from unojax.agents import RESIGN, Agent, Memory, checked_action, faults_of, next_game, reveal
 from unojax.device import static
 from unojax.device.static import Skeleton
 from unojax.game import State
@@ -107,8 +107,8 @@ class Session:
 
     @property
     def faults(self) -> list[str]:
-        """What the agent did wrong so far, a line for each kind of fault; only programs report any."""
-        return list(getattr(self._agent, "report", list)())
+        """What the agent did wrong so far."""
+        return faults_of(self._agent)
 
     def replay(self) -> Replay:
         """Give the game so far, with all cards."""
