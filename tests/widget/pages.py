@@ -9,7 +9,17 @@ from unittest import mock
 
 from comm.base_comm import BaseComm
 
+from unojax import Rules, parse_position
+from unojax.cli.options import parse_deck
 from unojax.widget import Board
+
+RULES = Rules(deck=parse_deck("colors=2,ranks=0-3+S++2,copies=1,wilds=1"), hand_size=3)
+QUIET = {"opponent": "uniform", "rules": RULES, "show_belief": False, "show_win_probability": False}
+"""A game without what takes long to compile."""
+# Without the particle filter and the linear policy, which take long to compile.
+ADVISER = "mc:rollouts=32,particles=64,belief=unseen,policy=uniform"
+# Player 0 can play R0, R2, W and W+4 on R3.
+MY_TURN = "R0,R2,Y1,W,W+4/Y0,Y2/-/* R3 0 0 0 - *"
 
 
 class Comm(BaseComm):
@@ -56,3 +66,8 @@ def make(new: Callable[[], Board], channel: type[Comm] = Comm) -> tuple[Board, A
         board = new()
     assert isinstance(board.comm, channel)
     return board, board.comm
+
+
+def board_at(position: str, **options) -> tuple[Board, Comm]:
+    """A quiet board at a position, and its channel."""
+    return make(lambda: Board(**(QUIET | {"seed": 0, "start": parse_position(position, rules=RULES)} | options)))
