@@ -34,6 +34,11 @@ def slow_but(quick: Collection[Any], cases: Iterable[Any]) -> list[Any]:
     return [case if case in quick else pytest.param(case, marks=pytest.mark.slow) for case in cases]
 
 
+def long_but(quick: Collection[Any], cases: Iterable[Any]) -> list[Any]:
+    """Parameters of a slow test of which continuous integration runs the quick ones, and `make test-all` all."""
+    return [case if case in quick else pytest.param(case, marks=pytest.mark.long) for case in cases]
+
+
 def deck_of(text: str) -> tuple[int, ...]:
     """`Rules.deck` with exactly these cards."""
     names = text.split()

@@ -217,6 +217,7 @@ def test_a_variant_agrees_with_the_oracle():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", VARIANTS | MORE_VARIANTS)
 def test_ten_thousand_games_of_variants_agree_with_the_oracle(name: str):
     """13 variants, 800 games each."""
@@ -225,6 +226,7 @@ def test_ten_thousand_games_of_variants_agree_with_the_oracle(name: str):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_games_of_variants_visit_every_corner_of_the_rules():
     # The games of the test before; the rarest corner is seen in three of eight hundred games of one variant.
     seen = sum((events_of(name, seed, num_games=80) for name in VARIANTS | MORE_VARIANTS for seed in SEEDS), Counter())

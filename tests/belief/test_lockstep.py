@@ -14,7 +14,7 @@ import pytest
 from tests.belief import test_moves as crafted
 from tests.belief.oracle import THIN, play_games
 from tests.belief.test_exact import choosy_opponent
-from tests.helpers import slow_but
+from tests.helpers import long_but, slow_but
 from unojax import cards, game
 from unojax.belief import Belief, Info, belief_init, belief_update, uniform_opponent
 from unojax.belief.filters import plain_info
@@ -35,6 +35,7 @@ CAPACITY = {"max_slots": 28, "max_plays": 7}
 
 
 FAMILY = Family((uniform_opponent, PolicyOpponent(POLICIES["linear"], tremble=0.2), choosy_opponent))
+PACKED = Family(FAMILY.models[:2])
 
 
 @pytest.mark.parametrize("opponent", slow_but([FAMILY], [uniform_opponent, FAMILY]), ids=["uniform", "family"])
@@ -100,7 +101,7 @@ def seats(record: Any, t: int) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("opponent", [uniform_opponent, Family(FAMILY.models[:2])], ids=["uniform", "family"])
+@pytest.mark.parametrize("opponent", long_but([PACKED], [uniform_opponent, PACKED]), ids=["uniform", "family"])
 def test_games_in_lockstep_equal_games_one_by_one(opponent: Opponent, monkeypatch: pytest.MonkeyPatch) -> None:
     """Along games with events of all kinds, restarts among them: the same particles, and weights up to rounding."""
     monkeypatch.setattr(lockstep, "SLOTS", 12)

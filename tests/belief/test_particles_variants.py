@@ -69,7 +69,12 @@ def games_of(case: str) -> State:
     return play(3, num_games=NUM_GAMES, num_steps=NUM_STEPS, rules=CASES[case][0]).states
 
 
-@pytest.fixture(scope="module", params=[pytest.param(c, marks=[pytest.mark.optimized] if c in OF_MODELS else []) for c in CASES])
+# What a filter does differently is in these: draws and challenges at will, cards played at once, likelihoods of each kind.
+SHORTER = ("official", "house", "last, at will", "auto until", "official against a callable")
+MARKS = {c: ([pytest.mark.optimized] if c in OF_MODELS else []) + ([] if c in SHORTER else [pytest.mark.long]) for c in CASES}
+
+
+@pytest.fixture(scope="module", params=[pytest.param(c, marks=MARKS[c]) for c in CASES])
 def case(request: pytest.FixtureRequest) -> str:
     """The tests of a case follow each other; its games are played before anything is optimised."""
     games_of(request.param)

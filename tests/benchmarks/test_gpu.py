@@ -56,6 +56,7 @@ def test_missing_wheels_are_told_of_in_one_line(monkeypatch: pytest.MonkeyPatch,
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_everything_is_measured_and_written(tmp_path: Path) -> None:
     target = tmp_path / "gpu.json"
     gpu.main(["--scale", "1e-6", "--repeats", "1", "--json", str(target)])

@@ -28,6 +28,8 @@ SHORTER = {
 """Commands take less time with these parts changed."""
 # Their programs run for less time than optimising them takes.
 NOT_OPTIMIZED = ("tutorials/belief", "tutorials/gpu")
+# What they have the reader do, train and measure, has tests of its own.
+LONG = ("tutorials/policy", "tutorials/gpu")
 
 
 def has_code(path: Path) -> bool:
@@ -39,7 +41,13 @@ def has_code(path: Path) -> bool:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[] if name in NOT_OPTIMIZED else [pytest.mark.optimized])
+        pytest.param(
+            name,
+            marks=[
+                *([] if name in NOT_OPTIMIZED else [pytest.mark.optimized]),
+                *([pytest.mark.long] if name in LONG else []),
+            ],
+        )
         for name, path in PAGES.items()
         if has_code(path)
     ],

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from tests.helpers import ERROR_PROBABILITY, assert_distributed
+from tests.helpers import ERROR_PROBABILITY, assert_distributed, long_but
 from tests.value.positions import RULES, legal_all, observe_all, random_network, random_states
 from training.value import selfplay
 from training.value.options import SELF, SelfPlay
@@ -186,7 +186,7 @@ def test_the_opponent_follows_its_policy(rows: Rows):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("belief", ["unseen", "particles"])
+@pytest.mark.parametrize("belief", long_but(["particles"], ["unseen", "particles"]))
 def test_an_opponent_that_is_a_network_chooses_what_it_values_most(belief: Literal["unseen", "particles"], tmp_path: Path):
     """By its own belief, and without exploring; it stays as it is, so that only one player learns."""
     theirs = random_network(4, NetworkConfig(width=8))
@@ -319,6 +319,7 @@ def test_a_search_that_is_followed_is_averaged_with_the_network():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_search_alone_is_followed():
     play = SelfPlay(opponents=(SELF,), belief="unseen", explore=0.0, max_steps=12, search=2, search_depth=1, follow_search=True)
     games = played(play, KEYS[:8])

@@ -257,6 +257,7 @@ def test_eight_devices_train_as_one_does(runs: Runs, alone: str):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_two_processes_train_as_one_does(runs: Runs, alone: str):
     assert "1 device (" in alone
     with socket.socket() as free:
@@ -392,6 +393,7 @@ LEARNING = ValueConfig(
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.optimized
 def test_training_makes_a_better_player():
     """The loss falls, and the win rate against uniform play rises above that of the untrained network; error probability 1e-6."""

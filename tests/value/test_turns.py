@@ -64,7 +64,7 @@ OTHERS = {
 }
 PARAMS = [pytest.param(rules, id=name) for name, rules in QUICK.items()] + [
     # Each way to draw, to penalise and to add up; one field alone shows nothing that is not in one of these.
-    pytest.param(OTHERS[name], id=name, marks=pytest.mark.slow)
+    pytest.param(OTHERS[name], id=name, marks=[pytest.mark.slow, *([] if name == "official" else [pytest.mark.long])])
     for name in ("official", "house", "default", "rlcard", "may draw", "laid at once", "at will until playable", "no color")
 ]
 
