@@ -21,13 +21,17 @@ from unojax.rules import Rules
 SMALL = Rules(deck=deck_of("R1 R1 R2 Y1 Y2 Y2 RS Y+2 W W+4"), hand_size=2, max_steps=20, step_penalty=0.01)
 _ALWAYS = {
     "default": Rules(),
-    "any start card": Rules(skip_forfeits=False, start_card="any", first_player="random", hand_size=3),
     "a few cards": SMALL,
     "official, few cards": VARIANTS["official, few cards, penalties add up"],
 }
-"""Rules whose names alone are played under in every run; those of the engine's own tests are marked slow."""
+"""Rules that are played under in every run; others, those of the engine's own tests among them, are marked slow."""
+_OTHERS = {
+    "any start card": Rules(skip_forfeits=False, start_card="any", first_player="random", hand_size=3),
+    **VARIANTS,
+    **MORE_VARIANTS,
+}
 EVERY_RULES = [pytest.param(rules, id=name) for name, rules in _ALWAYS.items()]
-EVERY_RULES += [pytest.param(rules, id=name, marks=pytest.mark.slow) for name, rules in (VARIANTS | MORE_VARIANTS).items()]
+EVERY_RULES += [pytest.param(rules, id=name, marks=pytest.mark.slow) for name, rules in _OTHERS.items()]
 
 jitted_init = jax.jit(game.init, static_argnames="rules")
 

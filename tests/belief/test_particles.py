@@ -206,11 +206,11 @@ def comparisons(case: str) -> list[Comparison]:
 
 
 # The other models and rules compile a filter each. Whichever test comes first runs the filters for all.
-FAST_CASE = "uniform, thin"
-EACH_CASE = pytest.mark.parametrize(
-    "case",
-    [pytest.param(case, marks=[pytest.mark.optimized, *([] if case == FAST_CASE else [pytest.mark.slow])]) for case in CASES],
-)
+MARKS = dict.fromkeys(CASES, [pytest.mark.optimized, pytest.mark.slow, pytest.mark.long]) | {
+    "uniform, thin": [pytest.mark.optimized],
+    "callable, passing": [pytest.mark.optimized, pytest.mark.slow],
+}
+EACH_CASE = pytest.mark.parametrize("case", [pytest.param(case, marks=marks) for case, marks in MARKS.items()])
 
 
 @EACH_CASE

@@ -70,7 +70,7 @@ def games_of(case: str) -> State:
 
 
 # What a filter does differently is in these: draws and challenges at will, cards played at once, likelihoods of each kind.
-SHORTER = ("official", "house", "last, at will", "auto until", "official against a callable")
+SHORTER = ("official", "auto until", "official against a callable")
 MARKS = {c: ([pytest.mark.optimized] if c in OF_MODELS else []) + ([] if c in SHORTER else [pytest.mark.long]) for c in CASES}
 
 

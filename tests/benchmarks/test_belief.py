@@ -147,6 +147,7 @@ def test_one_belief_is_compared(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.slow  # a program for each belief
+@pytest.mark.long
 def test_comparison_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "belief.json"
     arguments = "--games 4 --small-games 6 --decks small --opponents uniform --particles 64 --other-sizes --max-steps 30"

@@ -43,6 +43,7 @@ def test_all_games_are_followed_from_both_seats(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_errors_fall_and_nothing_impossible_is_held(tmp_path: Path) -> None:
     settings = ["11 cards, hands of 4", "11 cards, hands of 3, passing"]
     results = run(tmp_path / "results.json", "--games", "12", "--num-particles", "64,1024", "--settings", *settings)
