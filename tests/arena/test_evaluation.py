@@ -58,7 +58,7 @@ def test_rating_against_one_is_bradley_and_terrys():
 def test_digest_is_of_the_deals():
     rules = Rules(hand_size=3)
     key = jax.random.key(SEED, impl="threefry2x32")
-    states = [game.init(lanes._fold(jax.random.fold_in(key, i), lanes._DEAL), rules=rules) for i in range(3)]
+    states = [game.init(lanes.fold(jax.random.fold_in(key, i), lanes._DEAL), rules=rules) for i in range(3)]
     digest = hashlib.sha256()
     for name in ("hands", "pile", "color", "current_player"):
         digest.update(np.stack([np.asarray(getattr(state, name)) for state in states]).tobytes())

@@ -206,11 +206,11 @@ def comparisons(case: str) -> list[Comparison]:
 
 
 # The other models and rules compile a filter each. Whichever test comes first runs the filters for all.
-MARKS = dict.fromkeys(CASES, [pytest.mark.optimized, pytest.mark.slow, pytest.mark.long]) | {
-    "uniform, thin": [pytest.mark.optimized],
-    "callable, passing": [pytest.mark.optimized, pytest.mark.slow],
-}
-EACH_CASE = pytest.mark.parametrize("case", [pytest.param(case, marks=marks) for case, marks in MARKS.items()])
+MARKS = {"uniform, thin": [], "callable, passing": [pytest.mark.slow]}
+OTHERWISE = [pytest.mark.slow, pytest.mark.long]
+EACH_CASE = pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=[pytest.mark.optimized, *MARKS.get(case, OTHERWISE)]) for case in CASES]
+)
 
 
 @EACH_CASE

@@ -363,3 +363,20 @@ def test_the_help_needs_no_jax():
     for word in ("AGENT", "scarcest-color", "--results", "--plot", "--workers", "--hand-size"):
         assert word in done.stdout
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
+
+
+def test_the_luck_taken_out(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    target = tmp_path / "arena.json"
+    assert main(["arena", "linear", "uniform", "--games", "64", "--adjust", "16", "--json", str(target), "--quiet"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "the luck taken out" in told and "by 16 rollouts of each estimate" in told
+    [match] = json.loads(target.read_text())["results"]["matches"]
+    assert abs(match["adjusted"]["score"] - 0.77) < 0.1
+    assert match["adjusted"]["standard_error"] < match["standard_error"] / 2
+
+
+@pytest.mark.parametrize("option", [("--series", "2"), ("--adjust", "16")])
+@pytest.mark.parametrize("other", [("--to", "100"), ("--results", "games.jsonl")])
+def test_what_is_about_single_games(capsys: pytest.CaptureFixture[str], option: tuple[str, str], other: tuple[str, str]):
+    assert main(["arena", "linear", "uniform", "--games", "4", *option, *other]) == 2
+    assert f"{option[0]} is about single games" in capsys.readouterr().err

@@ -65,7 +65,7 @@ def deal(key: Array, pair: Array, which: Array, is_used: Array, *, rules: Rules)
     keys = jax.vmap(partial(jax.random.fold_in, key))(pair)
 
     def deal_one(key: Array, is_used: Array) -> MatchLanes:
-        state = game.init(_fold(key, _DEAL), rules=rules)
+        state = game.init(fold(key, _DEAL), rules=rules)
         state = replace(state, terminated=state.terminated | ~is_used)
         nothing = jnp.zeros(2, jnp.int32)
         return MatchLanes(state, _forced(state), nothing, nothing)
@@ -110,18 +110,18 @@ def decide(
 
 def find_waiting(seats: Seats, lanes: MatchLanes, index: ArrayLike) -> Array:
     """Find the games where agent `index` has a choice: bool[G]."""
-    return ~lanes.state.is_over & (lanes.forced < 0) & (_mover(seats, lanes.state) == index)
+    return ~lanes.state.is_over & (lanes.forced < 0) & (mover_of(seats, lanes.state) == index)
 
 
 @partial(jax.jit, static_argnames="chunk")
 def advance(seats: Seats, lanes: MatchLanes, actions: list[Array], *, chunk: int) -> tuple[MatchLanes, Array, Array, Array]:
     """Take every unfinished game one step further; also the actions int32[G], how many go on, and if an action was illegal."""
-    mover = _mover(seats, lanes.state)
+    mover = mover_of(seats, lanes.state)
     action = jnp.where(lanes.forced >= 0, lanes.forced, jnp.where(mover == 0, actions[0], actions[1]))
 
     def advance_one(seats: Seats, lanes: MatchLanes, action: Array, mover: Array) -> MatchLanes:
         player = lanes.state.current_player.astype(jnp.int32)
-        key = _fold(seats.key, _DRAW, player, lanes.num_draws[player])
+        key = fold(seats.key, _DRAW, player, lanes.num_draws[player])
         state = game.step(lanes.state, action, key)
         given_up = replace(lanes.state, terminated=jnp.bool_(True), winner=1 - lanes.state.current_player)
         state = jax.tree.map(partial(jnp.where, action == RESIGN), given_up, state)
@@ -185,16 +185,17 @@ def _forced(state: State) -> Array:
     return jnp.where(legal.sum() == 1, legal.argmax(), game.NO_ACTION).astype(jnp.int32)
 
 
-def _mover(seats: Seats, state: State) -> Array:
+def mover_of(seats: Seats, state: State) -> Array:
     """Tell the agent whose player moves next, 0 for A: int32[...]."""
     return state.current_player.astype(jnp.int32) ^ seats.game
 
 
 def _agent_key(seats: Seats, state: State, player: Array, purpose: int) -> Array:
-    return _fold(seats.key, _AGENT, player, state.step_count, purpose)
+    return fold(seats.key, _AGENT, player, state.step_count, purpose)
 
 
-def _fold(key: Array, *parts: ArrayLike) -> Array:
+def fold(key: Array, *parts: ArrayLike) -> Array:
+    """Fold several numbers into a key, one after the other."""
     for part in parts:
         key = jax.random.fold_in(key, part)
     return key

@@ -17,6 +17,7 @@ from jax import Array
 from unojax import cards, game
 from unojax.agents import Agent, Memory
 from unojax.arena import lanes as device
+from unojax.arena.adjusted import Judge, judge_of
 from unojax.arena.lanes import MatchLanes, Seats
 from unojax.arena.pairs import Pairs, split_pairs
 from unojax.device import static
@@ -52,6 +53,7 @@ def play_match(
     *,
     rules: Rules | str = Rules(),
     series: int = 1,
+    adjust: int = 0,
     batch_size: int | None = None,
     workers: int | None = None,
 ) -> Pairs:
@@ -65,6 +67,7 @@ def play_match(
         series: so many pairs in a row are played one after the other, and what agents keep of each other (`agents.next_game`)
             goes on from game to game: from the first game of a pair to that of the next, in the same seat, and from the second to
             the second. 1: every game is begun anew. `num_pairs` is a multiple of it.
+        adjust: rollouts of each estimate by which the luck is taken out of the points (`Pairs.adjusted`); 0: it is not.
         batch_size: games in progress at a time in a batch, an even number; None: what suits the device. Changes no result, but
             of `tree`, whose simulations are fewer at a time and look further where fewer decisions are searched together.
         workers: batches in progress at a time; None: one for each CPU core, or 1 with a GPU. Changes no result, but for the batch
@@ -83,10 +86,12 @@ def play_match(
     if not (is_int(series) and series >= 1 and num_pairs % series == 0):
         raise ValueError(f"series must be a number of pairs of which num_pairs, {num_pairs}, is a multiple, got {series!r}")
     both = as_agent(agents[0], rules=rules), as_agent(agents[1], rules=rules)
+    if not (is_int(adjust) and adjust >= 0):
+        raise ValueError(f"adjust must be a number of rollouts, or 0 for none, got {adjust!r}")
     workers = checked_workers(workers)
     batch_size = default_batch_size(2 * num_pairs // series, workers) if batch_size is None else batch_size
-    compile_match(both, rules=rules, batch_size=batch_size, series=series)
-    batches = [Batch(both, pairs, series) for pairs in split_pairs(np.arange(num_pairs), batch_size, series)]
+    compile_match(both, rules=rules, batch_size=batch_size, series=series, adjust=adjust)
+    batches = [Batch(both, pairs, series, adjust) for pairs in split_pairs(np.arange(num_pairs), batch_size, series)]
     played = play_batches(key, batches, rules=rules, batch_size=batch_size, workers=workers)
     return Pairs.join([pairs for _, pairs in played])
 
@@ -123,11 +128,13 @@ class Batch(NamedTuple):
         agents: A and B.
         pairs: int64[P] numbers of pairs, in whole series, at most half as many series as the batch size.
         series: pairs in a row through which agents remember, see `play_match`.
+        adjust: rollouts of each estimate by which the luck is taken out, see `play_match`.
     """
 
     agents: Agents
     pairs: np.ndarray
     series: int = 1
+    adjust: int = 0
 
 
 def play_batches(
@@ -169,7 +176,7 @@ def play_batches(
             stop.set()
 
 
-def compile_match(agents: Agents, *, rules: Rules = Rules(), batch_size: int, series: int = 1) -> None:
+def compile_match(agents: Agents, *, rules: Rules = Rules(), batch_size: int, series: int = 1, adjust: int = 0) -> None:
     """Compile what a match needs, by playing no games. Programs are kept, an agent's for all its opponents.
 
     Raises:
@@ -177,7 +184,7 @@ def compile_match(agents: Agents, *, rules: Rules = Rules(), batch_size: int, se
     """
     if not (is_int(batch_size) and batch_size >= 2 and batch_size % 2 == 0):
         raise ValueError(f"batch_size must be None or an even number of games, since they come in pairs, got {batch_size!r}")
-    batch = Batch(agents, np.zeros(0, np.int64), series)
+    batch = Batch(agents, np.zeros(0, np.int64), series, adjust)
     _play_batch(jax.random.key(0), batch, rules, batch_size, threading.Event(), lambda finished: None)
 
 
@@ -187,11 +194,12 @@ def _play_batch(
     """Play the rounds of a batch: the first pair of each series, then the second ..."""
     chunk = min(batch_size, max(_SMALLEST_CHUNK, batch_size // _CHUNKS[platform()]))
     sides = [_Side(agent, index, chunk) for index, agent in enumerate(batch.agents)]
+    judge = judge_of(batch.agents, batch.adjust, chunk) if batch.adjust else None
     # Without games a round is still made, which compiles the programs, and a second one if there is a way to it.
     rounds = batch.pairs.reshape(-1, batch.series).T if len(batch.pairs) else np.zeros((min(batch.series, 2), 0), np.int64)
     parts = []
     for pairs in rounds:
-        parts.append(_play_round(key, batch, pairs, sides, rules, batch_size, chunk, stop, on_games))
+        parts.append(_play_round(key, batch, pairs, sides, judge, rules, batch_size, chunk, stop, on_games))
         if stop.is_set():
             break
     played = Pairs.join(parts)
@@ -203,6 +211,7 @@ def _play_round(
     batch: Batch,
     pairs: np.ndarray,
     sides: list[_Side],
+    judge: Judge | None,
     rules: Rules,
     batch_size: int,
     chunk: int,
@@ -216,10 +225,13 @@ def _play_round(
     seats, lanes = device.deal(key, pair, which, np.arange(batch_size) < num_games, rules=rules)
     for side in sides:
         side.begin(seats, lanes)
+    adjusted = np.full(batch_size, np.nan) if judge is None else judge.deals(seats, lanes)
     num_live = num_games
     # At least one step, which compiles the programs.
     while True:
         actions = [side.decide(seats, lanes) for side in sides]
+        if judge is not None:
+            adjusted += judge.decisions(seats, lanes, actions)
         after, action, live, wrong = device.advance(seats, lanes, actions, chunk=chunk)
         if wrong:
             raise AgentError(_describe_illegal(batch.agents, pairs, lanes, after, action))
@@ -241,6 +253,7 @@ def _play_round(
         num_choices=np.asarray(lanes.num_choices)[:num_games].reshape(-1, 2, 2),
         seconds=np.zeros(2),
         card_points=_card_points(lanes)[:num_games].reshape(-1, 2),
+        adjusted=np.asarray(adjusted, np.float64)[:num_games].reshape(-1, 2).mean(1),
     )
 
 

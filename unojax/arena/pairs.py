@@ -24,6 +24,7 @@ class Pairs:
             many of its games run together, not how long it takes for one move. Workers that run together share the machine.
         card_points: int32[P, 2] points of the cards that the loser of each game holds (`rules.POINTS`), 0 if there is none. What
             a results file keeps has zeros.
+        adjusted: float64[P] points of A a game in each pair, the luck taken out (`unojax.arena.adjusted`); NaN if nobody asked.
     """
 
     index: np.ndarray
@@ -32,8 +33,11 @@ class Pairs:
     num_choices: np.ndarray
     seconds: np.ndarray
     card_points: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), np.int32))
+    adjusted: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
+        if len(self.adjusted) != len(self.index):
+            object.__setattr__(self, "adjusted", np.full(len(self.index), np.nan))
         if len(self.card_points) != len(self.index):
             object.__setattr__(self, "card_points", np.zeros((len(self.index), 2), np.int32))
 
@@ -54,6 +58,7 @@ class Pairs:
             num_choices=self.num_choices[:, ::-1, ::-1],
             seconds=self.seconds[::-1],
             card_points=self.card_points[:, ::-1],
+            adjusted=1 - self.adjusted,
         )
 
     @classmethod

@@ -95,6 +95,42 @@ def paired_score(points: np.ndarray) -> Score:
     )
 
 
+class AdjustedScore(Score):
+    """A score with the luck taken out, which a single pair may have below 0 or above 1."""
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of Student (1908)."""
+        from scipy.stats import t
+
+        half = float(t.ppf(0.975, self.num_pairs - 1)) * self.standard_error
+        return self.value - half, self.value + half
+
+
+def adjusted_score(adjusted: np.ndarray, points: np.ndarray) -> AdjustedScore:
+    """Compute the score in a match, the luck taken out.
+
+    Args:
+        adjusted: float[P] of each pair, as in `unojax.arena.Pairs`.
+        points: float[P, 2], as in `paired_score`; the adjusted ones are compared with these, as independent games.
+
+    Raises:
+        ValueError: there are fewer than two pairs, or points are not in [0, 1].
+    """
+    points = _check_points(points)
+    num_pairs = len(points)
+    if num_pairs < 2 or np.shape(adjusted) != (num_pairs,):
+        raise ValueError(f"adjusted must be float[P] of two or more pairs, got {np.shape(adjusted)} for {num_pairs} pairs")
+    variance = float(np.var(adjusted, ddof=1))
+    independent = float(points.var(axis=0, ddof=1).sum() / 4)
+    return AdjustedScore(
+        num_pairs=num_pairs,
+        value=float(np.mean(adjusted)),
+        standard_error=math.sqrt(variance / num_pairs),
+        variance_reduction=independent / variance if variance else 1.0,
+    )
+
+
 @dataclass(frozen=True)
 class Match:
     """The results of one match, for `bradley_terry`.

@@ -34,6 +34,21 @@ class AgentRow:
 
 
 @dataclass(frozen=True)
+class AdjustedRow:
+    """A score with the luck taken out, `unojax.arena.ratings.AdjustedScore`."""
+
+    score: float
+    interval: tuple[float, float]
+    standard_error: float
+    variance_reduction: float
+
+    def swapped(self) -> AdjustedRow:
+        """Give the same score, seen by the second agent."""
+        low, high = self.interval
+        return replace(self, score=1 - self.score, interval=(1 - high, 1 - low))
+
+
+@dataclass(frozen=True)
 class MatchRow:
     """A match of two agents, seen by the first.
 
@@ -43,6 +58,7 @@ class MatchRow:
         score, interval: the first one's share of the points, and its 95 % interval.
         standard_error, variance_reduction: as in `unojax.arena.ratings.Score`.
         steps_per_game: mean.
+        adjusted: the score with the luck taken out; None if nobody asked for it.
     """
 
     first: str
@@ -55,12 +71,19 @@ class MatchRow:
     standard_error: float
     variance_reduction: float
     steps_per_game: float
+    adjusted: AdjustedRow | None = None
+
+    @property
+    def best(self) -> MatchRow | AdjustedRow:
+        """The score that is known best: with the luck taken out where there is one."""
+        return self.adjusted or self
 
     def swapped(self) -> MatchRow:
         """Give the same match, seen by the second agent."""
         low, high = self.interval
         wins, score, interval = self.wins[::-1], 1 - self.score, (1 - high, 1 - low)
-        return replace(self, first=self.second, second=self.first, wins=wins, score=score, interval=interval)
+        adjusted = None if self.adjusted is None else self.adjusted.swapped()
+        return replace(self, first=self.second, second=self.first, wins=wins, score=score, interval=interval, adjusted=adjusted)
 
 
 @dataclass(frozen=True)
@@ -122,4 +145,12 @@ def _match_row(first: str, second: str, pairs: Pairs) -> MatchRow:
         standard_error=score.standard_error,
         variance_reduction=score.variance_reduction,
         steps_per_game=float(pairs.num_steps.mean()),
+        adjusted=_adjusted_row(pairs),
     )
+
+
+def _adjusted_row(pairs: Pairs) -> AdjustedRow | None:
+    if len(pairs) < 2 or np.isnan(pairs.adjusted).any():
+        return None
+    score = ratings.adjusted_score(pairs.adjusted, pairs.points)
+    return AdjustedRow(score.value, score.interval, score.standard_error, score.variance_reduction)

@@ -40,6 +40,14 @@ class Arena:
             "know types of opponents, as mc and value). 1: each game is begun anew."
         ),
     ] = 1
+    adjust: Annotated[
+        CountOrNone,
+        tyro.conf.arg(
+            metavar="ROLLOUTS",
+            help="Take the luck out of the scores by so many rollouts of each estimate, 256 say: what the agents' decisions are "
+            "worth in place of who won, for intervals half as wide. none: only results count.",
+        ),
+    ] = None
     seed: Annotated[
         Seed,
         tyro.conf.arg(
@@ -75,8 +83,9 @@ class Arena:
             raise ValueError(f"--games must be an even number, since every deal is played twice, got {self.games}")
         if self.games % (2 * self.series):
             raise ValueError(f"--games must be a multiple of {2 * self.series}, two for each deal of a series, got {self.games}")
-        if self.series > 1 and (self.to is not None or self.results is not None):
-            raise ValueError("--series is about single games, and they are not kept: leave --to and --results out")
+        for name, is_used in (("--series", self.series > 1), ("--adjust", self.adjust is not None)):
+            if is_used and (self.to is not None or self.results is not None):
+                raise ValueError(f"{name} is about single games, and they are not kept: leave --to and --results out")
         if self.to is not None and self.results is not None:
             raise ValueError("--results keeps single games; leave it out with --to")
         if self.batch_size is not None and self.batch_size % 2:

@@ -89,10 +89,11 @@ def _draw_scores(axes: Axes, standings: Standings, names: list[str]) -> None:
             match = standings.match(row.name, other.name)
             if match is not None:
                 values[i, j] = match.score
-                half = (match.interval[1] - match.interval[0]) / 2
+                score, interval = match.best.score, match.best.interval
+                half = (interval[1] - interval[0]) / 2
                 # The colours are dark at both ends.
-                ink = "white" if abs(match.score - 0.5) > 0.3 else _INK
-                axes.text(j, i - 0.12, f"{100 * match.score:.1f}", ha="center", va="center", color=ink, fontsize=10)
+                ink = "white" if abs(score - 0.5) > 0.3 else _INK
+                axes.text(j, i - 0.12, f"{100 * score:.1f}", ha="center", va="center", color=ink, fontsize=10)
                 axes.text(j, i + 0.24, f"± {100 * half:.1f}", ha="center", va="center", color=ink, fontsize=7)
     axes.set_facecolor(_EMPTY)
     axes.imshow(np.ma.masked_invalid(values), cmap="RdBu", vmin=0, vmax=1, aspect="auto")

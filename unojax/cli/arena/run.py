@@ -72,6 +72,7 @@ def _request(request: Arena, played: Played, names: Sequence[str], rules: Rules)
         "games_asked": request.games,
         "to": request.to,
         "series": request.series,
+        "adjust": request.adjust,
         "seed": request.seed,
         "batch_size": played.batch_size,
         "workers": played.workers,
@@ -106,12 +107,12 @@ def _play(request: Arena, agents: Sequence[Agent], rules: Rules, file: ResultsFi
     missing = {m: np.setdiff1d(np.arange(num_pairs), arena.Pairs.join(found).index) for m, found in parts.items()}
 
     workers = request.workers or arena.default_workers()
-    num_missing = 2 * sum(map(len, missing.values()))
+    num_missing, adjust = 2 * sum(map(len, missing.values())), request.adjust or 0
     at_a_time = min(request.games, max(2, num_missing)) // request.series
     batch_size = request.batch_size or arena.default_batch_size(at_a_time, workers)
     # The matches take turns, so that stopping leaves about as many games of each.
     batches = [
-        (number, match, arena.Batch((agents[match[0]], agents[match[1]]), pairs, request.series))
+        (number, match, arena.Batch((agents[match[0]], agents[match[1]]), pairs, request.series, adjust))
         for match, left in missing.items()
         for number, pairs in enumerate(arena.split_pairs(left, batch_size, request.series))
     ]
@@ -124,7 +125,7 @@ def _play(request: Arena, agents: Sequence[Agent], rules: Rules, file: ResultsFi
         compile_began = time.perf_counter()
         for match in dict.fromkeys(match for _, match, _ in batches):
             both = agents[match[0]], agents[match[1]]
-            arena.compile_match(both, rules=rules, batch_size=batch_size, series=request.series)
+            arena.compile_match(both, rules=rules, batch_size=batch_size, series=request.series, adjust=adjust)
         began = time.perf_counter()
         progress.reset(task, description="playing", total=num_missing)
         lock = threading.Lock()
@@ -180,7 +181,6 @@ def _play_rounds(request: Arena, agents: Sequence[Agent], rules: Rules) -> Playe
 
 def _facts(request: Arena, played: Played, standings: Standings, rules: Rules) -> dict[str, str]:
     gains = sorted(match.variance_reduction for match in standings.matches)
-    span = f"{gains[0]:.2f}" if len(gains) == 1 else f"{gains[0]:.2f} to {gains[-1]:.2f}"
     asked = f"{request.games:,} of each two agents"
     if request.to is not None:
         rounds = [pairs.num_rounds.mean() for pairs in played.matches.values() if isinstance(pairs, arena.Matches)]
@@ -193,12 +193,21 @@ def _facts(request: Arena, played: Played, standings: Standings, rules: Rules) -
     facts = {
         "Rules": output.rules_text(rules),
         "Games": f"{asked}, seed {request.seed}; with every deal two, the seats swapped",
-        "Same deals": f"worth {span} times as many games with deals of their own",
+        "Same deals": f"worth {_span(gains)} times as many games with deals of their own",
         "Each decision": f"time of calls for many games at once; {output.count(played.workers, 'worker')} at a time",
     }
+    if worth := sorted(match.adjusted.variance_reduction for match in standings.matches if match.adjusted is not None):
+        facts["Luck"] = (
+            f"taken out of the scores by {request.adjust:,} rollouts of each estimate; worth {_span(worth)} times as many"
+        )
     if played.num_found:
         facts["Found"] = f"{output.count(played.num_found, 'game')} in {request.results}, not played again"
     if played.num_finished:
         facts["Speed"] = f"{tables.rate(played.num_finished / played.seconds)}; {played.batch_size:,} in each worker's batch"
         facts["Time"] = f"{played.seconds:.2f} s, after {played.compile_seconds:.2f} s to compile"
     return facts
+
+
+def _span(ascending: Sequence[float]) -> str:
+    first, last = f"{ascending[0]:.2f}", f"{ascending[-1]:.2f}"
+    return first if len(ascending) == 1 else f"{first} to {last}"

@@ -49,7 +49,7 @@ def rating_table(standings: Standings) -> Table:
 
 def score_table(standings: Standings, *, names: bool = True) -> Table:
     """Set every agent against every other one, the columns numbered as the rows are, which may have their names too."""
-    table = output.grid(title=f"Score of row against column, % ({output.plus_minus()} 95 % interval)")
+    table = output.grid(title=_title("Score of row against column", standings))
     table.add_column("", justify="right", no_wrap=True)
     if names:
         table.add_column("agent", no_wrap=True)
@@ -59,21 +59,26 @@ def score_table(standings: Standings, *, names: bool = True) -> Table:
         cells = []
         for other in standings.agents:
             match = standings.match(row.name, other.name)
-            cells.append("" if row is other else "-" if match is None else percent(match.score, match.interval))
+            cells.append("" if row is other else "-" if match is None else percent(match.best.score, match.best.interval))
         table.add_row(str(place), *([row.name] if names else []), *cells)
     return table
 
 
 def match_table(standings: Standings) -> Table:
     """List the same scores one match a line, for many agents."""
-    table = output.grid(title=f"Score of the first against the second, % ({output.plus_minus()} 95 % interval)")
+    table = output.grid(title=_title("Score of the first against the second", standings))
     table.add_column("first", overflow="fold")
     table.add_column("second", overflow="fold")
     table.add_column("score", justify="right", no_wrap=True)
     for row, other in combinations(standings.agents, 2):
         match = standings.match(row.name, other.name)
-        table.add_row(row.name, other.name, "-" if match is None else percent(match.score, match.interval))
+        table.add_row(row.name, other.name, "-" if match is None else percent(match.best.score, match.best.interval))
     return table
+
+
+def _title(of: str, standings: Standings) -> str:
+    luck = ", the luck taken out" if any(match.adjusted is not None for match in standings.matches) else ""
+    return f"{of}, %{luck} ({output.plus_minus()} 95 % interval)"
 
 
 def percent(value: float, interval: tuple[float, float]) -> str:
