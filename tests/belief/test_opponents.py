@@ -172,6 +172,10 @@ def test_families_by_name() -> None:
     named = parse_opponent("family")
     assert isinstance(named, Family)
     assert "|".join(named.names) == FAMILY
+    weighed = parse_opponent("minimax")
+    assert isinstance(weighed, Family)
+    assert (weighed.names, weighed.models) == (named.names, named.models)
+    np.testing.assert_allclose(np.exp(weighed.log_prior), np.array([1, 1, 1, 1, 6, 2]) / 12)
 
 
 @pytest.mark.parametrize(

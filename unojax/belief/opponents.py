@@ -218,7 +218,13 @@ def opponent_name(model: OpponentModel) -> str:
 
 
 FAMILY: Final = "uniform|scarcest-color|actions-first|keep-wilds|linear|linear+0.5"
-"""The types of the opponent called `family`."""
+"""The types of the opponent called `family`, all as likely."""
+MINIMAX: Final = "uniform|scarcest-color|actions-first|keep-wilds|linear*6|linear+0.5*2"
+"""Those of the opponent called `minimax`: the types of `FAMILY`, as likely at first as makes finding out cost a search about as much
+against each, so that the most that it can cost is least (minimax regret, Savage 1951). All as likely, it costs most against `linear`.
+"""
+NAMED: Final = {"family": FAMILY, "minimax": MINIMAX}
+"""Families with a name."""
 
 
 def parse_opponent(text: str) -> Opponent:
@@ -227,13 +233,12 @@ def parse_opponent(text: str) -> Opponent:
         uniform, consistent     see `uniform_opponent`, `consistent_opponent`
         linear, linear+0.5      a policy with the usual tremble (`TREMBLE`), or another
         uniform|linear*2        one of these types, the second twice as likely (`Family`)
-        family                  one of those of `FAMILY`
+        family, minimax         one of those of `FAMILY`, or of `MINIMAX`
 
     Raises:
         ValueError: there is no such policy, a tremble is no probability, or types and weights make no family.
     """
-    if text == "family":
-        return parse_opponent(FAMILY)
+    text = NAMED.get(text, text)
     if "|" not in text and "*" not in text:
         return _parse_model(text)
     models, weights = [], []
