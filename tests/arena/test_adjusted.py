@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.helpers import slow_but
 from unojax.agents import RESIGN, Agent, PolicyAgent
 from unojax.arena import Pairs, play_match
 from unojax.arena.ratings import adjusted_score, paired_score
@@ -60,7 +59,10 @@ def true_score(first: str, second: str, rules: Rules) -> tuple[float, float]:
     return won / number / 2, 0.5 / np.sqrt(2 * number)
 
 
-@pytest.mark.parametrize("name", slow_but(["default"], RULES))
+LONG = [pytest.param(name, marks=[pytest.mark.slow, pytest.mark.long]) for name in RULES if name != "default"]
+
+
+@pytest.mark.parametrize("name", ["default", *LONG])
 def test_the_mean_is_that_of_the_results(name: str):
     """Policies unlike the baselines: guard is judged by linear, whose plays are others in a third of its decisions."""
     pairs = match("guard", "scarcest-color", RULES[name])

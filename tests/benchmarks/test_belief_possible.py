@@ -59,6 +59,7 @@ def test_no_impossible_hand_in_a_few_games() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_no_impossible_hand_on_the_full_deck() -> None:
     counts = belief_possible.check(num_games=48, num_particles=32, max_steps=250, seed=1)
     assert counts["impossible"] == 0

@@ -244,7 +244,7 @@ def assert_same_games(one: Episodes, other: Episodes) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("search", "model"), [(0, "uniform"), (4, "uniform|linear")])
+@pytest.mark.parametrize(("search", "model"), [pytest.param(0, "uniform", marks=pytest.mark.long), (4, "uniform|linear")])
 def test_with_particles_beliefs_are_carried_along_and_searched(search: int, model: str):
     """The same games, with a belief of each player and a search at the choices."""
     play = SelfPlay(opponents=(SELF,), particles=16, model=model, explore=0.1, max_steps=40, search=search, search_depth=1)
@@ -297,6 +297,7 @@ def test_what_is_learned_from_follows_the_type_of_each_sample():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_search_that_is_followed_is_averaged_with_the_network():
     """Without exploration every choice is the best one by a hundredth of the search's word and the rest of the network's."""
     play = SelfPlay(
