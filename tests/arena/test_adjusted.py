@@ -64,7 +64,7 @@ LONG = [pytest.param(name, marks=[pytest.mark.slow, pytest.mark.long]) for name 
 
 @pytest.mark.parametrize("name", ["default", *LONG])
 def test_the_mean_is_that_of_the_results(name: str):
-    """Policies unlike the baselines: guard is judged by linear, whose plays are others in a third of its decisions."""
+    """Policies unlike the baselines: guard is judged by linear, which often plays otherwise."""
     pairs = match("guard", "scarcest-color", RULES[name])
     score = adjusted_score(pairs.adjusted, pairs.points)
     truth, error = true_score("guard", "scarcest-color", RULES[name])

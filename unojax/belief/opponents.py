@@ -222,7 +222,7 @@ FAMILY: Final = "uniform|scarcest-color|actions-first|keep-wilds|linear|linear+0
 MINIMAX: Final = "uniform|scarcest-color|actions-first|keep-wilds|linear*6|linear+0.5*2"
 """Those of the opponent called `minimax`: the types of `FAMILY`, as likely at first as makes finding out cost a search about as
 much against each, so that the most that it can cost is least (minimax regret, Savage 1951). All as likely, it costs most against
-`linear`."""
+`linear`, and least against opponents that are none of them."""
 NAMED: Final = {"family": FAMILY, "minimax": MINIMAX}
 """Families with a name."""
 
