@@ -25,6 +25,8 @@ NUM_PAIRS, ROLLOUTS = 192, 64
 RULES = {
     "default": Rules(),
     "official": Rules.official(hand_size=4),
+    "rlcard": Rules.rlcard(),
+    "house": Rules.house(),
     "cut off": Rules(max_steps=30, step_penalty=0.01),
 }
 
@@ -59,15 +61,18 @@ def true_score(first: str, second: str, rules: Rules) -> tuple[float, float]:
     return won / number / 2, 0.5 / np.sqrt(2 * number)
 
 
+WHO = {"official": "uniform", "rlcard": "uniform"}
 LONG = [pytest.param(name, marks=[pytest.mark.slow, pytest.mark.long]) for name in RULES if name != "default"]
 
 
 @pytest.mark.parametrize("name", ["default", *LONG])
 def test_the_mean_is_that_of_the_results(name: str):
-    """Policies unlike the baselines: guard is judged by linear, which often plays otherwise."""
-    pairs = match("guard", "scarcest-color", RULES[name])
+    """Policies unlike the baselines: guard is judged by linear, which often plays otherwise; uniform draws, passes and challenges
+    where it may."""
+    rules, who = RULES[name], WHO.get(name, "guard")
+    pairs = match(who, "scarcest-color", rules)
     score = adjusted_score(pairs.adjusted, pairs.points)
-    truth, error = true_score("guard", "scarcest-color", RULES[name])
+    truth, error = true_score(who, "scarcest-color", rules)
     assert abs(score.value - truth) < 4.5 * np.hypot(score.standard_error, error)
     assert score.standard_error < 0.9 * paired_score(pairs.points).standard_error
     assert score.variance_reduction > 2
@@ -144,7 +149,7 @@ def test_standings_have_it_from_both_sides():
     found = standings_of(["a", "b"], {(0, 1): pairs})
     one, other = found.match("a", "b"), found.match("b", "a")
     assert one and other and one.adjusted and other.adjusted
-    assert one.best is one.adjusted
+    assert one.shown is one.adjusted
     assert one.adjusted.score == pytest.approx(pairs.adjusted.mean())
     assert other.adjusted.score == pytest.approx(1 - one.adjusted.score)
     assert other.adjusted.interval == pytest.approx([1 - one.adjusted.interval[1], 1 - one.adjusted.interval[0]])

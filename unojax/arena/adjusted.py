@@ -6,14 +6,15 @@ so is what a decision changes that the baseline makes. What is left,
 
     V(deal) + sum of Q(s, a) - V(s) over the decisions of agents that are no baseline,
 
-Q(s, a) being V after action a at s, has the mean of the result whoever plays, and none of the variance of draws. That is the
-performance difference lemma (Kakade and Langford 2002, lemma 6.1) game by game, an advantage sum (Zinkevich, Bowling, Bard, Kan
-and Billings 2006), or AIVAT (Burch, Schmid, Moravčík, Morrill and Bowling 2018) with rollouts in place of a value function. They
-see all cards, so they know Q and V without bias, and noise that the game does not depend on can't bias the sum. The rollouts from
-a and from s have their random words in common, and where the baseline would have chosen a as well, none are needed.
+Q(s, a) being V after action a at s, has the mean of the result whoever plays, and less variance: nothing of what draws
+themselves change. That is the performance difference lemma (Kakade and Langford 2002, lemma 6.1) game by game, an advantage sum
+(Zinkevich, Bowling, Bard, Kan and Billings 2006), or AIVAT (Burch, Schmid, Moravčík, Morrill and Bowling 2018) with rollouts in
+place of a value function. They see all cards, so they know Q and V without bias, and noise that the game does not depend on
+can't bias the sum. The rollouts from a and from s have their random words in common, and where a is all that the baseline would
+have chosen, none are needed.
 
-An agent that follows a packed policy is its own baseline. That of any other is `linear`. Between two agents with the same one
-V(deal) cancels in a pair, and is not computed.
+An agent that follows a packed policy is its own baseline, and its decisions change nothing on average. That of any other is
+`linear`. Between two agents with the same baseline V(deal) cancels in a pair, and is not computed.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from jax import Array
 
 from unojax import bits, game, table
 from unojax.agents import RESIGN, Agent, PolicyAgent
-from unojax.arena.lanes import MatchLanes, Seats, find_waiting, fold, mover_of
+from unojax.arena.lanes import JUDGE, MatchLanes, Seats, fold, mover_of
 from unojax.device import static
 from unojax.device.batching import for_chosen
 from unojax.device.random_bits import key_words
@@ -43,10 +44,10 @@ from unojax.view import view_at_node
 
 STAND_IN: Final = "linear"
 """The baseline of agents that are no packed policies."""
-_JUDGE: Final = 3
-"""What in a pair a key is for, beside those of `unojax.arena.lanes`."""
 _ITS_OWN: Final = FREE.view(np.int32)
 """In place of a first action: what the policy chooses."""
+
+_Policies = tuple[PackedPolicy, ...]
 
 
 @dataclass(frozen=True)
@@ -54,13 +55,13 @@ class Judge:
     """Values what the agents of a match do. Static, but for numbers in the policies.
 
     Attributes:
-        policies: the baselines of A and of B.
+        policies: the baselines of A and of B, or one that both have.
         differs: whether A, and whether B, is anything but its baseline.
         num_rollouts: of each estimate.
         chunk: decisions at a time.
     """
 
-    policies: tuple[PackedPolicy, PackedPolicy]
+    policies: _Policies
     differs: tuple[bool, bool]
     num_rollouts: int
     chunk: int
@@ -68,13 +69,15 @@ class Judge:
     def deals(self, seats: Seats, lanes: MatchLanes) -> Array:
         """Estimate the points of A in games that begin: float32[G]; but for what cancels in a pair, which are 1/2."""
         half = jnp.full(len(lanes.forced), 0.5, jnp.float32)
-        if self.policies[0] == self.policies[1]:
+        if len(self.policies) == 1:
             return half
         numbers, skeleton = static.split(self.policies)
         return _value_deals(numbers, seats, lanes, half, skeleton=skeleton, num_rollouts=self.num_rollouts, chunk=self.chunk)
 
-    def decisions(self, seats: Seats, lanes: MatchLanes, actions: list[Array]) -> Array:
-        """Estimate what the actions of the agents change of A's points where they decide: float32[G], 0 elsewhere."""
+    def decisions(self, seats: Seats, lanes: MatchLanes, actions: list[Array]) -> Array | float:
+        """Estimate what legal actions of the agents change of A's points where they decide: float32[G], 0 elsewhere."""
+        if not any(self.differs):
+            return 0.0
         numbers, skeleton = static.split(self.policies)
         fixed = {"differs": self.differs, "num_rollouts": self.num_rollouts, "chunk": self.chunk}
         return _value_decisions(numbers, seats, lanes, actions, skeleton=skeleton, **fixed)
@@ -82,24 +85,26 @@ class Judge:
 
 def judge_of(agents: tuple[Agent, Agent], num_rollouts: int, chunk: int) -> Judge:
     """Make the judge of a match."""
-    own = [agent.policy if isinstance(agent, PolicyAgent) else None for agent in agents]
+    # Of a subclass nobody knows what it chooses.
+    own = [agent.policy if type(agent) is PolicyAgent else None for agent in agents]
     first, second = (policy if isinstance(policy, PackedPolicy) else None for policy in own)
     stand_in = get_policy(STAND_IN)
-    return Judge((first or stand_in, second or stand_in), (first is None, second is None), num_rollouts, chunk)
+    policies = first or stand_in, second or stand_in
+    return Judge(policies[:1] if policies[0] is policies[1] else policies, (first is None, second is None), num_rollouts, chunk)
 
 
 @partial(jax.jit, static_argnames=("skeleton", "num_rollouts", "chunk"))
 def _value_deals(
     numbers: list[Array], seats: Seats, lanes: MatchLanes, half: Array, *, skeleton: Skeleton, num_rollouts: int, chunk: int
 ) -> Array:
-    policies: tuple[PackedPolicy, PackedPolicy] = static.join(numbers, skeleton)
+    policies: _Policies = static.join(numbers, skeleton)
     tables = jax.vmap(game.pack_state)(lanes.state).table
     first = jnp.full((len(half), 1), _ITS_OWN)
 
     def work(is_real: Array, *games: Any) -> Array:
-        return (1 + _returns(policies, lanes.state.rules, num_rollouts, is_real, *games)[:, 0]) / 2
+        return _points(policies, lanes.state.rules, num_rollouts, is_real, *games)[:, 0]
 
-    return for_chosen(~lanes.state.is_over, chunk, work, (tables, first, *_keys(seats, lanes)), half)
+    return for_chosen(~lanes.state.is_over, chunk, work, (tables, first, *_told(seats, lanes)), half)
 
 
 @partial(jax.jit, static_argnames=("skeleton", "differs", "num_rollouts", "chunk"))
@@ -114,42 +119,40 @@ def _value_decisions(
     num_rollouts: int,
     chunk: int,
 ) -> Array:
-    policies: tuple[PackedPolicy, PackedPolicy] = static.join(numbers, skeleton)
+    policies: _Policies = static.join(numbers, skeleton)
     rules = lanes.state.rules
     is_a = mover_of(seats, lanes.state) == 0
     action = jnp.where(is_a, actions[0], actions[1])
     tables = jax.vmap(game.pack_state)(lanes.state).table
     node = table.find_node(tables, rules)
     view = view_at_node(tables, node, rules)
-    favoured = bits.where(is_a, *(policy.narrow(view, node.legal) for policy in policies))
+    favoured = [policy.narrow(view, node.legal) for policy in policies]
+    favoured = bits.where(is_a, favoured[0], favoured[-1])
     gives_up = action == RESIGN
     played = table.pick_of(jnp.where(gives_up, 0, action).astype(jnp.uint32), rules)
     is_favoured = (bits.word_at(favoured, played.word) >> played.position) & np.uint32(1) != 0
     follows = is_favoured & (bits.count(favoured) == 1) & ~gives_up
-    decides = jnp.zeros_like(follows)
-    for index in (0, 1):
-        if differs[index]:
-            decides |= find_waiting(seats, lanes, index)
+    decides = ~lanes.state.is_over & (lanes.forced < 0) & jnp.where(is_a, *differs)
     first = jnp.stack([jnp.where(gives_up, _ITS_OWN, action), jnp.full_like(action, _ITS_OWN)], axis=-1)
 
     def work(is_real: Array, is_a: Array, gives_up: Array, *games: Any) -> Array:
-        returns = _returns(policies, rules, num_rollouts, is_real, *games)
-        after = jnp.where(gives_up, jnp.where(is_a, -1.0, 1.0), returns[:, 0])
-        return (after - returns[:, 1]) / 2
+        points = _points(policies, rules, num_rollouts, is_real, *games)
+        after = jnp.where(gives_up, jnp.where(is_a, 0.0, 1.0), points[:, 0])
+        return after - points[:, 1]
 
-    args = (is_a, gives_up, tables, first, *_keys(seats, lanes))
+    args = (is_a, gives_up, tables, first, *_told(seats, lanes))
     return for_chosen(decides & ~follows, chunk, work, args, jnp.zeros(is_a.shape, jnp.float32))
 
 
-def _keys(seats: Seats, lanes: MatchLanes) -> tuple[Array, Array, tuple[Array, Array]]:
-    """Give of each game the player that A is, uint32[G], the steps so far, and the words of a key of its own for this step."""
+def _told(seats: Seats, lanes: MatchLanes) -> tuple[Array, Array, tuple[Array, Array]]:
+    """Tell of each game the player that A is, uint32[G], the steps so far, and the words of a key of its own for this step."""
     steps = lanes.state.step_count
-    keys = jax.vmap(lambda key, step: fold(key, _JUDGE, step))(seats.key, steps)
+    keys = jax.vmap(lambda key, step: fold(key, JUDGE, step))(seats.key, steps)
     return seats.game.astype(jnp.uint32), steps, jax.vmap(key_words)(keys)
 
 
-def _returns(
-    policies: tuple[PackedPolicy, PackedPolicy],
+def _points(
+    policies: _Policies,
     rules: Rules,
     num_rollouts: int,
     is_real: Array,
@@ -159,14 +162,14 @@ def _returns(
     steps: Array,
     seeds: tuple[Array, Array],
 ) -> Array:
-    """Estimate the returns of agent A, 1 for a win and -1 for a loss, after each of some first actions, `_ITS_OWN` for what the
-    policy chooses: float32[C, K] for int32[C, K]. Of what fills up a chunk nothing is computed."""
+    """Estimate the points of agent A after each of some first actions, `_ITS_OWN` for what the policy chooses: float32[C, K] for
+    int32[C, K]. Of what fills up a chunk nothing is computed."""
     number, each = first.shape
     position = jnp.repeat(jnp.arange(number, dtype=jnp.int32), each)
     arms = Arms(position, first.reshape(-1), each * is_real.sum(dtype=jnp.int32))
-    # Points of games, whatever else the rules count.
+    # Games won and lost, whatever else the rules count.
     counted = replace(rules, points=False, step_penalty=0.0)
     how = Rollouts(policies, counted, num_rollouts, default_num_lanes(number * each))
     samples = jax.tree.map(lambda word: jnp.repeat(word, num_rollouts), tables)
     returns, _ = play_out(samples, seeds, arms, how, players=players, num_steps=steps)
-    return returns.mean(-1).reshape(number, each)
+    return (1 + returns.mean(-1).reshape(number, each)) / 2

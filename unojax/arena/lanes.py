@@ -25,7 +25,7 @@ from unojax.rules import Rules
 # and what the agent does. Keys with the step for the draws, and with the game too for the agents, were tried: 4,000 pairs of
 # scarcest-color then gave errors as with 1.03 times as many independent games against uniform and 1.24 times against keep-wilds;
 # the keys chosen, 1.16 and 1.75.
-_DEAL, _DRAW, _AGENT = range(3)
+_DEAL, _DRAW, _AGENT, JUDGE = range(4)
 _ACT, _UPDATE, _INIT = range(3)
 
 _Tree = TypeVar("_Tree")

@@ -230,11 +230,11 @@ def _play_round(
     # At least one step, which compiles the programs.
     while True:
         actions = [side.decide(seats, lanes) for side in sides]
-        if judge is not None:
-            adjusted += judge.decisions(seats, lanes, actions)
         after, action, live, wrong = device.advance(seats, lanes, actions, chunk=chunk)
         if wrong:
             raise AgentError(_describe_illegal(batch.agents, pairs, lanes, after, action))
+        if judge is not None:
+            adjusted += judge.decisions(seats, lanes, actions)
         for side in sides:
             side.remember(seats, lanes, after, action)
         lanes = after

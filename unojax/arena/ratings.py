@@ -110,6 +110,8 @@ class AdjustedScore(Score):
 def adjusted_score(adjusted: np.ndarray, points: np.ndarray) -> AdjustedScore:
     """Compute the score in a match, the luck taken out.
 
+    As in `paired_score` one pair is added, of independent games: in a few pairs an agent may not have had to decide at all.
+
     Args:
         adjusted: float[P] of each pair, as in `unojax.arena.Pairs`.
         points: float[P, 2], as in `paired_score`; the adjusted ones are compared with these, as independent games.
@@ -121,13 +123,15 @@ def adjusted_score(adjusted: np.ndarray, points: np.ndarray) -> AdjustedScore:
     num_pairs = len(points)
     if num_pairs < 2 or np.shape(adjusted) != (num_pairs,):
         raise ValueError(f"adjusted must be float[P] of two or more pairs, got {np.shape(adjusted)} for {num_pairs} pairs")
-    variance = float(np.var(adjusted, ddof=1))
-    independent = float(points.var(axis=0, ddof=1).sum() / 4)
+    value = float(np.mean(adjusted))
+    squares = float(np.square(adjusted - value).sum())
+    independent = float(np.square(points - points.mean(0)).sum() / 4)
+    one_more = min(max(value, 0.0), 1.0) * (1 - min(max(value, 0.0), 1.0)) / 2
     return AdjustedScore(
         num_pairs=num_pairs,
-        value=float(np.mean(adjusted)),
-        standard_error=math.sqrt(variance / num_pairs),
-        variance_reduction=independent / variance if variance else 1.0,
+        value=value,
+        standard_error=math.sqrt((squares + one_more) / num_pairs / num_pairs),
+        variance_reduction=(independent + one_more) / (squares + one_more) if squares + one_more else 1.0,
     )
 
 

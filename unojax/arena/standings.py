@@ -58,7 +58,7 @@ class MatchRow:
         score, interval: the first one's share of the points, and its 95 % interval.
         standard_error, variance_reduction: as in `unojax.arena.ratings.Score`.
         steps_per_game: mean.
-        adjusted: the score with the luck taken out; None if nobody asked for it.
+        adjusted: the score with the luck taken out; None if nobody asked for it, or there is one pair alone.
     """
 
     first: str
@@ -74,8 +74,8 @@ class MatchRow:
     adjusted: AdjustedRow | None = None
 
     @property
-    def best(self) -> MatchRow | AdjustedRow:
-        """The score that is known best: with the luck taken out where there is one."""
+    def shown(self) -> MatchRow | AdjustedRow:
+        """The score that tables show: with the luck taken out where there is one."""
         return self.adjusted or self
 
     def swapped(self) -> MatchRow:
@@ -92,6 +92,11 @@ class Standings:
 
     agents: tuple[AgentRow, ...]
     matches: tuple[MatchRow, ...]
+
+    @property
+    def has_luck(self) -> bool:
+        """Whether all scores that are shown are results, with the luck in them."""
+        return all(match.adjusted is None for match in self.matches)
 
     def match(self, first: str, second: str) -> MatchRow | None:
         """Find a match, seen by the first of two agents; None if they have not played."""

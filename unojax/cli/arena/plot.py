@@ -88,8 +88,8 @@ def _draw_scores(axes: Axes, standings: Standings, names: list[str]) -> None:
         for j, other in enumerate(standings.agents):
             match = standings.match(row.name, other.name)
             if match is not None:
-                values[i, j] = match.score
-                score, interval = match.best.score, match.best.interval
+                score, interval = match.shown.score, match.shown.interval
+                values[i, j] = score
                 half = (interval[1] - interval[0]) / 2
                 # The colours are dark at both ends.
                 ink = "white" if abs(score - 0.5) > 0.3 else _INK
@@ -104,7 +104,8 @@ def _draw_scores(axes: Axes, standings: Standings, names: list[str]) -> None:
     axes.grid(which="minor", color="white", linewidth=2)
     axes.tick_params(which="both", length=0)
     axes.spines[:].set_visible(False)
-    axes.set_title("Score of row against column, %", loc="left", fontsize=10, fontweight="bold")
+    luck = "" if standings.has_luck else ", the luck taken out"
+    axes.set_title(f"Score of row against column, %{luck}", loc="left", fontsize=10, fontweight="bold")
 
 
 def _draw_ratings(axes: Axes, standings: Standings) -> None:

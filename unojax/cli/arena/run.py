@@ -197,9 +197,8 @@ def _facts(request: Arena, played: Played, standings: Standings, rules: Rules) -
         "Each decision": f"time of calls for many games at once; {output.count(played.workers, 'worker')} at a time",
     }
     if worth := sorted(match.adjusted.variance_reduction for match in standings.matches if match.adjusted is not None):
-        facts["Luck"] = (
-            f"taken out of the scores by {request.adjust:,} rollouts of each estimate; worth {_span(worth)} times as many"
-        )
+        how = f"taken out of the scores by {request.adjust:,} rollouts of each estimate"
+        facts["Luck"] = f"{how}; a game is worth {_span(worth)} independent ones; ratings are of the results"
     if played.num_found:
         facts["Found"] = f"{output.count(played.num_found, 'game')} in {request.results}, not played again"
     if played.num_finished:

@@ -59,7 +59,7 @@ def score_table(standings: Standings, *, names: bool = True) -> Table:
         cells = []
         for other in standings.agents:
             match = standings.match(row.name, other.name)
-            cells.append("" if row is other else "-" if match is None else percent(match.best.score, match.best.interval))
+            cells.append("" if row is other else "-" if match is None else percent(match.shown.score, match.shown.interval))
         table.add_row(str(place), *([row.name] if names else []), *cells)
     return table
 
@@ -72,12 +72,12 @@ def match_table(standings: Standings) -> Table:
     table.add_column("score", justify="right", no_wrap=True)
     for row, other in combinations(standings.agents, 2):
         match = standings.match(row.name, other.name)
-        table.add_row(row.name, other.name, "-" if match is None else percent(match.best.score, match.best.interval))
+        table.add_row(row.name, other.name, "-" if match is None else percent(match.shown.score, match.shown.interval))
     return table
 
 
 def _title(of: str, standings: Standings) -> str:
-    luck = ", the luck taken out" if any(match.adjusted is not None for match in standings.matches) else ""
+    luck = "" if standings.has_luck else ", the luck taken out"
     return f"{of}, %{luck} ({output.plus_minus()} 95 % interval)"
 
 
