@@ -14,7 +14,8 @@ can't bias the sum. The rollouts from a and from s have their random words in co
 have chosen, none are needed.
 
 An agent that follows a packed policy is its own baseline, and its decisions change nothing on average. That of any other is
-`linear`. Between two agents with the same baseline V(deal) cancels in a pair, and is not computed.
+`linear`. Between two agents with the same baseline V(deal) cancels in a pair, and is not computed. The further an agent's plays
+are from its baseline's, the more variance is left; of one that plays at random more than the results have.
 """
 
 from __future__ import annotations
