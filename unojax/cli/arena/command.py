@@ -45,8 +45,8 @@ class Arena:
         tyro.conf.arg(
             metavar="ROLLOUTS",
             help="Take the luck out of the scores by so many rollouts of each estimate, 256 say: what the agents' decisions are "
-            "worth in place of who won, for intervals half as wide as those of independent games, if agents play well. none: only "
-            "results count.",
+            "worth in place of who won, for intervals half as wide as those of independent games, if agents play well. none: "
+            "only results count.",
         ),
     ] = None
     seed: Annotated[
