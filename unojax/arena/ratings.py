@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -66,6 +66,9 @@ class Score:
         return wilson_interval(p * n, n)
 
 
+_Score = TypeVar("_Score", bound=Score)
+
+
 def paired_score(points: np.ndarray) -> Score:
     """Compute the score in a match.
 
@@ -80,14 +83,20 @@ def paired_score(points: np.ndarray) -> Score:
         ValueError: there are no pairs, or points are not in [0, 1].
     """
     points = _check_points(points)
-    num_pairs, value = len(points), float(points.mean())
-    # The sum over pairs of squared deviations of the pair's mean: as it is, and if the games of a pair were independent.
-    paired = float(np.square(points.mean(1) - value).sum())
+    return _score_of(Score, points.mean(1), points)
+
+
+def _score_of(kind: type[_Score], of_pairs: np.ndarray, points: np.ndarray) -> _Score:
+    """Compute the score of pairs worth float[P], one more pair being added, beside independent games of points float[P, 2]."""
+    num_pairs, value = len(of_pairs), float(of_pairs.mean())
+    # The sum over pairs of squared deviations: as it is, and if the games of a pair were independent.
+    paired = float(np.square(of_pairs - value).sum())
     independent = float(np.square(points - points.mean(0)).sum() / 4)
-    one_more = value * (1 - value) / 2
-    if one_more == 0:
-        return Score(num_pairs, value, 0.0, 1.0)
-    return Score(
+    share = min(max(value, 0.0), 1.0)
+    one_more = share * (1 - share) / 2
+    if paired + one_more == 0:
+        return kind(num_pairs, value, 0.0, 1.0)
+    return kind(
         num_pairs=num_pairs,
         value=value,
         standard_error=math.sqrt((paired + one_more) / num_pairs / num_pairs),
@@ -123,16 +132,7 @@ def adjusted_score(adjusted: np.ndarray, points: np.ndarray) -> AdjustedScore:
     num_pairs = len(points)
     if num_pairs < 2 or np.shape(adjusted) != (num_pairs,):
         raise ValueError(f"adjusted must be float[P] of two or more pairs, got {np.shape(adjusted)} for {num_pairs} pairs")
-    value = float(np.mean(adjusted))
-    squares = float(np.square(adjusted - value).sum())
-    independent = float(np.square(points - points.mean(0)).sum() / 4)
-    one_more = min(max(value, 0.0), 1.0) * (1 - min(max(value, 0.0), 1.0)) / 2
-    return AdjustedScore(
-        num_pairs=num_pairs,
-        value=value,
-        standard_error=math.sqrt((squares + one_more) / num_pairs / num_pairs),
-        variance_reduction=(independent + one_more) / (squares + one_more) if squares + one_more else 1.0,
-    )
+    return _score_of(AdjustedScore, np.asarray(adjusted, np.float64), points)
 
 
 @dataclass(frozen=True)

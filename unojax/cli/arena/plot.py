@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from unojax.cli import output, targets
+from unojax.cli.arena import tables
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -104,8 +105,7 @@ def _draw_scores(axes: Axes, standings: Standings, names: list[str]) -> None:
     axes.grid(which="minor", color="white", linewidth=2)
     axes.tick_params(which="both", length=0)
     axes.spines[:].set_visible(False)
-    luck = "" if standings.has_luck else ", the luck taken out"
-    axes.set_title(f"Score of row against column, %{luck}", loc="left", fontsize=10, fontweight="bold")
+    axes.set_title(f"Score of row against column, {tables.unit(standings)}", loc="left", fontsize=10, fontweight="bold")
 
 
 def _draw_ratings(axes: Axes, standings: Standings) -> None:

@@ -77,8 +77,12 @@ def match_table(standings: Standings) -> Table:
 
 
 def _title(of: str, standings: Standings) -> str:
-    luck = "" if standings.has_luck else ", the luck taken out"
-    return f"{of}, %{luck} ({output.plus_minus()} 95 % interval)"
+    return f"{of}, {unit(standings)} ({output.plus_minus()} 95 % interval)"
+
+
+def unit(standings: Standings) -> str:
+    """Say what the scores that are shown are."""
+    return "%" if standings.has_luck else "%, the luck taken out"
 
 
 def percent(value: float, interval: tuple[float, float]) -> str:
