@@ -73,7 +73,7 @@ class Checkpoints:
                 "it can't be continued exactly. Begin a new one, with --init and its network if you like"
             )
         _check_same(config, from_dict(type(config), about["config"], "checkpoint"))
-        target = jax.eval_shape(lambda: with_plain_key(config.start()))
+        target = jax.eval_shape(lambda: with_plain_key(config.fresh()))
         target = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), target)
         restored: Any = self._manager.restore(step, args=ocp.args.Composite(state=ocp.args.StandardRestore(target)))["state"]
         return Resumed(with_key(jax.tree.map(jnp.asarray, restored)), about["best"])

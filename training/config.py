@@ -40,17 +40,15 @@ class Evaluation:
         games: against each opponent, on the same deals every time.
         final_games: after the last iteration.
         opponents: specs of agents. The best network is the one with the highest mean win rate.
-        particles: of the network's beliefs.
     """
 
     every: int = 16
     games: int = 500
     final_games: int = 4000
     opponents: tuple[str, ...] = ("uniform", "scarcest-color", "linear")
-    particles: int = 128
 
     def __post_init__(self) -> None:
-        check_options(self, "evaluation.", "every games final_games particles", is_positive, "must be at least 1")
+        check_options(self, "evaluation.", "every games final_games", is_positive, "must be at least 1")
         if not self.opponents:
             raise ValueError("evaluation.opponents must name at least one")
 
@@ -124,9 +122,22 @@ class RunConfig(ABC):
         for spec in self.evaluation.opponents:
             parse_agent(spec, rules=self.game_rules)
 
+    @property
     @abstractmethod
+    def judged_by(self) -> str:
+        """What the network plays in evaluations, in a few words."""
+
+    @abstractmethod
+    def fresh(self) -> Any:
+        """Make a state of random parameters, a `RunState`."""
+
     def start(self) -> Any:
-        """Make the state before training, a `RunState`."""
+        """Make the state before training, of the shape of `fresh`.
+
+        Raises:
+            ValueError: it is to begin from a file that it can't begin from.
+        """
+        return self.fresh()
 
     @abstractmethod
     def make_iteration(self, mesh: Mesh) -> Callable[[Any], tuple[Any, Any]]:

@@ -1,4 +1,4 @@
-"""Matches of a network against others in the arena, greedy and without search."""
+"""Matches of a network against others in the arena, without search."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def mean_score(standings: list[Standing]) -> float:
     return sum(standing.score.value for standing in standings) / len(standings)
 
 
-def table_of(standings: list[Standing], title: str) -> Table:
-    """Lay out a table for a terminal."""
+def table_of(standings: list[Standing], title: str, judged_by: str) -> Table:
+    """Lay out a table for a terminal, of what was judged by what (`RunConfig.judged_by`)."""
     table = Table(title=title, title_justify="left")
-    table.add_column("greedy, no search, against")
+    table.add_column(f"{judged_by}, against")
     for heading in ("win rate", "95 % interval", "games"):
         table.add_column(heading, justify="right")
     for opponent, score in standings:

@@ -34,8 +34,8 @@ from unojax.files import write_whole
 from unojax.value.network import Network
 from unojax.value.pretrained import save_network
 
-DIVERGED = 1
-"""Exit status of a run whose numbers are no longer finite."""
+FAILED = 1
+"""Exit status of a run whose numbers are no longer finite, or whose folder could not be written."""
 INTERRUPTED = 130
 """Exit status after Ctrl-C: 128 and the number of the signal."""
 _to_json = partial(json.dumps, allow_nan=False)
@@ -178,7 +178,7 @@ def _finish(config: RunConfig, network: Network, best: float, console: Console) 
     _keep_best(config, network, scores, best, config.iterations)
     result = {"scores": [standing.to_dict() for standing in scores], "config": to_dict(config)}
     write_whole(config.run / "result.json", _to_json(result, indent=2) + "\n")
-    console.print(table_of(scores, f"{config.run / 'last.safetensors'} after {config.iterations} iterations"))
+    console.print(table_of(scores, f"{config.run / 'last.safetensors'} after {config.iterations} iterations", config.judged_by))
 
 
 def _about(config: RunConfig, scores: list[Standing], iteration: int) -> dict[str, str]:
@@ -209,7 +209,9 @@ def run_command(args: Sequence[str] | None, default: RunConfig) -> int:
         if launch.distributed is not None:
             jax.distributed.initialize(**launch.process())
         return train(config, launch, console)
-    except (ValueError, FloatingPointError) as error:
+    except (ValueError, FloatingPointError, OSError) as error:
         told = f"{default.command.rpartition('.')[2]}: {error}"
+        if isinstance(error, OSError):
+            told += ". What is in the run's folder is whole: once the cause is gone, go on with --resume"
         console.print(told, style="bold red", highlight=False, markup=False, soft_wrap=True)
-        return 2 if isinstance(error, ValueError) else DIVERGED
+        return 2 if isinstance(error, ValueError) else FAILED

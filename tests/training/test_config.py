@@ -7,15 +7,18 @@ import json
 import math
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import chex
 import numpy as np
 import pytest
 
+from tests.helpers import assert_trees_equal
 from tests.value.positions import observe_all, random_network, random_states, says
 from training import train_expert
-from training.config import Launch, from_dict, parse, read_file, to_dict
+from training.checkpoints import Checkpoints
+from training.config import Launch, from_dict, parse, read_file, to_dict, with_plain_key
 from training.optimizer import Optimizer
 from training.value.config import ValueConfig
 from training.value.learning import Loss
@@ -251,6 +254,12 @@ def test_a_network_to_start_from_may_be_taught_types(tmp_path: Path):
     made = features(view, outlook_of_unseen(view))
     told = made._replace(types=np.eye(6, dtype=np.float32)[np.arange(8) % 6])
     np.testing.assert_array_equal(says(taught, told).value, says(network, made).value)
+    # A run that is resumed needs the file no more.
+    (tmp_path / "checkpoints").mkdir()
+    with closing(Checkpoints(tmp_path)) as checkpoints:
+        checkpoints.save(config.start(), config, -1.0)
+        (tmp_path / "old.safetensors").unlink()
+        assert_trees_equal(with_plain_key(checkpoints.load(config).state).params, taught.params)
     # The other way what it knows of types would be lost.
     save_network(tmp_path / "taught.safetensors", taught)
     config = ValueConfig(init=str(tmp_path / "taught.safetensors"), network=NetworkConfig(**parts))

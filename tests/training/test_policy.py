@@ -375,6 +375,8 @@ def test_what_is_refused():
         for number in (np.nan, np.inf):
             with pytest.raises(ValueError, match=f"loss.{name} must be a finite number, got {number}"):
                 PolicyLoss(**{name: number})
+    with pytest.raises(ValueError, match="unknown key particles"):
+        from_dict(PolicyConfig, {"evaluation": {"particles": 8}}, "here")
     config, _ = parse(["--loss.entropy", "0.5", "--lanes", "64"], PolicyConfig())
     assert config == dataclasses.replace(PolicyConfig(), lanes=64, loss=PolicyLoss(entropy=0.5))
 

@@ -59,6 +59,6 @@ def test_scores_and_their_intervals(monkeypatch: pytest.MonkeyPatch):
     low, high = first.score.interval
     assert first.to_dict() == {"opponent": "uniform", "mean": 3.5 / 8, "interval_95": [low, high], "games": 8}
     console = Console(file=io.StringIO(), width=100)
-    console.print(table_of([first], "after 3 iterations"))
+    console.print(table_of([first], "after 3 iterations", "greedy, no search"))
     shown = console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
     assert "43.8 %" in shown and f"{100 * low:.1f} .. {100 * high:.1f} %" in shown and "uniform" in shown

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -369,15 +371,24 @@ def test_a_run_that_diverges_stops(
     assert not (tmp_path / "last.safetensors").exists() and not (tmp_path / "result.json").exists()
 
 
-def test_the_command_says_that_a_run_has_diverged(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture):
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (FloatingPointError("loss/win is nan"), "loss/win is nan"),
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device. .* go on with --resume"),
+    ],
+)
+def test_the_command_says_what_ended_a_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, error: Exception, told: str
+):
     def train(*_: object) -> int:
-        raise FloatingPointError("loss/win is nan")
+        raise error
 
     monkeypatch.setattr(loop, "train", train)
     # The devices of this process are there already.
     monkeypatch.setattr(jax.config, "update", lambda *_: None)
-    assert loop.run_command([], ValueConfig()) == loop.DIVERGED != 0
-    assert capsys.readouterr().err == "train_value: loss/win is nan\n"
+    assert loop.run_command([], ValueConfig()) == loop.FAILED != 0
+    assert re.fullmatch(f"train_value: .*{told}\n", capsys.readouterr().err)
 
 
 LEARNING = ValueConfig(

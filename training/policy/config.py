@@ -80,7 +80,11 @@ class PolicyConfig(RunConfig):
     def game_rules(self) -> Rules:
         return RULES
 
-    def start(self) -> PolicyState:
+    @property
+    def judged_by(self) -> str:
+        return "its likeliest plays" if self.greedy else "plays drawn from it"
+
+    def fresh(self) -> PolicyState:
         return trainer.start(self.seed, self.plan())
 
     def make_iteration(self, mesh: Mesh) -> Callable[[PolicyState], tuple[PolicyState, PolicyMetrics]]:

@@ -10,7 +10,7 @@ from typing import ClassVar
 from jax.sharding import Mesh
 
 from training.checks import check_options, is_positive
-from training.config import RunConfig
+from training.config import Evaluation, RunConfig
 from training.optimizer import Optimizer
 from training.value import trainer
 from training.value.learning import Loss
@@ -25,6 +25,21 @@ from unojax.value.pretrained import load_network
 
 
 @dataclass(frozen=True)
+class ValueEvaluation(Evaluation):
+    """Matches of a network that plays with beliefs.
+
+    Attributes:
+        particles: of its beliefs.
+    """
+
+    particles: int = 128
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_options(self, "evaluation.", "particles", is_positive, "must be at least 1")
+
+
+@dataclass(frozen=True)
 class ValueConfig(RunConfig):
     """Options of a run that trains a value network.
 
@@ -34,7 +49,7 @@ class ValueConfig(RunConfig):
         games: of an iteration.
         updates: of the parameters in one pass through an iteration's games, each from an equal share of them.
         epochs: passes through the games of an iteration.
-        network, play, loss, optimizer: see there.
+        network, play, loss, optimizer, evaluation: see there.
     """
 
     command: ClassVar[str] = "training.train_value"
@@ -50,6 +65,7 @@ class ValueConfig(RunConfig):
     play: SelfPlay = field(default_factory=SelfPlay)
     loss: Loss = field(default_factory=lambda: Loss(advantage_weight=4.0))
     optimizer: Optimizer = field(default_factory=Optimizer)
+    evaluation: ValueEvaluation = field(default_factory=ValueEvaluation)
 
     def __post_init__(self) -> None:
         check_options(self, "", "iterations games updates epochs checkpoint_every", is_positive, "must be at least 1")
@@ -85,8 +101,15 @@ class ValueConfig(RunConfig):
     def game_rules(self) -> Rules:
         return self.play.game_rules
 
+    @property
+    def judged_by(self) -> str:
+        return "greedy, no search"
+
+    def fresh(self) -> TrainState:
+        return trainer.start(self.seed, self.plan())
+
     def start(self) -> TrainState:
-        state = trainer.start(self.seed, self.plan())
+        state = self.fresh()
         if self.init is None:
             return state
         network, shape = load_network(self.init), self.plan().network
