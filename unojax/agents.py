@@ -46,19 +46,11 @@ class Agent(Protocol):
         ...
 
     def act(self, key: Array, memory: Memory, observation: Observation, legal_mask: Array, /) -> Array:
-        """An action, int32[], for `legal_mask` bool[61]. Consumes `key`.
+        """An action, int32[], for `legal_mask`, bool[61] or [62] (`Rules.num_actions`). Consumes `key`.
 
         If it is not the agent's turn, or the game is over, any answer will do and no time should be spent on one.
         """
         ...
-
-
-def checked_action(action: Any, who: str) -> Array:
-    """Take what `who`, an agent or a policy, returned for its action: an integer array, []; ValueError if it is none."""
-    action = jnp.asarray(action)
-    if action.shape or not jnp.issubdtype(action.dtype, jnp.integer):
-        raise ValueError(f"{who} must return one integer, got {action.dtype}{list(action.shape)}")
-    return action
 
 
 def faults_of(agent: Agent) -> list[str]:

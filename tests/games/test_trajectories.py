@@ -55,6 +55,19 @@ def test_outcomes_are_those_of_the_last_cards(rows):
     assert num_won > NUM_GAMES / 2
 
 
+def test_rows_tell_what_is_legal():
+    """Under rules where that depends on more than the cards: equal rows have equal legal actions."""
+    rules = Rules.official()
+    (rows,) = stream_trajectories(jax.random.key(2), NUM_GAMES, ("uniform", "uniform"), rules=rules)
+    known = ("hand", "top_rank", "color", "penalty", "has_drawn", "drawn", "contested")
+    assert rows["has_drawn"].any() and (rows["drawn"] >= 0).any() and (rows["contested"] >= 0).any()
+    legal: dict[tuple, bytes] = {}
+    for row in range(len(rows["game"])):
+        key = tuple(rows[name][row].tobytes() for name in known)
+        assert legal.setdefault(key, rows["legal"][row].tobytes()) == rows["legal"][row].tobytes()
+    assert len(legal) < len(rows["game"]) and rows["legal"].shape[1] == rules.num_actions == 62
+
+
 @pytest.mark.slow
 def test_the_batch_size_changes_nothing(rows):
     (again,) = stream_trajectories(jax.random.key(1), NUM_GAMES, ("scarcest-color", "uniform"), rules=RULES, batch_size=64)
@@ -67,6 +80,8 @@ def test_bad_arguments():
         next(stream_trajectories(jax.random.key(0), 0, ("uniform", "uniform")))
     with pytest.raises(ValueError, match="illegal action in game 0"):
         next(stream_trajectories(jax.random.key(0), 1, (lambda *_: jnp.int32(61), "uniform"), rules=RULES))
+    with pytest.raises(ValueError, match=r"a policy must return one integer, got float32\[\]"):
+        next(stream_trajectories(jax.random.key(0), 1, ("uniform", lambda *_: jnp.float32(60)), rules=RULES))
 
 
 @pytest.mark.slow

@@ -13,12 +13,13 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from unojax import cards, game
-from unojax.agents import RESIGN, Agent, Memory, checked_action, next_game, reveal
+from unojax.agents import RESIGN, Agent, Memory, next_game, reveal
 from unojax.device import static
 from unojax.device.batching import for_chosen
 from unojax.device.static import Skeleton
 from unojax.game import State
 from unojax.observation import observe
+from unojax.policies import checked_action
 from unojax.rules import Rules
 
 # What in a pair a key is for. Draws go on with the player and the number of the player's draw; agents with the player, the step,

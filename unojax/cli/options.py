@@ -282,7 +282,7 @@ def _get_policy(spec: str) -> Policy:
     def choose(key: Any, observation: Any, legal_mask: Any) -> Any:
         import jax.numpy as jnp
 
-        from unojax.agents import checked_action
+        from unojax.policies import checked_action
 
         try:
             action = jnp.asarray(policy(key, observation, legal_mask))

@@ -17,13 +17,14 @@ import numpy as np
 from jax import Array
 
 from unojax import cards, game, text
-from unojax.agents import RESIGN, Agent, Memory, checked_action, faults_of, next_game, reveal
+from unojax.agents import RESIGN, Agent, Memory, faults_of, next_game, reveal
 from unojax.device import static
 from unojax.device.static import Skeleton
 from unojax.game import State
 from unojax.games.replay import Replay, Step, play_action
 from unojax.games.seen import Seen, legal_actions
 from unojax.observation import Observation, observe
+from unojax.policies import checked_action
 from unojax.rules import Rules, agreed_rules
 
 _DEAL, _DRAW, _AGENT, ADVICE, _SEAT = range(5)

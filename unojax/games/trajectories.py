@@ -7,8 +7,9 @@ hand, pile       uint8[54] cards of each type in the mover's hand, and on the pi
 opponent_hand    uint8[54] the hidden hand: a target for training, and nothing that a policy may see
 opponent_count, deck_count   uint8 numbers of cards
 top_rank, color, penalty     uint8 as in `unojax.Observation`
+has_drawn, drawn, contested  bool, int8, int8 as there
 last_action      int8 the action before, -1 at the start
-legal            bool[61] the legal actions
+legal            bool[61], or [62] under rules with challenges, the legal actions
 action           int8 the one made
 reward           float32 of the mover for this step, as `State.rewards`
 outcome          float32 of the mover in the end: 1 won, -1 lost, 0 neither
@@ -117,6 +118,9 @@ def _step(policies: tuple[Policy, ...], key: Array, state: State) -> tuple[State
         "top_rank": seen.top_rank.astype(jnp.uint8),
         "color": seen.color.astype(jnp.uint8),
         "penalty": seen.penalty.astype(jnp.uint8),
+        "has_drawn": seen.has_drawn,
+        "drawn": seen.drawn.astype(jnp.int8),
+        "contested": seen.contested.astype(jnp.int8),
         "last_action": seen.last_action.astype(jnp.int8),
         "legal": legal,
         "action": action.astype(jnp.int8),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -40,13 +40,24 @@ def distinct(policies: tuple[Policy, Policy]) -> tuple[Policy, ...]:
     return policies[:1] if policies[0] is policies[1] else policies
 
 
+def checked_action(action: Any, who: str) -> Array:
+    """Take what `who`, an agent or a policy, returned for its action: an integer array, []; ValueError if it is none."""
+    action = jnp.asarray(action)
+    if action.shape or not jnp.issubdtype(action.dtype, jnp.integer):
+        raise ValueError(f"{who} must return one integer, got {action.dtype}{list(action.shape)}")
+    return action
+
+
 def ask(policies: tuple[Policy, ...], key: Array, observation: Observation, legal_mask: Array) -> Array:
     """Ask the policies, one for each player or one for both, what the observer plays: int32[].
 
     Both are asked with the same key, since under `vmap` either may be the one who moves.
+
+    Raises:
+        ValueError: a policy returns something else than one integer.
     """
-    actions = [jnp.asarray(policy(jax.random.clone(key), observation, legal_mask), jnp.int32) for policy in policies]
-    return jnp.where(observation.player == 0, actions[0], actions[-1])
+    actions = [checked_action(policy(jax.random.clone(key), observation, legal_mask), "a policy") for policy in policies]
+    return jnp.where(observation.player == 0, actions[0], actions[-1]).astype(jnp.int32)
 
 
 def prefer(legal: Words, favoured: Words) -> Words:
