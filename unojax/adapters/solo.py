@@ -20,14 +20,14 @@ from jax.typing import ArrayLike
 from unojax import game
 from unojax.adapters.encoding import Encoder
 from unojax.adapters.seats import play_or_lose
-from unojax.agents import Agent, Memory, PolicyAgent, checked_action, reveal
+from unojax.agents import Agent, Memory, PolicyAgent, reveal
 from unojax.device import static, struct
 from unojax.device.batching import for_chosen
 from unojax.device.random_bits import threefry
 from unojax.device.static import Skeleton
 from unojax.game import Packed, State
 from unojax.observation import observe_packed
-from unojax.policies import PackedPolicy
+from unojax.policies import PackedPolicy, checked_action
 from unojax.table import concede, find_node
 from unojax.view import view_at_node
 

@@ -17,7 +17,7 @@ from jax import Array
 from unojax import cards, game
 from unojax.agents import Agent, Memory
 from unojax.arena import lanes as device
-from unojax.arena.adjusted import Judge, judge_of
+from unojax.arena.adjusted import judge_of
 from unojax.arena.lanes import MatchLanes, Seats
 from unojax.arena.pairs import Pairs, split_pairs
 from unojax.device import static
@@ -160,7 +160,7 @@ def play_batches(
     with ThreadPoolExecutor(workers, thread_name_prefix="unojax-arena") as pool:
 
         def start(batch: Batch) -> Future[Pairs]:
-            return pool.submit(_play_batch, key, batch, rules, batch_size, stop, on_games)
+            return pool.submit(lambda: _Play(key, batch, rules, batch_size, stop, on_games).all_rounds())
 
         try:
             waiting = iter(batches)
@@ -185,76 +185,71 @@ def compile_match(agents: Agents, *, rules: Rules = Rules(), batch_size: int, se
     if not (is_int(batch_size) and batch_size >= 2 and batch_size % 2 == 0):
         raise ValueError(f"batch_size must be None or an even number of games, since they come in pairs, got {batch_size!r}")
     batch = Batch(agents, np.zeros(0, np.int64), series, adjust)
-    _play_batch(jax.random.key(0), batch, rules, batch_size, threading.Event(), lambda finished: None)
+    _Play(jax.random.key(0), batch, rules, batch_size, threading.Event(), lambda finished: None).all_rounds()
 
 
-def _play_batch(
-    key: Array, batch: Batch, rules: Rules, batch_size: int, stop: threading.Event, on_games: Callable[[int], None]
-) -> Pairs:
-    """Play the rounds of a batch: the first pair of each series, then the second ..."""
-    chunk = min(batch_size, max(_SMALLEST_CHUNK, batch_size // _CHUNKS[platform()]))
-    sides = [_Side(agent, index, chunk) for index, agent in enumerate(batch.agents)]
-    judge = judge_of(batch.agents, batch.adjust, chunk) if batch.adjust else None
-    # Without games a round is still made, which compiles the programs, and a second one if there is a way to it.
-    rounds = batch.pairs.reshape(-1, batch.series).T if len(batch.pairs) else np.zeros((min(batch.series, 2), 0), np.int64)
-    parts = []
-    for pairs in rounds:
-        parts.append(_play_round(key, batch, pairs, sides, judge, rules, batch_size, chunk, stop, on_games))
-        if stop.is_set():
-            break
-    played = Pairs.join(parts)
-    return replace(played, seconds=np.array([side.seconds for side in sides]))
+class _Play:
+    """A batch while it is played: the rounds of the first pair of each series, of the second ..."""
 
+    def __init__(
+        self, key: Array, batch: Batch, rules: Rules, batch_size: int, stop: threading.Event, on_games: Callable[[int], None]
+    ):
+        self._key, self._batch, self._rules, self._batch_size = key, batch, rules, batch_size
+        self._stop, self._on_games = stop, on_games
+        self._chunk = min(batch_size, max(_SMALLEST_CHUNK, batch_size // _CHUNKS[platform()]))
+        self._sides = [_Side(agent, index, self._chunk) for index, agent in enumerate(batch.agents)]
+        self._judge = judge_of(batch.agents, batch.adjust, self._chunk) if batch.adjust else None
 
-def _play_round(
-    key: Array,
-    batch: Batch,
-    pairs: np.ndarray,
-    sides: list[_Side],
-    judge: Judge | None,
-    rules: Rules,
-    batch_size: int,
-    chunk: int,
-    stop: threading.Event,
-    on_games: Callable[[int], None],
-) -> Pairs:
-    num_games = 2 * len(pairs)
-    pair = np.zeros(batch_size, np.uint32)
-    pair[:num_games] = np.repeat(pairs, 2)
-    which = np.arange(batch_size, dtype=np.int32) % 2
-    seats, lanes = device.deal(key, pair, which, np.arange(batch_size) < num_games, rules=rules)
-    for side in sides:
-        side.begin(seats, lanes)
-    adjusted = np.full(batch_size, np.nan) if judge is None else judge.deals(seats, lanes)
-    num_live = num_games
-    # At least one step, which compiles the programs.
-    while True:
-        actions = [side.decide(seats, lanes) for side in sides]
-        after, action, live, wrong = device.advance(seats, lanes, actions, chunk=chunk)
-        if wrong:
-            raise AgentError(_describe_illegal(batch.agents, pairs, lanes, after, action))
-        if judge is not None:
-            adjusted += judge.decisions(seats, lanes, actions)
-        for side in sides:
-            side.remember(seats, lanes, after, action)
-        lanes = after
-        if int(live) < num_live:
-            on_games(num_live - int(live))
-            num_live = int(live)
-        if num_live == 0 or stop.is_set():
-            break
+    def all_rounds(self) -> Pairs:
+        """Play all rounds, or as far as they come until all is stopped."""
+        pairs, series = self._batch.pairs, self._batch.series
+        # Without games a round is still made, which compiles the programs, and a second one if there is a way to it.
+        rounds = pairs.reshape(-1, series).T if len(pairs) else np.zeros((min(series, 2), 0), np.int64)
+        parts = []
+        for of_round in rounds:
+            parts.append(self._round(of_round))
+            if self._stop.is_set():
+                break
+        return replace(Pairs.join(parts), seconds=np.array([side.seconds for side in self._sides]))
 
-    winner = np.asarray(lanes.state.winner)[:num_games].reshape(-1, 2)
-    return Pairs(
-        index=np.asarray(pairs, np.int64),
-        # In the second game A is player 1.
-        winner=np.where(winner < 0, winner, winner ^ np.arange(2)).astype(np.int8),
-        num_steps=np.asarray(lanes.state.step_count)[:num_games].reshape(-1, 2),
-        num_choices=np.asarray(lanes.num_choices)[:num_games].reshape(-1, 2, 2),
-        seconds=np.zeros(2),
-        card_points=_card_points(lanes)[:num_games].reshape(-1, 2),
-        adjusted=np.asarray(adjusted, np.float64)[:num_games].reshape(-1, 2).mean(1),
-    )
+    def _round(self, pairs: np.ndarray) -> Pairs:
+        num_games = 2 * len(pairs)
+        pair = np.zeros(self._batch_size, np.uint32)
+        pair[:num_games] = np.repeat(pairs, 2)
+        which = np.arange(self._batch_size, dtype=np.int32) % 2
+        seats, lanes = device.deal(self._key, pair, which, np.arange(self._batch_size) < num_games, rules=self._rules)
+        for side in self._sides:
+            side.begin(seats, lanes)
+        adjusted = np.full(self._batch_size, np.nan) if self._judge is None else self._judge.deals(seats, lanes)
+        num_live = num_games
+        # At least one step, which compiles the programs.
+        while True:
+            actions = [side.decide(seats, lanes) for side in self._sides]
+            after, action, live, wrong = device.advance(seats, lanes, actions, chunk=self._chunk)
+            if wrong:
+                raise AgentError(_describe_illegal(self._batch.agents, pairs, lanes, after, action))
+            if self._judge is not None:
+                adjusted += self._judge.decisions(seats, lanes, actions)
+            for side in self._sides:
+                side.remember(seats, lanes, after, action)
+            lanes = after
+            if int(live) < num_live:
+                self._on_games(num_live - int(live))
+                num_live = int(live)
+            if num_live == 0 or self._stop.is_set():
+                break
+
+        winner = np.asarray(lanes.state.winner)[:num_games].reshape(-1, 2)
+        return Pairs(
+            index=np.asarray(pairs, np.int64),
+            # In the second game A is player 1.
+            winner=np.where(winner < 0, winner, winner ^ np.arange(2)).astype(np.int8),
+            num_steps=np.asarray(lanes.state.step_count)[:num_games].reshape(-1, 2),
+            num_choices=np.asarray(lanes.num_choices)[:num_games].reshape(-1, 2, 2),
+            seconds=np.zeros(2),
+            card_points=_card_points(lanes)[:num_games].reshape(-1, 2),
+            adjusted=np.asarray(adjusted, np.float64)[:num_games].reshape(-1, 2).mean(1),
+        )
 
 
 def _card_points(lanes: MatchLanes) -> np.ndarray:
