@@ -21,9 +21,10 @@ from unojax.belief.follow import follow
 from unojax.cli import main
 from unojax.cli.advise import view as advise_view
 from unojax.cli.options import parse_deck
-from unojax.games.seen import play_seen
+from unojax.games.advising import position_of
+from unojax.games.seen import legal_actions, play_seen
 from unojax.search import pooling
-from unojax.text import parse_observation
+from unojax.text import parse_action, parse_observation
 
 DECK = "colors=2,ranks=0-3+S++2,copies=1,wilds=1"
 RULES = Rules(deck=parse_deck(DECK), hand_size=3)
@@ -263,7 +264,9 @@ def test_impossible_histories(complaint, position: str, history: str, says: str)
         (["--hand", "R1", "--top", "R0", "--opponent", "30"], "the other player can't hold 30 cards"),
         (["--hand", "R1", "--top", "R0", "--opponent", "3", "--pile", "R1"], "R1"),
         (["--hand", "R1", "--top", "R+2", "--opponent", "3", "--penalty", "6"], "penalty must be 0 or 2 under a top card R+2"),
-        (["--hand", "R1", "--top", "R+2", "--opponent", "3", "--penalty", "x"], "--penalty: must be a whole number, got 'x'"),
+        (["--hand", "R1", "--top", "R+2", "--opponent", "3", "--penalty", "x"], "penalty must be a number of cards, of a Wild+4"),
+        (["--hand", "R1", "--top", "W+4:R", "--opponent", "3", "--penalty", "4?Y"], "needs rules with challenges"),
+        ([WIN_IN_TWO, "--penalty", "4?R"], "not both"),
     ],
 )
 def test_errors_are_one_line(complaint, args: list[str], says: str):
@@ -274,6 +277,48 @@ def test_penalties_that_add_up(capsys):
     words = ("--hand", "R1", "--top", "R+2", "--pile", "Y+2", "--opponent", "3", "--penalty", "4", "--stacking", "True")
     data = run_json(capsys, *words)
     assert data["forced"] and "must draw 4" in data["observation"]
+
+
+CHALLENGES = ("--wild-draw-four", "challenge")
+WORDS = ("--hand", "R1 RS", "--top", "W+4:Y", "--opponent", "3")
+
+
+def test_a_wild_draw_four_that_may_be_challenged(capsys, complaint):
+    """In words as in the position, with both that are legal."""
+    data = run_json(capsys, "R1,RS/3/-/* W+4:Y 0 4?R 0 - *", *CHALLENGES)
+    assert run_json(capsys, *WORDS, "--penalty", "4?R", *CHALLENGES) == data
+    assert {play["action"] for play in data["plays"]} == {"draw", "challenge"}
+    # The number alone would say that there is nothing to choose.
+    says = "penalty must say which colour was active before the Wild+4, as in 4?R, since it may be challenged, got '4'"
+    assert says in complaint([*ARGS, *WORDS, "--penalty", "4", *CHALLENGES])
+
+
+@pytest.mark.parametrize(
+    ("top", "penalty", "rules", "legal"),
+    [
+        ("W+4:B", "4?R", Rules.official(), {cards.DRAW, cards.CHALLENGE}),
+        ("w+4:b", " 4?red ", Rules.official(), {cards.DRAW, cards.CHALLENGE}),
+        # A challenge that failed.
+        ("W+4:B", 6, Rules.official(), {cards.DRAW}),
+        ("G+2", 2, Rules.official(), {cards.DRAW}),
+        ("W+4:B", 4, Rules(), {cards.DRAW}),
+        # Drawn already.
+        ("W+4:R", 0, Rules.official(), {*map(parse_action, ("R1", "RS", "draw"))}),
+        ("W+4:R", "", Rules(), {*map(parse_action, ("R1", "RS"))}),
+    ],
+)
+def test_what_a_penalty_in_words_leaves_to_do(top: str, penalty: int | str, rules: Rules, legal: set[int]):
+    seen = parse_observation(position_of("R1 RS", top, 5, penalty=penalty, rules=rules), rules=rules)
+    assert set(np.flatnonzero(legal_actions(seen))) == legal
+
+
+@pytest.mark.parametrize(("pile", "penalty"), [("", 4), ("", "4"), ("W+4", 8)])
+def test_a_penalty_that_may_be_challenged_says_so(pile: str, penalty: int | str):
+    rules = Rules.official(stacking=True)
+    with pytest.raises(
+        ValueError, match=rf"as in {penalty}\?R, since it may be challenged, got {penalty!r}; if it can't be any more"
+    ):
+        unojax.advise(hand="R1 RS", top="W+4:B", opponent=5, pile=pile, penalty=penalty, agent=SPEC, rules=rules)
 
 
 def test_of_two_views_that_fail_the_longer_one_tells_why(complaint):

@@ -32,6 +32,7 @@ DEFAULT_ROUNDS: Final = 32
 DEFAULT_SEARCH: Final = "mc:particles=4096"
 COMPILING: Final = "compiling"
 """What is being done, as `on_status` is told."""
+_PENALTY: Final = re.compile(r"(?P<due>\d+)(\?(?P<before>[A-Za-z]+))?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def advise(
     top: str | None = None,
     opponent: int | None = None,
     pile: str = "",
-    penalty: int = 0,
+    penalty: int | str = 0,
     history: str = "",
     player: int | None = None,
     agent: str = DEFAULT_SEARCH,
@@ -109,11 +110,12 @@ def advise(
         ImpossibleActionError: an action of the history can't be.
     """
     words = (hand, top, opponent)
-    if position is not None and (any(word is not None for word in words) or pile or penalty):
+    if position is not None and (any(word is not None for word in words) or pile or penalty not in (0, "0", "")):
         raise ValueError("give a position, or hand, top, opponent and what belongs to them, not both")
+    rules = as_rules(rules)
     said = position is None
     if position is None:
-        position = position_of(hand, top, opponent, pile=pile, penalty=penalty)
+        position = position_of(hand, top, opponent, pile=pile, penalty=penalty, rules=rules)
     if rounds is not None and seconds is not None:
         raise ValueError("give rounds or seconds, not both")
     if rounds is not None and rounds < MIN_ROUNDS:
@@ -122,7 +124,6 @@ def advise(
         raise ValueError(f"seconds must be a positive number, got {seconds}")
     if not (is_int(seed) and 0 <= seed < 2**32):
         raise ValueError(f"seed must be a whole number in [0, {2**32 - 1}], got {seed!r}")
-    rules = as_rules(rules)
     search = read_search(agent, rules)
     keys = _three_keys(np.uint32(seed))
     on_status(COMPILING)
@@ -157,7 +158,15 @@ def advise(
     return Advised(game, told, found.pooled, search, found.seconds, found.stopped, types)
 
 
-def position_of(hand: str | None, top: str | None, opponent: int | None, *, pile: str = "", penalty: int = 0) -> str:
+def position_of(
+    hand: str | None,
+    top: str | None,
+    opponent: int | None,
+    *,
+    pile: str = "",
+    penalty: int | str = 0,
+    rules: Rules = Rules(),
+) -> str:
     """Write a position on one line from what a player at a table would say.
 
     Args:
@@ -165,33 +174,61 @@ def position_of(hand: str | None, top: str | None, opponent: int | None, *, pile
         top: the top card, `R0`; of a wild one with the colour that was declared, `W:B`.
         opponent: number of cards that the other player holds.
         pile: the other cards on the pile, as far as they are known; all others count as unseen.
-        penalty: cards that the player must draw now: 2 or 4, or more where penalties add up.
+        penalty: cards that the player must draw now: 2 or 4, or more where penalties add up; of a Wild+4 that may be challenged
+            with the colour that was active before it, `4?R`. 0 or nothing: none.
+        rules: of the game.
 
     Raises:
-        ValueError: one is missing, or is no card.
+        ValueError: one is missing, is no card, or is a penalty that leaves open whether it may be challenged.
     """
     given = {"hand": hand, "top": top, "opponent": opponent}
     if missing := [name for name, value in given.items() if value is None or value == ""]:
         raise ValueError(f"give a position, or hand, top and opponent: {' and '.join(missing)} missing")
-    top_name = str(top).strip().upper()
-    if top_name in ("W", "W+4"):
-        raise ValueError(f"top must say which colour was declared, as in {top_name}:B, got {top!r}")
+    top_name, held, under = _one_top(str(top)), _listed("hand", str(hand)), _listed("pile", pile)
+    return f"{held}/{opponent}/{under}/* {top_name} 0 {_pending(penalty, top_name, rules)} 0 - *"
+
+
+def _one_top(top: str) -> str:
+    """Write the top card as a position has it. Raises ValueError if it is none, or a wild one without its colour."""
+    name = top.strip().upper()
+    if name in ("W", "W+4"):
+        raise ValueError(f"top must say which colour was declared, as in {name}:B, got {top!r}")
     try:
-        is_card = parse_action(top_name) < cards.DRAW
+        is_card = parse_action(name) < cards.DRAW
     except ValueError as error:
         raise ValueError(f"top: {error}") from None
     if not is_card:
         raise ValueError(f"top must be a card, got {top!r}")
+    return name
 
-    def listed(name: str, text: str) -> str:
-        names = [word.upper() for word in re.split(r"[\s,]+", text.strip()) if word]
-        try:
-            parse_cards(" ".join(names))
-        except ValueError as error:
-            raise ValueError(f"{name}: {error}") from None
-        return ",".join(names) or "-"
 
-    return f"{listed('hand', str(hand))}/{opponent}/{listed('pile', pile)}/* {top_name} 0 {penalty} 0 - *"
+def _listed(what: str, text: str) -> str:
+    """Write cards as a position has them. Raises ValueError, which calls them `what`, if one is none."""
+    names = [word.upper() for word in re.split(r"[\s,]+", text.strip()) if word]
+    try:
+        parse_cards(" ".join(names))
+    except ValueError as error:
+        raise ValueError(f"{what}: {error}") from None
+    return ",".join(names) or "-"
+
+
+def _pending(penalty: int | str, top: str, rules: Rules) -> str:
+    """Write a penalty as a position has it. Raises ValueError if it is none, or leaves open whether it may be challenged."""
+    text = str(penalty).strip() or "0"
+    if (found := _PENALTY.fullmatch(text)) is None:
+        raise ValueError(
+            "penalty must be a number of cards, of a Wild+4 that may be challenged with the colour before it, as in 4?R, "
+            f"got {penalty!r}"
+        )
+    due, can_be_challenged = int(found["due"]), rules.wild_draw_four == "challenge" and top.startswith("W+4")
+    # After a challenge that failed, two more are due than the cards say.
+    is_of_cards = due > 0 and due % cards.DRAW_OF_RANK[cards.WILD_DRAW_FOUR] == 0
+    if can_be_challenged and is_of_cards and found["before"] is None:
+        raise ValueError(
+            f"penalty must say which colour was active before the Wild+4, as in {due}?R, since it may be challenged, got "
+            f"{penalty!r}; if it can't be any more, give a position"
+        )
+    return text
 
 
 def read_search(spec: str, rules: Rules) -> SearchAgent:

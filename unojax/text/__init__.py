@@ -1,7 +1,7 @@
 """Cards, actions and whole positions as text. Host only: strings and NumPy arrays, and `ValueError` for what can't be read.
 
 Cards are written `R5`, `YS` (skip), `BR` (reverse), `G+2`, `W`, `W+4`. An action is written as the card played, for `W` and
-`W+4` with the declared colour (`W:R`, `W+4:B`), or `draw`. Reading ignores case.
+`W+4` with the declared colour (`W:R`, `W+4:B`), or `draw` or `challenge`. Reading ignores case.
 
 A position is one line of seven fields, in the spirit of chess's FEN:
 
@@ -9,9 +9,11 @@ A position is one line of seven fields, in the spirit of chess's FEN:
     places   = cards "/" cards "/" cards "/" deck    hands, pile under its top card, deck
     cards    = card { "," card } | "-"               sorted by type; "-" is the empty set
     deck     = number | "*"                          how many: all that the others leave
-    top      = action other than draw                a wild with the active colour
-    player   = "0" | "1"                             who moves next; at the end, who moved last
-    penalty  = number                                cards that the player must draw
+    top      = [ "~" ] action that is a card         a wild with the active colour; "~": the card itself is in the deck
+    player   = ( "0" | "1" ) [ "+" card ]            who moves next, and what it has drawn in a turn that goes on; at the end,
+                                                     who moved last
+    penalty  = number [ "?" letter ]                 cards that the player must draw, and the colour before a Wild+4 that may
+                                                     be challenged
     steps    = number                                steps so far
     last     = action | "-"                          the last legal action; "-" at the start
     result   = "*" | "0" | "1" | "=" | "T"           unfinished, winner, drawn, truncated

@@ -40,11 +40,13 @@ class Advise:
         str, tyro.conf.arg(metavar="CARDS", help="The cards under the top one, as far as they are known: 'R2 G2 GS'.")
     ] = ""
     penalty: Annotated[
-        Whole,
+        str,
         tyro.conf.arg(
-            help="The cards that the player must draw now, after a +2 or Wild+4: 2, 4, or more where penalties add up."
+            metavar="N|N?COLOR",
+            help="The cards that the player must draw now, after a +2 or Wild+4: 2, 4, or more where penalties add up. Of a "
+            "Wild+4 that may be challenged with the colour that was active before it: '4?R'.",
         ),
-    ] = 0
+    ] = ""
     history: Annotated[
         str,
         tyro.conf.arg(
@@ -85,7 +87,7 @@ class Advise:
             raise ValueError(f"--seconds must be a positive number, got {self.seconds}")
         if not 0 <= self.bars <= _MAX_BARS:
             raise ValueError(f"--bars must be in [0, {_MAX_BARS}], got {self.bars}")
-        if self.position is not None and (self.pile or self.penalty or self._words()):
+        if self.position is not None and (self.pile or self.penalty not in ("", "0") or self._words()):
             raise ValueError("give POSITION, or --hand, --top, --opponent and what belongs to them, not both")
         if self.position is None and len(self._words()) < len(_WORDS):
             missing = " and ".join(f"--{name}" for name in _WORDS if name not in self._words())
