@@ -118,7 +118,13 @@ class RunConfig(ABC):
         """Rules of the games that are learned from."""
 
     def check_opponents(self) -> None:
-        """Check that evaluations have opponents who know the rules: a name that is none must not end a run hours later."""
+        """Check that evaluations have opponents who know the rules: a name that is none must not end a run hours later.
+
+        Opponents may load networks, so the devices must have been chosen.
+
+        Raises:
+            ValueError: a spec makes no agent.
+        """
         for spec in self.evaluation.opponents:
             parse_agent(spec, rules=self.game_rules)
 

@@ -39,6 +39,7 @@ from unojax.policies.scoring import WEIGHT_NAMES, LinearPolicy, LookaheadPolicy
 from unojax.rules import Rules
 from unojax.search.rollouts import Rollouts, list_arms, play_out
 from unojax.simulation import simulate
+from unojax.view import view_of
 
 _RULES: Final = Rules()
 _LANES: Final = 2048
@@ -140,7 +141,7 @@ def compare_plays(
 
     def scores(weights: Array, state: State) -> Array:
         scorer = replace(player[0], weights=tuple(weights))
-        return scorer.score_plays(player[0].view(observe(state, state.current_player)))
+        return scorer.score_plays(view_of(observe(state, state.current_player)))
 
     # Points are linear in the weights: the features are the points under unit weights.
     one_position = jax.vmap(scores, in_axes=(0, None), out_axes=-1)

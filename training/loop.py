@@ -67,6 +67,7 @@ def train(config: RunConfig, launch: Launch, console: Console) -> int:
         ValueError: the options do not fit each other, the devices, or the run that is in the folder; or there can't be one.
         FloatingPointError: training has diverged.
     """
+    config.check_opponents()
     mesh = make_mesh()
     iterate = config.make_iteration(mesh)
     is_first = jax.process_index() == 0

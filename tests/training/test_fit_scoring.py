@@ -1,14 +1,21 @@
-"""`training.fit_scoring`: the parts around the rollouts, on made-up numbers."""
+"""`training.fit_scoring`: what plays are compared by, and the parts around the rollouts, on made-up numbers."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from training.fit_scoring import Comparisons, _center, best_choices, make_policy, pick_decisions
+from training.fit_scoring import Comparisons, _center, best_choices, compare_plays, make_policy, pick_decisions
+from unojax import game, make_state
+from unojax.device import static
+from unojax.observation import observe
+from unojax.policies import POLICIES
 from unojax.policies.scoring import WEIGHT_NAMES, LinearPolicy, LookaheadPolicy
+from unojax.view import view_of
 
 
 class Positions(NamedTuple):
@@ -29,6 +36,24 @@ def test_decisions_are_picked_from_positions_with_a_choice():
     assert could[game, step].all() and len(set(picked.number.tolist())) == len(picked.number)
     np.testing.assert_array_equal(np.bincount(game, minlength=6), np.minimum(could.sum(1), 2))
     np.testing.assert_array_equal(masks, legal[game, step, :60])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["linear", "lookahead"])
+def test_plays_are_compared_by_their_features_and_returns(kind: str):
+    """Features are what weights multiply to the policy's points; returns are those of the true position."""
+    policy = POLICIES[kind]
+    positions = [make_state(hand, "Y1 Y2 G3", "R7") for hand in ("R5 W G7", "R5")]
+    states = jax.tree.map(lambda *leaves: jnp.stack(leaves), *positions)
+    legal = jax.vmap(game.legal_mask)(states)[:, :-1]
+    numbers, skeleton = static.split((policy,))
+    seeds = jnp.arange(4, dtype=jnp.uint32).reshape(2, 2)
+    features, returns = compare_plays(numbers, states, legal, (seeds[0], seeds[1]), policy=skeleton, num_samples=8)
+    views = jax.vmap(lambda state: view_of(observe(state, state.current_player)))(states)
+    points = jax.vmap(policy.score_plays)(views)
+    np.testing.assert_allclose((features @ jnp.array(policy.weights))[legal], points[legal], rtol=1e-5, atol=1e-5)
+    assert returns[1, 5] == 1.0 and legal[1].sum() == 1, "the last card is played"
+    assert (np.abs(returns) <= 1).all() and (returns[~legal] == 0).all() and (np.abs(returns[0])[legal[0]] > 0).any()
 
 
 def test_centred_on_the_mean_of_each_decision():

@@ -363,7 +363,6 @@ def test_what_is_refused():
         ({"lanes": 10, "updates": 4}, "lanes \\(10\\) must be a multiple of updates \\(4\\)"),
         ({"network": NetworkConfig(width=8)}, "policy_head must be true"),
         ({"network": NetworkConfig(width=8, policy_head=True, turns=True)}, "network.turns and network.types are about"),
-        ({"evaluation": Evaluation(opponents=("nobody",))}, "no agent is called 'nobody'"),
         ({"rows": 0}, "rows must be at least 1"),
         ({"loss": PolicyLoss(magnet=0.1), "epochs": 0}, "epochs must be at least 1"),
     ):

@@ -300,6 +300,8 @@ def test_what_is_refused(runs: Runs, whole: str, tmp_path: Path):
     other = dataclasses.replace(new, init=str(runs.folder / "whole" / "last.safetensors"), network=NetworkConfig())
     assert f"; take --network.width {config.network.width} --network.matches" in refused(other)
     assert "no such file" in refused(dataclasses.replace(new, init="nowhere"))
+    unknown = dataclasses.replace(new.evaluation, opponents=("nobody",))
+    assert "no agent is called 'nobody'" in refused(dataclasses.replace(new, evaluation=unknown))
     few = dataclasses.replace(new, games=6, updates=2)
     assert "must be a multiple of 4, so that every opponent is met as often in either seat" in refused(few)
     assert not new.run.exists(), "a run that can't begin leaves nothing behind"

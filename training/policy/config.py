@@ -64,7 +64,6 @@ class PolicyConfig(RunConfig):
             raise ValueError("network.belief_head learns nothing here: leave it out")
         if self.network.turns or self.network.types:
             raise ValueError("network.turns and network.types are about what is not played with here: leave them out")
-        self.check_opponents()
         self.plan()
 
     def plan(self) -> PolicyPlan:

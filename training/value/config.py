@@ -85,7 +85,6 @@ class ValueConfig(RunConfig):
         if self.play.follow_search and self.play.belief == "unseen":
             # Its searches know the opponent's hand, which averages out of what is learned but not of what is played.
             raise ValueError("play.follow_search needs beliefs: --play.belief particles")
-        self.check_opponents()
         self.plan()
 
     def plan(self) -> Plan:
