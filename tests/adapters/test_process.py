@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 import textwrap
+import threading
+import time
 from pathlib import Path
 
 import jax
@@ -14,6 +18,7 @@ import pytest
 from tests.helpers import slow_but
 from unojax import PolicyAgent, parse_agent, parse_observation, play_match
 from unojax.adapters import process
+from unojax.adapters.callback import Question
 from unojax.agents import RESIGN
 from unojax.arena.lanes import MatchLanes
 from unojax.cli import main
@@ -160,6 +165,50 @@ def test_the_arena_says_so(tmp_path, capsys):
     captured = capsys.readouterr()
     assert "Ratings in Elo" in captured.out
     assert "lost games by its own fault: nonsense: " in captured.err and "which is no move; legal were" in captured.err
+
+
+DEAF = """
+import json, os, sys, time
+print(os.getpid(), file=open({log!r}, "a"))
+for number, line in enumerate(sys.stdin):
+    if number == {answers}:
+        break
+    print(json.loads(line)["legal"][0], flush=True)
+time.sleep(300)
+"""
+"""A program that does not end with its input, and gives so many answers."""
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_no_program_outlives_the_command(tmp_path):
+    log = tmp_path / "log"
+    spec = program(tmp_path, DEAF.format(log=str(log), answers=-1))
+    args = ["arena", spec, "uniform", "--games", "4", "--quiet", "--hand-size", "3", "--batch-size", "8", "--workers", "1"]
+    subprocess.run([sys.executable, "-m", "unojax", *args], capture_output=True, timeout=300, check=True)
+    assert not is_running(int(log.read_text()))
+
+
+def test_closing_does_not_wait_for_an_answer(tmp_path):
+    log = tmp_path / "log"
+    agent = parse_agent(program(tmp_path, DEAF.format(log=str(log), answers=0), "seconds=100,"))
+    answers = []
+    question = Question("0", 0, parse_observation("R1,R2/3/-/* R5 0 0 0 - *"), [1, 2])
+    asking = threading.Thread(target=lambda: answers.append(agent.program.ask(question)))
+    asking.start()
+    while not log.exists() or not log.read_text():
+        time.sleep(0.05)
+    began = time.monotonic()
+    agent.program.close()
+    asking.join()
+    assert answers == [RESIGN] and time.monotonic() - began < 20
+    assert not is_running(int(log.read_text()))
 
 
 def test_a_person_is_told(tmp_path):

@@ -104,9 +104,15 @@ class Program:
             return lines
 
     def close(self) -> None:
-        """Stop the program."""
-        with self._lock:
+        """Stop the program; an answer that is waited for is a fault then."""
+        while not self._lock.acquire(timeout=0.05):
+            # A thread is asking it, and would wait on for as long as the program may take.
+            if (process := self._process) is not None:
+                _kill(process)
+        try:
             self._stop()
+        finally:
+            self._lock.release()
 
     def _answer(self, question: Question) -> int:
         process = self._running()
@@ -132,6 +138,8 @@ class Program:
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None:
+            if _ENDING.is_set():
+                raise _Fault("died", "could not be started: all programs are being stopped")
             pipe = subprocess.PIPE
             try:
                 process = subprocess.Popen(self._arguments, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
@@ -194,15 +202,19 @@ class Program:
         process, self._process, self._said = self._process, None, b""
         if process is None:
             return
-        # With all that it has started itself.
-        with suppress(OSError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.kill()
+        _kill(process)
         process.wait()
         for stream in (process.stdin, process.stdout):
             with suppress(OSError):
                 assert stream is not None
                 stream.close()
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End a program with all that it has started itself."""
+    with suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
 
 
 def _keep_last(stream, lines: deque[str]) -> None:
@@ -217,9 +229,15 @@ _PROGRAMS: Final[dict[tuple[str, float, float], Program]] = {}
 """Programs that have been asked for; equal agents share one, as they share what is compiled for them."""
 
 
+_ENDING: Final = threading.Event()
+"""Set when this process is about to end: no program is started any more."""
+
+
 @atexit.register
-def _close_all() -> None:
-    for program in _PROGRAMS.values():
+def close_all() -> None:
+    """Stop all programs for good. Whoever leaves this process without the hooks of `atexit` calls it before."""
+    _ENDING.set()
+    for program in list(_PROGRAMS.values()):
         program.close()
 
 

@@ -93,7 +93,7 @@ def run_process() -> NoReturn:
     """Run the command line of this process, and leave it at once.
 
     Programs may still be running, or be compiled ahead, in threads of the compiler. An interpreter that is taken down around them
-    waits for them, or crashes.
+    waits for them, or crashes. The players of `process:` are stopped before: they would live on.
     """
     # Tracing makes objects that stay; looking through them again and again takes a tenth of a short command's time.
     gc.set_threshold(100_000)
@@ -101,6 +101,8 @@ def run_process() -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
+    if (players := sys.modules.get("unojax.adapters.process")) is not None:
+        players.close_all()
     os._exit(status)
 
 
