@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("jaxmarl", reason="jaxmarl is not installed")
 
 from jaxmarl.environments.multi_agent_env import MultiAgentEnv
+from jaxmarl.wrappers.baselines import LogWrapper
 
 from tests.adapters.engine import EVERY_RULES, on_the_device
 from tests.helpers import assert_trees_equal
@@ -46,18 +47,22 @@ def test_games_are_the_engines(rules: Rules):
         state = theirs[0]
         mover = state.seats.state.current_player
         actions = {agent: jnp.where(mover == player, action, env.nothing) for player, agent in enumerate(env.agents)}
-        _, state, rewards, dones, _ = env.step_env(key, state, actions)
-        return state, jnp.stack([rewards[a] for a in env.agents]), dones["__all__"], env.get_avail_actions(state)
+        _, state, rewards, dones, info = env.step_env(key, state, actions)
+        return state, jnp.stack([rewards[a] for a in env.agents]), dones["__all__"], env.get_avail_actions(state), info
 
     def begin(key):
         state = env.reset(key)[1]
-        return state, jnp.zeros(2), jnp.bool_(False), env.get_avail_actions(state)
+        info = {"truncated": jnp.zeros(2, bool), "winner": jnp.full(2, game.NO_WINNER, jnp.int8)}
+        return state, jnp.zeros(2), jnp.bool_(False), env.get_avail_actions(state), info
 
-    ours, (theirs, rewards, dones, available) = on_the_device(begin, play, rules)
+    ours, (theirs, rewards, dones, available, info) = on_the_device(begin, play, rules)
     assert_trees_equal(ours, theirs.seats.state)
     np.testing.assert_array_equal(rewards, ours.rewards)
     np.testing.assert_array_equal(dones, ours.is_over)
     assert dones.any()
+    for agent in range(env.num_agents):
+        np.testing.assert_array_equal(info["truncated"][..., agent], ours.truncated)
+        np.testing.assert_array_equal(info["winner"][..., agent], ours.winner)
     legal = jax.jit(jax.vmap(jax.vmap(game.legal_mask)))(ours)
     for player, agent in enumerate(env.agents):
         moves = ours.current_player == player
@@ -73,3 +78,17 @@ def test_the_next_game_is_dealt_and_doing_nothing_loses():
     _, after, rewards, dones, _ = env.step(jax.random.key(1), state, nothing)
     assert dones["__all__"] and rewards == {"agent_0": -1.0, "agent_1": 1.0}
     assert after.step == 0 and not after.done
+
+
+def test_info_fits_the_training_loops_of_jaxmarl():
+    """As `baselines/IPPO` and `environments/smax/speed.py` take it: one number for each of all actors, wrapped or not."""
+    env, num_envs = Uno(Rules(hand_size=2)), 3
+    wrapped = LogWrapper(env)
+    keys = jax.random.split(jax.random.key(0), num_envs)
+    _, state = jax.vmap(wrapped.reset)(keys)
+    available = jax.vmap(env.get_avail_actions)(state.env_state)
+    actions = {agent: available[agent].argmax(-1) for agent in env.agents}
+    *_, dones, info = jax.vmap(wrapped.step)(keys, state, actions)
+    for_actors = jax.tree.map(lambda x: x.reshape(num_envs * env.num_agents), info)
+    assert set(for_actors) > {"truncated", "winner"}
+    np.testing.assert_array_equal(for_actors["returned_episode"], np.repeat(dones["__all__"], env.num_agents))

@@ -82,7 +82,11 @@ class Uno(MultiAgentEnv):
     def step_env(
         self, key: Array, state: UnoState, actions: dict[str, Array]
     ) -> tuple[dict[str, Array], UnoState, dict[str, Array], dict[str, Array], dict[str, Any]]:
-        """Play the mover's action. Consumes `key`."""
+        """Play the mover's action. Consumes `key`.
+
+        `info` has an entry for each agent, as in JaxMARL's own environments and as its training loops take it: bool[num_agents]
+        `truncated`, and int8[num_agents] `winner`, the number of the agent that won, or -1.
+        """
         mover = state.seats.packed.current_player
         first, second = (jnp.asarray(actions[agent]).astype(jnp.int32) for agent in self.agents)
         seats = self._game.play(state.seats, jnp.where(mover == 0, first, second), key)
@@ -90,7 +94,8 @@ class Uno(MultiAgentEnv):
         state = UnoState(after.is_over, after.step_count, seats)
         rewards = {agent: after.rewards[player] for player, agent in enumerate(self.agents)}
         dones = {**dict.fromkeys(self.agents, after.is_over), "__all__": after.is_over}
-        return self.get_obs(state), state, rewards, dones, {"truncated": after.truncated, "winner": after.winner}
+        info = {"truncated": jnp.full(self.num_agents, after.truncated), "winner": jnp.full(self.num_agents, after.winner)}
+        return self.get_obs(state), state, rewards, dones, info
 
     def get_obs(self, state: UnoState) -> dict[str, Array]:
         """What each agent sees."""
