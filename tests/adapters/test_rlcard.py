@@ -140,6 +140,25 @@ def test_errors(spec: str, says: str):
         parse_agent(spec)
 
 
+@pytest.mark.parametrize(
+    ("rules", "got"),
+    [
+        (Rules.official(), "got may_draw=True, play_drawn='may', wild_draw_four='challenge'; take other rules"),
+        (Rules.house(), "got play_drawn='may'; take"),
+        (Rules(may_draw=True), "got may_draw=True; take"),
+    ],
+)
+def test_a_model_that_draws_wherever_it_may_is_refused_where_it_would_hardly_play(rules: Rules, got: str):
+    """RLCard's rule draws before it looks at its cards: see what it answers in a state with both."""
+    state = {"raw_legal_actions": ["r-5", "draw"], "raw_obs": {"hand": ["r-5"]}}
+    assert UNORuleAgentV1().eval_step(state)[0] == "draw"
+    with pytest.raises(ValueError, match=f"model 'uno-rule-v1' draws wherever it may, .* such as 'default' and 'rlcard': {got}"):
+        parse_agent("rlcard:uno-rule-v1", rules=rules)
+    # Made for other rules, and no better.
+    with pytest.raises(ValueError, match=got):
+        play_match(jax.random.key(0), (parse_agent("rlcard:uno-rule-v1"), "uniform"), 1, rules=rules)
+
+
 def test_a_checkpoint_that_is_written_again_is_loaded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(bridge, "_load_checkpoint", lambda path: Path(path).read_text())
     path = tmp_path / "model.pt"

@@ -8,7 +8,8 @@ States are RLCard's own: planes int[4, 4, 15] of the hand and the target, legal 
 such as `r-5`, `b-wild`. Its colours come in the order red, green, blue, yellow; `to_rlcard` gives its number of an action of
 ours, and is its own inverse. The rules are ours unless others are asked for: `make("rlcard")` has those of RLCard's own game.
 What those know nothing of is in the raw state, as `penalty`, `drawn` and `contested`; `draw` is also to pass, and where a Wild+4
-may be challenged there is a 62nd action, `challenge`.
+may be challenged there is a 62nd action, `challenge`. The models of RLCard's registry draw whenever that is legal, since in its
+own game nothing else is then; they are refused where drawing is one of several choices (`Rules.draw_is_option`).
 """
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportGeneralTypeIssues=false
@@ -27,12 +28,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from jax import Array
 
 from unojax import cards
 from unojax.adapters.callback import HostAgent, Question
 from unojax.adapters.encoding import Encoder
 from unojax.adapters.requirements import missing
 from unojax.adapters.seats import HostGame
+from unojax.agents import Memory
 from unojax.game import State
 from unojax.observation import Observation
 from unojax.rules import Rules, as_rules
@@ -46,6 +49,7 @@ except ImportError as error:
 
 ID: Final = "unojax-uno"
 DEFAULT_MODEL: Final = "uno-rule-v1"
+_RANDOM_MODEL: Final = "random"
 _COLORS: Final = "rybg"
 _RANKS: Final = (*map(str, range(10)), "skip", "reverse", "draw_2", "wild", "wild_draw_4")
 _SWAPPED: Final = {1: 3, 3: 1}
@@ -230,6 +234,11 @@ class RLCardAgent(HostAgent):
     name: str
     model: str
 
+    def init(self, key: Array, observation: Observation) -> Memory:
+        """Begin a game. Raises ValueError under rules that are not for the model."""
+        _check_rules(self.model, observation.rules)
+        return super().init(key, observation)
+
     def choose(self, question: Question) -> int:
         theirs = _load(self.model, _written(self.model))
         state = state_of(question.observation, question.legal)
@@ -258,7 +267,7 @@ def _written(model: str) -> tuple[int, int]:
 @lru_cache(maxsize=16)
 def _load(model: str, written: tuple[int, int]) -> Any:
     del written
-    if model == "random":
+    if model == _RANDOM_MODEL:
         return _agents().RandomAgent(num_actions=len(_ACTIONS))
     if model.endswith(".pt"):
         return _load_checkpoint(model)
@@ -281,6 +290,18 @@ def _load_checkpoint(path: str) -> Any:
         return getattr(agents, kind).from_checkpoint(checkpoint)
 
 
+def _check_rules(model: str, rules: Rules) -> None:
+    """Raise `ValueError` for a model of the registry where drawing is one of several choices: it would hardly play a card."""
+    if model == _RANDOM_MODEL or model.endswith(".pt") or not rules.draw_is_option:
+        return
+    options = {"may_draw": True, "play_drawn": "may", "wild_draw_four": "challenge"}
+    got = ", ".join(f"{name}={value!r}" for name, value in options.items() if getattr(rules, name) == value)
+    raise ValueError(
+        f"model {model!r} draws wherever it may, and plays only under rules where a draw is forced, such as 'default' and "
+        f"'rlcard': got {got}; take other rules, or an agent that RLCard has trained under these (.pt)"
+    )
+
+
 def _agents() -> Any:
     try:
         import rlcard.agents
@@ -294,12 +315,13 @@ def agent(*, model: str = DEFAULT_MODEL, rules: Rules = Rules()) -> RLCardAgent:
     """Make a player of an agent of RLCard's.
 
     Args:
-        model: a name in RLCard's registry that plays UNO ("uno-rule-v1"), "random", or the file (.pt) of a trained DQN or NFSP
-            agent, which must be one to trust: loading it runs what is in it.
+        model: a name in RLCard's registry that plays UNO ("uno-rule-v1"), for rules under which nobody draws but where nothing
+            else is legal; "random"; or the file (.pt) of a trained DQN or NFSP agent, which must be one to trust: loading it
+            runs what is in it.
         rules: of the games that it is to play.
 
     Raises:
-        ValueError: there is no such model, or it was trained without an action of these rules.
+        ValueError: there is no such model, or it is not for these rules.
     """
     from rlcard.models.registration import model_registry
 
@@ -307,8 +329,9 @@ def agent(*, model: str = DEFAULT_MODEL, rules: Rules = Rules()) -> RLCardAgent:
     if model.endswith(".pt"):
         if not Path(model).is_file():
             raise ValueError(f"there is no file {model!r}")
-    elif model not in (*names, "random"):
-        raise ValueError(f"model must be one of {', '.join((*names, 'random'))}, or a file .pt, got {model!r}")
+    elif model not in (names := (*names, _RANDOM_MODEL)):
+        raise ValueError(f"model must be one of {', '.join(names)}, or a file .pt, got {model!r}")
+    _check_rules(model, rules)
     try:
         theirs = _load(model, _written(model))
     except (RuntimeError, OSError) as error:
