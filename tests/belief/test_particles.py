@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache, partial
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import jax
@@ -27,7 +28,7 @@ from unojax.belief import (
 )
 from unojax.belief.bootstrap import bootstrap_init
 from unojax.belief.exact import exact_init, exact_update
-from unojax.belief.history import Prior
+from unojax.belief.history import Prior, looks_dealt
 from unojax.belief.opponents import OpponentModel, PolicyOpponent
 from unojax.belief.particles import accounts, likelihood
 from unojax.belief.particles.ledger import as_words
@@ -311,3 +312,50 @@ def test_the_deal_shows_in_what_might_have_been_turned_up(start_card: StartCard)
     textbook = bootstrap_init(seen, jax.random.key(2), num_particles=16384, prior="deal")
     for belief in (found, textbook):
         np.testing.assert_allclose(summary.count_probs(belief), exact, atol=0.015)
+
+
+def hands_behind(seen: Observation, rules: Rules) -> dict[tuple[int, ...], float]:
+    """P(hand of the opponent) after a deal in which the first player, player 0, drew two cards for a +2 turned up, by its ways.
+
+    Single cards are told apart, so each way to deal is as likely: hands, start card, cards drawn.
+    """
+    deck = [t for t, number in enumerate(rules.deck) for _ in range(number)]
+    own, theirs = tuple(cards.count_types(seen.hand)), int(seen.opponent_count)
+    weights: dict[tuple[int, ...], float] = {}
+    for other in combinations(range(len(deck)), rules.hand_size):
+        after_one = [i for i in range(len(deck)) if i not in other]
+        for first in combinations(after_one, rules.hand_size):
+            rest = [i for i in after_one if i not in first]
+            startable = [i for i in rest if deck[i] < cards.WILD_TYPE]
+            for start in startable:
+                if deck[start] != int(seen.top_type):
+                    continue
+                for drawn in combinations([i for i in rest if i != start], 2):
+                    hands = [np.bincount([deck[i] for i in hand], minlength=54) for hand in ((*first, *drawn), other)]
+                    mine, hidden = hands[int(seen.player)], hands[1 - int(seen.player)]
+                    if tuple(mine) == own:
+                        assert hidden.sum() == theirs
+                        weights[tuple(hidden)] = weights.get(tuple(hidden), 0.0) + 1 / len(startable)
+    total = sum(weights.values())
+    return {hand: weight / total for hand, weight in weights.items()}
+
+
+@pytest.mark.parametrize("player", [0, 1])
+def test_the_deal_shows_through_the_cards_that_a_start_card_makes_the_first_player_draw(player: int) -> None:
+    """By all ways to deal; many of the cards are wild, so that the start card tells much."""
+    deck = np.zeros(54, int)
+    deck[[1, 2, 3, 12, 52, 53]] = 1, 1, 1, 2, 1, 3
+    rules = Rules(deck=tuple(deck.tolist()), hand_size=2, start_effects="keep_turn")
+    states = jax.vmap(lambda key: game.init(key, rules=rules))(jax.random.split(jax.random.key(3), 64))
+    lane = int(np.flatnonzero(np.asarray(states.top_rank) == cards.DRAW_TWO)[0])
+    seen = observe(jax.tree.map(lambda x: x[lane], states), player)
+    assert looks_dealt(seen) and int(seen.current_player) == 0 and abs(int(seen.opponent_count) - int(seen.hand_count)) == 2
+    ways = hands_behind(seen, rules)
+    true = sum(weight * np.array(hand) for hand, weight in ways.items())
+    exact, uniform = (exact_init(seen, prior=prior) for prior in ("deal", "uniform"))
+    np.testing.assert_allclose(exact.expected_counts, true, atol=1e-12)
+    assert np.abs(uniform.expected_counts - true).max() > 0.01
+    found = belief_init(seen, jax.random.key(1), num_particles=65536, prior="deal")
+    textbook = bootstrap_init(seen, jax.random.key(2), num_particles=65536, prior="deal")
+    for belief in (found, textbook):
+        np.testing.assert_allclose(summary.count_probs(belief), exact.count_probs, atol=0.008)

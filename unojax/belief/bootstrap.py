@@ -79,7 +79,7 @@ def bootstrap_init(
     nothing = bits.empty(jnp.zeros(num_particles))
     unseen = history.unseen_words(observation)
     hands = _draw(key, nothing, unseen, observation.opponent_count.astype(jnp.int32))
-    book = record_deal(ledger.empty(max_slots=1, max_plays=1), observation, unseen, prior)
+    book = record_deal(ledger.empty(max_slots=1, max_plays=1, rules=observation.rules), observation, unseen, prior)
     log_weights, _ = resample.normalize(likelihood.start_log_prob(hands, book, observation.rules))
     drawn = None if observation.rules.has_plain_steps else bits.empty(hands[0])
     return BootstrapBelief(log_weights=log_weights, packed=hands, rules=observation.rules, drawn=drawn)

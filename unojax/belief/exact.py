@@ -185,8 +185,8 @@ def exact_init(
         # The types before this one may be turned up.
         end = cards.WILD_TYPE if rules.start_card == "non_wild" else cards.WILD_DRAW_FOUR_TYPE
         num_startable = int(unseen[:end].sum()) + 1
-        left = num_startable - total_over(types, deck, where=types < end)
-        weights = weights / np.maximum(left, 1)
+        held = total_over(types, deck, where=types < end)
+        weights = weights * _start_odds(observation, hand_count, num_startable, held, end)
     total = weights.sum()
     if total == 0:
         raise ValueError(f"an opponent's hand of {hand_count} cards does not fit into {unseen.sum()} unseen cards")
@@ -196,6 +196,25 @@ def exact_init(
         return belief
     log_prior = np.asarray(log_prior, np.float64)
     return replace(belief, log_type_probs=log_prior - np.logaddexp.reduce(log_prior), given_type=(belief,) * len(log_prior))
+
+
+def _start_odds(observation: Observation, hand_count: int, num_startable: int, held: np.ndarray, end: int) -> np.ndarray:
+    """Compute the probability of the start card, which was any of the startable cards not dealt, on the lattice.
+
+    Where the first player drew cards after it, any of that player's may be those: the mean over how many of them might have been
+    turned up. Types up to `end` may be; there are `num_startable` that the observer does not hold, and `held` in the hand.
+    """
+    own = cards.count_types(observation.hand)
+    number = max(int(own.sum()), hand_count) - observation.rules.hand_size
+    if number == 0 or observation.rules.start_effects != "keep_turn":
+        return 1 / np.maximum(num_startable - held, 1)
+    size = observation.rules.hand_size + number
+    startable = held if hand_count == size else np.int64(own[:end].sum())
+    odds = np.zeros(held.shape)
+    for k in range(number + 1):
+        shares = [choose(n, k) * choose(size - n, number - k) / choose(size, number) for n in range(int(held.max()) + size + 1)]
+        odds += np.array(shares)[startable] / np.maximum(num_startable - held + k, 1)
+    return odds
 
 
 def exact_update(

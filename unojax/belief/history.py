@@ -326,10 +326,14 @@ def opponent_could_not_play(before: Observation, action: ArrayLike) -> Array:
 def looks_dealt(observation: Observation) -> bool:
     """Tell whether a position is one right after the deal, or looks the same, so that the prior "deal" fits; on the host."""
     rules = observation.rules
+    counts = {int(observation.player): int(observation.hand_count), 1 - int(observation.player): int(observation.opponent_count)}
+    first = counts.pop(int(observation.current_player))
+    if rules.start_effects == "keep_turn":
+        first -= cards.DRAW_OF_RANK[int(observation.top_rank)]
     return (
         int(observation.last_action) == game.NO_ACTION
         and int(observation.pile.sum()) == 1
-        and int(observation.hand_count) == int(observation.opponent_count) == rules.hand_size
+        and [first, *counts.values()] == [rules.hand_size] * 2
         and (rules.start_card != "non_wild" or int(observation.top_rank) < cards.WILD)
     )
 

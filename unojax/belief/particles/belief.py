@@ -17,7 +17,7 @@ from unojax.belief.history import Prior, unseen_words
 from unojax.belief.opponents import Opponent, models_of, type_prior, uniform_opponent
 from unojax.belief.particles import accounts, ledger, moves
 from unojax.belief.particles.accounts import Cloud
-from unojax.belief.particles.ledger import Ledger
+from unojax.belief.particles.ledger import Ledger, StartDraw
 from unojax.belief.particles.likelihood import by_type, log_joint, log_type_probs, mixed, num_startable, start_log_prob
 from unojax.device import struct
 from unojax.observation import Observation, check_observation
@@ -207,7 +207,15 @@ def record_deal(book: Ledger, observation: Observation, unseen: bits.Words, prio
         return book
     # The start card was among them too, before it was turned up.
     startable = 1 + num_startable(unseen, observation.rules)
-    return dataclasses.replace(book, num_dealt=observation.opponent_count.astype(jnp.int32), num_startable=startable)
+    count = observation.opponent_count.astype(jnp.int32)
+    book = dataclasses.replace(book, num_dealt=count, num_startable=startable)
+    if observation.rules.start_effects != "keep_turn":
+        return book
+    own = bits.pack(observation.hand)
+    number = jnp.maximum(count, bits.count(own).astype(jnp.int32)) - observation.rules.hand_size
+    by_observer = count == observation.rules.hand_size
+    start_draw = StartDraw(number, jnp.where(by_observer, num_startable(own, observation.rules), -1))
+    return dataclasses.replace(book, start_draw=start_draw)
 
 
 def shows_deal(rules: Rules, prior: Prior) -> bool:

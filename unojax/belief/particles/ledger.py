@@ -61,6 +61,18 @@ class Turns(NamedTuple):
     has_drawn: Array
 
 
+class StartDraw(NamedTuple):
+    """Cards that the first player drew between the deal and the first turn, for the start card (`start_effects="keep_turn"`).
+
+    Attributes:
+        number: int32[] how many, 0 to 2.
+        startable: int32[] cards that might be turned up in the observer's first hand if it was the observer that drew; else -1.
+    """
+
+    number: Array
+    startable: Array
+
+
 @struct.dataclass
 class Ledger:
     """Public bookkeeping of one belief.
@@ -75,6 +87,7 @@ class Ledger:
         num_dealt: int32[] the first so many slots are a hand whose deal shows in the start card (`Prior` "deal"); else 0.
         num_startable: int32[] cards that might be turned up, and that the observer did not hold, when the start card was.
         turns: of the plays, under rules without plain steps; else an empty tuple.
+        start_draw: of that hand or of the observer's, under rules where there may be one; else an empty tuple.
     """
 
     allowed: Array
@@ -86,6 +99,7 @@ class Ledger:
     num_dealt: Array
     num_startable: Array
     turns: Turns | tuple[()] = ()
+    start_draw: StartDraw | tuple[()] = ()
 
 
 def as_words(array: Array) -> Words:
@@ -107,6 +121,7 @@ def empty(*, max_slots: int, max_plays: int, rules: Rules | None = None) -> Ledg
         num_dealt=jnp.int32(0),
         num_startable=jnp.int32(0),
         turns=() if rules is None or rules.has_plain_steps else _no_turns(max_plays),
+        start_draw=() if rules is None or rules.start_effects != "keep_turn" else StartDraw(jnp.int32(0), jnp.int32(-1)),
     )
 
 

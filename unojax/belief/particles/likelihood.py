@@ -33,7 +33,7 @@ from unojax import bits, cards, game
 from unojax.belief.opponents import Family, Opponent, OpponentModel, PackedOpponent, models_of
 from unojax.belief.particles.accounts import RELEASED, ROWS_PER_TURN, Cloud, card_of, common, flip, num_turns
 from unojax.belief.particles.choices import Choice, choice_prob
-from unojax.belief.particles.ledger import FITS, Ledger, Plays, Turns, as_words
+from unojax.belief.particles.ledger import FITS, Ledger, Plays, StartDraw, Turns, as_words
 from unojax.bits import Words
 from unojax.observation import Observation
 from unojax.rules import Rules
@@ -219,9 +219,24 @@ def _drawn(cloud: Cloud, play: Plays, exchange: Exchange | None) -> Words:
 
 
 def start_log_prob(dealt: Words, ledger: Ledger, rules: Rules) -> Array:
-    """Compute the log probability (nats) of the start card: float32[N]; 0 if the ledger leaves it out (`num_dealt` 0)."""
-    left = jnp.maximum(ledger.num_startable - num_startable(dealt, rules), 1).astype(jnp.float32)
-    return jnp.where(ledger.num_dealt > 0, -jnp.log(left), 0.0)
+    """Compute the log probability (nats) of the start card: float32[N]; 0 if the ledger leaves it out (`num_dealt` 0).
+
+    It was any of the cards left that might be turned up, as likely. Where the first player drew cards after it, any of that
+    player's may be those: the mean over how many of them might have been turned up, a hypergeometric number.
+    """
+    held = num_startable(dealt, rules)
+    left = jnp.maximum(ledger.num_startable - held, 1).astype(jnp.float32)
+    if not isinstance(ledger.start_draw, StartDraw):
+        return jnp.where(ledger.num_dealt > 0, -jnp.log(left), 0.0)
+    number, own = ledger.start_draw
+    startable = jnp.where(own < 0, held, own).astype(jnp.float32)
+    size = (rules.hand_size + number).astype(jnp.float32)
+    one = jnp.where(number > 0, startable / size, 0.0)
+    # The second card, after a first one that could not and one that could be turned up.
+    then_one, then_two = (jnp.where(number > 1, s / jnp.maximum(size - 1, 1), 0.0) for s in (startable, startable - 1))
+    odds = (1 - one) * (1 - then_one) / left
+    odds += ((1 - one) * then_one + one * (1 - then_two)) / (left + 1) + one * then_two / (left + 2)
+    return jnp.where(ledger.num_dealt > 0, jnp.log(odds), 0.0)
 
 
 def num_startable(hands: Words, rules: Rules) -> Array:
