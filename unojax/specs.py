@@ -8,15 +8,19 @@ of the game. `my.py:clever` names a policy, an agent or a factory in a file of o
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import shutil
 import types
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from inspect import Parameter, signature
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
-from unojax.files.own import is_own, load_own, split_own
+from unojax.files.own import file_of, is_own, load_own, split_own
 
 if TYPE_CHECKING:
     from unojax.agents import Agent
@@ -105,6 +109,36 @@ def runs_code(spec: str) -> bool:
     A spec that somebody else wrote down, in a saved game say, is to be refused then.
     """
     return is_own(spec) or spec.partition(":")[0] in _LAST_KEYS
+
+
+def files_of(spec: str) -> list[Path]:
+    """List what in a spec may be the path of a file, such as a network's, a program's, or one that a program is given.
+
+    They need not exist: a number is such a path too. Of a command its words count, and what follows an equals sign in one; not an
+    installed program at its head, which is found by its name alone: a script is no other player when its interpreter is updated.
+    """
+    if is_own(spec):
+        return [file_of(spec), *_values_in(split_own(spec)[1] or "")]
+    name, _, rest = spec.partition(":")
+    if name != "process":
+        return [Path(rest)] if name in _LAST_KEYS and rest else _values_in(rest)
+    try:
+        program, *words = shlex.split(re.sub(r"^(?:\w+=[^,]*,)*", "", rest))
+    except ValueError:
+        # No command, or one that can't be split: making the agent says so.
+        return []
+    named = [] if _is_installed(program) else [program]
+    return [Path(part) for part in named + [part for word in words for part in (word, word.partition("=")[2])] if part]
+
+
+def _values_in(settings: str) -> list[Path]:
+    return [Path(value) for part in settings.split(",") if (value := part.partition("=")[2])]
+
+
+def _is_installed(program: str) -> bool:
+    """Tell a program that is found by its name, whether that or its path is given."""
+    found = shutil.which(Path(program).name)
+    return os.sep not in program or (found is not None and Path(found).resolve() == Path(program).resolve())
 
 
 def parse_policy(spec: str) -> Policy:

@@ -176,6 +176,15 @@ def test_a_program_is_a_file_that_is_read():
         check_apart(Arena(("process:python my.py", "value"), json="my.py"))
 
 
+@pytest.mark.parametrize("command", ["./player --fast", "python 'player'", "seconds=3,python run.py --weights=player"])
+def test_a_program_and_its_files_need_no_suffix(monkeypatch, tmp_path, command: str):
+    monkeypatch.chdir(tmp_path)
+    check_apart(Arena((f"process:{command}", "value"), json="player"))
+    (tmp_path / "player").touch()
+    with pytest.raises(ValueError, match=r"--json: 'player' is read by process:.*player.*; give another name"):
+        check_apart(Arena((f"process:{command}", "value"), json="player"))
+
+
 def test_unknown_layout_of_the_parser_report_is_kept():
     assert _condense("something\nnew") == "something new"
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
 from unojax.files import is_special
-from unojax.files.own import file_of, is_own
+from unojax.specs import files_of
 
 STDOUT: Final = "-"
 SAVED_GAME: Final = {"is_saved_game": True}
@@ -49,14 +48,10 @@ def _read_files(options: Any) -> Iterator[tuple[Path, str]]:
         if field.name in _SPECS:
             specs = value if isinstance(value, tuple) else (value,)
             # Where a position is told, the opponent is a number of cards.
-            yield from ((path, f"read by {spec}") for spec in specs if isinstance(spec, str) for path in _files_of(spec))
-
-
-def _files_of(spec: str) -> Iterator[Path]:
-    """List the files that an agent's spec may name, such as a network's or a program's; what has no suffix is none."""
-    if is_own(spec):
-        yield file_of(spec)
-    yield from (Path(word) for word in re.split(r"[\s:=,]+", spec) if Path(word).suffix)
+            for spec in specs:
+                if isinstance(spec, str):
+                    # A number or a flag is no file; a program may have no suffix.
+                    yield from ((path, f"read by {spec}") for path in files_of(spec) if path.suffix or os.path.isfile(path))
 
 
 def check_target(option: str, target: str, hint: str = "") -> None:

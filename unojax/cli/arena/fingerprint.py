@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
+import os
 
-from unojax.files.own import file_of, is_own
-from unojax.specs import format_value, settings_of
+from unojax.files.own import is_own
+from unojax.specs import files_of, format_value, settings_of
 from unojax.value.pretrained import PRETRAINED, digest_network, load_pretrained
 
 
 def fingerprint(spec: str) -> str:
-    """Digest what an agent's spec stands for: the values of all its keys, defaults too, and the files that it or they name.
+    """Digest what an agent's spec stands for: the values of all its keys, defaults too, and the files that it names.
 
-    What such a file uses in its turn, a module that it imports say, does not count.
+    What such a file uses in its turn, a module that it imports say, does not count; which files are meant, `files_of` says.
     """
     settings = {key: format_value(value) for key, value in settings_of(spec).items()}
     digest = hashlib.sha256(json.dumps([spec if is_own(spec) else spec.partition(":")[0], settings]).encode())
-    for file in [file_of(spec)] if is_own(spec) else map(Path, settings.values()):
-        if file == Path(PRETRAINED):
-            digest.update(digest_network(load_pretrained()).encode())
-        elif file.is_file():
+    if PRETRAINED in settings.values():
+        digest.update(digest_network(load_pretrained()).encode())
+    for file in files_of(spec):
+        if os.path.isfile(file):
             digest.update(file.read_bytes())
     return digest.hexdigest()[:16]
