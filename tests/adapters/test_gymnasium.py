@@ -15,13 +15,14 @@ from gymnasium.vector import AutoresetMode
 
 from tests.adapters.engine import EVERY_RULES
 from tests.helpers import assert_trees_equal
-from unojax import game, uniform
+from unojax import cards, game, uniform
 from unojax.adapters import solo
 from unojax.adapters.encoding import Encoder
 from unojax.adapters.gymnasium import UnoEnv, UnoVectorEnv
 from unojax.adapters.solo import Lanes
+from unojax.agents import RESIGN
 from unojax.game import State
-from unojax.observation import observe
+from unojax.observation import Observation, observe
 from unojax.rules import Rules
 
 SHORT = Rules(hand_size=2, max_steps=12)
@@ -178,6 +179,38 @@ def test_an_illegal_action_loses():
     assert terminated.all() and (rewards == -1).all() and info["illegal_action"].all()
     _, rewards, terminated, _, info = envs.step(wrong)
     assert not terminated.any() and (rewards == 0).all() and not info["illegal_action"].any()
+
+
+def always_wrong(key: jax.Array, observation: Observation, legal_mask: jax.Array) -> jax.Array:
+    """Give up, play what does not exist, or what is not legal."""
+    return jax.random.choice(key, jnp.stack([jnp.int32(RESIGN), jnp.int32(cards.NUM_ACTIONS), (~legal_mask).argmax()]))
+
+
+def test_what_the_opponent_does_wrong_is_not_the_seats_doing():
+    """The game is won, in either seat, and nothing that the seat did was illegal."""
+    envs, rng = UnoVectorEnv(8, always_wrong), np.random.default_rng(0)
+    observation, _ = envs.reset(seed=0)
+    seats = np.zeros(2, int)
+    for _ in range(20):
+        observation, rewards, terminated, _, info = envs.step(random_actions(rng, observation["action_mask"]))
+        lanes = envs._games.lanes
+        failed = terminated & (lanes.packed.error != 0)
+        np.add.at(seats, lanes.seat[failed], 1)
+        assert (rewards[failed] == 1).all() and not info["illegal_action"].any()
+    # Most games where the opponent begins are over before the seat's first move, and passed over.
+    assert (seats > 2).all()
+
+
+def test_whose_action_was_illegal_in_a_single_game():
+    env = UnoEnv(always_wrong)
+    observation, _ = env.reset(seed=0)
+    terminated, reward, info = False, 0.0, {}
+    while not terminated:
+        observation, reward, terminated, _, info = env.step(observation["action_mask"].argmax())
+    assert env._games.lanes.packed.error[0] and reward == 1 and info["illegal_action"] is False
+    env.reset()
+    _, reward, terminated, _, info = env.step(-5)
+    assert terminated and reward == -1 and info["illegal_action"] is True
 
 
 @pytest.mark.slow

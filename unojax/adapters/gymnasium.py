@@ -7,9 +7,10 @@
 
 A step plays the seat's action and then all moves of the opponent until it is the seat's turn again; forced draws of the seat are
 steps of its own, with one legal action. Observations are a dict of `observation` (columns: `unojax.adapters.encoding`) and
-`action_mask`, int8; the mask is in `info["action_mask"]` and `action_masks()` too. An action that is not legal loses the game:
--1, and `info["illegal_action"]`. Rewards are +1, -1, 0 at the end, less `Rules.step_penalty` for each step of either player from
-the seat's first move on. A deal that the opponent ends before the seat's first move is passed over: the next one is dealt.
+`action_mask`, int8; the mask is in `info["action_mask"]` and `action_masks()` too. An action of the seat's that is not legal
+loses the game: -1, and `info["illegal_action"]`; one of the opponent's, or its giving up, wins it: +1. Rewards are +1, -1, 0 at
+the end, less `Rules.step_penalty` for each step of either player from the seat's first move on. A deal that the opponent ends
+before the seat's first move is passed over: the next one is dealt.
 
 The vector environment resets a game that is over at the next step (`AutoresetMode.NEXT_STEP`): the action for it is then ignored.
 With `autoreset_mode=AutoresetMode.SAME_STEP` it does so at once, and the last observation is in `infos["final_obs"]`.

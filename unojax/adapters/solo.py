@@ -75,7 +75,7 @@ class Lanes:
 class Shown(NamedTuple):
     """What a step gives to the host, NumPy there: [G, size], int8[G, num_actions], float32[G], bool[G], bool[G], bool[G].
 
-    `illegal` marks games that ended because an action was not legal: lost for whoever played it.
+    `illegal` marks games that the seat lost by an action that was not legal; not those that the opponent lost so, or gave up.
     """
 
     observation: Any
@@ -225,7 +225,8 @@ def _show(table: Table, lane: Lanes) -> Shown:
         reward=lane.reward,
         terminated=packed.terminated,
         truncated=packed.truncated,
-        illegal=packed.error != 0,
+        # Who loses so stays on turn.
+        illegal=(packed.error != 0) & (packed.current_player == lane.seat),
     )
 
 
