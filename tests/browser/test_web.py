@@ -12,6 +12,7 @@ import pytest
 from tests.telltale import TellTale
 from tests.web.serving import serve
 from unojax.games.gamefile import parse_game
+from unojax.games.session import Session
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -46,6 +47,14 @@ def turn_after(page: Any, turn: int) -> int:
     done = """turn => { const at = document.querySelector('.unojax-board').dataset;
       return +at.turn > turn && at.tomove !== 'opponent' && String(at.turn); }"""
     return int(wait_until(page, done, turn))
+
+
+def click_first(page: Any) -> None:
+    """Play the first card that may be played, or draw."""
+    if page.locator(".hand .playable").count() == 0:
+        return page.click(".deck.due")
+    page.locator(".hand .playable").first.click()
+    return page.click(".pick.green") if page.locator(".chooser").is_visible() else None
 
 
 def deal(page: Any, **choices: str) -> None:
@@ -198,6 +207,29 @@ def test_a_server_that_stops_is_told_and_the_game_goes_on(open_page, telltale, t
         # The new server knows that this page watches.
         wait_until(page, "[...document.querySelectorAll('.win, .belief')].every(part => part.ariaBusy === 'false')")
         manager.__exit__(None, None, None)
+
+
+def test_where_the_opponent_fails_the_last_game_or_move_comes_back(open_page, telltale, tmp_path: Path, monkeypatch):
+    def fail(session: Session) -> int:
+        raise RuntimeError("out of memory")
+
+    with serve(tmp_path) as server, tab(open_page, server) as page:
+        deal(page, **SHORT)
+        with monkeypatch.context() as patch:
+            patch.setattr(Session, "reply", fail)
+            page.click("#choose")
+            page.locator("#form [name=seat]").select_option("1")
+            page.click("#form .main")
+            page.wait_for_selector('.notice:has-text("This went wrong in Python: out of memory")')
+            assert page.get_attribute(".unojax-board", "data-game") == "2" and page.is_disabled(".tool.back")
+            click_first(page)
+            page.wait_for_selector('[data-turn="1"][data-tomove="opponent"]')
+            page.wait_for_selector(".tool.back:enabled")
+            assert "stuck" in page.inner_text(".who")
+            page.click(".tool.back")
+            page.wait_for_selector('[data-turn="0"][data-tomove="you"]')
+        click_first(page)
+        assert turn_after(page, 0) > 1
 
 
 def test_a_notice_about_another_game_stays(open_page, telltale, tmp_path: Path):

@@ -22,8 +22,12 @@ import pytest
 from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import websocket_connect
 
-from tests.web.serving import serve
-from unojax.games.gamefile import parse_game
+from tests.web.serving import DEFAULTS, serve
+from unojax.games.gamefile import GameFile, parse_game
+from unojax.games.session import Session
+from unojax.rules import Rules
+from unojax.specs import parse_agent
+from unojax.web.games import Games
 from unojax.web.server import ADDRESS, Server
 
 SMALL = {"deck": "numbers", "hand_size": "3", "seed": "5", "opponent": "uniform", "seat": "0"}
@@ -298,6 +302,74 @@ def test_a_game_that_can_not_go_on_is_put_aside(tmp_path: Path):
             assert (games / aside).read_text() == text
         assert (games / f"{name}.kept.json").read_text() == "{}"
         assert parse_game((games / f"{name}.json").read_text()).seed == 3
+
+
+def fail(*_: Any) -> None:
+    raise RuntimeError("RESOURCE_EXHAUSTED: out of memory\nreport")
+
+
+@pytest.fixture
+def tab(tmp_path: Path) -> tuple[Games, str, list[dict[str, Any]]]:
+    """Games without a server, a tab with one in which the person has moved, and what its page gets."""
+    sent: list[dict[str, Any]] = []
+    games, name = Games(tmp_path, DEFAULTS, lambda _, message: sent.append(message)), str(uuid.uuid4())
+    games.hear(name, {"kind": "hello"})
+    state = sent[-1]["state"]
+    playable = next(held["card"] for held in state["hand"] if held["playable"])
+    games.hear(name, {"kind": "board", "content": {"kind": "play", "card": playable, "game": 1, "turn": state["turn"]}})
+    assert sent[-1]["state"]["toMove"] == "you"
+    return games, name, sent
+
+
+@pytest.mark.parametrize("kind", ["deal", "load"])
+def test_an_opponent_that_fails_at_once_costs_no_game(tab, tmp_path: Path, monkeypatch, kind: str):
+    """The file and the page have the last game again, and a click goes on with it."""
+    games, name, sent = tab
+    path = tmp_path / f"{name}.json"
+    kept, before = path.read_text(), sent[-1]["state"]
+    message: dict[str, Any] = {"kind": "deal", "choices": SMALL | {"seat": "1"}}
+    if kind == "load":
+        other = Session(parse_agent("uniform"), seat=1, seed=5, rules=Rules()).replay()
+        message = {"kind": "load", "text": GameFile.of(other, players=("uniform", "person"), seed=5).to_json()}
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "reply", fail)
+        with pytest.raises(RuntimeError):
+            games.hear(name, message)
+    assert {sent_one["state"]["game"] for sent_one in sent if sent_one["kind"] == "state"} == {1, 2}
+    assert path.read_text() == kept and sent[-1]["state"] == before
+    games.hear(name, {"kind": "board", "content": {"kind": "back", "game": 1, "turn": before["turn"]}})
+    assert sent[-1]["state"]["turn"] == 0
+    games.hear(name, message)
+    assert sent[-2]["state"]["game"] == 2 and parse_game(path.read_text()).players == ("uniform", "person")
+
+
+def test_a_move_to_which_the_opponent_fails_can_be_taken_back(tab, monkeypatch):
+    games, name, sent = tab
+    games.hear(name, {"kind": "board", "content": {"kind": "back", "game": 1, "turn": sent[-1]["state"]["turn"]}})
+    state = sent[-1]["state"]
+    assert (state["turn"], state["isStuck"]) == (0, False)
+    playable = next(held["card"] for held in state["hand"] if held["playable"])
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "reply", fail)
+        with pytest.raises(RuntimeError):
+            games.hear(name, {"kind": "board", "content": {"kind": "play", "card": playable, "game": 1, "turn": 0}})
+    state = next(message["state"] for message in reversed(sent) if message["kind"] == "state")
+    assert (state["turn"], state["toMove"], state["canTakeBack"], state["isStuck"]) == (1, "opponent", True, True)
+    games.hear(name, {"kind": "board", "content": {"kind": "back", "game": 1, "turn": 1}})
+    assert (sent[-1]["state"]["turn"], sent[-1]["state"]["toMove"], sent[-1]["state"]["isStuck"]) == (0, "you", False)
+
+
+def test_a_kept_game_whose_opponent_fails_is_put_aside(tmp_path: Path, monkeypatch):
+    name, sent = str(uuid.uuid4()), []
+    path = tmp_path / f"{name}.json"
+    waiting = Session(parse_agent("uniform"), seat=1, seed=5, rules=Rules()).replay()
+    path.write_text(GameFile.of(waiting, players=("uniform", "person"), seed=5).to_json())
+    kept = path.read_text()
+    monkeypatch.setattr(Session, "reply", fail)
+    Games(tmp_path, DEFAULTS, lambda _, message: sent.append(message)).hear(name, {"kind": "hello"})
+    told = sent[-1]["content"]["text"]
+    assert told.startswith("The last game can't go on, so this is another one: RESOURCE_EXHAUSTED: out of memory. Its file")
+    assert (tmp_path / f"{name}.kept.json").read_text() == kept and sent[-2]["state"]["toMove"] == "you"
 
 
 def test_that_a_game_can_not_be_kept_is_told_after_its_position(tmp_path: Path, monkeypatch):

@@ -160,7 +160,7 @@ function render({ model, el }) {
     fan.style.setProperty("--cards", cards.length);
     const label = make("div", { class: "who" }, make("b", {}, "opponent"), `${opponent.name}, ${cardCount(opponent.count)}`);
     if (opponent.count === 1 && state.toMove !== null) label.append(make("span", { class: "pill alarm" }, "one card left"));
-    if (state.toMove === "opponent") label.append(make("span", { class: "pill" }, "thinking"));
+    if (state.toMove === "opponent") label.append(make("span", { class: "pill" }, state.isStuck ? "stuck" : "thinking"));
     if (state.won === false) label.append(make("span", { class: "pill" }, "wins"));
     far.replaceChildren(label, fan);
 
@@ -209,7 +209,7 @@ function render({ model, el }) {
     if (state.won) count.append(make("span", { class: "pill" }, "win"));
     hint.hidden = !state.showsWin;
     hint.disabled = state.toMove !== "you" || (state.isForced && state.canDraw);
-    back.disabled = !state.canTakeBack || state.toMove === "opponent";
+    back.disabled = !state.canTakeBack || (state.toMove === "opponent" && !state.isStuck);
     save.disabled = state.record === null;
     save.title = state.record === null ? "when the game is over" : "all moves and cards, for unojax replay";
   }

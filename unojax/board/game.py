@@ -67,6 +67,8 @@ class BoardGame:
         self._log_types: Array | None = None
         # A look takes a while to compile at first: it waits until there is someone to see it.
         self._is_watched = False
+        # The opponent is to move and can't: it raised something.
+        self._is_stuck = False
 
     def publish(self, state: dict[str, Any]) -> None:
         """Show the page its data, see `unojax.board.page`."""
@@ -198,7 +200,16 @@ class BoardGame:
         self._number += 1
 
     def _advance(self) -> None:
-        """Show the position, and let the opponent move until it is the person's turn."""
+        """Show the position, and let the opponent move until it is the person's turn; where it errs, show that and raise."""
+        self._is_stuck = False
+        try:
+            self._play_on()
+        except Exception:
+            self._is_stuck = True
+            self._show()
+            raise
+
+    def _play_on(self) -> None:
         session = self._session
         while True:
             self._hint, self._outlook = {}, None
@@ -219,6 +230,7 @@ class BoardGame:
             "win": {"now": told["win"], "error": told["error"]} if told and self._shows_win_probability else None,
             "wins": self._wins if self._shows_win_probability else [],
             "canTakeBack": any(seen.is_mine for seen in session.seen),
+            "isStuck": self._is_stuck,
             "showsBelief": self._shows_belief,
             "showsWin": self._shows_win_probability,
             "winNote": _WIN_NOTE.format(games=_GAMES, going_on=self._search.whom_rollouts_follow),

@@ -66,6 +66,11 @@ class TabGame(BoardGame):
             # After the position: a page that draws another one takes down what is said.
             self.tell(trouble)
 
+    def show_again(self) -> None:
+        """Keep and show the game once more, after another one has been in its place."""
+        state, self.state = self.state, {}
+        self.publish(state)
+
     def send_words(self, content: dict[str, Any]) -> None:
         """Send the page a message."""
         self._send(self._name, {"kind": "custom", "content": content})
@@ -99,7 +104,12 @@ class Games:
                     path.unlink()
 
     def hear(self, name: str, message: dict[str, Any]) -> None:
-        """Answer a message of a tab. Raises ValueError, in words for the person, where it can't be done."""
+        """Answer a message of a tab.
+
+        Raises:
+            ValueError: it can't be done; in words for the person.
+            RuntimeError: the opponent errs, or the device does.
+        """
         kind = message.get("kind")
         if kind == "hello":
             self._greet(name)
@@ -119,7 +129,10 @@ class Games:
             path = self._folder / f"{name}.json"
             if not path.exists():
                 raise ValueError("this game is no longer kept")
-            self._keep(name, self._resume(name, read_game(path)))
+            saved = read_game(path)
+            game = self._take_up(name, saved)
+            game.begin(saved.seed, saved)
+            self._keep(name, game)
         return self._loaded[name]
 
     def _greet(self, name: str) -> None:
@@ -127,10 +140,12 @@ class Games:
         notice = ""
         try:
             game = self.find(name)
-        except ValueError as error:
+        except (ValueError, RuntimeError) as error:
+            # An opponent may fail, too, or need more memory than there is.
             check_name(name)
             if (aside := self._put_aside(name)) is not None:
-                notice = f"The last game can't go on, so this is another one: {error}. Its file is now {str(aside)!r}."
+                why = str(error).partition("\n")[0]
+                notice = f"The last game can't go on, so this is another one: {why}. Its file is now {str(aside)!r}."
             game = self._keep(name, self._new(name, self._defaults.opponent, self._defaults.seat, self._defaults.rules))
             game.begin(self._defaults.seed)
         self._send(name, {"kind": "choices", "choices": game.choices})
@@ -168,27 +183,35 @@ class Games:
         if seat not in ("0", "1"):
             raise ValueError(f"the seat must be 0 or 1, got {seat!r}")
         game = self._new(name, opponent, int(seat), read_rules(choices, now.rules))
-        game.number_from(now)
-        game.begin(int(seed) if seed else None)
-        self._keep(name, game)
-        self._send(name, {"kind": "choices", "choices": game.choices})
+        self._replace(name, now, game, int(seed) if seed else None)
 
     def _load(self, name: str, text: str) -> None:
-        game = self._resume(name, parse_game(text), now=self.find(name))
+        now, saved = self.find(name), parse_game(text)
+        game = self._take_up(name, saved)
+        self._replace(name, now, game, saved.seed, saved)
+
+    def _replace(self, name: str, now: TabGame, game: TabGame, seed: int | None, past: GameFile | None = None) -> None:
+        """Begin a game in place of the present one, which stays where that fails.
+
+        A game is kept and shown from the deal on, so that nobody waits for the opponent to see it; hence the way back.
+        """
+        game.number_from(now)
+        try:
+            game.begin(seed, past)
+        except Exception:
+            now.show_again()
+            raise
         self._keep(name, game)
         self._send(name, {"kind": "choices", "choices": game.choices})
 
-    def _resume(self, name: str, saved: GameFile, now: TabGame | None = None) -> TabGame:
+    def _take_up(self, name: str, saved: GameFile) -> TabGame:
+        """Get ready to go on with a saved game. Raises ValueError where its opponent is refused or there is no such."""
         setup = Setup.of(saved)
         if runs_code(setup.opponent) and setup.opponent != self._defaults.opponent:
             raise ValueError(
                 f"the game is against {setup.opponent}: start unojax play --web --opponent {shlex.quote(setup.opponent)}"
             )
-        game = self._new(name, setup.opponent, setup.seat, setup.rules)
-        if now is not None:
-            game.number_from(now)
-        game.begin(setup.seed, saved)
-        return game
+        return self._new(name, setup.opponent, setup.seat, setup.rules)
 
     def _new(self, name: str, opponent: str | None, seat: int, rules: Rules) -> TabGame:
         path = self._folder / f"{name}.json"
