@@ -11,10 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.helpers import slow_but
+from tests.helpers import play, slow_but
 from tests.text.states import NUM_LINES, RULES, observe, one, some_states
-from unojax import text
-from unojax.rules import Rules
+from unojax import cards, text
+from unojax.game import State
+from unojax.rules import Rules, small_deck
 
 # Observations
 
@@ -107,6 +108,14 @@ def test_a_turn_that_depends_on_more_comes_back(options: dict[str, Any], says: t
         text.parse_observation(written, rules=Rules())
 
 
+def line_of(state: State, player: int) -> str:
+    """The position with the number of the other hand's cards in place of it."""
+    places, *fields = text.format_position(state).split(" ")
+    hands = places.split("/")
+    hands[1 - player] = str(int(state.hands[1 - player].sum()))
+    return " ".join(["/".join(hands), *fields])
+
+
 @pytest.mark.parametrize("name", slow_but(["default"], RULES))
 def test_what_players_see_comes_back(name: str):
     rules, states = RULES[name], some_states(name)
@@ -116,13 +125,41 @@ def test_what_players_see_comes_back(name: str):
         for player in range(2):
             seen = observe(state, np.int32(player))
             chex.assert_trees_all_equal(text.parse_observation(text.format_observation(seen), rules=rules), seen)
-            fields = text.format_position(state).split(" ")
-            places = fields[0].split("/")
-            places[1 - player] = str(int(seen.opponent_count))
-            line = " ".join(["/".join(places), *fields[1:]])
+            line = line_of(state, player)
             chex.assert_trees_all_equal(text.parse_observation(line, rules=rules), seen)
             lines.add(line)
     assert len(lines) > 12
+
+
+def test_a_top_card_that_went_back_into_the_deck_comes_back():
+    """Random games under RLCard's rules, with a deck that runs out often."""
+    rules = Rules.rlcard(deck=small_deck(colors=2, ranks=(1, 2, 12), wilds=1), hand_size=3)
+    states = play(0, num_steps=60, rules=rules).states
+    flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), states)
+    is_away = ~(flat.terminated | flat.truncated) & ~flat.pile.any(-1)
+    others = ~(flat.terminated | flat.truncated | is_away)
+    chosen = [*np.flatnonzero(is_away)[:20], *np.flatnonzero(others)[:: others.sum() // 10]]
+    assert is_away.sum() > 20
+    for index in chosen:
+        state = one(flat, index)
+        for player in range(2):
+            seen = observe(state, np.int32(player))
+            for written in (text.format_observation(seen), line_of(state, player)):
+                assert is_away[index] == ("~" in written)
+                chex.assert_trees_all_equal(text.parse_observation(written, rules=rules), seen)
+
+
+@pytest.mark.parametrize("pile", ["-", "R3,Y4", "Y4,B5"])
+def test_a_top_card_in_the_deck_is_marked(pile: str):
+    seen = text.parse_observation(f"R1,R2/2/{pile}/* ~B5 0 0 5 draw *", rules=Rules.rlcard())
+    assert int(seen.top_type) == cards.TYPE_NAMES.index("B5") and int(seen.deck_count) == 108 - 4 - int(seen.pile.sum())
+    assert text.format_cards(seen.pile) == ("" if pile == "-" else pile.replace(",", " "))
+    if "B5" not in pile:
+        lines = text.format_observation(seen)
+        assert "top       ~B5 (blue)" in lines and f"pile      {pile.replace(',', ' ')}" in lines
+        chex.assert_trees_all_equal(text.parse_observation(lines, rules=Rules.rlcard()), seen)
+        with pytest.raises(ValueError, match=r"in the deck \('~B5'\) only under rules with reshuffle_top"):
+            text.parse_observation(lines)
 
 
 def test_a_line_of_an_observation_is_what_it_says():

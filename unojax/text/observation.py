@@ -11,8 +11,18 @@ import numpy as np
 from unojax import cards, game
 from unojax.observation import Observation, observe
 from unojax.rules import Rules
-from unojax.text.notation import EMPTY, format_action, format_cards, join_cards, names_of, parse_action, parse_counts, split_cards
-from unojax.text.position import CONTESTED, DRAWN_CARD, UNFINISHED, parse_number, read_position, top_color
+from unojax.text.notation import (
+    EMPTY,
+    checked_counts,
+    format_action,
+    format_cards,
+    join_cards,
+    names_of,
+    parse_action,
+    parse_counts,
+    split_cards,
+)
+from unojax.text.position import AWAY, CONTESTED, DRAWN_CARD, UNFINISHED, parse_number, read_position, top_color
 
 _OBSERVATION_HELP: Final = (
     "write a position with the number of the other player's cards in place of one hand, as in 'B7,W/3/R5,Y5/* R+2 1 2 2 R+2 *', "
@@ -29,7 +39,9 @@ _observe = jax.jit(observe)
 
 
 def format_observation(observation: Observation) -> str:
-    """Write what one player sees in a few lines for people.
+    """Write what one player sees in a few lines for people; `parse_observation` reads them.
+
+    A top card that has gone back into the deck (`Rules.reshuffle_top`) is marked, `~R5`.
 
     Raises:
         ValueError: it is a batch of observations.
@@ -41,7 +53,9 @@ def format_observation(observation: Observation) -> str:
         )
     seen = jax.device_get(observation)
     player, last = int(seen.player), int(seen.last_action)
-    top, color = cards.TYPE_NAMES[cards.card_type(int(seen.color), int(seen.top_rank))], cards.COLOR_NAMES[int(seen.color)]
+    pile = checked_counts(seen.pile, "pile")
+    top_type, color = cards.card_type(int(seen.color), int(seen.top_rank)), cards.COLOR_NAMES[int(seen.color)]
+    top = ("" if pile[top_type] else AWAY) + cards.TYPE_NAMES[top_type]
     turn = "the game is over" if seen.terminated else f"player {int(seen.current_player)} to move"
     if seen.has_drawn:
         turn += ", has drawn" + ("" if seen.drawn < 0 else f" {cards.TYPE_NAMES[int(seen.drawn)]}")
@@ -56,7 +70,7 @@ def format_observation(observation: Observation) -> str:
             f"  hand      {format_cards(seen.hand) or EMPTY}",
             f"  opponent  {int(seen.opponent_count)} cards",
             f"  deck      {int(seen.deck_count)} cards",
-            f"  pile      {format_cards(seen.pile)}",
+            f"  pile      {' '.join(names_of(pile)) or EMPTY}",
             f"  last      {EMPTY if last == game.NO_ACTION else format_action(last)}",
         ]
     )
@@ -100,16 +114,17 @@ def _split_view(fields: list[str]) -> tuple[list[str], list[str], int]:
 
 
 def _split_lines(lines: re.Match[str]) -> tuple[list[str], list[str], int]:
-    """Do the same with the lines for people, and take the top card off the pile."""
-    top, color, observer = lines["top"], lines["color"], int(lines["observer"])
-    top_counts, under = parse_counts(top, "top"), parse_counts(lines["pile"], "pile")
-    if top_counts.sum() != 1 or (under < top_counts).any():
-        raise ValueError(f"the top must be a card of the pile, got {top!r}")
+    """Do the same with the lines for people, and take the top card off the pile, unless it is away."""
+    top, observer = lines["top"].removeprefix(AWAY), int(lines["observer"])
+    away = "" if top == lines["top"] else AWAY
+    top_counts, under = parse_counts(top, "top"), split_cards(lines["pile"], "pile")
+    if top_counts.sum() != 1 or not (away or (under >= top_counts).all()):
+        raise ValueError(f"the top must be a card of the pile, or one that has gone back into the deck, ~{top}; got {top!r}")
     top_type = int(top_counts.argmax())
-    color = top_color(top_type, color)
-    top_action = format_action(color * cards.NUM_RANKS + int(cards.RANK_OF_TYPE[top_type]))
+    color = top_color(top_type, lines["color"])
+    top_action = away + format_action(color * cards.NUM_RANKS + int(cards.RANK_OF_TYPE[top_type]))
     hands = (lines["hand"].replace(" ", ","), lines["other"])
-    places = [*hands[:: 1 - 2 * observer], join_cards(under - top_counts), lines["deck"]]
+    places = [*hands[:: 1 - 2 * observer], join_cards(under if away else under - top_counts), lines["deck"]]
     player = lines["player"] + ("" if lines["drawn"] is None else DRAWN_CARD + lines["drawn"])
     penalty = lines["penalty"] or "0"
     if lines["contested"] is not None:
@@ -123,7 +138,7 @@ def _some_hand(places: list[str], observer: int, top: str, rules: Rules) -> str:
         split_cards(place, name) for place, name in ((places[observer], f"hand of player {observer}"), (places[2], "pile"))
     )
     unseen = np.asarray(rules.deck) - hand - under
-    if (top_action := parse_action(top)) != cards.DRAW:
+    if not top.startswith(AWAY) and (top_action := parse_action(top)) < cards.DRAW:
         unseen[cards.card_type(*divmod(top_action, cards.NUM_RANKS))] -= 1
     names, number = names_of(np.maximum(unseen, 0)), parse_number(places[1 - observer], "the other player's cards")
     if number > len(names):

@@ -17,7 +17,7 @@ _POSITION_HELP: Final = (
     "'hand0/hand1/pile-under-the-top/deck top player penalty steps last result', as in 'B7,W/Y0,G4,W+4/R5,Y5/* R+2 1 2 2 R+2 *'"
 )
 UNFINISHED, _WON_BY_0, _WON_BY_1, _DRAWN, _TRUNCATED = _RESULTS = tuple("*01=T")
-_AWAY, DRAWN_CARD, CONTESTED = "~+?"
+AWAY, DRAWN_CARD, CONTESTED = "~+?"
 _MAX_STEP_COUNT: Final = 2**31 - 1
 
 _legal_mask = jax.jit(game.legal_mask)
@@ -114,7 +114,7 @@ def format_position(state: State, *, rules: Rules | None = None) -> str:
     else:
         result = UNFINISHED
     places = "/".join([*map(join_cards, (hand0, hand1, under)), str(int(deck.sum()))])
-    top = (_AWAY if away else "") + format_action(int(state.color) * cards.NUM_RANKS + int(state.top_rank))
+    top = (AWAY if away else "") + format_action(int(state.color) * cards.NUM_RANKS + int(state.top_rank))
     player = str(int(state.current_player)) + ("" if state.drawn < 0 else DRAWN_CARD + cards.TYPE_NAMES[int(state.drawn)])
     penalty = str(int(state.penalty)) + ("" if state.contested < 0 else CONTESTED + cards.COLOR_LETTERS[int(state.contested)])
     last = EMPTY if state.last_action == game.NO_ACTION else format_action(int(state.last_action))
@@ -148,7 +148,7 @@ def read_position(
     hand0, hand1, under = (
         split_cards(place, name) for place, name in zip(places[:3], ("hand of player 0", "hand of player 1", "pile"), strict=True)
     )
-    away, top_action = top.startswith(_AWAY), parse_action(top.removeprefix(_AWAY))
+    away, top_action = top.startswith(AWAY), parse_action(top.removeprefix(AWAY))
     if top_action >= cards.DRAW:
         raise ValueError(f"the top must be a card, got {top!r}")
     if away and not rules.reshuffle_top:
