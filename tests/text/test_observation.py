@@ -151,7 +151,7 @@ def test_a_top_card_that_went_back_into_the_deck_comes_back():
 
 @pytest.mark.parametrize("pile", ["-", "R3,Y4", "Y4,B5"])
 def test_a_top_card_in_the_deck_is_marked(pile: str):
-    seen = text.parse_observation(f"R1,R2/2/{pile}/* ~B5 0 0 5 draw *", rules=Rules.rlcard())
+    seen = text.parse_observation(f"R1,R2/2/{pile}/* ~B5 0 0 5 draw *", rules="rlcard")
     assert int(seen.top_type) == cards.TYPE_NAMES.index("B5") and int(seen.deck_count) == 108 - 4 - int(seen.pile.sum())
     assert text.format_cards(seen.pile) == ("" if pile == "-" else pile.replace(",", " "))
     if "B5" not in pile:
@@ -160,6 +160,15 @@ def test_a_top_card_in_the_deck_is_marked(pile: str):
         chex.assert_trees_all_equal(text.parse_observation(lines, rules=Rules.rlcard()), seen)
         with pytest.raises(ValueError, match=r"in the deck \('~B5'\) only under rules with reshuffle_top"):
             text.parse_observation(lines)
+
+
+def test_rules_may_be_named():
+    line = "B7,W/3/R5,Y5/* W+4:R 0 4?G 2 W+4:R *"
+    chex.assert_trees_all_equal(
+        text.parse_observation(line, rules="official"), text.parse_observation(line, rules=Rules.official())
+    )
+    with pytest.raises(ValueError, match="one of default, official"):
+        text.parse_observation(line, rules="none")
 
 
 def test_a_line_of_an_observation_is_what_it_says():

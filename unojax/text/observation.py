@@ -10,7 +10,7 @@ import numpy as np
 
 from unojax import cards, game
 from unojax.observation import Observation, observe
-from unojax.rules import Rules
+from unojax.rules import Rules, as_rules
 from unojax.text.notation import (
     EMPTY,
     checked_counts,
@@ -76,17 +76,18 @@ def format_observation(observation: Observation) -> str:
     )
 
 
-def parse_observation(text: str, *, rules: Rules = Rules()) -> Observation:
+def parse_observation(text: str, *, rules: Rules | str = Rules()) -> Observation:
     """Read what one player sees of an unfinished game.
 
     Args:
         text: the lines of `format_observation`; or one line as of `format_position` with the number of the other player's cards
             in place of one hand. The steps of such a line are not part of what comes back.
-        rules: what the game is played under.
+        rules: what the game is played under, or the name of a preset.
 
     Raises:
         ValueError: it is of neither form, no game under these rules can stand like this, or the game is over.
     """
+    rules = as_rules(rules)
     words = " ".join(text.split())
     try:
         lines = _OBSERVATION_LINES.fullmatch(words)
