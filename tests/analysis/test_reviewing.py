@@ -1,4 +1,4 @@
-"""Costs of choices in games looked back at, against a search with ten times the rollouts."""
+"""Games looked back at: costs of choices against a search with ten times the rollouts, and who can judge them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from unojax import make_state
+from unojax.analysis import reviewing
 from unojax.analysis.reviewing import Choice, review
 from unojax.belief.follow import follow
 from unojax.games.advising import read_search
-from unojax.games.replay import Replay, play
+from unojax.games.replay import Replay, play, replay
 from unojax.games.seen import choices
 from unojax.policies import get_policy
 from unojax.rules import Rules
 from unojax.search.agents import Remembered, SearchAgent
 from unojax.search.pooling import pool, search_round
+from unojax.specs import parse_agent
 
 SPEC = "mc:rollouts=200,particles=1024"
 ROUNDS = 8
@@ -73,3 +76,31 @@ def test_costs_are_those_of_ten_times_the_rollouts():
     assert len(found) >= 40 and expected.mean() > 0.01
     assert inside.mean() >= 0.88
     assert abs(off.mean()) <= 4 * off.std(ddof=1) / np.sqrt(len(off)) + 0.002
+
+
+@pytest.mark.parametrize(
+    ("spec", "changes", "says"),
+    [
+        ("mc:belief=truth", {}, "belief=truth needs the hidden hand"),
+        ("mc:discount=0.9", {}, "discounted returns are no win probabilities"),
+        ("tree", {"step_penalty": 0.1}, "returns less a penalty for each step are no win probabilities"),
+    ],
+)
+def test_agents_that_can_not_judge_wins_are_refused(spec: str, changes: dict, says: str):
+    rules = Rules(**changes)
+    game = replay(make_state("R1 Y2 B3", "G4 B5", "R7", rules=rules), "R1", jax.random.key(0))
+    with pytest.raises(ValueError, match=says):
+        next(review(game, 0, parse_agent(spec, rules=rules)))
+
+
+def test_a_review_under_points_is_of_wins(monkeypatch: pytest.MonkeyPatch):
+    """Its searches are told to count wins, though the agent plays for points."""
+    agent = parse_agent("mc", rules=Rules.official())
+    game = replay(make_state("R1 Y2 B3", "G4 B5", "R7", rules=Rules.official()), "R1", jax.random.key(0))
+    looked, asked = reviewing._look, []
+    monkeypatch.setattr(reviewing, "_beliefs", lambda agent, key, views: iter([()] * len(views)))
+    monkeypatch.setattr(reviewing, "_look", lambda agent, *rest: asked.append(agent) or looked(agent, *rest))
+    assert agent.search.counts_points
+    with pytest.raises(AttributeError):  # there are no beliefs
+        next(review(game, 0, agent))
+    assert asked and not any(one.search.counts_points for one in asked)

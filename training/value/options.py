@@ -17,7 +17,8 @@ SELF: Final = "self"
 """As an opponent: the network itself."""
 _MAX_SLOTS: Final = 128
 _MAX_PLAYS: Final = 48
-"""Capacity of the beliefs; a game that outgrows it begins its belief anew, which happens to one game in some thousand."""
+"""Capacity of the beliefs under rules with plain steps, under others the default; a game that outgrows it begins its belief anew,
+which happens to one game in a hundred."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,8 @@ class SelfPlay:
         """The particle filter of either player; None if any unseen card is as likely as another."""
         if self.belief == "unseen":
             return None
-        return ParticleFilter(self.particles, parse_opponent(self.model), max_slots=_MAX_SLOTS, max_plays=_MAX_PLAYS)
+        max_plays = _MAX_PLAYS if self.game_rules.has_plain_steps else None
+        return ParticleFilter(self.particles, parse_opponent(self.model), max_slots=_MAX_SLOTS, max_plays=max_plays)
 
     @property
     def opponent(self) -> Opponent | None:

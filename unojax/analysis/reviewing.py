@@ -115,8 +115,10 @@ def review(
         on_status: told which turn it is.
 
     Raises:
-        ValueError: no hand of the other player explains what happened, with so few particles.
+        ValueError: no hand of the other player explains what happened, with so few particles; or the agent can't judge how likely
+            plays are to win (`SearchAgent.judging_wins`).
     """
+    agent = agent.judging_wins()
     key = jax.random.key(seed, impl="threefry2x32")
     views = game.observations(player)
     # Each round has a belief of its own, so that the errors of beliefs are in those of the figures.

@@ -21,7 +21,7 @@ from unojax.belief.closed_form import ClosedFormBelief
 from unojax.belief.exact import ExactBelief
 from unojax.belief.history import Prior
 from unojax.belief.opponents import Opponent, OpponentModel, uniform_opponent
-from unojax.belief.particles import MAX_PLAYS, MAX_SLOTS, NUM_MOVES, Belief, Info, belief_init, belief_update
+from unojax.belief.particles import MAX_SLOTS, NUM_MOVES, Belief, Info, belief_init, belief_update
 from unojax.observation import Observation
 
 
@@ -70,7 +70,7 @@ class ParticleFilter(_CloudFilter):
     ess_threshold: float = 0.5
     num_moves: int = NUM_MOVES
     max_slots: int = MAX_SLOTS
-    max_plays: int = MAX_PLAYS
+    max_plays: int | None = None
 
     @property
     def name(self) -> str:

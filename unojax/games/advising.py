@@ -19,7 +19,7 @@ from unojax import cards
 from unojax.belief.digest import Digest
 from unojax.belief.follow import follow, shapes_of
 from unojax.belief.history import looks_dealt
-from unojax.belief.knowledge import Tracked, Truth
+from unojax.belief.knowledge import Tracked
 from unojax.games.adviser import sum_up
 from unojax.games.seen import ImpossibleActionError, SeenGame, choices, read_seen
 from unojax.rules import Rules, as_rules, is_int
@@ -236,13 +236,7 @@ def read_search(spec: str, rules: Rules) -> SearchAgent:
     agent = parse_agent(spec, rules=rules)
     if not isinstance(agent, SearchAgent):
         raise ValueError(f"agent {spec!r} has no estimates; choose a search, mc or tree")
-    if isinstance(agent.knowledge, Truth):
-        raise ValueError(f"agent {spec!r}: belief=truth needs the hidden hand; choose belief=particles or belief=unseen")
-    if agent.search.discount != 1.0:
-        raise ValueError(f"agent {spec!r}: discounted returns are no win probabilities; leave discount out")
-    if rules.step_penalty:
-        raise ValueError("returns less a penalty for each step are no win probabilities; leave the step penalty out")
-    return agent.counting_wins()
+    return agent.judging_wins()
 
 
 def _read(position: str, history: str, player: int | None, rules: Rules) -> SeenGame:

@@ -179,6 +179,20 @@ class SearchAgent:
             return self
         return replace(self, search=replace(self.search, counts_points=False))
 
+    def judging_wins(self) -> SearchAgent:
+        """Do the same for a player who wants to know how likely plays are to win.
+
+        Raises:
+            ValueError: the agent looks at the hidden hand, or its values are no win probabilities.
+        """
+        if isinstance(self.knowledge, Truth):
+            raise ValueError(f"agent {self.name!r}: belief=truth needs the hidden hand; choose belief=particles or belief=unseen")
+        if self.search.discount != 1.0:
+            raise ValueError(f"agent {self.name!r}: discounted returns are no win probabilities; leave discount out")
+        if self.rules.step_penalty:
+            raise ValueError("returns less a penalty for each step are no win probabilities; leave the step penalty out")
+        return self.counting_wins()
+
     def init(self, key: Array, observation: Observation) -> Remembered:
         return Remembered(self.knowledge.init(key, observation), jnp.int32(0))
 

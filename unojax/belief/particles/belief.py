@@ -24,9 +24,10 @@ from unojax.observation import Observation, check_observation
 from unojax.rules import Rules, is_int
 
 MAX_SLOTS: Final = 192
+"""Default capacity of a belief: cards the opponent ever acquired."""
 MAX_PLAYS: Final = 96
-"""Default capacity of a belief: cards the opponent ever acquired, and plays it ever made. In uniform play, 1 game in 10,000
-needs more."""
+"""The same of plays it ever made; in uniform play 1 game in 10,000 needs more. Under rules without plain steps, where other choices
+and what is told of the hand count too, it is twice as many."""
 
 
 class Target(NamedTuple):
@@ -134,7 +135,7 @@ def belief_init(
     num_particles: int = 1024,
     rules: Rules | None = None,
     max_slots: int = MAX_SLOTS,
-    max_plays: int = MAX_PLAYS,
+    max_plays: int | None = None,
     prior: Prior = "uniform",
     opponent: Opponent = uniform_opponent,
     log_types: ArrayLike | None = None,
@@ -148,8 +149,8 @@ def belief_init(
         key: threefry2x32 (the default kind); consumed.
         num_particles: N, static.
         rules: those of the observation, if given.
-        max_slots, max_plays: static capacity, the former rounded up to a multiple of four; a game that outgrows one of them
-            restarts the belief (`Info.restarted`).
+        max_slots, max_plays: static capacity, the former rounded up to a multiple of four, the latter see `MAX_PLAYS` if None; a
+            game that outgrows one of them restarts the belief (`Info.restarted`).
         prior: "uniform" or, for an observation right after a deal with `start_card="non_wild"`, "deal". See `exact.exact_init`.
         opponent: that of the updates to come, static; only a `Family` makes a difference.
         log_types: float32[K] nats, ln P(type) of the opponent up to a constant, such as `Belief.log_type_probs` at the end of an
@@ -162,6 +163,7 @@ def belief_init(
     check_observation(observation, "belief_init", rules)
     rules = observation.rules
     check_start(num_particles, prior)
+    max_plays = MAX_PLAYS * (2 - rules.has_plain_steps) if max_plays is None else max_plays
     if max_slots < rules.num_cards or max_plays < 1:
         raise ValueError(
             f"max_slots must be at least the {rules.num_cards} cards of the game and max_plays at least 1, "
