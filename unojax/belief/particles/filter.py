@@ -45,6 +45,8 @@ def belief_update(
 ) -> tuple[Belief, Info]:
     """Condition the belief on one micro-step: one public action of one player.
 
+    Under rules with plain steps (`Rules.has_plain_steps`) games of a `vmap` are taken together, under others one after the other.
+
     Args:
         belief, before, after: the belief before the micro-step, and the observer's observations around it.
         action: the public action of whoever moved, integer scalar, as `infer_action(before, after)` recovers it.
