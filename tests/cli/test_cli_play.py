@@ -360,6 +360,29 @@ def test_the_command(capsys, stdin, monkeypatch, tmp_path: Path):
     assert "There is no advice in this game" in capsys.readouterr().out
 
 
+def test_an_unfinished_game_is_not_written_over(complaint, capsys, stdin, tmp_path: Path):
+    path, other = tmp_path / "my game.json", tmp_path / "other.json"
+    args = ["play", "--opponent", "uniform", "--hints", "none", "--auto-draw", "--seed", "6", "--save"]
+    stdin("")
+    assert main([*args, str(path), *RULE_ARGS]) == 0
+    kept = path.read_text()
+    write_game(other, read_game(path))
+    capsys.readouterr()
+    for asked in ([*args, str(path)], ["play", "--resume", str(other), "--save", str(path)]):
+        says = f"--save: the game in {str(path)!r} is unfinished: unojax play --resume '{path}' goes on with it; for another"
+        assert says in complaint(asked)
+    assert path.read_text() == kept
+    # Where it goes on itself, and in place of one that is over or of what is no game.
+    stdin("1\nb\n" * 40)
+    assert main(["play", "--hints", "none", "--auto-draw", "--resume", str(path), "--save", str(path)]) == 0
+    assert read_game(path).result in "01="
+    other.write_text("{}")
+    for file in (path, other):
+        stdin("")
+        assert main([*args, str(file), *RULE_ARGS]) == 0
+        assert read_game(file).result == "*"
+
+
 def test_an_interrupted_game_goes_on(capsys, stdin, tmp_path: Path):
     """In two parts, the same game as in one."""
     whole, parts = tmp_path / "whole.json", tmp_path / "parts.json"

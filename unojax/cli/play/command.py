@@ -50,7 +50,8 @@ class PlayGame:
         Optional[str],
         tyro.conf.arg(
             metavar="FILE.json",
-            help="Save the game there, all cards included, after every move, and a rematch beside it. See unojax replay.",
+            help="Save the game there, all cards included, after every move, and a rematch beside it. No unfinished game is "
+            "written over. See unojax replay.",
         ),
     ] = None
     resume: Annotated[

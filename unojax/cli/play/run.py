@@ -15,6 +15,7 @@ from unojax.cli import targets
 from unojax.cli.play.advice import read_adviser
 from unojax.cli.play.command import PlayGame
 from unojax.cli.play.loop import Conversation, Record
+from unojax.files import is_special
 from unojax.files.own import is_own, split_own
 from unojax.games.adviser import Adviser
 from unojax.games.ahead import Ahead
@@ -34,6 +35,8 @@ def run(request: PlayGame, rules: Rules) -> int:
     path = request.resume if request.save is None else request.save
     if path is not None:
         targets.check_target("--save", path)
+        if request.resume is None or Path(path).resolve() != Path(request.resume).resolve():
+            _check_no_game_is_lost(path)
     agent, search = parse_agent(setup.opponent, rules=setup.rules), read_adviser(request, setup.rules)
     console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
     last, log_types = None, None
@@ -88,6 +91,22 @@ def _resume(path: str, opponent: str | None) -> Setup:
         how = f"--opponent {shlex.quote(setup.opponent)}"
         raise ValueError(f"--resume: the game in {path!r} is against an agent that runs code of its own; to run it, add {how}")
     return setup
+
+
+def _check_no_game_is_lost(path: str) -> None:
+    """Raise ValueError where an unfinished game is saved: the next deal would be written over it."""
+    if is_special(Path(path)):
+        return
+    try:
+        is_unfinished = read_game(path).result == "*"
+    except ValueError:
+        # No file, or no game that this program could go on with.
+        return
+    if is_unfinished:
+        raise ValueError(
+            f"--save: the game in {path!r} is unfinished: unojax play --resume {shlex.quote(path)} goes on with it; "
+            "for another game give another name"
+        )
 
 
 def _next_path(path: str) -> str:
