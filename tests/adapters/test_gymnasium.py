@@ -11,7 +11,8 @@ pytest.importorskip("gymnasium", reason="gymnasium is not installed")
 
 import gymnasium
 from gymnasium.utils.env_checker import check_env
-from gymnasium.vector import AutoresetMode
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers.vector import DictInfoToList
 
 from tests.adapters.engine import EVERY_RULES
 from tests.helpers import assert_trees_equal
@@ -150,6 +151,42 @@ def test_reset_in_the_same_step():
     assert not in_step.all()
     with pytest.raises(ValueError, match="NEXT_STEP or SAME_STEP, got DISABLED"):
         UnoVectorEnv(2, "uniform", autoreset_mode=AutoresetMode.DISABLED)
+
+
+def test_many_are_told_as_gymnasiums_own_many():
+    """Beside `SyncVectorEnv`: resets with and without seeds and in the same step, and all infos, also of illegal actions."""
+    mode = AutoresetMode.SAME_STEP
+    ours = DictInfoToList(UnoVectorEnv(4, "uniform", SHORT, autoreset_mode=mode))
+    theirs = DictInfoToList(SyncVectorEnv([lambda: UnoEnv("uniform", SHORT)] * 4, autoreset_mode=mode))
+    for seed in (5, None, [None, 7, None, 5]):
+        told, others = ours.reset(seed=seed), theirs.reset(seed=seed)
+        np.testing.assert_equal(told, others)
+        over = 0
+        for step in range(9):
+            actions = told[0]["action_mask"].argmax(1)
+            actions[step % 4 == 3] = -5
+            told, others = ours.step(actions), theirs.step(actions)
+            np.testing.assert_equal(told, others)
+            observation, _, terminated, truncated, infos = told
+            for i, ended in enumerate(terminated | truncated):
+                np.testing.assert_array_equal(infos[i]["action_mask"], observation["action_mask"][i])
+                assert not infos[i]["illegal_action"] and ("final_info" in infos[i]) == ended
+                over += ended
+        assert over > 3
+
+
+def test_seeds():
+    """Those of gymnasium's own generator too; one that it would refuse is refused."""
+    envs = UnoVectorEnv(2, "uniform", SHORT)
+    drawn = []
+    for _ in range(2):
+        envs.reset(seed=np.int64(3))
+        assert envs.np_random_seed == 3
+        drawn.append(envs.np_random.random())
+    assert drawn[0] == drawn[1]
+    for seed in (-1, [0, -1], [0, 1, 2], 0.5, [0, 0.5]):
+        with pytest.raises(ValueError, match="seed must be None, an integer of at least 0, or a list of 2 of those"):
+            envs.reset(seed=seed)
 
 
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])

@@ -14,7 +14,8 @@ before the seat's first move is passed over: the next one is dealt.
 
 The vector environment resets a game that is over at the next step (`AutoresetMode.NEXT_STEP`): the action for it is then ignored.
 With `autoreset_mode=AutoresetMode.SAME_STEP` it does so at once, and the last observation is in `infos["final_obs"]`.
-Environment i of a vector environment that is reset with seed s plays the games of a single one that is reset with seed s + i.
+Environment i of a vector environment that is reset with seed s plays the games of a single one that is reset with seed s + i. A
+reset without a seed goes on to the next game of each, and gives up one that is under way.
 """
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportGeneralTypeIssues=false
@@ -24,7 +25,7 @@ Environment i of a vector environment that is reset with seed s plays the games 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -78,12 +79,18 @@ class _Games:
         self._lanes: list[Lanes] = []
         self._over = np.ones(num_envs, bool)
 
-    def begin(self, seeds: Sequence[int]) -> Shown:
-        """Begin the first game of each lane."""
-        keys = [np.asarray(jax.random.key_data(key)) for key in _keys(np.asarray(seeds, np.uint32))]
-        groups = np.array_split(np.stack(keys), self._num_groups)
+    def begin(self, seeds: Sequence[int | None]) -> Shown:
+        """Begin the first game of each lane; where the seed is None the next one, or if there was none that of some seed."""
+        numbers = [_seed() if seed is None else int(seed) % 2**32 for seed in seeds]
+        keys, games = np.array(_key_data(np.asarray(numbers, np.uint32))), np.zeros(len(seeds), np.int32)
+        if self._lanes:
+            goes_on = np.array([seed is None for seed in seeds])
+            last = jax.device_get([(lanes.key, lanes.number) for lanes in self._lanes])
+            last_keys, last_games = map(np.concatenate, zip(*last, strict=True))
+            keys[goes_on], games[goes_on] = last_keys[goes_on], last_games[goes_on] + 1
         self._over = np.ones(len(seeds), bool)
-        return self._together([(solo.begin, self._numbers, group) for group in groups])
+        groups = zip(*(np.array_split(of_lanes, self._num_groups) for of_lanes in (keys, games)), strict=True)
+        return self._together([(solo.begin, self._numbers, *group) for group in groups])
 
     def step(self, actions: np.ndarray) -> Shown:
         """Play an action, int32[G], in each lane.
@@ -131,8 +138,8 @@ class _Games:
 
 
 @jax.jit
-def _keys(seeds: jax.Array) -> jax.Array:
-    return jax.vmap(lambda seed: jax.random.key(seed, impl="threefry2x32"))(seeds)
+def _key_data(seeds: jax.Array) -> jax.Array:
+    return jax.random.key_data(jax.vmap(lambda seed: jax.random.key(seed, impl="threefry2x32"))(seeds))
 
 
 class UnoEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
@@ -172,13 +179,7 @@ class UnoEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, np.ndarray], dict]:
         """Begin a game: the next one of a sequence, or with a `seed` the first one of another."""
         super().reset(seed=seed, options=options)
-        if seed is None and self._shown is not None:
-            if not (self._shown.terminated[0] or self._shown.truncated[0]):
-                # Given up: the lane goes on to its next game when this one is over.
-                self._games.step(np.full(1, -1, np.int32))
-            self._shown = self._games.renew()
-        else:
-            self._shown = self._games.begin([_seed() if seed is None else seed % 2**32])
+        self._shown = self._games.begin([seed])
         return self._observation(), self._info()
 
     def step(self, action: Any) -> tuple[dict[str, np.ndarray], float, bool, bool, dict]:
@@ -265,19 +266,18 @@ class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, np.ndarray], dict]:
-        """Begin all games.
+        """Begin a game in each environment: the next one of its sequence, or with a seed the first one of another.
 
         Args:
-            seed: s for the seeds s, s + 1, ..., a list of them, or None for some, which may stand in the list too.
+            seed: None, s for the seeds s, s + 1, ..., or a list of seeds, in which None may stand too.
             options: not used; a `reset_mask` is refused.
+
+        Raises:
+            ValueError: a seed is none, there are not as many as environments, or a `reset_mask` is given.
         """
         if options and "reset_mask" in options:
-            raise ValueError("reset_mask can't be used: games that are over are reset by the next step")
-        first = _seed() if seed is None else seed
-        seeds = [first + i for i in range(self.num_envs)] if isinstance(first, int) else list(first)
-        if len(seeds) != self.num_envs:
-            raise ValueError(f"seed must be None, an integer, or {self.num_envs} integers, got {len(seeds)}")
-        observation, _, _, _, info = self._hand_out(self._games.begin([_seed() if s is None else s % 2**32 for s in seeds]))
+            raise ValueError("reset_mask can't be used: games that are over are reset by steps")
+        observation, _, _, _, info = self._hand_out(self._games.begin(self._seeds(seed)))
         return observation, info
 
     def step(self, actions: Any) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, np.ndarray, dict]:
@@ -290,10 +290,9 @@ class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
         if not (self._resets_at_once and over.any()):
             return self._hand_out(shown)
         fresh = self._games.renew()
-        observation, reward, terminated, truncated, info = self._hand_out(
-            shown._replace(observation=fresh.observation, mask=fresh.mask)
-        )
-        final, final_info = np.full(self.num_envs, None, object), {"action_mask": shown.mask, "illegal_action": shown.illegal}
+        ends = {"reward": shown.reward, "terminated": shown.terminated, "truncated": shown.truncated}
+        observation, reward, terminated, truncated, info = self._hand_out(fresh._replace(**ends))
+        final, final_info = np.full(self.num_envs, None, object), _infos(shown, over)
         for i in np.flatnonzero(over):
             final[i] = {"observation": shown.observation[i], "action_mask": shown.mask[i]}
         ended = {"final_obs": final, "_final_obs": over, "final_info": final_info, "_final_info": over}
@@ -309,11 +308,25 @@ class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
 
     def _hand_out(self, shown: Shown) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, np.ndarray, dict]:
         self._mask = shown.mask
-        everywhere = np.ones(self.num_envs, bool)
-        info = {"action_mask": shown.mask, "_action_mask": everywhere}
-        info |= {"illegal_action": shown.illegal, "_illegal_action": everywhere}
         observation = {"observation": shown.observation, "action_mask": shown.mask}
-        return observation, shown.reward, shown.terminated, shown.truncated, info
+        return observation, shown.reward, shown.terminated, shown.truncated, _infos(shown, np.ones(self.num_envs, bool))
+
+    def _seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
+        """List a seed for each environment, and seed this one's own generator. Raises ValueError as `reset` does."""
+        if seed is None:
+            return [None] * self.num_envs
+        seeds: list[int | None] = list(seed) if isinstance(seed, Iterable) else [seed]
+        if is_int(seed):
+            seeds = [int(seed) + i for i in range(self.num_envs)]
+        if len(seeds) != self.num_envs or not all(s is None or (is_int(s) and s >= 0) for s in seeds):
+            raise ValueError(f"seed must be None, an integer of at least 0, or a list of {self.num_envs} of those, got {seed!r}")
+        super().reset(seed=seeds[0] if is_int(seed) else None)
+        return seeds
+
+
+def _infos(shown: Shown, known: np.ndarray) -> dict[str, Any]:
+    """Give the infos of many games, with the mask, bool[num_envs], of those that have them, as gymnasium does."""
+    return {"action_mask": shown.mask, "_action_mask": known, "illegal_action": shown.illegal, "_illegal_action": known}
 
 
 def _seed() -> int:

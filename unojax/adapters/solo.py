@@ -95,10 +95,10 @@ class Table:
 
 
 @partial(jax.jit, static_argnames=("skeleton", "table"))
-def begin(numbers: list[Array], keys: Array, *, skeleton: Skeleton, table: Table) -> tuple[Lanes, Shown]:
-    """Begin the first game of each lane. `keys` is uint32[G, 2]."""
+def begin(numbers: list[Array], keys: Array, games: Array, *, skeleton: Skeleton, table: Table) -> tuple[Lanes, Shown]:
+    """Begin a game of each lane, that with the number `games`, int32[G]. `keys`, uint32[G, 2], are those of the lanes."""
     agent: Agent = static.join(numbers, skeleton)
-    lanes = jax.vmap(partial(_deal, agent, table))(keys, jnp.zeros(len(keys), jnp.int32))
+    lanes = jax.vmap(partial(_deal, agent, table))(keys, games)
     return _finish_step(agent, table, lanes, jnp.ones(len(keys), bool))
 
 
