@@ -288,6 +288,8 @@ def test_a_wild_draw_four_that_may_be_challenged(capsys, complaint):
     data = run_json(capsys, "R1,RS/3/-/* W+4:Y 0 4?R 0 - *", *CHALLENGES)
     assert run_json(capsys, *WORDS, "--penalty", "4?R", *CHALLENGES) == data
     assert {play["action"] for play in data["plays"]} == {"draw", "challenge"}
+    # It would be refused.
+    assert "--history" not in run_text(capsys, *WORDS, "--penalty", "4?R", *CHALLENGES)
     # The number alone would say that there is nothing to choose.
     says = "penalty must say which colour was active before the Wild+4, as in 4?R, since it may be challenged, got '4'"
     assert says in complaint([*ARGS, *WORDS, "--penalty", "4", *CHALLENGES])

@@ -74,7 +74,9 @@ def _facts(request: Advise, advised: Advised) -> dict[str, str]:
         taken = f"{plays_like(advised.types)}, one of {model}" if advised.types else f"taken for {model}"
         basis = f"from {output.count(len(game.actions), 'action')}, player {other} {taken}"
     else:
-        basis = "from this position alone, any cards not seen; --history would sharpen it"
+        basis = "from this position alone, any cards not seen"
+        # Under other rules a list of actions is refused.
+        basis += "; --history would sharpen it" if game.end.rules.has_plain_steps else ""
     facts = {"Belief": f"{basis}; {told.num_hands:,} hands, ESS {told.ess:,.0f}"}
     if request.position is not None and not game.shows_one_hand:
         facts["Hidden"] = f"the hand of player {other} was given and not looked at"
