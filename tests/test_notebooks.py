@@ -30,7 +30,7 @@ def run_notebook(name: str | Path, out: Path) -> subprocess.CompletedProcess[str
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", long_but(("01_tour", "02_uno_in_numbers"), render.SOURCES))
+@pytest.mark.parametrize("name", long_but(("01_tour",), render.SOURCES))
 def test_notebook_runs(name: str, tmp_path: Path):
     check_page(run_notebook(name, tmp_path), tmp_path / f"{name}.ipynb")
 

@@ -176,7 +176,7 @@ CASES = pytest.mark.parametrize(
     [
         "trembling",
         *(
-            pytest.param(name, marks=[pytest.mark.optimized, *([] if name == "official" else [pytest.mark.long])])
+            pytest.param(name, marks=[pytest.mark.optimized, pytest.mark.long])
             for name in ("not packed, thin", "official", "no wild+4 beside the colour")
         ),
     ],

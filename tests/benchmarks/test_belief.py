@@ -132,6 +132,7 @@ def test_the_filters_to_compare() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_one_belief_is_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "belief.json"
     arguments = "--games 2 --small-games 6 --decks small --opponents uniform --particles 16 --max-steps 30 --particles-only"

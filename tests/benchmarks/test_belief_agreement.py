@@ -31,6 +31,7 @@ def check_games(results: dict, num_games: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_all_games_are_followed_from_both_seats(tmp_path: Path) -> None:
     results = run(
         tmp_path / "results.json", "--games", "4", "--num-particles", "64", "--settings", "11 cards, hands of 3, passing"

@@ -73,6 +73,7 @@ def test_everything_is_measured_and_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_every_loop_of_an_update_has_a_length_from_real_games() -> None:
     turns = belief_turns(32, 1024)
     assert {"/play/", "/long_play/", "/moves/", "/more_moves/", "/opponent_draw/", "/reset/"} <= set(turns)

@@ -108,6 +108,7 @@ def think(decisions):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_no_weight_is_no_network(think):
     agents = (monte_carlo(**SETTINGS, leaf=leaf, weight=0.0) for leaf in (None, "pretrained"))
     (plain, legal), (averaged, _) = map(think, agents)

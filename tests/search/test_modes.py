@@ -70,6 +70,7 @@ def test_a_match_of_a_search_is_strict():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_64_bit_mode_changes_no_play():
     spec = "mc:rollouts=32,stop=1,belief=unseen,particles=4,policy=uniform,leaf=pretrained"
     program = partial(decide, parse_agent(spec, rules=RULES))

@@ -381,6 +381,7 @@ def test_what_is_refused():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.optimized
 def test_training_makes_a_better_player():
     """A small network after half a minute wins clearly more than random play, and than its own beginning."""
