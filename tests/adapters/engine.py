@@ -21,11 +21,11 @@ from unojax.rules import Rules
 SMALL = Rules(deck=deck_of("R1 R1 R2 Y1 Y2 Y2 RS Y+2 W W+4"), hand_size=2, max_steps=20, step_penalty=0.01)
 _ALWAYS = {
     "default": Rules(),
-    "a few cards": SMALL,
     "official, few cards": VARIANTS["official, few cards, penalties add up"],
 }
 """Rules that are played under in every run; others, those of the engine's own tests among them, are marked slow."""
 _OTHERS = {
+    "a few cards": SMALL,
     "any start card": Rules(skip_forfeits=False, start_card="any", first_player="random", hand_size=3),
     **VARIANTS,
     **MORE_VARIANTS,

@@ -15,6 +15,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers.vector import DictInfoToList
 
 from tests.adapters.engine import EVERY_RULES
+from tests.helpers import slow_but
 from tests.helpers import assert_trees_equal
 from unojax import cards, game, uniform
 from unojax.adapters import solo
@@ -189,7 +190,7 @@ def test_seeds():
             envs.reset(seed=seed)
 
 
-@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+@pytest.mark.parametrize("mode", slow_but([AutoresetMode.NEXT_STEP], [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP]))
 def test_a_game_that_ends_before_the_first_move_is_passed_over(mode: AutoresetMode):
     """The player to begin wins with its first card wherever it can, and pays for each step."""
     rules = Rules(hand_size=1, max_steps=40, step_penalty=0.01)
@@ -238,6 +239,7 @@ def test_what_the_opponent_does_wrong_is_not_the_seats_doing():
     assert (seats > 2).all()
 
 
+@pytest.mark.slow
 def test_whose_action_was_illegal_in_a_single_game():
     env = UnoEnv(always_wrong)
     observation, _ = env.reset(seed=0)
