@@ -15,8 +15,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers.vector import DictInfoToList
 
 from tests.adapters.engine import EVERY_RULES
-from tests.helpers import slow_but
-from tests.helpers import assert_trees_equal
+from tests.helpers import assert_trees_equal, slow_but
 from unojax import cards, game, uniform
 from unojax.adapters import solo
 from unojax.adapters.encoding import Encoder
