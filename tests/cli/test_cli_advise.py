@@ -273,10 +273,12 @@ def test_errors_are_one_line(complaint, args: list[str], says: str):
     assert says in complaint([*ARGS, *args])
 
 
-def test_penalties_that_add_up(capsys):
+def test_penalties_that_add_up(capsys, complaint):
     words = ("--hand", "R1", "--top", "R+2", "--pile", "Y+2", "--opponent", "3", "--penalty", "4", "--stacking", "True")
     data = run_json(capsys, *words)
     assert data["forced"] and "must draw 4" in data["observation"]
+    unnamed = [*ARGS, *words[:4], *words[6:]]
+    assert "penalty must be 0 or 2 under a top card R+2 (2 needs a +2, 4 a W+4), got 4; they add up" in complaint(unnamed)
 
 
 CHALLENGES = ("--wild-draw-four", "challenge")

@@ -16,6 +16,8 @@ from unojax import cards, game, text
 from unojax.game import State
 from unojax.rules import Rules, small_deck
 
+STACKED = Rules(stacking=True)
+
 # make_state
 
 
@@ -80,7 +82,12 @@ def test_the_deck_may_be_spelt_out():
         ({"player": True}, "player must be 0 or 1, got True"),
         ({"penalty": 2}, "penalty must be 0 under a top card R7.*got 2"),
         ({"penalty": 1, "top": "R+2"}, "penalty must be 0 or 2 .*got 1"),
-        ({"penalty": 4, "top": "R+2"}, "penalty must be 0 or 2 .*got 4"),
+        ({"penalty": 4, "top": "R+2"}, "penalty must be 0 or 2 .*got 4$"),
+        ({"penalty": 4, "top": "R+2", "rules": STACKED}, r"0 or 2 .*got 4; they add up .* name every other \+2 there$"),
+        ({"penalty": 8, "top": "R+2", "pile": "Y+2 G+2", "rules": STACKED}, r"0 or 2 or 4 or 6 .*got 8; .*every other \+2"),
+        ({"penalty": 3, "top": "R+2", "pile": "Y+2", "rules": STACKED}, "0 or 2 or 4 .*got 3$"),
+        ({"penalty": 8, "top": "W+4", "color": "red", "rules": STACKED}, r"0 or 4 .*got 8; .*every other W\+4 there$"),
+        ({"penalty": 2, "rules": STACKED}, "penalty must be 0 under a top card R7.*got 2$"),
         ({"penalty": 2, "top": "W+4", "color": "red"}, "penalty must be 0 or 4 .*got 2"),
         ({"penalty": 4, "top": "W", "color": "red"}, "penalty must be 0 under"),
         ({"penalty": 2.0, "top": "R+2"}, r"penalty must be 0 or 2 .*got 2\.0"),

@@ -55,8 +55,8 @@ def make_state(
         pile: the other cards of the pile, those under the top card.
         deck: the cards left to draw; None: all that is left of `rules.deck`.
         player: who moves next, 0 or 1.
-        penalty: cards that this player must draw: 2 for a +2 on top, 4 for a Wild+4 (more if the rules add penalties up, or after
-            a challenge that failed), or 0 if they have been drawn.
+        penalty: cards that this player must draw: 2 for a +2 on top, 4 for a Wild+4 (more if the rules add penalties up, with the
+            other such cards in `pile`, or after a challenge that failed), or 0 if they have been drawn.
         rules: what the game is played under, or the name of a preset. Hands, top, pile and deck must add up to its deck exactly.
         drawn: the card that the player has drawn in a turn that goes on, under rules where one does.
         contested: the colour that was active before the pending Wild+4, if it may be challenged; a name or a letter.
@@ -203,10 +203,10 @@ def _checked_state(
         )
     allowed = _penalties(top_rank, pile, rules)
     if not is_int(penalty) or penalty not in allowed:
-        name = cards.TYPE_NAMES[cards.card_type(color, top_rank)]
-        raise ValueError(
-            f"penalty must be {' or '.join(map(str, allowed))} under a top card {name} (2 needs a +2, 4 a W+4), got {penalty!r}"
-        )
+        name, wanted, hint = cards.TYPE_NAMES[cards.card_type(color, top_rank)], " or ".join(map(str, allowed)), ""
+        if rules.stacking and is_int(penalty) and penalty > max(allowed) > 0:
+            hint = f"; they add up by the cards on the pile: name every other {'+2' if top_rank < cards.WILD else 'W+4'} there"
+        raise ValueError(f"penalty must be {wanted} under a top card {name} (2 needs a +2, 4 a W+4), got {penalty!r}{hint}")
     if step_count > _MAX_STEP_COUNT:
         raise ValueError(f"steps must be at most {_MAX_STEP_COUNT}, got {step_count}")
     fields: dict[str, Any] = {

@@ -43,8 +43,9 @@ class Advise:
         str,
         tyro.conf.arg(
             metavar="N|N?COLOR",
-            help="The cards that the player must draw now, after a +2 or Wild+4: 2, 4, or more where penalties add up. Of a "
-            "Wild+4 that may be challenged with the colour that was active before it: '4?R'.",
+            help="The cards that the player must draw now, after a +2 or Wild+4: 2, 4, or more where penalties add up (name the "
+            "other +2 or Wild+4 with --pile). Of a Wild+4 that may be challenged with the colour that was active before it, as in "
+            "'4?R'.",
         ),
     ] = ""
     history: Annotated[
