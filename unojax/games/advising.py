@@ -97,6 +97,7 @@ def advise(
         position: what the player sees, as `unojax.parse_observation` reads it, or a whole position, of which one view is used.
         hand, top, opponent, pile, penalty: in its place, see `position_of`.
         history: what was played since then, separated by blanks: `R5 W:B draw(R5,W) draw`; the player's draws name the cards.
+            Only for rules with `Rules.has_plain_steps`: not official, house or rlcard.
         player: whose view of a whole position is used; None: of the player to move in the end.
         agent: the spec of a search, `mc` or `tree`.
         rounds: searches with fresh samples, pooled; None: 32, or as many as `seconds` allow.

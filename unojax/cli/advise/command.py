@@ -44,7 +44,7 @@ class Advise:
         tyro.conf.arg(
             metavar="N|N?COLOR",
             help="The cards that the player must draw now, after a +2 or Wild+4: 2, 4, or more where penalties add up (name the "
-            "other +2 or Wild+4 with --pile). Of a Wild+4 that may be challenged with the colour that was active before it, as in "
+            "other +2 or Wild+4 with --pile). Of a Wild+4 that may be challenged with the colour that was active before it: "
             "'4?R'.",
         ),
     ] = ""
@@ -54,7 +54,8 @@ class Advise:
             metavar="ACTIONS",
             help="What was played since POSITION, separated by blanks: R5, YS, W:B (wild, colour), draw(R5,W) for cards that the "
             "player drew and draw for a draw of the other. The advice is for the position after it, and what the other player "
-            "did tells about the hidden hand.",
+            "did tells about the hidden hand. Not for rules where a list does not say all that was seen, such as official, house "
+            "and rlcard.",
         ),
     ] = ""
     player: Annotated[
