@@ -83,8 +83,9 @@ print(f"who wins {(1 + optimum.value) / 2:.2%} if a draw counts as half a win.")
 # that it is a strategy like any other. Then its best response is exact.
 #
 # Two searches differ only in what they know of the hidden hand: any unseen card, or the exact
-# probability of each hand against an opponent who plays `linear`. The last row is what such a search
-# comes to with no end of rollouts: one step of policy improvement, computed exactly.
+# probability of each hand against an opponent who plays `linear`. What such a search
+# comes to with no end of rollouts is the row `mc, exact, without noise`: one step of policy
+# improvement, computed exactly.
 
 # %%
 linear = solve.of_policy(tree, "linear")
