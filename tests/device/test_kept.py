@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import textwrap
+import time
 from pathlib import Path
 
 import jax
@@ -29,7 +32,9 @@ RULES = Rules(hand_size=3)
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder for programs. The package's source counts as imported as it is, whoever edits it meanwhile."""
+    monkeypatch.setattr(kept, "IMPORTED_AT", float("inf"))
     before = jax.config.values["jax_compilation_cache_dir"]
     jax.config.update("jax_compilation_cache_dir", str(tmp_path))
     yield tmp_path
@@ -104,6 +109,76 @@ def test_what_differs_is_told_apart(folder: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(kept, "_source", lambda: "another version of the package")
     assert run() == 1
     assert len(traced(folder)) == 8
+
+
+@pytest.mark.parametrize("was_there", [False, True])
+def test_source_that_changed_since_it_was_imported(folder: Path, monkeypatch: pytest.MonkeyPatch, was_there: bool):
+    """What this process has imported is not what the digest is of: nothing is read or written by it."""
+    package = folder / "unojax"
+    package.mkdir()
+    (package / "rules.py").write_text("changed now")
+    changed = (package / "rules.py").stat().st_ctime
+    monkeypatch.setattr(kept, "_PACKAGE", package)
+    if was_there:
+        Counted().program(KEY, WEIGHTS, rules=RULES)
+    before = traced(folder)
+    assert len(before) == was_there
+    for imported, is_traced in ((changed - 60, True), (changed, True), (changed + 60, not was_there)):
+        monkeypatch.setattr(kept, "IMPORTED_AT", imported)
+        counted = Counted()
+        assert_trees_equal(counted.program(KEY, WEIGHTS, rules=RULES), counted.plain(KEY, WEIGHTS, rules=RULES))
+        # The plain one is traced as well.
+        assert counted.times - 1 == is_traced
+        assert len(traced(folder)) == (was_there or imported > changed)
+
+
+def test_source_that_changes_while_a_program_is_traced(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    def add(x, *, by):
+        monkeypatch.setattr(kept, "IMPORTED_AT", 0.0)
+        return x + by
+
+    assert KeptProgram(add, static="by")(jnp.float32(1), by=2) == 3
+    assert not traced(folder)
+
+
+def test_source_that_cannot_be_read_keeps_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    """Emacs leaves links that lead nowhere beside the files that it edits."""
+    package = folder / "unojax"
+    package.mkdir()
+    (package / ".#rules.py").symlink_to("nowhere")
+    monkeypatch.setattr(kept, "_PACKAGE", package)
+    kept._source.cache_clear()
+    try:
+        Counted().program(KEY, WEIGHTS, rules=RULES)
+    finally:
+        kept._source.cache_clear()
+    assert not traced(folder)
+
+
+@pytest.mark.slow
+def test_an_edit_before_the_first_call_reaches_no_other_process(tmp_path: Path):
+    package = tmp_path / "unojax"
+    shutil.copytree(kept._PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    (package / "edited.py").write_text("def fun(x, *, by): return x * by * 1.0\n")
+    code = """
+        import sys, time
+        from pathlib import Path
+        import jax.numpy as jnp
+        import unojax.edited
+        from unojax.device.kept import KeptProgram
+        file = Path(unojax.edited.__file__)
+        if sys.argv[1:]:
+            file.write_text(file.read_text().replace("1.0", "2.0"))
+        print(KeptProgram(unojax.edited.fun, static="by")(jnp.float32(1), by=1))
+    """
+    environment = os.environ | {"JAX_COMPILATION_CACHE_DIR": str(tmp_path / "cache")}
+    for arguments, expected in ((["edit"], "1.0"), ([], "2.0"), ([], "2.0")):
+        # Beyond what the times of files may be off.
+        time.sleep(kept._COARSE + 0.2)
+        command = [sys.executable, "-c", textwrap.dedent(code), *arguments]
+        ran = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert ran.stdout.strip() == expected
+        assert len(traced(tmp_path / "cache")) == (expected == "2.0")
 
 
 def test_programs_are_compiled_ahead(folder: Path):

@@ -21,10 +21,13 @@ import jax
 import numpy as np
 from jax import export
 
+from unojax import IMPORTED_AT
 from unojax.device.platform import Platform, platform
 from unojax.files import write_whole
 
 _PACKAGE: Final = Path(__file__).parents[1]
+_COARSE: Final = 2.0
+"""Seconds by which the times of files may be off: some file systems count whole ones, or two at a time."""
 _ALIVE: Final = 8
 """Compiled programs that a process holds of each function."""
 _Program = tuple[Callable[..., list[Any]], Any]
@@ -36,7 +39,8 @@ _Types = tuple[tuple[tuple[int, ...], Any], ...]
 class KeptProgram:
     """A function of arrays as a compiled program, to be called on the host. It is found again by all that tracing depends on:
     the package's source, JAX and its settings, the platform and the one that it is tuned for, the static argument, and shapes
-    and types of the others. Within a process JAX's settings are taken to stay as they are.
+    and types of the others. Within a process JAX's settings are taken to stay as they are. Where the package's source has changed
+    since the process imported it, programs are traced and not kept: they would be found by source that they are not of.
 
     Args:
         function: pure.
@@ -100,7 +104,9 @@ class KeptProgram:
                 exported, returned = kept
             else:
                 exported = export.export(program)(*shapes)
-                _write(file, exported, returned)
+                # Tracing imports modules, too.
+                if _is_as_imported():
+                    _write(file, exported, returned)
             program = jax.jit(_without_lapack(exported).call)
         return program.trace(*shapes), returned
 
@@ -110,12 +116,14 @@ class KeptProgram:
         if not folder or not jax.config.values["jax_enable_compilation_cache"]:
             return None
         try:
-            about = describe(static)
-        except TypeError:
+            about, source = describe(static), _source()
+        except (TypeError, OSError):
+            return None
+        if not _is_as_imported():
             return None
         settings = {name: value for name, value in jax.config.values.items() if name != "jax_compilation_cache_dir"}
         jax_is = str(sorted(settings.items())), jax.__version__, jax.default_backend()
-        facts = about, str(given), str(treedef), made_for, *jax_is, _source()
+        facts = about, str(given), str(treedef), made_for, *jax_is, source
         digest = hashlib.sha256("\n".join(facts).encode()).hexdigest()
         return Path(folder) / f"{self._function.__name__}-{digest}-traced"
 
@@ -187,8 +195,22 @@ def _write(file: Path, exported: export.Exported, returned: Any) -> None:
 
 @cache
 def _source() -> str:
-    """Digest of the package's source."""
+    """Digest the package's source, as it is on disk at the first call.
+
+    Raises:
+        OSError: a file can't be read.
+    """
     digest = hashlib.sha256()
     for file in sorted(_PACKAGE.rglob("*.py")):
         digest.update(file.read_bytes())
     return digest.hexdigest()
+
+
+def _is_as_imported() -> bool:
+    """Tell by the times of the package's files whether none has changed since this process imported it, or just before."""
+    try:
+        stats = [file.stat() for file in _PACKAGE.rglob("*.py")]
+    except OSError:  # A file is being replaced.
+        return False
+    # A file that is moved or unpacked keeps the time of its content.
+    return all(max(stat.st_mtime, stat.st_ctime) < IMPORTED_AT - _COARSE for stat in stats)
