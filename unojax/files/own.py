@@ -2,13 +2,21 @@
 
 A spec `FILE.py:NAME` means the object of that name in the file: a policy, an agent, or a function or class that makes one, whose
 parameters all have defaults and follow a second colon, `my.py:Clever:depth=3`.
+
+A folder with such files is a package of its own, whose files import each other by their plain names: of two folders that both
+have a `net.py`, each uses its own.
 """
 
 from __future__ import annotations
 
+import builtins
 import re
 import sys
-from importlib.util import module_from_spec, spec_from_file_location
+from collections.abc import Mapping, Sequence
+from functools import partial
+from importlib import import_module, invalidate_caches
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -16,6 +24,10 @@ from typing import Any, Final
 _OWN: Final = re.compile(r"(?P<file>(?:[A-Za-z]:[\\/])?[^\n:]*\.py):(?P<name>[^:]*)(?::(?P<values>.*))?", re.DOTALL)
 _MODULES: dict[Path, ModuleType] = {}
 """A file is run once in a process, so that a policy stays the same object."""
+_PACKAGE: Final = "unojax_own_"
+"""How the names of the packages begin, which no installed one may share."""
+_FOLDERS: dict[Path, ModuleType] = {}
+"""The package that a folder is."""
 
 
 def is_own(spec: str) -> bool:
@@ -40,7 +52,8 @@ def file_of(spec: str) -> Path:
 def load_own(spec: str) -> Any:
     """Run the file of a spec and give the object that it names.
 
-    The folder of the file is searched for what it imports, as if it were run by `python FILE.py`.
+    The folder of the file comes first for what it imports, the standard library aside, whenever that is: in functions too, and in
+    the files that it imports from there.
 
     Raises:
         ValueError: there is no such file or name, or the file raises something; the message says what.
@@ -60,23 +73,99 @@ def load_own(spec: str) -> Any:
 def _run(spec: str, path: Path) -> ModuleType:
     if not path.is_file():
         raise ValueError(f"agent {spec!r}: there is no file {str(path)!r}")
-    # Beside what others are called, whatever the file is.
-    name = f"unojax_own_{len(_MODULES)}_{re.sub(r'[^A-Za-z0-9_]', '_', path.stem)}"
-    about = spec_from_file_location(name, path)
-    assert about is not None and about.loader is not None
+    # Files may have been written since another was looked for.
+    invalidate_caches()
+    package = _package_of(path.parent)
+    # The name by which others in the folder import it, or one that none of them can have.
+    stem = path.stem if path.stem.isidentifier() else f"{len(_MODULES)}_{re.sub(r'[^A-Za-z0-9_]', '_', path.stem)}"
+    name = f"{package.__name__}.{stem}"
+    try:
+        module = sys.modules.get(name) or _execute(name, path)
+    except (Exception, SystemExit) as error:
+        raise ValueError(f"agent {spec!r}: {path.name} can't be run: {type(error).__name__}: {error}") from error
+    _MODULES[path] = module
+    return module
+
+
+def _execute(name: str, path: Path) -> ModuleType:
+    loader = _Loader(name, str(path))
+    about = ModuleSpec(name, loader, origin=str(path))
+    about.has_location = True
     module = module_from_spec(about)
     # Dataclasses look their module up while it runs.
     sys.modules[name] = module
-    sys.path.insert(0, str(path.parent))
     try:
-        about.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
+        loader.exec_module(module)
+    except BaseException:
         del sys.modules[name]
-        raise ValueError(f"agent {spec!r}: {path.name} can't be run: {type(error).__name__}: {error}") from error
-    finally:
-        sys.path.remove(str(path.parent))
-    _MODULES[path] = module
+        raise
     return module
+
+
+def _package_of(folder: Path) -> ModuleType:
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+    if folder not in _FOLDERS:
+        about = ModuleSpec(f"{_PACKAGE}{len(_FOLDERS)}", None, is_package=True)
+        about.submodule_search_locations = [str(folder)]
+        package = _FOLDERS[folder] = module_from_spec(about)
+        sys.modules[about.name] = package
+    return _FOLDERS[folder]
+
+
+class _Finder:
+    """Finds the modules of the packages."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if not name.startswith(_PACKAGE):
+            return None
+        about = PathFinder.find_spec(name, path, target)
+        if about is not None and isinstance(about.loader, SourceFileLoader):
+            about.loader = _Loader(name, about.loader.path)
+        return about
+
+
+class _Loader(SourceFileLoader):
+    """Runs a file so that its import statements look into the folder of its package first."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        package = sys.modules[module.__name__.partition(".")[0]]
+        # Python takes what an import statement does from here, in functions of the module for as long as they live.
+        vars(module)["__builtins__"] = {**vars(builtins), "__import__": partial(_import, package)}
+        super().exec_module(module)
+
+
+def _import(
+    package: ModuleType,
+    name: str,
+    globals: Mapping[str, Any] | None = None,
+    locals: Mapping[str, Any] | None = None,
+    fromlist: Sequence[str] | None = (),
+    level: int = 0,
+) -> ModuleType:
+    """Import as `builtins.__import__` does, what the folder of the package has from there."""
+    first = name.partition(".")[0]
+    if level or not _is_beside(first, package):
+        return builtins.__import__(name, globals, locals, fromlist or (), level)
+    if fromlist:
+        return builtins.__import__(f"{package.__name__}.{name}", globals, locals, fromlist)
+    import_module(f"{package.__name__}.{name}")
+    return sys.modules[f"{package.__name__}.{first}"]
+
+
+def _is_beside(name: str, package: ModuleType) -> bool:
+    """Tell if the folder of a package has a module of that name, other than the one that the process has under that name."""
+    if name in sys.stdlib_module_names or name == "__main__":
+        return False
+    found = PathFinder.find_spec(name, package.__path__)
+    if found is None:
+        return False
+    if found.origin is None:
+        # A mere folder, such as one of data: a module of that name goes before it, wherever that is.
+        other = find_spec(name)
+        return other is None or other.origin is None
+    loaded = getattr(sys.modules.get(name), "__file__", None)
+    return loaded is None or Path(loaded).resolve() != Path(found.origin).resolve()
 
 
 def _is_candidate(name: str, value: Any, module: ModuleType) -> bool:
