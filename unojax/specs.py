@@ -16,7 +16,7 @@ import types
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
-from inspect import Parameter, signature
+from inspect import Parameter, signature, unwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -292,12 +292,24 @@ def _parse_values(spec: str, factory: Callable[..., Any], rest: str | None = Non
 def keys_of(factory: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
     """Give types and defaults of the parameters that a spec can set: not one of another type, such as an array of weights.
 
-    The type is that of the annotation, or that of the default where there is none.
+    The type is that of the annotation; that of the default where there is none, or one that only type checkers can resolve.
     """
-    hints = get_type_hints(factory.__init__ if isinstance(factory, type) else factory)
-    defaults = {name: parameter.default for name, parameter in signature(factory).parameters.items()}
-    kinds = {name: hints.get(name, type(default)) for name, default in defaults.items()}
-    return {name: (kinds[name], default) for name, default in defaults.items() if _is_settable(kinds[name])}
+    code = unwrap(factory.__init__ if isinstance(factory, type) else factory)
+    names = getattr(getattr(code, "func", code), "__globals__", {})  # `partial` has a func
+    found = {name: (_kind_of(parameter, names), parameter.default) for name, parameter in signature(factory).parameters.items()}
+    return {name: (kind, default) for name, (kind, default) in found.items() if _is_settable(kind)}
+
+
+def _kind_of(parameter: Parameter, names: dict[str, Any]) -> Any:
+    """Resolve the annotation of a parameter by the names of its module."""
+
+    def annotated() -> None: ...
+
+    annotated.__annotations__ = {} if parameter.annotation is Parameter.empty else {"kind": parameter.annotation}
+    try:
+        return get_type_hints(annotated, names).get("kind", type(parameter.default))
+    except (NameError, AttributeError, TypeError, SyntaxError):
+        return type(parameter.default)
 
 
 def _is_settable(kind: Any) -> bool:

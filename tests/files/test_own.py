@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from pathlib import Path
 
 import jax
@@ -60,6 +62,15 @@ class Nameless(Deep):
 deep = Deep(7)
 number = 3
 _hidden = clever
+"""
+
+AGENT = """
+class Agent:
+    name = "wide"
+    def __init__(self, width=None): self.width = width
+    def init(self, key, observation): return ()
+    def update(self, key, memory, before, action, after): return memory
+    def act(self, key, memory, observation, legal_mask): return legal_mask.argmax()
 """
 
 
@@ -131,6 +142,88 @@ def test_files_that_can_not_be_run(tmp_path: Path, code: str | None, says: str):
     for _ in range(2):
         with pytest.raises(ValueError, match=says):
             parse_agent(f"{path}:f")
+
+
+NET = """
+def weight():
+    from nets.sizes import WIDTH
+    return WIDTH
+"""
+IMPORTS = {
+    "at the top": "import net\n\ndef make(depth=1):\n    return Agent(net.weight())\n",
+    "by name": "from net import weight\n\ndef make(depth=1):\n    return Agent(weight())\n",
+    "in a function": "def make(depth=1):\n    import net as mine\n    return Agent(mine.weight())\n",
+    "of a folder": "import nets.sizes\n\ndef make(depth=1):\n    return Agent(nets.sizes.WIDTH)\n",
+    "under another name": "def make(depth=1):\n    import nets.sizes as found\n    return Agent(found.WIDTH)\n",
+}
+
+
+@pytest.mark.parametrize("code", IMPORTS.values(), ids=IMPORTS)
+def test_files_import_what_is_beside_them(tmp_path: Path, code: str):
+    """Two folders have the same names in them, a folder without `__init__.py` and a module of the standard library too."""
+    for width, version in enumerate(("v1", "v2")):
+        (tmp_path / version / "nets").mkdir(parents=True)
+        (tmp_path / version / "nets/sizes.py").write_text(f"WIDTH = {width}\n")
+        (tmp_path / version / "net.py").write_text(NET)
+        (tmp_path / version / "random.py").write_text("1 / 0")
+        (tmp_path / version / "my.py").write_text(f"import random\nfrom types import SimpleNamespace\n{AGENT}\n{code}")
+    before = list(sys.path), set(sys.modules)
+    agents = [parse_agent(f"{tmp_path}/{version}/my.py:make") for version in ("v1", "v2", "v1")]
+    assert [agent.width for agent in agents] == [0, 1, 0]
+    assert sys.path == before[0] and not {"net", "nets", "my"} & (set(sys.modules) - before[1])
+
+
+def test_what_is_imported_already_from_the_folder_is_not_imported_again(tmp_path: Path, monkeypatch):
+    (tmp_path / "shared_net.py").write_text("WIDTHS = []\n")
+    (tmp_path / "my.py").write_text(f"{AGENT}\ndef make(depth=1):\n    import shared_net\n    return Agent(shared_net.WIDTHS)\n")
+    (tmp_path / "their-own.py").write_text("def make(depth=1):\n    import my\n    return my.make()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    widths = importlib.import_module("shared_net").WIDTHS
+    try:
+        agents = [parse_agent(f"{tmp_path}/{name}.py:make") for name in ("their-own", "my")]
+        assert all(agent.width is widths for agent in agents) and type(agents[0]) is type(agents[1])
+    finally:
+        del sys.modules["shared_net"]
+
+
+TYPED = (
+    """
+from __future__ import annotations
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Literal, Optional
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from unojax.agents import Agent as Made
+"""
+    + AGENT
+    + """
+def make(depth: int = 1, pace: Optional[Literal["slow", "fast"]] = None, width: Depth = 3, leaf: Callable = len) -> Made:
+    return Agent((depth, pace, width))
+
+make_deep = partial(make, 5)
+
+@dataclass
+class Wide(Agent):
+    width: float = 1.0
+    leaf: Callable | None = None
+"""
+)
+
+
+def test_types_may_be_known_to_type_checkers_alone(tmp_path: Path):
+    (tmp_path / "my.py").write_text(TYPED)
+    assert parse_agent(f"{tmp_path}/my.py:make:depth=3,pace=fast,width=4").width == (3, "fast", 4)
+    assert parse_agent(f"{tmp_path}/my.py:make_deep:pace=none").width == (5, None, 3)
+    assert parse_agent(f"{tmp_path}/my.py:Wide:width=2").width == 2.0
+    for spec, says in (
+        ("make:pace=x", "pace must be one of slow, fast or none"),
+        ("make:width=x", "width must be a whole number"),
+        ("make:leaf=x", "unknown key 'leaf'; choose from depth, pace, width"),
+        ("Wide:leaf=x", "unknown key 'leaf'; choose from width"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            parse_agent(f"{tmp_path}/my.py:{spec}")
 
 
 def test_commands_take_them(capsys, own: str):
