@@ -17,6 +17,7 @@ from unojax import cards, game
 from unojax.belief.knowledge import Tracked, Unseen
 from unojax.belief.opponents import parse_opponent
 from unojax.device import static
+from unojax.device.kept import describe
 from unojax.game import State
 from unojax.observation import observe
 from unojax.rules import Rules
@@ -125,6 +126,50 @@ def test_a_network_from_a_file(tmp_path: Path):
     save_network(tmp_path / "mine.safetensors", random_network())
     agent = parse_agent(f"value:network={tmp_path / 'mine.safetensors'},belief=unseen,head=policy")
     assert isinstance(agent, ValueAgent) and agent.network.config == SMALL and agent.head == "policy"
+
+
+def test_a_network_that_is_overwritten_makes_another_agent(tmp_path: Path):
+    """As a static argument, too, where what was compiled is found again by equality."""
+    file = tmp_path / "last.safetensors"
+    networks = [NETWORK, jax.tree.map(lambda leaf: leaf + 1, NETWORK), NETWORK]
+    agents = []
+    for network in networks:
+        save_network(file, network)
+        agents.append(parse_agent(f"value:network={file},belief=unseen"))
+    first, second, again = agents
+    assert first != second and first == again and hash(first) == hash(again)
+    assert first != replace(first, head="policy") and first != first.name
+    num_traced = 0
+
+    @partial(jax.jit, static_argnames="agent")
+    def total(*, agent: ValueAgent):
+        nonlocal num_traced
+        num_traced += 1
+        return sum(leaf.sum() for leaf in jax.tree.leaves(agent.network))
+
+    for agent, network in zip(agents, networks, strict=True):
+        expected = sum(leaf.astype(np.float64).sum() for leaf in jax.tree.leaves(jax.device_get(network)))
+        np.testing.assert_allclose(total(agent=agent), expected, rtol=1e-4, atol=1e-3)
+    assert num_traced == 2
+
+
+def test_one_program_serves_all_networks_of_a_shape():
+    other = agent_of(belief="unseen", loaded=jax.tree.map(lambda leaf: leaf + 1, NETWORK))
+    assert other != UNSEEN and static.split(other)[1] == static.split(UNSEEN)[1]
+
+
+def test_agents_are_told_apart_while_they_are_traced():
+    @jax.jit
+    def compare(agent: ValueAgent, other: ValueAgent):
+        assert agent == replace(agent) and agent != other and agent != UNSEEN
+        return agent.network.params
+
+    compare(UNSEEN, agent_of(belief="unseen"))
+
+
+def test_a_network_is_nothing_to_find_a_kept_program_by():
+    with pytest.raises(TypeError, match="not of the package"):
+        describe(UNSEEN)
 
 
 FORCED = [

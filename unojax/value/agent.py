@@ -9,7 +9,7 @@ policy:network=my-run/last.safetensors   a policy network, which draws its plays
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal, get_args
 
 import jax
@@ -27,7 +27,7 @@ from unojax.specs import format_spec
 from unojax.value.features import features, outlook_of_ages, outlook_of_hands, outlook_of_unseen
 from unojax.value.network import Network, check_network
 from unojax.value.plays import value_plays
-from unojax.value.pretrained import PRETRAINED, load_network
+from unojax.value.pretrained import PRETRAINED, digest_network, load_network
 from unojax.view import View, view_of
 
 NetworkBelief = Literal["particles", "ages", "unseen"]
@@ -41,22 +41,43 @@ Head = Literal["value", "policy"]
 class ValueAgent:
     """Plays by a network, without search; see `value` and `policy`.
 
-    A pytree, so that the network is traced (see `unojax.device.static`).
+    A pytree, so that the network is traced (see `unojax.device.static`). Agents are equal if their networks are, too: what was
+    compiled for one as a static argument does not serve another of the same name.
 
     Attributes:
         name: the shortest spec of it.
         knowledge: of the opponent's hand.
-        network: values the plays. Agents are equal whose other attributes are.
+        network: values the plays.
         head: "value": the play after which the value is highest. "policy": by the logits of the plays.
         is_greedy: takes the best play; else draws it, with the logits' probabilities.
     """
 
     name: str
     knowledge: Knowledge | Ages
-    network: Network = field(compare=False, repr=False)
+    network: Network = field(repr=False)
     head: Head = "value"
     is_greedy: bool = True
     rules: Rules = Rules()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ValueAgent):
+            return NotImplemented
+        return self._but_network == other._but_network and (
+            self.network is other.network or self._digest == other._digest is not None
+        )
+
+    def __hash__(self) -> int:
+        return hash(self._but_network)
+
+    @property
+    def _but_network(self) -> tuple[Any, ...]:
+        return self.name, self.knowledge, self.head, self.is_greedy, self.rules
+
+    @cached_property
+    def _digest(self) -> str | None:
+        """Of the network; None while it is traced."""
+        is_traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(self.network))
+        return None if is_traced else digest_network(self.network)
 
     def init(self, key: Array, observation: Observation) -> Memory:
         return self.knowledge.init(key, observation)
