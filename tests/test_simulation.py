@@ -16,11 +16,11 @@ from jax import Array
 from tests.helpers import ERROR_PROBABILITY, deck_of
 from tests.oracle import chain
 from tests.oracle.game import Variant
-from unojax import cards
+from unojax import bits, cards
 from unojax.agents import PolicyAgent
 from unojax.device.platform import tuned_for
 from unojax.observation import Observation
-from unojax.policies import POLICIES, uniform
+from unojax.policies import POLICIES, Preference, RulePolicy, uniform
 from unojax.rules import Rules, small_deck
 from unojax.simulation import Collector, Counting, Finished, Games, Stream, count_games, default_batch_size, simulate, stream
 from unojax.simulation import lanes as device_lanes
@@ -198,6 +198,29 @@ def test_a_stream_hands_out_each_game_once():
 def test_an_illegal_policy_is_named(action: int):
     with pytest.raises(ValueError, match="chose an illegal action in game"):
         simulate(jax.random.key(0), 20, (Always(float(action)), uniform), batch_size=20)
+
+
+@pytest.mark.parametrize(
+    "preference",
+    [
+        pytest.param(lambda view, legal: bits.map_words(lambda w: w & bits.FIRST_COPIES, legal), id="may leave none"),
+        pytest.param(lambda view, legal: bits.map_words(lambda w: w | bits.WILDS, legal), id="adds cards not held"),
+    ],
+)
+def test_a_preference_for_what_is_not_legal_is_named(preference: Preference):
+    policy = RulePolicy("strange", "plays what it has not", (preference,))
+    with pytest.raises(ValueError, match="strange and uniform chose an illegal action in game"):
+        simulate(jax.random.key(0), BATCH, (policy, uniform), batch_size=BATCH)
+
+
+@pytest.mark.parametrize("rules", [Rules(), Rules.official()], ids=["default", "official"])
+def test_preferences_of_ones_own_play_as_those_with_a_name(rules: Rules):
+    named = POLICIES["wilds-first"]
+    assert isinstance(named, RulePolicy)
+    own = RulePolicy("own", "the same", named.preferences)
+    one, other = (simulate(jax.random.key(1), BATCH, (policy, uniform), rules=rules, batch_size=BATCH) for policy in (named, own))
+    for field in fields(one):
+        np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name), err_msg=field.name)
 
 
 @pytest.mark.parametrize(

@@ -130,8 +130,14 @@ def counts(onehot: ArrayLike) -> Array:
 
 @traced_once
 def _counts(onehot: Array) -> Array:
-    slots = onehot.at[..., SLOTS_OF_TYPE].get(mode="fill", fill_value=False)
-    return slots.sum(-1, dtype=jnp.int8)
+    return by_copy(onehot).sum(-1, dtype=jnp.int8)
+
+
+def by_copy(of_slots: Array) -> Array:
+    """Lay out what there is of each slot, [..., 108], by type and copy: [..., 54, 4], zero past a type's last copy."""
+    is_copy = (SLOTS_OF_TYPE < NUM_CARDS).reshape((1,) * (of_slots.ndim - 1) + SLOTS_OF_TYPE.shape)
+    # No index is out of bounds, which checkify would tell of.
+    return jnp.where(is_copy, of_slots[..., np.minimum(SLOTS_OF_TYPE, NUM_CARDS - 1)], np.zeros((), of_slots.dtype))
 
 
 def onehot(counts: ArrayLike) -> Array:

@@ -29,6 +29,7 @@ SPECS = (
     "mc:rollouts=4,belief=truth,leaf=pretrained,depth=2,policy=uniform,opponent=lookahead",
     "tree:simulations=32,belief=truth,policy=uniform",
     "value:belief=unseen",
+    "value:particles=2",
 )
 
 

@@ -185,7 +185,7 @@ def compile_match(agents: Agents, *, rules: Rules = Rules(), batch_size: int, se
     if not (is_int(batch_size) and batch_size >= 2 and batch_size % 2 == 0):
         raise ValueError(f"batch_size must be None or an even number of games, since they come in pairs, got {batch_size!r}")
     batch = Batch(agents, np.zeros(0, np.int64), series, adjust)
-    _Play(jax.random.key(0), batch, rules, batch_size, threading.Event(), lambda finished: None).all_rounds()
+    _Play(jax.random.key(0, impl="threefry2x32"), batch, rules, batch_size, threading.Event(), lambda finished: None).all_rounds()
 
 
 class _Play:

@@ -77,7 +77,7 @@ class BeliefCache:
         check_start(filter.num_particles, filter.prior)
         self._filter = filter
         self._schedule = schedule or Schedule(sizes=(filter.num_particles,), cards_left=())
-        self._key = jax.random.key(seed)
+        self._key = jax.random.key(seed, impl="threefry2x32")
         self._max_entries = max_entries
         self._log_types = log_types
         self.clear()

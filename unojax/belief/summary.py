@@ -153,7 +153,7 @@ def _prob(belief: WeightedHands, is_so: Array) -> Array:
 
 def _probs_above(belief: WeightedHands) -> Array:
     """Compute P(count_t > c): float32[54, 4]."""
-    return slot_probs(belief).at[cards.SLOTS_OF_TYPE].get(mode="fill", fill_value=0.0)
+    return cards.by_copy(slot_probs(belief))
 
 
 @traced_once

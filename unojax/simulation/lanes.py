@@ -18,7 +18,7 @@ from unojax.device.platform import Platform
 from unojax.device.random_bits import threefry
 from unojax.device.static import Skeleton
 from unojax.observation import observe
-from unojax.policies import PackedPolicy, Policy, ask
+from unojax.policies import POLICIES, LinearPolicy, LookaheadPolicy, PackedPolicy, Policy, ask
 from unojax.rules import Rules
 from unojax.table import Node, Picked, Table
 from unojax.view import view_at_node
@@ -216,8 +216,11 @@ def choose_moves(
     word, coins = threefry(seed, (lanes.game_index, lanes.node))
     node = table.find_node(lanes.table, rules)
     if _all_packed(policies):
-        options = bits.where(node.is_decision, _narrow(policies, lanes.table, node, rules), node.deck)
-        pick, is_illegal = Picked(*bits.choose(options, word)), None
+        narrowed = _narrow(policies, lanes.table, node, rules)
+        pick, is_illegal = Picked(*bits.choose(bits.where(node.is_decision, narrowed, node.deck), word)), None
+        if not all(map(_is_own, policies)):
+            strange = bits.map_words(lambda chosen, legal: chosen & ~legal, narrowed, node.legal)
+            is_illegal = node.is_decision & ((bits.any_of(strange) != 0) | (bits.any_of(narrowed) == 0))
     else:
         played, is_legal = _ask(policies, lanes, node, (word, coins), rules)
         drawn = Picked(*bits.choose(node.deck, word))
@@ -256,6 +259,11 @@ def carry_out(lanes: GameLanes, move: Array) -> GameLanes:
 
 def _all_packed(policies: tuple[Policy, ...]) -> bool:
     return all(isinstance(policy, PackedPolicy) for policy in policies)
+
+
+def _is_own(policy: Policy) -> bool:
+    """Tell a policy of this package, which narrows legal options down and leaves some, from one that has to be checked."""
+    return type(policy) in (LinearPolicy, LookaheadPolicy) or any(policy is one for one in POLICIES.values())
 
 
 def _narrow(policies: tuple[Policy, ...], tables: Table, node: Node, rules: Rules) -> Words:

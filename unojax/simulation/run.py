@@ -22,7 +22,7 @@ from unojax.device import static
 from unojax.device.lanes import NO_WALK
 from unojax.device.platform import platform
 from unojax.device.random_bits import check_key, key_words
-from unojax.policies import Policy, as_policies, distinct, uniform
+from unojax.policies import PackedPolicy, Policy, as_policies, distinct, uniform
 from unojax.rules import Rules, as_rules, check_max_steps, is_int
 from unojax.simulation.games import Collector, Finished, Games
 from unojax.simulation.lanes import LONGEST, Counts, FinishedFirst, Limits, Results, advance_lanes, start_lanes
@@ -30,6 +30,9 @@ from unojax.simulation.tally import Tally
 
 MAX_GAMES: Final = 2**31
 """Games that one key numbers."""
+_MUST: Final = (
+    "a policy must return an action whose legal_mask is True, and a preference narrow the legal options down and leave some"
+)
 MOST_LANES: Final = {"cpu": 2**14, "gpu": 2**20}
 """Games in progress at a time, at most."""
 _FULL: Final = {"cpu": 1, "gpu": 2**18}
@@ -236,7 +239,7 @@ def _to_host(results: Results, policies: Policies) -> Finished:
     if ended.illegal.any():
         raise ValueError(
             f"a policy of {_names(policies)} chose an illegal action in game {index[np.argmax(ended.illegal)]} (one of "
-            f"{np.count_nonzero(ended.illegal)} such games so far); a policy must return an action whose legal_mask is True"
+            f"{np.count_nonzero(ended.illegal)} such games so far); {_MUST}"
         )
     winner = np.select([ended.phase == table.OVER_WON_BY_0, ended.phase == table.OVER_WON_BY_1], [0, 1], game.NO_WINNER)
     games = Games(
@@ -256,16 +259,16 @@ def _first(results: Results, number: int) -> Results:
 
 
 def _names(policies: Policies) -> str:
-    return " and ".join(dict.fromkeys(getattr(policy, "__name__", repr(policy)) for policy in policies))
+    names = (
+        policy.name if isinstance(policy, PackedPolicy) else getattr(policy, "__name__", repr(policy)) for policy in policies
+    )
+    return " and ".join(dict.fromkeys(names))
 
 
 def _tally_of(counts: Counts, policies: Policies) -> Tally:
     got = jax.device_get(counts)
     if got.illegal:
-        raise ValueError(
-            f"a policy of {_names(policies)} chose an illegal action in {got.illegal} games; a policy must return an action "
-            "whose legal_mask is True"
-        )
+        raise ValueError(f"a policy of {_names(policies)} chose an illegal action in {got.illegal} games; {_MUST}")
     if got.lengths[LONGEST]:
         raise LongGameError(
             f"{got.lengths[LONGEST]} games took {LONGEST} steps or more, which are too many to count by length; give max_steps "

@@ -69,7 +69,7 @@ def of_agent(
         agent = replace(agent, knowledge=_Told())  # pyright: ignore[reportArgumentType]
     elif hasattr(knowledge, "see"):
         raise ValueError(f"{agent.name} looks at the hidden hand: what it does is no function of what a player sees")
-    key = jax.random.key(0) if key is None else key
+    key = jax.random.key(0, impl="threefry2x32") if key is None else key
     pasts = look_back(tree, against)
     keys = [jax.random.fold_in(key, index) for index in range(num_keys)]
     first, second = (_Led(tree, player, agent, *pasts[player]) for player in (0, 1))

@@ -145,8 +145,8 @@ def mixed(log_likelihood: Array, log_types: Array | None) -> Array:
 
 def log_joint(log_weights: Array, log_likelihood: Array, log_types: Array) -> Array:
     """Compute ln P(type, account) from the weights of N accounts, float32[N], which are those of `mixed` likelihoods: [K, N]."""
-    of_account = log_types[:, None] + log_likelihood - mixed(log_likelihood, log_types)
-    return log_weights + jnp.where(jnp.isneginf(log_weights), -jnp.inf, of_account)
+    of_account = log_types[:, None] + log_likelihood - mixed(log_likelihood, log_types)[None, :]
+    return log_weights[None, :] + jnp.where(jnp.isneginf(log_weights)[None, :], -jnp.inf, of_account)
 
 
 def log_type_probs(joint: Array) -> Array:
