@@ -26,8 +26,8 @@ from unojax.rules import Rules, is_int
 MAX_SLOTS: Final = 192
 """Default capacity of a belief: cards the opponent ever acquired."""
 MAX_PLAYS: Final = 96
-"""The same of plays it ever made; in uniform play 1 game in 10,000 needs more. Under rules without plain steps, where other choices
-and what is told of the hand count too, it is twice as many."""
+"""The same of plays it ever made; in uniform play 1 game in 10,000 needs more. Under rules without plain steps, where other
+choices and what is told of the hand count too, it is twice as many."""
 
 
 class Target(NamedTuple):
