@@ -8,6 +8,7 @@ from importlib import resources
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from safetensors import safe_open
@@ -97,6 +98,22 @@ def test_wrong_shapes_and_missing_arrays_are_value_errors(saved: Path):
         load_network(saved)
     rewrite(saved, {key: array for key, array in arrays.items() if key != name})
     with pytest.raises(ValueError, match=re.escape(f"{saved} holds arrays")):
+        load_network(saved)
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_numbers_that_are_not_finite_are_a_value_error(saved: Path, number: float):
+    arrays = load_file(saved)
+    arrays["win.kernel"][-1, 0] = number
+    rewrite(saved, arrays)
+    with pytest.raises(ValueError, match=re.escape(f"{saved} holds numbers that are not finite, in win.kernel")):
+        load_network(saved)
+
+
+@pytest.mark.parametrize(("kind", "called"), [("float16", "F16"), ("float64", "F64"), ("int32", "I32"), ("bfloat16", "BF16")])
+def test_numbers_of_another_type_are_a_value_error(saved: Path, kind: str, called: str):
+    rewrite(saved, {name: array.astype(jnp.dtype(kind)) for name, array in load_file(saved).items()})
+    with pytest.raises(ValueError, match=re.escape(f"holds numbers of type {called}, expected F32 (float32)")):
         load_network(saved)
 
 

@@ -34,7 +34,8 @@ def load_network(path: str | Path) -> Network:
     """Load a network from a file written by `save_network`, or the shipped one ("pretrained").
 
     Raises:
-        ValueError: there is no such file, it holds no network, or one that was trained on other features.
+        ValueError: there is no such file, it holds no network, or one that was trained on other features or that has numbers
+            other than finite ones in float32.
     """
     if path == PRETRAINED:
         with resources.as_file(resources.files("unojax.value") / _FILE) as file:
@@ -68,7 +69,9 @@ def _load(path: Path) -> tuple[dict[str, np.ndarray], NetworkConfig]:
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # the file is no mapping
+            types = {name: file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118  # the file is no mapping
+            # NumPy may have no such type as another is of.
+            arrays = {name: file.get_tensor(name) for name, kind in types.items() if kind == "F32"}
     except SafetensorError as error:
         raise ValueError(f"{path} is not a safetensors file: {error}") from None
     if metadata.get("format") != _FORMAT:
@@ -79,6 +82,10 @@ def _load(path: Path) -> tuple[dict[str, np.ndarray], NetworkConfig]:
         raise ValueError(f"{path} says nothing sensible about the shape of its network: {error}") from None
     if metadata.get("features") != _features(config):
         raise ValueError(f"{path} was trained on other features than this version of unojax computes; train it anew")
+    if other := set(types.values()) - {"F32"}:
+        raise ValueError(f"{path} holds numbers of type {', '.join(sorted(other))}, expected F32 (float32)")
+    if bad := [name for name, array in arrays.items() if not np.isfinite(array).all()]:
+        raise ValueError(f"{path} holds numbers that are not finite, in {', '.join(bad)}")
     return arrays, config
 
 
