@@ -61,6 +61,12 @@ def test_a_tree_comes_back_as_it_was():
     assert again["a"][2:] == ("text", None) and again["b"][1] is len and float(again["b"][0]) == 2.0
 
 
-def test_what_cannot_be_hashed_is_refused():
-    with pytest.raises(TypeError, match="unhashable"):
-        static.split(({1, 2},))
+@dataclass
+class Unfrozen:
+    depth: int = 1
+
+
+@pytest.mark.parametrize("tree", [{1, 2}, Unfrozen()], ids=str)
+def test_what_cannot_be_hashed_is_refused(tree: object):
+    with pytest.raises(ValueError, match=r"unhashable type: '(set|Unfrozen)'; make it @dataclass\(frozen=True\)"):
+        static.split((tree,))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 from pathlib import Path
 
@@ -233,3 +234,76 @@ def test_commands_take_them(capsys, own: str):
     assert "is an agent, which remembers, where a policy is needed" in capsys.readouterr().err
     assert main(["simulate", "--policies", f"{own}:nothing", "uniform"]) == 2
     assert "has no 'nothing'" in capsys.readouterr().err
+
+
+KINDS = """
+from dataclasses import dataclass
+import jax
+import jax.numpy as jnp
+from unojax.policies import PackedPolicy
+
+@dataclass
+class Unfrozen:
+    shift: int = 0
+    def __call__(self, key, observation, legal_mask):
+        return jnp.argmax(legal_mask) + self.shift
+
+@dataclass
+class Packed(PackedPolicy):
+    depth: int = 1
+    name = summary = "packed"
+    def narrow(self, view, legal):
+        return legal
+
+@jax.jit
+def compiled(key, observation, legal_mask):
+    return jnp.argmax(legal_mask) // missing
+
+@jax.jit
+def whole(key, observation, legal_mask):
+    return jnp.argmax(legal_mask)
+
+class Fails:
+    def __call__(self, key, observation, legal_mask):
+        raise RuntimeError("too deep")
+
+fails = Fails()
+"""
+
+
+@pytest.fixture
+def kinds(tmp_path: Path) -> str:
+    (tmp_path / "kinds.py").write_text(KINDS)
+    return f"{tmp_path}/kinds.py"
+
+
+@pytest.mark.parametrize("command", ["simulate --games 8", "record --games 2 --out games.npz", "belief"])
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("compiled", "compiled failed: NameError: name 'missing' is not defined"),
+        ("fails", "fails failed: RuntimeError: too deep"),
+        ("Packed", "unhashable type: 'Packed'; make it @dataclass(frozen=True)"),
+    ],
+)
+def test_any_policy_that_fails_is_one_line(capsys, monkeypatch, tmp_path: Path, kinds: str, command: str, name: str, says: str):
+    monkeypatch.chdir(tmp_path)
+    assert main([*command.split(), "--policies", f"{kinds}:{name}", "uniform"]) == 2
+    told = capsys.readouterr().err
+    assert says in told and "Traceback" not in told and len(told.strip().splitlines()) == 1
+
+
+def test_any_callable_is_a_policy_of_games(capsys, kinds: str):
+    """Both play the first legal action, so that they win the same games."""
+    results = []
+    for name in ("Unfrozen", "whole"):
+        args = ["simulate", "--policies", f"{kinds}:{name}", "uniform", "--games", "64", "--quiet", "--json", "-"]
+        assert main(args) == 0
+        results.append([won["total"] for won in json.loads(capsys.readouterr().out)["results"]["wins"]])
+    assert results[0] == results[1]
+
+
+def test_an_agent_that_can_not_be_hashed_says_how_it_can(capsys, kinds: str):
+    assert main(["arena", f"{kinds}:Unfrozen", "uniform", "--games", "2", "--quiet"]) == 2
+    told = capsys.readouterr().err
+    assert "unhashable type: 'Unfrozen'; make it @dataclass(frozen=True)" in told and "Traceback" not in told

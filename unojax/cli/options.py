@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from types import FunctionType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Optional, TypeVar
 
 import tyro
@@ -274,9 +273,20 @@ def get_policies(names: tuple[str, str]) -> tuple[Policy, Policy]:
 
 
 def _get_policy(spec: str) -> Policy:
-    """Look a policy up; a function of one's own is named where it fails, or returns no action."""
+    """Look a policy up; one of one's own is named where it fails, or returns no action.
+
+    Raises:
+        ValueError: there is none, or a packed one of one's own can't be hashed.
+    """
     policy = parse_policy(spec)
-    if not (is_own(spec) and isinstance(policy, FunctionType)):
+    if not is_own(spec):
+        return policy
+    from unojax.device import static
+    from unojax.policies import PackedPolicy
+
+    if isinstance(policy, PackedPolicy):
+        # Games ask packed policies by other methods than the call, so it stays what it is.
+        static.split(policy)
         return policy
 
     def choose(key: Any, observation: Any, legal_mask: Any) -> Any:

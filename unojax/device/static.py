@@ -35,14 +35,18 @@ def split(tree: Any) -> tuple[list[Array], Skeleton]:
     """Split a pytree into its numbers, as arrays, and all the rest.
 
     Raises:
-        TypeError: a leaf is neither a number nor hashable.
+        ValueError: a leaf is neither a number nor hashable; the message says how to make it so.
     """
     leaves, treedef = jax.tree.flatten(tree)
     numbers = [leaf for leaf in leaves if isinstance(leaf, _NUMBERS)]
     # A Python number has no precision of its own: the same one in 64-bit mode.
     numbers = [jnp.asarray(number, jnp.float32 if isinstance(number, float) else None) for number in numbers]
     skeleton = Skeleton(treedef, _types(treedef), tuple(None if isinstance(leaf, _NUMBERS) else leaf for leaf in leaves))
-    hash(skeleton)
+    try:
+        hash(skeleton)
+    except TypeError as error:
+        how = "make it @dataclass(frozen=True), or register one that holds arrays with jax.tree_util.register_dataclass"
+        raise ValueError(f"agents and policies must be hashable, or pytrees of numbers and what is: {error}; {how}") from error
     return numbers, skeleton
 
 
