@@ -3,9 +3,11 @@
 import os
 import stat
 
+import numpy as np
 import pytest
 
 from unojax.files import write_whole
+from unojax.files.columns import ColumnFile
 
 
 def test_a_file_is_replaced_as_a_whole_and_a_link_stays_one(tmp_path):
@@ -26,18 +28,27 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
     def full_disk(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "fchmod", full_disk)
+    monkeypatch.setattr(os, "replace", full_disk)
     with pytest.raises(OSError, match="No space left"):
         write_whole(path, "new")
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["file.txt"]
 
 
-def test_a_new_file_may_be_read_by_whom_the_umask_allows(tmp_path):
-    path, plain = tmp_path / "whole.txt", tmp_path / "plain.txt"
-    write_whole(path, "x")
-    plain.write_text("x")
-    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
+@pytest.mark.parametrize("mask", [0o022, 0o027, 0o077])
+def test_a_new_file_may_be_read_by_whom_the_umask_allows(tmp_path, monkeypatch, mask: int):
+    """The umask is all threads' own: what sets it, even for a moment, opens files that others write then."""
+    whole, table = tmp_path / "whole.txt", tmp_path / "table.npz"
+    before = os.umask(mask)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "umask", lambda mask: pytest.fail("the umask was set"))
+            write_whole(whole, "x")
+            with ColumnFile(table) as file:
+                file.add({"number": np.arange(3)})
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (whole, table)] == [0o666 & ~mask] * 2
 
 
 def test_a_device_is_written_to():

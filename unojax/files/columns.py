@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from unojax.files.whole import is_special
+from unojax.files.whole import create_beside, is_special
 
 SUFFIXES: Final = (".parquet", ".npz")
 
@@ -40,9 +40,8 @@ class ColumnFile:
         self._path = Path(path).resolve()
         if is_special(self._path):
             raise ValueError(f"{str(path)!r} is a device or a pipe; give the name of a file")
-        handle, temporary = tempfile.mkstemp(dir=self._path.parent, prefix=f".{self._path.name}.", suffix=".tmp")
-        os.close(handle)
-        self._temporary = Path(temporary)
+        with create_beside(self._path) as file:
+            self._temporary = Path(file.name)
         self._kinds: dict[str, tuple[np.dtype, tuple[int, ...]]] | None = None
         self._sink: _Sink = _Parquet(self._temporary) if self._path.suffix == ".parquet" else _Npz(self._temporary)
 
@@ -65,8 +64,6 @@ class ColumnFile:
         try:
             self._sink.close()
             if kind is None:
-                os.umask(mask := os.umask(0))
-                os.chmod(self._temporary, 0o666 & ~mask)
                 os.replace(self._temporary, self._path)
         finally:
             with suppress(FileNotFoundError):

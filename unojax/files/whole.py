@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
 from pathlib import Path
+from typing import BinaryIO
 
 
 def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
@@ -21,17 +22,25 @@ def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
         path.write_bytes(content)
         return
     path = path.resolve()
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    file = create_beside(path)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with file:
             file.write(content)
-            # What a new file would get: a temporary one is the owner's alone. The mask is read by setting it.
-            os.umask(mask := os.umask(0))
-            os.fchmod(file.fileno(), 0o666 & ~mask)
-        os.replace(temporary, path)
+        os.replace(file.name, path)
     except BaseException:
-        os.unlink(temporary)
+        os.unlink(file.name)
         raise
+
+
+def create_beside(path: Path) -> BinaryIO:
+    """Create a file in the folder of another, under a name that no file has, and open it for writing.
+
+    It may be read by whom the umask allows, as any new file.
+
+    Raises:
+        OSError: there can't be one.
+    """
+    return open(path.with_name(f".{path.name}.{secrets.token_urlsafe(6)}.tmp"), "xb")
 
 
 def is_special(path: Path) -> bool:
