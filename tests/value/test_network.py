@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 
@@ -212,12 +213,24 @@ def test_the_number_of_parameters_is_counted():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"width": 0}, {"width": 8.0}, {"color_layers": 0}, {"trunk_layers": -1}, {"trunk_layers": True}], ids=str
+    "wrong",
+    [
+        *({"width": 0}, {"width": 8.0}, {"color_layers": 0}, {"trunk_layers": -1}, {"trunk_layers": True}),
+        *({"width": 10**6}, {"color_layers": 10**7}, {"trunk_layers": 65}),
+    ],
+    ids=str,
 )
 def test_a_shape_that_is_none_is_a_value_error(wrong: dict):
     (name, value) = next(iter(wrong.items()))
-    with pytest.raises(ValueError, match=rf"{name} must be an integer of at least 1, got {value!r}"):
+    with pytest.raises(ValueError, match=rf"{name} must be an integer from 1 to \d+, got {value!r}"):
         NetworkConfig(**wrong)
+
+
+@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(NetworkConfig) if field.default is False])
+@pytest.mark.parametrize("value", ["yes", -1.5, 1, None])
+def test_a_part_is_there_or_not(name: str, value: object):
+    with pytest.raises(ValueError, match=f"{name} must be true or false, got {value!r}"):
+        NetworkConfig(**{name: value})  # type: ignore[arg-type]  # on purpose
 
 
 def test_networks_of_one_shape_share_a_compiled_program(seen_by_all):

@@ -119,7 +119,10 @@ def test_numbers_of_another_type_are_a_value_error(saved: Path, kind: str, calle
 
 def test_a_shape_that_is_none_is_a_value_error(saved: Path):
     rewrite(saved, config=json.dumps({"width": 0}))
-    with pytest.raises(ValueError, match="width must be an integer of at least 1"):
+    with pytest.raises(ValueError, match="width must be an integer from 1"):
+        load_network(saved)
+    rewrite(saved, config=json.dumps({"turns": "yes"}))
+    with pytest.raises(ValueError, match="sensible about the shape of its network: turns must be true or false, got 'yes'"):
         load_network(saved)
     rewrite(saved, config=json.dumps({"depth": 3}))
     with pytest.raises(ValueError, match="nothing sensible about the shape of its network"):

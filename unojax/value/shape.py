@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,10 @@ from jax import Array
 from unojax.rules import is_int
 from unojax.value.features import COLOR_COLUMNS, COLOR_TURN_COLUMNS, SHARED_COLUMNS, SHARED_TURN_COLUMNS
 
+_LARGEST: Final = {"width": 4096, "color_layers": 64, "trunk_layers": 64}
+"""Sizes that a file may ask for, far beyond what has been trained: layers are built one by one, before anything is computed."""
+_FLAGS: Final = ("matches", "policy_head", "belief_head", "turns", "types")
+
 
 @dataclass(frozen=True)
 class NetworkConfig:
@@ -19,6 +23,9 @@ class NetworkConfig:
 
     With `matches` it also reads `Features.matches`, with `types` `Features.types`. With `turns` it reads the columns of rules
     that `has_turn_columns`, and plays by such rules only.
+
+    Raises:
+        ValueError: a size is no integer from 1 to what is sensible, or another field is neither True nor False.
     """
 
     width: int = 64
@@ -41,9 +48,12 @@ class NetworkConfig:
         return SHARED_COLUMNS + SHARED_TURN_COLUMNS * self.turns
 
     def __post_init__(self) -> None:
-        for name in ("width", "color_layers", "trunk_layers"):
-            if not (is_int(value := getattr(self, name)) and value >= 1):
-                raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+        for name, largest in _LARGEST.items():
+            if not (is_int(value := getattr(self, name)) and 1 <= value <= largest):
+                raise ValueError(f"{name} must be an integer from 1 to {largest}, got {value!r}")
+        for name in _FLAGS:
+            if not isinstance(value := getattr(self, name), bool):
+                raise ValueError(f"{name} must be true or false, got {value!r}")
 
 
 class Outputs(NamedTuple):
