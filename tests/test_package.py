@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -66,3 +70,26 @@ def test_the_citation_names_this_version():
 @pytest.mark.slow
 def test_the_game_works_in_64_bit_mode():
     run(IN_64_BIT_MODE, JAX_ENABLE_X64="1")
+
+
+def test_what_is_imported_is_declared():
+    root = Path(unojax.__file__).parent
+    project = tomllib.loads((CITATION.parent / "pyproject.toml").read_text())["project"]
+    lines = [*project["dependencies"], *(line for extra in project["optional-dependencies"].values() for line in extra)]
+    declared = {re.split(r"[\[<>=]", line)[0].lower().replace("_", "-") for line in lines}
+    imported = set()
+    for path in root.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported.add((node.module or "").partition(".")[0])
+    homes = packages_distributions()
+    # Under another name than that of the import, or a part of what is declared.
+    others = {"pyspiel": "open-spiel", "traitlets": "anywidget", "jaxlib": "jax"}
+    missing = set()
+    for name in imported - sys.stdlib_module_names - {"unojax"}:
+        names = {others.get(name, name), *homes.get(name, ())}
+        if not {known.lower().replace("_", "-") for known in names} & declared:
+            missing.add(name)
+    assert not missing
