@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,9 @@ COMMAND = "from unojax.cli import main; main(['simulate', '--games', '10', '--qu
 def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Settings of a user who has none; JAX, which is imported here, is left alone."""
     for name in ("COMPILATION_CACHE_DIR", "ENABLE_COMPILATION_CACHE", "PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"):
-        monkeypatch.delenv(f"JAX_{name}", raising=False)
+        # Set first, so that what a test sets is undone whatever was there.
+        monkeypatch.setenv(f"JAX_{name}", "")
+        monkeypatch.delenv(f"JAX_{name}")
     monkeypatch.delitem(sys.modules, "jax", raising=False)
 
 
@@ -43,14 +46,63 @@ def test_nothing_is_kept_if_the_user_says_so(home: Path, monkeypatch: pytest.Mon
     assert not list(home.iterdir())
 
 
+class Config(SimpleNamespace):
+    """Settings as `jax.config` has them, JAX's own where nothing else is told."""
+
+    def __init__(self, **told):
+        defaults = {"jax_compilation_cache_dir": None, "jax_persistent_cache_min_compile_time_secs": 1.0}
+        super().__init__(**{"jax_enable_compilation_cache": True, **defaults, **told})
+
+    def update(self, name: str, value: object) -> None:
+        setattr(self, name, value)
+
+
+def told_to_jax(monkeypatch: pytest.MonkeyPatch, **settings: object) -> Config:
+    config = Config(**settings)
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(config=config))
+    return config
+
+
 def test_what_jax_is_told_goes_first(home: Path, monkeypatch: pytest.MonkeyPatch):
-    for settings, folder in (
-        ({"jax_compilation_cache_dir": str(home / "told"), "jax_enable_compilation_cache": True}, home / "told"),
-        ({"jax_compilation_cache_dir": None, "jax_enable_compilation_cache": False}, None),
-    ):
-        told = SimpleNamespace(**settings, update=lambda name, value: None)
-        monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(config=told))
-        assert keep_compiled_programs() == folder
+    told_to_jax(monkeypatch, jax_enable_compilation_cache=False)
+    assert keep_compiled_programs() is None
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(home / "before"))
+    settings = {"jax_compilation_cache_dir": str(home / "told"), "jax_persistent_cache_min_compile_time_secs": 5.0}
+    config = told_to_jax(monkeypatch, **settings)
+    assert keep_compiled_programs() == home / "told"
+    assert config == Config(**settings) and list(home.iterdir()) == [home / "told"]
+    assert os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] == "5.0", "in the processes that this one starts, too"
+
+
+def test_what_nobody_has_said_is_set(home: Path, monkeypatch: pytest.MonkeyPatch):
+    config = told_to_jax(monkeypatch)
+    folder = keep_compiled_programs()
+    assert folder == home / "unojax" / "jax"
+    assert config == Config(jax_compilation_cache_dir=str(folder), jax_persistent_cache_min_compile_time_secs=0.0)
+    assert os.environ["JAX_COMPILATION_CACHE_DIR"] == str(folder)
+    assert float(os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"]) == 0
+
+
+@pytest.mark.parametrize("is_told", [False, True])
+def test_a_folder_elsewhere_is_left_to_jax(home: Path, monkeypatch: pytest.MonkeyPatch, is_told: bool):
+    monkeypatch.chdir(home)
+    if is_told:
+        config = told_to_jax(monkeypatch, jax_compilation_cache_dir="gs://bucket/programs")
+        assert keep_compiled_programs() is None
+        assert config == Config(jax_compilation_cache_dir="gs://bucket/programs")
+    else:
+        monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "gs://bucket/programs")
+        assert keep_compiled_programs() is None
+        assert os.environ["JAX_COMPILATION_CACHE_DIR"] == "gs://bucket/programs"
+    assert "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ
+    assert not list(home.iterdir())
+
+
+def test_the_defaults_are_those_of_jax():
+    """What differs from them is the user's."""
+    code = f"from jax import config; print({{name: config.values[name] for name in {list(compilation_cache._SETTINGS)}}})"
+    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert ran.stdout.strip() == str(compilation_cache._SETTINGS)
 
 
 def test_a_folder_that_cannot_be_made_is_done_without(home: Path):

@@ -9,35 +9,40 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Final
 
 import platformdirs
+
+_FOLDER: Final = "jax_compilation_cache_dir"
+_SETTINGS: Final = {_FOLDER: None, "jax_persistent_cache_min_compile_time_secs": 1.0}
+"""What is set here, with JAX's defaults."""
 
 
 def keep_compiled_programs() -> Path | None:
     """Keep programs in the user's folder for caches, for this process and those that it starts.
 
     To be called before anything is compiled; where JAX is not imported yet, it is not imported here either. What the user has set
-    goes first, in the environment or by `jax.config`: `JAX_COMPILATION_CACHE_DIR` names another folder,
-    `JAX_ENABLE_COMPILATION_CACHE=false` keeps nothing.
+    goes first, by `jax.config` or in the environment: `JAX_COMPILATION_CACHE_DIR` names another folder,
+    `JAX_ENABLE_COMPILATION_CACHE=false` keeps nothing. A folder elsewhere, such as gs://bucket/folder, is left to JAX.
 
     Returns:
-        the folder; None if JAX is told not to keep anything, or if the folder can't be made.
+        the folder; None if JAX is told not to keep anything, if the folder is elsewhere, or if it can't be made.
     """
     config = sys.modules["jax"].config if "jax" in sys.modules else None
-    chosen = os.environ.get("JAX_COMPILATION_CACHE_DIR") or (config and config.jax_compilation_cache_dir)
-    folder = Path(chosen) if chosen else platformdirs.user_cache_path("unojax") / "jax"
+    told = {name: getattr(config, name) for name, default in _SETTINGS.items() if getattr(config, name, default) != default}
+    chosen = told.get(_FOLDER) or os.environ.get(_FOLDER.upper())
     is_off = os.environ.get("JAX_ENABLE_COMPILATION_CACHE", "true").lower() in ("false", "0", "no", "n", "f", "off")
-    if is_off or (config and not config.jax_enable_compilation_cache):
+    if is_off or (config and not config.jax_enable_compilation_cache) or "://" in str(chosen):
         return None
+    folder = Path(chosen) if chosen else platformdirs.user_cache_path("unojax") / "jax"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
         return None
     # All programs: a command has hundreds of small ones.
-    settings = {"jax_compilation_cache_dir": str(folder), "jax_persistent_cache_min_compile_time_secs": "0"}
-    for name, value in settings.items():
-        was_chosen = name.upper() in os.environ
-        os.environ.setdefault(name.upper(), value)
+    for name, value in zip(_SETTINGS, (str(folder), 0.0), strict=True):
+        was_chosen = name in told or name.upper() in os.environ
+        os.environ.setdefault(name.upper(), str(told.get(name, value)))
         if config and not was_chosen:
-            config.update(name, float(value) if name.endswith("secs") else value)
+            config.update(name, value)
     return folder

@@ -111,9 +111,9 @@ class KeptProgram:
         return program.trace(*shapes), returned
 
     def _file(self, given: Any, treedef: Any, static: Any, made_for: Platform) -> Path | None:
-        """Name the file of a program; None if there is no folder, or nothing to tell the program by."""
+        """Name the file of a program; None if there is no folder on this machine, or nothing to tell the program by."""
         folder = jax.config.values["jax_compilation_cache_dir"]
-        if not folder or not jax.config.values["jax_enable_compilation_cache"]:
+        if not folder or "://" in folder or not jax.config.values["jax_enable_compilation_cache"]:
             return None
         try:
             about, source = describe(static), _source()
