@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -108,6 +109,33 @@ def test_the_defaults_are_those_of_jax():
 def test_a_folder_that_cannot_be_made_is_done_without(home: Path):
     (home / "unojax").write_text("a file in its place")
     assert keep_compiled_programs() is None
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no folder that nobody can write")
+def test_a_folder_that_cannot_be_written_is_done_without(home: Path, monkeypatch: pytest.MonkeyPatch):
+    """Nor by an administrator."""
+    (home / "unojax").mkdir()
+    (home / "unojax" / "jax").symlink_to("/proc/self")
+    config = told_to_jax(monkeypatch)
+    assert keep_compiled_programs() is None
+    assert config == Config() and "JAX_COMPILATION_CACHE_DIR" not in os.environ
+
+
+def test_a_full_disk_is_done_without(home: Path, monkeypatch: pytest.MonkeyPatch):
+    """Files can be made there that hold nothing."""
+
+    def write(file: Path, content: bytes) -> None:
+        file.touch()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", write)
+    assert keep_compiled_programs() is None
+    assert not list((home / "unojax" / "jax").iterdir()) and "JAX_COMPILATION_CACHE_DIR" not in os.environ
+
+
+def test_nothing_is_left_in_a_folder_that_can_be_written(home: Path):
+    folder = keep_compiled_programs()
+    assert folder is not None and not list(folder.iterdir())
 
 
 def test_a_command_keeps_its_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -26,7 +26,7 @@ def keep_compiled_programs() -> Path | None:
     `JAX_ENABLE_COMPILATION_CACHE=false` keeps nothing. A folder elsewhere, such as gs://bucket/folder, is left to JAX.
 
     Returns:
-        the folder; None if JAX is told not to keep anything, if the folder is elsewhere, or if it can't be made.
+        the folder; None if JAX is told not to keep anything, if the folder is elsewhere, or if nothing can be written there.
     """
     config = sys.modules["jax"].config if "jax" in sys.modules else None
     told = {name: getattr(config, name) for name, default in _SETTINGS.items() if getattr(config, name, default) != default}
@@ -37,6 +37,7 @@ def keep_compiled_programs() -> Path | None:
     folder = Path(chosen) if chosen else platformdirs.user_cache_path("unojax") / "jax"
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        _check_writable(folder)
     except OSError:
         return None
     # All programs: a command has hundreds of small ones.
@@ -46,3 +47,18 @@ def keep_compiled_programs() -> Path | None:
         if config and not was_chosen:
             config.update(name, value)
     return folder
+
+
+def _check_writable(folder: Path) -> None:
+    """Write a small file and remove it: JAX warns of every program that it can't write.
+
+    Permissions alone do not tell: not of a disk that is full or read-only, and nothing to an administrator.
+
+    Raises:
+        OSError: it can't be written.
+    """
+    file = folder / f".{os.getpid()}.tmp"
+    try:
+        file.write_bytes(bytes(4096))
+    finally:
+        file.unlink(missing_ok=True)
