@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.core import Tracer
 
 from unojax.agents import Memory
 from unojax.belief.ages import Ages
@@ -76,7 +77,7 @@ class ValueAgent:
     @cached_property
     def _digest(self) -> str | None:
         """Of the network; None while it is traced."""
-        is_traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(self.network))
+        is_traced = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(self.network))
         return None if is_traced else digest_network(self.network)
 
     def init(self, key: Array, observation: Observation) -> Memory:
