@@ -121,6 +121,14 @@ def test_a_folder_that_cannot_be_written_is_done_without(home: Path, monkeypatch
     assert config == Config() and "JAX_COMPILATION_CACHE_DIR" not in os.environ
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no folder that nobody can write")
+def test_a_chosen_folder_that_cannot_be_written_is_read_without_a_word():
+    """JAX warns of every program that it can't write."""
+    environment = os.environ | {"JAX_COMPILATION_CACHE_DIR": "/proc/self/task"}
+    ran = subprocess.run([sys.executable, "-c", COMMAND], env=environment, check=True, capture_output=True, text=True)
+    assert ran.stderr == ""
+
+
 def test_a_full_disk_is_done_without(home: Path, monkeypatch: pytest.MonkeyPatch):
     """Files can be made there that hold nothing."""
 

@@ -241,6 +241,8 @@ def test_what_nothing_tells_apart_is_not_kept(folder: Path):
 
 def test_without_a_folder(folder: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(folder)
+    # As a path, the address would be a folder here.
+    (folder / "gs:" / "bucket" / "programs").mkdir(parents=True)
     for name, value in (
         ("jax_compilation_cache_dir", None),
         ("jax_compilation_cache_dir", ""),

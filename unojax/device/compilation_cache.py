@@ -6,15 +6,18 @@ program, the compiler, its flags and the machine, so an outdated entry is never 
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import platformdirs
 
 _FOLDER: Final = "jax_compilation_cache_dir"
-_SETTINGS: Final = {_FOLDER: None, "jax_persistent_cache_min_compile_time_secs": 1.0}
+_LEAST_SECONDS: Final = "jax_persistent_cache_min_compile_time_secs"
+"""Programs that take less to compile are not written."""
+_SETTINGS: Final = {_FOLDER: None, _LEAST_SECONDS: 1.0}
 """What is set here, with JAX's defaults."""
 
 
@@ -23,14 +26,14 @@ def keep_compiled_programs() -> Path | None:
 
     To be called before anything is compiled; where JAX is not imported yet, it is not imported here either. What the user has set
     goes first, by `jax.config` or in the environment: `JAX_COMPILATION_CACHE_DIR` names another folder,
-    `JAX_ENABLE_COMPILATION_CACHE=false` keeps nothing. A folder elsewhere, such as gs://bucket/folder, is left to JAX.
+    `JAX_ENABLE_COMPILATION_CACHE=false` keeps nothing. A folder elsewhere, such as gs://bucket/folder, is left to JAX; where the
+    folder that the user names can't be written, JAX only reads there.
 
     Returns:
         the folder; None if JAX is told not to keep anything, if the folder is elsewhere, or if nothing can be written there.
     """
     config = sys.modules["jax"].config if "jax" in sys.modules else None
-    told = {name: getattr(config, name) for name, default in _SETTINGS.items() if getattr(config, name, default) != default}
-    chosen = told.get(_FOLDER) or os.environ.get(_FOLDER.upper())
+    chosen = _told().get(_FOLDER) or os.environ.get(_FOLDER.upper())
     is_off = os.environ.get("JAX_ENABLE_COMPILATION_CACHE", "true").lower() in ("false", "0", "no", "n", "f", "off")
     if is_off or (config and not config.jax_enable_compilation_cache) or "://" in str(chosen):
         return None
@@ -39,14 +42,29 @@ def keep_compiled_programs() -> Path | None:
         folder.mkdir(parents=True, exist_ok=True)
         _check_writable(folder)
     except OSError:
+        if chosen:
+            # JAX may still read there.
+            _set({_LEAST_SECONDS: math.inf})
         return None
     # All programs: a command has hundreds of small ones.
-    for name, value in zip(_SETTINGS, (str(folder), 0.0), strict=True):
+    _set({_FOLDER: str(folder), _LEAST_SECONDS: 0.0})
+    return folder
+
+
+def _told() -> dict[str, Any]:
+    """Find what `jax.config` has been told, of `_SETTINGS`; nothing before JAX is imported."""
+    config = sys.modules["jax"].config if "jax" in sys.modules else None
+    return {name: getattr(config, name) for name, default in _SETTINGS.items() if getattr(config, name, default) != default}
+
+
+def _set(settings: dict[str, Any]) -> None:
+    """Set what the user has not, here and for processes to come; what `jax.config` was told goes on to these."""
+    told = _told()
+    for name, value in settings.items():
         was_chosen = name in told or name.upper() in os.environ
         os.environ.setdefault(name.upper(), str(told.get(name, value)))
-        if config and not was_chosen:
-            config.update(name, value)
-    return folder
+        if "jax" in sys.modules and not was_chosen:
+            sys.modules["jax"].config.update(name, value)
 
 
 def _check_writable(folder: Path) -> None:
