@@ -16,7 +16,7 @@ from scipy import stats
 from tests.belief.oracle import FORFEITING, PASSING, THIN, Record, play_games
 from tests.belief.test_exact import choosy_opponent, events
 from tests.helpers import ERROR_PROBABILITY, fold_in_all
-from unojax import bits, cards, game
+from unojax import bits, cards, game, make_state
 from unojax.belief import (
     Belief,
     Info,
@@ -312,6 +312,18 @@ def test_the_deal_shows_in_what_might_have_been_turned_up(start_card: StartCard)
     textbook = bootstrap_init(seen, jax.random.key(2), num_particles=16384, prior="deal")
     for belief in (found, textbook):
         np.testing.assert_allclose(summary.count_probs(belief), exact, atol=0.015)
+
+
+def test_in_mid_game_nobody_has_drawn_for_the_start_card() -> None:
+    """Whatever the rules say of it: hands are smaller than those dealt."""
+    deck = small_deck(colors=2, ranks=(1, 2), wilds=2)
+    one, other = (
+        exact_init(
+            observe(make_state("R1", "Y2", "R2", rules=Rules(deck=deck, hand_size=2, start_effects=effects)), 0), prior="deal"
+        )
+        for effects in ("none", "keep_turn")
+    )
+    np.testing.assert_array_equal(one.expected_counts, other.expected_counts)
 
 
 def hands_behind(seen: Observation, rules: Rules) -> dict[tuple[int, ...], float]:

@@ -72,7 +72,9 @@ def test_what_jax_is_told_goes_first(home: Path, monkeypatch: pytest.MonkeyPatch
     config = told_to_jax(monkeypatch, **settings)
     assert keep_compiled_programs() == home / "told"
     assert config == Config(**settings) and list(home.iterdir()) == [home / "told"]
-    assert os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] == "5.0", "in the processes that this one starts, too"
+    # In the processes that this one starts, too.
+    assert os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] == "5.0"
+    assert os.environ["JAX_COMPILATION_CACHE_DIR"] == str(home / "told")
 
 
 def test_what_nobody_has_said_is_set(home: Path, monkeypatch: pytest.MonkeyPatch):

@@ -171,7 +171,31 @@ def test_files_import_what_is_beside_them(tmp_path: Path, code: str):
     before = list(sys.path), set(sys.modules)
     agents = [parse_agent(f"{tmp_path}/{version}/my.py:make") for version in ("v1", "v2", "v1")]
     assert [agent.width for agent in agents] == [0, 1, 0]
-    assert sys.path == before[0] and not {"net", "nets", "my"} & (set(sys.modules) - before[1])
+    assert sys.path == before[0] and "random" not in set(sys.modules) - before[1]
+    for name in {"net", "nets", "nets.sizes"} & set(sys.modules):
+        # By their plain names those of the folder that came first are found.
+        assert Path(sys.modules.pop(name).__spec__.origin or tmp_path / "v1").is_relative_to(tmp_path / "v1")
+
+
+def test_objects_of_classes_beside_a_file_are_unpickled(tmp_path: Path):
+    (tmp_path / "kept_net.py").write_text("class Net:\n    width = 7\n")
+    (tmp_path / "net.pkl").write_bytes(b"ckept_net\nNet\n.")
+    read = f"Path({str(tmp_path / 'net.pkl')!r}).read_bytes()"
+    (tmp_path / "read_net.py").write_text(f"import pickle\nfrom pathlib import Path\nNET = pickle.loads({read})\n")
+    code = f"import kept_net\nfrom read_net import NET\n{AGENT}"
+    (tmp_path / "my.py").write_text(f"{code}\ndef make(depth=1):\n    return Agent(NET.width)\n")
+    try:
+        assert parse_agent(f"{tmp_path}/my.py:make").width == 7
+    finally:
+        for name in ("kept_net", "read_net"):
+            sys.modules.pop(name, None)
+
+
+def test_a_clone_beside_a_file_is_not_the_package(tmp_path: Path):
+    (tmp_path / "unojax").mkdir()
+    (tmp_path / "unojax" / "__init__.py").write_text("1 / 0")
+    (tmp_path / "my.py").write_text(f"import unojax\n{AGENT}\ndef make(depth=1):\n    return Agent(unojax.__file__)\n")
+    assert parse_agent(f"{tmp_path}/my.py:make").width == unojax.__file__
 
 
 def test_what_is_imported_already_from_the_folder_is_not_imported_again(tmp_path: Path, monkeypatch):

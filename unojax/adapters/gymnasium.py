@@ -81,13 +81,15 @@ class _Games:
 
     def begin(self, seeds: Sequence[int | None]) -> Shown:
         """Begin the first game of each lane; where the seed is None the next one, or if there was none that of some seed."""
-        numbers = [_seed() if seed is None else int(seed) % 2**32 for seed in seeds]
-        keys, games = np.array(_key_data(np.asarray(numbers, np.uint32))), np.zeros(len(seeds), np.int32)
-        if self._lanes:
-            goes_on = np.array([seed is None for seed in seeds])
+        goes_on = np.array([seed is None for seed in seeds]) & bool(self._lanes)
+        keys, games = np.zeros((len(seeds), 2), np.uint32), np.zeros(len(seeds), np.int32)
+        if goes_on.any():
             last = jax.device_get([(lanes.key, lanes.number) for lanes in self._lanes])
             last_keys, last_games = map(np.concatenate, zip(*last, strict=True))
             keys[goes_on], games[goes_on] = last_keys[goes_on], last_games[goes_on] + 1
+        if not goes_on.all():
+            numbers = [_seed() if seed is None else int(seed) % 2**32 for seed in seeds]
+            keys[~goes_on] = np.asarray(_key_data(np.asarray(numbers, np.uint32)))[~goes_on]
         self._over = np.ones(len(seeds), bool)
         groups = zip(*(np.array_split(of_lanes, self._num_groups) for of_lanes in (keys, games)), strict=True)
         return self._together([(solo.begin, self._numbers, *group) for group in groups])

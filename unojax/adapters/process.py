@@ -105,10 +105,12 @@ class Program:
 
     def close(self) -> None:
         """Stop the program; an answer that is waited for is a fault then."""
+        killed = None
         while not self._lock.acquire(timeout=0.05):
             # A thread is asking it, and would wait on for as long as the program may take.
-            if (process := self._process) is not None:
+            if (process := self._process) is not None and process is not killed:
                 _kill(process)
+                killed = process
         try:
             self._stop()
         finally:

@@ -206,7 +206,7 @@ def _start_odds(observation: Observation, hand_count: int, num_startable: int, h
     """
     own = cards.count_types(observation.hand)
     number = max(int(own.sum()), hand_count) - observation.rules.hand_size
-    if number == 0 or observation.rules.start_effects != "keep_turn":
+    if number <= 0 or observation.rules.start_effects != "keep_turn":
         return 1 / np.maximum(num_startable - held, 1)
     size = observation.rules.hand_size + number
     startable = held if hand_count == size else np.int64(own[:end].sum())

@@ -101,9 +101,11 @@ def run_process() -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
-    if (players := sys.modules.get("unojax.adapters.process")) is not None:
-        players.close_all()
-    os._exit(status)
+    try:
+        if (players := sys.modules.get("unojax.adapters.process")) is not None:
+            players.close_all()
+    finally:
+        os._exit(status)
 
 
 def _flushed(status: int) -> int:

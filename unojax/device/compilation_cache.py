@@ -61,10 +61,12 @@ def _set(settings: dict[str, Any]) -> None:
     """Set what the user has not, here and for processes to come; what `jax.config` was told goes on to these."""
     told = _told()
     for name, value in settings.items():
-        was_chosen = name in told or name.upper() in os.environ
-        os.environ.setdefault(name.upper(), str(told.get(name, value)))
-        if "jax" in sys.modules and not was_chosen:
-            sys.modules["jax"].config.update(name, value)
+        if name in told:
+            os.environ[name.upper()] = str(told[name])
+        elif name.upper() not in os.environ:
+            os.environ[name.upper()] = str(value)
+            if "jax" in sys.modules:
+                sys.modules["jax"].config.update(name, value)
 
 
 def _check_writable(folder: Path) -> None:

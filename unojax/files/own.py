@@ -147,15 +147,19 @@ def _import(
     first = name.partition(".")[0]
     if level or not _is_beside(first, package):
         return builtins.__import__(name, globals, locals, fromlist or (), level)
+    import_module(f"{package.__name__}.{name}")
+    # By its plain name it is found too, by whatever is no import statement, such as pickle, if no other has that name.
+    for end in [at for at, letter in enumerate(f"{name}.") if letter == "."]:
+        sys.modules.setdefault(name[:end], sys.modules[f"{package.__name__}.{name[:end]}"])
     if fromlist:
         return builtins.__import__(f"{package.__name__}.{name}", globals, locals, fromlist)
-    import_module(f"{package.__name__}.{name}")
     return sys.modules[f"{package.__name__}.{first}"]
 
 
 def _is_beside(name: str, package: ModuleType) -> bool:
     """Tell if the folder of a package has a module of that name, other than the one that the process has under that name."""
-    if name in sys.stdlib_module_names or name == "__main__":
+    # A clone of this package beside the file is not the one that runs it.
+    if name in sys.stdlib_module_names or name in ("__main__", __name__.partition(".")[0]):
         return False
     found = PathFinder.find_spec(name, package.__path__)
     if found is None:
