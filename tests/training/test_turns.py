@@ -196,7 +196,12 @@ def test_the_rules_of_a_run(tmp_path: Path):
         (["--play.rules", "official", "--evaluation.opponents", "value"], "network pretrained knows plays, forced draws"),
     ],
 )
-def test_options_that_the_rules_do_not_allow_are_refused(options: list[str], message: str, capsys: pytest.CaptureFixture[str]):
+def test_options_that_the_rules_do_not_allow_are_refused(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    # The devices of this process are there already.
+    monkeypatch.setattr(jax.config, "update", lambda *_: None)
+    options = [*options, "--run", str(tmp_path)]
     assert train_value.main(options) == 2
     assert message in " ".join(capsys.readouterr().err.split())
 
