@@ -80,6 +80,7 @@ def test_the_mean_is_that_of_the_results(name: str):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_intervals_hold_the_truth():
     """Of 96 matches of 16 pairs as many as they say, within what chance leaves in one of ten thousand runs."""
     num_matches = 96
