@@ -181,7 +181,7 @@ def test_knowledge_by_its_settings():
     assert tracked.filter.opponent != parse_knowledge("particles", particles=8).filter.opponent
     assert parse_knowledge("unseen", particles=8) == Unseen(8) and parse_knowledge("truth", particles=8) == Truth()
     with pytest.raises(ValueError, match="belief must be one of particles, unseen, truth, got 'guess'"):
-        parse_knowledge("guess", particles=8)  # type: ignore[arg-type]  # on purpose
+        parse_knowledge("guess", particles=8)  # type: ignore[arg-type]  # a wrong type is what is tested
     with pytest.raises(ValueError, match="particles must be at least 1, got 0"):
         parse_knowledge("truth", particles=0)
 

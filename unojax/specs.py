@@ -120,10 +120,13 @@ def files_of(spec: str) -> list[Path]:
     if is_own(spec):
         return [file_of(spec), *_values_in(split_own(spec)[1] or "")]
     name, _, rest = spec.partition(":")
+    if name not in _LAST_KEYS:
+        return _values_in(rest)
+    last = _part_last(rest, r"\w+")[1]
     if name != "process":
-        return [Path(rest)] if name in _LAST_KEYS and rest else _values_in(rest)
+        return [Path(last)] if last else []
     try:
-        program, *words = shlex.split(re.sub(r"^(?:\w+=[^,]*,)*", "", rest))
+        program, *words = shlex.split(last)
     except ValueError:
         # No command, or one that can't be split: making the agent says so.
         return []
@@ -270,10 +273,7 @@ def _parse_values(spec: str, factory: Callable[..., Any], rest: str | None = Non
         raise ValueError(f"agent {spec!r}: key=value must follow the colon, or leave it out")
     values: dict[str, Any] = {}
     if name in _LAST_KEYS and rest:
-        settings = re.match(rf"(?:(?:{'|'.join(allowed)})=[^,]*,)*", rest)
-        assert settings is not None
-        values[_LAST_KEYS[name]] = rest[settings.end() :]
-        rest = settings[0].removesuffix(",")
+        rest, values[_LAST_KEYS[name]] = _part_last(rest, "|".join(allowed))
     for part in rest.split(",") if rest else ():
         key, equals, text = part.partition("=")
         if key not in allowed:
@@ -287,6 +287,13 @@ def _parse_values(spec: str, factory: Callable[..., Any], rest: str | None = Non
         except ValueError as error:
             raise ValueError(f"agent {spec!r}: {key} must be {error}, got {text!r}") from None
     return values
+
+
+def _part_last(rest: str, keys: str) -> tuple[str, str]:
+    """Part settings, whose keys match a pattern, from the last value of `_LAST_KEYS` behind them, which may hold anything."""
+    settings = re.match(rf"(?:(?:{keys})=[^,]*,)*", rest)
+    assert settings is not None
+    return settings[0].removesuffix(","), rest[settings.end() :]
 
 
 def keys_of(factory: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:

@@ -114,9 +114,9 @@ def test_a_spec_that_says_nothing_sensible_is_a_value_error(spec: str, message: 
 
 def test_constructed_with_something_wrong():
     with pytest.raises(ValueError, match="belief must be one of particles, ages, unseen, got 'exact'"):
-        agent_of(belief="exact")  # type: ignore[arg-type]  # on purpose
+        agent_of(belief="exact")  # type: ignore[arg-type]  # a wrong type is what is tested
     with pytest.raises(ValueError, match="head must be value or policy"):
-        agent_of(head="both")  # type: ignore[arg-type]  # on purpose
+        agent_of(head="both")  # type: ignore[arg-type]  # a wrong type is what is tested
     headless = random_network(config=type(SMALL)(width=4))
     with pytest.raises(ValueError, match="has no policy head; use head=value"):
         value(network="headless", loaded=headless, head="policy")

@@ -230,7 +230,7 @@ def test_a_shape_that_is_none_is_a_value_error(wrong: dict):
 @pytest.mark.parametrize("value", ["yes", -1.5, 1, None])
 def test_a_part_is_there_or_not(name: str, value: object):
     with pytest.raises(ValueError, match=f"{name} must be true or false, got {value!r}"):
-        NetworkConfig(**{name: value})  # type: ignore[arg-type]  # on purpose
+        NetworkConfig(**{name: value})  # type: ignore[arg-type]  # a wrong type is what is tested
 
 
 def test_networks_of_one_shape_share_a_compiled_program(seen_by_all):

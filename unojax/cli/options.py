@@ -282,7 +282,7 @@ def _get_policy(spec: str) -> Policy:
     if not is_own(spec):
         return policy
     from unojax.device import static
-    from unojax.policies import PackedPolicy
+    from unojax.policies import PackedPolicy, checked_action
 
     if isinstance(policy, PackedPolicy):
         # Games ask packed policies by other methods than the call, so it stays what it is.
@@ -291,8 +291,6 @@ def _get_policy(spec: str) -> Policy:
 
     def choose(key: Any, observation: Any, legal_mask: Any) -> Any:
         import jax.numpy as jnp
-
-        from unojax.policies import checked_action
 
         try:
             action = jnp.asarray(policy(key, observation, legal_mask))

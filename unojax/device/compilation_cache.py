@@ -32,7 +32,7 @@ def keep_compiled_programs() -> Path | None:
     Returns:
         the folder; None if JAX is told not to keep anything, if the folder is elsewhere, or if nothing can be written there.
     """
-    config = sys.modules["jax"].config if "jax" in sys.modules else None
+    config = _config()
     chosen = _told().get(_FOLDER) or os.environ.get(_FOLDER.upper())
     is_off = os.environ.get("JAX_ENABLE_COMPILATION_CACHE", "true").lower() in ("false", "0", "no", "n", "f", "off")
     if is_off or (config and not config.jax_enable_compilation_cache) or "://" in str(chosen):
@@ -51,22 +51,27 @@ def keep_compiled_programs() -> Path | None:
     return folder
 
 
+def _config() -> Any:
+    """Give `jax.config`, None before JAX is imported."""
+    return sys.modules["jax"].config if "jax" in sys.modules else None
+
+
 def _told() -> dict[str, Any]:
     """Find what `jax.config` has been told, of `_SETTINGS`; nothing before JAX is imported."""
-    config = sys.modules["jax"].config if "jax" in sys.modules else None
+    config = _config()
     return {name: getattr(config, name) for name, default in _SETTINGS.items() if getattr(config, name, default) != default}
 
 
 def _set(settings: dict[str, Any]) -> None:
     """Set what the user has not, here and for processes to come; what `jax.config` was told goes on to these."""
-    told = _told()
+    config, told = _config(), _told()
     for name, value in settings.items():
         if name in told:
             os.environ[name.upper()] = str(told[name])
         elif name.upper() not in os.environ:
             os.environ[name.upper()] = str(value)
-            if "jax" in sys.modules:
-                sys.modules["jax"].config.update(name, value)
+            if config is not None:
+                config.update(name, value)
 
 
 def _check_writable(folder: Path) -> None:

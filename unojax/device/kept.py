@@ -194,6 +194,12 @@ def _write(file: Path, exported: export.Exported, returned: Any) -> None:
 
 
 @cache
+def _files(package: Path) -> list[Path]:
+    """List the files of a package's source."""
+    return sorted(package.rglob("*.py"))
+
+
+@cache
 def _source() -> str:
     """Digest the package's source, as it is on disk at the first call.
 
@@ -201,7 +207,7 @@ def _source() -> str:
         OSError: a file can't be read.
     """
     digest = hashlib.sha256()
-    for file in sorted(_PACKAGE.rglob("*.py")):
+    for file in _files(_PACKAGE):
         digest.update(file.read_bytes())
     return digest.hexdigest()
 
@@ -209,8 +215,8 @@ def _source() -> str:
 def _is_as_imported() -> bool:
     """Tell by the times of the package's files whether none has changed since this process imported it, or just before."""
     try:
-        stats = [file.stat() for file in _PACKAGE.rglob("*.py")]
-    except OSError:  # A file is being replaced.
+        stats = [file.stat() for file in _files(_PACKAGE)]
+    except OSError:  # A file is being replaced, or is gone.
         return False
     # A file that is moved or unpacked keeps the time of its content.
     return all(max(stat.st_mtime, stat.st_ctime) < IMPORTED_AT - _COARSE for stat in stats)

@@ -218,7 +218,7 @@ def choose_moves(
     if _all_packed(policies):
         narrowed = _narrow(policies, lanes.table, node, rules)
         pick, is_illegal = Picked(*bits.choose(bits.where(node.is_decision, narrowed, node.deck), word)), None
-        if not all(map(_is_own, policies)):
+        if not all(map(_is_built_in, policies)):
             strange = bits.map_words(lambda chosen, legal: chosen & ~legal, narrowed, node.legal)
             is_illegal = node.is_decision & ((bits.any_of(strange) != 0) | (bits.any_of(narrowed) == 0))
     else:
@@ -261,7 +261,7 @@ def _all_packed(policies: tuple[Policy, ...]) -> bool:
     return all(isinstance(policy, PackedPolicy) for policy in policies)
 
 
-def _is_own(policy: Policy) -> bool:
+def _is_built_in(policy: Policy) -> bool:
     """Tell a policy of this package, which narrows legal options down and leaves some, from one that has to be checked."""
     return type(policy) in (LinearPolicy, LookaheadPolicy) or any(policy is one for one in POLICIES.values())
 
