@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -42,6 +43,12 @@ def complaint(capsys: pytest.CaptureFixture[str]) -> Callable[[Sequence[str]], s
         return captured.err
 
     return run
+
+
+@pytest.fixture
+def stdin(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Let a command read a text."""
+    return lambda text: monkeypatch.setattr("sys.stdin", io.StringIO(text))
 
 
 @pytest.fixture(scope="session")

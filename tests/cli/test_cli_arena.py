@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -28,8 +27,7 @@ from unojax.cli.arena.fingerprint import fingerprint
 from unojax.cli.arena.plot import break_name
 from unojax.cli.arena.tables import duration, fitting, match_table, percent, rate, score_table
 from unojax.cli.players import sees_hidden_hand
-from unojax.search.agents import monte_carlo
-from unojax.specs import files_of, parse_agent
+from unojax.specs import parse_agent
 
 NAMES = ("uniform", "scarcest-color", "keep-wilds")
 NUM_PAIRS = 24
@@ -176,63 +174,6 @@ def test_a_file_of_an_agent_that_has_changed_is_refused(capsys, tmp_path):
     assert main(command) == 2
     assert "mine.py:first that was another one: a default, or a file that it names, has changed" in capsys.readouterr().err
     assert path.read_bytes() == content
-
-
-def test_fingerprints_tell_settings_and_files_apart(tmp_path, monkeypatch):
-    network, specs = tmp_path / "mine.safetensors", ["linear", "mc", "mc:rollouts=64", "mc:leaf=pretrained", "tree", "value"]
-    specs.append(f"value:network={network}")
-    network.write_bytes(b"one")
-    found = [fingerprint(spec) for spec in specs]
-    assert len(set(found)) == len(specs)
-    assert fingerprint("mc:rollouts=1000") == fingerprint("mc")
-    network.write_bytes(b"another")
-    assert [fingerprint(spec) == was for spec, was in zip(specs, found, strict=True)] == [True] * 6 + [False]
-    # Another default is another agent of the same name.
-    monkeypatch.setattr("unojax.search.agents.monte_carlo.__kwdefaults__", monte_carlo.__kwdefaults__ | {"rollouts": 64})
-    assert (fingerprint("mc"), fingerprint("mc:rollouts=1000")) == (found[2], found[1])
-
-
-def test_a_program_is_another_one_when_a_file_of_its_command_is(tmp_path):
-    """Wherever in the command the file is named; not when the interpreter is, which is installed."""
-    script, words = tmp_path / "my player.py", tmp_path / "words.txt"
-    quoted = shlex.quote(str(script))
-    specs = [f"process:python {quoted}", f"process:seconds=2,python {quoted} --words={words}", f"process:{quoted} --fast"]
-    specs += [f"process:python -c {shlex.quote('x = 1.5  # ' + 300 * 'long')}"]
-    script.write_text("one")
-    script.chmod(0o700)
-    words.write_text("one")
-    found = [fingerprint(spec) for spec in specs]
-    assert len(set(found)) == len(specs)
-    words.write_text("another")
-    assert [fingerprint(spec) == was for spec, was in zip(specs, found, strict=True)] == [True, False, True, True]
-    words.write_text("one")
-    script.write_text("another")
-    assert [fingerprint(spec) == was for spec, was in zip(specs, found, strict=True)] == [False, False, False, True]
-
-
-def test_an_interpreter_is_no_file_of_a_program(tmp_path, monkeypatch):
-    """Whether its name is given or its path."""
-    interpreter, script = tmp_path / "bin" / "python9", tmp_path / "my.py"
-    interpreter.parent.mkdir()
-    interpreter.write_text("#!/bin/sh")
-    interpreter.chmod(0o700)
-    script.write_text("one")
-    monkeypatch.setenv("PATH", f"{interpreter.parent}:/usr/bin:/bin")
-    for spec in (f"process:python9 {script}", f"process:{interpreter} {script}"):
-        assert files_of(spec)[0] == script
-        found = fingerprint(spec)
-        interpreter.write_text("#!/bin/sh\n# a later version")
-        assert fingerprint(spec) == found
-
-
-def test_a_file_that_is_a_parameter_of_one_s_own_agent_counts(tmp_path):
-    mine, weights = tmp_path / "mine.py", tmp_path / "weights.txt"
-    mine.write_text("def Mine(weights: str = ''):\n    return lambda key, observation, legal_mask: legal_mask.argmax()\n")
-    weights.write_text("one")
-    spec = f"{mine}:Mine:weights={weights}"
-    found = fingerprint(spec)
-    weights.write_text("another")
-    assert fingerprint(spec) != found
 
 
 def test_a_file_of_something_else_is_refused(capsys, tmp_path):
