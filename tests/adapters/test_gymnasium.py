@@ -26,7 +26,8 @@ from unojax.game import State
 from unojax.observation import Observation, observe
 from unojax.rules import Rules
 
-SHORT = Rules(hand_size=2, max_steps=12)
+SHORT, FEW = Rules(hand_size=2, max_steps=12), 4
+"""What most tests play, so that they share its programs."""
 
 
 def random_actions(rng: np.random.Generator, mask: np.ndarray) -> np.ndarray:
@@ -54,11 +55,11 @@ def test_registered():
 
 def test_many_play_the_games_of_one():
     """Every lane of a vector environment is a single environment with its own seed, through several resets."""
-    envs, rng = UnoVectorEnv(4, "uniform", SHORT), np.random.default_rng(0)
-    singles = [UnoEnv("uniform", SHORT) for _ in range(4)]
+    envs, rng = UnoVectorEnv(FEW, "uniform", SHORT), np.random.default_rng(0)
+    singles = [UnoEnv("uniform", SHORT) for _ in range(FEW)]
     together, _ = envs.reset(seed=5)
     alone = [env.reset(seed=5 + i)[0] for i, env in enumerate(singles)]
-    over, resets = np.zeros(4, bool), 0
+    over, resets = np.zeros(FEW, bool), 0
     for _ in range(25):
         for i, one in enumerate(alone):
             np.testing.assert_array_equal(together["observation"][i], one["observation"])
@@ -128,13 +129,13 @@ def replay(key: jax.Array, before: Lanes, after: Lanes, action: jax.Array) -> tu
 
 def test_reset_in_the_same_step():
     """The games are those of the other mode, and the last observation of each is handed out beside the first of the next."""
-    at_once = UnoVectorEnv(6, "uniform", SHORT, autoreset_mode=AutoresetMode.SAME_STEP)
-    later = UnoVectorEnv(6, "uniform", SHORT)
+    at_once = UnoVectorEnv(FEW, "uniform", SHORT, autoreset_mode=AutoresetMode.SAME_STEP)
+    later = UnoVectorEnv(FEW, "uniform", SHORT)
     assert at_once.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
     now, _ = at_once.reset(seed=2)
     then, _ = later.reset(seed=2)
     # Lanes in step with each other: as long as no game has ended in the lane.
-    in_step = np.ones(6, bool)
+    in_step = np.ones(FEW, bool)
     for _ in range(14):
         np.testing.assert_array_equal(now["observation"][in_step], then["observation"][in_step])
         actions = now["action_mask"].argmax(1)
@@ -156,8 +157,8 @@ def test_reset_in_the_same_step():
 def test_many_are_told_as_gymnasiums_own_many():
     """Beside `SyncVectorEnv`: resets with and without seeds and in the same step, and all infos, also of illegal actions."""
     mode = AutoresetMode.SAME_STEP
-    ours = DictInfoToList(UnoVectorEnv(4, "uniform", SHORT, autoreset_mode=mode))
-    theirs = DictInfoToList(SyncVectorEnv([lambda: UnoEnv("uniform", SHORT)] * 4, autoreset_mode=mode))
+    ours = DictInfoToList(UnoVectorEnv(FEW, "uniform", SHORT, autoreset_mode=mode))
+    theirs = DictInfoToList(SyncVectorEnv([lambda: UnoEnv("uniform", SHORT)] * FEW, autoreset_mode=mode))
     for seed in (5, None, [None, 7, None, 5]):
         told, others = ours.reset(seed=seed), theirs.reset(seed=seed)
         np.testing.assert_equal(told, others)
@@ -208,7 +209,7 @@ def test_a_game_that_ends_before_the_first_move_is_passed_over(mode: AutoresetMo
 
 
 def test_an_illegal_action_loses():
-    envs = UnoVectorEnv(8, "uniform")
+    envs = UnoVectorEnv(FEW, "uniform", SHORT)
     observation, _ = envs.reset(seed=0)
     wrong = (observation["action_mask"] == 0).argmax(1)
     wrong[0] = -5

@@ -139,8 +139,9 @@ def test_chance_is_the_engines():
 
 def test_exploitability_is_that_of_our_solver():
     """OpenSpiel's best responses in its tree against ours in the sequence form."""
-    spiel = openspiel.load_game(SMALL)
-    tree = solve.enumerate_game(SMALL)
+    rules = replace(SMALL, deck=deck_of("R1 R1 Y1 Y2 RS W"), max_steps=3)
+    spiel = openspiel.load_game(rules)
+    tree = solve.enumerate_game(rules)
     uniform = spiel_policy.UniformRandomPolicy(spiel)
     ours = solve.exploitability(tree, solve.of_policy(tree, "uniform"))
     assert exploitability.exploitability(spiel, uniform) == pytest.approx(float(ours), abs=1e-5)

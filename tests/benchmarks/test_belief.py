@@ -202,7 +202,8 @@ def test_speed_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert "1.00 GiB, compiled in 2.0 s" in shown and "one game: 0.50 ms" in shown
 
 
-@pytest.mark.slow  # three programs
+@pytest.mark.slow
+@pytest.mark.long  # three programs
 def test_speed_runs(tmp_path: Path) -> None:
     path = tmp_path / "speed.json"
     arguments = "--games 4 --particles 16 --single-games 2 --repeats 1 --max-steps 30"
