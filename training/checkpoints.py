@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import jax
@@ -25,9 +27,15 @@ class Resumed(NamedTuple):
 
 
 class Checkpoints:
-    """Checkpoints in a run's folder. In a run of several processes the first one writes, and all read."""
+    """Checkpoints in a run's folder. In a run of several processes the first one writes, and all read.
 
-    def __init__(self, run: Path):
+    Args:
+        run: the folder.
+        networks: digests of the networks that the run plays against, as the run has read them.
+    """
+
+    def __init__(self, run: Path, networks: Mapping[str, str] = MappingProxyType({})):
+        self._networks = dict(networks)
         me = jax.process_index()
         alone = ocp.options.MultiprocessingOptions(primary_host=me, active_processes={me}, barrier_sync_key_prefix=f"process{me}")
         options = ocp.CheckpointManagerOptions(
@@ -43,6 +51,7 @@ class Checkpoints:
         """Write the state (on the host) under its iteration."""
         about = {
             "config": to_dict(config),
+            "networks": self._networks,
             "best": best,
             "rules_version": RULES_VERSION,
             "unojax": __version__,
@@ -61,7 +70,8 @@ class Checkpoints:
         """Read the newest checkpoint.
 
         Raises:
-            ValueError: there is none, or it is of a run with another configuration or under another version of the rules.
+            ValueError: there is none, or it is of a run with another configuration, against other networks, or under another
+                version of the rules.
         """
         step = self.newest()
         if step is None:
@@ -73,6 +83,12 @@ class Checkpoints:
                 "it can't be continued exactly. Begin a new one, with --init and its network if you like"
             )
         _check_same(config, from_dict(type(config), about["config"], "checkpoint"))
+        changed = sorted(name for name, digest in about.get("networks", {}).items() if self._networks.get(name) != digest)
+        if changed:
+            raise ValueError(
+                f"a resumed run must have the opponents that it began with, but the network in {', '.join(changed)} is another: "
+                "put the first one back, or begin a new run, with --init and its network if you like"
+            )
         target = jax.eval_shape(lambda: with_plain_key(config.fresh()))
         target = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), target)
         restored: Any = self._manager.restore(step, args=ocp.args.Composite(state=ocp.args.StandardRestore(target)))["state"]

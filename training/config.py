@@ -145,6 +145,10 @@ class RunConfig(ABC):
         """
         return self.fresh()
 
+    def digest_networks(self) -> dict[str, str]:
+        """Digest the networks that are played against, by their files: they stay as they are, in a run that is resumed too."""
+        return {}
+
     @abstractmethod
     def make_iteration(self, mesh: Mesh) -> Callable[[Any], tuple[Any, Any]]:
         """Build the device program of one iteration: state and metrics after a state.

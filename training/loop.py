@@ -71,7 +71,7 @@ def train(config: RunConfig, launch: Launch, console: Console) -> int:
     mesh = make_mesh()
     iterate = config.make_iteration(mesh)
     is_first = jax.process_index() == 0
-    checkpoints = Checkpoints(config.run)
+    checkpoints = Checkpoints(config.run, config.digest_networks())
     state, best = _begin(config, launch, checkpoints)
     _write_options(config, is_first)
     done = int(state.iteration)

@@ -205,6 +205,7 @@ def as_agent(player: str | Policy | Agent, *, rules: Rules | None = None) -> Age
         ValueError: it is none of these, or no agent has that spec.
     """
     from unojax.agents import PolicyAgent
+    from unojax.policies import name_of
 
     if isinstance(player, str):
         return parse_agent(player, rules=rules)
@@ -212,8 +213,7 @@ def as_agent(player: str | Policy | Agent, *, rules: Rules | None = None) -> Age
     if len(has) == 3 and not isinstance(player, type):
         return player  # pyright: ignore[reportReturnType]  # looked at just now
     if callable(player) and not has and not isinstance(player, type):
-        name = getattr(player, "name", None) or getattr(player, "__name__", None) or type(player).__name__
-        return PolicyAgent(str(name), player)
+        return PolicyAgent(name_of(player), player)
     raise ValueError(
         "a player must be the spec of an agent, such as 'linear' or 'mc:rollouts=64', a policy, called with key, observation and "
         f"legal mask, or an agent, an object with init, update and act; got {player!r}"

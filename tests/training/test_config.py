@@ -267,6 +267,24 @@ def test_a_network_to_start_from_may_be_taught_types(tmp_path: Path):
         config.start()
 
 
+def test_the_networks_that_a_resumed_run_plays_against_are_those_it_began_with(tmp_path: Path):
+    file = tmp_path / "frozen.safetensors"
+    save_network(file, random_network(config=NetworkConfig(width=8)))
+    config = ValueConfig(network=NetworkConfig(width=8), play=SelfPlay(opponents=("self", "linear", str(file))))
+    (tmp_path / "checkpoints").mkdir()
+    began = config.digest_networks()
+    with closing(Checkpoints(tmp_path, began)) as checkpoints:
+        checkpoints.save(config.start(), config, -1.0)
+    save_network(file, random_network(config=NetworkConfig(width=8), seed=1))
+    with closing(Checkpoints(tmp_path, began)) as checkpoints:
+        assert checkpoints.load(config).best == -1.0
+    with (
+        closing(Checkpoints(tmp_path, config.digest_networks())) as checkpoints,
+        pytest.raises(ValueError, match=f"network in {file} is another"),
+    ):
+        checkpoints.load(config)
+
+
 def test_a_configuration_goes_through_json_and_back():
     config = ValueConfig(seed=3, init="pretrained", network=NetworkConfig(width=7), play=SelfPlay(opponents=("linear",)))
     assert from_dict(ValueConfig, json.loads(json.dumps(to_dict(config))), "text") == config

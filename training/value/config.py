@@ -14,14 +14,14 @@ from training.config import Evaluation, RunConfig
 from training.optimizer import Optimizer
 from training.value import trainer
 from training.value.learning import Loss
-from training.value.options import SelfPlay
+from training.value.options import SelfPlay, is_network
 from training.value.trainer import Metrics, Plan, TrainState
 from unojax.agents import Agent
 from unojax.rules import Rules
 from unojax.value.agent import value as value_agent
 from unojax.value.features import has_turn_columns
 from unojax.value.network import Network, NetworkConfig
-from unojax.value.pretrained import load_network
+from unojax.value.pretrained import digest_network, load_network
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,9 @@ class ValueConfig(RunConfig):
         # Heads that it lacks begin as any head does, and types as of no weight; heads that are not asked for are left out.
         params = {name: network.params.get(name, fresh) for name, fresh in state.params.items()}
         return state._replace(params=params, average=params)
+
+    def digest_networks(self) -> dict[str, str]:
+        return {name: digest_network(load_network(name)) for name in self.play.opponents if is_network(name)}
 
     def make_iteration(self, mesh: Mesh) -> Callable[[TrainState], tuple[TrainState, Metrics]]:
         return trainer.make_iteration(self.plan(), mesh)

@@ -20,7 +20,7 @@ from jax.typing import ArrayLike
 from unojax import bits
 from unojax.bits import Words
 from unojax.observation import Observation
-from unojax.policies import PackedPolicy, get_policy, uniform
+from unojax.policies import PackedPolicy, get_policy, name_of, uniform
 from unojax.table import Picked
 from unojax.view import View
 
@@ -214,7 +214,7 @@ def opponent_name(model: OpponentModel) -> str:
         if model == uniform_opponent:
             return "uniform"
         return model.policy.name + ("" if model.tremble == TREMBLE else f"+{np.format_float_positional(model.tremble, trim='-')}")
-    return str(getattr(model, "name", None) or getattr(model, "__name__", None) or type(model).__name__)
+    return name_of(model)
 
 
 FAMILY: Final = "uniform|scarcest-color|actions-first|keep-wilds|linear|linear+0.5"

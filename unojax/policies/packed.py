@@ -35,6 +35,13 @@ class Policy(Protocol):
         ...
 
 
+def name_of(chooser: object) -> str:
+    """Name what chooses, a policy or a model of one, in messages: its `name`, or what its function or class is called."""
+    if isinstance(chooser, partial):
+        return name_of(chooser.func)
+    return str(getattr(chooser, "name", None) or getattr(chooser, "__name__", None) or type(chooser).__name__)
+
+
 def distinct(policies: tuple[Policy, Policy]) -> tuple[Policy, ...]:
     """Drop the second of two players' policies if it is the first, so that it is asked once."""
     return policies[:1] if policies[0] is policies[1] else policies

@@ -22,7 +22,7 @@ from unojax.device import static
 from unojax.device.lanes import NO_WALK
 from unojax.device.platform import platform
 from unojax.device.random_bits import check_key, key_words
-from unojax.policies import Policy, as_policies, distinct, uniform
+from unojax.policies import Policy, as_policies, distinct, name_of, uniform
 from unojax.rules import Rules, as_rules, check_max_steps, is_int
 from unojax.simulation.games import Collector, Finished, Games
 from unojax.simulation.lanes import LONGEST, Counts, FinishedFirst, Limits, Results, advance_lanes, start_lanes
@@ -259,8 +259,7 @@ def _first(results: Results, number: int) -> Results:
 
 
 def _names(policies: Policies) -> str:
-    names = (getattr(p, "name", None) or getattr(p, "__name__", repr(p)) for p in policies)
-    return " and ".join(dict.fromkeys(names))
+    return " and ".join(dict.fromkeys(map(name_of, policies)))
 
 
 def _tally_of(counts: Counts, policies: Policies) -> Tally:
