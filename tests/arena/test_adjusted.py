@@ -164,3 +164,5 @@ def test_bad_arguments():
         play_match(jax.random.key(0), ("linear", "guard"), 2, adjust=-1)
     with pytest.raises(ValueError, match="two or more pairs"):
         adjusted_score(np.zeros(1), np.zeros((1, 2)))
+    with pytest.raises(ValueError, match="two or more series, got 1"):
+        adjusted_score(np.zeros(4), np.zeros((4, 2)), series=4)

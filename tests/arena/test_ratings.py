@@ -80,6 +80,34 @@ def test_one_pair_has_an_interval():
     assert 0 < low < 0.2 and 0.8 < high < 1
 
 
+def test_pairs_of_a_series_are_taken_together():
+    # Series of two pairs, worth 2, 1, 1, 0 (ten each): squares around 1 sum to 20, and the series that is added has 1/4. Games
+    # apart as in `test_score_by_hand`, twice as many.
+    points = pairs_of(((1, 1), 20), ((1, 0), 20), ((0, 1), 20), ((0, 0), 20))
+    score = paired_score(points, series=2)
+    assert (score.num_pairs, score.value, score.series) == (80, 0.5, 2)
+    assert score.standard_error == pytest.approx(math.sqrt(20.25) / 80)
+    assert score.variance_reduction == pytest.approx(10.25 / 20.25)
+    # One series says nothing of how series differ: as much as independent games.
+    alone = paired_score(np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]), series=3)
+    assert alone.standard_error == pytest.approx(math.sqrt(2 / 3 * 1 / 3 / 6))
+    with pytest.raises(ValueError, match="of which those played, 3, are a multiple, got 2"):
+        paired_score(np.zeros((3, 2)), series=2)
+
+
+def test_intervals_of_series_hold_the_truth():
+    """Agents that find each other out early in some series and late in others: 95 % of intervals hold the mean, and those of
+    single pairs too few."""
+    rng, held = np.random.default_rng(0), {1: 0, 10: 0}
+    for _ in range(400):
+        chances = np.repeat(rng.uniform(0.3, 0.9, 60), 10)
+        points = (rng.random((600, 2)) < chances[:, None]).astype(float)
+        for series in held:
+            low, high = paired_score(points, series=series).interval
+            held[series] += low < 0.6 < high
+    assert 366 <= held[10] <= 393 and held[1] < 330
+
+
 @pytest.mark.parametrize("points", [np.zeros((0, 2)), np.zeros(4), np.full((3, 2), 1.5), np.full((3, 2), np.nan)])
 def test_points_are_checked(points: np.ndarray):
     with pytest.raises(ValueError, match="points must be"):

@@ -13,6 +13,8 @@ from typing import Final, TypeVar
 
 import numpy as np
 
+from unojax.rules import is_int
+
 Z_95: Final = 1.959963984540054
 """The 0.975 quantile of the standard normal distribution."""
 ELO_PER_NAT: Final = 400 / math.log(10)
@@ -51,12 +53,14 @@ class Score:
         standard_error: of the mean, from the spread of the pairs.
         variance_reduction: the variance that as many independent games would have, divided by that of these. 1.2: the deals in
             common are worth a fifth more games.
+        series: so many pairs in a row depend on each other.
     """
 
     num_pairs: int
     value: float
     standard_error: float
     variance_reduction: float
+    series: int = 1
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -69,38 +73,43 @@ class Score:
 _Score = TypeVar("_Score", bound=Score)
 
 
-def paired_score(points: np.ndarray) -> Score:
+def paired_score(points: np.ndarray, *, series: int = 1) -> Score:
     """Compute the score in a match.
 
     The variance of a pair's mean is estimated from the P pairs, to which one is added that has the variance of two independent
     wins or losses. So identical pairs, or a few that happen to be, do not seem to leave no error at all; with many pairs it
     changes nothing. If all games were won, or all lost, the standard error is 0, and the interval that of independent games.
+    Where pairs were played in series, through which agents remember, whole series take the place of pairs.
 
     Args:
         points: float[P, 2] in the first and the second game of each pair.
+        series: so many pairs in a row are a series, as in `unojax.play_match`.
 
     Raises:
-        ValueError: there are no pairs, or points are not in [0, 1].
+        ValueError: there are no pairs or no whole series, or points are not in [0, 1].
     """
     points = _check_points(points)
-    return _score_of(Score, points.mean(1), points)
+    return _score_of(Score, points.mean(1), points, series)
 
 
-def _score_of(kind: type[_Score], of_pairs: np.ndarray, points: np.ndarray) -> _Score:
-    """Compute the score of pairs worth float[P], one more pair being added, beside independent games of points float[P, 2]."""
+def _score_of(kind: type[_Score], of_pairs: np.ndarray, points: np.ndarray, series: int) -> _Score:
+    """Compute the score of pairs worth float[P], one more series being added, beside independent games of points float[P, 2]."""
     num_pairs, value = len(of_pairs), float(of_pairs.mean())
-    # The sum over pairs of squared deviations: as it is, and if the games of a pair were independent.
-    paired = float(np.square(of_pairs - value).sum())
+    if not (is_int(series) and series >= 1 and num_pairs % series == 0):
+        raise ValueError(f"series must be a number of pairs of which those played, {num_pairs}, are a multiple, got {series!r}")
+    # The sum over series of squared deviations: as it is, and if all games were independent.
+    paired = float(np.square((of_pairs - value).reshape(-1, series).sum(1)).sum())
     independent = float(np.square(points - points.mean(0)).sum() / 4)
     share = min(max(value, 0.0), 1.0)
-    one_more = share * (1 - share) / 2
+    one_more = series * share * (1 - share) / 2
     if paired + one_more == 0:
-        return kind(num_pairs, value, 0.0, 1.0)
+        return kind(num_pairs, value, 0.0, 1.0, series)
     return kind(
         num_pairs=num_pairs,
         value=value,
         standard_error=math.sqrt((paired + one_more) / num_pairs / num_pairs),
         variance_reduction=(independent + one_more) / (paired + one_more),
+        series=series,
     )
 
 
@@ -112,11 +121,11 @@ class AdjustedScore(Score):
         """The 95 % interval of Student (1908)."""
         from scipy.stats import t
 
-        half = float(t.ppf(0.975, self.num_pairs - 1)) * self.standard_error
+        half = float(t.ppf(0.975, self.num_pairs // self.series - 1)) * self.standard_error
         return self.value - half, self.value + half
 
 
-def adjusted_score(adjusted: np.ndarray, points: np.ndarray) -> AdjustedScore:
+def adjusted_score(adjusted: np.ndarray, points: np.ndarray, *, series: int = 1) -> AdjustedScore:
     """Compute the score in a match, the luck taken out.
 
     As in `paired_score` one pair is added, of independent games: in a few pairs an agent may not have had to decide at all.
@@ -124,15 +133,19 @@ def adjusted_score(adjusted: np.ndarray, points: np.ndarray) -> AdjustedScore:
     Args:
         adjusted: float[P] of each pair, as in `unojax.arena.Pairs`.
         points: float[P, 2], as in `paired_score`; the adjusted ones are compared with these, as independent games.
+        series: as in `paired_score`.
 
     Raises:
-        ValueError: there are fewer than two pairs, or points are not in [0, 1].
+        ValueError: there are fewer than two pairs or series, or points are not in [0, 1].
     """
     points = _check_points(points)
     num_pairs = len(points)
-    if num_pairs < 2 or np.shape(adjusted) != (num_pairs,):
-        raise ValueError(f"adjusted must be float[P] of two or more pairs, got {np.shape(adjusted)} for {num_pairs} pairs")
-    return _score_of(AdjustedScore, np.asarray(adjusted, np.float64), points)
+    if np.shape(adjusted) != (num_pairs,):
+        raise ValueError(f"adjusted must be float[P], one for each pair, got {np.shape(adjusted)} for {num_pairs} pairs")
+    score = _score_of(AdjustedScore, np.asarray(adjusted, np.float64), points, series)
+    if num_pairs < 2 * series:
+        raise ValueError(f"an error needs two or more {'pairs' if series == 1 else 'series'}, got {num_pairs // series}")
+    return score
 
 
 @dataclass(frozen=True)

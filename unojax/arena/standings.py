@@ -58,7 +58,7 @@ class MatchRow:
         score, interval: the first one's share of the points, and its 95 % interval.
         standard_error, variance_reduction: as in `unojax.arena.ratings.Score`.
         steps_per_game: mean.
-        adjusted: the score with the luck taken out; None if nobody asked for it, or there is one pair alone.
+        adjusted: the score with the luck taken out; None if nobody asked for it, or there is one pair or series alone.
     """
 
     first: str
@@ -112,10 +112,11 @@ class Standings:
         return {"agents": [asdict(row) for row in self.agents], "matches": [asdict(row) for row in self.matches]}
 
 
-def standings_of(names: Sequence[str], matches: Mapping[tuple[int, int], Pairs]) -> Standings:
-    """Rate agents by the matches they have played, given for two agents' numbers; those without pairs are left out."""
+def standings_of(names: Sequence[str], matches: Mapping[tuple[int, int], Pairs], *, series: int = 1) -> Standings:
+    """Rate agents by the matches they have played, given for two agents' numbers; those without pairs are left out. `series` as
+    they were played, see `unojax.play_match`."""
     matches = {match: pairs for match, pairs in matches.items() if len(pairs)}
-    rated = [ratings.Match(i, j, pairs.index, pairs.points) for (i, j), pairs in matches.items()]
+    rated = [ratings.Match(i, j, pairs.index // series, pairs.points) for (i, j), pairs in matches.items()]
     strength = ratings.bradley_terry(len(names), rated)
     rows = []
     for i, name in enumerate(names):
@@ -123,7 +124,7 @@ def standings_of(names: Sequence[str], matches: Mapping[tuple[int, int], Pairs])
         rows.append(_agent_row(name, float(strength.elo[i]), float(strength.elo_margin[i]), played))
     return Standings(
         agents=tuple(sorted(rows, key=lambda row: -row.rating)),
-        matches=tuple(_match_row(names[i], names[j], pairs) for (i, j), pairs in matches.items()),
+        matches=tuple(_match_row(names[i], names[j], pairs, series) for (i, j), pairs in matches.items()),
     )
 
 
@@ -137,8 +138,8 @@ def _agent_row(name: str, rating: float, rating_margin: float, played: Sequence[
     return AgentRow(name, rating, rating_margin, score, games, decisions, pace)
 
 
-def _match_row(first: str, second: str, pairs: Pairs) -> MatchRow:
-    score = ratings.paired_score(pairs.points)
+def _match_row(first: str, second: str, pairs: Pairs, series: int) -> MatchRow:
+    score = ratings.paired_score(pairs.points, series=series)
     return MatchRow(
         first=first,
         second=second,
@@ -150,12 +151,12 @@ def _match_row(first: str, second: str, pairs: Pairs) -> MatchRow:
         standard_error=score.standard_error,
         variance_reduction=score.variance_reduction,
         steps_per_game=float(pairs.num_steps.mean()),
-        adjusted=_adjusted_row(pairs),
+        adjusted=_adjusted_row(pairs, series),
     )
 
 
-def _adjusted_row(pairs: Pairs) -> AdjustedRow | None:
-    if len(pairs) < 2 or np.isnan(pairs.adjusted).any():
+def _adjusted_row(pairs: Pairs, series: int) -> AdjustedRow | None:
+    if len(pairs) < 2 * series or np.isnan(pairs.adjusted).any():
         return None
-    score = ratings.adjusted_score(pairs.adjusted, pairs.points)
+    score = ratings.adjusted_score(pairs.adjusted, pairs.points, series=series)
     return AdjustedRow(score.value, score.interval, score.standard_error, score.variance_reduction)

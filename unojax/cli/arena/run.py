@@ -52,7 +52,7 @@ def run(request: Arena, rules: Rules) -> int:
     if not any(len(pairs) for pairs in played.matches.values()):
         output.error_console().print("unojax arena: no batch was complete", soft_wrap=True)
         return EXIT_INTERRUPTED
-    standings = standings_of(names, played.matches)
+    standings = standings_of(names, played.matches, series=request.series)
     if request.json != output.STDOUT:
         facts = _facts(request, played, standings, rules) | output.machine_facts(about)
         output.show(*tables.fitting(standings), output.facts(facts))
