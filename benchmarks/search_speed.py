@@ -178,7 +178,7 @@ def _latency(seconds: np.ndarray) -> dict[str, Any]:
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     """Take all measurements of `speed`."""
-    rollouts = arguments.rollouts
+    rollouts, how = arguments.rollouts, {"particles": arguments.particles, "model": arguments.model}
     timing.without_compilation_cache()
     environment = timing.environment()
     decisions = record_decisions(
@@ -188,9 +188,9 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         seed=arguments.seed,
     )
     agents = {
-        "flat": monte_carlo(rollouts=rollouts, particles=arguments.particles),
-        "tree, all simulations": tree(simulations=rollouts, stop=0.0, particles=arguments.particles),
-        "tree": tree(simulations=rollouts, particles=arguments.particles),
+        "flat": monte_carlo(rollouts=rollouts, **how),
+        "tree, all simulations": tree(simulations=rollouts, stop=0.0, **how),
+        "tree": tree(simulations=rollouts, **how),
     }
     rows = {}
     for label, agent in agents.items():
@@ -237,6 +237,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch-sizes", type=_batch_sizes, default=(16, 64, 256), help="decisions in one call")
     parser.add_argument("--rollouts", type=int, default=1000, help=f"of each legal play, a multiple of {ROUNDS}")
     parser.add_argument("--particles", type=int, default=1024, help="hands that the opponent may hold")
+    parser.add_argument("--model", default="family", help="whom the search takes its opponent for")
     parser.add_argument("--single", type=int, default=32, help="decisions for one at a time")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--max-steps", type=int, default=300, help="longer games are cut off there")

@@ -116,6 +116,8 @@ def write_json(path: str | os.PathLike[str] | None, content: Any) -> None:
 def resume(path: Path | None, fresh: dict[str, Any], settings: Iterable[str]) -> dict[str, Any]:
     """Go on with what an earlier run of the same benchmark left in a file, or begin with `fresh` if there is none.
 
+    The environments of earlier runs stay, in `earlier_environments`.
+
     Args:
         path: of the file; None: nothing is kept.
         fresh: what a first run begins with: `benchmark`, `environment`, its settings, and no results.
@@ -127,10 +129,13 @@ def resume(path: Path | None, fresh: dict[str, Any], settings: Iterable[str]) ->
     if path is None or not path.exists():
         return fresh
     before = json.loads(path.read_text(encoding="utf-8"))
-    differs = [name for name in ("benchmark", *settings) if before.get(name) != fresh[name]]
+    # Settings that there were none of when the file began are as they are by default.
+    differs = [name for name in ("benchmark", *settings) if before.get(name, fresh[name]) != fresh[name]]
     if differs:
         raise SystemExit(f"{path} differs from this run in {', '.join(differs)}: choose another file or remove it")
-    return before | {"environment": fresh["environment"]}
+    # Rows that are there already were not made here and now.
+    earlier = [*before.get("earlier_environments", []), before["environment"]]
+    return before | {"environment": fresh["environment"], "earlier_environments": earlier}
 
 
 def parse_batch_sizes(text: str) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from jax.experimental.key_reuse._core import check_key_reuse_jaxpr
 from tests.helpers import assert_trees_equal
 from unojax import cards, game, pomdp
 from unojax.arena import Pairs, play_match
+from unojax.game import State
 from unojax.games.record import play_game
 from unojax.observation import Observation, observe
 from unojax.policies import POLICIES
@@ -43,6 +44,12 @@ def all_of(observation: Observation) -> tuple[Any, ...]:
     )
 
 
+def two_of(rules: str) -> tuple[State, int, State]:
+    """A state under rules of a name, an action, and what it might lead to."""
+    state = make_state("R5 W W+4 R+2", "G1 B2", "R7", rules=rules)
+    return state, cards.DRAW, state
+
+
 def programs() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
     """Functions with arguments for them, a fresh key for each."""
     state = make_state("R5 W W+4 R+2", "G1 B2", "R7", rules=LIMITED)
@@ -63,6 +70,7 @@ def programs() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
         "cards": (lambda c: cards.counts(cards.onehot(c)), (counts,)),
         "transition_log_prob": (pomdp.transition_log_prob, (state, 5, state)),
         "observation_log_prob": (pomdp.observation_log_prob, (seen, state)),
+        **{f"transition_log_prob, {other}": (pomdp.transition_log_prob, (*two_of(other),)) for other in ("official", "rlcard")},
         "reward": (pomdp.reward, (state, 5, state)),
         **{name: (POLICIES[name], (next(keys), seen, mask)) for name in ("uniform", "guard", "lookahead", "linear")},
         **{f"{name} probs": (POLICIES[name].action_probs, (seen, mask)) for name in ("uniform", "lookahead", "linear")},

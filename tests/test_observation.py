@@ -114,6 +114,12 @@ def test_a_player_other_than_0_and_1_is_refused(player: Any):
         observe(make_state("R5", "G1", "R7"), player)
 
 
+@pytest.mark.parametrize("player", [0.5, 1.0, True, np.float32(0)])
+def test_a_player_is_an_integer(player: Any):
+    with pytest.raises(ValueError, match="player must be"):
+        observe(make_state("R5", "G1", "R7"), player)
+
+
 @pytest.mark.parametrize("player", [-1, 2, 100])
 def test_a_traced_player_out_of_range_sees_no_hand(player: int):
     seen = look(make_state("R5", "G1", "R7"), np.int32(player))

@@ -16,6 +16,7 @@ from unojax import bits, cards, game, table
 from unojax.observation import observe, observe_packed
 from unojax.rules import Rules, as_rules, small_deck
 from unojax.table import Picked, Table
+from unojax.view import view_at_node, view_of
 
 RULES = Rules(deck=small_deck(colors=2, ranks=(0, 1, 2, 10, 11, 12), wilds=1), hand_size=3)
 IN_GAME = np.asarray(RULES.deck)[cards.TYPE_OF_SLOT] > cards.COPY_OF_SLOT
@@ -223,19 +224,22 @@ def test_packed_games_are_the_same(preset: str):
 
 
 def test_a_table_in_play_offers_what_its_state_does():
-    """What a table remembers between two moves, and its state does not show, opens no other options."""
+    """What a table remembers between two moves, and its state does not show, opens no other options, and nobody sees it."""
     rules = as_rules("house")
 
     def one_node(tables: Table, words: jax.Array):
         node = table.find_node(tables, rules)
         pick = Picked(*bits.choose(bits.where(node.is_decision, node.legal, node.deck), words))
         offered = game.options_to_actions(node.options, rules=rules)
-        return table.commit(tables, table.resolve(tables, node, pick, words, rules)), (tables, offered, node.is_decision)
+        seen = view_at_node(tables, node, rules).account
+        return table.commit(tables, table.resolve(tables, node, pick, words, rules)), (tables, offered, seen, node.is_decision)
 
     words = jax.random.bits(jax.random.key(0), (300, 100), jnp.uint32)
     start = table.new_table(jnp.zeros(100, jnp.uint32), rules)
-    tables, offered, decides = jax.device_get(jax.jit(lambda: jax.lax.scan(one_node, start, words))()[1])
+    tables, offered, seen, decides = jax.device_get(jax.jit(lambda: jax.lax.scan(one_node, start, words))()[1])
     tables = jax.tree.map(lambda a: a[decides], tables)
     states = jax.jit(jax.vmap(partial(game.from_table, rules=rules)))(tables)
     np.testing.assert_array_equal(offered[decides], jax.jit(jax.vmap(game.legal_mask))(states))
     assert (np.asarray(states.penalty) > 4).any()
+    shown = jax.jit(jax.vmap(lambda state: view_of(observe(state, state.current_player)).account))(states)
+    np.testing.assert_array_equal(seen[decides], shown)

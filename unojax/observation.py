@@ -113,8 +113,8 @@ def observe(state: State, player: ArrayLike, *, rules: Rules | None = None) -> O
     """Show one player, 0 or 1, what it may know of a state. A player outside, in an array, sees no hand at all.
 
     Raises:
-        ValueError: a Python or NumPy integer that is neither 0 nor 1; the state or the player is a batch; `rules` are given and
-            not those of the state.
+        ValueError: a Python or NumPy integer that is neither 0 nor 1, or no integer at all; the state or the player is a batch;
+            `rules` are given and not those of the state.
     """
     game.check_state(state, "observe")
     agreed_rules(state.rules, rules)
@@ -123,6 +123,8 @@ def observe(state: State, player: ArrayLike, *, rules: Rules | None = None) -> O
     player = jnp.asarray(player)
     if player.shape:
         raise ValueError(f"observe takes a single player, got shape {player.shape}; map over a batch with jax.vmap(observe)")
+    if not jnp.issubdtype(player.dtype, jnp.integer):
+        raise ValueError(f"player must be an integer 0 or 1, got {player.dtype}")
     return _show(state, player)
 
 

@@ -106,8 +106,10 @@ def view_of(observation: Observation) -> View:
 def view_at_node(tables: Table, node: Node, rules: Rules) -> View:
     """Show each table to the player who is to move at its node."""
     meta, pile = node.meta, tables.cards_of(table.PILE, rules)
-    is_own_turn = jnp.ones_like(meta.player, bool)
-    return View(node.hand, pile, node.opponent_count, meta.rank, meta.color, meta.penalty, is_own_turn, rules, tables.account)
+    is_own_turn, account = jnp.ones_like(meta.player, bool), tables.account
+    if rules.keeps_account:
+        account = _shown(tables.unpack_account(), is_own_turn, rules).pack()
+    return View(node.hand, pile, node.opponent_count, meta.rank, meta.color, meta.penalty, is_own_turn, rules, account)
 
 
 def view_of_table(tables: Table, player: Array, rules: Rules) -> View:

@@ -10,7 +10,7 @@ import scipy.stats
 from tests.helpers import ERROR_PROBABILITY, deck_of
 from unojax import cards, simulate
 from unojax.analysis import card_worth, deal_hands
-from unojax.rules import Rules
+from unojax.rules import Rules, small_deck
 
 FULL_DECK = np.asarray(cards.COPIES, int)
 
@@ -45,6 +45,14 @@ def test_deals_are_hands_of_the_deck():
 def test_deals_do_not_depend_on_their_number():
     few, many = deal_hands(jax.random.key(1), 10), deal_hands(jax.random.key(1), 300)
     assert np.array_equal(few.hands, many.hands[:10]) and np.array_equal(few.top, many.top[:10])
+
+
+def test_rules_go_by_their_names():
+    assert np.array_equal(
+        deal_hands(jax.random.key(1), 5, rules="house").hands, deal_hands(jax.random.key(1), 5, rules=Rules.house()).hands
+    )
+    with pytest.raises(ValueError, match="rules must be"):
+        deal_hands(jax.random.key(1), 5, rules="homely")
 
 
 def test_bad_number_of_deals():
@@ -94,6 +102,21 @@ def test_contrast_of_worths(hands: np.ndarray):
     assert contrast.value == pytest.approx(worth.own[13] - worth.opponent[13])
     cov = worth.covariance
     assert contrast.standard_error == pytest.approx(np.sqrt(cov[13, 13] + cov[28, 28] - 2 * cov[13, 28]))
+
+
+def test_what_a_deck_lacks_has_no_worth():
+    """And changes nothing: with a wild card worth 3 points in 100, that is what is found."""
+    rules = Rules(deck=small_deck(ranks=range(10), wilds=2))
+    hands = deal_hands(jax.random.key(5), 3000, rules=rules).hands
+    worth = card_worth(hands, 0.5 + 0.03 * (hands[:, 0] @ (cards.RANK_OF_TYPE == cards.WILD)))
+    assert worth.own[cards.WILD] == pytest.approx(0.03)
+    lacks = [cards.SKIP, cards.REVERSE, cards.DRAW_TWO]
+    assert np.isnan(worth.own[lacks]).all() and np.isfinite(np.delete(worth.own, lacks)).all()
+    weights = np.zeros(30)
+    weights[[cards.WILD, cards.WILD_DRAW_FOUR]] = 1, -1
+    assert worth.contrast(weights).value == pytest.approx(worth.own[cards.WILD] - worth.own[cards.WILD_DRAW_FOUR])
+    with pytest.raises(ValueError, match="from the number cards, and none was dealt"):
+        card_worth(np.tile(2 * (np.arange(cards.NUM_TYPES) == cards.WILD_TYPE), (5, 2, 1)), np.zeros(5))
 
 
 @pytest.mark.parametrize(

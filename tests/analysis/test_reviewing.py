@@ -93,6 +93,16 @@ def test_agents_that_can_not_judge_wins_are_refused(spec: str, changes: dict, sa
         next(review(game, 0, parse_agent(spec, rules=rules)))
 
 
+@pytest.mark.parametrize(
+    ("player", "rounds", "says"),
+    [(0, 3, "rounds must be an integer of at least 4, got 3"), (2, 4, "player must be 0 or 1, got 2")],
+)
+def test_bad_arguments(player: int, rounds: int, says: str):
+    game = replay(make_state("R1 Y2 B3", "G4 B5", "R7"), "R1", jax.random.key(0))
+    with pytest.raises(ValueError, match=says):
+        next(review(game, player, parse_agent("mc"), rounds=rounds))
+
+
 def test_a_review_under_points_is_of_wins(monkeypatch: pytest.MonkeyPatch):
     """Its searches are told to count wins, though the agent plays for points."""
     agent = parse_agent("mc", rules=Rules.official())

@@ -37,7 +37,9 @@ def test_a_run_goes_on_with_a_file_of_its_own_settings_only(tmp_path: Path) -> N
     fresh = {"benchmark": "this", "environment": "now", "seed": 1, "games": 20, "rows": []}
     assert timing.resume(None, fresh, ("seed", "games")) == fresh == timing.resume(path, fresh, ("seed", "games"))
     timing.write_json(path, fresh | {"environment": "then", "rows": [3]})
-    assert timing.resume(path, fresh, ("seed", "games")) == fresh | {"rows": [3]}
+    # The rows that are there were made in another one.
+    assert timing.resume(path, fresh, ("seed", "games")) == fresh | {"rows": [3], "earlier_environments": ["then"]}
+    assert timing.resume(path, fresh | {"new": 5}, ("seed", "games", "new"))["rows"] == [3]
     for other, told in ({"benchmark": "that"}, "benchmark"), ({"seed": 2, "games": 10}, "seed, games"):
         with pytest.raises(SystemExit, match=f"results.json differs from this run in {told}: choose another file"):
             timing.resume(path, fresh | other, ("seed", "games"))

@@ -275,7 +275,7 @@ def test_a_saved_game_is_loaded_and_nonsense_is_refused_in_words(open_page, tell
         page.click("#form .main")
         page.wait_for_selector(".notice:has-text(\"No agent is called 'nobody'\")")
         page.click(".hint")
-        page.wait_for_selector(".card.advised, .notice:empty")
+        page.wait_for_selector(".card.advised, .deck.due")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import jax
@@ -34,7 +35,7 @@ from unojax.agents import RESIGN
 from unojax.cli.play import loop as play_loop
 from unojax.cli.play import view as play_view
 from unojax.cli.play.input import Options
-from unojax.cli.play.loop import Conversation, Record
+from unojax.cli.play.loop import Conversation, OpponentError, Record
 from unojax.games.adviser import Advice, Adviser, Thought
 from unojax.games.gamefile import read_game
 from unojax.games.session import Session
@@ -120,6 +121,32 @@ def test_what_is_hidden_changes_nothing_that_is_shown(one: str, other: str):
     assert hidden
 
 
+def test_numbers_stand_under_their_cards_on_a_narrow_terminal():
+    session = session_from(MY_TURN)
+    options = Options.of(session.view, session.legal)
+    for width, per_row in ((80, 5), (30, 3), (10, 1)):
+        rows = [row.plain for row in play_view.hand_rows(session.view, options, width=width)]
+        assert all(len(row) <= max(width, 20) for row in rows)
+        under = {}
+        for above, below in pairwise(rows):
+            if re.fullmatch(r"[ \d]+", below):
+                under |= {number.group(): above[number.start() - 1 :].split()[0] for number in re.finditer(r"\d+", below)}
+        assert [under[str(number)] for number in range(1, 5)] == ["R0", "R2", "W", "W+4"]
+        assert max(len(re.findall(r"\S+", row.removeprefix("your hand"))) for row in rows) == per_row
+
+
+def test_an_opponent_that_fails_is_named_and_the_game_is_saved(tmp_path: Path, monkeypatch):
+    def fail(self) -> int:
+        raise AttributeError("no such field")
+
+    monkeypatch.setattr(Session, "reply", fail)
+    path = tmp_path / "game.json"
+    session = session_from(MY_TURN.replace("* R3 0", "* R3 1"))
+    with pytest.raises(OpponentError, match="uniform failed: AttributeError: no such field"):
+        talk(session, lines(), record=Record(path, ("person", "uniform"), 0))
+    assert read_game(path).result == "*"
+
+
 def test_advice_knows_what_can_be_known(monkeypatch):
     session = session_from(KNOWN_HAND)
     adviser = Adviser(SEARCH, seed=0)
@@ -185,7 +212,7 @@ def test_the_help_is_about_the_rules_of_the_game():
     """What can be typed there, and what is played."""
     for rules, keys, words in (
         (Rules(), set(), "must play one. A player who holds none draws one card, and the turn passes"),
-        (Rules.official(), {"d", "p", "c"}, "may play one or draw"),
+        (Rules.official(), {"d", "p", "c"}, "may play one, or draw if there is a card to draw"),
         (Rules.house(), {"p"}, "goes on drawing until a card comes that is playable"),
         (Rules(skip_forfeits=False), set(), "Skip or Reverse has no effect"),
     ):

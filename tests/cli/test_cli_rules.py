@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from unojax import Rules, cards
+from unojax import Rules, cards, legal_mask, make_state
 from unojax.cli import main
 from unojax.cli.options import parse_deck
 from unojax.cli.rules import rules_in_words
+from unojax.text import format_action
 
 
 def words(capsys: pytest.CaptureFixture[str], *args: str) -> str:
@@ -36,6 +38,25 @@ def test_each_option_changes_the_words(capsys, args: list[str], loses: str | Non
     if loses:
         assert loses in default
         assert loses not in changed
+
+
+def test_what_may_be_played_on_a_penalty():
+    """As the engine has it: on a +2 turned up too, and a Wild+4 that could be challenged never has to be answered by another."""
+    house = rules_in_words(Rules.house())
+    assert "draws 2 cards and forfeits the turn; if it can, it must instead play another +2" in " ".join(
+        map(" ".join, house.values())
+    )
+    assert make_actions("G+2 R1", "R+2", Rules.house(), penalty=2) == {"G+2"}
+    free = Rules(stacking=True, wild_draw_four="challenge")
+    assert any("it may instead play another Wild+4" in sentence for sentence in rules_in_words(free)["Effects"])
+    assert any("if it can, it must instead play another +2" in sentence for sentence in rules_in_words(free)["Effects"])
+    assert {"draw", "W+4:R", "challenge"} <= make_actions("W+4 R1", "W+4", free, color="R", penalty=4, contested="B")
+
+
+def make_actions(mine: str, top: str, rules: Rules, **others) -> set[str]:
+    """What player 0 may do, in notation."""
+    mask = np.asarray(legal_mask(make_state(mine, "B1 B2", top, rules=rules, **others)))
+    return {format_action(action) for action in np.flatnonzero(mask).tolist()}
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,16 @@ def check_results(results: dict[str, Any], first: Games, second: Games) -> None:
     assert results["mean_return"] == pytest.approx([(won_by_a - penalties).mean(), (-won_by_a - penalties).mean()])
 
 
+def test_points_leave_no_mean_return(capsys):
+    """Who moves first is no seat's either where a start card may pass a player over."""
+    args = ["simulate", "--games", "64", "--rules", "official", "--step-penalty", "0.01", "--policies", "linear", "uniform"]
+    assert main([*args, "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["results"]["mean_return"] is None
+    assert main(args) == 0
+    out = capsys.readouterr().out
+    assert "Mean return" not in out and "as player 0" in out and "moving first" not in out
+
+
 def test_balanced_figures(capsys, seatings: tuple[Games, Games]):
     data = run_json(capsys, *ARGS)
     assert data["complete"] is True

@@ -25,6 +25,7 @@ from tests.helpers import (
 )
 from unojax import cards, game
 from unojax.game import Error, State
+from unojax.game.steps import single_action
 from unojax.rules import Rules
 from unojax.text import format_cards, make_state, parse_action
 
@@ -303,6 +304,14 @@ def test_a_python_int_is_an_action():
     state = make_state("R5 W", "G1", "R7")
     assert jitted_step(state, parse_action("R5"), jax.random.key(0)).error == 0
     assert jitted_step(state, 1000, jax.random.key(0)).error == Error.ACTION_OUT_OF_RANGE
+
+
+@pytest.mark.parametrize("action", [2**32 + 5, np.int64(2**32 + 5), np.uint64(2**63 + 5), -(2**40), 2**31])
+def test_an_integer_that_no_program_can_hold_is_out_of_range(action: Any):
+    """In 32 bits the first ones would be legal plays."""
+    state = make_state("R5 R0", "B2", "R9")
+    after = jitted_step(state, single_action(action, "step"), jax.random.key(0))
+    assert int(after.error) == Error.ACTION_OUT_OF_RANGE and int(after.hands[0].sum()) == 2
 
 
 def test_error_bits_stay_and_add_up():

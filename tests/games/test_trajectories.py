@@ -13,6 +13,7 @@ from unojax import Rules, cards
 from unojax.cli import main
 from unojax.cli.options import parse_deck
 from unojax.games.trajectories import stream_trajectories
+from unojax.policies import LINEAR, LinearPolicy
 
 DECK = "colors=2,ranks=0-3+S++2,copies=1,wilds=1"
 RULES = Rules(deck=parse_deck(DECK), hand_size=3)
@@ -73,6 +74,16 @@ def test_the_batch_size_changes_nothing(rows):
     (again,) = stream_trajectories(jax.random.key(1), NUM_GAMES, ("scarcest-color", "uniform"), rules=RULES, batch_size=64)
     for name, values in rows.items():
         np.testing.assert_array_equal(again[name], values)
+
+
+def test_a_policys_numbers_may_be_arrays():
+    """And the rules a name."""
+    arrays = LinearPolicy(tuple(map(jnp.float32, LINEAR.weights)))
+    one, other = (
+        next(stream_trajectories(jax.random.key(3), 2, (policy, "uniform"), rules="rlcard")) for policy in (arrays, LINEAR)
+    )
+    for name in one:
+        np.testing.assert_array_equal(one[name], other[name])
 
 
 def test_bad_arguments():

@@ -145,6 +145,14 @@ def test_other_weights_do_not_compile_anew():
     np.testing.assert_allclose(jnp.stack(static.join(numbers, skeleton).weights), LINEAR.weights, rtol=1e-6)
 
 
+@pytest.mark.parametrize("weights", [(math.nan,) * len(WEIGHT_NAMES), (math.inf, *RANDOM_WEIGHTS[1:]), RANDOM_WEIGHTS[1:]])
+def test_weights_are_so_many_finite_numbers(weights: tuple[float, ...]):
+    with pytest.raises(ValueError, match=f"weights of linear must be {len(WEIGHT_NAMES)} finite numbers"):
+        LinearPolicy(weights)
+    with pytest.raises(ValueError, match="weights of lookahead must be 3 finite numbers"):
+        LookaheadPolicy((0.0, 1.0, math.nan))
+
+
 def test_the_linear_policy_wins():
     games = simulate(jax.random.key(3), 8_000, (LINEAR, POLICIES["scarcest-color"]), batch_size=256)
     # 61 % were seen, the standard error is 0.5 points.

@@ -16,6 +16,10 @@ TINY = Rules(deck=small_deck(colors=2, ranks=(1, 12), copies=1, wilds=1), hand_s
 RULES = {
     "default": Rules(),
     "truncated": Rules(start_card="any", first_player="random", max_steps=40, step_penalty=0.1),
+    "stacking": Rules(stacking=True, may_draw=True, deck=small_deck(colors=2, ranks=(1, 12), wilds=2), hand_size=3),
+    "draws until laid": Rules(
+        play_drawn="auto", draw_until_playable=True, deck=small_deck(colors=3, ranks=(1, 2, 12)), hand_size=4
+    ),
     "draws without end": Rules(deck=small_deck(colors=3, ranks=(1, 12), wilds=2), hand_size=4, start_card="any"),
 }
 # The sizes of other modules, so that they share the compiled programs.

@@ -10,10 +10,11 @@ import jax
 import numpy as np
 import pytest
 
-from tests.helpers import slow_but
+from tests.helpers import deck_of, slow_but
 from tests.text.states import NUM_LINES, RULES, TINY, one, shown, slots, some_states
 from unojax import cards, game, text
 from unojax.game import State
+from unojax.games.replay import replay
 from unojax.rules import Rules, small_deck
 
 STACKED = Rules(stacking=True)
@@ -111,6 +112,31 @@ def test_positions_of_random_games_come_back(name: str):
     assert lines == [text.format_position(one(read, i)) for i in range(NUM_LINES)]
 
 
+@pytest.mark.parametrize(
+    ("start", "actions", "rules"),
+    [
+        # The pile is back in the deck, with the +2 that the penalty adds up.
+        (
+            "R1,Y+2/R2,R3,R4,B1,B2/-/* R+2 0 2 0 - *",
+            "Y+2 draw",
+            Rules(stacking=True, deck=deck_of("R1 R2 R3 R4 R+2 Y+2 B1 B2"), hand_size=2),
+        ),
+        # Who goes on drawing holds what was drawn, and could have played it.
+        (
+            "R1/Y5,G3/-/1 R2 0 0 0 - *",
+            "draw draw",
+            Rules(may_draw=True, draw_until_playable=True, deck=deck_of("R1 R2 G3 B4 Y5"), hand_size=1),
+        ),
+    ],
+)
+def test_the_end_of_a_game_comes_back(start: str, actions: str, rules: Rules):
+    end = replay(text.parse_position(start, rules=rules), actions, jax.random.key(0)).end
+    line = text.format_position(end)
+    assert end.terminated and line.split()[-1] in ("0", "1", "=")
+    read = jax.device_get(text.parse_position(line, rules=rules))
+    chex.assert_trees_all_equal(read, end.replace(rewards=np.zeros_like(end.rewards)))
+
+
 @pytest.mark.slow
 def test_the_random_games_show_every_result_and_penalty():
     lines = [text.format_position(one(some_states(name), i)).split() for name in RULES for i in range(NUM_LINES)]
@@ -165,6 +191,7 @@ def test_the_example_of_the_grammar_is_what_it_says():
         ("R5/G1/-/105 B7 0 0 -3 draw *", Rules(), "steps must be a number, got '-3'"),
         ("R5/G1/-/105 B7 0 0 2147483648 draw *", Rules(), "steps must be at most 2147483647"),
         ("R5/G1/-/105 B7 0 0 3 pass *", Rules(), "unknown action 'pass'"),
+        ("R5/G1/-/105 B7 0 0 3 challenge *", Rules(), "there is no challenge under these rules"),
         ("R5/G1/-/105 B7 0 0 3 draw 2", Rules(), "result must be .*got '2'"),
         ("R5/G1/-/105 B7 0 0 3 draw *0", Rules(), "result must be"),
         # Truncation

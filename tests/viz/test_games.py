@@ -15,6 +15,8 @@ from tests.helpers import deck_of
 from tests.viz.games import positions, seen_by, trajectories, with_other_hand
 from tests.viz.reading import SVG, Reader, cards_in, check_references, lines, parse, part
 from unojax import cards
+from unojax.game import State
+from unojax.games.replay import replay
 from unojax.rules import Rules
 from unojax.text import format_cards, make_state, parse_position
 from unojax.viz import Page, game_html, game_svg
@@ -114,7 +116,20 @@ def test_the_end_in_words():
     assert words(drawn)[1] == "Player 0 can't draw, too few cards are left; the game is drawn."
     cut = read("R1,R3/Y1/-/* R2 0 0 4 - *", "R3/Y1/R2/* R1 1 0 5 R1 T", rules=Rules(max_steps=5))
     assert words(cut)[1] == "Player 0 plays red 1, one card left; the game is cut off."
+    house = Rules.house(max_steps=2)
+    passed = played("R5,R7/Y1,Y2/-/* B9 0 0 0 - *", "draw(B3) draw", house)
+    assert words(passed)[2] == "Player 0 passes; the game is cut off."
+    laid = played("R5,R7/Y1,Y2/-/* B9 0 0 0 - *", "draw(B3)", Rules.rlcard(max_steps=1))
+    assert words(laid)[1] == "Player 0 draws and lays blue 3; the game is cut off."
+    few = Rules(play_drawn="auto", deck=deck_of("R1 R2 G3 B4 Y5"), hand_size=1)
+    again = played("G3/Y5,B4/R1/0 R2 0 0 0 - *", "draw(R1)", few)
+    assert words(again)[1] == "Player 0 draws and lays red 1; the pile goes back into the deck first."
     assert [action_words(action) for action in (-1, 60, 59, 0)] == ["none yet", "draw", "Wild+4, declares green", "red 0"]
+
+
+def played(start: str, actions: str, rules: Rules) -> list[State]:
+    """The positions of a game from a start on."""
+    return replay(parse_position(start, rules=rules), actions, jax.random.key(0)).states
 
 
 def test_one_position_shows_at_a_time():

@@ -8,6 +8,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from unojax.games.gamefile import GameFile, parse_game
 from unojax.games.session import Session
 from unojax.rules import Rules
 from unojax.specs import parse_agent
-from unojax.web.games import Games
+from unojax.web.games import Games, read_rules
 from unojax.web.server import Server
 
 SMALL = {"deck": "numbers", "hand_size": "3", "seed": "5", "opponent": "uniform", "seat": "0"}
@@ -135,6 +136,21 @@ def test_an_opponent_that_fails_at_once_costs_no_game(tab, tmp_path: Path, monke
     assert sent[-2]["state"]["game"] == 2 and parse_game(path.read_text()).players == ("uniform", "person")
 
 
+@pytest.mark.parametrize("message", [{"kind": "board", "content": {"kind": "new"}}, {"kind": "deal", "choices": SMALL}])
+def test_an_unfinished_game_is_put_aside_for_another(tab, tmp_path: Path, message: dict[str, Any]):
+    """And told of last; one in which the person has not moved is no loss."""
+    games, name, sent = tab
+    path = tmp_path / f"{name}.json"
+    played = path.read_text()
+    games.hear(name, message)
+    aside = tmp_path / f"{name}.kept.json"
+    assert aside.read_text() == played and parse_game(played).actions and not parse_game(path.read_text()).actions
+    assert sent[-1]["content"]["text"] == f"The game before is unfinished: loading {str(aside)!r} goes on with it."
+    games.hear(name, {"kind": "load", "text": aside.read_text()})
+    assert sent[-2]["state"]["turn"] == len(parse_game(played).actions) and path.read_text() == played
+    assert sorted(tmp_path.iterdir()) == sorted([path, aside])
+
+
 def test_a_move_to_which_the_opponent_fails_can_be_taken_back(tab, monkeypatch):
     games, name, sent = tab
     games.hear(name, {"kind": "board", "content": {"kind": "back", "game": 1, "turn": sent[-1]["state"]["turn"]}})
@@ -162,6 +178,15 @@ def test_a_kept_game_whose_opponent_fails_is_put_aside(tmp_path: Path, monkeypat
     told = sent[-1]["content"]["text"]
     assert told.startswith("The last game can't go on, so this is another one: RESOURCE_EXHAUSTED: out of memory. Its file")
     assert (tmp_path / f"{name}.kept.json").read_text() == kept and sent[-2]["state"]["toMove"] == "you"
+
+
+def test_rules_as_below_are_those_of_the_fields():
+    """What the form does not have is as by default, unless the game's rules are some of one's own."""
+    form = {"preset": "fields", "hand_size": "5", "deck": "full"}
+    few = replace(Rules(), hand_size=5)
+    assert read_rules(form, Rules()) == read_rules(form, Rules.official()) == few
+    assert read_rules(form, replace(few, may_draw=True)) == replace(few, may_draw=True)
+    assert read_rules({"preset": "official"}, few) == Rules.official()
 
 
 def test_that_a_game_can_not_be_kept_is_told_after_its_position(tmp_path: Path, monkeypatch):

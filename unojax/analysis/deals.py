@@ -16,7 +16,7 @@ from jax import Array, lax
 from unojax import bits, cards, table
 from unojax.device.random_bits import key_words
 from unojax.policies import uniform
-from unojax.rules import Rules, is_int
+from unojax.rules import Rules, as_rules, is_int
 from unojax.simulation import MAX_GAMES
 from unojax.simulation.lanes import GameLanes, Limits, carry_out, choose_moves, start_lanes
 
@@ -27,7 +27,7 @@ class Deals(NamedTuple):
     """Beginnings of G games.
 
     Attributes:
-        hands: int8[G, 2, 54] copies of each type in the players' hands.
+        hands: int8[G, 2, 54] copies of each type in the players' hands, as dealt: before what a start card makes a player draw.
         top: int8[G] type of the start card.
     """
 
@@ -35,12 +35,13 @@ class Deals(NamedTuple):
     top: np.ndarray
 
 
-def deal_hands(key: Array, num_games: int, *, rules: Rules = Rules()) -> Deals:
+def deal_hands(key: Array, num_games: int, *, rules: Rules | str = Rules()) -> Deals:
     """Deal what games 0 .. num_games - 1 of `simulate(key, ..., rules=rules)` began with, whatever the policies.
 
     Raises:
-        ValueError: `num_games` is out of range.
+        ValueError: `num_games` is out of range, or there are no such rules.
     """
+    rules = as_rules(rules)
     if not (is_int(num_games) and 1 <= num_games <= MAX_GAMES):
         raise ValueError(f"num_games must be an integer in [1, {MAX_GAMES}], got {num_games!r}")
     seed = key_words(key)

@@ -48,7 +48,7 @@ class Decisions(NamedTuple):
 def decisions_of(key: Array, games: Recorded, filter: ParticleFilter = _SMALL_FILTER, *, player: int = 0) -> Decisions:
     """Follow games with the particle filter of player 0 or 1, and take out its decisions. Consumes `key`.
 
-    Games without an end are left out.
+    Games that go on after what is recorded are left out; one that `Rules.max_steps` cut off is worth half a point.
 
     Raises:
         ValueError: there is no decision.

@@ -26,7 +26,13 @@ function pageIsDark() {
   return matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-const percent = (probability) => `${Math.round(100 * probability)} %`;
+/** What is neither certain nor impossible is not called so. */
+function percent(probability) {
+  const rounded = Math.round(100 * probability);
+  if (rounded === 0 && probability > 0) return "<1 %";
+  return rounded === 100 && probability < 1 ? ">99 %" : `${rounded} %`;
+}
+
 const cardCount = (count) => `${count} card${count === 1 ? "" : "s"}`;
 
 /** What a hint says of a choice that is not a card. */
@@ -128,9 +134,10 @@ function render({ model, el }) {
 
   function draw(state) {
     const isOther = shown === null || shown.game !== state.game, isNews = isOther || shown.turn !== state.turn;
-    // Removing what has the focus would lose it.
-    const place = isNews ? -1 : [...hand.children].indexOf(document.activeElement);
-    keepsFocus ||= [hand, deck, others].some((part) => part.contains(document.activeElement));
+    // Removing what has the focus would lose it; where it stands, Enter must mean the same as before.
+    const focused = document.activeElement, row = [hand, others].find((part) => part.contains(focused));
+    const place = isNews || !row ? -1 : [...row.children].indexOf(focused);
+    keepsFocus ||= row !== undefined || focused === deck;
     shown = state;
     if (isNews) {
       choose(null);
@@ -142,7 +149,8 @@ function render({ model, el }) {
     drawSide(state, isOther);
     if (state.toMove === "you" && keepsFocus) {
       const first = hand.querySelector(".playable") ?? (state.canDraw ? deck : others.firstChild);
-      if (!wild) (hand.children[place] ?? first).focus({ preventScroll: true });
+      const same = isNews ? null : focused === deck && state.canDraw ? deck : row?.children[place];
+      if (!wild) (same ?? first).focus({ preventScroll: true });
       keepsFocus = false;
     } else if (state.toMove === null && keepsFocus) {
       fresh.focus({ preventScroll: true });

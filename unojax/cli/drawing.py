@@ -38,6 +38,11 @@ def action_style(action: int) -> str:
     return style_of(int(cards.TYPE_OF_PLAY[action])) if action < cards.DRAW else ""
 
 
+def action_name(action: int, *, has_drawn: bool) -> str:
+    """Name an action; once a card has been drawn that can be played, to draw no more is a pass."""
+    return "pass" if action == cards.DRAW and has_drawn else text.format_action(action)
+
+
 def card(card_type: int, *, wide: bool = True) -> Text:
     """Draw a card, with a blank on either side if it stands alone."""
     name = cards.TYPE_NAMES[card_type]

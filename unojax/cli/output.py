@@ -172,7 +172,9 @@ def machine_facts(about: dict[str, Any]) -> dict[str, str]:
 
 def seats(rules: Rules) -> tuple[str, str]:
     """Head the columns of the two seats."""
-    return ("moving first", "moving second") if rules.first_player == "zero" else ("as player 0", "as player 1")
+    # A start card may pass the player over who would begin.
+    is_first = rules.first_player == "zero" and rules.start_effects != "forfeit"
+    return ("moving first", "moving second") if is_first else ("as player 0", "as player 1")
 
 
 def rules_text(rules: Rules) -> str:

@@ -131,6 +131,9 @@ def _start_effects(rules: Rules, again: str, penalties: dict[str, int]) -> str:
         said.append(f"A {again} turned up passes the first player over: the other one begins.")
     for name, number in draws.items():
         then = "forfeits the turn" if rules.start_effects == "forfeit" else "still moves first"
+        # Turned up, a Wild+4 that could be challenged was played by nobody, and no card goes on it.
+        if rules.start_effects == "forfeit" and rules.stacking and not (name == "Wild+4" and rules.wild_draw_four == "challenge"):
+            then += f"; {_answer(rules, name)}"
         said.append(f"For a {name} turned up the first player draws {number} cards and {then}.")
     return " ".join(said)
 
@@ -147,7 +150,7 @@ def _wild_draw_four(rules: Rules) -> str:
 
 def _turn(rules: Rules) -> str:
     """Say what a player may do in a turn."""
-    must = "A player who holds a playable card may play one or draw. Who holds none draws"
+    must = "A player who holds a playable card may play one, or draw if there is a card to draw. Who holds none draws"
     if not rules.may_draw:
         must = "A player who holds a playable card must play one. A player who holds none draws"
     until = ", and goes on drawing until a card comes that" if rules.draw_until_playable else ". If it"
@@ -179,7 +182,8 @@ def _answer(rules: Rules, name: str) -> str:
     """Say what can be played against a penalty."""
     if not rules.stacking:
         return "no card can be played against it"
-    who = "it may instead play" if rules.may_draw else "if it can, it must instead play"
+    is_free = rules.may_draw or (name == "Wild+4" and rules.wild_draw_four == "challenge")
+    who = "it may instead play" if is_free else "if it can, it must instead play"
     return f"{who} another {name}, and the next player draws for both"
 
 

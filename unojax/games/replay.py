@@ -17,11 +17,13 @@ import numpy as np
 from jax import Array
 
 from unojax import bits, cards, game, text
+from unojax.device import static
+from unojax.device.static import Skeleton
 from unojax.game import State
-from unojax.games.record import play_game
+from unojax.games.record import Trajectory, play_game
 from unojax.observation import Observation, observe
 from unojax.policies import Policy
-from unojax.rules import Rules
+from unojax.rules import Rules, is_int
 
 MAX_STEPS: Final = 1000
 """Steps of a game of policies that are kept, or as many as the caller asks for if that is more."""
@@ -34,7 +36,7 @@ DRAW: Final = re.compile(r"draw\s*\(([^()]*)\)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Step:
-    """An action 0..60 and the positions around it, as NumPy."""
+    """An action 0..61 and the positions around it, as NumPy."""
 
     action: int
     before: State
@@ -66,7 +68,8 @@ class Step:
     @property
     def reshuffled(self) -> bool:
         """The pile went back into the deck."""
-        return int(self.after.pile.sum()) < int(self.before.pile.sum())
+        # A card that is laid at once comes to what is left of the pile.
+        return int(self.after.pile.sum()) - bool(self.laid) < int(self.before.pile.sum())
 
     def notation(self, *, with_cards: bool) -> str:
         """Write the action as `replay` reads it, with the cards drawn if wanted and if there were any."""
@@ -92,7 +95,9 @@ class Replay:
         return [self.start, *(step.after for step in self.steps)]
 
     def observations(self, player: int) -> list[Observation]:
-        """Observe each of `states` as a player, as NumPy."""
+        """Observe each of `states` as a player, as NumPy. Raises ValueError where `player` is not 0 or 1."""
+        if not (is_int(player) and player in (0, 1)):
+            raise ValueError(f"player must be 0 or 1, got {player!r}")
         # Padded to a power of two, so that games of any length need few programs.
         states = self.states
         num_rows = 1 << (len(states) - 1).bit_length()
@@ -109,7 +114,8 @@ def play(key: Array, policies: tuple[Policy, Policy], *, rules: Rules, max_steps
         ValueError: a policy chose an illegal action.
     """
     num_steps = max(MAX_STEPS, max_steps or 0)
-    trajectory = jax.device_get(_play(key, policies, num_steps=num_steps, rules=rules))
+    weights, skeleton = static.split(policies)
+    trajectory = jax.device_get(_play(weights, key, skeleton=skeleton, num_steps=num_steps, rules=rules))
     if (wrong := np.flatnonzero(trajectory.states.error)).size:
         step = wrong[0] - 1
         mover, action = trajectory.states.current_player[step], trajectory.actions[step]
@@ -147,12 +153,19 @@ def play_token(state: State, token: str, key: Array) -> Step:
     if not draw:
         return play_action(state, text.parse_action(token.strip()), key)
     _check_legal(state, cards.DRAW, token)
-    names, _, letter = draw[1].partition(":")
-    color = cards.COLOR_LETTERS.find(letter.strip().upper()) if letter else 0
-    if color < 0 or (letter and state.rules.play_drawn != "auto"):
-        raise ValueError(f"a card drawn has a colour declared only if it is laid at once, as in draw(W:B); got {token!r}")
-    after = _step_to_deck(state, cards.onehot_of(_deck_after(state, names)), np.int8(color))
-    return Step(cards.DRAW, state, jax.device_get(after))
+    names, colon, letter = draw[1].partition(":")
+    if state.drawn >= 0 and np.count_nonzero(_legal_mask(state)) > 1:
+        raise ValueError(f"this draw is a pass, after which no card is drawn: write draw, got {token!r}")
+    letter = letter.strip().upper()
+    color = cards.COLOR_LETTERS.index(letter) if len(letter) == 1 and letter in cards.COLOR_LETTERS else -1
+    after = _step_to_deck(state, cards.onehot_of(_deck_after(state, names)), np.int8(max(color, 0)))
+    step = Step(cards.DRAW, state, jax.device_get(after))
+    lays_wild = bool(step.laid) and int(step.after.top_rank) >= cards.WILD
+    if (color >= 0) != lays_wild or bool(colon) != lays_wild:
+        raise ValueError(
+            f"a wild card that is drawn and laid at once has a colour declared, as in draw(W:B), and no other draw; got {token!r}"
+        )
+    return step
 
 
 def play_action(state: State, action: int, key: Array) -> Step:
@@ -185,7 +198,11 @@ def _deck_after(state: State, names: str) -> np.ndarray:
     return deck - given
 
 
-_play = partial(jax.jit, static_argnames=("policies", "num_steps", "rules"))(play_game)
+@partial(jax.jit, static_argnames=("skeleton", "num_steps", "rules"))
+def _play(weights: list[Array], key: Array, *, skeleton: Skeleton, num_steps: int, rules: Rules) -> Trajectory:
+    return play_game(key, static.join(weights, skeleton), num_steps=num_steps, rules=rules)
+
+
 _step = jax.jit(game.step)
 _legal_mask = jax.jit(game.legal_mask)
 

@@ -27,7 +27,7 @@ _NUM_FIELDS: Final = 7
 
 @dataclass(frozen=True)
 class Seen:
-    """An action 0..60 as one player saw it, and the player's observations around it, as NumPy."""
+    """An action 0..61 as one player saw it, and the player's observations around it, as NumPy."""
 
     before: Observation
     action: int
@@ -45,7 +45,7 @@ class SeenGame:
 
     Attributes:
         observations: at the start and after each action, as NumPy.
-        actions: 0..60.
+        actions: 0..61.
         notation: the actions as they are read.
         steps_before: steps of the game before the start, as far as is known.
         shows_one_hand: false where it was read from a whole position.

@@ -28,19 +28,21 @@ import numpy as np
 from jax import Array, lax
 
 from unojax import cards, game
+from unojax.device import static
 from unojax.device.random_bits import check_key
+from unojax.device.static import Skeleton
 from unojax.files.columns import Columns
 from unojax.game import State
 from unojax.observation import observe
 from unojax.policies import Policy, as_policies, ask, distinct
-from unojax.rules import Rules, is_int
+from unojax.rules import Rules, as_rules, is_int
 
 _STEPS: Final = 64
 """Steps between two looks of the host at which games are over."""
 
 
 def stream_trajectories(
-    key: Array, num_games: int, policies: Sequence[str | Policy], *, rules: Rules = Rules(), batch_size: int = 256
+    key: Array, num_games: int, policies: Sequence[str | Policy], *, rules: Rules | str = Rules(), batch_size: int = 256
 ) -> Iterator[Columns]:
     """Play games of two policies and give all their steps, whole games in their order, a batch of games at a time.
 
@@ -61,14 +63,15 @@ def stream_trajectories(
     for name, number in (("num_games", num_games), ("batch_size", batch_size)):
         if not (is_int(number) and number >= 1):
             raise ValueError(f"{name} must be an integer of at least 1, got {number!r}")
-    asked = distinct(as_policies(policies))
+    rules = as_rules(rules)
+    weights, skeleton = static.split(distinct(as_policies(policies)))
     size = min(batch_size, num_games)
     for first in range(0, num_games, size):
         numbers = np.arange(first, first + size)
         keys, states = _begin(key, numbers, rules=rules)
         parts = []
         while True:
-            states, rows = _advance(keys, states, policies=asked)
+            states, rows = _advance(weights, keys, states, skeleton=skeleton)
             parts.append(jax.device_get(rows))
             # A game stands still at an illegal action, so it would never be over.
             if (wrong := np.flatnonzero(np.asarray(states.error))).size:
@@ -96,9 +99,9 @@ def _begin(key: Array, numbers: Array, *, rules: Rules) -> tuple[Array, State]:
     return pairs[:, 1], jax.vmap(partial(game.init, rules=rules))(pairs[:, 0])
 
 
-@partial(jax.jit, static_argnames="policies")
-def _advance(keys: Array, states: State, *, policies: tuple[Policy, ...]) -> tuple[State, dict[str, Array]]:
-    step = jax.vmap(partial(_step, policies))
+@partial(jax.jit, static_argnames="skeleton")
+def _advance(weights: list[Array], keys: Array, states: State, *, skeleton: Skeleton) -> tuple[State, dict[str, Array]]:
+    step = jax.vmap(partial(_step, static.join(weights, skeleton)))
     return lax.scan(lambda carry, _: step(keys, carry), states, None, length=_STEPS)
 
 

@@ -5,9 +5,11 @@ Both are `PackedPolicy`s with numbers of their own, which `jit` traces: other we
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -67,6 +69,20 @@ def _float32(weights: tuple[float, ...]) -> tuple[Array, ...]:
     return tuple(jnp.asarray(weight, jnp.float32) for weight in weights)
 
 
+def _check_weights(weights: tuple[Any, ...], name: str, names: Sequence[str]) -> None:
+    """Check numbers of the host; arrays, which a program may be tracing, are taken as they are.
+
+    With a weight that is not finite no play would have the most points.
+
+    Raises:
+        ValueError: one is not finite, or there are too few or too many.
+    """
+    if not all(isinstance(weight, float | int) for weight in weights):
+        return
+    if len(weights) != len(names) or not all(map(math.isfinite, weights)):
+        raise ValueError(f"weights of {name} must be {len(names)} finite numbers, got {weights!r}")
+
+
 def _or_other(view: View, legal: Words, plays: Words) -> Words:
     """Keep the plays chosen; where the rules left none to choose from, the other legal options."""
     return bits.where(bits.any_of(plays) != 0, plays, legal) if view.rules.draw_is_option else plays
@@ -87,13 +103,19 @@ class LinearPolicy(PackedPolicy):
     Points belong to a kind of card and a colour, and to whether its rank is held in other colours: 32 sums serve all 60 plays.
 
     Attributes:
-        weights: one for each of `WEIGHT_NAMES`.
+        weights: one for each of `WEIGHT_NAMES`, finite.
         name, summary: as in `RulePolicy`.
+
+    Raises:
+        ValueError: the weights are not so many finite numbers.
     """
 
     weights: tuple[float, ...]
     name: str = "linear"
     summary: str = "the play with the most points, by kind of card and by colour, with fitted weights"
+
+    def __post_init__(self) -> None:
+        _check_weights(self.weights, self.name, WEIGHT_NAMES)
 
     @traced_once
     def narrow(self, view: View, legal: Words) -> Words:
@@ -191,13 +213,19 @@ class LookaheadPolicy(PackedPolicy):
     all unseen cards for alike: n2 times the share of them that could be played on the new top card.
 
     Attributes:
-        weights: w0, w1, w2.
+        weights: w0, w1, w2, finite.
         name, summary: as in `RulePolicy`.
+
+    Raises:
+        ValueError: the weights are not three finite numbers.
     """
 
     weights: tuple[float, float, float]
     name: str = "lookahead"
     summary: str = "one step ahead: fewer cards than the opponent, few that it can play, wild cards kept"
+
+    def __post_init__(self) -> None:
+        _check_weights(self.weights, self.name, ("w0", "w1", "w2"))
 
     @traced_once
     def narrow(self, view: View, legal: Words) -> Words:

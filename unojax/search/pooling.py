@@ -31,7 +31,7 @@ class PooledPlay(NamedTuple):
     """Estimates of one legal play. All but the first and the last are probabilities, a drawn game counting half.
 
     Attributes:
-        action: 0..60.
+        action: 0..61.
         win, win_error: the win probability and its standard error.
         behind, behind_error: the highest win probability less this one, and the standard error of the difference.
         gain, gain_error: this win probability less that of the rollout policy's own play, and its standard error.
@@ -81,7 +81,7 @@ def search_in_rounds(
     Args:
         agent, memory: the search.
         observation: of the player to move.
-        legal: bool[60], one or more plays.
+        legal: bool[60] or more (`Rules.num_choices`), one or more choices.
         key: round i uses `fold_in(key, i)`.
         num_rounds: at least `MIN_ROUNDS`; None: as many as `seconds` allow, but no fewer than that.
         seconds: of the search, after compiling.
@@ -160,8 +160,8 @@ def cost_of(rounds: Sequence[Estimate], legal: np.ndarray, action: int) -> tuple
 
     Args:
         rounds: four or more independent estimates (NumPy) of one decision.
-        legal: bool[60], two or more plays.
-        action: 0..59, one of them.
+        legal: bool[60] or more (`Rules.num_choices`), two or more choices.
+        action: one of them.
 
     Returns:
         The cost as a win probability; its standard error, or that of the difference to the best other play if that is larger; the
@@ -192,7 +192,7 @@ def cost_of(rounds: Sequence[Estimate], legal: np.ndarray, action: int) -> tuple
 
 @partial(KeptProgram, static="agent")
 def search_round(key: Array, memory: Memory, observation: Observation, legal: Array, *, agent: SearchAgent) -> Estimate:
-    """Search the plays `legal`, bool[60], of one decision once. Consumes `key`."""
+    """Search the choices `legal`, bool[60] or more (`Rules.num_choices`), of one decision once. Consumes `key`."""
     # Not `agent.think`, which leaves a single legal play out.
     key_hands, key_search = jax.random.split(key)
     hands = agent.hands(key_hands, memory, observation)

@@ -16,7 +16,7 @@ class Games:
     Attributes:
         winner: int8[G] player 0 or 1; -1 for a drawn or truncated game.
         num_steps: int32[G] plays and draws of both players, a draw of several cards being one.
-        num_choices: int32[G] plays with more than one legal action.
+        num_choices: int32[G] steps of a player who had more than one legal action.
         num_reshuffles: int32[G] times the pile went back into the deck.
         hand_sizes: int8[G, 2] cards left in each player's hand.
         truncated: bool[G] cut off by `max_steps`.

@@ -332,5 +332,5 @@ def is_card_drawn(move: Array) -> Array:
 
 
 def is_choice(move: Array) -> Array:
-    """Tell plays with more than one legal action: bool[...]."""
+    """Tell what was chosen from more than one legal action: bool[...]."""
     return (move & CHOICE_FIELD.bit) != 0

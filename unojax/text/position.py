@@ -201,12 +201,16 @@ def _checked_state(
         raise ValueError(
             f"hands, top and pile hold {rules.deck[t] - deck[t]} x {cards.TYPE_NAMES[t]}, but rules.deck has {rules.deck[t]}"
         )
-    allowed = _penalties(top_rank, pile, rules)
+    # Where no draw is possible, the pile is back in the deck, and what was played on the pending penalty with it.
+    lain = pile + deck if result in (_WON_BY_0, _WON_BY_1, _DRAWN) else pile
+    allowed = _penalties(top_rank, lain, rules)
     if not is_int(penalty) or penalty not in allowed:
         name, wanted, hint = cards.TYPE_NAMES[cards.card_type(color, top_rank)], " or ".join(map(str, allowed)), ""
         if rules.stacking and is_int(penalty) and penalty > max(allowed) > 0:
             hint = f"; they add up by the cards on the pile: name every other {'+2' if top_rank < cards.WILD else 'W+4'} there"
         raise ValueError(f"penalty must be {wanted} under a top card {name} (2 needs a +2, 4 a W+4), got {penalty!r}{hint}")
+    if last_action >= rules.num_actions:
+        raise ValueError(f"there is no {format_action(last_action)} under these rules, for the last action")
     if step_count > _MAX_STEP_COUNT:
         raise ValueError(f"steps must be at most {_MAX_STEP_COUNT}, got {step_count}")
     fields: dict[str, Any] = {
@@ -266,11 +270,13 @@ def _check_result(state: State, result: str) -> None:
     if steps == 0 and state.rules.start_effects == "keep_turn":
         due = max(due, cards.DRAW_OF_RANK[int(state.top_rank)])
     mask = _legal_mask(dataclasses.replace(state, terminated=np.bool_(False)))
-    if deck_count >= due or pile_count > (not state.rules.reshuffle_top) or not mask[cards.DRAW]:
+    # Who goes on drawing need not hold a card that can't be played any more: the end forgets what was drawn.
+    may_draw = bool(mask[cards.DRAW]) or state.rules.draw_until_playable
+    if deck_count >= due or pile_count > (not state.rules.reshuffle_top) or not may_draw:
         raise ValueError(
             f"result {result} with cards in both hands needs a draw that is due and impossible, and the pile back in the deck: "
             f"got a draw of {due} from a deck of {deck_count}, {pile_count - 1} cards under the top one"
-            + ("" if mask[cards.DRAW] else f", and player {player} can play")
+            + ("" if may_draw else f", and player {player} can play")
         )
 
 

@@ -46,6 +46,8 @@ class Scene:
         last_action: the last legal action; -1 at the start.
         result: how the game ended, in words; None while it goes on.
         winner: 0, 1 or -1.
+        lays_drawn: the rules lay a card on the pile at once that is drawn and can be played.
+        is_cut_off: the game ended after the most steps that the rules allow.
         steps: so far; None if not known.
         has_drawn: the player has drawn a card in this turn, which goes on.
         may_draw: the rules let a player draw who could play.
@@ -67,6 +69,8 @@ class Scene:
     has_drawn: bool = False
     may_draw: bool = False
     may_answer: bool = False
+    lays_drawn: bool = False
+    is_cut_off: bool = False
 
 
 def read_scene(position: State | Observation, view: Viewer | None = None) -> Scene:
@@ -97,6 +101,7 @@ def _read_state(state: State, view: Viewer | None) -> Scene:
         result="the game is cut off" if state.truncated else _result(winner) if state.terminated else None,
         winner=winner,
         steps=int(state.step_count),
+        is_cut_off=bool(state.truncated),
         **_public(state),
     )
 
@@ -132,6 +137,7 @@ def _public(position: State | Observation) -> dict[str, Any]:
         "last_action": _in_range(position.last_action, NO_ACTION, cards.CHALLENGE, "last_action"),
         "has_drawn": bool(position.drawn >= 0 if isinstance(position, State) else position.has_drawn),
         "may_draw": position.rules.may_draw,
+        "lays_drawn": position.rules.play_drawn == "auto",
         "may_answer": bool(position.penalty > 0 and (_can_stack(position) or position.contested >= 0)),
     }
 

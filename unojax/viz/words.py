@@ -143,6 +143,9 @@ def move_phrase(before: Scene, after: Scene, names: tuple[str, str] = PLAYERS) -
     mover = before.player
     who, hand = names[mover], after.hands[mover]
     phrase: Phrase = [f"{'You' if who == YOU else who} "]
+    # A move that the rules' limit of steps follows is told as any other.
+    num_laid = 0
+    has_ended = after.result is not None and not after.is_cut_off
     if after.last_action == cards.CHALLENGE:
         verdict = "and is wrong" if after.player == mover else "and is right"
         phrase.append(f"{_verb('challenge', who)} the Wild+4 {verdict if who != YOU else verdict.replace('is', 'are')}")
@@ -153,13 +156,14 @@ def move_phrase(before: Scene, after: Scene, names: tuple[str, str] = PLAYERS) -
                 drawn += [", ", CardWord(card_type)]
             phrase += [f"{_verb('draw', who)} ", *(drawn[1:] or ["a card" if number == 1 else count_words(number)])]
             phrase.append(" as the penalty" if before.penalty else "" if before.may_draw else ", unable to play")
-        elif (after.deck, after.pile) != (before.deck, before.pile) and after.result is None:
+        elif before.lays_drawn and not has_ended:
+            num_laid = 1
             phrase += [f"{_verb('draw', who)} and {_verb('lay', who)} ", CardWord(after.top_type)]
-        elif before.has_drawn and after.result is None:
+        elif before.has_drawn and not has_ended:
             phrase.append("pass" if who == YOU else "passes")
         else:
             phrase.append("can't draw, too few cards are left")
-        if after.pile < before.pile:
+        if after.pile - num_laid < before.pile:
             phrase.append("; the pile goes back into the deck first")
     else:
         card_type = int(cards.TYPE_OF_PLAY[after.last_action])

@@ -66,6 +66,24 @@ class TabGame(BoardGame):
             # After the position: a page that draws another one takes down what is said.
             self.tell(trouble)
 
+    def new_game(self, seed: int | None = None) -> None:
+        """Deal again; an unfinished game is put aside."""
+        aside = self.put_aside_unfinished()
+        try:
+            super().new_game(seed)
+        finally:
+            self.tell_of(aside)
+
+    def put_aside_unfinished(self) -> Path | None:
+        """Put the file of the game aside, which another is to take the place of, if the person has moved and it is not over."""
+        is_begun = any(seen.is_mine for seen in self._session.seen)
+        return put_aside(self._path) if is_begun and not self.is_over else None
+
+    def tell_of(self, aside: Path | None) -> None:
+        """Say where the game before was put."""
+        if aside is not None:
+            self.tell(f"The game before is unfinished: loading {str(aside)!r} goes on with it.")
+
     def show_again(self) -> None:
         """Keep and show the game once more, after another one has been in its place."""
         state, self.state = self.state, {}
@@ -143,7 +161,7 @@ class Games:
         except (ValueError, RuntimeError) as error:
             # An opponent may fail, too, or need more memory than there is.
             check_name(name)
-            if (aside := self._put_aside(name)) is not None:
+            if (aside := put_aside(self._folder / f"{name}.json")) is not None:
                 why = str(error).partition("\n")[0]
                 notice = f"The last game can't go on, so this is another one: {why}. Its file is now {str(aside)!r}."
             game = self._keep(name, self._new(name, self._defaults.opponent, self._defaults.seat, self._defaults.rules))
@@ -152,20 +170,6 @@ class Games:
         game.publish(game.state)
         if notice:
             game.tell(notice)
-
-    def _put_aside(self, name: str) -> Path | None:
-        """Rename the file of a game, so that the next one does not replace it, if it has one. Raises OSError where it can't be.
-
-        No other file is replaced, and it is kept as long as if it had been played now.
-        """
-        path = self._folder / f"{name}.json"
-        if not path.exists():
-            return None
-        others = (path.with_name(f"{name}.kept{number}.json") for number in chain([""], count(2)))
-        aside = next(other for other in others if not other.exists())
-        path.rename(aside)
-        aside.touch()
-        return aside
 
     def _deal(self, name: str, choices: Any) -> None:
         if not isinstance(choices, dict):
@@ -196,13 +200,17 @@ class Games:
         A game is kept and shown from the deal on, so that nobody waits for the opponent to see it; hence the way back.
         """
         game.number_from(now)
+        aside = now.put_aside_unfinished()
         try:
             game.begin(seed, past)
         except Exception:
             now.show_again()
+            if aside is not None:
+                aside.unlink()
             raise
         self._keep(name, game)
         self._send(name, {"kind": "choices", "choices": game.choices})
+        game.tell_of(aside)
 
     def _take_up(self, name: str, saved: GameFile) -> TabGame:
         """Get ready to go on with a saved game. Raises ValueError where its opponent is refused or there is no such."""
@@ -225,6 +233,20 @@ class Games:
         return game
 
 
+def put_aside(path: Path) -> Path | None:
+    """Rename the file of a game, so that the next one does not replace it, if it is there. Raises OSError where it can't be.
+
+    No other file is replaced, and it is kept as long as if it had been played now.
+    """
+    if not path.exists():
+        return None
+    others = (path.with_name(f"{path.stem}.kept{number}.json") for number in chain([""], count(2)))
+    aside = next(other for other in others if not other.exists())
+    path.rename(aside)
+    aside.touch()
+    return aside
+
+
 def check_name(name: str) -> None:
     """Raise ValueError for what no tab calls its game."""
     if not _NAME.fullmatch(name):
@@ -232,13 +254,14 @@ def check_name(name: str) -> None:
 
 
 def read_rules(choices: dict[str, Any], now: Rules) -> Rules:
-    """Read the rules of a form: those of a name, or of its fields; what it does not have stays as in the present game. Raises
-    ValueError where they are none."""
+    """Read the rules of a form: those of a name, or of its fields. What it does not have stays as in the present game, or as by
+    default if that game's rules have a name. Raises ValueError where they are none."""
     preset = choices.get("preset", _FIELDS)
     if preset != _FIELDS:
         if not isinstance(preset, str):
             raise ValueError(f"the rules must be one of {', '.join(PRESETS)}, got {preset!r}")
         return as_rules(preset)
+    now = Rules() if now.name is not None else now
     deck, hand_size = choices.get("deck", "same"), choices.get("hand_size", now.hand_size)
     decks = _decks() | {"same": now.deck}
     if not isinstance(deck, str) or deck not in decks:

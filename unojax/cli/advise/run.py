@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from rich.console import RenderableType
 from rich.text import Text
 
 from unojax import cards
@@ -45,7 +46,10 @@ def run(request: Advise, rules: Rules) -> int:
         output.error_console().print(f"unojax advise: stopped after {told.seconds:.1f} s of the search", soft_wrap=True)
     if request.json != output.STDOUT:
         end, pooled = told.game.end, told.pooled
-        main = Text(view.forced_draw(end) + "\n", style="bold") if pooled is None else view.plays(pooled, told.agent)
+        if pooled is None:
+            main: RenderableType = Text(view.forced_draw(end) + "\n", style="bold")
+        else:
+            main = view.plays(pooled, told.agent, has_drawn=bool(end.has_drawn))
         facts = output.facts(_facts(request, told))
         output.show(*drawing.view_lines(end), "", view.belief(told.told, end, request.bars), main, facts)
     if request.json is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Group
 from rich.text import Text
 
-from unojax import cards, text
+from unojax import cards
 from unojax.cli import drawing, output
 from unojax.cli.drawing import percent
 
@@ -33,8 +33,8 @@ def belief(told: Digest, seen: Observation, num_bars: int) -> Group:
     return Group(*rows, Text(f"  no card of a colour: {', '.join(lacks)}"), "")
 
 
-def plays(pooled: Pooled, agent: SearchAgent) -> Group:
-    """Draw the table of plays, and the advice in words."""
+def plays(pooled: Pooled, agent: SearchAgent, *, has_drawn: bool) -> Group:
+    """Draw the table of plays, and the advice in words. `has_drawn` as of `drawing.action_name`."""
     table = output.grid(title=f"Wins in % ({output.plus_minus()} standard error)")
     table.add_column("", no_wrap=True)
     table.add_column("play", no_wrap=True)
@@ -44,13 +44,13 @@ def plays(pooled: Pooled, agent: SearchAgent) -> Group:
     for play in pooled.plays:
         table.add_row(
             ">" if play.action == pooled.recommended else "",
-            Text(text.format_action(play.action), style=drawing.action_style(play.action)),
+            Text(drawing.action_name(play.action, has_drawn=has_drawn), style=drawing.action_style(play.action)),
             _percents(play.win, play.win_error),
             _percents(-play.behind, play.behind_error, sign=True) if play is not pooled.plays[0] else "",
             f"{play.rollouts:,}",
             f"{agent.policies[0].name} alone" if play.action == pooled.own else "",
         )
-    words = textwrap.wrap(_words(pooled, agent), drawing.WIDTH)
+    words = textwrap.wrap(_words(pooled, agent, has_drawn=has_drawn), drawing.WIDTH)
     return Group(table, "", *(Text(row, style="bold") for row in words), "")
 
 
@@ -59,15 +59,15 @@ def forced_draw(seen: Observation) -> str:
     return f"Draw {int(seen.penalty)}: the penalty leaves no choice." if seen.penalty else "Draw: no card in hand can be played."
 
 
-def _words(pooled: Pooled, agent: SearchAgent) -> str:
+def _words(pooled: Pooled, agent: SearchAgent, *, has_drawn: bool) -> str:
     chosen = next(play for play in pooled.plays if play.action == pooled.recommended)
-    name, policy = text.format_action(chosen.action), f"the policy {agent.policies[0].name}"
+    name, policy = drawing.action_name(chosen.action, has_drawn=has_drawn), f"the policy {agent.policies[0].name}"
     advice = f"Play {name}" if chosen.action < cards.DRAW else name.capitalize()
     if len(pooled.plays) == 1:
         return f"{advice}: no other play is legal."
     if chosen.action != pooled.own:
         gained = _percents(chosen.gain, chosen.gain_error, sign=True)
-        return f"{advice}: {gained} points to {text.format_action(pooled.own)}, which {policy} would play."
+        return f"{advice}: {gained} points to {drawing.action_name(pooled.own, has_drawn=has_drawn)}, which {policy} would play."
     if chosen is pooled.plays[0]:
         return f"{advice}, as {policy} would."
     errors = "a standard error" if agent.keep == 1 else f"{agent.keep:g} standard errors"

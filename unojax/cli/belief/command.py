@@ -71,7 +71,12 @@ class ShowBelief:
         Optional[str],
         tyro.conf.arg(metavar="FILE.json", help="Follow a game that unojax play saved, under its own rules."),
     ] = field(default=None, metadata=SAVED_GAME)
-    steps: Annotated[CountOrNone, tyro.conf.arg(help="Stop after N turns. A turn is one action: a play or a whole draw.")] = None
+    steps: Annotated[
+        CountOrNone,
+        tyro.conf.arg(
+            help="Stop after N turns; a game of policies, if nothing is said, after 1,000. A turn is a play or a whole draw."
+        ),
+    ] = None
     turn: Annotated[
         WholeOrNone,
         tyro.conf.arg(help="Show turn N alone and in full. Before the first turn of a game it is turn 0."),

@@ -41,7 +41,7 @@ def run(request: ShowBelief, rules: Rules) -> int:
         turns = _show_turns(request, game, filter, jax.random.fold_in(key, 2), status)
     summary = summarize(turns)
     if request.json != output.STDOUT and request.turn is None:
-        facts = {"Game": view.outcome(turns[-1])} | _facts(request, turns, summary, rules)
+        facts = {"Game": view.outcome(turns[-1], steps=request.steps)} | _facts(request, turns, summary, rules)
         output.show("", output.facts(facts))
     if request.json is not None:
         output.write_json(request.json, _record(request, game, turns, summary, rules) | about)

@@ -12,6 +12,7 @@ from rich.text import Text
 from unojax import cards, text
 from unojax.cli import drawing, output
 from unojax.cli.drawing import WIDTH, percent
+from unojax.games.replay import MAX_STEPS
 from unojax.viz.words import plays_like
 
 if TYPE_CHECKING:
@@ -21,12 +22,15 @@ _NUM_BARS: Final = 12
 _BARS_PER_ROW: Final = 3
 
 
-def outcome(turn: Turn) -> str:
+def outcome(turn: Turn, *, steps: int | None) -> str:
+    """Say how the game ended, or that it was followed no further; `steps` as asked for, None: as many as are kept."""
     after = turn.state
     if after.terminated:
         how = "drawn" if after.winner < 0 else f"won by player {int(after.winner)}"
     else:
         how = "cut off by --max-steps" if after.truncated else "unfinished"
+    if how == "unfinished" and steps is None and turn.number == MAX_STEPS:
+        how = "unfinished (--steps N follows more turns)"
     return f"{how} after turn {turn.number}"
 
 
@@ -45,7 +49,7 @@ def compact(turn: Turn, *, with_truth: bool) -> Group:
     top = cards.TYPE_NAMES[cards.card_type(int(seen.color), int(seen.top_rank))]
     table = f"top {top} {cards.COLOR_NAMES[int(seen.color)]}, deck {int(seen.deck_count)}"
     holds = f"holds {int(seen.opponent_count)}, can't play {percent(told.prob_no_playable)} %"
-    if turn.step is not None and turn.step.mover == turn.player and not turn.step.is_draw and not turn.begun_anew:
+    if turn.step is not None and turn.step.mover == turn.player and turn.step.action < cards.DRAW and not turn.begun_anew:
         return Group(heading, Text(f"  {table}; {holds}; all else is as before"))
     lacks = " ".join(f"{cards.COLOR_LETTERS[c]}{percent(1 - told.prob_color[c]):>3}" for c in drawing.colors_of(seen.rules))
     figures = (

@@ -29,6 +29,10 @@ class _Stopped(Exception):
     """The person has had enough."""
 
 
+class OpponentError(RuntimeError):
+    """The opponent raised something in place of a move."""
+
+
 @dataclass(frozen=True)
 class Record:
     """The file of a game, and what it says besides the moves."""
@@ -75,33 +79,36 @@ class Conversation:
 
     def run(self) -> int:
         """Play until the game is over or the person stops; returns the exit status, 130 after Ctrl-C. Raises ValueError where the
-        record can't be written at the start; later that is only told."""
+        record can't be written at the start, which later is only told, and OpponentError, after the game is saved."""
         session = self.session
         if self.record is not None:
             try:
                 self._write(self.record)
             except OSError as error:
                 raise ValueError(f"--save: can't write {str(self.record.path)!r}: {error.strerror}") from None
-        status = 0
+        status, failure = 0, None
         try:
             self._greet()
             wish = Wish.BACK
             while wish is Wish.BACK:
                 while not session.is_over:
                     self._turn()
-                self._say(Text(""), *view.hand_rows(session.view), view.result(session, self.opponent))
+                self._say(Text(""), *view.hand_rows(session.view, width=self.console.width), view.result(session, self.opponent))
                 wish = self._ask_wish() if self.offers_rematch else Wish.LEAVE
                 if wish is Wish.BACK:
                     self._take_back()
             self.wants_rematch = wish is Wish.REMATCH
-        except (EOFError, KeyboardInterrupt, _Stopped) as why:
+        except (EOFError, KeyboardInterrupt, OpponentError, _Stopped) as why:
             if not session.is_over:
                 self._say(Text(""), Text(f"Stopped: the game is unfinished after {len(session.seen)} turns."))
             status = EXIT_INTERRUPTED if isinstance(why, KeyboardInterrupt) else 0
+            failure = why if isinstance(why, OpponentError) else None
         if self.record is not None and self._save():
             is_whole = session.is_over and not session.has_given_up
             how = "unojax replay shows it with all cards" if is_whole else "unojax play --resume goes on with it"
             self.console.print(Text(f"Saved in {self.record.path}: {how}."), soft_wrap=True)
+        if failure is not None:
+            raise failure
         return status
 
     def _greet(self) -> None:
@@ -121,9 +128,7 @@ class Conversation:
         else:
             is_ready = self.ahead is None or self.ahead.is_ready("moves")
             with self._working(f"{self.opponent} is thinking" if is_ready else COMPILING):
-                if self.ahead is not None:
-                    self.ahead.wait("moves")
-                action = session.reply()
+                action = self._reply()
         if action is None:
             return self._take_back()
         seen = session.play(action)
@@ -131,6 +136,17 @@ class Conversation:
             return None
         self._save()
         return self._say(view.move(seen, self._names))
+
+    def _reply(self) -> int:
+        """Let the opponent move."""
+        try:
+            if self.ahead is not None:
+                self.ahead.wait("moves")
+            return self.session.reply()
+        except RuntimeError as error:
+            raise OpponentError(str(error)) from error
+        except Exception as error:
+            raise OpponentError(f"{self.opponent} failed: {type(error).__name__}: {error}") from error
 
     def _take_back(self) -> None:
         """Go back to the person's last choice."""
@@ -155,7 +171,8 @@ class Conversation:
         """Ask the person for an action; None: to take the last one back."""
         session = self.session
         options = Options.of(session.view, session.legal)
-        self._say(Text(""), view.position(session.view, self.opponent, len(session.seen) + 1, options))
+        turn = len(session.seen) + 1
+        self._say(Text(""), view.position(session.view, self.opponent, turn, options, width=self.console.width))
         if options.extra:
             self._say(Text(f"You may also type {options.extra}." if options.types else f"Type {options.extra}."))
         elif not options.types:

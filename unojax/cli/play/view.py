@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from rich.text import Text
 
-from unojax import cards, text
+from unojax import cards
 from unojax.cli import drawing, output
 from unojax.cli.drawing import WIDTH, card, percent
 from unojax.cli.play.input import Options
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 LABEL: Final = 12
 """Columns on the left of what a row is about."""
 _CELL: Final = 6
-_PER_ROW: Final = (WIDTH - LABEL) // _CELL
 _NUM_BARS: Final = 12
 _BARS_PER_ROW: Final = 3
 
@@ -61,25 +60,25 @@ def help_text(rules: Rules) -> Text:
     return Text("\n".join([*rows, "unojax rules, with the options of the game: all the rules."]))
 
 
-def position(view: Observation, opponent: str, number: int, options: Options | None = None) -> Text:
-    """Draw the table and the person's hand, with a number under each card that can be played."""
+def position(view: Observation, opponent: str, number: int, options: Options | None = None, *, width: int = WIDTH) -> Text:
+    """Draw the table and the person's hand, with a number under each card that can be played, in so many columns."""
     color = int(view.color)
     holds = f"{opponent} holds {output.count(int(view.opponent_count), 'card')}"
     public = f"{holds}, deck {int(view.deck_count)}, pile {int(np.sum(view.pile))}"
     head = Text.assemble((f"turn {number}".ljust(LABEL), "bold"), public)
     top = Text.assemble("top".ljust(LABEL), card(cards.card_type(color, int(view.top_rank))), "  ", drawing.color(color))
-    return Text("\n").join([head, top, *hand_rows(view, options)])
+    return Text("\n").join([head, top, *hand_rows(view, options, width=width)])
 
 
-def hand_rows(view: Observation, options: Options | None = None, label: str = "your hand") -> list[Text]:
+def hand_rows(view: Observation, options: Options | None = None, label: str = "your hand", *, width: int = WIDTH) -> list[Text]:
     """Draw a hand in rows of cards, each with a row of numbers under it if there is something to choose."""
     held = np.sort(cards.TYPE_OF_SLOT[np.asarray(view.hand)]).tolist()
     if not held:
         return [Text(f"{label.ljust(LABEL)} -")]
-    rows = []
-    for first in range(0, len(held), _PER_ROW):
+    rows, per_row = [], max(1, (min(width, WIDTH) - LABEL) // _CELL)
+    for first in range(0, len(held), per_row):
         above, below = Text(label if first == 0 else ""), Text()
-        for column, card_type in enumerate(held[first : first + _PER_ROW]):
+        for column, card_type in enumerate(held[first : first + per_row]):
             above.append(" " * (LABEL + column * _CELL - len(above))).append_text(card(card_type))
             if options and card_type in options.types:
                 below.append(" " * (LABEL + column * _CELL + 1 - len(below)))
@@ -156,8 +155,7 @@ def _plays(told: Thought, view: Observation) -> list[Text]:
     is_return, advised = view.rules.step_penalty != 0, int(told.advised)
     value, error = np.asarray(told.estimate.value), np.asarray(told.estimate.value_error)
     plays = sorted(np.flatnonzero(told.tried).tolist(), key=lambda action: (action != advised, -value[action]))
-    # After a draw that can be played, the draw is a pass.
-    names = {action: "pass" if action == cards.DRAW and view.has_drawn else text.format_action(action) for action in plays}
+    names = {action: drawing.action_name(action, has_drawn=bool(view.has_drawn)) for action in plays}
     width = max(6, 1 + max(map(len, names.values())))
     number = int(told.estimate.num_samples[plays[0]])
     rows = [

@@ -9,7 +9,6 @@ from rich.table import Table
 from rich.text import Text
 
 from unojax.cli import drawing, output
-from unojax.text import format_action
 from unojax.viz.words import plays_like
 
 if TYPE_CHECKING:
@@ -38,8 +37,7 @@ def table(turns: list[ReviewedTurn], player: int) -> Table:
         cost, better = "", ""
         if (choice := turn.choice) is not None:
             cost = _percents(choice.cost, choice.error)
-            assert turn.step is not None
-            better = format_action(choice.best) if is_costly(turn) else ""
+            better = _best(turn) if is_costly(turn) else ""
         wins = f"{100 * turn.win:.0f}" if turn.win_error == 0 else _percents(turn.win, turn.win_error)
         found.add_row(str(turn.number), move, wins, cost, better)
     return found
@@ -56,7 +54,13 @@ def note(turn: ReviewedTurn) -> str:
     if not is_costly(turn):
         return ""
     assert turn.choice is not None
-    return f"Cost {_percents(turn.choice.cost, turn.choice.error)} points: {format_action(turn.choice.best)} was better."
+    return f"Cost {_percents(turn.choice.cost, turn.choice.error)} points: {_best(turn)} was better."
+
+
+def _best(turn: ReviewedTurn) -> str:
+    """Name the best play of a choice."""
+    assert turn.choice is not None and turn.step is not None
+    return drawing.action_name(turn.choice.best, has_drawn=bool(turn.step.before.drawn >= 0))
 
 
 def facts(turns: list[ReviewedTurn], request: Review, agent: SearchAgent, game: GameFile) -> dict[str, str]:

@@ -89,7 +89,8 @@ def results_of(played: Played, names: tuple[str, str], rules: Rules) -> dict[str
     return {
         "wins": wins,
         "wins_of_player": [Rate(n, total.games).to_json() for n in total.wins],
-        "mean_return": [a - penalty for a in advantage],
+        # Who wins gets the points of the other hand, which are not kept.
+        "mean_return": None if rules.points else [a - penalty for a in advantage],
         "stalemates": total.stalemates,
         "drawn": total.drawn,
         "truncated": total.truncated,
@@ -135,13 +136,12 @@ def facts(request: Simulate, played: Played, results: dict[str, Any], rules: Rul
         "With a choice": f"{100 * results['choice_share']:.1f} % of the steps",
         "Reshuffles": f"{results['reshuffles_per_game']:.3f} per game",
     }
-    if rules.step_penalty:
+    if rules.step_penalty and results["mean_return"] is not None:
         facts["Mean return"] = ", ".join(
             f"{name} {value:+.4f}" for name, value in zip(request.policies, results["mean_return"], strict=True)
         )
-    seats = (
-        "each policy moves first in half of them" if rules.first_player == "zero" else "each policy is player 0 in half of them"
-    )
+    first, _ = output.seats(rules)
+    seats = f"each policy {'moves first' if first == 'moving first' else 'is player 0'} in half of them"
     asked = "" if played.complete else f" of {request.games:,}"
     return facts | {
         "Rules": output.rules_text(rules),
