@@ -207,6 +207,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         "benchmark": "search_speed",
         "environment": environment,
         "seed": arguments.seed,
+        "model": arguments.model,
         "repeats": arguments.repeats,
         "rollouts": rollouts,
         "particles": arguments.particles,

@@ -129,13 +129,13 @@ def resume(path: Path | None, fresh: dict[str, Any], settings: Iterable[str]) ->
     if path is None or not path.exists():
         return fresh
     before = json.loads(path.read_text(encoding="utf-8"))
-    # Settings that there were none of when the file began are as they are by default.
-    differs = [name for name in ("benchmark", *settings) if before.get(name, fresh[name]) != fresh[name]]
+    # A setting that there was not yet when the file began is an empty one.
+    differs = [name for name in ("benchmark", *settings) if before.get(name, type(fresh[name])()) != fresh[name]]
     if differs:
         raise SystemExit(f"{path} differs from this run in {', '.join(differs)}: choose another file or remove it")
     # Rows that are there already were not made here and now.
     earlier = [*before.get("earlier_environments", []), before["environment"]]
-    return before | {"environment": fresh["environment"], "earlier_environments": earlier}
+    return fresh | before | {"environment": fresh["environment"], "earlier_environments": earlier}
 
 
 def parse_batch_sizes(text: str) -> tuple[int, ...]:

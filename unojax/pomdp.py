@@ -7,10 +7,10 @@
 The initial belief b0 is the law of `game.init`, and gamma belongs to the planner. A transition is checked by stepping with the
 cards that it would take, so no rule of the game is written a second time here.
 
-The Markov state is the cards of each place, top rank, colour, player to move, pending penalty, a card just drawn, a colour that a
-challenge would ask for, and how the game ended if it did; `step_count` belongs to it only under `Rules.max_steps`. The remaining
-fields of `State` (`rewards`, `error`, `last_action`, else `step_count`) record the past, and `transition_log_prob` ignores them.
-All functions are pure and total, take unbatched states, and work under `jit` and `vmap`.
+The Markov state is the cards of each place, top rank, colour, player to move, pending penalty, a card just drawn, the colour
+before a Wild+4 that may be challenged, and how the game ended if it did; `step_count` belongs to it only under
+`Rules.max_steps`. The remaining fields of `State` (`rewards`, `error`, `last_action`, else `step_count`) record the past, and
+`transition_log_prob` ignores them. All functions are pure and total, take unbatched states, and work under `jit` and `vmap`.
 """
 
 from __future__ import annotations

@@ -95,7 +95,10 @@ def test_agents_that_can_not_judge_wins_are_refused(spec: str, changes: dict, sa
 
 @pytest.mark.parametrize(
     ("player", "rounds", "says"),
-    [(0, 3, "rounds must be an integer of at least 4, got 3"), (2, 4, "player must be 0 or 1, got 2")],
+    [
+        (0, 3, "rounds must be an integer of at least 4, from which standard errors come, got 3"),
+        (2, 4, "player must be 0 or 1, got 2"),
+    ],
 )
 def test_bad_arguments(player: int, rounds: int, says: str):
     game = replay(make_state("R1 Y2 B3", "G4 B5", "R7"), "R1", jax.random.key(0))

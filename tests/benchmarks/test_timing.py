@@ -39,7 +39,10 @@ def test_a_run_goes_on_with_a_file_of_its_own_settings_only(tmp_path: Path) -> N
     timing.write_json(path, fresh | {"environment": "then", "rows": [3]})
     # The rows that are there were made in another one.
     assert timing.resume(path, fresh, ("seed", "games")) == fresh | {"rows": [3], "earlier_environments": ["then"]}
-    assert timing.resume(path, fresh | {"new": 5}, ("seed", "games", "new"))["rows"] == [3]
+    # One that is new is kept from now on.
+    assert timing.resume(path, fresh | {"new": []}, ("seed", "games", "new"))["new"] == []
+    with pytest.raises(SystemExit, match="differs from this run in new"):
+        timing.resume(path, fresh | {"new": ["some"]}, ("seed", "games", "new"))
     for other, told in ({"benchmark": "that"}, "benchmark"), ({"seed": 2, "games": 10}, "seed, games"):
         with pytest.raises(SystemExit, match=f"results.json differs from this run in {told}: choose another file"):
             timing.resume(path, fresh | other, ("seed", "games"))

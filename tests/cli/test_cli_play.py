@@ -35,12 +35,13 @@ from unojax.agents import RESIGN
 from unojax.cli.play import loop as play_loop
 from unojax.cli.play import view as play_view
 from unojax.cli.play.input import Options
-from unojax.cli.play.loop import Conversation, OpponentError, Record
+from unojax.cli.play.loop import Conversation, Record
 from unojax.games.adviser import Advice, Adviser, Thought
 from unojax.games.gamefile import read_game
-from unojax.games.session import Session
+from unojax.games.session import OpponentError, Session
 from unojax.search.agents import monte_carlo
 from unojax.search.monte_carlo import Estimate
+from unojax.specs import as_agent
 from unojax.text import format_action, format_cards, parse_action
 
 
@@ -135,15 +136,15 @@ def test_numbers_stand_under_their_cards_on_a_narrow_terminal():
         assert max(len(re.findall(r"\S+", row.removeprefix("your hand"))) for row in rows) == per_row
 
 
-def test_an_opponent_that_fails_is_named_and_the_game_is_saved(tmp_path: Path, monkeypatch):
-    def fail(self) -> int:
-        raise AttributeError("no such field")
+@pytest.mark.parametrize("kind", [AttributeError, NotImplementedError, RuntimeError])
+def test_an_opponent_that_fails_is_named_and_the_game_is_saved(tmp_path: Path, kind: type[Exception]):
+    def careless(key, observation, legal_mask):
+        raise kind("no such field")
 
-    monkeypatch.setattr(Session, "reply", fail)
-    path = tmp_path / "game.json"
-    session = session_from(MY_TURN.replace("* R3 0", "* R3 1"))
-    with pytest.raises(OpponentError, match="uniform failed: AttributeError: no such field"):
-        talk(session, lines(), record=Record(path, ("person", "uniform"), 0))
+    path, start = tmp_path / "game.json", parse_position(KNOWN_HAND.replace("R3 0", "R3 1"), rules=RULES)
+    session = Session(as_agent(careless, rules=RULES), seat=0, seed=0, rules=RULES, start=start)
+    with pytest.raises(OpponentError, match=f"careless failed: {kind.__name__}: no such field"):
+        talk(session, lines(), record=Record(path, ("person", "careless"), 0))
     assert read_game(path).result == "*"
 
 

@@ -93,6 +93,7 @@ def test_points_leave_no_mean_return(capsys):
     assert main(args) == 0
     out = capsys.readouterr().out
     assert "Mean return" not in out and "as player 0" in out and "moving first" not in out
+    assert output.seats(Rules.rlcard()) == output.seats(Rules(first_player="random")) != output.seats(Rules())
 
 
 def test_balanced_figures(capsys, seatings: tuple[Games, Games]):

@@ -306,7 +306,7 @@ def test_a_python_int_is_an_action():
     assert jitted_step(state, 1000, jax.random.key(0)).error == Error.ACTION_OUT_OF_RANGE
 
 
-@pytest.mark.parametrize("action", [2**32 + 5, np.int64(2**32 + 5), np.uint64(2**63 + 5), -(2**40), 2**31])
+@pytest.mark.parametrize("action", [2**32 + 5, np.int64(2**32 + 5), np.uint64(2**63 + 5), np.array(2**32 + 5), -(2**40), 2**31])
 def test_an_integer_that_no_program_can_hold_is_out_of_range(action: Any):
     """In 32 bits the first ones would be legal plays."""
     state = make_state("R5 R0", "B2", "R9")

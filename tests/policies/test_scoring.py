@@ -145,7 +145,16 @@ def test_other_weights_do_not_compile_anew():
     np.testing.assert_allclose(jnp.stack(static.join(numbers, skeleton).weights), LINEAR.weights, rtol=1e-6)
 
 
-@pytest.mark.parametrize("weights", [(math.nan,) * len(WEIGHT_NAMES), (math.inf, *RANDOM_WEIGHTS[1:]), RANDOM_WEIGHTS[1:]])
+@pytest.mark.parametrize(
+    "weights",
+    [
+        (math.nan,) * len(WEIGHT_NAMES),
+        (math.inf, *RANDOM_WEIGHTS[1:]),
+        (1e39, *RANDOM_WEIGHTS[1:]),
+        (np.float32(math.nan), *RANDOM_WEIGHTS[1:]),
+        RANDOM_WEIGHTS[1:],
+    ],
+)
 def test_weights_are_so_many_finite_numbers(weights: tuple[float, ...]):
     with pytest.raises(ValueError, match=f"weights of linear must be {len(WEIGHT_NAMES)} finite numbers"):
         LinearPolicy(weights)

@@ -180,6 +180,15 @@ def test_a_kept_game_whose_opponent_fails_is_put_aside(tmp_path: Path, monkeypat
     assert (tmp_path / f"{name}.kept.json").read_text() == kept and sent[-2]["state"]["toMove"] == "you"
 
 
+def test_a_game_stays_where_no_other_can_be_dealt(tab, tmp_path: Path, monkeypatch):
+    games, name, _ = tab
+    played = (tmp_path / f"{name}.json").read_text()
+    monkeypatch.setattr(Session, "memory", property(fail))
+    with pytest.raises(RuntimeError):
+        games.hear(name, {"kind": "board", "content": {"kind": "new"}})
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(f"{name}.json", played)]
+
+
 def test_rules_as_below_are_those_of_the_fields():
     """What the form does not have is as by default, unless the game's rules are some of one's own."""
     form = {"preset": "fields", "hand_size": "5", "deck": "full"}

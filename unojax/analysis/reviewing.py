@@ -25,12 +25,10 @@ from unojax.observation import Observation
 from unojax.rules import is_int
 from unojax.search.agents import Remembered, SearchAgent
 from unojax.search.outlook import win_probability
-from unojax.search.pooling import Pooled, cost_of, pool, search_round
+from unojax.search.pooling import MIN_ROUNDS, Pooled, cost_of, pool, search_round
 from unojax.text import format_action
 
 DEFAULT_ROUNDS: Final = 8
-_LEAST_ROUNDS: Final = 4
-"""Each half of them says how certain it is."""
 _GAMES: Final = 4000
 """Games played out for a win probability, over all rounds: a standard error of at most 0.008, besides that of the beliefs."""
 _FOLLOW, _HANDS, _WIN, _SEARCH = range(4)
@@ -121,8 +119,8 @@ def review(
         ValueError: `player` or `rounds` is out of its range; no hand of the other player explains what happened, with so few
             particles; or the agent can't judge how likely plays are to win (`SearchAgent.judging_wins`).
     """
-    if not (is_int(rounds) and rounds >= _LEAST_ROUNDS):
-        raise ValueError(f"rounds must be an integer of at least {_LEAST_ROUNDS}, got {rounds!r}")
+    if not (is_int(rounds) and rounds >= MIN_ROUNDS):
+        raise ValueError(f"rounds must be an integer of at least {MIN_ROUNDS}, from which standard errors come, got {rounds!r}")
     agent = agent.judging_wins()
     key = jax.random.key(seed, impl="threefry2x32")
     views = game.observations(player)

@@ -97,7 +97,9 @@ class BoardGame:
 
         What the two found out about how the other plays goes on.
         """
-        self._last, self._log_types = self._session.memory, self._adviser.learned(self._first_view, self._session.seen)
+        # One that errs remembers nothing.
+        self._last = None if self._is_stuck else self._session.memory
+        self._log_types = self._adviser.learned(self._first_view, self._session.seen)
         self._deal(seed)
         self._advance()
 

@@ -173,7 +173,7 @@ def machine_facts(about: dict[str, Any]) -> dict[str, str]:
 def seats(rules: Rules) -> tuple[str, str]:
     """Head the columns of the two seats."""
     # A start card may pass the player over who would begin.
-    is_first = rules.first_player == "zero" and rules.start_effects != "forfeit"
+    is_first = rules.first_player == "zero" and rules.start_effects == "none"
     return ("moving first", "moving second") if is_first else ("as player 0", "as player 1")
 
 

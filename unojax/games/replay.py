@@ -22,7 +22,7 @@ from unojax.device.static import Skeleton
 from unojax.game import State
 from unojax.games.record import Trajectory, play_game
 from unojax.observation import Observation, observe
-from unojax.policies import Policy
+from unojax.policies import Policy, distinct
 from unojax.rules import Rules, is_int
 
 MAX_STEPS: Final = 1000
@@ -114,7 +114,7 @@ def play(key: Array, policies: tuple[Policy, Policy], *, rules: Rules, max_steps
         ValueError: a policy chose an illegal action.
     """
     num_steps = max(MAX_STEPS, max_steps or 0)
-    weights, skeleton = static.split(policies)
+    weights, skeleton = static.split(distinct(policies))
     trajectory = jax.device_get(_play(weights, key, skeleton=skeleton, num_steps=num_steps, rules=rules))
     if (wrong := np.flatnonzero(trajectory.states.error)).size:
         step = wrong[0] - 1
@@ -200,7 +200,8 @@ def _deck_after(state: State, names: str) -> np.ndarray:
 
 @partial(jax.jit, static_argnames=("skeleton", "num_steps", "rules"))
 def _play(weights: list[Array], key: Array, *, skeleton: Skeleton, num_steps: int, rules: Rules) -> Trajectory:
-    return play_game(key, static.join(weights, skeleton), num_steps=num_steps, rules=rules)
+    policies = static.join(weights, skeleton)
+    return play_game(key, (policies[0], policies[-1]), num_steps=num_steps, rules=rules)
 
 
 _step = jax.jit(game.step)

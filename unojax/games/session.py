@@ -32,6 +32,10 @@ _DEAL, _DRAW, _AGENT, ADVICE, _SEAT = range(5)
 _START, _UPDATE, _ACT = range(3)
 
 
+class OpponentError(RuntimeError):
+    """The agent raised something, or chose what is not legal."""
+
+
 class Session:
     """A game in progress between a person and an agent.
 
@@ -55,7 +59,7 @@ class Session:
         key = jax.random.key(seed, impl="threefry2x32")
         self.seat, self.rules = seat, rules if start is None else agreed_rules(start.rules, rules)
         self._agent, self.has_given_up = agent, False
-        self._ask = partial(_ask, *static.split((agent,)))
+        self._program = partial(_ask, *static.split((agent,)))
         self._key_draw, self._key_agent = (jax.random.fold_in(key, stream) for stream in (_DRAW, _AGENT))
         start = _deal(jax.random.fold_in(key, _DEAL), rules=rules) if start is None else start
         self.start, views = jax.device_get((start, _observe(start)))
@@ -116,7 +120,7 @@ class Session:
         return Replay(self.start, tuple(self.steps))
 
     def reply(self) -> int:
-        """Choose the agent's action, or `RESIGN`; it is asked only if it has a choice. Raises RuntimeError where it errs."""
+        """Choose the agent's action, or `RESIGN`; it is asked only if it has a choice. Raises OpponentError where it errs."""
         view = self._views[-1][1 - self.seat]
         legal = np.flatnonzero(legal_actions(view)).tolist()
         if len(legal) == 1:
@@ -124,7 +128,7 @@ class Session:
         action = int(self._ask(_choose, self._key(_ACT, len(self.steps)), self._remember(), self._state, view))
         if action not in (RESIGN, *legal):
             allowed = ", ".join(map(text.format_action, legal))
-            raise RuntimeError(f"the opponent chose action {action}, which is not legal; it may only: {allowed}")
+            raise OpponentError(f"the opponent chose action {action}, which is not legal; it may only: {allowed}")
         return action
 
     def play(self, action: int) -> Seen | None:
@@ -161,8 +165,18 @@ class Session:
 
     @property
     def memory(self) -> Memory:
-        """The agent's memory now."""
+        """The agent's memory now. Raises OpponentError where the agent errs."""
         return self._remember()
+
+    def _ask(self, question: Callable[..., Any], *args: Any) -> Any:
+        """Call `question(agent, *args)`. Raises OpponentError, which names the agent, where that raises."""
+        try:
+            return self._program(question, *args)
+        except (MemoryError, jax.errors.JaxRuntimeError):
+            # The machine's, and not the agent's.
+            raise
+        except Exception as error:
+            raise OpponentError(f"{self._agent.name} failed: {type(error).__name__}: {error}") from error
 
     def _remember(self) -> Memory:
         """Tell the agent what it has not been told yet, and give its memory."""

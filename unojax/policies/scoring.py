@@ -5,7 +5,6 @@ Both are `PackedPolicy`s with numbers of their own, which `jit` traces: other we
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -70,16 +69,17 @@ def _float32(weights: tuple[float, ...]) -> tuple[Array, ...]:
 
 
 def _check_weights(weights: tuple[Any, ...], name: str, names: Sequence[str]) -> None:
-    """Check numbers of the host; arrays, which a program may be tracing, are taken as they are.
+    """Check numbers of the host, in the precision that is played with; arrays, which may be traced, are taken as they are.
 
     With a weight that is not finite no play would have the most points.
 
     Raises:
         ValueError: one is not finite, or there are too few or too many.
     """
-    if not all(isinstance(weight, float | int) for weight in weights):
+    if not all(isinstance(weight, float | int | np.generic) for weight in weights):
         return
-    if len(weights) != len(names) or not all(map(math.isfinite, weights)):
+    largest = float(np.finfo(np.float32).max)
+    if len(weights) != len(names) or not all(abs(float(weight)) <= largest for weight in weights):
         raise ValueError(f"weights of {name} must be {len(names)} finite numbers, got {weights!r}")
 
 

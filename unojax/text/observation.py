@@ -92,7 +92,7 @@ def parse_observation(text: str, *, rules: Rules | str = Rules()) -> Observation
     try:
         lines = _OBSERVATION_LINES.fullmatch(words)
         places, fields, observer = _split_view(words.split(" ")) if lines is None else _split_lines(lines)
-        places[1 - observer] = _some_hand(places, observer, fields[0], rules)
+        places[1 - observer] = _some_hand(places, observer, fields, rules)
         state = read_position(places, *fields, rules=rules)
         hides_card = lines is not None and lines["has_drawn"] is not None and lines["drawn"] is None
         if hides_card and (state.current_player == observer or not rules.keeps_account):
@@ -133,8 +133,11 @@ def _split_lines(lines: re.Match[str]) -> tuple[list[str], list[str], int]:
     return places, [top_action, player, penalty, "0", lines["last"], UNFINISHED], observer
 
 
-def _some_hand(places: list[str], observer: int, top: str, rules: Rules) -> str:
-    """Write as many cards as the other player holds, any that it may hold: which ones, an observation does not tell."""
+def _some_hand(places: list[str], observer: int, fields: list[str], rules: Rules) -> str:
+    """Write as many cards as the other player holds, any that it may hold: which ones, an observation does not tell. One that is
+    written as just drawn is among them.
+    """
+    top, (mover, _, drawn) = fields[0], fields[1].partition(DRAWN_CARD)
     hand, under = (
         split_cards(place, name) for place, name in ((places[observer], f"hand of player {observer}"), (places[2], "pile"))
     )
@@ -144,4 +147,7 @@ def _some_hand(places: list[str], observer: int, top: str, rules: Rules) -> str:
     names, number = names_of(np.maximum(unseen, 0)), parse_number(places[1 - observer], "the other player's cards")
     if number > len(names):
         raise ValueError(f"the other player can't hold {number} cards: {len(names)} are neither in the own hand nor in the pile")
+    if mover == str(1 - observer) and drawn.upper() in names:
+        names.remove(drawn.upper())
+        names.insert(0, drawn.upper())
     return ",".join(names[:number]) or EMPTY

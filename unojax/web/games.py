@@ -68,11 +68,18 @@ class TabGame(BoardGame):
 
     def new_game(self, seed: int | None = None) -> None:
         """Deal again; an unfinished game is put aside."""
-        aside = self.put_aside_unfinished()
+        number, aside = self._number, self.put_aside_unfinished()
         try:
             super().new_game(seed)
-        finally:
-            self.tell_of(aside)
+        except Exception as error:
+            if aside is None:
+                raise
+            if self._number == number:
+                # Nothing was dealt.
+                aside.replace(self._path)
+                raise
+            raise RuntimeError(f"{error}. {_where(aside)}") from error
+        self.tell_of(aside)
 
     def put_aside_unfinished(self) -> Path | None:
         """Put the file of the game aside, which another is to take the place of, if the person has moved and it is not over."""
@@ -82,7 +89,7 @@ class TabGame(BoardGame):
     def tell_of(self, aside: Path | None) -> None:
         """Say where the game before was put."""
         if aside is not None:
-            self.tell(f"The game before is unfinished: loading {str(aside)!r} goes on with it.")
+            self.tell(_where(aside))
 
     def show_again(self) -> None:
         """Keep and show the game once more, after another one has been in its place."""
@@ -204,9 +211,9 @@ class Games:
         try:
             game.begin(seed, past)
         except Exception:
-            now.show_again()
             if aside is not None:
-                aside.unlink()
+                aside.replace(self._folder / f"{name}.json")
+            now.show_again()
             raise
         self._keep(name, game)
         self._send(name, {"kind": "choices", "choices": game.choices})
@@ -245,6 +252,10 @@ def put_aside(path: Path) -> Path | None:
     path.rename(aside)
     aside.touch()
     return aside
+
+
+def _where(aside: Path) -> str:
+    return f"The game before is unfinished: loading {str(aside)!r} goes on with it."
 
 
 def check_name(name: str) -> None:

@@ -56,7 +56,7 @@ class Board(BoardGame, anywidget.AnyWidget):
         Args:
             opponent: the spec of an agent, see `unojax.specs`. None: `value`, or a search under rules that its network
                 does not know.
-            seat: the person's; player 0 moves first, unless the rules draw lots.
+            seat: the person's; player 0 moves first, unless the rules draw lots or a start card passes it over.
             seed: the same seed and moves give the same game; None: another one each time.
             rules: of the game, or the name of some ("official", "house", "rlcard"); None: those of `start`, or the default ones.
             start: begin with this position instead of a deal; only the first game does.

@@ -25,7 +25,8 @@ class PlayGame:
         ),
     ] = None
     seat: Annotated[
-        Literal["0", "1", "random"], tyro.conf.arg(help="Where you sit. Player 0 moves first, unless --first-player is random.")
+        Literal["0", "1", "random"],
+        tyro.conf.arg(help="Where you sit. Player 0 moves first, unless the rules draw lots or a start card passes it over."),
     ] = "0"
     seed: Annotated[
         Optional[Seed],

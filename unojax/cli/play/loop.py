@@ -21,16 +21,12 @@ from unojax.cli.status import EXIT_INTERRUPTED
 from unojax.games.adviser import Adviser
 from unojax.games.ahead import Ahead
 from unojax.games.gamefile import GameFile, write_game
-from unojax.games.session import Session
+from unojax.games.session import OpponentError, Session
 from unojax.viz.words import YOU
 
 
 class _Stopped(Exception):
     """The person has had enough."""
-
-
-class OpponentError(RuntimeError):
-    """The opponent raised something in place of a move."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +124,9 @@ class Conversation:
         else:
             is_ready = self.ahead is None or self.ahead.is_ready("moves")
             with self._working(f"{self.opponent} is thinking" if is_ready else COMPILING):
-                action = self._reply()
+                if self.ahead is not None:
+                    self.ahead.wait("moves")
+                action = session.reply()
         if action is None:
             return self._take_back()
         seen = session.play(action)
@@ -136,17 +134,6 @@ class Conversation:
             return None
         self._save()
         return self._say(view.move(seen, self._names))
-
-    def _reply(self) -> int:
-        """Let the opponent move."""
-        try:
-            if self.ahead is not None:
-                self.ahead.wait("moves")
-            return self.session.reply()
-        except RuntimeError as error:
-            raise OpponentError(str(error)) from error
-        except Exception as error:
-            raise OpponentError(f"{self.opponent} failed: {type(error).__name__}: {error}") from error
 
     def _take_back(self) -> None:
         """Go back to the person's last choice."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Final, Literal, Optional
+from typing import Annotated, Literal, Optional
 
 import tyro
 
 from unojax.cli.options import Count, Flag, JsonTarget, RuleOptions, Seed
 from unojax.cli.targets import SAVED_GAME
-
-_MIN_ROUNDS: Final = 4
 
 
 @dataclass(frozen=True)
@@ -42,5 +40,7 @@ class Review:
         return RuleOptions()
 
     def check(self) -> None:
-        if self.rounds < _MIN_ROUNDS:
-            raise ValueError(f"--rounds must be at least {_MIN_ROUNDS}, from which standard errors come, got {self.rounds}")
+        from unojax.search.pooling import MIN_ROUNDS
+
+        if self.rounds < MIN_ROUNDS:
+            raise ValueError(f"--rounds must be at least {MIN_ROUNDS}, from which standard errors come, got {self.rounds}")
