@@ -246,8 +246,8 @@ def step_packed_with(state: Packed, action: Array, pick_card: Picker) -> Packed:
 
 def single_action(action: ArrayLike, name: str) -> Array:
     """Take an action that came to the function `name`; ValueError if it is a batch, or no integer."""
-    is_host = isinstance(action, int | np.integer) or (isinstance(action, np.ndarray) and action.dtype.kind in "iu")
-    if is_host and np.ndim(action) == 0 and not -(2**31) <= int(action) < 2**31:
+    number = action[()] if isinstance(action, np.ndarray) else action
+    if isinstance(number, int | np.integer) and not -(2**31) <= number < 2**31:
         # As any other that is out of range: in 32 bits it could be a legal one.
         action = -1
     action = jnp.asarray(action)
