@@ -135,6 +135,7 @@ def test_giving_up_costs_what_the_position_was_worth():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_games_are_the_same_and_no_size_changes_a_score():
     agents = (hidden("guard"), "scarcest-color")
     plain = play_match(jax.random.key(5), agents, 64)

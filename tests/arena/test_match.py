@@ -396,7 +396,7 @@ class Tallying:
     ("agent", "num_pairs", "batch_size"),
     [
         (Tallying(), 24, FEW),
-        ("mc:rollouts=2,belief=unseen,particles=8", 6, 4),
+        pytest.param("mc:rollouts=2,belief=unseen,particles=8", 6, 4, marks=pytest.mark.long),
     ],
     ids=["tallying", "mc"],
 )

@@ -81,6 +81,7 @@ def test_same_size_is_the_same_belief(uneven: Belief) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_whole_game_compiles_a_program_per_size() -> None:
     """Sizes go up and down over a game and again over a second one; each size is traced once."""
     traces: list[int] = []

@@ -69,8 +69,8 @@ def games_of(case: str) -> State:
     return play(3, num_games=NUM_GAMES, num_steps=NUM_STEPS, rules=CASES[case][0]).states
 
 
-# What a filter does differently is in these: draws and challenges at will, likelihoods of each kind.
-SHORTER = ("official", "official against a callable")
+# What a filter does differently is in it: draws and challenges at will.
+SHORTER = ("official",)
 MARKS = {c: ([pytest.mark.optimized] if c in OF_MODELS else []) + ([] if c in SHORTER else [pytest.mark.long]) for c in CASES}
 
 

@@ -365,13 +365,16 @@ def test_draws_and_challenges_are_advised_as_plays_are():
     plays = tuple(pooling.PooledPlay(action, **numbers) for action in actions)
     told = pooling.Pooled(plays, recommended=cards.CHALLENGE, own=cards.CHALLENGE, rounds=4)
     console = Console(file=(out := io.StringIO()), width=80)
-    console.print(advise_view.plays(told, unojax.parse_agent(SPEC, rules=RULES)))
+    console.print(advise_view.plays(told, unojax.parse_agent(SPEC, rules=RULES), has_drawn=False))
     text = out.getvalue()
     assert re.search("> +challenge", text) and re.search("  draw +50.0", text)
     assert "Challenge, as the policy uniform would." in text
+    console.print(advise_view.plays(told, unojax.parse_agent(SPEC, rules=RULES), has_drawn=True))
+    assert re.search("  pass +50.0", out.getvalue().removeprefix(text)) and "draw" not in out.getvalue().removeprefix(text)
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_other_searches(capsys):
     """The default policy, a tree, and a belief without memory say the same of a position that is won."""
     for spec in (

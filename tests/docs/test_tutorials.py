@@ -29,7 +29,7 @@ SHORTER = {
 # Their programs run for less time than optimising them takes.
 NOT_OPTIMIZED = ("tutorials/belief", "tutorials/gpu")
 # What they have the reader do, train and measure, has tests of its own.
-LONG = ("tutorials/policy", "tutorials/gpu", "explanation/measuring")
+LONG = ("tutorials/policy", "tutorials/gpu", "explanation/measuring", "guides/agents")
 
 
 def has_code(path: Path) -> bool:

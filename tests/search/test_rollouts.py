@@ -188,6 +188,7 @@ def test_in_each_sample_the_other_player_is_of_its_type(positions: State):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_each_player_follows_its_own_policy(positions: State):
     """Against the same games played with `step`, each player by its policy."""
     strong = POLICIES["scarcest-color"]

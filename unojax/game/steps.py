@@ -248,8 +248,8 @@ def single_action(action: ArrayLike, name: str) -> Array:
     """Take an action that came to the function `name`; ValueError if it is a batch, or no integer."""
     number = action[()] if isinstance(action, np.ndarray) else action
     if isinstance(number, int | np.integer) and not -(2**31) <= number < 2**31:
-        # As any other that is out of range: in 32 bits it could be a legal one.
-        action = -1
+        # As any other that is out of range, and no sign of anything (-1 is): in 32 bits it could be a legal one.
+        action = 2**31 - 1
     action = jnp.asarray(action)
     if action.shape:
         raise ValueError(f"{name} takes a single action, got shape {action.shape}; {USE_VMAP.format(name=name)}")
