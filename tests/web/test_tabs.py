@@ -189,6 +189,18 @@ def test_a_game_stays_where_no_other_can_be_dealt(tab, tmp_path: Path, monkeypat
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(f"{name}.json", played)]
 
 
+def test_a_game_stays_where_it_can_not_be_put_aside(tab, tmp_path: Path, monkeypatch):
+    def refuse(*_: Any) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    games, name, _ = tab
+    played = (tmp_path / f"{name}.json").read_text()
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(ValueError, match=r"the game before can't be put aside \(Permission denied\), and is not replaced"):
+        games.hear(name, {"kind": "deal", "choices": SMALL})
+    assert (tmp_path / f"{name}.json").read_text() == played
+
+
 def test_rules_as_below_are_those_of_the_fields():
     """What the form does not have is as by default, unless the game's rules are some of one's own."""
     form = {"preset": "fields", "hand_size": "5", "deck": "full"}

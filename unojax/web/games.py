@@ -241,16 +241,22 @@ class Games:
 
 
 def put_aside(path: Path) -> Path | None:
-    """Rename the file of a game, so that the next one does not replace it, if it is there. Raises OSError where it can't be.
+    """Rename the file of a game, so that the next one does not replace it, if it is there.
 
     No other file is replaced, and it is kept as long as if it had been played now.
+
+    Raises:
+        ValueError: it can't be renamed.
     """
     if not path.exists():
         return None
     others = (path.with_name(f"{path.stem}.kept{number}.json") for number in chain([""], count(2)))
     aside = next(other for other in others if not other.exists())
-    path.rename(aside)
-    aside.touch()
+    try:
+        path.rename(aside)
+        aside.touch()
+    except OSError as error:
+        raise ValueError(f"the game before can't be put aside ({error.strerror}), and is not replaced: {str(path)!r}") from None
     return aside
 
 
