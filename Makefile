@@ -63,7 +63,7 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "unojax needs CPython 3.11 or later, and $(PYTHON) is older or missing." \
 			"Name another one: make $(MAKECMDGOALS) PYTHON=python3.13" >&2; exit 1; }
-	@$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV) || { rm -f $(BIN)/python*; exit 1; }
 
 $(INSTALLED): pyproject.toml | $(BIN)/python
 	@echo "Installing unojax and what it needs into $(VENV) (the first time about a minute and 800 MB) ..."

@@ -297,7 +297,7 @@ def agreed_rules(carried: Rules, given: Rules | None) -> Rules:
         return carried
     names = [field.name for field in fields(Rules) if getattr(given, field.name) != getattr(carried, field.name)]
     told = ", ".join(
-        f"a deck with {sum(given.deck)} cards instead of {sum(carried.deck)}"
+        f"deck of {sum(given.deck)} cards instead of {sum(carried.deck)}"
         + ("" if sum(given.deck) != sum(carried.deck) else ", of other types")
         if name == "deck"
         else f"{name}={getattr(given, name)!r} instead of {getattr(carried, name)!r}"

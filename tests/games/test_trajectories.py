@@ -86,6 +86,21 @@ def test_a_policys_numbers_may_be_arrays():
         np.testing.assert_array_equal(one[name], other[name])
 
 
+def test_games_that_nobody_asked_for_are_not_played():
+    """The last batch has lanes to spare: what a policy would do wrong in a later game is no fault of these."""
+    key = jax.random.key(4)
+    first = next(stream_trajectories(key, 1, ("uniform", "uniform"), rules=RULES))
+
+    def only_there(key, observation, legal_mask):
+        is_other = (observation.last_action == -1) & (cards.counts(observation.hand) != jnp.asarray(first["hand"][0])).any()
+        return jnp.where(is_other, 61, legal_mask.argmax())
+
+    rows = list(stream_trajectories(key, 1, (only_there, "uniform"), rules=RULES, batch_size=8))
+    assert len(rows) == 1 and set(rows[0]["game"]) == {0}
+    with pytest.raises(ValueError, match="illegal action in game 1"):
+        list(stream_trajectories(key, 2, (only_there, "uniform"), rules=RULES, batch_size=8))
+
+
 def test_bad_arguments():
     with pytest.raises(ValueError, match="num_games must be an integer of at least 1, got 0"):
         next(stream_trajectories(jax.random.key(0), 0, ("uniform", "uniform")))

@@ -205,6 +205,14 @@ def test_flat_monte_carlo_comes_to_policy_improvement():
         assert earned[0] == pytest.approx(earned[1], abs=0.02)
 
 
+def test_who_never_has_a_choice_is_asked_nothing():
+    """A game of one step: only player 0 moves."""
+    tree = solve.enumerate_game(solve.DECKS["tiny"], 1)
+    strategies = solve.of_agent(tree, Digesting())
+    assert [len(strategy) for strategy in strategies] == [player.num_sequences for player in tree.players]
+    assert tree.players[1].num_sequences == 1 and strategies[1].tolist() == [1.0]
+
+
 def test_bad_input():
     tree = tree_of("numbers", True)
     with pytest.raises(ValueError, match="num_keys must be an integer of at least 1, got 0"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -151,7 +153,14 @@ def test_bad_input():
         solve.cfr(tree_of("all ranks", True), iterations=1, state=solve.cfr(tree, iterations=1).state)
     with pytest.raises(ValueError, match="no policy is called 'fast'"):
         solve.of_policy(tree, "fast")
-    with pytest.raises(ValueError, match="policy must be a name or have action_probs"):
-        solve.of_policy(tree, 3)
+    for what in (3, lambda key, observation, mask: mask.argmax()):
+        with pytest.raises(ValueError, match="policy must be a name, have action_probs"):
+            solve.of_policy(tree, what)
+    for tolerance in (float("nan"), -1.0, float("inf")):
+        with pytest.raises(ValueError, match="tolerance must be a number of at least 0, or None"):
+            solve.cfr(tree, tolerance=tolerance)
+    state = solve.cfr(tree, iterations=1).state
+    with pytest.raises(ValueError, match="plans of player 1 must be"):
+        solve.cfr(tree, state=replace(state, plans=(state.plans[0], state.plans[1][1:])))
     with pytest.raises(ValueError, match="policy must give probabilities"):
         solve.of_policy(tree, lambda observation, mask: mask.astype("float32"))

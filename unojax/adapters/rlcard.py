@@ -25,6 +25,7 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from subprocess import CalledProcessError
 from typing import Any, Final
 
 import numpy as np
@@ -277,8 +278,10 @@ def _load(model: str, written: tuple[int, int]) -> Any:
 
 
 def _load_checkpoint(path: str) -> Any:
-    import torch
-
+    try:
+        import torch
+    except ImportError as error:
+        raise ValueError(f"model {path!r} was trained with torch, which is not installed: pip install torch") from error
     agents = _agents()
     # RLCard's checkpoints hold Python objects, so loading one runs what is in it.
     checkpoint = torch.load(path, weights_only=False)
@@ -305,7 +308,7 @@ def _check_rules(model: str, rules: Rules) -> None:
 def _agents() -> Any:
     try:
         import rlcard.agents
-    except ImportError as error:
+    except (ImportError, CalledProcessError) as error:
         # It asks distutils, which setuptools brings since Python 3.12, and pip.
         raise ValueError(f"rlcard.agents can't be imported ({error}): pip install setuptools pip") from error
     return rlcard.agents

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from functools import cache, lru_cache, partial
+from importlib.metadata import version
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
@@ -201,12 +202,12 @@ def _files(package: Path) -> list[Path]:
 
 @cache
 def _source() -> str:
-    """Digest the package's source, as it is on disk at the first call.
+    """Digest the package's source, as it is on disk at the first call, and the version of Flax, through which it traces networks.
 
     Raises:
         OSError: a file can't be read.
     """
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(version("flax").encode())
     for file in _files(_PACKAGE):
         digest.update(file.read_bytes())
     return digest.hexdigest()

@@ -22,6 +22,7 @@ Columns = dict[str, np.ndarray]
 class _Sink(Protocol):
     def add(self, columns: Columns) -> None: ...
     def close(self) -> None: ...
+    def discard(self) -> None: ...
 
 
 class ColumnFile:
@@ -62,9 +63,11 @@ class ColumnFile:
 
     def __exit__(self, kind: Any, *_: object) -> None:
         try:
-            self._sink.close()
             if kind is None:
+                self._sink.close()
                 os.replace(self._temporary, self._path)
+            else:
+                self._sink.discard()
         finally:
             with suppress(FileNotFoundError):
                 self._temporary.unlink()
@@ -106,6 +109,8 @@ class _Parquet:
         if self._writer is not None:
             self._writer.close()
 
+    discard = close
+
 
 class _Npz:
     """Columns grow in files beside the archive, since each of its members is one array."""
@@ -132,3 +137,6 @@ class _Npz:
                     with open(Path(self._folder.name) / name, "rb") as column:
                         while part := column.read(2**22):
                             member.write(part)
+
+    def discard(self) -> None:
+        self._folder.cleanup()

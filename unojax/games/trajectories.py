@@ -67,7 +67,8 @@ def stream_trajectories(
     weights, skeleton = static.split(distinct(as_policies(policies)))
     size = min(batch_size, num_games)
     for first in range(0, num_games, size):
-        numbers = np.arange(first, first + size)
+        # A lane too many plays the last game again, of which one is handed out.
+        numbers = np.minimum(np.arange(first, first + size), num_games - 1)
         keys, states = _begin(key, numbers, rules=rules)
         parts = []
         while True:

@@ -143,7 +143,9 @@ class _Led:
         treeplex = self.tree.players[self.player]
         self.chosen = np.zeros(treeplex.num_choices, np.int64)
         # The deepest full chunk first, so that few memories wait; then what is left, from the top.
-        waiting = [[_Run(np.arange(len(self.levels[0].rows)))], *([] for _ in self.levels[1:])]
+        # None at all where a player never has a choice.
+        first = [_Run(np.arange(len(self.levels[0].rows)))] if len(self.levels[0].rows) else []
+        waiting = [first, *([] for _ in self.levels[1:])]
         # Information states with a choice: where there is none, an agent need not be asked.
         choosing: list[list[_Run]] = [[] for _ in self.levels]
         while any(waiting):

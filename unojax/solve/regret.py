@@ -14,6 +14,7 @@ Players take turns: the second meets what the first has become in the same itera
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import get_args
@@ -114,6 +115,8 @@ def cfr(
     for name, number, low in (("iterations", iterations, 0), ("check_every", check_every, 1)):
         if not (is_int(number) and number >= low):
             raise ValueError(f"{name} must be an integer of at least {low}, got {number!r}")
+    if tolerance is not None and not 0 <= tolerance < math.inf:
+        raise ValueError(f"tolerance must be a number of at least 0, or None, got {tolerance!r}")
     if variant not in get_args(Variant):
         raise ValueError(f"variant must be one of {', '.join(get_args(Variant))}, got {variant!r}")
     if state is None:
@@ -123,6 +126,7 @@ def cfr(
         raise ValueError(f"state is of variant {state.variant!r}, not {variant!r}: pass variant={state.variant!r}")
     for player, treeplex in enumerate(tree.players):
         treeplex.check(state.regrets[player], f"regrets of player {player}")
+        treeplex.check(state.plans[player], f"plans of player {player}")
 
     history: list[Progress] = []
     last = state.iteration + iterations

@@ -6,7 +6,9 @@ are a pair of these.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from inspect import signature
 from typing import Any
 
 import jax
@@ -86,8 +88,12 @@ def of_policy(tree: Tree, policy: Any) -> Strategies:
     if isinstance(policy, str):
         policy = get_policy(policy)
     probs = getattr(policy, "action_probs", policy)
-    if not callable(probs):
-        raise ValueError(f"policy must be a name or have action_probs(observation, legal_mask), got {policy!r}")
+    if not (callable(probs) and _takes_two(probs)):
+        # A policy that is called with a key as well draws its action, and does not tell how likely each is.
+        raise ValueError(
+            "policy must be a name, have action_probs(observation, legal_mask), or be such a function that tells probabilities; "
+            f"got {policy!r}"
+        )
 
     @jax.jit
     def ask(rows: Array, last_action: Array, steps: Array) -> Array:
@@ -99,6 +105,14 @@ def of_policy(tree: Tree, policy: Any) -> Strategies:
 
     first, second = (_behavior(tree, player, ask) for player in (0, 1))
     return first, second
+
+
+def _takes_two(function: Callable[..., Any]) -> bool:
+    try:
+        signature(function).bind(None, None)
+    except TypeError:
+        return False
+    return True
 
 
 def observations(tree: Tree, player: int) -> Observation:
