@@ -78,6 +78,19 @@ def reveal(agent: Agent, memory: Memory, state: State, player: ArrayLike) -> Mem
     return memory if look is None else look(memory, state, player)
 
 
+def sees_hidden_hand(agent: Agent) -> bool:
+    """Tell an agent that `reveal` shows the opponent's hand."""
+    # Searches have the method, and use it if their knowledge is the truth.
+    knows = getattr(agent, "knowledge", None)
+    return hasattr(agent, "reveal") and (knows is None or hasattr(knows, "see"))
+
+
+def check_sees_no_hidden_hand(agent: Agent) -> None:
+    """Check that an agent plays by what a player sees. Raises ValueError if it does not."""
+    if sees_hidden_hand(agent):
+        raise ValueError(f"{agent.name} looks at the hidden hand: what it does is no function of what a player sees")
+
+
 @partial(jax.tree_util.register_dataclass, data_fields=["policy"], meta_fields=["name"])
 @dataclass(frozen=True)
 class PolicyAgent:

@@ -18,6 +18,7 @@ from rich.console import Console
 
 from tests.helpers import slow_but
 from unojax import arena
+from unojax.agents import sees_hidden_hand
 from unojax.arena import Pairs, play_match
 from unojax.arena.ratings import paired_score
 from unojax.arena.results import ResultsFile
@@ -26,7 +27,6 @@ from unojax.cli import main
 from unojax.cli.arena.fingerprint import fingerprint
 from unojax.cli.arena.plot import break_name
 from unojax.cli.arena.tables import duration, fitting, match_table, percent, rate, score_table
-from unojax.cli.players import sees_hidden_hand
 from unojax.specs import parse_agent
 
 NAMES = ("uniform", "scarcest-color", "keep-wilds")

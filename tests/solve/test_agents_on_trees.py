@@ -219,6 +219,13 @@ def test_bad_input():
         solve.of_agent(tree, "linear", num_keys=0)
     with pytest.raises(ValueError, match="looks at the hidden hand"):
         solve.of_agent(tree, "mc:belief=truth")
+
+    class Peeking(Digesting):
+        def reveal(self, memory, state, player):
+            return memory
+
+    with pytest.raises(ValueError, match="digesting looks at the hidden hand"):
+        solve.of_agent(tree, Peeking())
     with pytest.raises(ValueError, match="linear has no belief that could be replaced"):
         solve.of_agent(tree, "linear", against=solve.uniform(tree))
     with pytest.raises(ValueError, match="no agent is called 'clever'"):

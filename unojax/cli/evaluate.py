@@ -35,13 +35,13 @@ class Evaluate:
         if self.games % 2:
             raise ValueError(f"--games must be an even number, since every deal is played twice, got {self.games}")
         rules = self.rules.build()
+        from unojax.agents import check_sees_no_hidden_hand
         from unojax.arena import evaluation
         from unojax.cli import output, players, targets
         from unojax.specs import parse_agent
 
         agent, *others = (parse_agent(spec, rules=rules) for spec in (self.agent, *self.opponents))
-        if players.sees_hidden_hand(agent):
-            raise ValueError(f"{agent.name} looks at the hidden hand: what it does is no function of what a player sees")
+        check_sees_no_hidden_hand(agent)
         targets.check_json_target(self.json)
         players.tell_who_sees("evaluate", others)
         about = output.machine()

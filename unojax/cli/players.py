@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from unojax.agents import Agent, faults_of
+from unojax.agents import Agent, faults_of, sees_hidden_hand
 from unojax.cli import output
 
 
@@ -15,13 +15,6 @@ def tell_faults(command: str, agents: Sequence[Agent]) -> dict[str, list[str]]:
         for line in lines:
             output.error_console().print(f"unojax {command}: {name} lost games by its own fault: {line}", soft_wrap=True)
     return faults
-
-
-def sees_hidden_hand(agent: Agent) -> bool:
-    """Tell an agent that `unojax.agents.reveal` shows the opponent's hand."""
-    # Searches have the method, and use it if their knowledge is the truth.
-    knows = getattr(agent, "knowledge", None)
-    return hasattr(agent, "reveal") and (knows is None or hasattr(knows, "see"))
 
 
 def tell_who_sees(command: str, agents: Sequence[Agent]) -> None:

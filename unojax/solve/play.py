@@ -19,7 +19,7 @@ import numpy as np
 from jax import Array
 
 from unojax import bits, cards, game
-from unojax.agents import RESIGN, Agent, PolicyAgent
+from unojax.agents import RESIGN, Agent, PolicyAgent, check_sees_no_hidden_hand
 from unojax.belief.hands import Hands
 from unojax.device import static
 from unojax.observation import Observation, observe
@@ -45,6 +45,9 @@ def of_agent(
 ) -> Strategies:
     """Compute what an agent does at each information state, in either seat.
 
+    A program behind an agent (`process:`) is asked about what follows a state in any order: what it keeps of a game beside the
+    agent's memory must not count.
+
     Args:
         tree: of the game.
         agent: an agent, the spec of one, or a policy. One without memory that tells its probabilities is taken by them.
@@ -67,8 +70,8 @@ def of_agent(
         if knowledge is None or not is_dataclass(agent):
             raise ValueError(f"{agent.name} has no belief that could be replaced: against is for agents with knowledge")
         agent = replace(agent, knowledge=_Told())  # pyright: ignore[reportArgumentType]
-    elif hasattr(knowledge, "see"):
-        raise ValueError(f"{agent.name} looks at the hidden hand: what it does is no function of what a player sees")
+    else:
+        check_sees_no_hidden_hand(agent)
     key = jax.random.key(0, impl="threefry2x32") if key is None else key
     pasts = look_back(tree, against)
     keys = [jax.random.fold_in(key, index) for index in range(num_keys)]
