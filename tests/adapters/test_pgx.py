@@ -77,7 +77,10 @@ def test_the_same_player_moves_after_a_skip():
     np.testing.assert_array_equal(after.current_player[can], 1 - states.current_player[can])
 
 
-@pytest.mark.parametrize(("rules", "belief"), [(Rules(), "none"), (Rules.official(), "none"), (Rules(), "particles")])
+@pytest.mark.parametrize(
+    ("rules", "belief"),
+    [(Rules(), "none"), (Rules.official(), "none"), pytest.param(Rules(), "particles", marks=pytest.mark.slow)],
+)
 def test_determinized(rules: Rules, belief: BeliefKind):
     """Who moves sees what it saw, and the opponent holds one of the hands that it may hold, as often as it should."""
     env, num_deals = Uno(rules, belief=belief), 2000
