@@ -91,7 +91,7 @@ def test_pairs_of_a_series_are_taken_together():
     # One series says nothing of how series differ: as much as independent games.
     alone = paired_score(np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]), series=3)
     assert alone.standard_error == pytest.approx(math.sqrt(2 / 3 * 1 / 3 / 6))
-    with pytest.raises(ValueError, match="of which those played, 3, are a multiple, got 2"):
+    with pytest.raises(ValueError, match="of which num_pairs, 3, is a multiple, got 2"):
         paired_score(np.zeros((3, 2)), series=2)
 
 

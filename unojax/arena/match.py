@@ -19,7 +19,7 @@ from unojax.agents import Agent, Memory
 from unojax.arena import lanes as device
 from unojax.arena.adjusted import judge_of
 from unojax.arena.lanes import MatchLanes, Seats
-from unojax.arena.pairs import Pairs, split_pairs
+from unojax.arena.pairs import Pairs, check_series, split_pairs
 from unojax.device import static
 from unojax.device.platform import available_cores, platform
 from unojax.device.random_bits import check_key
@@ -83,8 +83,7 @@ def play_match(
         raise ValueError(f"num_pairs must be an integer in [1, {MAX_PAIRS}], got {num_pairs!r}")
     if isinstance(agents, str) or len(agents) != 2:
         raise ValueError(f"agents must be two, A and B, got {agents!r}")
-    if not (is_int(series) and series >= 1 and num_pairs % series == 0):
-        raise ValueError(f"series must be a number of pairs of which num_pairs, {num_pairs}, is a multiple, got {series!r}")
+    check_series(series, num_pairs)
     both = as_agent(agents[0], rules=rules), as_agent(agents[1], rules=rules)
     if not (is_int(adjust) and adjust >= 0):
         raise ValueError(f"adjust must be a number of rollouts, or 0 for none, got {adjust!r}")

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
+from unojax.rules import is_int
+
 
 @dataclass(frozen=True)
 class Pairs:
@@ -75,6 +77,12 @@ class Pairs:
         joined = {f.name: np.concatenate([getattr(part, f.name) for part in every]) for f in fields(cls) if f.name != "seconds"}
         order = np.argsort(joined["index"], kind="stable")
         return cls(**{name: array[order] for name, array in joined.items()}, seconds=np.sum([p.seconds for p in every], axis=0))
+
+
+def check_series(series: int, num_pairs: int) -> None:
+    """Check that pairs are whole series of so many. Raises ValueError if they are not."""
+    if not (is_int(series) and series >= 1 and num_pairs % series == 0):
+        raise ValueError(f"series must be a number of pairs of which num_pairs, {num_pairs}, is a multiple, got {series!r}")
 
 
 def split_pairs(pairs: np.ndarray, batch_size: int, series: int = 1) -> list[np.ndarray]:

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from unojax.rules import is_int
+from unojax.arena.pairs import check_series
 
 Z_95: Final = 1.959963984540054
 """The 0.975 quantile of the standard normal distribution."""
@@ -89,14 +89,13 @@ def paired_score(points: np.ndarray, *, series: int = 1) -> Score:
         ValueError: there are no pairs or no whole series, or points are not in [0, 1].
     """
     points = _check_points(points)
+    check_series(series, len(points))
     return _score_of(Score, points.mean(1), points, series)
 
 
 def _score_of(kind: type[_Score], of_pairs: np.ndarray, points: np.ndarray, series: int) -> _Score:
     """Compute the score of pairs worth float[P], one more series being added, beside independent games of points float[P, 2]."""
     num_pairs, value = len(of_pairs), float(of_pairs.mean())
-    if not (is_int(series) and series >= 1 and num_pairs % series == 0):
-        raise ValueError(f"series must be a number of pairs of which those played, {num_pairs}, are a multiple, got {series!r}")
     # The sum over series of squared deviations: as it is, and if all games were independent.
     paired = float(np.square((of_pairs - value).reshape(-1, series).sum(1)).sum())
     independent = float(np.square(points - points.mean(0)).sum() / 4)
@@ -142,10 +141,10 @@ def adjusted_score(adjusted: np.ndarray, points: np.ndarray, *, series: int = 1)
     num_pairs = len(points)
     if np.shape(adjusted) != (num_pairs,):
         raise ValueError(f"adjusted must be float[P], one for each pair, got {np.shape(adjusted)} for {num_pairs} pairs")
-    score = _score_of(AdjustedScore, np.asarray(adjusted, np.float64), points, series)
+    check_series(series, num_pairs)
     if num_pairs < 2 * series:
         raise ValueError(f"an error needs two or more {'pairs' if series == 1 else 'series'}, got {num_pairs // series}")
-    return score
+    return _score_of(AdjustedScore, np.asarray(adjusted, np.float64), points, series)
 
 
 @dataclass(frozen=True)

@@ -170,11 +170,14 @@ def machine_facts(about: dict[str, Any]) -> dict[str, str]:
     }
 
 
+def player_0_begins(rules: Rules) -> bool:
+    """Tell rules under which no lot is drawn, and no start card passes the player over who would begin."""
+    return rules.first_player == "zero" and rules.start_effects == "none"
+
+
 def seats(rules: Rules) -> tuple[str, str]:
     """Head the columns of the two seats."""
-    # A start card may pass the player over who would begin.
-    is_first = rules.first_player == "zero" and rules.start_effects == "none"
-    return ("moving first", "moving second") if is_first else ("as player 0", "as player 1")
+    return ("moving first", "moving second") if player_0_begins(rules) else ("as player 0", "as player 1")
 
 
 def rules_text(rules: Rules) -> str:

@@ -148,6 +148,5 @@ def _some_hand(places: list[str], observer: int, fields: list[str], rules: Rules
     if number > len(names):
         raise ValueError(f"the other player can't hold {number} cards: {len(names)} are neither in the own hand nor in the pile")
     if mover == str(1 - observer) and drawn.upper() in names:
-        names.remove(drawn.upper())
-        names.insert(0, drawn.upper())
+        names.insert(0, names.pop(names.index(drawn.upper())))
     return ",".join(names[:number]) or EMPTY

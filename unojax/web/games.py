@@ -151,7 +151,7 @@ class Games:
         """Give the game of a tab, from its file if need be. Raises ValueError where there is none."""
         check_name(name)
         if name not in self._loaded:
-            path = self._folder / f"{name}.json"
+            path = self._path(name)
             if not path.exists():
                 raise ValueError("this game is no longer kept")
             saved = read_game(path)
@@ -168,7 +168,7 @@ class Games:
         except (ValueError, RuntimeError) as error:
             # An opponent may fail, too, or need more memory than there is.
             check_name(name)
-            if (aside := put_aside(self._folder / f"{name}.json")) is not None:
+            if (aside := put_aside(self._path(name))) is not None:
                 why = str(error).partition("\n")[0]
                 notice = f"The last game can't go on, so this is another one: {why}. Its file is now {str(aside)!r}."
             game = self._keep(name, self._new(name, self._defaults.opponent, self._defaults.seat, self._defaults.rules))
@@ -212,7 +212,7 @@ class Games:
             game.begin(seed, past)
         except Exception:
             if aside is not None:
-                aside.replace(self._folder / f"{name}.json")
+                aside.replace(self._path(name))
             now.show_again()
             raise
         self._keep(name, game)
@@ -229,8 +229,11 @@ class Games:
         return self._new(name, setup.opponent, setup.seat, setup.rules)
 
     def _new(self, name: str, opponent: str | None, seat: int, rules: Rules) -> TabGame:
-        path = self._folder / f"{name}.json"
-        return TabGame(name, path, self._send, opponent=opponent, seat=seat, rules=rules, adviser=self._defaults.adviser)
+        options = {"opponent": opponent, "seat": seat, "rules": rules, "adviser": self._defaults.adviser}
+        return TabGame(name, self._path(name), self._send, **options)
+
+    def _path(self, name: str) -> Path:
+        return self._folder / f"{name}.json"
 
     def _keep(self, name: str, game: TabGame) -> TabGame:
         self._loaded.pop(name, None)

@@ -140,8 +140,7 @@ def facts(request: Simulate, played: Played, results: dict[str, Any], rules: Rul
         facts["Mean return"] = ", ".join(
             f"{name} {value:+.4f}" for name, value in zip(request.policies, results["mean_return"], strict=True)
         )
-    first, _ = output.seats(rules)
-    seats = f"each policy {'moves first' if first == 'moving first' else 'is player 0'} in half of them"
+    seats = f"each policy {'moves first' if output.player_0_begins(rules) else 'is player 0'} in half of them"
     asked = "" if played.complete else f" of {request.games:,}"
     return facts | {
         "Rules": output.rules_text(rules),
