@@ -136,6 +136,7 @@ def test_numbers_stand_under_their_cards_on_a_narrow_terminal():
         assert max(len(re.findall(r"\S+", row.removeprefix("your hand"))) for row in rows) == per_row
 
 
+# NotImplementedError is what an agent that is not finished yet raises, here for the one that is played against.
 @pytest.mark.parametrize("kind", [AttributeError, NotImplementedError, RuntimeError])
 def test_an_opponent_that_fails_is_named_and_the_game_is_saved(tmp_path: Path, kind: type[Exception]):
     def careless(key, observation, legal_mask):
