@@ -20,6 +20,7 @@ from inspect import Parameter, signature, unwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
+from unojax.device.blame import blamed_on
 from unojax.files.own import file_of, is_own, load_own, split_own
 
 if TYPE_CHECKING:
@@ -192,10 +193,8 @@ def _make_own(spec: str, factory: Callable[..., Any], values: str | None, rules:
     options = {**_parse_values(spec, factory, values), **changes}
     if rules is not None and "rules" in signature(factory).parameters:
         options["rules"] = rules
-    try:
+    with blamed_on(f"agent {spec!r}: making it"):
         return factory(**options)
-    except Exception as error:
-        raise ValueError(f"agent {spec!r}: making it raised {type(error).__name__}: {error}") from error
 
 
 def as_agent(player: str | Policy | Agent, *, rules: Rules | None = None) -> Agent:

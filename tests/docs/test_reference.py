@@ -14,7 +14,7 @@ COMMAND_LINE = ("cli", "web", "board", "files", "display", "__main__")
 """Parts of the package without a public name."""
 INNER = {
     *("belief.asked", "belief.digest", "belief.history", "belief.lattice", "belief.turns"),
-    *("device.struct", "games.ahead", "games.setup", "arena.lanes", "arena.results"),
+    *("device.blame", "device.struct", "games.ahead", "games.setup", "arena.lanes", "arena.results"),
     *("adapters.callback", "adapters.nodes", "adapters.requirements", "adapters.seats", "adapters.solo"),
 }
 """Modules that others are made of, and whose names may change."""

@@ -114,7 +114,7 @@ def test_an_agent_has_parameters(own: str):
         ("Deep:width=1", "unknown key 'width'; choose from depth, sharp, name"),
         ("Deep:depth=x", "depth must be a whole number, got 'x'"),
         ("Deep:", "key=value must follow the colon"),
-        ("make:depth=10", "making it raised RuntimeError: too deep"),
+        ("make:depth=10", "making it failed: RuntimeError: too deep"),
         ("Rigid", "all parameters of .*Rigid must have defaults"),
         ("Nameless:name=x", None),
     ],

@@ -21,6 +21,7 @@ from unojax.arena.adjusted import judge_of
 from unojax.arena.lanes import MatchLanes, Seats
 from unojax.arena.pairs import Pairs, check_series, split_pairs
 from unojax.device import static
+from unojax.device.blame import blamed_on
 from unojax.device.platform import available_cores, platform
 from unojax.device.random_bits import check_key
 from unojax.policies import Policy
@@ -285,12 +286,8 @@ class _Side:
     def _call(self, program: Callable[..., _Tree], *args: Any, **static_args: Any) -> _Tree:
         began = time.perf_counter()
         try:
-            return jax.block_until_ready(program(self._numbers, self._index, *args, skeleton=self._skeleton, **static_args))
-        except jax.errors.JaxRuntimeError:
-            # The device's: no memory, for example.
-            raise
-        except Exception as error:
-            raise AgentError(f"agent {self.agent.name} failed: {type(error).__name__}: {error}") from error
+            with blamed_on(f"agent {self.agent.name}", AgentError):
+                return jax.block_until_ready(program(self._numbers, self._index, *args, skeleton=self._skeleton, **static_args))
         finally:
             self.seconds += time.perf_counter() - began
 

@@ -282,6 +282,7 @@ def _get_policy(spec: str) -> Policy:
     if not is_own(spec):
         return policy
     from unojax.device import static
+    from unojax.device.blame import blamed_on
     from unojax.policies import PackedPolicy, checked_action
 
     if isinstance(policy, PackedPolicy):
@@ -292,10 +293,8 @@ def _get_policy(spec: str) -> Policy:
     def choose(key: Any, observation: Any, legal_mask: Any) -> Any:
         import jax.numpy as jnp
 
-        try:
+        with blamed_on(f"policy {spec}"):
             action = jnp.asarray(policy(key, observation, legal_mask))
-        except Exception as error:
-            raise ValueError(f"policy {spec} failed: {type(error).__name__}: {error}") from error
         return checked_action(action, f"policy {spec}")
 
     choose.__name__ = spec

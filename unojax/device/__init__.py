@@ -1,1 +1,1 @@
-"""Devices, apart from cards: the platform, work on parts of batches, random bits, numbers apart from structure."""
+"""Devices, apart from cards: the platform, parts of batches, random bits, numbers apart from structure, whose error it is."""

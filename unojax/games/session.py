@@ -19,6 +19,7 @@ from jax import Array
 from unojax import cards, game, text
 from unojax.agents import RESIGN, Agent, Memory, faults_of, next_game, reveal
 from unojax.device import static
+from unojax.device.blame import blamed_on
 from unojax.device.static import Skeleton
 from unojax.game import State
 from unojax.games.replay import Replay, Step, play_action
@@ -170,13 +171,8 @@ class Session:
 
     def _ask(self, question: Callable[..., Any], *args: Any) -> Any:
         """Call `question(agent, *args)`. Raises OpponentError, which names the agent, where that raises."""
-        try:
+        with blamed_on(self._agent.name, OpponentError):
             return self._program(question, *args)
-        except (MemoryError, jax.errors.JaxRuntimeError):
-            # The machine's, and not the agent's.
-            raise
-        except Exception as error:
-            raise OpponentError(f"{self._agent.name} failed: {type(error).__name__}: {error}") from error
 
     def _remember(self) -> Memory:
         """Tell the agent what it has not been told yet, and give its memory."""

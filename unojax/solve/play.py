@@ -35,6 +35,10 @@ _CHUNKS: Final = (32, 512)
 """Information states at a time, in small games and large ones: their memories are kept, for each level of the game."""
 
 
+class PlayError(ValueError):
+    """An agent gave the game up, or chose an illegal action."""
+
+
 def of_agent(
     tree: Tree,
     agent: str | Policy | Agent,
@@ -57,8 +61,8 @@ def of_agent(
             follows this strategy (see `seen.look_back`). For agents with `knowledge` of the hidden hand.
 
     Raises:
-        ValueError: an argument is out of range, it is no agent or one that looks at the hidden hand, or it chose an illegal
-            action.
+        ValueError: an argument is out of range, or it is no agent, or one that looks at the hidden hand.
+        PlayError: it gave the game up, or chose an illegal action.
     """
     if not (is_int(num_keys) and num_keys >= 1):
         raise ValueError(f"num_keys must be an integer of at least 1, got {num_keys!r}")
@@ -226,7 +230,7 @@ def _sequences(tree: Tree, treeplex: Treeplex, chosen: np.ndarray, name: str) ->
     """Find the sequences of actions, int64[I], one at each information state."""
     if len(none := np.flatnonzero((chosen < 0) | (chosen >= cards.NUM_ACTIONS))):
         what = "gave the game up" if chosen[none[0]] == RESIGN else f"chose {chosen[none[0]]}, which is no action,"
-        raise ValueError(f"{name} {what} at information state {none[0]}")
+        raise PlayError(f"{name} {what} at information state {none[0]}")
     is_wild = (chosen < cards.DRAW) & (chosen % cards.NUM_RANKS >= cards.WILD)
     shown = colors_shown(tree)
     chosen = np.where(
@@ -238,7 +242,7 @@ def _sequences(tree: Tree, treeplex: Treeplex, chosen: np.ndarray, name: str) ->
     found = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)] if len(keys) else wanted
     illegal = np.flatnonzero(keys[found] != wanted)
     if len(illegal):
-        raise ValueError(f"{name} chose action {chosen[illegal[0]]}, which is not legal, at information state {illegal[0]}")
+        raise PlayError(f"{name} chose action {chosen[illegal[0]]}, which is not legal, at information state {illegal[0]}")
     return found + 1
 
 
