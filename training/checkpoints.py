@@ -20,10 +20,17 @@ _KEPT: Final = 2
 
 
 class Resumed(NamedTuple):
-    """Contents of a checkpoint: the state, on the host, and the best score so far."""
+    """Contents of a checkpoint.
+
+    Attributes:
+        state: on the host.
+        best: score so far, of networks judged as they are now; -1 if there is none.
+        num_devices: that the run was on; None: not known.
+    """
 
     state: Any
     best: float
+    num_devices: int | None = None
 
 
 class Checkpoints:
@@ -56,6 +63,7 @@ class Checkpoints:
             "rules_version": RULES_VERSION,
             "unojax": __version__,
             "jax": jax.__version__,
+            "devices": jax.device_count(),
         }
         # NumPy arrays: with several processes Orbax takes an array on one device for a part of a larger one.
         plain = jax.tree.map(np.asarray, with_plain_key(state))
@@ -82,7 +90,8 @@ class Checkpoints:
                 f"the run was made under version {about['rules_version']} of the rules, this is version {RULES_VERSION}: "
                 "it can't be continued exactly. Begin a new one, with --init and its network if you like"
             )
-        _check_same(config, from_dict(type(config), about["config"], "checkpoint"))
+        saved = from_dict(type(config), about["config"], "checkpoint")
+        _check_same(config, saved)
         changed = sorted(name for name, digest in about.get("networks", {}).items() if self._networks.get(name) != digest)
         if changed:
             raise ValueError(
@@ -92,11 +101,18 @@ class Checkpoints:
         target = jax.eval_shape(lambda: with_plain_key(config.fresh()))
         target = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), target)
         restored: Any = self._manager.restore(step, args=ocp.args.Composite(state=ocp.args.StandardRestore(target)))["state"]
-        return Resumed(with_key(jax.tree.map(jnp.asarray, restored)), about["best"])
+        # A score against others, or in fewer games, is no measure for those to come.
+        best = about["best"] if _judged(config) == _judged(saved) else -1.0
+        return Resumed(with_key(jax.tree.map(jnp.asarray, restored)), best, about.get("devices"))
 
     def close(self) -> None:
         """Wait for what is being written."""
         self._manager.close()
+
+
+def _judged(config: RunConfig) -> dict[str, Any]:
+    """Tell how networks are judged on the way."""
+    return to_dict(config.evaluation) | {"every": 0, "final_games": 0}
 
 
 def _check_same(config: RunConfig, saved: RunConfig) -> None:

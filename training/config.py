@@ -107,23 +107,27 @@ class RunConfig(ABC):
     checkpoint_every: int = 10
     evaluation: Evaluation = field(default_factory=Evaluation)
 
+    def __post_init__(self) -> None:
+        check_options(self, "", "seed", lambda seed: 0 <= seed < 2**32, "must be in [0, 4294967295]")
+        check_options(self, "", "iterations checkpoint_every", is_positive, "must be at least 1")
+
     @property
     @abstractmethod
     def share(self) -> int:
-        """Games of one update, which the devices divide among them."""
+        """Games of one update, or groups of them that stay together, which the devices divide among them."""
 
     @property
     @abstractmethod
     def game_rules(self) -> Rules:
         """Rules of the games that are learned from."""
 
-    def check_opponents(self) -> None:
-        """Check that evaluations have opponents who know the rules: a name that is none must not end a run hours later.
+    def check(self) -> None:
+        """Check what a run must not find out hours later: that its options make sense together, and that opponents know the rules.
 
         Opponents may load networks, so the devices must have been chosen.
 
         Raises:
-            ValueError: a spec makes no agent.
+            ValueError: an option is for nothing, a spec makes no agent, or a network can't play these rules.
         """
         for spec in self.evaluation.opponents:
             parse_agent(spec, rules=self.game_rules)
@@ -172,7 +176,7 @@ class RunConfig(ABC):
 
 @dataclass(frozen=True)
 class Launch:
-    """Options of this process, which are no part of the result.
+    """Options of this process. The result is the same but for the order of sums, which differs with the number of devices.
 
     Attributes:
         resume: go on with the run in the folder, from its newest checkpoint, as if it had never stopped.
@@ -193,8 +197,9 @@ class Launch:
             raise ValueError(f"devices must be 0 or a number of devices, got {self.devices}")
 
     def num_cpu_devices(self, share: int) -> int:
-        """Choose as told, or the largest number for which there are cores and that divides the `share` games of an update."""
-        return self.devices or next(n for n in range(available_cores(), 0, -1) if share % n == 0)
+        """Choose as told, or the largest number for which there are cores and with which all processes divide `share` equally."""
+        processes = self.process().get("num_processes", 1)
+        return self.devices or next((n for n in range(available_cores(), 1, -1) if share % (n * processes) == 0), 1)
 
     def process(self) -> dict[str, Any]:
         """Make the arguments of `jax.distributed.initialize`.
@@ -202,9 +207,9 @@ class Launch:
         Raises:
             ValueError: the text is not of the form that is asked for.
         """
-        if self.distributed == "auto":
+        if self.distributed in (None, "auto"):
             return {}
-        parts = (self.distributed or "").split(",")
+        parts = self.distributed.split(",")
         if len(parts) != 3 or not (parts[1].isdigit() and parts[2].isdigit() and int(parts[2]) < int(parts[1])):
             raise ValueError(
                 f'distributed must be "auto" or "HOST:PORT,PROCESSES,NUMBER", for example node1:4321,2,0; '

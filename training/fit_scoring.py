@@ -27,7 +27,10 @@ from jax import Array
 from rich.console import Console
 from scipy.optimize import minimize
 
+from training.checks import check_options, is_positive
 from unojax import game
+from unojax.cli.status import EXIT_USAGE
+from unojax.cli.targets import check_target
 from unojax.device import static
 from unojax.device.static import Skeleton
 from unojax.files import write_whole
@@ -56,8 +59,8 @@ class Config:
     Attributes:
         policy: which scoring policy.
         iterations: of the policy.
-        positions: at which plays are compared in each iteration, at most.
-        games: played in each iteration.
+        positions: at which plays are compared in each iteration, at most; by 4,096.
+        games: played in each iteration, by 4,096.
         decisions: picked from each game, at most.
         samples: rollouts of each action.
         max_steps: games are looked at up to here.
@@ -74,6 +77,14 @@ class Config:
     max_steps: int = 160
     seed: int = 0
     json: Path | None = None
+
+    def __post_init__(self) -> None:
+        check_options(self, "", "iterations decisions samples max_steps", is_positive, "must be at least 1")
+        check_options(self, "", "games", lambda n: n > 0 and n % _BATCH == 0, f"must be a multiple of {_BATCH}")
+        check_options(self, "", "positions", lambda n: n >= _BATCH, f"must be at least {_BATCH}")
+        check_options(self, "", "seed", lambda seed: 0 <= seed < 2**32 - 1, "must be in [0, 4294967294]")
+        if self.json is not None:
+            check_target("--json", str(self.json))
 
 
 _NAMES = {"linear": WEIGHT_NAMES, "lookahead": ("margin", "playable", "wilds")}
@@ -164,6 +175,10 @@ def gather(config: Config, rng: np.random.Generator, policy: LinearPolicy | Look
             )
             parts.append((np.nonzero(mask)[0] + found, np.asarray(features)[mask], np.asarray(returns)[mask]))
             found += _BATCH
+        if found + _BATCH > config.positions:
+            break
+    if not parts:
+        raise ValueError(f"there were fewer than {_BATCH} choices in the games: take more games, decisions or steps")
     position, features, returns = (np.concatenate(column) for column in zip(*parts, strict=True))
     return Comparisons(position, _center(features, position), _center(returns[:, None], position)[:, 0])
 
@@ -227,8 +242,15 @@ def _rates(policy: Policy, seed: int, games: int) -> dict[str, float]:
 
 def main() -> int:
     """Fit, print, and write the weights."""
-    config = tyro.cli(Config, description=__doc__)
     console = Console()
+    try:
+        return _fit(tyro.cli(Config, description=__doc__), console)
+    except ValueError as error:
+        console.print(f"fit_scoring: {error}", style="bold red", highlight=False, markup=False, soft_wrap=True)
+        return EXIT_USAGE
+
+
+def _fit(config: Config, console: Console) -> int:
     rng = np.random.default_rng(config.seed)
     policy, history = iterate_policy(config, rng, console)
     # Deals that chose nothing.

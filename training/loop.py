@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import json
 import math
-import signal
 import time
 from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from functools import partial
-from types import FrameType
-from typing import Any
+from typing import Any, Final
 
 import jax
 import numpy as np
@@ -29,35 +27,16 @@ from training.config import Launch, RunConfig, parse, to_dict, with_key, with_pl
 from training.devices import make_mesh
 from training.evaluation import Standing, evaluate, mean_score, table_of
 from training.metrics import MetricsLog
+from unojax.cli.interrupts import noted_interrupts
+from unojax.cli.status import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_USAGE
 from unojax.device.compilation_cache import keep_compiled_programs
 from unojax.files import write_whole
 from unojax.value.network import Network
 from unojax.value.pretrained import save_network
 
-FAILED = 1
-"""Exit status of a run whose numbers are no longer finite, or whose folder could not be written."""
-INTERRUPTED = 130
-"""Exit status after Ctrl-C: 128 and the number of the signal."""
+_LONGEST_WAIT: Final = 24 * 3600
+"""Seconds."""
 _to_json = partial(json.dumps, allow_nan=False)
-
-
-class _Stop:
-    """Notes a Ctrl-C; a second one has its usual effect at once."""
-
-    def __init__(self) -> None:
-        self.asked = False
-        self._old: Any = None
-
-    def __enter__(self) -> _Stop:
-        self._old = signal.signal(signal.SIGINT, self._note)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        signal.signal(signal.SIGINT, self._old)
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        self.asked = True
-        signal.signal(signal.SIGINT, self._old)
 
 
 def train(config: RunConfig, launch: Launch, console: Console) -> int:
@@ -67,12 +46,12 @@ def train(config: RunConfig, launch: Launch, console: Console) -> int:
         ValueError: the options do not fit each other, the devices, or the run that is in the folder; or there can't be one.
         FloatingPointError: training has diverged.
     """
-    config.check_opponents()
+    config.check()
     mesh = make_mesh()
     iterate = config.make_iteration(mesh)
     is_first = jax.process_index() == 0
     checkpoints = Checkpoints(config.run, config.digest_networks())
-    state, best = _begin(config, launch, checkpoints)
+    state, best, num_devices = _begin(config, launch, checkpoints)
     _write_options(config, is_first)
     done = int(state.iteration)
     state = on_mesh(state, mesh)
@@ -82,10 +61,17 @@ def train(config: RunConfig, launch: Launch, console: Console) -> int:
             f"{mesh.size} device{'s' * (mesh.size > 1)} ({jax.devices()[0].device_kind}), {network.num_params:,} parameters, "
             f"iteration {done} of {config.iterations}, run in {config.run}. The first iteration compiles."
         )
+        if num_devices not in (None, mesh.size):
+            console.print(f"It began on {num_devices}: sums are taken in another order now, which changes their last digits.")
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rates]}"))
     progress = Progress(*columns, TimeRemainingColumn(), console=console, disable=launch.quiet or not is_first)
-    with _Stop() as stop, closing(checkpoints), MetricsLog(config.run, done) if is_first else nullcontext() as log, progress:
+    with (
+        noted_interrupts() as stop,
+        closing(checkpoints),
+        MetricsLog(config.run, done) if is_first else nullcontext() as log,
+        progress,
+    ):
         bar = progress.add_task("training", total=config.iterations, completed=done, rates="")
         is_last = done == config.iterations
         while not is_last:
@@ -103,7 +89,7 @@ def train(config: RunConfig, launch: Launch, console: Console) -> int:
                 best = _keep_best(config, network, scores, best, done)
             if log is not None:
                 log.write(done - 1, values)
-            is_last = is_done or _agreed(stop.asked)
+            is_last = is_done or _agreed(stop.is_set())
             if is_first and (done % config.checkpoint_every == 0 or is_last):
                 checkpoints.save(with_key(_on_host(with_plain_key(state))), config, best)
             rates = f"loss {values['loss/win']:.4f}  {values['games per second']:,.0f} games/s"
@@ -111,7 +97,7 @@ def train(config: RunConfig, launch: Launch, console: Console) -> int:
             progress.update(bar, completed=done, rates=rates)
     if done < config.iterations:
         console.print(f"Stopped after iteration {done}; everything is saved. Go on with --resume.")
-        return INTERRUPTED
+        return EXIT_INTERRUPTED
     if is_first:
         _finish(config, network, best, console)
     return 0
@@ -208,11 +194,15 @@ def run_command(args: Sequence[str] | None, default: RunConfig) -> int:
         keep_compiled_programs()
         jax.config.update("jax_num_cpu_devices", launch.num_cpu_devices(config.share))
         if launch.distributed is not None:
-            jax.distributed.initialize(**launch.process())
+            # The first process judges the last network while the others wait for it.
+            jax.distributed.initialize(**launch.process(), shutdown_timeout_seconds=_LONGEST_WAIT)
         return train(config, launch, console)
+    except KeyboardInterrupt:
+        console.print("Stopped at once. With --resume the run goes on from its newest checkpoint.")
+        return EXIT_INTERRUPTED
     except (ValueError, FloatingPointError, OSError) as error:
         told = f"{default.command.rpartition('.')[2]}: {error}"
         if isinstance(error, OSError):
             told += ". What is in the run's folder is whole: once the cause is gone, go on with --resume"
         console.print(told, style="bold red", highlight=False, markup=False, soft_wrap=True)
-        return 2 if isinstance(error, ValueError) else FAILED
+        return EXIT_USAGE if isinstance(error, ValueError) else EXIT_ERROR

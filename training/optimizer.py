@@ -1,12 +1,20 @@
-"""The optimizer of every training."""
+"""The optimizer of every training, and its updates."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
 
+import jax
+import jax.numpy as jnp
 import optax
+from jax import Array, lax
 
 from training.checks import check_options, is_not_negative, is_share
+from unojax.value.network import Params
+
+_Sums = TypeVar("_Sums")
 
 
 @dataclass(frozen=True)
@@ -45,3 +53,51 @@ class Optimizer:
             end_value=self.final * self.learning_rate,
         )
         return optax.chain(optax.clip_by_global_norm(self.clip), optax.adamw(schedule, weight_decay=self.weight_decay))
+
+
+class Learner(NamedTuple):
+    """What updates change.
+
+    Attributes:
+        params: of the networks.
+        average: running average of all parameters, or of some.
+        optimizer: state of the optimizer.
+    """
+
+    params: Params
+    average: Params
+    optimizer: optax.OptState
+
+
+def learn(
+    learner: Learner,
+    optimizer: optax.GradientTransformation,
+    gradient_of: Callable[[Params, Array], tuple[Params, _Sums]],
+    num_updates: int,
+    *,
+    decay: float,
+    averaged: Callable[[Params], Params] = lambda params: params,
+) -> tuple[Learner, _Sums, Array]:
+    """Update parameters so many times, one update after the other.
+
+    Args:
+        learner: before the updates.
+        optimizer: of `Optimizer.make`.
+        gradient_of: gradient, and sums of the losses, at some parameters in update int32[].
+        num_updates: static.
+        decay: of the running average, per update.
+        averaged: takes the parameters that it is an average of.
+
+    Returns:
+        the learner after the updates, the sums of all of them, and the norm of the last gradient, float32[].
+    """
+
+    def one_update(learner: Learner, count: Array) -> tuple[Learner, tuple[_Sums, Array]]:
+        gradient, sums = gradient_of(learner.params, count)
+        change, state = optimizer.update(gradient, learner.optimizer, learner.params)
+        params = optax.apply_updates(learner.params, change)
+        average = optax.incremental_update(averaged(params), learner.average, 1.0 - decay)
+        return Learner(params, average, state), (sums, optax.tree.norm(gradient))
+
+    learner, (sums, norms) = lax.scan(one_update, learner, jnp.arange(num_updates))
+    return learner, jax.tree.map(lambda x: x.sum(0), sums), norms[-1]

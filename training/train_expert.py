@@ -11,15 +11,25 @@ better.
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 from training.train_value import main
 from training.value.config import ValueConfig
 from training.value.learning import Loss
 from training.value.options import SelfPlay
 
-DEFAULT = ValueConfig(
+
+@dataclass(frozen=True)
+class ExpertConfig(ValueConfig):
+    """Options of `train_value` under a name of their own."""
+
+    command: ClassVar[str] = "training.train_expert"
+    about: ClassVar[str] = "Train the value network on the plays of a search. Continue an interrupted run with --resume."
+
+
+DEFAULT = ExpertConfig(
     run=Path("runs/expert"),
     init="pretrained",
     network=replace(ValueConfig().network, width=192, policy_head=True),

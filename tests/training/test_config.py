@@ -20,6 +20,7 @@ from training import train_expert
 from training.checkpoints import Checkpoints
 from training.config import Launch, from_dict, parse, read_file, to_dict, with_plain_key
 from training.optimizer import Optimizer
+from training.policy.config import PolicyConfig
 from training.value.config import ValueConfig
 from training.value.learning import Loss
 from training.value.options import SelfPlay
@@ -56,13 +57,13 @@ assert len(jax.devices("cpu")) == 2
 def test_the_command_line():
     config, launch = parse(
         "--games 512 --run some/where --network.width 16 --network.policy-head --play.opponents self linear --loss.trace 0.9"
-        " --init pretrained --resume --devices 3 --evaluation.opponents uniform".split(),
+        " --loss.policy-weight 0.5 --init pretrained --resume --devices 3 --evaluation.opponents uniform".split(),
         ValueConfig(),
     )
     assert (config.games, config.run, config.init) == (512, Path("some/where"), "pretrained")
     assert config.network == NetworkConfig(width=16, matches=True, policy_head=True, types=True)
     assert config.play == SelfPlay(opponents=("self", "linear"))
-    assert config.loss == dataclasses.replace(ValueConfig().loss, trace=0.9)
+    assert config.loss == dataclasses.replace(ValueConfig().loss, trace=0.9, policy_weight=0.5)
     assert config.evaluation.opponents == ("uniform",)
     assert launch == Launch(resume=True, devices=3)
 
@@ -223,6 +224,9 @@ def changed(**parts) -> dict:
         ({"evaluation": {"opponents": ()}}, "evaluation.opponents must name at least one"),
         ({"loss": {"policy_weight": 1.0}}, "needs a network with a policy head: --network.policy-head"),
         ({"loss": {"belief_weight": 1.0}}, "needs a network with a belief head: --network.belief-head"),
+        ({"play": {"search": 0, "search_depth": 4}, "loss": {"advantage_weight": 0.0}}, "play.search_depth needs a search"),
+        ({"seed": -1}, r"seed must be in \[0, 4294967295\], got -1"),
+        ({"seed": 2**32}, r"seed must be in \[0, 4294967295\], got 4294967296"),
     ],
     ids=str,
 )
@@ -285,6 +289,46 @@ def test_the_networks_that_a_resumed_run_plays_against_are_those_it_began_with(t
         checkpoints.load(config)
 
 
+def test_a_score_against_others_is_no_measure_for_a_resumed_run(tmp_path: Path):
+    config = ValueConfig(network=NetworkConfig(width=8))
+    (tmp_path / "checkpoints").mkdir()
+    with closing(Checkpoints(tmp_path)) as checkpoints:
+        checkpoints.save(config.start(), config, 0.75)
+        for changes, best in (
+            ({"every": 3}, 0.75),
+            ({"opponents": ("linear",)}, -1.0),
+            ({"games": 8}, -1.0),
+            ({"particles": 8}, -1.0),
+        ):
+            evaluation = dataclasses.replace(config.evaluation, **changes)
+            assert checkpoints.load(dataclasses.replace(config, evaluation=evaluation)).best == best, changes
+
+
+@pytest.mark.parametrize(
+    ("useless", "message"),
+    [
+        ({"network": {"policy_head": True}}, "network.policy_head learns nothing without a weight"),
+        ({"network": {"belief_head": True}}, "network.belief_head learns nothing without a weight"),
+        ({"loss": {"advantage_weight": 0.0}}, "play.search is neither followed nor learned from"),
+        (
+            {"play": {"rules": "official", "opponents": ("self", "pretrained")}},
+            "network pretrained knows plays, forced draws and penalties of 2 and 4",
+        ),
+        ({"evaluation": {"opponents": ("nobody",)}}, "no agent is called 'nobody'"),
+    ],
+    ids=str,
+)
+def test_what_would_be_for_nothing_ends_no_run_hours_later(useless: dict, message: str):
+    config = ValueConfig(**changed(**useless))
+    with pytest.raises(ValueError, match=message):
+        config.check()
+
+
+def test_the_shipped_defaults_make_sense():
+    for config in (ValueConfig(), train_expert.DEFAULT, PolicyConfig()):
+        config.check()
+
+
 def test_a_configuration_goes_through_json_and_back():
     config = ValueConfig(seed=3, init="pretrained", network=NetworkConfig(width=7), play=SelfPlay(opponents=("linear",)))
     assert from_dict(ValueConfig, json.loads(json.dumps(to_dict(config))), "text") == config
@@ -328,6 +372,11 @@ def test_devices(monkeypatch: pytest.MonkeyPatch):
     for cores, devices in ((1, 1), (4, 4), (5, 4), (7, 6), (100, 48)):
         monkeypatch.setattr("training.config.available_cores", lambda cores=cores: cores)
         assert Launch().num_cpu_devices(share) == devices
+    # Two processes with as many each; lanes in groups of which one has a past self.
+    assert Launch(distributed="here:1,2,0").num_cpu_devices(share) == 24
+    assert Launch(distributed="here:1,5,0").num_cpu_devices(share) == 1
+    monkeypatch.setattr("training.config.available_cores", lambda: 8)
+    assert Launch().num_cpu_devices(PolicyConfig(league=64).share) == 4
 
 
 def test_a_resumed_run_has_the_options_that_it_began_with(tmp_path: Path):
@@ -337,5 +386,5 @@ def test_a_resumed_run_has_the_options_that_it_began_with(tmp_path: Path):
     assert launch.resume and config == dataclasses.replace(began, run=tmp_path)
     # Also if the script has other defaults. What is asked for in so many words still goes first, and is refused later on.
     config, _ = parse(["--resume", f"--run={tmp_path}", "--seed", "4"], train_expert.DEFAULT)
-    assert config == dataclasses.replace(began, run=tmp_path, seed=4)
+    assert to_dict(config) == to_dict(dataclasses.replace(began, run=tmp_path, seed=4))
     assert parse(["--run", str(tmp_path)], ValueConfig())[0] == ValueConfig(run=tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
 import jax
@@ -9,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from training.fit_scoring import Comparisons, _center, best_choices, compare_plays, make_policy, pick_decisions
+from training.fit_scoring import Comparisons, Config, _center, best_choices, compare_plays, make_policy, pick_decisions
 from unojax import game, make_state
 from unojax.device import static
 from unojax.observation import observe
@@ -81,3 +82,19 @@ def test_the_best_choices_are_found_against_least_squares():
 def test_policies_of_weights():
     assert make_policy("linear", np.arange(len(WEIGHT_NAMES), dtype=float)) == LinearPolicy(tuple(map(float, range(35))))
     assert make_policy("lookahead", np.array([1.0, 2.0, 3.0])) == LookaheadPolicy((1.0, 2.0, 3.0))
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"games": 1000}, "games must be a multiple of 4096, got 1000"),
+        ({"positions": 100}, "positions must be at least 4096, got 100"),
+        ({"samples": 0}, "samples must be at least 1, got 0"),
+        ({"iterations": 0}, "iterations must be at least 1, got 0"),
+        ({"seed": -1}, "seed must be in"),
+        ({"json": Path("/nowhere/linear.json")}, "--json: can't write '/nowhere/linear.json': there is no such folder"),
+    ],
+)
+def test_what_can_not_be_fitted_is_refused(changes: dict, says: str):
+    with pytest.raises(ValueError, match=says):
+        Config("linear", **changes)

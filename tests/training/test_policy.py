@@ -26,7 +26,7 @@ from training.devices import make_mesh
 from training.evaluation import evaluate
 from training.policy import trainer
 from training.policy.config import PolicyConfig
-from training.policy.games import RULES, Horizon, Rows, masked_log_probs, play_rows, start_lanes
+from training.policy.games import RULES, Horizon, Rows, _draw, masked_log_probs, play_rows, start_lanes
 from training.policy.learning import Choices, PolicyLoss, advantages, loss_and_gradient
 from unojax import bits, cards, game, simulate, table
 from unojax.belief import ages
@@ -355,6 +355,21 @@ def test_a_run_and_what_is_left_of_it(tmp_path: Path):
     saved.close()
     assert trained(halves, resume=True)[0] == 0
     assert_trees_equal(load_network(halves.run / "last.safetensors").params, left.params)
+
+
+def test_a_play_of_no_probability_is_never_drawn(monkeypatch: pytest.MonkeyPatch):
+    """Nor where a parallel sum differs from its neighbour by rounding."""
+    legal = np.zeros((1, cards.DRAW), bool)
+    legal[0, [3, 20, 57]] = True
+    log_probs = masked_log_probs(np.zeros(legal.shape, np.float32), legal)
+    added = np.cumsum
+    rounding = np.where(np.arange(cards.DRAW) % 2, np.float32(2e-7), 0)
+    monkeypatch.setattr("jax.numpy.cumsum", lambda x, axis: jnp.asarray(added(np.asarray(x), axis) + rounding))
+    shares = np.concatenate(
+        [np.linspace(0, 2**32 - 1, 50), np.array([1, 2]) / 3 * 2**32 + np.arange(-2000, 2000, 10)[:, None]], None
+    )
+    drawn = {int(_draw(log_probs, legal, np.array([share], np.uint32))[0]) for share in shares}
+    assert drawn == {3, 20, 57}
 
 
 def test_what_is_refused():

@@ -39,6 +39,7 @@ from training.value.learning import Loss, Sums
 from training.value.options import SelfPlay
 from training.value.trainer import Metrics, TrainState, check_mesh, make_iteration, start
 from unojax.arena.ratings import paired_score
+from unojax.cli.status import EXIT_ERROR, EXIT_INTERRUPTED
 from unojax.value import Network, NetworkConfig, load_network
 
 ROOT = Path(__file__).parents[2]
@@ -181,11 +182,11 @@ def test_a_run_leaves_everything_behind(runs: Runs, whole: str):
 
 
 def test_the_network_that_is_left_is_the_running_average(runs: Runs, whole: str):
-    state, best = Checkpoints(runs.folder / "whole").load(runs.config("whole"))
+    state, best, num_devices = Checkpoints(runs.folder / "whole").load(runs.config("whole"))
     assert int(state.iteration) == ITERATIONS
     assert_trees_equal(load_network(runs.folder / "whole" / "last.safetensors").params, state.average)
     assert not jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), state.params, state.average))
-    assert 0 <= best <= 1
+    assert 0 <= best <= 1 and num_devices == 1
 
 
 def assert_same_end(runs: Runs, name: str, other: str) -> None:
@@ -195,7 +196,7 @@ def assert_same_end(runs: Runs, name: str, other: str) -> None:
         assert one.keys() == two.keys()
         for key in one:
             np.testing.assert_array_equal(one[key].view(np.uint32), two[key].view(np.uint32), err_msg=key)
-    (one, best), (two, best_of_other) = (Checkpoints(runs.folder / run).load(runs.config(run)) for run in (name, other))
+    (one, best, _), (two, best_of_other, _) = (Checkpoints(runs.folder / run).load(runs.config(run)) for run in (name, other))
     assert_trees_equal(jax.random.key_data(one.key), jax.random.key_data(two.key))
     assert_trees_equal(one._replace(key=None), two._replace(key=None))
     assert best == best_of_other
@@ -218,7 +219,7 @@ def test_a_run_interrupted_ends_as_one_that_was_not(runs: Runs, whole: str, monk
     with monkeypatch.context() as patch:
         patch.setattr(MetricsLog, "write", write_and_stop)
         status, told = trained(config)
-    assert status == loop.INTERRUPTED
+    assert status == EXIT_INTERRUPTED
     assert "Stopped after iteration 3; everything is saved. Go on with --resume." in told
     status, told = trained(config, resume=True)
     assert status == 0 and "iteration 3 of 4" in told
@@ -230,7 +231,7 @@ def test_a_run_killed_and_one_interrupted_end_as_one_that_was_not(runs: Runs, al
     assert "1 device (" in alone and "Stopped" not in alone
     runs.run("killed", "--devices", "1", stopped=("kill", 2), status=-9)
     assert len((runs.folder / "killed" / "metrics.jsonl").read_text().splitlines()) == 3, "the last one is half a line"
-    told = runs.run("killed", "--devices", "1", "--resume", stopped=("interrupt", 2), status=loop.INTERRUPTED)
+    told = runs.run("killed", "--devices", "1", "--resume", stopped=("interrupt", 2), status=EXIT_INTERRUPTED)
     # The checkpoint is the one after two iterations; the third is computed again, and saved on the way out.
     assert "iteration 2 of 4" in told and "Stopped after iteration 3; everything is saved. Go on with --resume." in told
     assert "iteration 3 of 4" in runs.run("killed", "--devices", "1", "--resume")
@@ -389,7 +390,7 @@ def test_the_command_says_what_ended_a_run(
     monkeypatch.setattr(loop, "train", train)
     # The devices of this process are there already.
     monkeypatch.setattr(jax.config, "update", lambda *_: None)
-    assert loop.run_command([], ValueConfig()) == loop.FAILED != 0
+    assert loop.run_command([], ValueConfig()) == EXIT_ERROR
     assert re.fullmatch(f"train_value: .*{told}\n", capsys.readouterr().err)
 
 

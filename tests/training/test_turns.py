@@ -29,6 +29,7 @@ from training.value.selfplay import Episodes
 from unojax import cards, game
 from unojax.arena import play_match
 from unojax.arena.ratings import paired_score
+from unojax.cli.status import EXIT_INTERRUPTED
 from unojax.game import State
 from unojax.observation import observe
 from unojax.rules import Rules
@@ -255,7 +256,7 @@ def test_a_run_is_resumed_exactly_and_its_network_plays(tmp_path: Path, monkeypa
 
     with monkeypatch.context() as patch:
         patch.setattr(MetricsLog, "write", write_and_stop)
-        assert trained("parts") == loop.INTERRUPTED
+        assert trained("parts") == EXIT_INTERRUPTED
     assert trained("parts", resume=True) == 0
     whole, parts = (load_file(tmp_path / name / "last.safetensors") for name in ("whole", "parts"))
     assert whole.keys() == parts.keys()

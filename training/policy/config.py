@@ -56,7 +56,8 @@ class PolicyConfig(RunConfig):
     greedy: bool = True
 
     def __post_init__(self) -> None:
-        check_options(self, "", "iterations lanes rows updates epochs checkpoint_every", is_positive, "must be at least 1")
+        super().__post_init__()
+        check_options(self, "", "lanes rows updates epochs", is_positive, "must be at least 1")
         check_options(self, "", "league", is_not_negative, "can't be negative")
         if not self.network.policy_head:
             raise ValueError("network.policy_head must be true: the policy is what is trained")
@@ -73,7 +74,8 @@ class PolicyConfig(RunConfig):
 
     @property
     def share(self) -> int:
-        return self.lanes // self.updates
+        # A past self has one lane of each group.
+        return self.lanes // self.updates // max(self.league, 1)
 
     @property
     def game_rules(self) -> Rules:

@@ -128,7 +128,7 @@ def play_rows(
             logits = logits.at[::every].set(jnp.where(is_past[::every, None], of_past, logits[::every]))
         log_probs = masked_log_probs(logits, legal)
         word, _ = threefry(seed, (lanes.game_index, lanes.node))
-        action = _draw(log_probs, word)
+        action = _draw(log_probs, legal, word)
         move = table.resolve(lanes.table, node, table.pick_of(action.astype(jnp.uint32)), jnp.zeros_like(word), RULES)
         row = Rows(
             seen=seen,
@@ -218,8 +218,9 @@ def _look(lanes: Lanes, node: Node) -> tuple[Features, Features]:
     return features(view, outlook_of_ages(view, shown)), features(view, outlook_of_hand(theirs))
 
 
-def _draw(log_probs: Array, word: Array) -> Array:
-    """Draw a play by a random word: int32[B]."""
-    reached = jnp.cumsum(jnp.exp(log_probs), -1)
+def _draw(log_probs: Array, legal: Array, word: Array) -> Array:
+    """Draw a legal play by a random word: int32[B]; 0 where there is none."""
+    # A parallel sum can differ from its neighbour by rounding alone: held at the last legal play, an illegal one has no share.
+    reached = lax.cummax(jnp.where(legal, jnp.cumsum(jnp.exp(log_probs), -1), 0.0), axis=1)
     share = (word >> np.uint32(8)).astype(jnp.float32) * np.float32(2**-24)
-    return (reached <= share[:, None] * reached[:, -1:]).sum(-1, dtype=jnp.int32)
+    return jnp.argmax(reached > share[:, None] * reached[:, -1:], axis=1).astype(jnp.int32)

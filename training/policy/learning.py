@@ -22,7 +22,7 @@ class PolicyLoss:
 
     Attributes:
         trace: lambda of the advantages, in [0, 1]: 1 learns from outcomes, 0 from the critic's next values.
-        clip: a probability gains nothing by changing by more than this factor in one update (PPO).
+        clip: a probability gains nothing by changing by more than this factor in one iteration (PPO).
         entropy: of the policy's entropy, in nats, against advantages of standard deviation 1.
         magnet: of the divergence from the running average of the policy, in nats: a magnet that moves.
         win_weight: of the actor's own estimate of its chances, with the opponent's hand hidden.

@@ -13,7 +13,7 @@ from jax import Array, lax
 from jax.sharding import Mesh
 
 from training.devices import AXIS, divide
-from training.optimizer import Optimizer
+from training.optimizer import Learner, Optimizer, learn
 from training.policy.games import Lanes, Rows, masked_log_probs, play_rows, start_lanes
 from training.policy.learning import Choices, PolicyLoss, Sums, advantages, loss_and_gradient
 from unojax.device.random_bits import key_words
@@ -164,31 +164,28 @@ def make_iteration(plan: PolicyPlan, mesh: Mesh) -> Callable[[PolicyState], tupl
         )
         local = number.shape[1]
 
-        def one_update(carry: tuple[Params, Params, Any], count: Array) -> tuple[tuple[Params, Params, Any], tuple[Sums, Array]]:
-            params, average, opt_state = carry
+        def gradient_of(params: Params, count: Array) -> tuple[Params, Sums]:
             first = (count % plan.updates) * local
             part = jax.tree.map(lambda x: _merge(lax.dynamic_slice_in_dim(x, first, local, 1)), choices)
             sums, gradient = lax.psum(loss_and_gradient(params, plan.shapes, part, spread, plan.loss), AXIS)
-            gradient = jax.tree.map(lambda g: g / jnp.maximum(sums.choices, 1.0), gradient)
-            change, opt_state = optimizer.update(gradient, opt_state, params)
-            params = optax.apply_updates(params, change)
-            average = optax.incremental_update(params["actor"], average, 1.0 - plan.optimizer.average)
-            return (params, average, opt_state), (sums, optax.tree.norm(gradient))
+            return jax.tree.map(lambda g: g / jnp.maximum(sums.choices, 1.0), gradient), sums
 
-        carry, (sums, norms) = lax.scan(
-            one_update, (state.params, state.average, state.optimizer), jnp.arange(plan.epochs * plan.updates)
+        learner = Learner(state.params, state.average, state.optimizer)
+        num_updates, decay = plan.epochs * plan.updates, plan.optimizer.average
+        learner, sums, norm = learn(
+            learner, optimizer, gradient_of, num_updates, decay=decay, averaged=lambda params: params["actor"]
         )
         metrics = PolicyMetrics(
-            sums=jax.tree.map(lambda s: s.sum(0), sums),
-            gradient_norm=norms[-1],
+            sums=sums,
+            gradient_norm=norm,
             spread=spread,
             explained=_explained(choices, rows.value),
-            games=lax.psum(rows.has_ended.sum(), AXIS),
+            games=lax.psum(rows.has_ended.sum() + horizon.has_ended.sum(), AXIS),
         )
         lanes = jax.tree.map(lambda x: _gather(x, number.shape), mine)
-        (params, average, opt_state), done = carry, state.iteration + 1
-        ladder = _climb(state.ladder, average, done) if plan.league else state.ladder
-        return PolicyState(params, average, ladder, opt_state, lanes, state.key, done), metrics
+        done = state.iteration + 1
+        ladder = _climb(state.ladder, learner.average, done) if plan.league else state.ladder
+        return PolicyState(learner.params, learner.average, ladder, learner.optimizer, lanes, state.key, done), metrics
 
     return divide(iteration, plan.lanes, plan.updates, mesh)
 

@@ -20,7 +20,7 @@ from unojax.agents import Agent
 from unojax.rules import Rules
 from unojax.value.agent import value as value_agent
 from unojax.value.features import has_turn_columns
-from unojax.value.network import Network, NetworkConfig
+from unojax.value.network import Network, NetworkConfig, check_network
 from unojax.value.pretrained import digest_network, load_network
 
 
@@ -68,7 +68,8 @@ class ValueConfig(RunConfig):
     evaluation: ValueEvaluation = field(default_factory=ValueEvaluation)
 
     def __post_init__(self) -> None:
-        check_options(self, "", "iterations games updates epochs checkpoint_every", is_positive, "must be at least 1")
+        super().__post_init__()
+        check_options(self, "", "games updates epochs", is_positive, "must be at least 1")
         if self.loss.advantage_weight and not self.play.search:
             raise ValueError("loss.advantage_weight needs a search: --play.search 8, for example")
         if self.loss.policy_weight and not self.network.policy_head:
@@ -119,6 +120,17 @@ class ValueConfig(RunConfig):
         # Heads that it lacks begin as any head does, and types as of no weight; heads that are not asked for are left out.
         params = {name: network.params.get(name, fresh) for name, fresh in state.params.items()}
         return state._replace(params=params, average=params)
+
+    def check(self) -> None:
+        super().check()
+        if self.network.policy_head and not self.loss.policy_weight:
+            raise ValueError("network.policy_head learns nothing without a weight: --loss.policy-weight 0.5, or leave it out")
+        if self.network.belief_head and not self.loss.belief_weight:
+            raise ValueError("network.belief_head learns nothing without a weight: --loss.belief-weight 0.1, or leave it out")
+        if self.play.search and not (self.loss.advantage_weight or self.play.follow_search):
+            raise ValueError("play.search is neither followed nor learned from: --play.search 0, or give loss.advantage_weight")
+        for name in filter(is_network, self.play.opponents):
+            check_network(load_network(name), name, self.game_rules)
 
     def digest_networks(self) -> dict[str, str]:
         return {name: digest_network(load_network(name)) for name in self.play.opponents if is_network(name)}

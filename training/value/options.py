@@ -70,6 +70,8 @@ class SelfPlay:
                 raise ValueError(f"play.opponents must be {names}, got {name!r}")
         if self.search_weight and not self.follow_search:
             raise ValueError("play.search_weight needs a search that is followed: --play.follow-search")
+        if self.search_depth and not self.search:
+            raise ValueError("play.search_depth needs a search: --play.search 8, for example")
         if self.follow_search and not self.search:
             raise ValueError("play.follow_search needs a search: --play.search 8, for example")
 

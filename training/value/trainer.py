@@ -14,7 +14,7 @@ from jax import Array, lax
 from jax.sharding import Mesh
 
 from training.devices import AXIS, divide
-from training.optimizer import Optimizer
+from training.optimizer import Learner, Optimizer, learn
 from training.value.learning import Loss, Sums, loss_and_gradient, targets_of
 from training.value.options import SelfPlay
 from training.value.selfplay import play_episodes
@@ -133,8 +133,7 @@ def make_iteration(plan: Plan, mesh: Mesh) -> Callable[[TrainState], tuple[Train
         def part_of(update: Array, x: Array, axis: int) -> Array:
             return lax.dynamic_slice_in_dim(x, update * local, local, axis)
 
-        def one_update(carry: tuple[Params, Params, Any], count: Array) -> tuple[tuple[Params, Params, Any], tuple[Sums, Array]]:
-            params, average, opt_state = carry
+        def gradient_of(params: Params, count: Array) -> tuple[Params, Sums]:
             update = count % plan.updates
             part = episodes.map_games(partial(part_of, update))
             network = Network(params, plan.network)
@@ -143,21 +142,17 @@ def make_iteration(plan: Plan, mesh: Mesh) -> Callable[[TrainState], tuple[Train
             result = loss_and_gradient(picks, network, part, *of_part, plan.loss, rules)
             sums, of_states, of_decisions = lax.psum(result, AXIS)
             num_decisions = jnp.maximum(sums.decisions, 1.0)
-            gradient = jax.tree.map(lambda s, d: s / sums.states + d / num_decisions, of_states, of_decisions)
-            change, opt_state = optimizer.update(gradient, opt_state, params)
-            params = optax.apply_updates(params, change)
-            average = optax.incremental_update(params, average, 1.0 - plan.optimizer.average)
-            return (params, average, opt_state), (sums, optax.tree.norm(gradient))
+            return jax.tree.map(lambda s, d: s / sums.states + d / num_decisions, of_states, of_decisions), sums
 
-        carry, (sums, norms) = lax.scan(
-            one_update, (state.params, state.average, state.optimizer), jnp.arange(plan.epochs * plan.updates)
-        )
+        learner = Learner(state.params, state.average, state.optimizer)
+        num_updates, decay = plan.epochs * plan.updates, plan.optimizer.average
+        learner, sums, norm = learn(learner, optimizer, gradient_of, num_updates, decay=decay)
         metrics = Metrics(
-            sums=jax.tree.map(lambda s: s.sum(0), sums),
-            gradient_norm=norms[-1],
+            sums=sums,
+            gradient_norm=norm,
             steps=lax.psum(episodes.num_steps.sum(), AXIS),
             cut_off=lax.psum((~episodes.is_over).sum(), AXIS),
         )
-        return TrainState(*carry, state.key, state.iteration + 1), metrics
+        return TrainState(*learner, state.key, state.iteration + 1), metrics
 
     return divide(iteration, plan.games, plan.updates, mesh)

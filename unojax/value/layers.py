@@ -30,8 +30,8 @@ class PolicyHead(nnx.Module):
     """Logits of the plays.
 
     Of a colour and the kind of card (number, Skip or Reverse, +2, Wild, Wild+4), so that what is learned of one number holds for
-    all; of the colour and the very rank; and in proportion to how many cards of that type, and of that rank in other colours, are
-    held.
+    all; of the colour and the very rank; and, for coloured cards, in proportion to how many of that type, and of that rank in
+    other colours, are held.
     """
 
     def __init__(self, width: int, *, rngs: nnx.Rngs):
