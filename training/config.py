@@ -122,7 +122,7 @@ class RunConfig(ABC):
         """Rules of the games that are learned from."""
 
     def check(self) -> None:
-        """Check what a run must not find out hours later: that its options make sense together, and that opponents know the rules.
+        """Check what a run must not find out hours later: that all options make sense, and that opponents know the rules.
 
         Opponents may load networks, so the devices must have been chosen.
 

@@ -22,6 +22,7 @@ from unojax.arena.ratings import paired_score
 from unojax.belief import infer_action
 from unojax.game import State
 from unojax.observation import Observation
+from unojax.rules import Rules
 from unojax.simulation import simulate
 from unojax.specs import parse_agent
 
@@ -237,6 +238,20 @@ def test_each_draw_of_a_player_is_its_own():
         np.testing.assert_array_equal(first, second)
         drawn.append(first)
     assert (drawn[0] != drawn[1]).any(1).mean() > 0.8
+
+
+@pytest.mark.parametrize(("drawn", "number"), [(None, 1), ("R3", 0)])
+def test_a_pass_is_no_draw(drawn: str | None, number: int):
+    """The same action, but of a player who has drawn: the next draw is the one that it would have been."""
+    state = make_state("B3 R3", "G1 G2", "R7", drawn=drawn, rules=Rules.official())
+    states = jax.tree.map(lambda x: jnp.broadcast_to(x, (2, *x.shape)), state)
+    which = np.arange(2, dtype=np.int32)
+    seats, _ = lanes.deal(jax.random.key(0), which.astype(np.uint32), which, np.ones(2, bool), rules=state.rules)
+    nothing = jnp.zeros((2, 2), jnp.int32)
+    draws = jnp.full(2, cards.DRAW, jnp.int32)
+    after, *_ = lanes.advance(seats, lanes.MatchLanes(states, draws, nothing, nothing), [draws] * 2, chunk=2)
+    assert not after.state.error.any()
+    np.testing.assert_array_equal(after.num_draws, [[number, 0]] * 2)
 
 
 def test_an_agent_sees_every_step_and_acts_when_it_has_a_choice():

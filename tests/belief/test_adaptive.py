@@ -14,7 +14,9 @@ from tests.belief.oracle import FORFEITING, play_games
 from tests.helpers import slow_but
 from unojax.belief.adaptive import Schedule, num_particles_for, resize
 from unojax.belief.particles import Belief, belief_init, belief_update
+from unojax.belief.resample import normalize
 from unojax.observation import Observation, observe
+from unojax.rules import Rules
 from unojax.text import make_state
 
 SIZES = Schedule(sizes=(16, 64, 128), cards_left=(4, 2))
@@ -78,6 +80,21 @@ def test_copies_follow_the_weights(uneven: Belief, num_particles: int) -> None:
 
 def test_same_size_is_the_same_belief(uneven: Belief) -> None:
     assert resize(uneven, jax.random.key(0), num_particles=64) is uneven
+
+
+def test_some_account_that_is_possible_is_kept() -> None:
+    """Where hardly any is, under rules that tell of hands: the others, which may help later on, would leave nothing to report."""
+    seen = observe(make_state("R1 R2", "B1 B2 B3", "R5", rules=Rules.official()), 0)
+    belief = jax.jit(partial(belief_init, num_particles=64))(seen, jax.random.key(1))
+    assert belief.target is not None
+    is_possible = jnp.arange(64) == 7
+    softened, _ = normalize(jnp.where(is_possible, -30.0, 0.0))
+    target = belief.target._replace(log_weights=softened, log_possible=softened[7])
+    belief = dataclasses.replace(belief, log_weights=jnp.where(is_possible, 0.0, -jnp.inf), target=target)
+    smaller = jax.jit(partial(resize, num_particles=16))(belief, jax.random.key(2))
+    assert np.exp(smaller.log_weights).sum() == pytest.approx(1.0)
+    for mine, kept in zip(smaller.packed, belief.packed, strict=True):
+        np.testing.assert_array_equal(mine, np.broadcast_to(kept[7], 16))
 
 
 @pytest.mark.slow

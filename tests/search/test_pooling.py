@@ -13,7 +13,7 @@ from unojax.games.advising import read_search
 from unojax.search import pooling
 from unojax.search.agents import Remembered, SearchAgent
 from unojax.search.monte_carlo import Estimate
-from unojax.search.pooling import pool, search_in_rounds, search_round
+from unojax.search.pooling import cost_of, pool, search_in_rounds, search_round
 
 
 def estimates(values: list[list[float]]) -> list[Estimate]:
@@ -65,6 +65,21 @@ def test_a_play_given_up_where_it_looks_bad_is_not_underrated():
     residuals = sizes * wins - other.win * sizes
     error = np.sqrt((residuals**2).sum() / (4 * 3)) / sizes.mean()
     assert (other.win_error, other.behind_error) == pytest.approx((error, error))
+
+
+def test_a_network_counts_as_often_in_every_round():
+    """Rounds of 50 and 200 games whose means are averaged with a value that counts as 100: that of all games and both values."""
+    sizes, means, prior, valued = np.array([50, 200, 200, 200]), np.array([-1.0, 0.5, 0.5, 0.5]), 100.0, 0.2
+    mixed = (sizes * means + prior * valued) / (sizes + prior)
+    tried = [np.where(np.arange(cards.DRAW) == 0, size, 100).astype(np.int32) for size in sizes]
+    rounds = [one._replace(num_samples=n) for one, n in zip(estimates(np.stack([mixed, 0 * mixed], 1)), tried, strict=True)]
+    legal = np.arange(cards.DRAW) < 2
+    total = ((sizes * means).sum() + 4 * prior * valued) / (sizes.sum() + 4 * prior)
+    found = next(play for play in pool(rounds, legal, 1.0, prior).plays if play.action == 0)
+    assert found.win == pytest.approx((1 + total) / 2) and found.rollouts == 650
+    # Halves of the rounds value what the others chose: rounds 0 and 2, and 1 and 3, in both of which play 0 is the better one.
+    halves = [((sizes * means)[part].sum() + 2 * prior * valued) / (sizes[part].sum() + 2 * prior) for part in ([0, 2], [1, 3])]
+    assert cost_of(rounds, legal, 1, prior)[0] == pytest.approx(np.mean(halves) / 2)
 
 
 def test_a_play_that_one_round_gave_up_can_be_the_best():

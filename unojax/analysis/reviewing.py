@@ -188,8 +188,8 @@ def _choice(agent: SearchAgent, action: int, seen: Observation, memories: list[R
     if legal.sum() < 2:
         return None
     searched = [search_round(k, m, seen, legal, agent=agent) for k, m in zip(keys, memories, strict=True)]
-    rounds = jax.device_get(searched)
-    return Choice(pool(rounds, legal, agent.keep), *cost_of(rounds, legal, action))
+    rounds, prior = jax.device_get(searched), agent.prior_rollouts
+    return Choice(pool(rounds, legal, agent.keep, prior), *cost_of(rounds, legal, action, prior))
 
 
 def _win_of(agent: SearchAgent, memories: list[Remembered], seen: Observation, keys: Array) -> tuple[float, float]:

@@ -54,8 +54,8 @@ class Evaluation:
     Attributes:
         agent: its name.
         rows: against each opponent.
-        rating, rating_margin: Elo points on the scale of `ANCHORS`, and half the width of the 95 % interval; None where there are
-            no anchors: other rules or opponents.
+        rating, rating_margin: Elo points on the scale of `ANCHORS`, and half the width of the 95 % interval, the anchors
+            taken for exact; None where there are none: other rules or opponents.
         decisions_per_second: of the agent, many games being played at once.
         seed, digest: of the deals; equal digests, equal deals.
         rules_version: of the engine.

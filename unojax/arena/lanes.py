@@ -124,12 +124,14 @@ def advance(seats: Seats, lanes: MatchLanes, actions: list[Array], *, chunk: int
         player = lanes.state.current_player.astype(jnp.int32)
         key = fold(seats.key, _DRAW, player, lanes.num_draws[player])
         state = game.step(lanes.state, action, key)
+        # Who has drawn in this turn passes by the same action.
+        is_draw = (action == cards.DRAW) & (lanes.state.drawn < 0)
         given_up = replace(lanes.state, terminated=jnp.bool_(True), winner=1 - lanes.state.current_player)
         state = jax.tree.map(partial(jnp.where, action == RESIGN), given_up, state)
         return MatchLanes(
             state=state,
             forced=_forced(state),
-            num_draws=lanes.num_draws.at[player].add((action == cards.DRAW).astype(jnp.int32)),
+            num_draws=lanes.num_draws.at[player].add(is_draw.astype(jnp.int32)),
             num_choices=lanes.num_choices.at[mover].add((lanes.forced < 0).astype(jnp.int32)),
         )
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import jax
@@ -90,9 +91,20 @@ def resize(belief: Belief, key: Array, *, num_particles: int) -> Belief:
         raise ValueError(f"num_particles must be at least 1, got {num_particles}")
     if num_particles == belief.num_particles:
         return belief
+    resized = _picked(belief, key, belief.target_weights, num_particles)
+    if belief.target is None:
+        return resized
+    # Few of the accounts may be possible, so that none is among those picked: then from these alone.
+    possible = _picked(belief, key, belief.log_weights, num_particles)
+    assert resized.target is not None
+    return jax.tree.map(partial(jnp.where, jnp.isneginf(resized.target.log_possible)), possible, resized)
+
+
+def _picked(belief: Belief, key: Array, log_weights: Array, num_particles: int) -> Belief:
+    """Pick particles by weights, float32[N] nats."""
     key_ancestors, key_thin = jax.random.split(key)
     missing = max(num_particles - belief.num_particles, 0)
-    padded = jnp.pad(belief.target_weights, (0, missing), constant_values=-jnp.inf)
+    padded = jnp.pad(log_weights, (0, missing), constant_values=-jnp.inf)
     ancestors = resample.systematic(jax.random.uniform(key_ancestors, dtype=jnp.float32), padded)
     # Fewer than these are wanted: one out of every N / M, at a common random offset.
     stride = padded.shape[0] / num_particles

@@ -21,6 +21,7 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 from jax.scipy.special import gammaln
 
@@ -81,7 +82,11 @@ def bootstrap_init(
     hands = _draw(key, nothing, unseen, observation.opponent_count.astype(jnp.int32))
     book = record_deal(ledger.empty(max_slots=1, max_plays=1, rules=observation.rules), observation, unseen, prior)
     log_weights, _ = resample.normalize(likelihood.start_log_prob(hands, book, observation.rules))
-    drawn = None if observation.rules.has_plain_steps else bits.empty(hands[0])
+    drawn = None
+    if not observation.rules.has_plain_steps:
+        goes_on = observation.has_drawn & history.opponent_moved(observation)
+        any_card = _any_card(jax.random.fold_in(key, 1), hands)
+        drawn = bits.map_words(lambda word: jnp.where(goes_on, word, np.uint32(0)), any_card)
     return BootstrapBelief(log_weights=log_weights, packed=hands, rules=observation.rules, drawn=drawn)
 
 
@@ -169,6 +174,15 @@ def bootstrap_update(
         acceptance=jnp.float32(0.0),
         inconsistent=inconsistent,
     )
+
+
+def _any_card(key: Array, hands: Words) -> Words:
+    """Draw a card of each hand, four uint32[N]: the one that was drawn last, for all that is known."""
+    number = bits.count(hands).astype(jnp.int32)
+    place = jax.random.randint(key, number.shape, 0, jnp.maximum(number, 1))
+    word, position = bits.nth(hands, place.astype(jnp.uint32))
+    w0, w1, w2, w3 = (jnp.where(word == c, np.uint32(1) << position, np.uint32(0)) for c in range(4))
+    return w0, w1, w2, w3
 
 
 def _fits(belief: BootstrapBelief, seen: Observation) -> Array:

@@ -191,11 +191,20 @@ def exact_init(
     if total == 0:
         raise ValueError(f"an opponent's hand of {hand_count} cards does not fit into {unseen.sum()} unseen cards")
     belief = ExactBelief(weights / total, types, unseen, hand_count, rules)
+    if observation.has_drawn and history.opponent_moved(observation):
+        belief = replace(belief, drawn=_by_any_card(belief))
     log_prior = type_prior(opponent, log_types)
     if log_prior is None:
         return belief
     log_prior = np.asarray(log_prior, np.float64)
     return replace(belief, log_type_probs=log_prior - np.logaddexp.reduce(log_prior), given_type=(belief,) * len(log_prior))
+
+
+def _by_any_card(belief: ExactBelief) -> np.ndarray:
+    """Split a belief by the type of the card drawn last, which may be any of the hand: float64[T, ...]."""
+    probs = belief.probs
+    held = (along(np.arange(size), axis, probs.ndim) for axis, size in enumerate(probs.shape))
+    return np.stack([probs * number / belief.hand_count for number in held])
 
 
 def _start_odds(observation: Observation, hand_count: int, num_startable: int, held: np.ndarray, end: int) -> np.ndarray:

@@ -4,7 +4,7 @@ The rules themselves are in `unojax.table`; this package converts at the border,
 episode: rewards, truncation, errors.
 """
 
-from unojax.game.layout import Packed, account_of, from_table, lay_out, pack_state, to_table, turn_of
+from unojax.game.layout import Packed, account_at, account_of, from_table, lay_out, pack_state, to_table, turn_of
 from unojax.game.masks import (
     actions_to_options,
     hand_legal_mask,
@@ -27,7 +27,18 @@ from unojax.game.steps import (
     step_with,
 )
 
-__all__ = ["NONE", "NO_ACTION", "NO_WINNER", "Error", "GivenCards", "Packed", "State", "account_of", "actions_to_options"]
+__all__ = [
+    "NONE",
+    "NO_ACTION",
+    "NO_WINNER",
+    "Error",
+    "GivenCards",
+    "Packed",
+    "State",
+    "account_at",
+    "account_of",
+    "actions_to_options",
+]
 __all__ += ["check_state", "from_table", "hand_legal_mask", "init", "init_packed", "lay_out", "legal_mask", "options_to_actions"]
 __all__ += ["options_to_mask", "pack_state", "packed_legal_mask", "rewards_at", "step", "step_checked", "step_packed"]
 __all__ += ["step_packed_with", "step_with", "to_table", "turn_legal_mask", "turn_of"]

@@ -112,10 +112,15 @@ def to_table(state: State) -> Table:
 def account_of(seen: Any, drawn: ArrayLike, has_drawn: ArrayLike) -> Account:
     """Give the account of a table by the fields of a state or an observation."""
     zero = jnp.zeros_like(seen.penalty, jnp.uint32)
-    turn = turn_of(seen, zero, zero, drawn, has_drawn)
+    return account_at(turn_of(seen, zero, zero, drawn, has_drawn))
+
+
+def account_at(turn: Turn) -> Account:
+    """Give the account of a table by what its mover's options depend on."""
+    zero = jnp.zeros_like(turn.penalty)
     return Account(
         due=turn.penalty,
-        drawn_color=turn.drawn_color,
+        drawn_color=jnp.where(turn.has_drawn, turn.drawn_color, zero),
         drawn_rank=jnp.where(turn.has_drawn, turn.drawn_rank, zero),
         has_drawn=turn.has_drawn.astype(jnp.uint32),
         contested=turn.contested,

@@ -164,6 +164,12 @@ class SearchAgent:
         return f"the player follows {own}, and the opponent {others[0]}" if others else f"both players follow {own}"
 
     @property
+    def prior_rollouts(self) -> float:
+        """Rollouts that a network's own value of each play counts as in an estimate; 0 where none is averaged in."""
+        leaf = self.search.leaf
+        return leaf.weight if leaf is not None and leaf.depth == 0 else 0.0
+
+    @property
     def budget(self) -> int:
         """Rollouts of each legal play, or simulations."""
         return self.search.num_samples

@@ -117,20 +117,26 @@ def search_in_rounds(
     finally:
         workers.shutdown(wait=False, cancel_futures=True)
     spent = time.perf_counter() - began
-    return Searched(pool(rounds, legal, agent.keep), spent, stopped)
+    return Searched(pool(rounds, legal, agent.keep, agent.prior_rollouts), spent, stopped)
 
 
-def pool(rounds: Sequence[Estimate], legal: np.ndarray, keep: float) -> Pooled:
+def pool(rounds: Sequence[Estimate], legal: np.ndarray, keep: float, prior_rollouts: float = 0.0) -> Pooled:
     """Average two or more independent estimates (NumPy) of one decision over all their samples.
 
     A search that gives plays up does so where they look bad, so that a mean of the rounds' means would be too low for them; the
     ratio of sums over rounds is not, but for a bias of order 1 / rounds (Wald's identity). Standard errors are those of a ratio,
     from the differences between the rounds, in which all plays share samples.
+
+    Args:
+        rounds, legal: the estimates, and bool[60] or more (`Rules.num_choices`).
+        keep: as in `unojax.search.agents.monte_carlo`.
+        prior_rollouts: that a value function counts as in each estimate (`SearchAgent.prior_rollouts`), whatever was rolled out.
     """
     # Returns are in [-1, 1].
     wins = np.stack([(1 + one.value) / 2 for one in rounds], dtype=np.float64)
     samples = np.stack([one.num_samples for one in rounds])
-    weights = samples / np.maximum(samples.mean(0), 1)
+    counted = samples + prior_rollouts
+    weights = counted / np.maximum(counted.mean(0), 1)
     win = (weights * wins).mean(0)
     residuals = weights * (wins - win)
 
@@ -152,7 +158,7 @@ def pool(rounds: Sequence[Estimate], legal: np.ndarray, keep: float) -> Pooled:
     return Pooled(tuple(plays), recommended, own, len(rounds))
 
 
-def cost_of(rounds: Sequence[Estimate], legal: np.ndarray, action: int) -> tuple[float, float, int]:
+def cost_of(rounds: Sequence[Estimate], legal: np.ndarray, action: int, prior_rollouts: float = 0.0) -> tuple[float, float, int]:
     """Estimate what an action loses against the best play, without the gain of choosing the luckiest estimate.
 
     The best play is chosen by one half of the rounds and valued by the other, and the other way round. So the cost is not too
@@ -162,13 +168,14 @@ def cost_of(rounds: Sequence[Estimate], legal: np.ndarray, action: int) -> tuple
         rounds: four or more independent estimates (NumPy) of one decision.
         legal: bool[60] or more (`Rules.num_choices`), two or more choices.
         action: one of them.
+        prior_rollouts: as in `pool`.
 
     Returns:
         The cost as a win probability; its standard error, or that of the difference to the best other play if that is larger; the
         best play of all rounds.
     """
     wins = np.stack([(1 + one.value) / 2 for one in rounds], dtype=np.float64)
-    weights = np.stack([one.num_samples for one in rounds]).astype(np.float64)
+    weights = np.stack([one.num_samples for one in rounds]) + float(prior_rollouts)
     scaled = weights / np.maximum(weights.mean(0), 1)
 
     def mean(part: slice) -> np.ndarray:

@@ -48,7 +48,7 @@ class Meta(NamedTuple):
         rank: rank 0..14 of the top card.
         color: active colour 0..3.
         player: whose turn it is (or who is being dealt to).
-        penalty: cards that the mover must draw for a +2 or Wild+4: 0, 2 or 4.
+        penalty: cards that the mover must draw for a +2 or Wild+4: 0, 2 or 4; 6 after a challenge that failed, more when stacked.
         to_draw: cards still to come in a draw or deal under way.
         phase: DEAL, START, PLAY or one of OVER_*.
     """
@@ -96,7 +96,7 @@ class Table(NamedTuple):
         return Account.unpack(jnp.zeros_like(self.meta) if isinstance(self.account, tuple) else self.account)
 
     def cards_of(self, owner: int, rules: Rules) -> Words:
-        """Find the labelled cards of one of         DECK, HAND_0, HAND_1, PILE."""
+        """Find the labelled cards of one of DECK, HAND_0, HAND_1, PILE."""
         low, high = self.low, self.high
         if owner == DECK:
             return deck(self, rules)

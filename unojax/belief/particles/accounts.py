@@ -323,7 +323,7 @@ def _nth_of_rows(marked: Array, place: Array) -> Array:
     return found.astype(jnp.uint16)
 
 
-def label_at(cloud: Cloud, ledger: Ledger, slot: Array) -> Array:
+def label_at(cloud: Cloud, slot: Array) -> Array:
     """Read the label in each particle's slot uint16[N], which is in range: uint8[N]."""
     lanes = jnp.arange(slot.shape[0])
     if in_lockstep():

@@ -99,6 +99,7 @@ def _by_model(
             penalty=at_turn.penalty,
             is_own_turn=jnp.ones_like(at_turn.color, bool),
             rules=rules,
+            account=game.account_at(at_turn).pack() if rules.keeps_account else (),
         )
         return jnp.where(is_option, opponent.likelihood(view, legal, pick_of(action, rules)), 0.0)
 

@@ -97,7 +97,7 @@ def condition_on_play(key: Array, cloud: Cloud, ledger: Ledger, color: Array, ra
 
     def share(slot: ArrayLike) -> Array:
         if jnp.ndim(slot):
-            row, share_at = accounts.label_at(cloud, ledger, jnp.asarray(slot)), accounts.row_at(shares, slot)
+            row, share_at = accounts.label_at(cloud, jnp.asarray(slot)), accounts.row_at(shares, slot)
         else:
             row, share_at = cloud.labels[slot], shares[slot]
         return jnp.where(_exchangeable(cloud, ledger, slot, row, number), share_at, np.uint32(0))
@@ -113,7 +113,7 @@ def condition_on_play(key: Array, cloud: Cloud, ledger: Ledger, color: Array, ra
     found = holds | (total > 0)
     chosen = jnp.where(holds, sums >> _HIGH, search(threshold))
     slot = once(ledger, lambda: jnp.where(found, chosen.astype(jnp.uint16), NO_SLOT))
-    old = accounts.label_at(cloud, ledger, jnp.where(found, slot, 0))
+    old = accounts.label_at(cloud, jnp.where(found, slot, 0))
 
     old_card = bits.map_words(lambda w: jnp.where(found & ~holds, w, np.uint32(0)), card_of(old))
     hand = without(cloud.hand, union(old_card, card))
@@ -337,7 +337,7 @@ def propose(key: Array, cloud: Cloud, ledger: Ledger, slot: Array) -> Proposal:
     """Draw the exchanges of a refreshing move, of the cards in slots uint16[N]; of none where there is no such slot."""
     random = accounts.random_words(key, ledger, cloud.labels)
     has_slot = slot < ledger.num_slots.astype(slot.dtype)
-    out = once(ledger, lambda: accounts.label_at(cloud, ledger, jnp.where(has_slot, slot, 0)))
+    out = once(ledger, lambda: accounts.label_at(cloud, jnp.where(has_slot, slot, 0)))
     out_card = card_of(out)
     could_hold = insertable(cloud, ledger, slot)
     others = without(common(could_hold, union(cloud.hand, cloud.deck)), out_card)
