@@ -215,7 +215,7 @@ def belief_turns(games: int, particles: int) -> dict[str, float]:
 
 def _search(agent: SearchAgent, decisions: int) -> tuple[Any, tuple[Any, ...]]:
     beliefs = _beliefs(decisions, 1024, parse_opponent(FAMILY))
-    hands = _shapes(jax.vmap(lambda b: Hands(b.packed, b.log_weights, b.log_joint)), beliefs)
+    hands = _shapes(jax.vmap(Hands.of), beliefs)
 
     def think(key: Array, hands: Hands, seen: Observation) -> Any:
         legal = seen.legal_mask

@@ -78,7 +78,7 @@ def record_decisions(*, num_decisions: int, num_particles: int, max_steps: int, 
         state = jax.tree.map(lambda x: x[at], states)
         seen = observe(state, state.current_player)
         belief = belief_init(seen, key_hands, num_particles=num_particles, opponent=family)
-        return Problems(Hands(belief.packed, belief.log_weights, belief.log_joint), seen, legal[at])
+        return Problems(Hands.of(belief), seen, legal[at])
 
     return jax.block_until_ready(pick(games.states, jax.random.split(jax.random.key(seed + 1), num_decisions)))
 

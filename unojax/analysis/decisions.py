@@ -87,7 +87,7 @@ def _decisions_of_games(states: State, num_updates: Array, keys: Array, *, filte
 
         def row(t: Array, seen: Observation, belief: Belief) -> _Row:
             theirs = bits.pack(states.hands[t, 1 - player])
-            hands = Hands(belief.packed, belief.log_weights, belief.log_joint)
+            hands = Hands.of(belief)
             return seen, seen.legal_mask[: seen.rules.num_choices], hands, theirs
 
         def note(out: _Rows, t: Array, seen: Observation, belief: Belief, info: Info) -> _Rows:

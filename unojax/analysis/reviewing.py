@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -13,22 +13,22 @@ import numpy as np
 from jax import Array
 
 from unojax import cards
-from unojax.belief import closed_form, summary
+from unojax.belief import summary
 from unojax.belief.digest import Digest, digest
+from unojax.belief.filters import filled_count_probs
 from unojax.belief.follow import follow
 from unojax.belief.hands import Hands
-from unojax.belief.history import looks_dealt
 from unojax.belief.knowledge import Tracked
 from unojax.games.replay import Replay, Step
 from unojax.games.seen import choices
 from unojax.observation import Observation
 from unojax.rules import is_int
+from unojax.search import REVIEW_ROUNDS, check_rounds
 from unojax.search.agents import Remembered, SearchAgent
 from unojax.search.outlook import win_probability
-from unojax.search.pooling import MIN_ROUNDS, Pooled, cost_of, pool, search_round
+from unojax.search.pooling import Pooled, cost_of, pool, search_round
 from unojax.text import format_action
 
-DEFAULT_ROUNDS: Final = 8
 _GAMES: Final = 4000
 """Games played out for a win probability, over all rounds: a standard error of at most 0.008, besides that of the beliefs."""
 _FOLLOW, _HANDS, _WIN, _SEARCH = range(4)
@@ -101,7 +101,7 @@ def review(
     player: int,
     agent: SearchAgent,
     *,
-    rounds: int = DEFAULT_ROUNDS,
+    rounds: int = REVIEW_ROUNDS,
     seed: int = 0,
     on_status: Callable[[str], None] = lambda words: None,
 ) -> Iterator[ReviewedTurn]:
@@ -119,8 +119,9 @@ def review(
         ValueError: `player` or `rounds` is out of its range; no hand of the other player explains what happened, with so few
             particles; or the agent can't judge how likely plays are to win (`SearchAgent.judging_wins`).
     """
-    if not (is_int(rounds) and rounds >= MIN_ROUNDS):
-        raise ValueError(f"rounds must be an integer of at least {MIN_ROUNDS}, from which standard errors come, got {rounds!r}")
+    if not is_int(rounds):
+        raise ValueError(f"rounds must be an integer, got {rounds!r}")
+    check_rounds(rounds)
     agent = agent.judging_wins()
     key = jax.random.key(seed, impl="threefry2x32")
     views = game.observations(player)
@@ -156,7 +157,7 @@ def _beliefs(agent: SearchAgent, key: Array, views: list[Observation]) -> Iterat
     if not isinstance(agent.knowledge, Tracked):
         yield from (() for _ in views)
         return
-    filter = replace(agent.knowledge.filter, prior="deal" if looks_dealt(views[0]) else "uniform")
+    filter = agent.knowledge.filter.begun_at(views[0])
     for number, (belief, info) in enumerate(follow(filter, key, views)):
         if info is not None and info.depleted:
             other = 1 - int(views[0].player)
@@ -203,9 +204,7 @@ def _win_of(agent: SearchAgent, memories: list[Remembered], seen: Observation, k
 @partial(jax.jit, static_argnums=0)
 def _look(agent: SearchAgent, key: Array, memory: Remembered, seen: Observation) -> tuple[Digest, Array]:
     hands: Hands = agent.hands(key, memory, seen)
-    # As `ParticleFilter.count_probs`: with one hand more, spread like the uniform belief, log scores stay finite.
-    n = hands.log_weights.shape[-1]
-    return digest(hands, seen), (n * summary.count_probs(hands) + closed_form.count_probs(seen)) / (n + 1)
+    return digest(hands, seen), filled_count_probs(hands, seen)
 
 
 @partial(jax.jit, static_argnums=(0, 1))

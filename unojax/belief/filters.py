@@ -5,7 +5,7 @@ Frozen and hashable, so that one can be a static argument under `jit`; `unojax.b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -19,6 +19,7 @@ from unojax.belief import bootstrap, closed_form, exact, history, summary
 from unojax.belief.bootstrap import BootstrapBelief
 from unojax.belief.closed_form import ClosedFormBelief
 from unojax.belief.exact import ExactBelief
+from unojax.belief.hands import WeightedHands
 from unojax.belief.history import Prior
 from unojax.belief.opponents import Opponent, OpponentModel, uniform_opponent
 from unojax.belief.particles import MAX_SLOTS, NUM_MOVES, Belief, Info, belief_init, belief_update
@@ -51,13 +52,20 @@ class Filter(Protocol):
         ...
 
 
+def filled_count_probs(hands: WeightedHands, observation: Observation) -> Array:
+    """As `summary.count_probs` with one hand more, spread like the uniform belief: float32[54, 5].
+
+    For hands that the others lack, log scores stay finite.
+    """
+    n = hands.log_weights.shape[-1]
+    return (n * summary.count_probs(hands) + closed_form.count_probs(observation)) / (n + 1)
+
+
 class _CloudFilter:
     """Filters whose belief is a cloud of hands."""
 
     def count_probs(self, belief: Belief | BootstrapBelief, observation: Observation) -> Array:
-        # With one particle more, spread like the uniform belief: for hands that the cloud lacks, log scores stay finite.
-        n = belief.num_particles
-        return (n * summary.count_probs(belief) + closed_form.count_probs(observation)) / (n + 1)
+        return filled_count_probs(belief, observation)
 
 
 @dataclass(frozen=True)
@@ -75,6 +83,10 @@ class ParticleFilter(_CloudFilter):
     @property
     def name(self) -> str:
         return f"particles {self.num_particles}"
+
+    def begun_at(self, first: Observation) -> ParticleFilter:
+        """Take the prior that fits an observer's first position: of a deal if it may be one, else all hands alike."""
+        return replace(self, prior="deal" if history.looks_dealt(first) else "uniform")
 
     def init(self, key: Array, observation: Observation, log_types: ArrayLike | None = None) -> Belief:
         sized = partial(belief_init, num_particles=self.num_particles, max_slots=self.max_slots, max_plays=self.max_plays)

@@ -38,3 +38,8 @@ class Hands(NamedTuple):
     packed: Words
     log_weights: Array
     log_joint: Array | None = None
+
+    @classmethod
+    def of(cls, belief: TypedHands) -> Hands:
+        """Take the hands of a belief."""
+        return cls(belief.packed, belief.log_weights, belief.log_joint)

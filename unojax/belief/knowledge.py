@@ -65,7 +65,7 @@ class Tracked:
 
     def hands(self, key: Array, memory: Belief, observation: Observation) -> Hands:
         del key, observation
-        return Hands(memory.packed, memory.log_weights, memory.log_joint)
+        return Hands.of(memory)
 
     def types(self, memory: Belief) -> dict[str, float]:
         """Give P(type) of the opponent by name, the likeliest first, on the host; empty under a single model."""

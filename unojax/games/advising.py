@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import jax
@@ -18,18 +18,16 @@ from jax.typing import ArrayLike
 from unojax import cards
 from unojax.belief.digest import Digest
 from unojax.belief.follow import follow, shapes_of
-from unojax.belief.history import looks_dealt
 from unojax.belief.knowledge import Tracked
 from unojax.games.adviser import sum_up
 from unojax.games.seen import ImpossibleActionError, SeenGame, choices, read_seen
 from unojax.rules import Rules, as_rules, is_int
+from unojax.search import ADVISE_ROUNDS, DEFAULT_SEARCH, check_rounds
 from unojax.search.agents import Remembered, SearchAgent
-from unojax.search.pooling import MIN_ROUNDS, Pooled, search_in_rounds, search_round
+from unojax.search.pooling import Pooled, search_in_rounds, search_round
 from unojax.specs import parse_agent
 from unojax.text import format_action, parse_action, parse_cards
 
-DEFAULT_ROUNDS: Final = 32
-DEFAULT_SEARCH: Final = "mc:particles=4096"
 COMPILING: Final = "compiling"
 """What is being done, as `on_status` is told."""
 _PENALTY: Final = re.compile(r"(?P<due>\d+)(\?(?P<before>[A-Za-z]+))?", re.ASCII)
@@ -119,8 +117,8 @@ def advise(
         position = position_of(hand, top, opponent, pile=pile, penalty=penalty, rules=rules)
     if rounds is not None and seconds is not None:
         raise ValueError("give rounds or seconds, not both")
-    if rounds is not None and rounds < MIN_ROUNDS:
-        raise ValueError(f"rounds must be at least {MIN_ROUNDS}, from which standard errors come, got {rounds}")
+    if rounds is not None:
+        check_rounds(rounds)
     if seconds is not None and not (math.isfinite(seconds) and seconds > 0):
         raise ValueError(f"seconds must be a positive number, got {seconds}")
     if not (is_int(seed) and 0 <= seed < 2**32):
@@ -147,7 +145,7 @@ def advise(
     types = search.knowledge.types(memory.known) if isinstance(search.knowledge, Tracked) else {}
     if not legal.any():
         return Advised(game, told, None, search, 0.0, False, types)
-    num_rounds = None if seconds is not None else rounds or DEFAULT_ROUNDS
+    num_rounds = None if seconds is not None else rounds or ADVISE_ROUNDS
     on_status(COMPILING)
     goal = "" if num_rounds is None else f" of {num_rounds}"
     found = search_in_rounds(
@@ -262,7 +260,7 @@ def _believe(
     steps = jnp.int32(game.steps_before + len(game.actions))
     memory = Remembered((), steps)
     if isinstance(agent.knowledge, Tracked):
-        filter = replace(agent.knowledge.filter, prior="deal" if looks_dealt(start) else "uniform")
+        filter = agent.knowledge.filter.begun_at(start)
         on_start(Remembered(shapes_of(filter, key, start), steps))
         for number, (belief, info) in enumerate(follow(filter, key, game.observations)):
             on_status(f"belief: action {number + 1} of {len(game.actions)}")

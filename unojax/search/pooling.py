@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count, islice
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,11 +20,9 @@ from unojax.agents import Memory
 from unojax.device.kept import KeptProgram
 from unojax.device.platform import available_cores, platform
 from unojax.observation import Observation
+from unojax.search import MIN_ROUNDS
 from unojax.search.agents import SearchAgent
 from unojax.search.monte_carlo import Estimate, choose
-
-MIN_ROUNDS: Final = 4
-"""Standard errors come from the differences between the rounds of a search."""
 
 
 class PooledPlay(NamedTuple):

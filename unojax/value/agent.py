@@ -108,7 +108,7 @@ class ValueAgent:
         """
         agreed_rules(observation.rules, self.rules)
         is_cloud = not isinstance(self.knowledge, Unseen | Ages)
-        known = Hands(memory.packed, memory.log_weights, memory.log_joint) if is_cloud else memory
+        known = Hands.of(memory) if is_cloud else memory
         return together(self._scores)(self.network, view_of(observation), known, legal)
 
     def _scores(self, network: Network, view: View, known: Any, legal: Array) -> Array:

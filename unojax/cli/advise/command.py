@@ -9,8 +9,8 @@ from typing import Annotated, Final, Literal, Optional
 import tyro
 
 from unojax.cli.options import CountOrNone, Flag, JsonTarget, RuleOptions, Seed, Whole
+from unojax.search import ADVISE_ROUNDS, DEFAULT_SEARCH, check_rounds
 
-_DEFAULT_ROUNDS: Final = 32
 _MAX_BARS: Final = 54
 _WORDS: Final = ("hand", "top", "opponent")
 
@@ -68,10 +68,10 @@ class Advise:
             metavar="SPEC",
             help="The search: mc or tree, with parameters as in mc:rollouts=4000,policy=guard,belief=unseen,model=uniform.",
         ),
-    ] = "mc:particles=4096"
+    ] = DEFAULT_SEARCH
     rounds: Annotated[
         CountOrNone,
-        tyro.conf.arg(help=f"Repeat the search N times with fresh samples and pool them. By default {_DEFAULT_ROUNDS}."),
+        tyro.conf.arg(help=f"Repeat the search N times with fresh samples and pool them. By default {ADVISE_ROUNDS}."),
     ] = None
     seconds: Annotated[
         Optional[float], tyro.conf.arg(metavar="S", help="Repeat the search for so long instead, compiling not counted.")
@@ -85,6 +85,8 @@ class Advise:
     def check(self) -> None:
         if self.rounds is not None and self.seconds is not None:
             raise ValueError("give --rounds or --seconds, not both")
+        if self.rounds is not None:
+            check_rounds(self.rounds, "--rounds")
         if self.seconds is not None and not (math.isfinite(self.seconds) and self.seconds > 0):
             raise ValueError(f"--seconds must be a positive number, got {self.seconds}")
         if not 0 <= self.bars <= _MAX_BARS:

@@ -19,7 +19,6 @@ from unojax.cli.status import EXIT_INTERRUPTED
 from unojax.games.advising import COMPILING, Advised, advise
 from unojax.games.seen import ImpossibleActionError
 from unojax.rules import Rules
-from unojax.search.pooling import MIN_ROUNDS
 from unojax.specs import settings_of
 from unojax.text import format_action, format_observation
 from unojax.viz.words import plays_like
@@ -27,8 +26,6 @@ from unojax.viz.words import plays_like
 
 def run(request: Advise, rules: Rules) -> int:
     targets.check_json_target(request.json)
-    if request.rounds is not None and request.rounds < MIN_ROUNDS:
-        raise ValueError(f"--rounds must be at least {MIN_ROUNDS}, from which standard errors come, got {request.rounds}")
     about = output.machine()
     position = _read_position() if request.position == output.STDIN else request.position
     given = ("hand", "top", "opponent", "pile", "penalty", "history", "player", "agent", "rounds", "seconds", "seed")

@@ -18,7 +18,6 @@ from unojax.belief.digest import Digest, digest
 from unojax.belief.filters import ParticleFilter
 from unojax.belief.follow import follow
 from unojax.belief.hands import Hands
-from unojax.belief.history import looks_dealt
 from unojax.belief.particles import Belief
 from unojax.game import State
 from unojax.games.replay import Replay, Step
@@ -115,8 +114,7 @@ def turns_of(played: Replay, player: int, key: Array, filter: ParticleFilter) ->
     """Let a belief follow a game as `player` sees it, beginning with the start; `key` is consumed. The prior is that of a deal,
     or for a position from the midst of a game, all hands alike."""
     observations, first = played.observations(player), int(played.start.step_count)
-    is_deal = first == 0 and looks_dealt(observations[0])
-    filter = replace(filter, prior="deal" if is_deal else "uniform")
+    filter = filter.begun_at(observations[0]) if first == 0 else replace(filter, prior="uniform")
     around = zip((None, *played.steps), played.states, observations, follow(filter, key, observations), strict=True)
     for index, (step, state, seen, (belief, info)) in enumerate(around):
         told = jax.device_get(digest(Hands(belief.packed, belief.log_weights), seen))

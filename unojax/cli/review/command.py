@@ -9,6 +9,7 @@ import tyro
 
 from unojax.cli.options import Count, Flag, JsonTarget, RuleOptions, Seed
 from unojax.cli.targets import SAVED_GAME
+from unojax.search import DEFAULT_SEARCH, MIN_ROUNDS, REVIEW_ROUNDS, check_rounds
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,10 @@ class Review:
     ] = None
     agent: Annotated[
         str, tyro.conf.arg(metavar="SPEC", help="The search that values the plays: mc or tree, with parameters.")
-    ] = "mc:particles=4096"
-    rounds: Annotated[Count, tyro.conf.arg(help="Searches of each choice with fresh samples, at least 4.")] = 8
+    ] = DEFAULT_SEARCH
+    rounds: Annotated[Count, tyro.conf.arg(help=f"Searches of each choice with fresh samples, at least {MIN_ROUNDS}.")] = (
+        REVIEW_ROUNDS
+    )
     seed: Annotated[Seed, tyro.conf.arg(help="The same seed gives the same figures on the same device.")] = 0
     html: Annotated[
         Optional[str],
@@ -40,7 +43,4 @@ class Review:
         return RuleOptions()
 
     def check(self) -> None:
-        from unojax.search.pooling import MIN_ROUNDS
-
-        if self.rounds < MIN_ROUNDS:
-            raise ValueError(f"--rounds must be at least {MIN_ROUNDS}, from which standard errors come, got {self.rounds}")
+        check_rounds(self.rounds, "--rounds")
