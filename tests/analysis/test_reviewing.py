@@ -96,7 +96,7 @@ def test_agents_that_can_not_judge_wins_are_refused(spec: str, changes: dict, sa
 @pytest.mark.parametrize(
     ("player", "rounds", "says"),
     [
-        (0, 3, "rounds must be an integer of at least 4, from which standard errors come, got 3"),
+        (0, 3, "rounds must be at least 4, from which standard errors come, got 3"),
         (2, 4, "player must be 0 or 1, got 2"),
     ],
 )
