@@ -21,7 +21,10 @@ class Games(VecEnv):
         super().__init__(num_envs, self.envs.single_observation_space, self.envs.single_action_space)
 
     def reset(self):
-        return self.envs.reset(seed=self._seeds[0])[0]
+        seeds = list(self._seeds)
+        # A seed is for one reset, as in all of Stable-Baselines3; after it the games go on.
+        self._reset_seeds()
+        return self.envs.reset(seed=seeds)[0]
 
     def step_async(self, actions):
         self.actions = actions
@@ -50,7 +53,8 @@ class Games(VecEnv):
 
 
 def win_rate(model: MaskablePPO, games: Games, num_steps: int) -> float:
-    """The share of the games won that end within some steps."""
+    """The share of the games won that end within some steps: the same deals each time, none of them trained on."""
+    games.seed(1_000_000)
     observation, ended = games.reset(), []
     for _ in range(num_steps):
         actions, _ = model.predict(observation, action_masks=np.stack(games.env_method("action_masks")))
@@ -60,12 +64,13 @@ def win_rate(model: MaskablePPO, games: Games, num_steps: int) -> float:
 
 
 def main(num_envs: int = 1024, num_steps: int = 2_000_000, opponent: str = "uniform", rollout: int = 64) -> float:
-    games = Games(num_envs, opponent=opponent)
+    # The second shares the first one's programs.
+    games, held_out = (Games(num_envs, opponent=opponent) for _ in range(2))
     games.seed(0)
     model = MaskablePPO("MultiInputPolicy", games, n_steps=rollout, batch_size=num_envs * rollout // 16, n_epochs=4, seed=0)
-    print(f"before: {win_rate(model, games, 2 * rollout):.1%} of the games won against {opponent}")
+    print(f"before: {win_rate(model, held_out, 2 * rollout):.1%} of the games won against {opponent}")
     model.learn(num_steps)
-    after = win_rate(model, games, 2 * rollout)
+    after = win_rate(model, held_out, 2 * rollout)
     print(f"after {num_steps:,} steps: {after:.1%}")
     return after
 

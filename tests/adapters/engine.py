@@ -30,8 +30,11 @@ _OTHERS = {
     **VARIANTS,
     **MORE_VARIANTS,
 }
-EVERY_RULES = [pytest.param(rules, id=name) for name, rules in _ALWAYS.items()]
-EVERY_RULES += [pytest.param(rules, id=name, marks=pytest.mark.slow) for name, rules in _OTHERS.items()]
+_always = [pytest.param(rules, id=name) for name, rules in _ALWAYS.items()]
+_others = {name: pytest.param(rules, id=name, marks=pytest.mark.slow) for name, rules in _OTHERS.items()}
+EVERY_RULES = [*_always, *_others.values()]
+SOME_RULES = [*_always, _others["rlcard, few cards"]]
+"""For what has every rule in another test: adapters that share `unojax.adapters.seats`, a second test of the same adapter."""
 
 jitted_init = jax.jit(game.init, static_argnames="rules")
 

@@ -224,8 +224,9 @@ def always_wrong(key: jax.Array, observation: Observation, legal_mask: jax.Array
     return jax.random.choice(key, jnp.stack([jnp.int32(RESIGN), jnp.int32(cards.NUM_ACTIONS), (~legal_mask).argmax()]))
 
 
+@pytest.mark.filterwarnings("ignore:the opponent .* fails")
 def test_what_the_opponent_does_wrong_is_not_the_seats_doing():
-    """The game is won, in either seat, and nothing that the seat did was illegal."""
+    """The game is won, in either seat, and nothing that the seat did was illegal; whose fault it was is told."""
     envs, rng = UnoVectorEnv(8, always_wrong), np.random.default_rng(0)
     observation, _ = envs.reset(seed=0)
     seats = np.zeros(2, int)
@@ -235,11 +236,94 @@ def test_what_the_opponent_does_wrong_is_not_the_seats_doing():
         failed = terminated & (lanes.packed.error != 0)
         np.add.at(seats, lanes.seat[failed], 1)
         assert (rewards[failed] == 1).all() and not info["illegal_action"].any()
+        np.testing.assert_array_equal(info["opponent_failed"], failed)
     # Most games where the opponent begins are over before the seat's first move, and passed over.
     assert (seats > 2).all()
 
 
+class OnTheHost:
+    """Plays the first legal action, gives up, or breaks; counts the batches that it is asked about, and reports what it did."""
+
+    name, does, asked = "on the host", "play", 0
+
+    def init(self, key: jax.Array, observation: Observation) -> tuple[()]:
+        return ()
+
+    def update(self, key: jax.Array, memory: tuple[()], *around) -> tuple[()]:
+        return memory
+
+    def act(self, key: jax.Array, memory: tuple[()], observation: Observation, legal_mask: jax.Array) -> jax.Array:
+        shape = jax.ShapeDtypeStruct((), np.int32)
+        return jax.pure_callback(self.answer, shape, legal_mask, vmap_method="broadcast_all")
+
+    def answer(self, legal_mask: jax.Array) -> np.ndarray:
+        self.asked += 1
+        if self.does == "break":
+            raise RuntimeError("broken")
+        legal = np.asarray(legal_mask)
+        return np.where(self.does == "give up", RESIGN, legal.argmax(-1)).astype(np.int32)
+
+    def report(self) -> list[str]:
+        return ["gave up: so often"] if self.does == "give up" else []
+
+
+def test_an_opponent_on_the_host():
+    """A game begins by the program of a step, and none asks for moves where no game waits for one; what goes wrong is warned of
+    once, and after a step that failed the games begin anew."""
+    # More lanes than a chunk has, for the answer that is computed for all.
+    num, opponent = 17, OnTheHost()
+    envs = UnoVectorEnv(num, opponent, SHORT, autoreset_mode=AutoresetMode.SAME_STEP)
+    programs = solo.step._cache_size()
+    first, _ = envs.reset(seed=0)
+    envs.step(first["action_mask"].argmax(1))
+    asked = opponent.asked
+    envs._games.renew()
+    assert opponent.asked == asked > 0
+    assert solo.step._cache_size() == programs + 1
+
+    opponent.does, (observation, _) = "give up", envs.reset(seed=0)
+    with pytest.warns(RuntimeWarning, match="the opponent 'on the host' fails, and loses games by that: gave up: so often"):
+        observation, *_, info = envs.step(observation["action_mask"].argmax(1))
+    failed = [info["final_info"]["opponent_failed"], info["opponent_failed"]]
+    assert failed[0].any() and not failed[1].any()
+    # No second warning, which would be an error here.
+    envs.step(observation["action_mask"].argmax(1))
+
+    opponent.does = "break"
+    with pytest.raises(Exception, match="broken"):
+        envs.step(observation["action_mask"].argmax(1))
+    with pytest.raises(gymnasium.error.ResetNeeded, match="the last step failed"):
+        envs.step(observation["action_mask"].argmax(1))
+    opponent.does = "play"
+    np.testing.assert_equal(envs.reset(seed=0)[0], first)
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_arrays_are_the_callers(many: bool):
+    """What is written into one of them is seen in no other, nor in the environment, and keeps no more alive than itself."""
+    mode = AutoresetMode.SAME_STEP
+    env = UnoVectorEnv(FEW, "uniform", SHORT, autoreset_mode=mode) if many else UnoEnv("uniform", SHORT)
+    (observation, info), ends = env.reset(seed=5), 0
+    told = [(observation, info)]
+    while not ends:
+        masks = env.action_masks().copy()
+        observation, _, *over, info = env.step(masks.argmax(-1))
+        ends = np.sum(over)
+        told.append((observation, info))
+    for told_once in told:
+        arrays = [leaf for leaf in jax.tree.leaves(told_once) if isinstance(leaf, np.ndarray) and leaf.dtype != object]
+        arrays += [part for final in info.get("final_obs", ()) if final for part in final.values()]
+        assert not any(np.shares_memory(a, b) for i, a in enumerate(arrays) for b in arrays[:i])
+        masks = env.action_masks()
+        for array in arrays:
+            array[...] = 0
+        np.testing.assert_array_equal(env.action_masks(), masks)
+    for final in info.get("final_obs", ()):
+        assert final is None or all(part.base is None for part in final.values())
+
+
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:the opponent .* fails")
 def test_whose_action_was_illegal_in_a_single_game():
     env = UnoEnv(always_wrong)
     observation, _ = env.reset(seed=0)
@@ -247,6 +331,7 @@ def test_whose_action_was_illegal_in_a_single_game():
     while not terminated:
         observation, reward, terminated, _, info = env.step(observation["action_mask"].argmax())
     assert env._games.lanes.packed.error[0] and reward == 1 and info["illegal_action"] is False
+    assert info["opponent_failed"] is True
     env.reset()
     _, reward, terminated, _, info = env.step(-5)
     assert terminated and reward == -1 and info["illegal_action"] is True
@@ -284,7 +369,9 @@ def test_errors(make, says: str):
 
 
 def test_step_needs_reset():
-    with pytest.raises(gymnasium.error.ResetNeeded):
-        UnoEnv("uniform").step(0)
+    env = UnoEnv("uniform", render_mode="ansi")
+    for too_early in (lambda: env.step(0), env.render):
+        with pytest.raises(gymnasium.error.ResetNeeded):
+            too_early()
     with pytest.raises(gymnasium.error.ResetNeeded):
         UnoVectorEnv(2, "uniform").step(np.zeros(2, int))

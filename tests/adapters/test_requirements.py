@@ -27,7 +27,8 @@ def test_it_says_what_to_install(adapter: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delitem(sys.modules, f"unojax.adapters.{adapter}", raising=False)
     with pytest.raises(ImportError) as raised:
         import_module(f"unojax.adapters.{adapter}")
-    assert str(raised.value) == f"unojax.adapters.{adapter} needs {name}: pip install 'unojax[{adapter}]'"
+    how = f"pip install 'unojax[{adapter}]', or in a clone pip install -e '.[{adapter}]'"
+    assert str(raised.value) == f"unojax.adapters.{adapter} needs {name}: {how}"
 
 
 def test_the_package_needs_none_of_them():

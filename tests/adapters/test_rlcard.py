@@ -14,7 +14,7 @@ import rlcard
 from rlcard.games.uno.utils import ACTION_LIST
 from rlcard.models.uno_rule_models import UNORuleAgentV1
 
-from tests.adapters.engine import EVERY_RULES, on_the_host
+from tests.adapters.engine import SOME_RULES, on_the_host
 from unojax import cards, paired_score, parse_agent, play_match
 from unojax.adapters import rlcard as bridge
 from unojax.game import State
@@ -71,7 +71,7 @@ def test_what_rlcards_own_test_of_uno_checks():
     assert play(5) == play(5) != play(6)
 
 
-@pytest.mark.parametrize("rules", EVERY_RULES)
+@pytest.mark.parametrize("rules", SOME_RULES)
 def test_games_are_the_engines(rules: Rules):
     env = bridge.make(rules, seed=3)
     state, player = {}, -1
@@ -126,6 +126,13 @@ def test_illegal_actions():
         env.step(wrong)
     with pytest.raises(ValueError, match="action must be in"):
         env.step(99)
+    with pytest.raises(ValueError, match="action 'no-card' is not legal"):
+        env.step("no-card", raw_action=True)
+    # What is refused has not happened.
+    assert env.action_recorder == [] and env.timestep == 0
+    name = state["raw_legal_actions"][0]
+    env.step(name, raw_action=True)
+    assert env.action_recorder == [(state["raw_obs"]["current_player"], name)] and env.timestep == 1
 
 
 @pytest.mark.parametrize(

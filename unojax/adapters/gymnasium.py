@@ -7,15 +7,19 @@
 
 A step plays the seat's action and then all moves of the opponent until it is the seat's turn again; forced draws of the seat are
 steps of its own, with one legal action. Observations are a dict of `observation` (columns: `unojax.adapters.encoding`) and
-`action_mask`, int8; the mask is in `info["action_mask"]` and `action_masks()` too. An action of the seat's that is not legal
-loses the game: -1, and `info["illegal_action"]`; one of the opponent's, or its giving up, wins it: +1. Rewards are +1, -1, 0 at
-the end, less `Rules.step_penalty` for each step of either player from the seat's first move on. A deal that the opponent ends
-before the seat's first move is passed over: the next one is dealt.
+`action_mask`, int8; the mask is in `info["action_mask"]` and `action_masks()` too. Rewards are +1, -1, 0 at the end, or with
+`Rules.points` the points of the loser's hand in units of 500, less `Rules.step_penalty` for each step of either player from the
+seat's first move on. An action of the seat's that is not legal loses the game: -1 under any rules, and `info["illegal_action"]`.
+One of the opponent's, or its giving up, wins it: +1, and `info["opponent_failed"]`; a `RuntimeWarning` says what went wrong, once
+for each kind of fault that the opponent reports. A deal that the opponent ends before the seat's first move is passed over: the
+next one is dealt.
 
 The vector environment resets a game that is over at the next step (`AutoresetMode.NEXT_STEP`): the action for it is then ignored.
 With `autoreset_mode=AutoresetMode.SAME_STEP` it does so at once, and the last observation is in `infos["final_obs"]`.
-Environment i of a vector environment that is reset with seed s plays the games of a single one that is reset with seed s + i. A
-reset without a seed goes on to the next game of each, and gives up one that is under way.
+Environment i of a vector environment that is reset with seed s plays the games of a single one that is reset with seed s + i: bit
+by bit against an opponent that computes with integers, such as "uniform"; one with a network may round otherwise in another
+program, and then now and then prefers another of two equal plays. A reset without a seed goes on to the next game of each, and
+gives up one that is under way. After a step that failed or was interrupted there is no game, and the next reset begins anew.
 """
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportGeneralTypeIssues=false
@@ -25,6 +29,7 @@ reset without a seed goes on to the next game of each, and gives up one that is 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -36,7 +41,7 @@ from unojax.adapters import solo
 from unojax.adapters.encoding import BeliefKind, DType, Encoder
 from unojax.adapters.requirements import missing
 from unojax.adapters.solo import Lanes, Seat, Shown, Table
-from unojax.agents import Agent
+from unojax.agents import Agent, faults_of
 from unojax.device import static
 from unojax.device.platform import available_cores, platform
 from unojax.observation import observe
@@ -71,7 +76,9 @@ class _Games:
         mask = spaces.Box(0, 1, (rules.num_actions,), np.int8)
         self.observation_space = spaces.Dict({"observation": seen, "action_mask": mask})
         self.action_space = spaces.Discrete(rules.num_actions)
-        self._numbers, skeleton = static.split(as_agent(opponent, rules=rules))
+        self._opponent = as_agent(opponent, rules=rules)
+        self._num_told = 0
+        self._numbers, skeleton = static.split(self._opponent)
         self._static = {"skeleton": skeleton, "table": Table(encoder, seat)}
         cores = available_cores() if platform() == "cpu" else 1
         self._num_groups = max(1, min(cores, num_envs // _FEWEST_LANES))
@@ -98,26 +105,29 @@ class _Games:
         """Play an action, int32[G], in each lane.
 
         Raises:
-            gymnasium.error.ResetNeeded: no game has begun.
+            gymnasium.error.ResetNeeded: no game has begun, or the last step failed.
         """
-        if not self._lanes:
-            raise gymnasium.error.ResetNeeded("no game has begun: call reset() first")
         groups = np.array_split(actions, self._num_groups)
-        work = [(solo.step, self._numbers, lanes, group) for lanes, group in zip(self._lanes, groups, strict=True)]
+        work = [(solo.step, self._numbers, lanes, group) for lanes, group in zip(self._begun(), groups, strict=True)]
         return self._together(work)
 
     def renew(self) -> Shown:
         """Begin the next game in each lane whose game is over."""
-        return self._together([(solo.renew, self._numbers, lanes) for lanes in self._lanes])
+        return self._together([(solo.renew, self._numbers, lanes) for lanes in self._begun()])
 
     @property
     def lanes(self) -> Lanes:
-        """All lanes, on the host."""
-        return jax.tree.map(lambda *parts: np.concatenate(parts), *jax.device_get(self._lanes))
+        """All lanes, on the host. Raises ResetNeeded as `step` does."""
+        return jax.tree.map(lambda *parts: np.concatenate(parts), *jax.device_get(self._begun()))
 
     def close(self) -> None:
         if self._pool is not None:
             self._pool.shutdown()
+
+    def _begun(self) -> list[Lanes]:
+        if not self._lanes:
+            raise gymnasium.error.ResetNeeded("no game has begun, or the last step failed: call reset() first")
+        return self._lanes
 
     def _together(self, work: list[tuple[Any, ...]]) -> Shown:
         def one(call: tuple[Any, ...]) -> tuple[Lanes, Shown]:
@@ -125,18 +135,31 @@ class _Games:
             lanes, shown = function(*args, **self._static)
             return lanes, jax.device_get(shown)
 
+        # A step takes the lanes' buffers over: if it fails there are none, and the next reset begins anew.
+        self._lanes = []
         done = [one(call) for call in work] if self._pool is None else list(self._pool.map(one, work))
         self._lanes = [lanes for lanes, _ in done]
         # A copy, which the caller may write to: what a device hands out can't be.
         shown = Shown(*(np.concatenate(parts) for parts in zip(*(shown for _, shown in done), strict=True)))
         # Lanes whose game was over have begun another.
         begins, self._over = self._over, shown.terminated | shown.truncated
+        self._warn_of_faults(shown.failed)
         if (begins & self._over).any():
             raise ValueError(
                 f"{solo.MOST_PASSED_OVER} games in a row were over before the seat's first move: take an opponent that does not "
                 "give up, or rules that let both players move"
             )
         return shown
+
+    def _warn_of_faults(self, failed: np.ndarray) -> None:
+        """Warn of an opponent that loses games, bool[num_envs] `failed`, by what it does wrong; once for each kind of fault."""
+        faults = faults_of(self._opponent)
+        if not faults and failed.any():
+            faults = ["it gave up, or played an action that was not legal"]
+        if len(faults) > self._num_told:
+            self._num_told = len(faults)
+            what = f"the opponent {self._opponent.name!r} fails, and loses games by that: {'; '.join(faults)}"
+            warnings.warn(what, RuntimeWarning, stacklevel=2)
 
 
 @jax.jit
@@ -185,10 +208,10 @@ class UnoEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
         return self._observation(), self._info()
 
     def step(self, action: Any) -> tuple[dict[str, np.ndarray], float, bool, bool, dict]:
-        """Play an action and let the opponent move.
+        """Play an action and let the opponent move; the arrays returned are the caller's.
 
         Raises:
-            gymnasium.error.ResetNeeded: before the first reset, or the game is over.
+            gymnasium.error.ResetNeeded: before the first reset, the game is over, or the last step failed.
         """
         if self._shown is None or self._shown.terminated[0] or self._shown.truncated[0]:
             raise gymnasium.error.ResetNeeded("the game is over or has not begun: call reset() first")
@@ -214,11 +237,12 @@ class UnoEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
 
     def _observation(self) -> dict[str, np.ndarray]:
         assert self._shown is not None
-        return {"observation": self._shown.observation[0], "action_mask": self._shown.mask[0]}
+        return {"observation": self._shown.observation[0], "action_mask": self._shown.mask[0].copy()}
 
     def _info(self) -> dict[str, Any]:
         assert self._shown is not None
-        return {"action_mask": self._shown.mask[0], "illegal_action": bool(self._shown.illegal[0])}
+        illegal, failed = (bool(field[0]) for field in (self._shown.illegal, self._shown.failed))
+        return {"action_mask": self._shown.mask[0].copy(), "illegal_action": illegal, "opponent_failed": failed}
 
 
 class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
@@ -296,8 +320,9 @@ class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
         observation, reward, terminated, truncated, info = self._hand_out(fresh._replace(**ends))
         final, final_info = np.full(self.num_envs, None, object), _infos(shown, over)
         for i in np.flatnonzero(over):
-            final[i] = {"observation": shown.observation[i], "action_mask": shown.mask[i]}
-        ended = {"final_obs": final, "_final_obs": over, "final_info": final_info, "_final_info": over}
+            # Copies: a view would keep the observations of all games alive.
+            final[i] = {"observation": shown.observation[i].copy(), "action_mask": shown.mask[i].copy()}
+        ended = {"final_obs": final, "_final_obs": over, "final_info": final_info, "_final_info": over.copy()}
         return observation, reward, terminated, truncated, info | ended
 
     def action_masks(self) -> np.ndarray:
@@ -310,7 +335,7 @@ class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
 
     def _hand_out(self, shown: Shown) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, np.ndarray, dict]:
         self._mask = shown.mask
-        observation = {"observation": shown.observation, "action_mask": shown.mask}
+        observation = {"observation": shown.observation, "action_mask": shown.mask.copy()}
         return observation, shown.reward, shown.terminated, shown.truncated, _infos(shown, np.ones(self.num_envs, bool))
 
     def _seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
@@ -327,8 +352,10 @@ class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
 
 
 def _infos(shown: Shown, known: np.ndarray) -> dict[str, Any]:
-    """Give the infos of many games, with the mask, bool[num_envs], of those that have them, as gymnasium does."""
-    return {"action_mask": shown.mask, "_action_mask": known, "illegal_action": shown.illegal, "_illegal_action": known}
+    """Give the infos of many games, with the mask, bool[num_envs], of those that have them, as gymnasium does; all copies."""
+    infos = {"action_mask": shown.mask, "illegal_action": shown.illegal, "opponent_failed": shown.failed}
+    masks = {f"_{name}": known for name in infos}
+    return {name: array.copy() for name, array in (infos | masks).items()}
 
 
 def _seed() -> int:

@@ -2,7 +2,11 @@
 
 Agents are `agent_0` and `agent_1`, and all of them act in every step. One action more than the game has, `num_actions - 1`, is to
 do nothing: the only one available to the player who is not to move, whose action is not looked at. An action of the mover's that
-is not legal loses the game. `step` deals the next game when one is over, as in all of JaxMARL.
+is not legal loses the game: -1 and +1, under any rules. `step` deals the next game when one is over, as in all of JaxMARL.
+
+`get_avail_actions` gives the masks. JaxMARL's `CTRolloutManager`, with which its Q-learning baselines run, asks for them by the
+names of its own environments, and lets all others play any action; after `manager = CTRolloutManager(env, ...)` it is told by
+`manager.get_valid_actions = jax.vmap(env.get_avail_actions)`.
 """
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportGeneralTypeIssues=false

@@ -2,7 +2,7 @@
 
 A position is a `unojax.table.Table` as 36 or 40 bytes; what is legal, what may be drawn and what follows comes from the table's
 own three functions, in one program each for a look and a pick. Both are kept by position, since tree searches come back to the
-same ones.
+same ones; the position as a `State`, which takes ten times the memory, is decoded whenever it is asked for.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from unojax.rules import Rules
 from unojax.table import Picked, Table
 
 _COINS_SHIFT: Final = 30
-_MOST_KEPT: Final = 1 << 20
-"""Positions kept; then all are forgotten."""
+_MOST_KEPT: Final = 1 << 18
+"""Looks kept, and picks, some 200 MB in all; then all are forgotten."""
 
 
 class Look(NamedTuple):
@@ -32,22 +32,28 @@ class Look(NamedTuple):
     Attributes:
         player: whose turn it is, or who is being dealt to.
         is_dealing: the hands are being dealt, or the start card turned up.
+        is_start: the start card is being turned up.
         is_drawing: cards of a draw are still to come.
         is_over: the game has ended.
         rewards: of both players, for a step that has led here.
         legal: actions of the player to move, ascending; meaningful in play, with no draw under way.
-        outcomes: card types that can be picked, each with its coins' number, and their probabilities; for a deal or a draw.
-        state: the position as a `State`, on the host, without an episode's own fields.
+        counts: of the 54 types, the cards that can be picked, a byte each; for a deal or a draw.
+        has_colors: a wild card that is picked gets its colour by chance.
+        num_cards: in both players' hands.
+        top: the action that lays the top card, `color * 15 + rank`; meaningful in play.
     """
 
     player: int
     is_dealing: bool
+    is_start: bool
     is_drawing: bool
     is_over: bool
     rewards: tuple[float, float]
     legal: tuple[int, ...]
-    outcomes: tuple[tuple[int, float], ...]
-    state: State
+    counts: bytes
+    has_colors: bool
+    num_cards: tuple[int, int]
+    top: int
 
 
 class Nodes:
@@ -77,6 +83,23 @@ class Nodes:
             found = self._keep(self._looks, position, self._look(position))
         return found
 
+    def state(self, position: bytes) -> State:
+        """Decode a position: a `State`, NumPy on the host, without an episode's own fields."""
+        return jax.device_get(_decode(from_bytes(position), self.rules))
+
+    def outcomes(self, position: bytes) -> list[tuple[int, float]]:
+        """List what may be picked in a deal or a draw: card types, each with its coins' number, and their probabilities."""
+        look = self.look(position)
+        outcomes, total = [], sum(look.counts)
+        for card, count in enumerate(look.counts):
+            if count:
+                # A coin's colour matters to a wild card alone that is turned up or laid, and who is first at the start alone.
+                has_color = card >= cards.WILD_TYPE and look.has_colors
+                coins = range(0, len(self.coins) if has_color else self._num_firsts, 1 if look.is_start else self._num_firsts)
+                share = count / total / len(coins)
+                outcomes += [(card + cards.NUM_TYPES * coin, share) for coin in coins]
+        return sorted(outcomes)
+
     def play(self, position: bytes, action: int) -> bytes:
         """Play a legal action. A draw begins: its cards are picked one by one, unless there are none and the game ends. With
         `DRAW` as the one legal action `Look.is_drawing` does not tell, since nothing has been picked yet."""
@@ -87,30 +110,21 @@ class Nodes:
         return self._pick(position, -1, outcome)
 
     def _look(self, position: bytes) -> Look:
-        seen = jax.device_get(_look(_from_bytes(position), self.rules))
-        phase, to_draw = int(seen.phase), int(seen.to_draw)
-        is_dealing = phase in (table.DEAL, table.START)
-        first, second = seen.rewards.tolist()
+        seen = jax.device_get(_look(from_bytes(position), self.rules))
+        phase, to_draw, (first, second) = int(seen.phase), int(seen.to_draw), seen.rewards.tolist()
         return Look(
             player=int(seen.player),
-            is_dealing=is_dealing,
+            is_dealing=phase in (table.DEAL, table.START),
+            is_start=phase == table.START,
             is_drawing=phase == table.PLAY and to_draw > 0,
             is_over=phase > table.PLAY,
             rewards=(first, second),
             legal=tuple(np.flatnonzero(seen.mask).tolist()),
-            outcomes=self._outcomes(seen.counts, phase == table.START, bool(seen.lays)),
-            state=seen.state,
+            counts=seen.counts.astype(np.uint8).tobytes(),
+            has_colors=phase == table.START or bool(seen.lays),
+            num_cards=tuple(seen.num_cards.tolist()),
+            top=int(seen.top),
         )
-
-    def _outcomes(self, counts: np.ndarray, is_start: bool, lays: bool) -> tuple[tuple[int, float], ...]:
-        outcomes, total = [], int(counts.sum())
-        for card in np.flatnonzero(counts).tolist():
-            # The colour of a coin matters to a wild card alone that is turned up or laid, and who is first at the start alone.
-            has_color = card >= cards.WILD_TYPE and (is_start or lays)
-            coins = range(0, len(self.coins) if has_color else self._num_firsts, 1 if is_start else self._num_firsts)
-            share = int(counts[card]) / total / len(coins)
-            outcomes += [(card + cards.NUM_TYPES * coin, share) for coin in coins]
-        return tuple(sorted(outcomes))
 
     def _pick(self, position: bytes, action: int, outcome: int) -> bytes:
         # Actions from 0 up, outcomes from -1 down.
@@ -119,7 +133,7 @@ class Nodes:
         if found is None:
             coin, card = divmod(max(outcome, 0), cards.NUM_TYPES)
             numbers = np.array([action, card, self.coins[coin]], np.int64).astype(np.uint32)
-            after = _to_bytes(_pick(_from_bytes(position), numbers, self.rules))
+            after = _to_bytes(_pick(from_bytes(position), numbers, self.rules))
             found = self._keep(self._picks, (position, code), after)
         return found
 
@@ -142,7 +156,16 @@ class _Seen(NamedTuple):
     lays: Array
     mask: Array
     counts: Array
-    state: State
+    num_cards: Array
+    top: Array
+
+
+def decode(rows: Array, rules: Rules) -> State:
+    """Decode a position, of `from_bytes`, as `Nodes.state` does; to be traced."""
+    return game.from_table(_table(rows), rules)
+
+
+_decode = partial(jax.jit, static_argnames="rules")(decode)
 
 
 @partial(jax.jit, static_argnames="rules")
@@ -155,7 +178,8 @@ def _look(rows: Array, rules: Rules) -> _Seen:
     is_plain = (meta.phase == table.PLAY) & (meta.penalty == 0) & (tables.unpack_account().keeps_turn == 0)
     lays = is_plain & (rules.play_drawn == "auto")
     seen = meta.phase, meta.player, meta.to_draw, rewards, lays
-    return _Seen(*seen, game.legal_mask(state), bits.type_counts(node.deck), state)
+    top = state.color.astype(jnp.int32) * cards.NUM_RANKS + state.top_rank
+    return _Seen(*seen, game.legal_mask(state), bits.type_counts(node.deck), state.hands.sum(-1), top)
 
 
 @partial(jax.jit, static_argnames="rules")
@@ -205,5 +229,6 @@ def _to_bytes(rows: Array) -> bytes:
     return np.asarray(rows).tobytes()
 
 
-def _from_bytes(position: bytes) -> np.ndarray:
+def from_bytes(position: bytes) -> np.ndarray:
+    """Read a position's words, uint32[9 or 10]."""
     return np.frombuffer(position, np.uint32)

@@ -14,7 +14,8 @@ its player, and then chance nodes.
 
 Information states recall all that the player saw: the first hand, the start card, every action and what came of it (a card laid
 by chance, a turn that goes on), and the own cards drawn. Their tensor has one row for each step that a game may have.
-Observation tensors are those of `unojax.adapters.encoding`.
+Observation tensors are those of `unojax.adapters.encoding`, hundreds of numbers against tens of thousands; OpenSpiel's
+`rl_environment` takes the others unless it is told `observation_type=ObservationType.OBSERVATION`.
 """
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportGeneralTypeIssues=false
@@ -32,7 +33,7 @@ import numpy as np
 
 from unojax import cards, game
 from unojax.adapters.encoding import Encoder
-from unojax.adapters.nodes import Nodes
+from unojax.adapters.nodes import Nodes, decode, from_bytes
 from unojax.adapters.requirements import missing
 from unojax.game import State
 from unojax.observation import Observation, observe
@@ -69,6 +70,10 @@ class Step(NamedTuple):
     drawn: tuple[int, ...] = ()
     laid: int = game.NO_ACTION
     goes_on: bool = False
+
+    def __deepcopy__(self, memo: dict) -> Step:
+        # OpenSpiel copies a state's attributes deeply for each child: of this, nothing can change.
+        return self
 
 
 def _parameters(rules: Rules) -> dict[str, Any]:
@@ -145,7 +150,7 @@ class UnoGame(pyspiel.Game):
 
 
 class UnoState(pyspiel.State):
-    """A game in progress. All attributes are immutable, for copies.
+    """A game in progress. All attributes are immutable and cheap to copy deeply, as OpenSpiel does for each clone and child.
 
     Attributes:
         position: where it stands, as in `unojax.adapters.nodes`.
@@ -157,7 +162,7 @@ class UnoState(pyspiel.State):
 
     def __init__(self, game: UnoGame):
         super().__init__(game)
-        self._nodes, self._rules = game.nodes, game.rules
+        self._nodes = game.nodes
         self.position = game.nodes.start
         self.hands: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
         self.start = -1
@@ -178,24 +183,26 @@ class UnoState(pyspiel.State):
     def returns(self) -> list[float]:
         if not self.is_terminal():
             return [0.0, 0.0]
-        paid = self._rules.step_penalty * max(0, len(self.steps) - 1)
+        paid = self._nodes.rules.step_penalty * max(0, len(self.steps) - 1)
         return [reward - paid for reward in self._nodes.look(self.position).rewards]
 
     def chance_outcomes(self) -> list[tuple[int, float]]:
-        return list(self._nodes.look(self.position).outcomes)
+        return self._nodes.outcomes(self.position)
 
     def state(self) -> State:
         """The position as a `unojax.State`, NumPy on the host, with the fields of the episode; once the start card lies."""
-        look = self._nodes.look(self.position)
+        return self._nodes.state(self.position).replace(**self.episode())
+
+    def episode(self) -> dict[str, Any]:
+        """The fields of a `State` that the position does not have."""
         last = self.steps[-1].action if self.steps else game.NO_ACTION
-        return look.state.replace(
-            step_count=np.int32(len(self.steps)), last_action=np.int8(last), truncated=np.bool_(self._is_cut_off())
-        )
+        fields = {"step_count": np.int32(len(self.steps)), "last_action": np.int8(last)}
+        return fields | {"truncated": np.bool_(self._is_cut_off())}
 
     def _is_cut_off(self) -> bool:
         # A step is over when its cards are drawn.
         done = len(self.steps) - self._is_drawing
-        return done >= (self._rules.max_steps or 0) and not self._nodes.look(self.position).is_over
+        return done >= (self._nodes.rules.max_steps or 0) and not self._nodes.look(self.position).is_over
 
     def _legal_actions(self, player: int) -> list[int]:
         look = self._nodes.look(self.position)
@@ -215,11 +222,9 @@ class UnoState(pyspiel.State):
             *steps, step = self.steps
             self._is_drawing = after.is_drawing
             goes_on = not (after.is_drawing or after.is_over) and after.player == player
-            laid = game.NO_ACTION
-            if after.state.hands[player].sum() == before.state.hands[player].sum():
-                laid = int(after.state.color) * cards.NUM_RANKS + int(after.state.top_rank)
+            laid = after.top if after.num_cards[player] == before.num_cards[player] else game.NO_ACTION
             self.steps = (*steps, Step(player, step.action, _with(step.drawn, card), laid, goes_on))
-        elif len(self.hands[1]) < self._rules.hand_size:
+        elif len(self.hands[1]) < self._nodes.rules.hand_size:
             self.hands = _given(self.hands, player, card)
         elif self.start < 0:
             self.start = action
@@ -287,7 +292,8 @@ class UnoObserver:
         self.tensor.fill(0)
         self.dict["player"][player] = 1
         if not self._recalls:
-            seen = np.array(_encode(state.state(), np.int32(player), self._encoder))
+            rows = from_bytes(state.position)
+            seen = np.array(_encode(rows, state.episode(), np.int32(player), self._encoder))
             sections = [(self._encoder.columns(section.name), section.name) for section in self._encoder.sections]
             for columns, name in sections:
                 if not (self._is_private if name in _PRIVATE else self._is_public):
@@ -339,8 +345,8 @@ def _given(hands: tuple[tuple[int, ...], tuple[int, ...]], player: int, card: in
 
 
 @partial(jax.jit, static_argnames="encoder")
-def _encode(state: State, player: jax.Array, encoder: Encoder) -> jax.Array:
-    return encoder.encode((), observe(state, player))
+def _encode(rows: jax.Array, episode: dict[str, jax.Array], player: jax.Array, encoder: Encoder) -> jax.Array:
+    return encoder.encode((), observe(decode(rows, encoder.rules).replace(**episode), player))
 
 
 @jax.jit

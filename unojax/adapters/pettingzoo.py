@@ -2,7 +2,7 @@
 
 Agents are `player_0` and `player_1`. Observations are a dict of `observation` (columns: `unojax.adapters.encoding`) and
 `action_mask`, int8, all 0 for the player who is not to move; the mask is in `infos` too. An action that is not legal loses the
-game. The same agent may be selected twice in a row.
+game: -1 and +1, under any rules. The same agent may be selected twice in a row.
 """
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportGeneralTypeIssues=false
@@ -118,21 +118,21 @@ class UnoAEC(AECEnv):
         """Write what the player to move sees, in the mode "ansi"."""
         if self.render_mode is None:
             return None
-        return format_observation(self._game.shown.observations[int(self._game.shown.state.current_player)])
+        return format_observation(self._game.observation(int(self._game.shown.current_player)))
 
     def close(self) -> None:
         """Nothing is open."""
 
     def _show(self) -> None:
-        state = self._game.shown.state
-        self.rewards = {name: float(state.rewards[player]) for player, name in enumerate(AGENTS)}
-        self.terminations = dict.fromkeys(AGENTS, bool(state.terminated))
-        self.truncations = dict.fromkeys(AGENTS, bool(state.truncated))
-        self.agent_selection = AGENTS[int(state.current_player)]
+        shown = self._game.shown
+        self.rewards = {name: float(shown.rewards[player]) for player, name in enumerate(AGENTS)}
+        self.terminations = dict.fromkeys(AGENTS, bool(shown.terminated))
+        self.truncations = dict.fromkeys(AGENTS, bool(shown.truncated))
+        self.agent_selection = AGENTS[int(shown.current_player)]
         self.infos = {name: {"action_mask": self._mask(player)} for player, name in enumerate(AGENTS)}
 
     def _mask(self, player: int) -> np.ndarray:
-        is_mine = player == int(self._game.shown.state.current_player)
+        is_mine = player == int(self._game.shown.current_player)
         return self._game.shown.mask.astype(np.int8) if is_mine else self._no_action.copy()
 
 

@@ -35,7 +35,7 @@ from unojax import cards
 from unojax.adapters.callback import HostAgent, Question
 from unojax.adapters.encoding import Encoder
 from unojax.adapters.requirements import missing
-from unojax.adapters.seats import HostGame
+from unojax.adapters.seats import HostGame, Shown
 from unojax.agents import Memory
 from unojax.game import State
 from unojax.observation import Observation
@@ -118,7 +118,7 @@ class _Game:
         self.allow_step_back = False
         self._rules = rules
         self._host = HostGame(Encoder(rules=rules))
-        self._past: list[tuple[Any, Any]] = []
+        self._past: list[Any] = []
 
     def seed(self, seed: int | None) -> None:
         self._host.seed(seed)
@@ -135,15 +135,20 @@ class _Game:
         return self.get_player_id(), self.get_player_id()
 
     def step(self, name: str) -> tuple[int, int]:
+        action = self.checked(name)
+        if self.allow_step_back:
+            self._past.append((self._host.seats, self.shown))
+        self._host.play(action)
+        return self.get_player_id(), self.get_player_id()
+
+    def checked(self, name: str) -> int:
+        """Give our number of an action. Raises ValueError if it is not legal."""
         legal = self.legal_actions(self.get_player_id())
-        number = _ACTIONS.index(name) if name in _ACTIONS else -1
-        if to_rlcard(number) not in legal:
+        action = to_rlcard(_ACTIONS.index(name)) if name in _ACTIONS else -1
+        if action not in legal:
             allowed = ", ".join(_ACTIONS[to_rlcard(action)] for action in legal) or "none, the game is over"
             raise ValueError(f"action {name!r} is not legal; legal are {allowed}")
-        if self.allow_step_back:
-            self._past.append((self._host.seats, self._host.shown))
-        self._host.play(to_rlcard(number))
-        return self.get_player_id(), self.get_player_id()
+        return action
 
     def step_back(self) -> bool:
         if not self._past:
@@ -152,25 +157,29 @@ class _Game:
         return True
 
     def get_player_id(self) -> int:
-        return int(self.state.current_player)
+        return int(self.shown.current_player)
 
     def is_over(self) -> bool:
-        return bool(self.state.terminated or self.state.truncated)
+        return bool(self.shown.terminated or self.shown.truncated)
 
     def get_state(self, player: int) -> int:
         return player
 
     @property
+    def shown(self) -> Shown:
+        return self._host.shown
+
+    @property
     def state(self) -> State:
-        return self._host.shown.state
+        return self._host.state()
 
     def observation(self, player: int) -> Observation:
-        return self._host.shown.observations[player]
+        return self._host.observation(player)
 
     def legal_actions(self, player: int) -> list[int]:
         if self.is_over() or player != self.get_player_id():
             return []
-        return np.flatnonzero(self._host.shown.mask).tolist()
+        return np.flatnonzero(self.shown.mask).tolist()
 
 
 class UnoEnv(Env):
@@ -192,10 +201,21 @@ class UnoEnv(Env):
         """Begin a sequence of games."""
         self.game.seed(seed)
 
+    def step(self, action: int | str, raw_action: bool = False) -> tuple[dict[str, Any], int]:
+        """Play an action for the player to move, a number or, with `raw_action`, a name; gives the next state and its player.
+
+        Raises:
+            ValueError: the action is not legal; nothing has happened then.
+        """
+        # Before RLCard records it.
+        self.game.checked(action if raw_action else self._decode_action(action))
+        return super().step(action, raw_action)
+
     def get_payoffs(self) -> np.ndarray:
-        """Give both players' rewards for the end of the game: +1 and -1, or 0 if it is drawn, cut off or not over."""
-        state = self.game.state
-        return np.array(state.rewards if state.terminated else [0, 0], float)
+        """Give both players' rewards for the end of the game: +1 and -1, with `Rules.points` the loser's points / 500 and their
+        negative; 0 if it is drawn, cut off or not over."""
+        shown = self.game.shown
+        return np.array(shown.rewards if shown.terminated else [0, 0], float)
 
     def get_perfect_information(self) -> dict[str, Any]:
         """Give all cards, as RLCard names them."""

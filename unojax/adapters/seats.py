@@ -107,13 +107,15 @@ def _key(key: Array, player: int) -> Array:
 
 @struct.dataclass
 class Shown:
-    """What a host needs of a position: both players' arrays [2, size], the mask bool[num_actions] of the player to move, both
-    observations, and the state."""
+    """What a host needs of every position: both players' arrays [2, size], the mask bool[num_actions] of the player to move, and
+    as in `State` float32[2] the rewards, bool[] both ends, and int8[] the player to move."""
 
     encoded: Any
     mask: Any
-    observations: tuple[Observation, Observation]
-    state: State
+    rewards: Any
+    terminated: Any
+    truncated: Any
+    current_player: Any
 
 
 class HostGame:
@@ -121,7 +123,7 @@ class HostGame:
 
     Attributes:
         seats: the game, on the device.
-        shown: what it looks like, as NumPy.
+        shown: what it looks like, as NumPy; the rest is fetched when `observation` or `state` is asked for.
     """
 
     def __init__(self, encoder: Encoder):
@@ -150,6 +152,14 @@ class HostGame:
         self._keep(self._play(self.functions, self.seats, np.int32(action), self._game_key))
         return is_legal
 
+    def observation(self, player: int) -> Observation:
+        """What a player sees, NumPy."""
+        return jax.device_get(_observe(self.seats, np.int8(player)))
+
+    def state(self) -> State:
+        """The whole position, NumPy."""
+        return jax.device_get(_unpack(self.seats))
+
     def restore(self, seats: Seats, shown: Shown) -> None:
         """Go back to a position of the same game."""
         self.seats, self.shown = seats, shown
@@ -175,5 +185,16 @@ def _play(functions: SeatsGame, seats: Seats, action: Array, key: Array) -> tupl
 
 def _show(functions: SeatsGame, seats: Seats) -> Shown:
     encoded = jnp.stack([functions.look(seats, player) for player in PLAYERS])
-    first, second = (observe_packed(seats.packed, jnp.int8(player)) for player in PLAYERS)
-    return Shown(encoded, game.packed_legal_mask(seats.packed), (first, second), seats.state)
+    packed = seats.packed
+    ends = packed.terminated, packed.truncated
+    return Shown(encoded, game.packed_legal_mask(packed), packed.rewards, *ends, packed.current_player)
+
+
+@jax.jit
+def _observe(seats: Seats, player: Array) -> Observation:
+    return observe_packed(seats.packed, player)
+
+
+@jax.jit
+def _unpack(seats: Seats) -> State:
+    return seats.state

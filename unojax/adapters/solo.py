@@ -2,7 +2,8 @@
 
 Games run in lanes. A lane whose game is over gets the next one at its next step (gymnasium's next-step autoreset). A game that
 ends before the player's first move is passed over: there is nothing to choose in it. Random numbers of game g in a lane derive
-from `fold_in(lane's key, g)` alone, so a lane plays the same games alone and among thousands.
+from `fold_in(lane's key, g)` alone, so a lane plays the same games alone and among thousands; bit by bit if the opponent computes
+with integers, while floating-point numbers may be rounded otherwise in the program for thousands.
 """
 
 from __future__ import annotations
@@ -73,9 +74,9 @@ class Lanes:
 
 
 class Shown(NamedTuple):
-    """What a step gives to the host, NumPy there: [G, size], int8[G, num_actions], float32[G], bool[G], bool[G], bool[G].
+    """What a step gives to the host, NumPy there: [G, size], int8[G, num_actions], float32[G], and four times bool[G].
 
-    `illegal` marks games that the seat lost by an action that was not legal; not those that the opponent lost so, or gave up.
+    `illegal` marks games that the seat lost by an action that was not legal; `failed` those that the opponent lost so or gave up.
     """
 
     observation: Any
@@ -84,6 +85,7 @@ class Shown(NamedTuple):
     terminated: Any
     truncated: Any
     illegal: Any
+    failed: Any
 
 
 @dataclass(frozen=True)
@@ -94,16 +96,15 @@ class Table:
     seat: Seat
 
 
-@partial(jax.jit, static_argnames=("skeleton", "table"))
 def begin(numbers: list[Array], keys: Array, games: Array, *, skeleton: Skeleton, table: Table) -> tuple[Lanes, Shown]:
     """Begin a game of each lane, that with the number `games`, int32[G]. `keys`, uint32[G, 2], are those of the lanes."""
-    agent: Agent = static.join(numbers, skeleton)
-    lanes = jax.vmap(partial(_deal, agent, table))(keys, games)
-    return _finish_step(agent, table, lanes, jnp.ones(len(keys), bool))
+    # By the program of a step: the opponent's moves take long to compile.
+    lanes = _before(numbers, keys, games, skeleton=skeleton, table=table)
+    return step(numbers, lanes, np.zeros(len(games), np.int32), skeleton=skeleton, table=table)
 
 
 @partial(jax.jit, static_argnames=("skeleton", "table"), donate_argnames="lanes")
-def step(numbers: list[Array], lanes: Lanes, action: Array, *, skeleton: Skeleton, table: Table) -> tuple[Lanes, Shown]:
+def step(numbers: list[Array], lanes: Lanes, action: ArrayLike, *, skeleton: Skeleton, table: Table) -> tuple[Lanes, Shown]:
     """Play an action, int32[G], in each lane, and let the opponent move; a lane whose game is over gets the next one instead."""
     agent: Agent = static.join(numbers, skeleton)
     ended = lanes.packed.is_over
@@ -112,15 +113,24 @@ def step(numbers: list[Array], lanes: Lanes, action: Array, *, skeleton: Skeleto
         played = _move(agent, table, replace(lane, reward=jnp.float32(0.0)), action)
         return jax.tree.map(partial(jnp.where, ended), lane, played)
 
-    lanes = lax.optimization_barrier(jax.vmap(play)(lanes, action, ended))
-    return _finish_step(agent, table, lanes, ended)
+    lanes = lax.optimization_barrier(jax.vmap(play)(lanes, jnp.asarray(action), ended))
+    return _finish_step(agent, table, lanes, ended, is_renewal=False)
 
 
 @partial(jax.jit, static_argnames=("skeleton", "table"), donate_argnames="lanes")
 def renew(numbers: list[Array], lanes: Lanes, *, skeleton: Skeleton, table: Table) -> tuple[Lanes, Shown]:
     """Begin the next game in each lane whose game is over, and change nothing in the others."""
     agent: Agent = static.join(numbers, skeleton)
-    return _finish_step(agent, table, lanes, lanes.packed.is_over)
+    return _finish_step(agent, table, lanes, lanes.packed.is_over, is_renewal=True)
+
+
+@partial(jax.jit, static_argnames=("skeleton", "table"))
+def _before(numbers: list[Array], keys: Array, games: Array, *, skeleton: Skeleton, table: Table) -> Lanes:
+    """Make lanes that are to begin the games with the numbers `games`; the ones before are over, and nothing is known of them."""
+    dealt = jax.eval_shape(jax.vmap(partial(_deal, static.join(numbers, skeleton), table)), keys, games)
+    lanes = jax.tree.map(lambda leaf: lax.full(leaf.shape, 0, leaf.dtype), dealt)
+    over = concede(lanes.packed.table, lanes.seat, jnp.ones(len(games), bool))
+    return replace(lanes, key=keys, number=games - 1, packed=replace(lanes.packed, table=over))
 
 
 def _deal_next(agent: Agent, table: Table, ended: Array, lanes: Lanes) -> Lanes:
@@ -131,8 +141,11 @@ def _deal_next(agent: Agent, table: Table, ended: Array, lanes: Lanes) -> Lanes:
     return for_chosen(ended, _chunk(len(ended)), deal, (lanes,), lanes)
 
 
-def _finish_step(agent: Agent, table: Table, lanes: Lanes, begins: Array) -> tuple[Lanes, Shown]:
-    """Deal where a lane `begins` and its game is over, let the opponent move where it is to, and show the games to the seat."""
+def _finish_step(agent: Agent, table: Table, lanes: Lanes, begins: Array, *, is_renewal: bool) -> tuple[Lanes, Shown]:
+    """Deal where a lane `begins` and its game is over, let the opponent move where it is to, and show the games to the seat.
+
+    In a renewal no game waits for the opponent before others are dealt.
+    """
     size = len(lanes.number)
 
     def ended_early(lanes: Lanes) -> Array:
@@ -150,7 +163,7 @@ def _finish_step(agent: Agent, table: Table, lanes: Lanes, begins: Array) -> tup
     def all_move(lanes: Lanes) -> Lanes:
         return for_chosen(waits(lanes), _chunk(size), move, (lanes,), lanes)
 
-    if size > _SMALLEST_CHUNK:
+    if size > _SMALLEST_CHUNK and not is_renewal:
         # Most games need one answer, so the first is computed for all.
         answered = jax.vmap(partial(_answer, agent, table))(lanes)
         lanes = jax.tree.map(partial(_where, waits(lanes)), answered, lanes)
@@ -219,14 +232,16 @@ def _move(agent: Agent, table: Table, lane: Lanes, action: Array) -> Lanes:
 
 def _show(table: Table, lane: Lanes) -> Shown:
     packed = lane.packed
+    # Who loses by an error stays on turn.
+    is_wrong, is_seats = packed.error != 0, packed.current_player == lane.seat
     return Shown(
         observation=table.encoder.encode(lane.known, observe_packed(packed, lane.seat)),
         mask=game.packed_legal_mask(packed).astype(jnp.int8),
         reward=lane.reward,
         terminated=packed.terminated,
         truncated=packed.truncated,
-        # Who loses so stays on turn.
-        illegal=(packed.error != 0) & (packed.current_player == lane.seat),
+        illegal=is_wrong & is_seats,
+        failed=is_wrong & ~is_seats,
     )
 
 
