@@ -141,6 +141,21 @@ def test_word_at_is_indexing():
         np.testing.assert_array_equal(bits.word_at(words, jnp.uint32(index)), words[index])
 
 
+def test_elements_are_found_put_in_and_taken_out():
+    """Of random sets, every slot in turn, against one-hots; a bit of 0 changes nothing."""
+    onehots = np.random.default_rng(0).random((cards.NUM_CARDS, cards.NUM_CARDS)) < 0.5
+    slot = np.arange(cards.NUM_CARDS)
+    word, position = (x.astype(np.uint32) for x in divmod(slot, cards.SLOTS_PER_COLOR))
+    words, bit = bits.pack(onehots), np.uint32(1) << position
+    np.testing.assert_array_equal(bits.contains(words, word, position), onehots[slot, slot])
+    np.testing.assert_array_equal(bits.position_of(jnp.asarray(bit)), position)
+    for change, held in ((bits.insert, True), (bits.remove, False)):
+        expected = onehots.copy()
+        expected[slot, slot] = held
+        np.testing.assert_array_equal(bits.unpack(change(words, word, bit)), expected)
+        np.testing.assert_array_equal(bits.unpack(change(words, word, np.zeros_like(bit))), onehots)
+
+
 def test_one_copy_finds_the_lowest_copy_held():
     find = jax.jit(jax.vmap(bits.one_copy, in_axes=(None, 0, 0)))
     types = np.arange(54)

@@ -235,6 +235,28 @@ def word_at(words: Words, index: Array) -> Array:
     return jnp.where(index < 2, jnp.where(index == 0, words[0], words[1]), jnp.where(index == 2, words[2], words[3]))
 
 
+def contains(words: Words, index: Array, position: Array) -> Array:
+    """Tell whether a set holds an element, by its word 0..3 and its bit position: bool[...]."""
+    return ((word_at(words, index) >> position) & np.uint32(1)) != 0
+
+
+def insert(words: Words, index: Array, bit: Array) -> Words:
+    """Put an element, a bit of word `index`, into a set; nothing where `bit` is 0."""
+    w0, w1, w2, w3 = (jnp.where(index == c, w | bit, w) for c, w in enumerate(words))
+    return w0, w1, w2, w3
+
+
+def remove(words: Words, index: Array, bit: Array) -> Words:
+    """Take an element, a bit of word `index`, out of a set; nothing where `bit` is 0."""
+    w0, w1, w2, w3 = (jnp.where(index == c, w & ~bit, w) for c, w in enumerate(words))
+    return w0, w1, w2, w3
+
+
+def position_of(bit: Array) -> Array:
+    """Find the position of a bit, uint32[...] 0..31; 32 for none."""
+    return lax.population_count(bit - np.uint32(1))
+
+
 @traced_once
 def one_copy(words: Words, color: Array, rank: Array) -> tuple[Array, Array]:
     """Find the lowest copy of a type in a set of labelled cards: (word index, bit); bit 0 if it holds none.

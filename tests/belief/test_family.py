@@ -262,9 +262,10 @@ def test_what_was_learned_goes_on_in_the_next_game() -> None:
     log_types = np.log(np.full((NUM_RUNS, 3), 1 / 3, np.float32))
     carried: Any = None
     beliefs: Any = None
+    begin = jax.jit(jax.vmap(cloud.init, (0, None, 0)))
     for steps in (one, two):
         belief = exact.init(jax.random.key(5), steps[0][0], carried)
-        beliefs = jax.jit(jax.vmap(cloud.init, (0, None, 0)))(keys, steps[0][0], log_types)
+        beliefs = begin(keys, steps[0][0], log_types)
         for t, (before, action, after) in enumerate(steps):
             belief, _ = exact.update(jax.random.key(t), belief, before, jnp.int32(action), after)
             keys_t = fold_in_all(keys, t)

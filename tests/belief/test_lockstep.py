@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.belief import test_moves as crafted
-from tests.belief.oracle import THIN, play_games
+from tests.belief.oracle import FORFEITING, Record, play_games
 from tests.belief.test_exact import choosy_opponent
 from tests.helpers import long_but, slow_but
 from unojax import cards, game
@@ -31,11 +31,19 @@ from unojax.policies import POLICIES
 
 NUM_STEPS = 20
 NUM_GAMES = 24
-CAPACITY = {"max_slots": 28, "max_plays": 7}
+CAPACITY = {"max_slots": 28, "max_plays": 6}
+SLOTS = 12
 
 
 FAMILY = Family((uniform_opponent, PolicyOpponent(POLICIES["linear"], tremble=0.2), choosy_opponent))
-PACKED = Family(FAMILY.models[:2])
+PACKED = Family((uniform_opponent, PolicyOpponent(POLICIES["scarcest-color"], tremble=0.1)))
+
+
+def long_games() -> Record:
+    """Games that last, of a deck with Skip and +2, out of the record that other files share."""
+    record = play_games(seed=3, num_games=300, num_steps=25, rules=FORFEITING)
+    lanes = np.flatnonzero((record.happened != game.NO_ACTION).sum(0) >= 14)[: NUM_GAMES // 2]
+    return jax.tree.map(lambda x: x[:, lanes], record)
 
 
 @pytest.mark.parametrize("opponent", slow_but([FAMILY], [uniform_opponent, FAMILY]), ids=["uniform", "family"])
@@ -81,9 +89,8 @@ def test_all_hands_of_the_past_at_once(opponent: Opponent) -> None:
             np.testing.assert_allclose(of_game, replayed, rtol=1e-5, atol=1e-5)
 
 
-def follow(beliefs: Belief, opponent: Opponent) -> list[tuple[Any, Any]]:
+def follow(record: Record, beliefs: Belief, opponent: Opponent) -> list[tuple[Any, Any]]:
     """Beliefs and `Info` of many games, both seats, after each of their steps."""
-    record = play_games(seed=5, num_games=NUM_GAMES // 2, num_steps=NUM_STEPS, rules=THIN)
     update = jax.jit(jax.vmap(partial(belief_update, opponent=opponent)))
     result = []
     for t in range(NUM_STEPS):
@@ -104,21 +111,26 @@ def seats(record: Any, t: int) -> Any:
 @pytest.mark.parametrize("opponent", long_but([PACKED], [uniform_opponent, PACKED]), ids=["uniform", "family"])
 def test_games_in_lockstep_equal_games_one_by_one(opponent: Opponent, monkeypatch: pytest.MonkeyPatch) -> None:
     """Along games with events of all kinds, restarts among them: the same particles, and weights up to rounding."""
-    monkeypatch.setattr(lockstep, "SLOTS", 12)
+    monkeypatch.setattr(lockstep, "SLOTS", SLOTS)
     monkeypatch.setattr(lockstep, "LANES", dict.fromkeys(lockstep.LANES, 256))
     monkeypatch.setattr(lockstep, "BLOCK_LANES", dict.fromkeys(lockstep.BLOCK_LANES, 320))
     for module in (lockstep, lockstep_work):
         monkeypatch.setattr(module, "MOST_OPEN", 4)
-    record = play_games(seed=5, num_games=NUM_GAMES // 2, num_steps=NUM_STEPS, rules=THIN)
+    record = long_games()
     start = jax.jit(jax.vmap(partial(belief_init, num_particles=32, opponent=opponent, **CAPACITY)))
     beliefs = start(seats(record, 0), jax.random.split(jax.random.key(9), NUM_GAMES))
-    one_by_one = follow(beliefs, opponent)
+    one_by_one = follow(record, beliefs, opponent)
     with tuned_for("gpu"):
-        together = follow(beliefs, opponent)
-    kinds = {(int(a) == cards.DRAW, a != game.NO_ACTION) for a in record.happened.ravel()}
+        together = follow(record, beliefs, opponent)
+    happened = record.happened[:NUM_STEPS].ravel()
+    kinds = {(int(a) == cards.DRAW, a != game.NO_ACTION) for a in happened}
     assert len(kinds) == 3
+    # Skip, +2 and Wild+4, and what the latter have the other draw. Reverse is another Skip by these rules.
+    assert {10, 12, 14} <= set((happened[(happened >= 0) & (happened < cards.DRAW)] % 15).tolist())
+    assert {2, 4} <= set(record.observations[0].penalty[:NUM_STEPS].ravel().tolist())
     infos = [info for _, info in one_by_one]
     assert any(info.resampled.any() for info in infos) and any(info.restarted.any() for info in infos)
+    assert any((belief.ledger.num_slots > SLOTS).any() for belief, _ in one_by_one)
     for t, (one, other) in enumerate(zip(one_by_one, together, strict=True)):
         for (path, a), b in zip(jax.tree_util.tree_leaves_with_path(one), jax.tree.leaves(other), strict=True):
             assert (a.shape, a.dtype) == (b.shape, b.dtype)
@@ -129,30 +141,36 @@ def test_games_in_lockstep_equal_games_one_by_one(opponent: Opponent, monkeypatc
                 np.testing.assert_array_equal(a, b, err_msg=name)
 
 
-@pytest.mark.parametrize("most_open", [4, 40])
-def test_slots_in_several_rounds_are_weighed_once_each(most_open: int) -> None:
+def test_slots_in_several_rounds_are_weighed_once_each() -> None:
     """Seven cards not seen, all of which could be of the top card's colour: in rounds of four slots, or all in one."""
     seen = observe(game.init(jax.random.key(0)), 0)
     belief = belief_init(seen, jax.random.key(1), num_particles=8)
-    cloud, book, playable = belief.cloud, belief.ledger, cards_playable_on(jnp.uint32(0), jnp.uint32(5))
+    before, book, playable = belief.cloud, belief.ledger, cards_playable_on(jnp.uint32(0), jnp.uint32(5))
     key = jax.random.key(2)
-    one_by_one, expected = jax.jit(moves.condition_on_no_play)(key, cloud, book, playable)
-    with tuned_for("gpu"):
+    one_by_one, expected = jax.jit(moves.condition_on_no_play)(key, before, book, playable)
+
+    @partial(jax.jit, static_argnames="most_open")
+    def in_rounds(cloud: Cloud, book: Any, *, most_open: int) -> Any:
         is_open = moves.open_slots(book, playable)
-        assert is_open.sum() == 7
         round_of, log_weights = (jnp.cumsum(is_open) - 1) // most_open, jnp.zeros(8)
         for number in range(-(-7 // most_open)):
             here = round_of == number
             cloud, increment = moves.condition_on_no_play(key, cloud, book, playable, most_open, here)
             log_weights += increment
-    np.testing.assert_array_equal(cloud.labels, one_by_one.labels)
-    np.testing.assert_allclose(log_weights, expected, rtol=1e-5)
+        return cloud, log_weights, is_open.sum()
+
+    with tuned_for("gpu"):
+        found = [in_rounds(before, book, most_open=most_open) for most_open in (4, 40)]
+    for cloud, log_weights, num_open in found:
+        assert num_open == 7
+        np.testing.assert_array_equal(cloud.labels, one_by_one.labels)
+        np.testing.assert_allclose(log_weights, expected, rtol=1e-5)
 
 
 @pytest.mark.slow
 def test_a_single_game_and_batches_of_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shapes alone: nothing is compiled. A single game is asked for as a batch of one, whoever updates it."""
-    record = play_games(seed=3, num_games=300, num_steps=25, rules=THIN)
+    record = long_games()
     before, after = (jax.tree.map(lambda x: x[:4], seats(record, t)) for t in (0, 1))
     start = partial(belief_init, num_particles=8, **CAPACITY)
     keys = jnp.zeros((4, 2), jnp.uint32)

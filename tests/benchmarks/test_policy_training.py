@@ -12,6 +12,7 @@ from unojax.value import NetworkConfig
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_policy_training():
     config = replace(PolicyConfig(), lanes=32, rows=8, network=NetworkConfig(width=8, policy_head=True))
     result = measure(config, repeats=3)

@@ -63,17 +63,6 @@ def traced(folder: Path) -> list[Path]:
     return sorted(folder.glob("*-traced"))
 
 
-def test_another_form_is_another_program(folder: Path):
-    """In one process, too: what sizes and loops are chosen for shows in a program."""
-    counted = Counted()
-    for _ in range(2):
-        counted.program(KEY, WEIGHTS, rules=RULES)
-    assert counted.times == 1
-    with tuned_for("gpu"):
-        counted.program(KEY, WEIGHTS, rules=RULES)
-    assert counted.times == 2
-
-
 def test_a_program_is_found_again(folder: Path):
     first, second = Counted(), Counted()
     expected = first.plain(KEY, WEIGHTS, rules=RULES)
@@ -85,30 +74,6 @@ def test_a_program_is_found_again(folder: Path):
     assert_trees_equal(found, expected)
     again = second.program(jax.random.key(6), WEIGHTS, rules=RULES)
     assert_trees_equal(again, first.plain(jax.random.key(6), WEIGHTS, rules=RULES))
-
-
-def test_what_differs_is_told_apart(folder: Path, monkeypatch: pytest.MonkeyPatch):
-    def run(**changes):
-        counted = Counted()
-        given = {"weights": WEIGHTS, "rules": RULES} | changes
-        found = counted.program(KEY, given["weights"], rules=given["rules"])
-        times = counted.times
-        assert_trees_equal(found, counted.plain(KEY, given["weights"], rules=given["rules"]))
-        return times
-
-    assert run() == 1
-    assert run() == 0
-    assert run(rules=Rules(hand_size=4)) == 1
-    assert run(weights=WEIGHTS | {"b": np.arange(4, dtype=np.int16)}) == 1
-    assert run(weights=WEIGHTS | {"b": np.arange(4.0)}) == 1
-    assert run(weights=WEIGHTS | {"c": jnp.float32(1)}) == 1
-    with tuned_for("gpu"):
-        assert run() == 1
-    with jax.numpy_rank_promotion("raise"):
-        assert run() == 1
-    monkeypatch.setattr(kept, "_source", lambda: "another version of the package")
-    assert run() == 1
-    assert len(traced(folder)) == 8
 
 
 @pytest.mark.parametrize("was_there", [False, True])
@@ -278,3 +243,41 @@ def test_descriptions_tell_values_apart():
 def test_values_of_others_have_none(value):
     with pytest.raises(TypeError):
         describe(value)
+
+
+# Last, since both have programs forgotten.
+
+
+def test_another_form_is_another_program(folder: Path):
+    """In one process, too: what sizes and loops are chosen for shows in a program."""
+    counted = Counted()
+    for _ in range(2):
+        counted.program(KEY, WEIGHTS, rules=RULES)
+    assert counted.times == 1
+    with tuned_for("gpu"):
+        counted.program(KEY, WEIGHTS, rules=RULES)
+    assert counted.times == 2
+
+
+def test_what_differs_is_told_apart(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    def run(**changes):
+        counted = Counted()
+        given = {"weights": WEIGHTS, "rules": RULES} | changes
+        found = counted.program(KEY, given["weights"], rules=given["rules"])
+        times = counted.times
+        assert_trees_equal(found, counted.plain(KEY, given["weights"], rules=given["rules"]))
+        return times
+
+    assert run() == 1
+    assert run() == 0
+    assert run(rules=Rules(hand_size=4)) == 1
+    assert run(weights=WEIGHTS | {"b": np.arange(4, dtype=np.int16)}) == 1
+    assert run(weights=WEIGHTS | {"b": np.arange(4.0)}) == 1
+    assert run(weights=WEIGHTS | {"c": jnp.float32(1)}) == 1
+    with tuned_for("gpu"):
+        assert run() == 1
+    with jax.numpy_rank_promotion("raise"):
+        assert run() == 1
+    monkeypatch.setattr(kept, "_source", lambda: "another version of the package")
+    assert run() == 1
+    assert len(traced(folder)) == 8

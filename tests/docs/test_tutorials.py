@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pages import blocks_of, run_page
+from tests.pages import assert_printed, blocks_of, run_page
 from unojax.value import load_pretrained, save_network
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -20,14 +20,19 @@ PAGES = {
 # Not part of `make setup`: the blocks that show their interfaces run where they are installed.
 OTHER_LIBRARIES = frozenset({"gymnasium", "jaxmarl", "pettingzoo", "pgx", "pyspiel", "rlcard"})
 SHORTER = {
+    # A belief that takes no filter, which those pages do without that are not about one.
+    "last.safetensors uniform scarcest-color --games 4000": "last.safetensors,belief=unseen uniform --games 20",
     "--games 4000": "--games 20",
     "uniform --games 64": "uniform --games 8",
-    "mc:rollouts=100 --html": "mc:rollouts=8 --rounds 4 --html",
+    # The filter that the page itself has compiled.
+    "mc:rollouts=100 --html": "mc:rollouts=8,particles=4096,model=uniform --rounds 4 --html",
     "unojax evaluate mine.py:spiteful": "unojax evaluate mine.py:spiteful --opponents uniform --games 4",
+    "mc:rollouts=64,belief=unseen": "mc:rollouts=4,belief=unseen,policy=uniform",
+    "(search, unojax.uniform), 16": "(search, unojax.uniform), 2",
 }
-"""Commands take less time with these parts changed."""
+"""Commands and code take less time with these parts changed, of which nothing is printed; the first that fits counts."""
 # Their programs run for less time than optimising them takes.
-NOT_OPTIMIZED = ("tutorials/belief", "tutorials/gpu")
+NOT_OPTIMIZED = ("tutorials/belief", "tutorials/first-steps", "tutorials/gpu", "tutorials/train")
 # What they have the reader do, train and measure, has tests of its own.
 LONG = ("tutorials/policy", "tutorials/gpu", "explanation/measuring", "guides/agents")
 
@@ -71,6 +76,22 @@ def test_page_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
                 del sys.modules[module]
 
 
-def test_shorter_commands_are_on_pages():
+def test_what_is_shortened_is_on_pages():
     written = "".join(path.read_text(encoding="utf-8") for path in PAGES.values())
     assert [part for part in SHORTER if part not in written] == []
+
+
+def test_counts_are_equal_and_measured_numbers_near():
+    shown = "10,000 games, 49 steps, 67% won by 0.5, R5 at -1.25"
+    assert_printed("10,000 games,  49 steps,\n66% won by 0.7, R5 at -1.27", shown, "here")
+    for part, other in (
+        ("49", "50"),
+        ("000", "001"),
+        ("67%", "70%"),
+        ("67%", "67"),
+        ("0.5", "0.8"),
+        ("-1.25", "1.25"),
+        ("R5", "R6"),
+    ):
+        with pytest.raises(AssertionError, match="here"):
+            assert_printed(shown.replace(part, other), shown, "here")

@@ -39,10 +39,10 @@ def test_they_are_short_and_named():
 
 @pytest.mark.slow
 def test_outside_player():
-    """Above random play by more than five standard errors: the known rule wins two games of three."""
+    """Above random play, with all of the interval: the known rule wins two games of three."""
     spec = f"process:start_seconds=60,{sys.executable} {EXAMPLES / 'outside_player.py'}"
     score = paired_score(play_match(jax.random.key(0), (spec, "uniform"), 100, workers=1).points)
-    assert score.value > 0.5 and score.interval[0] > 0.45
+    assert score.interval[0] > 0.5
 
 
 def test_table():

@@ -21,7 +21,6 @@ from unojax.search.monte_carlo import Estimate, average, choose
 from unojax.search.rollouts import Leaf, Rollouts, list_arms, play_out
 from unojax.table import Table
 from unojax.value import NetworkConfig, init_network, load_pretrained, outlook_of_hands, save_network, value_plays
-from unojax.value.plays import value_known
 from unojax.view import view_of
 
 NUM = 24
@@ -160,13 +159,3 @@ def test_rollouts_end_at_the_leaf_or_with_the_game():
         assert (returns[cut[name]] % 1 == 0).all()
     assert 0.7 < cut["early"].sum() / real.sum()
     assert 0.1 < cut["late"].sum() / cut["early"].sum() < 0.9
-
-
-def test_the_network_sees_the_players_side_of_a_leaf():
-    """A position valued for each of its players: nearly zero-sum, as the network learned it from both sides."""
-    states = random_states(2, 64)
-    tables = jax.vmap(game.to_table)(states)
-    value = jax.jit(partial(value_known, load_pretrained(), RULES))
-    mine, theirs = (np.asarray(value(tables, jnp.full(64, player, jnp.uint32))) for player in (0, 1))
-    assert np.corrcoef(mine, theirs)[0, 1] < -0.8
-    assert np.abs(mine + theirs).mean() < 0.35 < np.abs(mine - theirs).mean()

@@ -14,7 +14,6 @@ import scipy.stats
 from tests.helpers import counts_of, seated
 from tests.value.positions import RULES, legal_all, observe_all, random_hands, random_states, repeated, step_all, views_of
 from unojax import bits, cards, game
-from unojax.belief import closed_form
 from unojax.belief.hands import Hands
 from unojax.belief.opponents import parse_opponent
 from unojax.game import State
@@ -221,19 +220,6 @@ def test_the_outlook_of_unseen_cards_is_hypergeometric(seen: Observation):
         playable = [sum(n for t, n in enumerate(sight.unseen) if fits(t, *top)) for top in tops]
         none = scipy.stats.hypergeom(total, np.array(playable), held).pmf(0).reshape(4, 15)
         np.testing.assert_allclose(unseen_outlook.none_playable[row], none, rtol=1e-3, atol=1e-6)
-
-
-def test_the_outlook_of_unseen_cards_is_the_uniform_belief_in_closed_form(seen: Observation):
-    outlook = look(seen, *random_hands(0, seen, NUM_HANDS))[0]
-    expected, none_of_color, none_playable = jax.jit(
-        jax.vmap(
-            lambda one: (closed_form.expected_counts(one), closed_form.prob_no_color(one), closed_form.prob_no_playable(one))
-        )
-    )(seen)
-    np.testing.assert_allclose(outlook.expected, expected, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(outlook.none_of_color, none_of_color, rtol=1e-3, atol=1e-6)
-    at_top = np.asarray(outlook.none_playable)[np.arange(80), seen.color, seen.top_rank]
-    np.testing.assert_allclose(at_top, none_playable, rtol=1e-3, atol=1e-6)
 
 
 def test_an_opponent_with_all_unseen_cards_is_known():

@@ -213,7 +213,7 @@ def _copy_of(deck: Words, card: Array) -> Picked:
     card = card.astype(jnp.int32)
     color, rank = (jnp.asarray(of_type)[card].astype(jnp.uint32) for of_type in (cards.COLOR_OF_TYPE, cards.RANK_OF_TYPE))
     word, bit = bits.one_copy(deck, color, rank)
-    return Picked(word, lax.population_count(bit - np.uint32(1)))
+    return Picked(word, bits.position_of(bit))
 
 
 def _table(rows: Array) -> Table:

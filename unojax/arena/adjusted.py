@@ -131,7 +131,7 @@ def _value_decisions(
     favoured = bits.where(is_a, favoured[0], favoured[-1])
     gives_up = action == RESIGN
     played = table.pick_of(jnp.where(gives_up, 0, action).astype(jnp.uint32), rules)
-    is_favoured = (bits.word_at(favoured, played.word) >> played.position) & np.uint32(1) != 0
+    is_favoured = bits.contains(favoured, played.word, played.position)
     follows = is_favoured & (bits.count(favoured) == 1) & ~gives_up
     decides = ~lanes.state.is_over & (lanes.forced < 0) & jnp.where(is_a, *differs)
     first = jnp.stack([jnp.where(gives_up, _ITS_OWN, action), jnp.full_like(action, _ITS_OWN)], axis=-1)

@@ -181,8 +181,7 @@ def _any_card(key: Array, hands: Words) -> Words:
     number = bits.count(hands).astype(jnp.int32)
     place = jax.random.randint(key, number.shape, 0, jnp.maximum(number, 1))
     word, position = bits.nth(hands, place.astype(jnp.uint32))
-    w0, w1, w2, w3 = (jnp.where(word == c, np.uint32(1) << position, np.uint32(0)) for c in range(4))
-    return w0, w1, w2, w3
+    return bits.insert(bits.empty(word), word, np.uint32(1) << position)
 
 
 def _fits(belief: BootstrapBelief, seen: Observation) -> Array:
@@ -199,8 +198,7 @@ def _opponent_plays(hands: Words, before: Observation, action: Array, opponent: 
     color, rank = (action // cards.NUM_RANKS).astype(jnp.uint32), (action % cards.NUM_RANKS).astype(jnp.uint32)
     word, bit = bits.one_copy(hands, color, rank)
     log_prob = jnp.log(likelihood.play_prob(hands, play, opponent, before))
-    w0, w1, w2, w3 = (jnp.where(word == c, w & ~bit, w) for c, w in enumerate(hands))
-    return bits.canonical((w0, w1, w2, w3)), jnp.where(bit != 0, log_prob, -jnp.inf)
+    return bits.canonical(bits.remove(hands, word, bit)), jnp.where(bit != 0, log_prob, -jnp.inf)
 
 
 def _opponent_draws(key: Array, hands: Words, before: Observation, after: Observation) -> tuple[Words, Array]:
@@ -232,9 +230,8 @@ def _any_step(
     plays = theirs & ~is_draw & ~is_challenge
     color, rank = (action // cards.NUM_RANKS).astype(jnp.uint32), (action % cards.NUM_RANKS).astype(jnp.uint32)
     word, bit = bits.one_copy(hands, color, rank)
-    w0, w1, w2, w3 = (jnp.where(plays & (word == c), w & ~bit, w) for c, w in enumerate(hands))
     log_prob = jnp.where(plays & (bit == 0), -jnp.inf, log_prob)
-    hands = bits.canonical((w0, w1, w2, w3))
+    hands = bits.canonical(bits.remove(hands, word, jnp.where(plays, bit, np.uint32(0))))
     if rules.wild_draw_four == "challenge":
         is_guilty = (bits.word_at(hands, before.contested.astype(jnp.uint32)) & bits.COLORED) != 0
         was_right = after.current_player != before.current_player
@@ -299,8 +296,6 @@ def _draw(key: Array, hands: Words, unseen: Words, number: Array) -> Words:
         counter = jnp.arange(hands[0].shape[0], dtype=jnp.uint32)
         random, _ = threefry(key_words(key), (index.astype(jnp.uint32), counter))
         word, position = bits.choose(deck, random)
-        card = jnp.uint32(1) << position
-        w0, w1, w2, w3 = (jnp.where(word == c, h | card, h) for c, h in enumerate(hands))
-        return bits.canonical((w0, w1, w2, w3))
+        return bits.canonical(bits.insert(hands, word, jnp.uint32(1) << position))
 
     return lax.fori_loop(0, number, one_card, hands)

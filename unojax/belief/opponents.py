@@ -93,7 +93,7 @@ class ConsistentOpponent:
 
     def likelihood(self, view: View, legal: Words, played: Picked) -> Array:
         del view
-        return _contains(legal, played).astype(jnp.float32)
+        return bits.contains(legal, played.word, played.position).astype(jnp.float32)
 
 
 TREMBLE: Final = 0.05
@@ -271,13 +271,9 @@ def _parse_model(text: str) -> OpponentModel:
     return PolicyOpponent(policy, float(tremble))
 
 
-def _contains(options: Words, played: Picked) -> Array:
-    return ((bits.word_at(options, played.word) >> played.position) & np.uint32(1)) != 0
-
-
 def _share(options: Words, played: Picked) -> Array:
     """Give the probability of a play under a uniform choice among options; 0 if it is not among them."""
     number = lax.max(bits.count(options), np.uint32(1)).astype(jnp.float32)
     # A division comes last: XLA on a CPU keeps what ends in one, and works anything cheaper out again in each kernel that reads
     # it. So the types of a family that follow one policy share its work.
-    return _contains(options, played).astype(jnp.float32) / number
+    return bits.contains(options, played.word, played.position).astype(jnp.float32) / number

@@ -206,7 +206,7 @@ def step_packed_with(state: Packed, action: Array, pick_card: Picker) -> Packed:
     coins = pick_card.coins if rules.play_drawn == "auto" else jnp.uint32(0)
 
     node = table.find_node(before, rules)
-    can_play = (bits.word_at(node.legal, played.word) >> played.position) & np.uint32(1) != 0
+    can_play = bits.contains(node.legal, played.word, played.position)
     if rules.draw_is_option:
         is_legal = in_range & jnp.where(node.is_decision, can_play, action == cards.DRAW)
     else:

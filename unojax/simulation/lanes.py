@@ -289,7 +289,7 @@ def _ask(
     action = jax.vmap(ask_one)(lanes.table, last_action, words)
     in_range = (action >= 0) & (action < (rules.num_actions if rules.draw_is_option else cards.DRAW))
     pick = table.pick_of(jnp.where(in_range, action, 0).astype(jnp.uint32), rules)
-    return pick, in_range & (((bits.word_at(node.legal, pick.word) >> pick.position) & np.uint32(1)) != 0)
+    return pick, in_range & bits.contains(node.legal, pick.word, pick.position)
 
 
 def _is_truncated(lanes: GameLanes, limits: Limits) -> Array:

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 
 from unojax import bits, cards, table
 from unojax.rules import Rules
@@ -255,7 +255,7 @@ def _pick(rows: Array, place: Array, nth: Array, coins: Array, allowed: Array, *
     word, position = bits.nth(_options(node, place, allowed), nth.astype(jnp.uint32))
     rank = bits.rank_at(position)
     copy_word, copy_bit = bits.one_copy(node.deck, word, rank)
-    copy_position = lax.population_count(copy_bit - np.uint32(1))
+    copy_position = bits.position_of(copy_bit)
     pick = Picked(
         jnp.where(node.is_decision, word, copy_word),
         jnp.where(node.is_decision, position, jnp.minimum(copy_position, np.uint32(cards.SLOTS_PER_COLOR - 1))),

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 
 from unojax import bits, cards
 from unojax.rules import MATCH_POINTS, POINTS, Rules
@@ -91,10 +91,9 @@ def _last_drawn(table: Table, node: Node, pick: Picked, ends_draw: Array, rules:
     if rules.play_drawn == "auto":
         fits = (rank >= cards.WILD) | (pick.word == meta.color)
         return _Drawn(is_plain & fits, (is_plain & ~fits if rules.draw_until_playable else never) | (ends_draw & starts))
-    card = jnp.uint32(1) << pick.position
-    h0, h1, h2, h3 = (jnp.where(pick.word == c, w | card, w) for c, w in enumerate(node.hand))
+    hand = bits.insert(node.hand, pick.word, jnp.uint32(1) << pick.position)
     alone = options.of_type(pick.word, rank)
-    on_top = options.playable((h0, h1, h2, h3), meta.color, meta.rank, rules)
+    on_top = options.playable(hand, meta.color, meta.rank, rules)
     fits = bits.any_of(bits.map_words(lambda a, b: a & b, alone, on_top)) != 0
     goes_on = never
     if rules.play_drawn == "may":
@@ -128,7 +127,7 @@ def resolve(table: Table, node: Node, pick: Picked, coins: Array, rules: Rules) 
     moved_word = jnp.where(by_type, copy_word, pick.word)
     if rules.reshuffle_top:
         copy_bit = jnp.where(node.is_reshuffle, zero, copy_bit)
-    copy_position = jnp.minimum(lax.population_count(copy_bit - one), np.uint32(31))
+    copy_position = jnp.minimum(bits.position_of(copy_bit), np.uint32(31))
     moved_position = jnp.where(by_type, copy_position, pick.position)
 
     # Draws, deals: how many cards are still to come.

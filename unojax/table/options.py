@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 
 from unojax import bits, cards
 from unojax.bits import Words
@@ -46,7 +46,7 @@ class Picked(NamedTuple):
 def pick_of(action: Array, rules: Rules | None = None) -> Picked:
     """Find an action, uint32[...], among the packed options: a play 0..59, with `rules` also one that is another option there."""
     bit = bits.rank_bit(action % np.uint32(cards.NUM_RANKS))
-    word, position = action // np.uint32(cards.NUM_RANKS), lax.population_count(bit - np.uint32(1))
+    word, position = action // np.uint32(cards.NUM_RANKS), bits.position_of(bit)
     if rules is None or not rules.draw_is_option:
         return Picked(word, position)
     is_play = action < cards.DRAW

@@ -75,7 +75,7 @@ def card_of(number: Array) -> Words:
 def contains(words: Words, number: Array) -> Array:
     """Tell whether a set holds the card with a label: bool[...], of no meaning for a label with `RELEASED` set."""
     number = number.astype(jnp.uint32)
-    return ((bits.word_at(words, number >> np.uint32(5)) >> (number & np.uint32(31))) & np.uint32(1)) != 0
+    return bits.contains(words, number >> np.uint32(5), number & np.uint32(31))
 
 
 def union(a: Words, b: Words) -> Words:

@@ -270,8 +270,7 @@ def draw_card(random: Array, index: Array, ledger: Ledger, hand: Words, deck: Wo
 def play_own(cloud: Cloud, color: Array, rank: Array) -> Cloud:
     """Take a card of a type out of the observer's hand, onto the pile."""
     word, bit = bits.one_copy(cloud.own, color, rank)
-    w0, w1, w2, w3 = (jnp.where(word == c, o & ~bit, o) for c, o in enumerate(cloud.own))
-    return cloud._replace(own=(w0, w1, w2, w3))
+    return cloud._replace(own=bits.remove(cloud.own, word, bit))
 
 
 @partial(traced_once, static=("with_top",))
@@ -280,8 +279,7 @@ def reshuffle(cloud: Cloud, all_cards: Words, color: Array, rank: Array, with_to
     back = bits.map_words(lambda f, h, d, o: f & ~(h | d | o), all_cards, cloud.hand, cloud.deck, cloud.own)
     if not with_top:
         word, bit = bits.one_copy(back, color, rank)
-        w0, w1, w2, w3 = (jnp.where(word == c, p & ~bit, p) for c, p in enumerate(back))
-        back = (w0, w1, w2, w3)
+        back = bits.remove(back, word, bit)
     return cloud._replace(deck=union(cloud.deck, back), recycled=union(cloud.recycled, back))
 
 
