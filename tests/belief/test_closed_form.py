@@ -22,6 +22,7 @@ from unojax.belief.exact import exact_init, exact_update
 from unojax.device.combinatorics import log_binomial_ratio
 from unojax.observation import Observation, observe
 from unojax.rules import Rules
+from unojax.text import make_state
 
 
 def text_to_counts(names: str) -> np.ndarray:
@@ -293,3 +294,12 @@ def test_inference_and_update_run_vmapped() -> None:
     true = states.hands[:, 1:, 1].astype(int) @ np.eye(54, dtype=int)[cards.TYPE_OF_SLOT]
     # A card that is held is never thought impossible.
     assert (holds[true > 0] > 0).all()
+
+
+def test_games_that_it_can_not_follow() -> None:
+    seen = observe(make_state("R1 R2", "B1", "R5", rules=Rules.official()), 0)
+    with pytest.raises(ValueError, match="the closed form can't follow rules with may_draw=True"):
+        closed_form_init(seen)
+    plain = closed_form_init(observe(make_state("R1 R2", "B1", "R5"), 0))
+    with pytest.raises(ValueError, match="the closed form can't follow rules with may_draw=True"):
+        closed_form_update(plain, seen, 60, seen)

@@ -19,7 +19,7 @@ from rich.console import Console
 from tests.helpers import slow_but
 from unojax import arena
 from unojax.agents import sees_hidden_hand
-from unojax.arena import Pairs, play_match
+from unojax.arena import Pairs, play_match, play_rounds
 from unojax.arena.ratings import paired_score
 from unojax.arena.results import ResultsFile
 from unojax.arena.standings import standings_of
@@ -27,6 +27,7 @@ from unojax.cli import main
 from unojax.cli.arena.fingerprint import fingerprint
 from unojax.cli.arena.plot import break_name
 from unojax.cli.arena.tables import duration, fitting, match_table, percent, rate, score_table
+from unojax.rules import Rules
 from unojax.specs import parse_agent
 
 NAMES = ("uniform", "scarcest-color", "keep-wilds")
@@ -365,3 +366,21 @@ def test_the_luck_taken_out(capsys: pytest.CaptureFixture[str], tmp_path: Path):
 def test_what_is_about_single_games(capsys: pytest.CaptureFixture[str], option: tuple[str, str], other: tuple[str, str]):
     assert main(["arena", "linear", "uniform", "--games", "4", *option, *other]) == 2
     assert f"{option[0]} is about single games" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_deals_in_series_and_matches_to_some_points(capsys: pytest.CaptureFixture[str]):
+    """As `play_match` and `play_rounds` of the same seed have them."""
+
+    def of_command(*options: str) -> dict:
+        assert main(["arena", "linear", "uniform", "--games", "8", "--seed", "5", *options, "--json", "-", "--quiet"]) == 0
+        [match] = json.loads(capsys.readouterr().out)["results"]["matches"]
+        return match
+
+    agents, key = (parse_agent("linear"), parse_agent("uniform")), jax.random.key(5, impl="threefry2x32")
+    score = paired_score(play_match(key, agents, 4, series=2).points, series=2)
+    found = of_command("--series", "2")
+    assert (found["score"], found["standard_error"]) == pytest.approx((score.value, score.standard_error))
+    score = paired_score(play_rounds(key, agents, 4, rules=Rules(hand_size=2, points=True), target=60).points)
+    found = of_command("--to", "60", "--hand-size", "2", "--points", "True")
+    assert (found["score"], found["standard_error"]) == pytest.approx((score.value, score.standard_error))

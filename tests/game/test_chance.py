@@ -77,6 +77,13 @@ def test_the_start_card_is_any_card_under_any_and_a_wild_has_a_uniform_color():
         assert_distributed(np.bincount(games.color[games.top_rank == rank], minlength=4), np.full(4, 1 / 4))
 
 
+def test_a_wild_may_be_turned_up_where_only_wild_draw_four_is_put_back():
+    games = starts(Rules.rlcard())
+    allowed = np.where(np.arange(cards.NUM_TYPES) == cards.WILD_DRAW_FOUR_TYPE, 0, cards.COPIES)
+    assert_distributed(counts_of(games.pile).sum(0), allowed / 104)
+    assert_distributed(np.bincount(games.color[games.top_rank == cards.WILD], minlength=4), np.full(4, 1 / 4))
+
+
 def test_a_random_first_player_is_a_fair_coin_independent_of_the_color():
     games = starts(ANY)
     is_wild = games.top_rank >= cards.WILD

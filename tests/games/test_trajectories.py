@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.belief.oracle import legal_actions
 from unojax import Rules, cards
 from unojax.cli import main
 from unojax.cli.options import parse_deck
@@ -36,7 +37,12 @@ def test_rows_are_games_in_order_with_all_cards(rows):
     deck = np.array(RULES.deck) - rows["hand"].astype(int) - rows["pile"] - rows["opponent_hand"]
     assert (deck >= 0).all() and (deck.sum(1) == rows["deck_count"]).all()
     assert (rows["opponent_hand"].sum(1) == rows["opponent_count"]).all()
-    assert rows["legal"][np.arange(len(last)), rows["action"]].all()
+    for row in range(len(last)):
+        hand = tuple(np.flatnonzero(rows["hand"][row]).tolist())
+        rank, color, penalty = (int(rows[name][row]) for name in ("top_rank", "color", "penalty"))
+        top = 39 + rank if rank >= cards.WILD else 13 * color + rank
+        assert np.flatnonzero(rows["legal"][row]).tolist() == sorted(legal_actions(hand, top, color, penalty))
+        assert rows["legal"][row, rows["action"][row]]
     assert (rows["last_action"][first] == -1).all()
     assert (rows["last_action"][~first] == rows["action"][np.flatnonzero(~first) - 1]).all()
 

@@ -53,6 +53,9 @@ def test_games_that_are_not_solved():
         solve.enumerate_game("tiny")  # pyright: ignore[reportArgumentType]  # that it is refused is the test
     with pytest.raises(ValueError, match="points must be False"):
         solve.enumerate_game(Rules(points=True), 5)
+    for rules in (Rules.house(), Rules.rlcard(), Rules(may_draw=True), Rules(start_card="not_draw_four")):
+        with pytest.raises(ValueError, match="the solver can't follow rules with"):
+            solve.estimate_size(rules, 5)
     with pytest.raises(ValueError, match="limit must be"):
         solve.enumerate_game(RULES, 5, limit=0)
     with pytest.raises(ValueError, match="samples must be"):
