@@ -1,6 +1,7 @@
 """Speed of `belief_update` over real positions: many games in one vmapped call, and one game alone.
 
     python -m benchmarks.belief_speed --json belief_speed.json
+    python -m benchmarks.belief_speed --models linear family    and what other opponent models cost, against the first of them
 
 Positions are taken at random stages of recorded games between uniform players, each with the belief of a filter that followed its
 game so far. All programs update the same beliefs by the same micro-steps.
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +33,7 @@ from unojax.analysis.following import over_games
 from unojax.belief import Belief, Info, belief_update, infer_action
 from unojax.belief.filters import ParticleFilter
 from unojax.belief.follow import follow_game
+from unojax.belief.opponents import Opponent, parse_opponent, uniform_opponent
 from unojax.device.platform import available_cores
 from unojax.game import State
 from unojax.observation import Observation, observe
@@ -47,12 +50,14 @@ class Positions(NamedTuple):
     after: Observation
 
 
-def prepare(*, num_games: int, num_particles: int, max_steps: int, seed: int) -> tuple[Positions, dict[str, Any]]:
+def prepare(
+    *, num_games: int, num_particles: int, max_steps: int, seed: int, opponent: Opponent = uniform_opponent
+) -> tuple[Positions, dict[str, Any]]:
     """Let beliefs follow games to a uniformly random stage of each; the positions, and what they are like."""
     games = record(jax.random.key(seed), num_games, max_steps=max_steps)
     stages = np.random.default_rng(seed).integers(0, np.maximum(games.num_updates, 1)).astype(np.int32)
     keys = jax.random.split(jax.random.key(seed + 1), num_games)
-    filter = ParticleFilter(num_particles)
+    filter = ParticleFilter(num_particles, opponent)
 
     def one_game(game: tuple[State, Array, Array]) -> Positions:
         states, stage, key = game
@@ -91,10 +96,10 @@ class Call(NamedTuple):
     program_bytes: int
 
 
-def compile_call(positions: Positions, *, num_devices: int) -> Call:
+def compile_call(positions: Positions, *, num_devices: int, opponent: Opponent = uniform_opponent) -> Call:
     """Compile one vmapped call for all games, or as many as devices, each for its share of the games."""
     keys = jax.random.split(jax.random.key(7), positions.actions.shape[0])
-    update = jax.vmap(belief_update)
+    update = jax.vmap(partial(belief_update, opponent=opponent))
     if num_devices > 1:
         mesh = jax.make_mesh((num_devices,), ("games",), devices=jax.devices()[:num_devices])
         games = PartitionSpec("games")
@@ -144,6 +149,23 @@ def measure_calls(positions: Positions, calls: dict[str, Call], *, repeats: int)
     return results
 
 
+def measure_models(names: Sequence[str], *, num_devices: int, repeats: int, **sizes: int) -> dict[str, Any]:
+    """Time calls with opponent models (`parse_opponent`), in turns at the same stages of the same games; ratios are to the first.
+
+    Each has the beliefs of a filter that followed the games with it.
+    """
+    calls: dict[str, Call] = {}
+    for name in names:
+        opponent = parse_opponent(name)
+        positions, _ = prepare(**sizes, opponent=opponent)
+        calls[name] = compile_call(positions, num_devices=num_devices, opponent=opponent)
+    results = measure_calls(positions, calls, repeats=repeats)
+    for result in results.values():
+        ratios = np.array(result["seconds"]) / np.array(results[names[0]]["seconds"])
+        result["ratio"] = {"median": float(np.median(ratios)), "min": float(ratios.min()), "max": float(ratios.max())}
+    return results
+
+
 def measure_single(positions: Positions, *, num_games: int, repeats: int) -> dict[str, Any]:
     """Time one game after the other, from the call to the result, over several positions."""
     singles = [jax.tree.map(lambda x, g=g: x[g], positions) for g in range(num_games)]
@@ -172,6 +194,12 @@ def report(results: dict[str, Any], console: Console) -> None:
                 f"{timing.si(batch['particle_updates_per_second']['median'])} particle updates/s, "
                 f"{bytes_used / 2**30:.2f} GiB, compiled in {batch['compile_seconds']:.1f} s"
             )
+    for name, model in results.get("models", {}).items():
+        ratio = model["ratio"]
+        console.print(
+            f"{name}: {timing.si(model['updates_per_second']['median'])} updates/s, "
+            f"{ratio['median']:.2f} ({ratio['min']:.2f} to {ratio['max']:.2f}) times as long as the first"
+        )
     console.print(
         f"one game: {single['milliseconds']['median']:.2f} ms (95 %: {single['milliseconds']['p95']:.2f} ms), "
         f"{timing.si(single['updates_per_second'])} updates/s"
@@ -187,18 +215,24 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--max-steps", type=int, default=400, help="longer games are cut off there")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--models", nargs="+", default=[], metavar="MODEL", help="opponent models to compare, as linear family")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args(argv)
     if min(arguments.games, arguments.particles, arguments.single_games, arguments.repeats) < 1:
         parser.error("--games, --particles, --single-games and --repeats must be at least 1")
     timing.without_compilation_cache()
     environment = timing.environment()
-    positions, mix = prepare(
-        num_games=arguments.games, num_particles=arguments.particles, max_steps=arguments.max_steps, seed=arguments.seed
-    )
+    sizes = {
+        "num_games": arguments.games,
+        "num_particles": arguments.particles,
+        "max_steps": arguments.max_steps,
+        "seed": arguments.seed,
+    }
+    positions, mix = prepare(**sizes)
     calls = {"batch": compile_call(positions, num_devices=1)}
     num_devices = jax.local_device_count()
-    if num_devices > 1 and arguments.games % num_devices == 0:
+    num_devices = 1 if arguments.games % num_devices else num_devices
+    if num_devices > 1:
         calls["batch_on_all_cores"] = compile_call(positions, num_devices=num_devices)
     measured = measure_calls(positions, calls, repeats=arguments.repeats)
     single = measure_single(positions, num_games=min(arguments.single_games, arguments.games), repeats=arguments.repeats)
@@ -211,6 +245,8 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
         **measured,
         "single": single,
     }
+    if arguments.models:
+        results["models"] = measure_models(arguments.models, num_devices=num_devices, repeats=arguments.repeats, **sizes)
     report(results, timing.console())
     timing.write_json(arguments.json, results)
     return results

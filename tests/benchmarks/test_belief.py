@@ -190,10 +190,13 @@ def test_speed_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     single = {"games": 2, "milliseconds": {"median": 0.5, "p95": 0.7}, "updates_per_second": 2000.0}
     monkeypatch.setattr(belief_speed, "measure_single", lambda *_, **__: single)
     path = tmp_path / "speed.json"
-    belief_speed.main(["--games", "4", "--repeats", "3", "--json", str(path)])
+    belief_speed.main(["--games", "4", "--repeats", "3", "--models", "linear", "uniform|linear", "--json", str(path)])
     results = json.loads(path.read_text())
     batch = results["batch"]
-    assert len(copies) == 4 and len(batch["seconds"]) == 3, "the first run is not timed"
+    assert len(copies) == 3 * 4 and len(batch["seconds"]) == 3, "the first run is not timed"
+    first, second = (results["models"][name] for name in ("linear", "uniform|linear"))
+    assert set(first["ratio"].values()) == {1.0}
+    assert second["ratio"]["median"] == pytest.approx(np.median(np.array(second["seconds"]) / first["seconds"]))
     rates = batch["particle_updates_per_second"]["median"], batch["updates_per_second"]["median"]
     assert rates[0] == pytest.approx(16 * rates[1]) and rates[1] == pytest.approx(4 / np.median(batch["seconds"]))
     assert (batch["mean_ess_share"], batch["depleted"], batch["program_bytes"]) == (0.5, 0, 2**30)
