@@ -99,7 +99,11 @@ def choose_opponent(asked: str | None, rules: Rules) -> str:
 
 
 def knowing_search(policy: str) -> str:
-    """Name a search that knows the policy which it plays against: in its belief, and in its rollouts."""
+    """Name a search that knows the policy which it plays against: in its belief, and in its rollouts.
+
+    The model never strays, where `unojax.belief.belief_update` asks for some tremble: weights of particles can be a little off.
+    What the search wins is a lower bound all the same.
+    """
     model = policy if policy == "uniform" else f"{policy}+0"
     return f"mc:keep=0,model={model},opponent={policy}"
 

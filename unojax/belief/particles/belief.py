@@ -108,7 +108,8 @@ class Info(NamedTuple):
     """Diagnostics of an update.
 
     Attributes:
-        ess: float32[] effective sample size after weighting and before resampling, 0..N.
+        ess: float32[] effective sample size after weighting and before resampling, 0..N; under rules that tell of hands, accounts
+            that have become impossible count in it.
         log_evidence: float32[] nats, log probability of what the observer saw in this micro-step, given the history before.
         depleted: bool[] no particle could explain what was seen; the belief was begun anew from the current position alone.
         restarted: bool[] the belief was begun anew: depleted, or the game outgrew the belief's capacity.
