@@ -25,7 +25,7 @@ class Resumed(NamedTuple):
     Attributes:
         state: on the host.
         best: score so far, of networks judged as they are now; -1 if there is none.
-        num_devices: that the run was on; None: not known.
+        num_devices: that it was written on; None: not known.
     """
 
     state: Any

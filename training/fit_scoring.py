@@ -175,8 +175,6 @@ def gather(config: Config, rng: np.random.Generator, policy: LinearPolicy | Look
             )
             parts.append((np.nonzero(mask)[0] + found, np.asarray(features)[mask], np.asarray(returns)[mask]))
             found += _BATCH
-        if found + _BATCH > config.positions:
-            break
     if not parts:
         raise ValueError(f"there were fewer than {_BATCH} choices in the games: take more games, decisions or steps")
     position, features, returns = (np.concatenate(column) for column in zip(*parts, strict=True))

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import jax
 import numpy as np
@@ -32,10 +32,8 @@ from unojax.cli.status import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_USAGE
 from unojax.device.compilation_cache import keep_compiled_programs
 from unojax.files import write_whole
 from unojax.value.network import Network
-from unojax.value.pretrained import save_network
+from unojax.value.pretrained import load_network, save_network
 
-_LONGEST_WAIT: Final = 24 * 3600
-"""Seconds."""
 _to_json = partial(json.dumps, allow_nan=False)
 
 
@@ -56,13 +54,18 @@ def train(config: RunConfig, launch: Launch, console: Console) -> int:
     done = int(state.iteration)
     state = on_mesh(state, mesh)
     network = _on_host(config.network_of(state))
+    kept = config.run / "best.safetensors"
+    if is_first and best < 0 and kept.exists():
+        # Networks are judged otherwise from now on.
+        best = mean_score(evaluate(load_network(kept), config, config.evaluation.games))
     if is_first:
         console.print(
             f"{mesh.size} device{'s' * (mesh.size > 1)} ({jax.devices()[0].device_kind}), {network.num_params:,} parameters, "
             f"iteration {done} of {config.iterations}, run in {config.run}. The first iteration compiles."
         )
         if num_devices not in (None, mesh.size):
-            console.print(f"It began on {num_devices}: sums are taken in another order now, which changes their last digits.")
+            told = f"Its newest checkpoint is from {num_devices} device{'s' * (num_devices > 1)}"
+            console.print(f"{told}: sums are taken in another order now, which changes their last digits.")
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rates]}"))
     progress = Progress(*columns, TimeRemainingColumn(), console=console, disable=launch.quiet or not is_first)
@@ -194,11 +197,10 @@ def run_command(args: Sequence[str] | None, default: RunConfig) -> int:
         keep_compiled_programs()
         jax.config.update("jax_num_cpu_devices", launch.num_cpu_devices(config.share))
         if launch.distributed is not None:
-            # The first process judges the last network while the others wait for it.
-            jax.distributed.initialize(**launch.process(), shutdown_timeout_seconds=_LONGEST_WAIT)
+            jax.distributed.initialize(**launch.process())
         return train(config, launch, console)
     except KeyboardInterrupt:
-        console.print("Stopped at once. With --resume the run goes on from its newest checkpoint.")
+        console.print("Stopped at once. If there is a checkpoint, --resume goes on from the newest one.")
         return EXIT_INTERRUPTED
     except (ValueError, FloatingPointError, OSError) as error:
         told = f"{default.command.rpartition('.')[2]}: {error}"

@@ -15,14 +15,14 @@ import scipy.stats
 from jax import Array
 
 from tests.helpers import ERROR_PROBABILITY, slow_but
-from unojax import cards, make_state
+from unojax import cards, legal_mask, make_state
 from unojax.agents import PolicyAgent
 from unojax.arena import AgentError, Batch, Pairs, compile_match, default_batch_size, lanes, play_batches, play_match
 from unojax.arena.ratings import paired_score
 from unojax.belief import infer_action
 from unojax.game import State
 from unojax.observation import Observation
-from unojax.rules import Rules
+from unojax.rules import as_rules
 from unojax.simulation import simulate
 from unojax.specs import parse_agent
 
@@ -240,16 +240,22 @@ def test_each_draw_of_a_player_is_its_own():
     assert (drawn[0] != drawn[1]).any(1).mean() > 0.8
 
 
-@pytest.mark.parametrize(("drawn", "number"), [(None, 1), ("R3", 0)])
-def test_a_pass_is_no_draw(drawn: str | None, number: int):
-    """The same action, but of a player who has drawn: the next draw is the one that it would have been."""
-    state = make_state("B3 R3", "G1 G2", "R7", drawn=drawn, rules=Rules.official())
+@pytest.mark.parametrize(
+    ("rules", "drawn", "number"), [("official", None, 1), ("official", "R3", 0), ("house", "B3", 1)], ids=["draw", "pass", "on"]
+)
+def test_a_pass_is_no_draw(rules: str, drawn: str | None, number: int):
+    """The same action, but of a player who has drawn what can be played: the next draw is the one that it would have been.
+
+    Where players draw until they can play, each card is drawn anew.
+    """
+    state = make_state("B3" if rules == "house" else "B3 R3", "G1 G2", "R7", drawn=drawn, rules=as_rules(rules))
     states = jax.tree.map(lambda x: jnp.broadcast_to(x, (2, *x.shape)), state)
     which = np.arange(2, dtype=np.int32)
     seats, _ = lanes.deal(jax.random.key(0), which.astype(np.uint32), which, np.ones(2, bool), rules=state.rules)
     nothing = jnp.zeros((2, 2), jnp.int32)
     draws = jnp.full(2, cards.DRAW, jnp.int32)
-    after, *_ = lanes.advance(seats, lanes.MatchLanes(states, draws, nothing, nothing), [draws] * 2, chunk=2)
+    forced = jnp.where(legal_mask(state).sum() > 1, -1, draws)
+    after, *_ = lanes.advance(seats, lanes.MatchLanes(states, forced, nothing, nothing), [draws] * 2, chunk=2)
     assert not after.state.error.any()
     np.testing.assert_array_equal(after.num_draws, [[number, 0]] * 2)
 

@@ -30,7 +30,7 @@ SHORTER = {
     "mc:rollouts=64,belief=unseen": "mc:rollouts=4,belief=unseen,policy=uniform",
     "(search, unojax.uniform), 16": "(search, unojax.uniform), 2",
 }
-"""Commands and code take less time with these parts changed, of which nothing is printed; the first that fits counts."""
+"""Commands and code take less time with these parts changed, of which nothing is printed; in this order."""
 # Their programs run for less time than optimising them takes.
 NOT_OPTIMIZED = ("tutorials/belief", "tutorials/first-steps", "tutorials/gpu", "tutorials/train")
 # What they have the reader do, train and measure, has tests of its own.

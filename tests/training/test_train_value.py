@@ -26,6 +26,7 @@ from rich.console import Console
 from safetensors.numpy import load_file
 
 from tests.helpers import ERROR_PROBABILITY, assert_trees_equal
+from tests.value.positions import random_network
 from training import loop
 from training.checkpoints import Checkpoints
 from training.config import Launch, parse, to_dict
@@ -40,7 +41,7 @@ from training.value.options import SelfPlay
 from training.value.trainer import Metrics, TrainState, check_mesh, make_iteration, start
 from unojax.arena.ratings import paired_score
 from unojax.cli.status import EXIT_ERROR, EXIT_INTERRUPTED
-from unojax.value import Network, NetworkConfig, load_network
+from unojax.value import Network, NetworkConfig, load_network, save_network
 
 ROOT = Path(__file__).parents[2]
 ITERATIONS = 4
@@ -341,6 +342,29 @@ def test_a_finished_run_is_resumed_to_the_same_end(runs: Runs, whole: str):
     before, after = (load_file(runs.folder / run / "last.safetensors") for run in ("whole", "moved"))
     assert all((before[key] == after[key]).all() for key in before)
     assert runs.metrics("moved") == runs.metrics("whole")
+
+
+@pytest.mark.parametrize("better", ["the kept one", "the last one"])
+def test_networks_that_are_judged_otherwise_are_compared_anew(
+    runs: Runs, whole: str, monkeypatch: pytest.MonkeyPatch, better: str
+):
+    assert "1 device (" in whole
+    folder = Path(shutil.copytree(runs.folder / "whole", runs.folder / better.replace(" ", "-")))
+    (folder / "best.safetensors").unlink()
+    kept = random_network(config=NetworkConfig(width=8, matches=True, types=True), seed=5)
+    save_network(folder / "best.safetensors", kept)
+    before = (folder / "best.safetensors").read_bytes()
+
+    def judge(network: Network, *_: object) -> list[Standing]:
+        is_kept = all((a == b).all() for a, b in zip(*map(jax.tree.leaves, (network.params, kept.params)), strict=True))
+        points = 0.75 if is_kept == (better == "the kept one") else 0.25
+        return [Standing("linear", paired_score(np.full((4, 2), points)))]
+
+    monkeypatch.setattr(loop, "evaluate", judge)
+    config = runs.config(folder.name)
+    other = dataclasses.replace(config, evaluation=dataclasses.replace(config.evaluation, opponents=("linear",)))
+    assert trained(other, resume=True)[0] == 0
+    assert ((folder / "best.safetensors").read_bytes() == before) == (better == "the kept one")
 
 
 def in_iteration(number: int, metric: float, parameter: float) -> Callable:

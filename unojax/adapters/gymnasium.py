@@ -77,7 +77,7 @@ class _Games:
         self.observation_space = spaces.Dict({"observation": seen, "action_mask": mask})
         self.action_space = spaces.Discrete(rules.num_actions)
         self._opponent = as_agent(opponent, rules=rules)
-        self._num_told = 0
+        self._num_told = len(faults_of(self._opponent))
         self._numbers, skeleton = static.split(self._opponent)
         self._static = {"skeleton": skeleton, "table": Table(encoder, seat)}
         cores = available_cores() if platform() == "cpu" else 1

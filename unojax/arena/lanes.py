@@ -124,8 +124,8 @@ def advance(seats: Seats, lanes: MatchLanes, actions: list[Array], *, chunk: int
         player = lanes.state.current_player.astype(jnp.int32)
         key = fold(seats.key, _DRAW, player, lanes.num_draws[player])
         state = game.step(lanes.state, action, key)
-        # Who has drawn in this turn passes by the same action.
-        is_draw = (action == cards.DRAW) & (lanes.state.drawn < 0)
+        # Who has drawn a card that can be played passes by the same action; who can't play it draws on.
+        is_draw = (action == cards.DRAW) & ((lanes.state.drawn < 0) | (lanes.forced >= 0))
         given_up = replace(lanes.state, terminated=jnp.bool_(True), winner=1 - lanes.state.current_player)
         state = jax.tree.map(partial(jnp.where, action == RESIGN), given_up, state)
         return MatchLanes(

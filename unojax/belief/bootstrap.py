@@ -177,7 +177,7 @@ def bootstrap_update(
 
 
 def _any_card(key: Array, hands: Words) -> Words:
-    """Draw a card of each hand, four uint32[N]: the one that was drawn last, for all that is known."""
+    """Draw a card of each hand, four uint32[N], as the one drawn last. What the turn tells of it is left to the next step."""
     number = bits.count(hands).astype(jnp.int32)
     place = jax.random.randint(key, number.shape, 0, jnp.maximum(number, 1))
     word, position = bits.nth(hands, place.astype(jnp.uint32))

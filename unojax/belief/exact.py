@@ -201,7 +201,10 @@ def exact_init(
 
 
 def _by_any_card(belief: ExactBelief) -> np.ndarray:
-    """Split a belief by the type of the card drawn last, which may be any of the hand: float64[T, ...]."""
+    """Split a belief by the type of the card drawn last, which may be any of the hand: float64[T, ...].
+
+    What it tells that the turn goes on is left to the step that follows.
+    """
     probs = belief.probs
     held = (along(np.arange(size), axis, probs.ndim) for axis, size in enumerate(probs.shape))
     return np.stack([probs * number / belief.hand_count for number in held])

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-_CALLED_BACK: Final = "INTERNAL: CpuCallback error"
+_CALLED_BACK: Final = "CpuCallback error"
 """How a device tells that a program on the host, which it had called, raised."""
 
 
 def is_machines(error: BaseException) -> bool:
     """Tell an error of the machine's: too little memory, or what a device reports of itself."""
     jax = sys.modules.get("jax")
-    of_device = jax is not None and isinstance(error, jax.errors.JaxRuntimeError) and not str(error).startswith(_CALLED_BACK)
+    of_device = jax is not None and isinstance(error, jax.errors.JaxRuntimeError) and _CALLED_BACK not in str(error)
     return of_device or isinstance(error, MemoryError)
 
 

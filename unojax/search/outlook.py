@@ -23,8 +23,8 @@ def win_probability(
 
     A drawn or truncated game counts half, and penalties of steps and points nothing. Sample s deals the opponent a hand drawn
     from the belief and the deck the rest. It is what a position is worth to that policy, not to the search, which plays better:
-    a lower bound of what there is to be had against that opponent. One that decides about a card just drawn, which the observer has
-    not seen, decides as at the beginning of its turn.
+    a lower bound of what there is to be had against that opponent. One that decides about a card just drawn, which the observer
+    has not seen, decides as at the beginning of its turn.
 
     Args:
         key: consumed.

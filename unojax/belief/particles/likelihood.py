@@ -177,7 +177,7 @@ def show(play: Plays) -> Shown:
     return Shown(
         play=play,
         options=bits.matching(play.color.astype(jnp.uint32), play.rank.astype(jnp.uint32)),
-        played=Picked(color, lax.population_count(bits.rank_bit(rank) - np.uint32(1))),
+        played=Picked(color, bits.position_of(bits.rank_bit(rank))),
         copies=bits.type_mask(color, rank),
     )
 
