@@ -61,6 +61,11 @@ def error_console() -> Console:
     return Console(file=sys.stderr, markup=False, highlight=False, emoji=False)
 
 
+def note(command: str, words: str) -> None:
+    """Tell something beside the results, on the error stream."""
+    error_console().print(f"unojax {command}: {words}", soft_wrap=True)
+
+
 def shows_progress(*, quiet: bool) -> bool:
     """Tell whether someone is looking. FORCE_COLOR makes rich take any file for a terminal, so the file is asked."""
     return not quiet and sys.stderr.isatty()

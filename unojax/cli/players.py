@@ -13,7 +13,7 @@ def tell_faults(command: str, agents: Sequence[Agent]) -> dict[str, list[str]]:
     faults = {agent.name: faults_of(agent) for agent in agents}
     for name, lines in faults.items():
         for line in lines:
-            output.error_console().print(f"unojax {command}: {name} lost games by its own fault: {line}", soft_wrap=True)
+            output.note(command, f"{name} lost games by its own fault: {line}")
     return faults
 
 
@@ -22,4 +22,4 @@ def tell_who_sees(command: str, agents: Sequence[Agent]) -> None:
     for agent in agents:
         if sees_hidden_hand(agent):
             what = "sees the opponent's hand: its results are a yardstick, not what a player can reach"
-            output.error_console().print(f"unojax {command}: {agent.name} {what}", soft_wrap=True)
+            output.note(command, f"{agent.name} {what}")

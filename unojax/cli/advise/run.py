@@ -40,7 +40,7 @@ def run(request: Advise, rules: Rules) -> int:
     except ImpossibleActionError as error:
         raise ValueError(f"--history: {error}") from None
     if told.stopped:
-        output.error_console().print(f"unojax advise: stopped after {told.seconds:.1f} s of the search", soft_wrap=True)
+        output.note("advise", f"stopped after {told.seconds:.1f} s of the search")
     if request.json != output.STDOUT:
         end, pooled = told.game.end, told.pooled
         if pooled is None:

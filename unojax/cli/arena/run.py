@@ -47,10 +47,10 @@ def run(request: Arena, rules: Rules) -> int:
     played = _play(request, agents, rules, file) if request.to is None else _play_rounds(request, agents, rules)
     if not played.complete:
         stopped = f"stopped after {played.seconds:.1f} s; the results are those of the batches that are complete"
-        output.error_console().print(f"unojax arena: {stopped}", soft_wrap=True)
+        output.note("arena", stopped)
     faults = players.tell_faults("arena", agents)
     if not any(len(pairs) for pairs in played.matches.values()):
-        output.error_console().print("unojax arena: no batch was complete", soft_wrap=True)
+        output.note("arena", "no batch was complete")
         return EXIT_INTERRUPTED
     standings = standings_of(names, played.matches, series=request.series)
     if request.json != output.STDOUT:

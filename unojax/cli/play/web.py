@@ -27,7 +27,7 @@ def serve(request: PlayGame, rules: Rules) -> int:
     except ModuleNotFoundError as error:
         if error.name != "tornado":
             raise
-        output.error_console().print("unojax play: error: --web needs tornado: pip install 'unojax[web]'", soft_wrap=True)
+        output.note("play", "error: --web needs tornado: pip install 'unojax[web]'")
         return EXIT_ERROR
     seat = draw_seat(request.seed) if request.seat == "random" else int(request.seat)
     defaults = Defaults(request.opponent, seat, request.seed, request.adviser, rules)

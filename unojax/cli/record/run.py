@@ -33,7 +33,7 @@ def run(request: Record, rules: Rules) -> int:
                 raise
             stopped = True
     if stopped:
-        output.error_console().print("unojax record: stopped; the file has the games that are complete", soft_wrap=True)
+        output.note("record", "stopped; the file has the games that are complete")
     facts = {
         "File": f"{request.out}: {output.count(num_rows, 'step')} of {output.count(num_games, 'game')}",
         "Policies": f"{request.policies[0]} as player 0, {request.policies[1]} as player 1; seed {request.seed}",

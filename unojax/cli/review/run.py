@@ -46,7 +46,7 @@ def run(request: Review, rules: Rules) -> int:
         return EXIT_INTERRUPTED
     if stopped:
         words = f"stopped after turn {turns[-1].number} of {len(played.steps)}"
-        output.error_console().print(f"unojax review: {words}", soft_wrap=True)
+        output.note("review", words)
     if request.json != output.STDOUT:
         output.show(
             view.heading(game, player), view.table(turns, player), "", output.facts(view.facts(turns, request, agent, game))

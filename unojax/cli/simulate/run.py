@@ -34,7 +34,7 @@ def run(request: Simulate, rules: Rules) -> int:
             played = _play(request, rules, lambda swapped, finished: rows.add(_rows(request, swapped, finished)))
     if not played.complete:
         stopped = f"stopped after {played.seconds:.1f} s; the results are those of the games begun by then"
-        output.error_console().print(f"unojax simulate: {stopped}", soft_wrap=True)
+        output.note("simulate", stopped)
     results = tables.results_of(played, request.policies, rules)
     if request.json != output.STDOUT:
         facts = tables.facts(request, played, results, rules) | output.machine_facts(about)

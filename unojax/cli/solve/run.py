@@ -42,7 +42,7 @@ def run(request: Solve, rules: Rules) -> int:
         _save(request.state, tree, solved.solution.state)
     if not solved.complete:
         stopped = f"stopped after {output.count(solved.solution.state.iteration, 'iteration')}; the strategies are those so far"
-        output.error_console().print(f"unojax solve: {stopped}", soft_wrap=True)
+        output.note("solve", stopped)
     if request.json != output.STDOUT:
         _show(tree, solved, rules, enumerated, about)
     if request.json is not None:
