@@ -33,7 +33,7 @@ from rich.table import Table
 
 from benchmarks import timing
 from benchmarks.belief_scores import Cost, Scores, score, score_exact
-from unojax.analysis import Recorded, record
+from unojax.analysis import Recorded, estimate_ratio, record
 from unojax.belief.filters import BootstrapFilter, ClosedFormFilter, ExactFilter, Filter, ParticleFilter, UnseenFilter
 from unojax.belief.opponents import PolicyOpponent, consistent_opponent
 from unojax.device.platform import available_cores, platform
@@ -89,7 +89,11 @@ def compare(
         filters = {name: filter for name, filter in filters.items() if not isinstance(filter, ClosedFormFilter | UnseenFilter)}
     for name, filter in filters.items():
         # The other numbers of particles are there for the trend; a quarter of the games shows it.
-        some = games if filter.num_particles in (1, num_particles) else jax.tree.map(lambda x: x[: -(-num_games // 4)], games)
+        some = (
+            games
+            if filter.num_particles in (1, num_particles)
+            else jax.tree.map(lambda x: x[: max(2, -(-num_games // 4))], games)
+        )
         results[name] = score(filter, some, seat=seat, seed=seed + 1)
     if deck == "small" and not particles_only:
         results["exact"] = score_exact(ExactFilter(), games, seat=seat)
@@ -141,19 +145,9 @@ def margin(ours: Scores, other: Scores, games: Recorded) -> dict[str, float]:
 
 
 def clustered_mean(totals: ArrayLike, sizes: ArrayLike) -> dict[str, float]:
-    """Average over all members of independent clusters with given totals and sizes; the mean and its standard error.
-
-    mean = sum S_g / sum n_g; its variance is the one of a ratio estimator, G / (G - 1) sum (S_g - mean n_g)^2 / (sum n_g)^2
-    (Cochran 1977, "Sampling Techniques", section 6.4).
-    """
-    totals, sizes = np.asarray(totals, np.float64), np.asarray(sizes, np.float64)
-    number = sizes.sum()
-    if number == 0:
-        raise ValueError("there is nothing to average: no game has an update")
-    mean = totals.sum() / number
-    num_clusters = len(totals)
-    spread = ((totals - mean * sizes) ** 2).sum() * num_clusters / max(num_clusters - 1, 1)
-    return {"mean": float(mean), "standard_error": float(np.sqrt(spread) / number)}
+    """Average over all members of games, as JSON: `unojax.analysis.estimate_ratio`."""
+    mean = estimate_ratio(totals, sizes)
+    return {"mean": mean.value, "standard_error": mean.standard_error}
 
 
 def calibration(bins: np.ndarray) -> dict[str, Any]:
@@ -222,9 +216,9 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--max-steps", type=int, default=400, help="longer games are cut off there")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args(argv)
-    small_games = -(-arguments.games // 10) if arguments.small_games is None else arguments.small_games
-    if min(arguments.games, small_games, arguments.max_steps) < 1:
-        parser.error("--games, --small-games and --max-steps must be at least 1")
+    small_games = max(2, -(-arguments.games // 10)) if arguments.small_games is None else arguments.small_games
+    if min(arguments.games, small_games) < 2 or arguments.max_steps < 1:
+        parser.error("--games and --small-games must be at least 2, from which standard errors come, --max-steps at least 1")
     timing.without_compilation_cache()
     environment = timing.environment()
     console = timing.console()

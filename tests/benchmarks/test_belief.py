@@ -27,20 +27,6 @@ def scores_of(rows: list[list[float]]) -> Scores:
     return Scores(log_score, zeros, zeros, zeros > 0, zeros > 0, np.zeros((len(rows), NUM_BINS, 3)))
 
 
-def test_clustered_mean() -> None:
-    # Clusters of one member each: the mean and its usual standard error.
-    values = np.array([1.0, 4.0, 2.0, 7.0])
-    got = belief.clustered_mean(values, np.ones(4))
-    assert got["mean"] == pytest.approx(3.5)
-    assert got["standard_error"] == pytest.approx(values.std(ddof=1) / 2)
-    # Members of a cluster that are all alike count once: four copies of each leave the error as it was.
-    assert belief.clustered_mean(4 * values, np.full(4, 4)) == pytest.approx(got)
-    # A cluster of another size counts by its size.
-    assert belief.clustered_mean(np.array([3.0, 10.0]), np.array([3, 1]))["mean"] == pytest.approx(13 / 4)
-    with pytest.raises(ValueError, match="nothing to average"):
-        belief.clustered_mean(np.zeros(2), np.zeros(2))
-
-
 def test_margin_is_paired_by_game() -> None:
     """Games differ widely, the beliefs by exactly one nat per update: the error of the margin is zero."""
     games = Recorded(None, np.zeros((3, 2)), np.array([2, 1, 2]))  # type: ignore[arg-type]  # states are not looked at
