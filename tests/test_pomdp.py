@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.helpers import deck_of, play, slow_but
+from tests.helpers import deck_of, play
 from tests.oracle import game as oracle
 from tests.oracle.chain import successors
 from tests.oracle.positions import from_oracle, multiset, onehot, random_game, to_oracle
@@ -26,7 +26,14 @@ from unojax.rules import Rules, small_deck
 RULES = {
     "all effects": Rules(deck=small_deck(colors=2, ranks=(0, 1, 10, 12), wilds=1), hand_size=2, step_penalty=0.25),
     "truncated": Rules(deck=small_deck(colors=3, ranks=(0, 11), wilds=1), hand_size=2, max_steps=6, skip_forfeits=False),
+    "official": Rules.official(deck=deck_of("R1 R1 RS R+2 Y1 Y2 YR B1 B+2 W W+4 W+4"), hand_size=2),
+    "house": Rules.house(deck=deck_of("R1 R1 R+2 R+2 Y1 Y2 Y+2 B1 BS W W+4"), hand_size=2),
+    "rlcard": Rules.rlcard(deck=deck_of("R1 R1 RS R+2 Y1 Y2 Y+2 B1 W W W+4"), hand_size=2),
 }
+MORE = [
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("truncated", "official")),
+    *(pytest.param(name, marks=[pytest.mark.slow, pytest.mark.long]) for name in ("house", "rlcard")),
+]
 NUM_ROWS = 4096
 ROWS_PER_CALL = 4096
 
@@ -38,6 +45,8 @@ MARKOV_FIELDS = (
     "color",
     "current_player",
     "penalty",
+    "drawn",
+    "contested",
     "terminated",
     "truncated",
     "winner",
@@ -113,14 +122,14 @@ def enumerated(name: str) -> Enumerated:
 # Transitions
 
 
-@pytest.mark.parametrize("name", slow_but(["all effects"], RULES))
+@pytest.mark.parametrize("name", ["all effects", *MORE])
 def test_every_next_state_has_its_probability(name: str):
     told = enumerated(name)
     log_prob, reward = log_probs_and_rewards(told.rows)
     np.testing.assert_allclose(log_prob, np.log(told.probs), atol=1e-6)
     np.testing.assert_allclose(np.bincount(told.group, np.exp(log_prob)), 1, atol=1e-5)
-    assert told.group.max() > 1000
-    np.testing.assert_array_equal(reward, told.rewards)
+    assert told.group.max() > 300
+    np.testing.assert_allclose(reward, told.rewards, atol=1e-6)
 
 
 def test_the_enumeration_visits_every_corner_of_the_draws():
@@ -134,7 +143,7 @@ def test_the_enumeration_visits_every_corner_of_the_draws():
     assert expected - set(seen) == set()
 
 
-@pytest.mark.parametrize("name", slow_but(["all effects"], RULES))
+@pytest.mark.parametrize("name", ["all effects", *MORE])
 def test_no_other_state_can_follow(name: str):
     """All pairs of some neighbours and some strangers: what the enumeration doesn't list is impossible."""
     rules, told = RULES[name], enumerated(name)
@@ -149,7 +158,7 @@ def test_no_other_state_can_follow(name: str):
     assert np.isneginf(log_prob[~is_possible]).all()
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", ["all effects", *MORE])
 def test_each_field_of_the_markov_state_counts_and_the_record_does_not(name: str):
     rules, told = RULES[name], enumerated(name)
     rng = np.random.default_rng(4)
@@ -166,11 +175,16 @@ def test_each_field_of_the_markov_state_counts_and_the_record_does_not(name: str
             "color": after.color ^ 2,
             "current_player": after.current_player ^ 1,
             "penalty": after.penalty ^ 2,
+            "drawn": after.drawn ^ 1,
+            "contested": after.contested ^ 1,
             "terminated": ~after.terminated,
             "truncated": ~after.truncated,
             "winner": after.winner + 1,
         }
         assert set(altered) == set(MARKOV_FIELDS)
+        if rules.play_drawn == "auto" and action == oracle.DRAW and after.top_rank >= cards.WILD:
+            # Laid at once, in a colour that chance gave it.
+            del altered["color"]
         rows += [(state, action, after.replace(**{field: value})) for field, value in altered.items()]
         expected += [-np.inf] * len(altered)
         record = {"rewards": after.rewards + 1, "error": after.error ^ 1, "last_action": after.last_action + 1}

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
 
 import jax
 import numpy as np
 import pytest
 
-from tests.helpers import counter, counts_of, deck_of, long_but, play, variant
+from tests.helpers import deck_of, long_but, play
 from tests.oracle import game as oracle
-from tests.oracle.chain import draws
+from tests.oracle.chain import draws, successors
+from tests.oracle.positions import to_oracle
 from unojax.belief.exact import exact_init, exact_update
 from unojax.belief.history import infer_action
 from unojax.observation import Observation, observe
@@ -47,32 +47,6 @@ def worlds_of(told: oracle.Game, observer: int) -> Worlds:
     return worlds
 
 
-def outcomes(world: oracle.Game, action: int) -> Iterator[tuple[oracle.Game, float]]:
-    """All positions after an action, with their probabilities."""
-    passes = world.drawn is not None and bool(world.plays())
-    if action != oracle.DRAW or passes:
-        yield stepped(world, action, Counter(), None), 1.0
-        return
-    due = world.penalty or 1
-    stock = world.deck
-    if stock.total() < due:
-        stock = stock + (world.pile if world.variant.reshuffle_top else world.pile - Counter([world.top]))
-    if stock.total() < due:
-        yield stepped(world, action, Counter(), None), 1.0
-        return
-    for drawn, prob in draws(stock, due):
-        (card, *_) = drawn
-        lays_wild = world.variant.play_drawn == "auto" and not world.penalty and card in oracle.WILDS
-        for color in oracle.COLORS if lays_wild else (None,):
-            yield stepped(world, action, drawn, color), prob / (4 if lays_wild else 1)
-
-
-def stepped(world: oracle.Game, action: int, drawn: Counter[str], color: str | None) -> oracle.Game:
-    after = world.copy()
-    after.step(action, drawn, color)
-    return after
-
-
 def sight(world: oracle.Game, observer: int) -> tuple:
     """What an observer sees."""
     own = frozenset((+world.hands[observer]).items())
@@ -91,33 +65,13 @@ def follow(worlds: Worlds, observer: int, action: int, told: oracle.Game) -> tup
         if action not in legal:
             continue
         by_choice = 1.0 if world.player == observer else 1.0 / len(legal)
-        for after, chance in outcomes(world, action):
+        for after, chance in successors(world, action):
             if sight(after, observer) == seen:
                 key = frozenset((+after.hands[1 - observer]).items()), after.drawn
                 before = merged[key][1] if key in merged else 0.0
                 merged[key] = after, before + prob * by_choice * chance
     total = sum(prob for _, prob in merged.values())
     return [(world, prob / total) for world, prob in merged.values()], total
-
-
-def game_of(states, t: int, rules: Rules) -> oracle.Game:
-    hands, piles = counts_of(states.hands[t]), counts_of(states.pile[t])
-    name, color = oracle.card_and_color(int(states.color[t]) * 15 + int(states.top_rank[t]))
-    return oracle.Game(
-        variant(rules),
-        [counter(hand) for hand in hands],
-        counter(counts_of(states.deck[t])),
-        counter(piles),
-        name,
-        color,
-        int(states.current_player[t]),
-        penalty=int(states.penalty[t]),
-        terminated=bool(states.terminated[t]),
-        winner=None,
-        last_action=None if states.last_action[t] < 0 else int(states.last_action[t]),
-        drawn=None if states.drawn[t] < 0 else oracle.CARDS[states.drawn[t]],
-        contested=None if states.contested[t] < 0 else oracle.COLORS[states.contested[t]],
-    )
 
 
 def check_game(states, observer: int, rules: Rules) -> Counter[str]:
@@ -127,7 +81,10 @@ def check_game(states, observer: int, rules: Rules) -> Counter[str]:
     def view(t: int) -> Observation:
         return jax.tree.map(lambda x: x[t], views)
 
-    told, seen = game_of(states, 0, rules), Counter()
+    def told_at(t: int) -> oracle.Game:
+        return to_oracle(jax.tree.map(lambda x: x[t], states), rules)
+
+    told, seen = told_at(0), Counter()
     belief, worlds = exact_init(view(0)), worlds_of(told, observer)
     for t in range(len(states.terminated) - 1):
         if states.terminated[t]:
@@ -142,7 +99,7 @@ def check_game(states, observer: int, rules: Rules) -> Counter[str]:
                 break
             continue
         assert action == states.last_action[t + 1]
-        told = game_of(states, t + 1, rules)
+        told = told_at(t + 1)
         worlds, evidence = follow(worlds, observer, action, told)
         belief, log_evidence = exact_update(belief, before, action, after)
         assert log_evidence == pytest.approx(math.log(evidence), abs=1e-5)

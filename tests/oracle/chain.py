@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import coo_matrix, identity
 from scipy.sparse.linalg import spsolve
 
-from tests.oracle.game import DRAW, Game, Variant, color_of
+from tests.oracle.game import COLORS, DRAW, WILDS, Game, Variant, color_of
 
 
 @dataclass(frozen=True)
@@ -80,16 +80,21 @@ def deals(variant: Variant) -> Iterator[tuple[Game, float]]:
 
 def successors(game: Game, action: int) -> Iterator[tuple[Game, float]]:
     """All positions after an action, which may be refused, with their probabilities."""
-    if action != DRAW or game.is_over or action not in game.legal_actions():
+    passes = game.drawn is not None and bool(game.plays())
+    if action != DRAW or game.is_over or passes or action not in game.legal_actions():
         yield _stepped(game, action, Counter()), 1.0
         return
-    due = game.penalty or 1
-    stock = game.deck if game.deck.total() >= due else game.deck + game.pile - Counter([game.top])
+    due, stock = game.penalty or 1, game.deck
+    if stock.total() < due:
+        stock = stock + (game.pile if game.variant.reshuffle_top else game.pile - Counter([game.top]))
     if stock.total() < due:
         yield _stepped(game, action, Counter()), 1.0
         return
     for drawn, prob in draws(stock, due):
-        yield _stepped(game, action, drawn), prob
+        (card, *_) = drawn
+        lays_wild = game.variant.play_drawn == "auto" and not game.penalty and card in WILDS
+        for color in COLORS if lays_wild else (None,):
+            yield _stepped(game, action, drawn, color), prob / (len(COLORS) if lays_wild else 1)
 
 
 def draws(stock: Counter[str], number: int) -> Iterator[tuple[Counter[str], float]]:
@@ -101,10 +106,10 @@ def draws(stock: Counter[str], number: int) -> Iterator[tuple[Counter[str], floa
             yield +Counter(dict(zip(names, counts, strict=True))), ways / math.comb(stock.total(), number)
 
 
-def _stepped(game: Game, action: int, drawn: Counter[str]) -> Game:
+def _stepped(game: Game, action: int, drawn: Counter[str], laid_color: str | None = None) -> Game:
     after = game.copy()
     after.events.clear()
-    after.step(action, drawn)
+    after.step(action, drawn, laid_color)
     return after
 
 

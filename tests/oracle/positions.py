@@ -42,6 +42,9 @@ def to_oracle(state: State, rules: Rules) -> oracle.Game:
         truncated=bool(state.truncated),
         winner=None if state.winner < 0 else int(state.winner),
         step_count=int(state.step_count),
+        last_action=None if state.last_action < 0 else int(state.last_action),
+        drawn=None if state.drawn < 0 else oracle.CARDS[state.drawn],
+        contested=None if state.contested < 0 else oracle.COLORS[state.contested],
     )
 
 
@@ -61,6 +64,8 @@ def from_oracle(told: oracle.Game, rules: Rules) -> State:
         step_count=np.int32(told.step_count),
         error=np.uint8(told.error),
         last_action=np.int8(-1 if told.last_action is None else told.last_action),
+        drawn=np.int8(-1 if told.drawn is None else oracle.CARDS.index(told.drawn)),
+        contested=np.int8(-1 if told.contested is None else oracle.COLORS.index(told.contested)),
         rules=rules,
     )
 
@@ -76,6 +81,8 @@ def random_position(rules: Rules, rng: random.Random) -> oracle.Game:
     in_hand_0 = rng.choice((in_hands // 2, rng.randrange(1, in_hands)))
     cuts = [0, in_deck, in_deck + under_the_top, in_deck + under_the_top + in_hand_0, len(names)]
     deck, pile, hand_0, hand_1 = (Counter(names[begin:end]) for begin, end in itertools.pairwise(cuts))
+    penalty = rng.choice((0, {"+2": 2, "W+4": 4}.get(oracle.rank_of(top), 0)))
+    may_be_contested = rules.wild_draw_four == "challenge" and penalty == 4
     return oracle.Game(
         variant=variant(rules),
         hands=[hand_0, hand_1],
@@ -84,8 +91,9 @@ def random_position(rules: Rules, rng: random.Random) -> oracle.Game:
         top=top,
         color=oracle.color_of(top) or rng.choice(oracle.COLORS),
         player=rng.randrange(2),
-        penalty=rng.choice((0, {"+2": 2, "W+4": 4}.get(oracle.rank_of(top), 0))),
+        penalty=penalty,
         step_count=rng.randrange(rules.max_steps or 9),
+        contested=rng.choice(oracle.COLORS) if may_be_contested else None,
     )
 
 
