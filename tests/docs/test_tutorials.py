@@ -18,7 +18,7 @@ PAGES = {
     for path in sorted((DOCS / folder).glob("*.md"))
 }
 # Not part of `make setup`: the blocks that show their interfaces run where they are installed.
-OTHER_LIBRARIES = frozenset({"gymnasium", "jaxmarl", "pettingzoo", "pgx", "pyspiel", "rlcard"})
+OTHER_LIBRARIES = frozenset({"gymnasium", "jaxmarl", "open_spiel", "pettingzoo", "pgx", "pyspiel", "rlcard"})
 SHORTER = {
     # A belief that takes no filter, which those pages do without that are not about one.
     "last.safetensors uniform scarcest-color --games 4000": "last.safetensors,belief=unseen uniform --games 20",
