@@ -220,7 +220,7 @@ def _look(lanes: Lanes, node: Node) -> tuple[Features, Features]:
 
 def _draw(log_probs: Array, legal: Array, word: Array) -> Array:
     """Draw a legal play by a random word: int32[B]; 0 where there is none."""
-    # A parallel sum can differ from its neighbour by rounding alone: held at the last legal play, an illegal one has no share.
-    reached = lax.cummax(jnp.where(legal, jnp.cumsum(jnp.exp(log_probs), -1), 0.0), axis=1)
+    # A parallel sum can differ from its neighbour by rounding alone: an illegal play has no share of its own.
+    reached = jnp.where(legal, jnp.cumsum(jnp.exp(log_probs), -1), 0.0)
     share = (word >> np.uint32(8)).astype(jnp.float32) * np.float32(2**-24)
-    return jnp.argmax(reached > share[:, None] * reached[:, -1:], axis=1).astype(jnp.int32)
+    return jnp.argmax(reached > (share * reached.max(1))[:, None], axis=1).astype(jnp.int32)
