@@ -56,7 +56,7 @@ def train(config: RunConfig, launch: Launch, console: Console) -> int:
     network = _on_host(config.network_of(state))
     kept = config.run / "best.safetensors"
     if is_first and best < 0 and kept.exists():
-        # Networks are judged otherwise from now on.
+        # Networks are judged otherwise from now on, or no checkpoint knows of this one yet.
         best = mean_score(evaluate(load_network(kept), config, config.evaluation.games))
     if is_first:
         console.print(

@@ -18,27 +18,38 @@ from unojax.observation import Observation
 
 
 @dataclass(frozen=True)
-class Counting:
-    """Plays the lowest action in its first game against an opponent, the highest in the second, the lowest again ..."""
+class Tallying:
+    """Plays the lowest action after an even number of steps of the game, else the highest; and has no `next_game`."""
 
-    name: str = "counting"
+    name: str = "tallying"
 
     def init(self, key: Array, observation: Observation) -> Array:
         del key, observation
         return jnp.int32(0)
 
-    def next_game(self, key: Array, memory: Array, observation: Observation) -> Array:
-        del key, observation
-        return memory + 1
-
     def update(self, key: Array, memory: Array, before: Observation, action: Array, after: Observation) -> Array:
         del key, before, action, after
-        return memory
+        return memory + 1
 
     def act(self, key: Array, memory: Array, observation: Observation, legal_mask: Array) -> Array:
         del key, observation
         highest = len(legal_mask) - 1 - legal_mask[::-1].argmax()
         return jnp.where(memory % 2 == 0, legal_mask.argmax(), highest).astype(jnp.int32)
+
+
+@dataclass(frozen=True)
+class Counting(Tallying):
+    """Plays the lowest action in its first game against an opponent, the highest in the second, the lowest again ..."""
+
+    name: str = "counting"
+
+    def update(self, key: Array, memory: Array, before: Observation, action: Array, after: Observation) -> Array:
+        del key, before, action, after
+        return memory
+
+    def next_game(self, key: Array, memory: Array, observation: Observation) -> Array:
+        del key, observation
+        return memory + 1
 
 
 def highest_action(key: Array, observation: Observation, legal_mask: Array) -> Array:
@@ -63,24 +74,6 @@ def test_what_an_agent_keeps_goes_on_through_a_series():
         expected = np.where(is_second.reshape(-1, *[1] * (one.ndim - 1)), other, one)
         np.testing.assert_array_equal(getattr(remembering, name), expected, err_msg=name)
     assert (remembering.seconds > 0).all()
-
-
-@dataclass(frozen=True)
-class Tallying:
-    """Plays the lowest action after an even number of steps of the game, else the highest; and has no `next_game`."""
-
-    name: str = "tallying"
-
-    def init(self, key: Array, observation: Observation) -> Array:
-        del key, observation
-        return jnp.int32(0)
-
-    def update(self, key: Array, memory: Array, before: Observation, action: Array, after: Observation) -> Array:
-        del key, before, action, after
-        return memory + 1
-
-    def act(self, key: Array, memory: Array, observation: Observation, legal_mask: Array) -> Array:
-        return Counting().act(key, memory, observation, legal_mask)
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import errno
-import io
 import json
 import os
 import re
@@ -22,14 +21,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
-from rich.console import Console
 from safetensors.numpy import load_file
 
 from tests.helpers import ERROR_PROBABILITY, assert_trees_equal
+from tests.training.runs import trained
 from tests.value.positions import random_network
 from training import loop
 from training.checkpoints import Checkpoints
-from training.config import Launch, parse, to_dict
+from training.config import parse, to_dict
 from training.devices import make_mesh
 from training.evaluation import Standing, evaluate
 from training.metrics import MetricsLog
@@ -136,18 +135,11 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled_once() -> Iterator[None]:
-    """Runs in this process with the same plan share their program; nobody judges their networks, as `test_policy.py` has it."""
+    """Runs in this process with the same plan share their program; `test_train_policy.py` judges networks."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "evaluate", lambda *_: [Standing("uniform", paired_score(np.full((4, 2), 0.5)))])
         patch.setattr(trainer, "make_iteration", cache(make_iteration))
         yield
-
-
-def trained(config: ValueConfig, **launch) -> tuple[int, str]:
-    """Train in this process: the exit status, and what is written to the terminal."""
-    terminal = io.StringIO()
-    status = loop.train(config, Launch(quiet=True, **launch), Console(file=terminal, width=200))
-    return status, terminal.getvalue()
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
 import signal
 from functools import cache
@@ -13,12 +12,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from rich.console import Console
 from safetensors.numpy import load_file
 
+from tests.training.runs import trained
 from tests.value.positions import TURNS, legal_all, random_network, random_states, says
 from training import loop, train_value
-from training.config import Launch, parse, to_dict
+from training.config import parse, to_dict
 from training.evaluation import Standing, evaluate
 from training.metrics import MetricsLog
 from training.value import trainer
@@ -240,13 +239,10 @@ def test_a_run_is_resumed_exactly_and_its_network_plays(tmp_path: Path, monkeypa
     def config_of(name: str) -> ValueConfig:
         return parse(["--config", str(tmp_path / "tiny.toml"), "--run", str(tmp_path / name)], ValueConfig())[0]
 
-    def trained(name: str, **launch) -> int:
-        return loop.train(config_of(name), Launch(quiet=True, **launch), Console(file=io.StringIO()))
-
     # One program for all runs; the network is judged once, at the end.
     monkeypatch.setattr(trainer, "make_iteration", cache(trainer.make_iteration))
     monkeypatch.setattr(loop, "evaluate", lambda *_: [Standing("linear", paired_score(np.full((4, 2), 0.5)))])
-    assert trained("whole") == 0
+    assert trained(config_of("whole"))[0] == 0
     write = MetricsLog.write
 
     def write_and_stop(log: MetricsLog, iteration: int, values: dict) -> None:
@@ -256,8 +252,8 @@ def test_a_run_is_resumed_exactly_and_its_network_plays(tmp_path: Path, monkeypa
 
     with monkeypatch.context() as patch:
         patch.setattr(MetricsLog, "write", write_and_stop)
-        assert trained("parts") == EXIT_INTERRUPTED
-    assert trained("parts", resume=True) == 0
+        assert trained(config_of("parts"))[0] == EXIT_INTERRUPTED
+    assert trained(config_of("parts"), resume=True)[0] == 0
     whole, parts = (load_file(tmp_path / name / "last.safetensors") for name in ("whole", "parts"))
     assert whole.keys() == parts.keys()
     for name, array in whole.items():

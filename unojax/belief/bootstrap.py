@@ -85,8 +85,7 @@ def bootstrap_init(
     drawn = None
     if not observation.rules.has_plain_steps:
         goes_on = observation.has_drawn & history.opponent_moved(observation)
-        any_card = _any_card(jax.random.fold_in(key, 1), hands)
-        drawn = bits.map_words(lambda word: jnp.where(goes_on, word, np.uint32(0)), any_card)
+        drawn = bits.where(goes_on, _any_card(jax.random.fold_in(key, 1), hands), bits.empty(hands[0]))
     return BootstrapBelief(log_weights=log_weights, packed=hands, rules=observation.rules, drawn=drawn)
 
 
@@ -178,9 +177,7 @@ def bootstrap_update(
 
 def _any_card(key: Array, hands: Words) -> Words:
     """Draw a card of each hand, four uint32[N], as the one drawn last. What the turn tells of it is left to the next step."""
-    number = bits.count(hands).astype(jnp.int32)
-    place = jax.random.randint(key, number.shape, 0, jnp.maximum(number, 1))
-    word, position = bits.nth(hands, place.astype(jnp.uint32))
+    word, position = bits.choose(hands, jax.random.bits(key, hands[0].shape, jnp.uint32))
     return bits.insert(bits.empty(word), word, np.uint32(1) << position)
 
 

@@ -27,18 +27,7 @@ from unojax.game.steps import (
     step_with,
 )
 
-__all__ = [
-    "NONE",
-    "NO_ACTION",
-    "NO_WINNER",
-    "Error",
-    "GivenCards",
-    "Packed",
-    "State",
-    "account_at",
-    "account_of",
-    "actions_to_options",
-]
-__all__ += ["check_state", "from_table", "hand_legal_mask", "init", "init_packed", "lay_out", "legal_mask", "options_to_actions"]
-__all__ += ["options_to_mask", "pack_state", "packed_legal_mask", "rewards_at", "step", "step_checked", "step_packed"]
-__all__ += ["step_packed_with", "step_with", "to_table", "turn_legal_mask", "turn_of"]
+__all__ = ["NONE", "NO_ACTION", "NO_WINNER", "Error", "GivenCards", "Packed", "State", "account_at", "account_of"]
+__all__ += ["actions_to_options", "check_state", "from_table", "hand_legal_mask", "init", "init_packed", "lay_out", "legal_mask"]
+__all__ += ["options_to_actions", "options_to_mask", "pack_state", "packed_legal_mask", "rewards_at", "step", "step_checked"]
+__all__ += ["step_packed", "step_packed_with", "step_with", "to_table", "turn_legal_mask", "turn_of"]

@@ -26,9 +26,10 @@ class Review:
     agent: Annotated[
         str, tyro.conf.arg(metavar="SPEC", help="The search that values the plays: mc or tree, with parameters.")
     ] = DEFAULT_SEARCH
-    rounds: Annotated[Count, tyro.conf.arg(help=f"Searches of each choice with fresh samples, at least {MIN_ROUNDS}.")] = (
-        REVIEW_ROUNDS
-    )
+    rounds: Annotated[
+        Count,
+        tyro.conf.arg(help=f"Searches of each choice with fresh samples, at least {MIN_ROUNDS}."),
+    ] = REVIEW_ROUNDS
     seed: Annotated[Seed, tyro.conf.arg(help="The same seed gives the same figures on the same device.")] = 0
     html: Annotated[
         Optional[str],
