@@ -26,6 +26,8 @@ Seed = tuple[Array, Array]
 """Two words, uint32[] each."""
 _NODES: Final = 8
 """Nodes that a lane takes on its way to the next choice, at most: it is there in seven of eight cases."""
+_UP_TO: Final = np.triu(np.ones((cards.DRAW, cards.DRAW), np.float32))
+"""Adds up numbers of plays to those of all plays up to each: on CPU a product is much faster than a running sum."""
 _NEVER: Final = -1e9
 """The logit of a play that is not legal."""
 
@@ -220,7 +222,8 @@ def _look(lanes: Lanes, node: Node) -> tuple[Features, Features]:
 
 def _draw(log_probs: Array, legal: Array, word: Array) -> Array:
     """Draw a legal play by a random word: int32[B]; 0 where there is none."""
-    # A parallel sum can differ from its neighbour by rounding alone: an illegal play has no share of its own.
-    reached = jnp.where(legal, jnp.cumsum(jnp.exp(log_probs), -1), 0.0)
+    # Sums can differ from their neighbours by rounding alone: an illegal play has no share of its own.
+    sums = jnp.dot(jnp.exp(log_probs), _UP_TO, precision=lax.Precision.HIGHEST)
+    reached = jnp.where(legal, sums, 0.0)
     share = (word >> np.uint32(8)).astype(jnp.float32) * np.float32(2**-24)
     return jnp.argmax(reached > (share * reached.max(1))[:, None], axis=1).astype(jnp.int32)

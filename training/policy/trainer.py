@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,12 +12,17 @@ import optax
 from jax import Array, lax
 from jax.sharding import Mesh
 
+from training.chunks import sum_chunks
 from training.devices import AXIS, divide
 from training.optimizer import Learner, Optimizer, learn
 from training.policy.games import Lanes, Rows, masked_log_probs, play_rows, start_lanes
 from training.policy.learning import Choices, PolicyLoss, Sums, advantages, loss_and_gradient
+from unojax.device.platform import platform
 from unojax.device.random_bits import key_words
 from unojax.value.network import Network, NetworkConfig, Params, init_network
+
+_CHUNK: Final = {"cpu": 512, "gpu": 16384}
+"""Choices that go through the networks at a time to be learned from."""
 
 
 @dataclass(frozen=True)
@@ -166,8 +171,13 @@ def make_iteration(plan: PolicyPlan, mesh: Mesh) -> Callable[[PolicyState], tupl
 
         def gradient_of(params: Params, count: Array) -> tuple[Params, Sums]:
             first = (count % plan.updates) * local
-            part = jax.tree.map(lambda x: _merge(lax.dynamic_slice_in_dim(x, first, local, 1)), choices)
-            sums, gradient = lax.psum(loss_and_gradient(params, plan.shapes, part, spread, plan.loss), AXIS)
+
+            def of_chunk(at: Array, is_real: Array) -> tuple[Sums, Params]:
+                part = jax.tree.map(lambda x: x[at // local, first + at % local], choices)
+                return loss_and_gradient(params, plan.shapes, part._replace(counts=is_real), spread, plan.loss)
+
+            in_part = lax.dynamic_slice_in_dim(counts, first, local, 1)
+            sums, gradient = lax.psum(sum_chunks(of_chunk, in_part, _CHUNK[platform()]), AXIS)
             return jax.tree.map(lambda g: g / jnp.maximum(sums.choices, 1.0), gradient), sums
 
         learner = Learner(state.params, state.average, state.optimizer)
@@ -205,10 +215,6 @@ def _climb(ladder: Params, average: Params, done: Array) -> Params:
     """Keep the present self if it is one of those that are kept."""
     is_kept = (done & (done - 1)) == 0
     return jax.tree.map(lambda x, now: x.at[_rung(done)].set(jnp.where(is_kept, now, x[_rung(done)])), ladder, average)
-
-
-def _merge(x: Array) -> Array:
-    return x.reshape(-1, *x.shape[2:])
 
 
 def _gather(of_lanes: Array, shape: tuple[int, int]) -> Array:

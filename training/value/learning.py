@@ -13,7 +13,8 @@ import optax
 from jax import Array, lax
 
 from training.checks import check_options, is_not_negative, is_share
-from training.value.selfplay import Episodes, list_chosen
+from training.chunks import list_chosen, sum_chunks
+from training.value.selfplay import Episodes
 from unojax import bits
 from unojax.device.platform import platform
 from unojax.game import options_to_mask
@@ -181,7 +182,7 @@ def loss_and_gradient(
 def _learn_states(
     network: Network, games: Episodes, shown: Array, targets: Array, loss: Loss, rules: Rules
 ) -> tuple[Sums, Params]:
-    is_row = (games.is_row()[..., None] & games.learns).reshape(-1)
+    is_row = games.is_row()[..., None] & games.learns
     num_games = games.action.shape[1]
 
     def chunk_loss(params: Params, at: Array, is_real: Array) -> tuple[Array, Sums]:
@@ -193,8 +194,7 @@ def _learn_states(
         sums = _sums(outputs, targets.reshape(-1)[at], states, action, chooses, ~shown[game, player], is_real)
         return sums.win + loss.policy_weight * sums.policy + loss.belief_weight * sums.belief, sums
 
-    zero = Sums(*(jnp.zeros(()) for _ in Sums._fields))
-    return _sum_chunks(chunk_loss, network.params, is_row, _CHUNK[platform()], zero)
+    return _sum_losses(chunk_loss, network.params, is_row, _CHUNK[platform()])
 
 
 def _learn_decisions(
@@ -232,10 +232,7 @@ def _learn_decisions(
         total = jnp.where(counts, error**2, 0.0).sum()
         return total, (total, is_real.sum(dtype=jnp.float32))
 
-    zero = (jnp.zeros(()), jnp.zeros(()))
-    (total, number), gradient = _sum_chunks(
-        chunk_loss, network.params, is_searched.reshape(-1), _CHUNK[platform()] // _PLAYS, zero
-    )
+    (total, number), gradient = _sum_losses(chunk_loss, network.params, is_searched, _CHUNK[platform()] // _PLAYS)
     return total, number, gradient
 
 
@@ -245,23 +242,16 @@ def _centre(values: Array, counts: Array) -> Array:
     return values - values.sum(-1, keepdims=True) / jnp.maximum(counts.sum(-1, keepdims=True), 1)
 
 
-def _sum_chunks(
-    chunk_loss: Callable[[Params, Array, Array], tuple[Array, _Tree]], params: Params, chosen: Array, chunk: int, zero: _Tree
+def _sum_losses(
+    chunk_loss: Callable[[Params, Array, Array], tuple[Array, _Tree]], params: Params, chosen: Array, chunk: int
 ) -> tuple[_Tree, Params]:
-    """Sum what `chunk_loss` reports over the chosen elements (bool[S]), and its gradient.
+    """Sum what `chunk_loss(params, index, is_real)` reports beside the loss over the chosen elements, and the loss's gradient."""
 
-    `chunk_loss(params, index, is_real)` gets int32[chunk] and bool[chunk], and returns the loss and the report.
-    """
-    index, number = list_chosen(chosen, chunk)
-
-    def one_chunk(i: Array, carry: tuple[_Tree, Params]) -> tuple[_Tree, Params]:
-        at = lax.dynamic_slice(index, [i * chunk], [chunk])
-        is_real = i * chunk + jnp.arange(chunk) < number
+    def of_chunk(at: Array, is_real: Array) -> tuple[_Tree, Params]:
         (_, report), gradient = jax.value_and_grad(chunk_loss, has_aux=True)(params, at, is_real)
-        return jax.tree.map(jnp.add, carry, (report, gradient))
+        return report, gradient
 
-    start = zero, jax.tree.map(jnp.zeros_like, params)
-    return lax.fori_loop(0, (number + chunk - 1) // chunk, one_chunk, start)
+    return sum_chunks(of_chunk, chosen, chunk)
 
 
 def _sums(

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from training.chunks import list_chosen
 from training.value.options import SELF, SelfPlay, is_network
 from unojax import bits, game
 from unojax.belief.filters import ParticleFilter
@@ -323,12 +324,6 @@ def _search_all(keys: Array, tables: Table, search: _Search, network: Network, p
     nothing = jnp.full((is_due.size, rules.num_choices), jnp.nan, jnp.float16)
     found = lax.fori_loop(0, (number + chunk - 1) // chunk, one_chunk, nothing)
     return found.reshape(*is_due.shape, -1)
-
-
-def list_chosen(chosen: Array, chunk: int) -> tuple[Array, Array]:
-    """List the flat indices of the chosen elements, filled up to whole chunks with one beyond the end; also their number."""
-    (index,) = jnp.nonzero(chosen.reshape(-1), size=-(-chosen.size // chunk) * chunk, fill_value=chosen.size)
-    return index, chosen.sum()
 
 
 def _observe_mover(table: Table, rules: Rules) -> Observation:

@@ -26,6 +26,22 @@ _COPIES: Final = slice(0, cards.NUM_COLORED_RANKS), slice(cards.NUM_COLORED_RANK
 """Columns of a colour that say which ranks are held, in one copy and in two."""
 
 
+def _dot(inputs: Array, kernel: Array, _: Any = None, **options: Any) -> Array:
+    """Multiply as matrices of two axes: XLA on CPU is slow at the gradient of a product with more of them."""
+    flat = jax.lax.dot_general(inputs.reshape(-1, inputs.shape[-1]), kernel, (((1,), (0,)), ((), ())), **options)
+    return flat.reshape(*inputs.shape[:-1], kernel.shape[-1])
+
+
+_linear = partial(nnx.Linear, dot_general=_dot)
+
+
+def _by_rank(weights: Array) -> Array:
+    """Spread weights of the policy head, [..., 30], over the ranks: [..., 45], 15 for each of the three parts of a logit."""
+    of_rank, *of_kind = jnp.split(weights, cards.NUM_RANKS + len(_KINDS) * np.arange(3), -1)
+    plain, if_held, if_elsewhere = (kind @ _KINDS for kind in of_kind)
+    return jnp.concatenate([of_rank + plain, if_held, if_elsewhere], -1)
+
+
 class PolicyHead(nnx.Module):
     """Logits of the plays.
 
@@ -36,17 +52,21 @@ class PolicyHead(nnx.Module):
 
     def __init__(self, width: int, *, rngs: nnx.Rngs):
         size = cards.NUM_RANKS + 3 * len(_KINDS)
-        self.out = nnx.Linear(width, size, kernel_init=nnx.initializers.zeros_init(), rngs=rngs)
+        self.out = _linear(width, size, kernel_init=nnx.initializers.zeros_init(), rngs=rngs)
 
-    def __call__(self, of_color: Array, features: Features) -> Array:
-        """Compute float32[..., 60] from what was found of the colours, float32[..., 4, width]."""
+    def __call__(self, of_color: Array, trunk: Array, features: Features) -> Array:
+        """Compute float32[..., 60] from what was found of each colour, float32[..., 4, w], and in all, float32[..., w]."""
         first, second = (features.color[..., _COPIES[copy]] for copy in range(2))
         no_axes = [(0, 0)] * (first.ndim - 1)
         held = jnp.pad(first + jnp.pad(second, [*no_axes, (1, 0)]), [*no_axes, (0, cards.NUM_RANKS - cards.NUM_COLORED_RANKS)])
         elsewhere = held.sum(-2, keepdims=True) - held
-        of_rank, *of_kind = jnp.split(self.out(of_color), cards.NUM_RANKS + len(_KINDS) * np.arange(3), -1)
-        plain, if_held, if_elsewhere = (kind @ _KINDS for kind in of_kind)
-        return (of_rank + plain + held * if_held + elsewhere * if_elsewhere).reshape(*features.shared.shape[:-1], cards.DRAW)
+        # Few weights are spread over ranks, and not many outputs; the trunk's part of these is the same for all colours.
+        assert self.out.bias is not None, "it is a linear layer with one"
+        kernel, bias = (_by_rank(weights[...]) for weights in (self.out.kernel, self.out.bias))
+        width = of_color.shape[-1]
+        of_trunk = _dot(trunk, kernel[width:]) + bias
+        plain, if_held, if_elsewhere = jnp.split(_dot(of_color, kernel[:width]) + of_trunk[..., None, :], 3, -1)
+        return (plain + held * if_held + elsewhere * if_elsewhere).reshape(*features.shared.shape[:-1], cards.DRAW)
 
 
 class ValueNetwork(nnx.Module):
@@ -54,15 +74,15 @@ class ValueNetwork(nnx.Module):
 
     def __init__(self, config: NetworkConfig, *, rngs: nnx.Rngs):
         width, num_shared = config.width, len(config.shared_columns)
-        self.color_in = nnx.Linear(len(config.color_columns), width, rngs=rngs)
-        self.matches_in = nnx.Linear(len(MATCH_COLUMNS), width, use_bias=False, rngs=rngs) if config.matches else None
-        self.shared_in = nnx.Linear(num_shared, width, use_bias=False, rngs=rngs)
-        self.color_hidden = nnx.List([nnx.Linear(width, width, rngs=rngs) for _ in range(config.color_layers - 1)])
-        self.pooled = nnx.Linear(2 * width, width, rngs=rngs)
-        self.shared_trunk = nnx.Linear(num_shared, width, use_bias=False, rngs=rngs)
-        self.trunk_hidden = nnx.List([nnx.Linear(width, width, rngs=rngs) for _ in range(config.trunk_layers - 1)])
+        self.color_in = _linear(len(config.color_columns), width, rngs=rngs)
+        self.matches_in = _linear(len(MATCH_COLUMNS), width, use_bias=False, rngs=rngs) if config.matches else None
+        self.shared_in = _linear(num_shared, width, use_bias=False, rngs=rngs)
+        self.color_hidden = nnx.List([_linear(width, width, rngs=rngs) for _ in range(config.color_layers - 1)])
+        self.pooled = _linear(2 * width, width, rngs=rngs)
+        self.shared_trunk = _linear(num_shared, width, use_bias=False, rngs=rngs)
+        self.trunk_hidden = nnx.List([_linear(width, width, rngs=rngs) for _ in range(config.trunk_layers - 1)])
         # Zero weights: an untrained network gives even odds, prefers nothing, and is the same against all types.
-        zero = partial(nnx.Linear, kernel_init=nnx.initializers.zeros_init(), rngs=rngs)
+        zero = partial(_linear, kernel_init=nnx.initializers.zeros_init(), rngs=rngs)
         self.types_in, self.types_trunk = (
             zero(len(TYPE_COLUMNS), width, use_bias=False) if config.types else None for _ in range(2)
         )
@@ -90,11 +110,11 @@ class ValueNetwork(nnx.Module):
         for layer in self.trunk_hidden:
             trunk = nnx.relu(layer(trunk))
 
-        both = jnp.concatenate([of_color, jnp.broadcast_to(trunk[..., None, :], of_color.shape)], -1)
         policy_logits = slot_logits = None
         if self.policy is not None:
-            policy_logits = self.policy(both, features)
+            policy_logits = self.policy(of_color, trunk, features)
         if self.slots is not None and self.wild_slots is not None:
+            both = jnp.concatenate([of_color, jnp.broadcast_to(trunk[..., None, :], of_color.shape)], -1)
             # A word of slots ends with one copy of each wild.
             wilds = self.wild_slots(trunk).reshape(*trunk.shape[:-1], cards.NUM_COLORS, 2)
             slot_logits = jnp.concatenate([self.slots(both), wilds], -1).reshape(*trunk.shape[:-1], cards.NUM_CARDS)
