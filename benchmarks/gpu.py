@@ -102,6 +102,10 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
     arguments = parser.parse_args(argv)
     if not 0 < arguments.scale <= 1 or arguments.repeats < 1:
         parser.error("--scale must be in (0, 1] and --repeats at least 1")
+    if arguments.parts and arguments.compile_only:
+        parser.error("--parts are what is measured on a GPU; with --compile-only name --programs")
+    if arguments.programs and not arguments.compile_only:
+        parser.error("--programs are what --compile-only counts; name --parts to measure")
     if arguments.compile_only:
         try:
             gpu_target.mesh()

@@ -236,6 +236,12 @@ def _part(program: Program, computation: Computation, name: str, path: str, kind
 def _kernel(program: Program, computation: Computation, i: Instruction) -> Kernel:
     called = program.computations.get(i.called("calls") or "") if i.opcode == "fusion" else None
     operands = [computation[name] for name in i.operands]
+    if called is None and (terms := _terms(i, operands[0] if operands else None)):
+        result = i.shapes[0]
+        num_bytes = result.num_bytes + sum(o.num_bytes for o in operands)
+        # Long sums are divided among threads, too.
+        threads = max(result.num_elements, *(o.num_elements for o in operands))
+        return Kernel(i.name, i.path, num_bytes, terms * result.num_elements, threads, False)
     if called is None:
         in_place = i.opcode == "dynamic-update-slice"
         num_bytes = 2 * operands[1].num_bytes if in_place else i.num_bytes + sum(o.num_bytes for o in operands)
@@ -247,6 +253,17 @@ def _kernel(program: Program, computation: Computation, i: Instruction) -> Kerne
     adds_up = "kind=kInput" in i.attributes
     threads = max(_num_threads(called, _behind_sums(called, root) if adds_up else root) for root in _roots(called))
     return Kernel(i.name, i.path, sum(read) + _bytes_written(called), _operations(program, called), threads, is_copy)
+
+
+def _terms(i: Instruction, first: Instruction | None) -> int:
+    """Count the products that each element of a matrix product adds up, one operation each; 0 if it is none.
+
+    A library's product comes with memory to work in as a second result, which is not read or written whole.
+    """
+    axes = re.search(r'lhs_contracting_dim(?:ension)?s"?[=:][{\[]([^}\]]*)', i.attributes)
+    if axes is None or first is None:
+        return 0
+    return math.prod(first.shapes[0].sizes[int(axis)] for axis in re.findall(r"\d+", axes.group(1)))
 
 
 def _num_threads(called: Computation, root: Instruction) -> int:

@@ -24,8 +24,11 @@ def list_chosen(chosen: Array, chunk: int) -> tuple[Array, Array]:
 def sum_chunks(of_chunk: Callable[[Array, Array], _Tree], chosen: Array, chunk: int) -> _Tree:
     """Sum what `of_chunk` gives over the chosen elements, bool[...].
 
-    `of_chunk(index, is_real)` gets flat indices, int32[chunk], and bool[chunk], which of them are elements and no filling.
+    `of_chunk(index, is_real)` gets flat indices, int32[chunk], and bool[chunk], which of them count: the rest fills the chunk up.
+    Where there are no more elements than a chunk holds, it is one of all, chosen or not.
     """
+    if chosen.size <= chunk:
+        return of_chunk(jnp.arange(chosen.size), chosen.reshape(-1))
     index, number = list_chosen(chosen, chunk)
 
     def one_chunk(i: Array, total: _Tree) -> _Tree:

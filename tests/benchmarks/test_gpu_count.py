@@ -51,6 +51,25 @@ ENTRY %main (p0: (s32[], u8[64,256], u8[1,256]), p1: u32[1024]) -> f32[1024] {
 """
 
 
+PRODUCTS = """HloModule products, is_scheduled=true
+
+ENTRY %main (a: f32[8,32], b: f32[32,4]) -> f32[8,4] {
+  %a = f32[8,32]{1,0} parameter(0)
+  %b = f32[32,4]{1,0} parameter(1)
+  %plain = f32[8,4]{1,0} dot(%a, %b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT %library = (f32[8,4]{1,0}, s8[33554432]{0}) custom-call(%a, %b), custom_call_target="__cublas$lt$matmul", \
+backend_config={"gemm_backend_config":{"dot_dimension_numbers":{"lhs_contracting_dimensions":["1"],"rhs_contracting_dimensions":["0"]}}}
+}
+"""
+
+
+def test_products_by_hand() -> None:
+    """Two operands and a result, 32 products for each of its elements; a library's memory to work in does not count."""
+    threads = 8 * 32  # As in other sums, one for each element added up.
+    for kernel in hlo.parts(hlo.parse(PRODUCTS)).kernels:
+        assert (kernel.num_bytes, kernel.operations, kernel.num_threads) == (4 * (8 * 32 + 32 * 4 + 8 * 4), 32 * 8 * 4, threads)
+
+
 def test_a_crafted_program_by_hand() -> None:
     top = hlo.parts(hlo.parse(CRAFTED))
     copy, counts = top.kernels

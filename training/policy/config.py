@@ -42,7 +42,7 @@ class PolicyConfig(RunConfig):
     about: ClassVar[str] = "Train a policy network by self-play. Continue an interrupted run with --resume."
 
     run: Path = Path("runs/policy")
-    iterations: int = 400
+    iterations: int = 500
     checkpoint_every: int = 50
     lanes: int = 2048
     rows: int = 32
