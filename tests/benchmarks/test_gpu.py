@@ -36,7 +36,18 @@ def test_simulations_agree_and_have_digests() -> None:
     assert compared["equal"] and len(compared["digest"]) == 16
 
 
-@pytest.mark.parametrize("arguments", [["--scale", "0"], ["--scale", "2"], ["--repeats", "0"], ["--programs", "chess"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--scale", "0"],
+        ["--scale", "2"],
+        ["--repeats", "0"],
+        ["--programs", "chess"],
+        # What would be for nothing.
+        ["--programs", "policy training"],
+        ["--compile-only", "--parts", "policy_training"],
+    ],
+)
 def test_bad_options(arguments: list[str]) -> None:
     with pytest.raises(SystemExit):
         gpu.main(arguments)
