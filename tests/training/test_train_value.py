@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -24,14 +23,13 @@ import scipy.stats
 from safetensors.numpy import load_file
 
 from tests.helpers import ERROR_PROBABILITY, assert_trees_equal
-from tests.training.runs import trained
+from tests.training.runs import interrupted, trained
 from tests.value.positions import random_network
 from training import loop
 from training.checkpoints import Checkpoints
 from training.config import parse, to_dict
 from training.devices import make_mesh
 from training.evaluation import Standing, evaluate
-from training.metrics import MetricsLog
 from training.optimizer import Optimizer
 from training.value import trainer
 from training.value.config import ValueConfig
@@ -202,16 +200,7 @@ def assert_same_end(runs: Runs, name: str, other: str) -> None:
 def test_a_run_interrupted_ends_as_one_that_was_not(runs: Runs, whole: str, monkeypatch: pytest.MonkeyPatch):
     assert "Stopped" not in whole
     config = runs.config("parts")
-    write = MetricsLog.write
-
-    def write_and_stop(log: MetricsLog, iteration: int, values: dict) -> None:
-        write(log, iteration, values)
-        if iteration == 2:
-            signal.raise_signal(signal.SIGINT)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(MetricsLog, "write", write_and_stop)
-        status, told = trained(config)
+    status, told = interrupted(config, 2, monkeypatch)
     assert status == EXIT_INTERRUPTED
     assert "Stopped after iteration 3; everything is saved. Go on with --resume." in told
     status, told = trained(config, resume=True)

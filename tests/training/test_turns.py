@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import signal
 from functools import cache
 from pathlib import Path
 
@@ -14,12 +13,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from tests.training.runs import trained
+from tests.training.runs import interrupted, trained
 from tests.value.positions import TURNS, legal_all, random_network, random_states, says
 from training import loop, train_value
 from training.config import parse, to_dict
 from training.evaluation import Standing, evaluate
-from training.metrics import MetricsLog
 from training.value import trainer
 from training.value.config import ValueConfig
 from training.value.learning import Loss, loss_and_gradient, states_of
@@ -243,16 +241,7 @@ def test_a_run_is_resumed_exactly_and_its_network_plays(tmp_path: Path, monkeypa
     monkeypatch.setattr(trainer, "make_iteration", cache(trainer.make_iteration))
     monkeypatch.setattr(loop, "evaluate", lambda *_: [Standing("linear", paired_score(np.full((4, 2), 0.5)))])
     assert trained(config_of("whole"))[0] == 0
-    write = MetricsLog.write
-
-    def write_and_stop(log: MetricsLog, iteration: int, values: dict) -> None:
-        write(log, iteration, values)
-        if iteration == 1:
-            signal.raise_signal(signal.SIGINT)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(MetricsLog, "write", write_and_stop)
-        assert trained(config_of("parts"))[0] == EXIT_INTERRUPTED
+    assert interrupted(config_of("parts"), 1, monkeypatch)[0] == EXIT_INTERRUPTED
     assert trained(config_of("parts"), resume=True)[0] == 0
     whole, parts = (load_file(tmp_path / name / "last.safetensors") for name in ("whole", "parts"))
     assert whole.keys() == parts.keys()
