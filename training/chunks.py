@@ -15,12 +15,6 @@ from jax import Array, lax
 _Tree = TypeVar("_Tree")
 
 
-def list_chosen(chosen: Array, chunk: int) -> tuple[Array, Array]:
-    """List the flat indices of the chosen elements, filled up to whole chunks with one beyond the end; also their number."""
-    (index,) = jnp.nonzero(chosen.reshape(-1), size=-(-chosen.size // chunk) * chunk, fill_value=chosen.size)
-    return index, chosen.sum()
-
-
 def sum_chunks(of_chunk: Callable[[Array, Array], _Tree], chosen: Array, chunk: int) -> _Tree:
     """Sum what `of_chunk` gives over the chosen elements, bool[...].
 
@@ -29,7 +23,9 @@ def sum_chunks(of_chunk: Callable[[Array, Array], _Tree], chosen: Array, chunk: 
     """
     if chosen.size <= chunk:
         return of_chunk(jnp.arange(chosen.size), chosen.reshape(-1))
-    index, number = list_chosen(chosen, chunk)
+    # Filled up to whole chunks with one beyond the end.
+    (index,) = jnp.nonzero(chosen.reshape(-1), size=-(-chosen.size // chunk) * chunk, fill_value=chosen.size)
+    number = chosen.sum()
 
     def one_chunk(i: Array, total: _Tree) -> _Tree:
         at = lax.dynamic_slice(index, [i * chunk], [chunk])

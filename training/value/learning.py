@@ -13,9 +13,10 @@ import optax
 from jax import Array, lax
 
 from training.checks import check_options, is_not_negative, is_share
-from training.chunks import list_chosen, sum_chunks
+from training.chunks import sum_chunks
 from training.value.selfplay import Episodes
 from unojax import bits
+from unojax.device.batching import for_chosen
 from unojax.device.platform import platform
 from unojax.game import options_to_mask
 from unojax.rules import Rules
@@ -152,15 +153,12 @@ def targets_of(games: Episodes, shown: Array, network: Network, trace: float, ru
 
 def _values(games: Episodes, is_needed: Array, shown: Array, network: Network, rules: Rules) -> Array:
     """Value the states that are needed: float32[T, G, 2], else 0."""
-    chunk = _CHUNK[platform()]
-    index, number = list_chosen(is_needed, chunk)
 
-    def one_chunk(i: Array, values: Array) -> Array:
-        at = lax.dynamic_slice(index, [i * chunk], [chunk])
-        value = network(states_of(games, at, shown, rules).features).value
-        return values.at[at].set(value, mode="drop")
+    def of_chunk(_: Array, at: Array) -> Array:
+        return network(states_of(games, at, shown, rules).features).value
 
-    values = lax.fori_loop(0, (number + chunk - 1) // chunk, one_chunk, jnp.zeros(is_needed.size))
+    everyone, nothing = jnp.arange(is_needed.size), jnp.zeros(is_needed.size)
+    values = for_chosen(is_needed.reshape(-1), _CHUNK[platform()], of_chunk, (everyone,), nothing)
     return values.reshape(is_needed.shape)
 
 

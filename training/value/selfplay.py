@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from training.chunks import list_chosen
 from training.value.options import SELF, SelfPlay, is_network
 from unojax import bits, game
 from unojax.belief.filters import ParticleFilter
@@ -306,23 +305,19 @@ def _search_all(keys: Array, tables: Table, search: _Search, network: Network, p
     """Do all searches that are due, at tables [T, G]: float16[T, G, ...], see `Episodes.search`."""
     is_due, rules = search.is_due, play.game_rules
     num_games = is_due.shape[1]
-    chunk = _SEARCHED[platform()]
-    index, number = list_chosen(is_due, chunk)
 
-    def one_chunk(i: Array, found: Array) -> Array:
-        at = lax.dynamic_slice(index, [i * chunk], [chunk])
+    def of_chunk(is_real: Array, at: Array) -> Array:
         step, which = at // num_games, at % num_games
         table, samples = jax.tree.map(lambda x: x[step, which], (tables, search.samples))
         observation = jax.vmap(partial(_observe_mover, rules=rules))(table)
-        legal = jax.vmap(lambda seen: seen.legal_mask[: rules.num_choices])(observation)
-        legal &= (i * chunk + jnp.arange(chunk) < number)[:, None]
+        legal = jax.vmap(lambda seen: seen.legal_mask[: rules.num_choices])(observation) & is_real[:, None]
         of_step = jax.vmap(_keys)(keys[which], step)[:, _SEARCH]
         key_search = jax.vmap(jax.random.split)(of_step)[:, 1]
         values = _search(key_search, network, observation, samples, legal, play)
-        return found.at[at].set(jnp.where(legal, values, jnp.nan).astype(jnp.float16), mode="drop")
+        return jnp.where(legal, values, jnp.nan).astype(jnp.float16)
 
     nothing = jnp.full((is_due.size, rules.num_choices), jnp.nan, jnp.float16)
-    found = lax.fori_loop(0, (number + chunk - 1) // chunk, one_chunk, nothing)
+    found = for_chosen(is_due.reshape(-1), _SEARCHED[platform()], of_chunk, (jnp.arange(is_due.size),), nothing)
     return found.reshape(*is_due.shape, -1)
 
 
