@@ -8,7 +8,7 @@
 - A **look** is a number that the host waits for before it goes on: the condition of a loop whose trip count the compiler does
   not know, before each iteration and at the end, and the choice among branches.
 - **Bytes** are a kernel's operands and results; of an operand that is only sliced or gathered from, what is taken.
-- **Operations** are counted per element of the kernel's result in 32-bit additions (`hlo` has the weights): logic, shifts,
+- **Operations** are counted per element of the kernel's result in 32-bit additions (`kernels` has the weights): logic, shifts,
   selections and floating point too, at the device's rate for integers. A kernel of few threads does not reach that rate.
 
 It leaves out what overlaps (launches with kernels) and what makes kernels slower than their ceilings (latency, caches, threads
@@ -21,9 +21,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from benchmarks import hlo
+from benchmarks import hlo, kernels
 from benchmarks.gpu_target import Target
-from benchmarks.hlo import Kernel, Part
+from benchmarks.kernels import Kernel, Part
 
 LAUNCH_SECONDS: Final = 3e-6
 LOOK_SECONDS: Final = 15e-6
@@ -135,7 +135,7 @@ def count(text: str, target: Target, trips: Trips) -> Count:
         for inner in part.inner:
             visit(inner, times, depth + 1, inside_unknown or is_unknown)
 
-    visit(hlo.parts(hlo.parse(text)), 1.0, 0, False)
+    visit(kernels.parts(hlo.parse(text)), 1.0, 0, False)
     return Count(
         launches=sums["launches"],
         looks=sums["looks"],

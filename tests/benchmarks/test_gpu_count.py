@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pytest
 from jax import lax
 
-from benchmarks import gpu_count, hlo
+from benchmarks import gpu_count, hlo, kernels
 from benchmarks.gpu_count import LAUNCH_SECONDS, LOOK_SECONDS, count
 from benchmarks.gpu_target import H100, Target
 
@@ -66,12 +66,12 @@ backend_config={"gemm_backend_config":{"dot_dimension_numbers":{"lhs_contracting
 def test_products_by_hand() -> None:
     """Two operands and a result, 32 products for each of its elements; a library's memory to work in does not count."""
     threads = 8 * 32  # As in other sums, one for each element added up.
-    for kernel in hlo.parts(hlo.parse(PRODUCTS)).kernels:
+    for kernel in kernels.parts(hlo.parse(PRODUCTS)).kernels:
         assert (kernel.num_bytes, kernel.operations, kernel.num_threads) == (4 * (8 * 32 + 32 * 4 + 8 * 4), 32 * 8 * 4, threads)
 
 
 def test_a_crafted_program_by_hand() -> None:
-    top = hlo.parts(hlo.parse(CRAFTED))
+    top = kernels.parts(hlo.parse(CRAFTED))
     copy, counts = top.kernels
     assert (copy.is_copy, copy.num_bytes, copy.operations) == (True, 8192, 0)
     # Reads words, writes counts and floats; a population count weighs 4, a conversion 1.
@@ -117,13 +117,13 @@ ENTRY %main (p: f32[4,256]) -> f32[4] {
 
 @pytest.mark.parametrize(("kind", "threads"), [("kInput", 1024), ("kLoop", 4)])
 def test_threads_add_up_together_or_alone(kind: str, threads: int) -> None:
-    (kernel,) = hlo.parts(hlo.parse(SUM.replace("kInput", kind))).kernels
+    (kernel,) = kernels.parts(hlo.parse(SUM.replace("kInput", kind))).kernels
     assert kernel.num_threads == threads
 
 
 def test_few_threads_are_slow() -> None:
-    (copy, _) = hlo.parts(hlo.parse(CRAFTED)).kernels
-    kernel = hlo.Kernel("k", "", 0, 1000, num_threads=10, is_copy=False)
+    (copy, _) = kernels.parts(hlo.parse(CRAFTED)).kernels
+    kernel = kernels.Kernel("k", "", 0, 1000, num_threads=10, is_copy=False)
     assert gpu_count.kernel_seconds(copy, H100) == pytest.approx(8192 / H100.bandwidth)
     assert gpu_count.kernel_seconds(kernel, H100) == pytest.approx(1000 / H100.integer_rate * H100.threads_to_fill / 10)
 
