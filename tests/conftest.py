@@ -15,6 +15,7 @@ import pytest
 from hypothesis import settings
 
 from tests.chromium import chromium, open_page
+from unojax.device.small_loops import build_small_loops_whole
 
 # Fixtures are found by their names here.
 __all__ = ["chromium", "open_page"]
@@ -40,6 +41,8 @@ if version("jaxlib").startswith("0.10."):
     # Later releases have no other way to build a fusion, and stop at a flag that they do not know.
     FLAGS += " --xla_cpu_use_fusion_emitters=false"
 os.environ.setdefault("XLA_FLAGS", FLAGS)
+# As processes of ours do, which then find what was compiled here.
+build_small_loops_whole()
 
 # Tracing makes many objects that live on, which are looked at again and again otherwise: a twentieth of the time.
 gc.set_threshold(200_000, 20, 50)

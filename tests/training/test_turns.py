@@ -134,6 +134,7 @@ def learn(games: Episodes, targets: jax.Array):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_losses_by_hand(games: Episodes, states: State, inputs: Features, legal: np.ndarray):
     targets = np.random.default_rng(2).uniform(-1, 1, (STEPS, GAMES, 2)).astype(np.float32)
     sums = jax.device_get(learn(games, targets))

@@ -1,4 +1,4 @@
-"""The command line `unojax`. This module and the options import neither JAX nor the rest of the package, so that help and
+"""The command line `unojax`. This module and the options import neither JAX nor what does, so that help and
 complaints about options come at once; a command imports what it needs when it runs."""
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol, cast
 
 from unojax.cli.status import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_USAGE
+from unojax.device.small_loops import build_small_loops_whole
 
 if TYPE_CHECKING:
     from unojax.cli.options import RuleOptions
@@ -95,6 +96,7 @@ def run_process() -> NoReturn:
     Programs may still be running, or be compiled ahead, in threads of the compiler. An interpreter that is taken down around them
     waits for them, or crashes. The players of `process:` are stopped before: they would live on.
     """
+    build_small_loops_whole()
     # Tracing makes objects that stay; looking through them again and again takes a tenth of a short command's time.
     gc.set_threshold(100_000)
     status = main()

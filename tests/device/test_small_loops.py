@@ -1,0 +1,57 @@
+"""Small loops of a CPU's programs as one kernel each."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from unojax.device.small_loops import build_small_loops_whole
+
+
+def test_a_small_loop_is_one_kernel_and_a_large_one_is_not() -> None:
+    """Of arrays of 16 kB and 8 MB; without the option neither is."""
+
+    def kernels(number: int) -> str:
+        def turn(_: int, x: jax.Array) -> jax.Array:
+            return jnp.sin(x[::-1]) + jnp.roll(x, 1)
+
+        return jax.jit(lambda x: jax.lax.fori_loop(0, 10, turn, x)).lower(jnp.zeros(number)).compile().as_text()
+
+    assert "xla_cpu_small_call" in kernels(4096)
+    assert "xla_cpu_small_call" not in kernels(2_000_000)
+
+
+def test_what_is_told_already_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=false")
+    build_small_loops_whole()
+    told = os.environ["XLA_FLAGS"]
+    assert told.startswith("--xla_cpu_enable_fast_math=false --xla_backend_extra_options=xla_cpu_small")
+    build_small_loops_whole()
+    assert os.environ["XLA_FLAGS"] == told
+    monkeypatch.setenv("XLA_FLAGS", "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=7")
+    build_small_loops_whole()
+    assert os.environ["XLA_FLAGS"].endswith("=7")
+
+
+@pytest.mark.parametrize("command", ["unojax", "training.train_value", "training.train_policy", "training.train_expert"])
+def test_processes_of_ours_do_so(command: str) -> None:
+    """Asked at their end, which help comes to at once."""
+    program = f"""
+import atexit, os, runpy, sys
+leave = os._exit
+def tell(*_):
+    print(os.environ.get("XLA_FLAGS"), flush=True)
+    leave(0)
+os._exit = tell
+atexit.register(tell)
+sys.argv[1:] = ["--help"]
+runpy.run_module({command!r}, run_name="__main__")
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    result = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[-1].startswith("--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=")
