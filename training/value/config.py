@@ -56,7 +56,7 @@ class ValueConfig(RunConfig):
     about: ClassVar[str] = "Train the value network by self-play. Continue an interrupted run with --resume."
 
     run: Path = Path("runs/value")
-    iterations: int = 50
+    iterations: int = 40
     init: str | None = None
     games: int = 1024
     updates: int = 16
