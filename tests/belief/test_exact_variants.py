@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import pytest
 
-from tests.helpers import deck_of, long_but, play
+from tests.helpers import deck_of, play
 from tests.oracle import game as oracle
 from tests.oracle.chain import draws, successors
 from tests.oracle.positions import to_oracle
@@ -132,7 +132,8 @@ def test_few_games_agree_with_all_worlds_that_could_be():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", long_but(("official",), VARIANTS))
+@pytest.mark.long
+@pytest.mark.parametrize("name", VARIANTS)
 def test_more_games_of_every_variant_agree_with_all_worlds_that_could_be(name: str):
     seen = check_games(name, 24, 40)
     rules = VARIANTS[name]
