@@ -30,6 +30,7 @@ from training.metrics import MetricsLog
 from unojax.cli.interrupts import noted_interrupts
 from unojax.cli.status import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_USAGE
 from unojax.device.compilation_cache import keep_compiled_programs
+from unojax.device.small_loops import build_small_loops_whole
 from unojax.files import write_whole
 from unojax.value.network import Network
 from unojax.value.pretrained import load_network, save_network
@@ -192,6 +193,7 @@ def _on_host(tree: Any) -> Any:
 def run_command(args: Sequence[str] | None, default: RunConfig) -> int:
     """Run a training command; returns its exit status. The arguments are those of `training.config.parse`."""
     console = Console(stderr=True)
+    build_small_loops_whole()
     try:
         config, launch = parse(args, default)
         keep_compiled_programs()

@@ -19,7 +19,6 @@ from training.train_value import main
 from training.value.config import ValueConfig
 from training.value.learning import Loss
 from training.value.options import SelfPlay
-from unojax.device.small_loops import build_small_loops_whole
 
 
 @dataclass(frozen=True)
@@ -39,5 +38,4 @@ DEFAULT = ExpertConfig(
 )
 
 if __name__ == "__main__":
-    build_small_loops_whole()
     sys.exit(main(default=DEFAULT))

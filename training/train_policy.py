@@ -15,7 +15,6 @@ from collections.abc import Sequence
 
 from training.loop import run_command
 from training.policy.config import PolicyConfig
-from unojax.device.small_loops import build_small_loops_whole
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -24,5 +23,4 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    build_small_loops_whole()
     sys.exit(main())

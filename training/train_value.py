@@ -17,7 +17,6 @@ from collections.abc import Sequence
 
 from training.loop import run_command
 from training.value.config import ValueConfig
-from unojax.device.small_loops import build_small_loops_whole
 
 
 def main(args: Sequence[str] | None = None, default: ValueConfig | None = None) -> int:
@@ -26,5 +25,4 @@ def main(args: Sequence[str] | None = None, default: ValueConfig | None = None) 
 
 
 if __name__ == "__main__":
-    build_small_loops_whole()
     sys.exit(main())
