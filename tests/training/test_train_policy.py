@@ -111,7 +111,8 @@ def test_what_is_refused():
         ({"league": -1}, "league can't be negative, got -1"),
         ({"lanes": 10, "updates": 4}, "lanes \\(10\\) must be a multiple of updates \\(4\\)"),
         ({"network": NetworkConfig(width=8)}, "policy_head must be true"),
-        ({"network": NetworkConfig(width=8, policy_head=True, turns=True)}, "network.turns and network.types are about"),
+        ({"network": NetworkConfig(width=8, policy_head=True, turns=True)}, "network.turns is about"),
+        ({"network": NetworkConfig(width=8, policy_head=True, types=True)}, "types needs beliefs that tell types apart"),
         ({"rows": 0}, "rows must be at least 1"),
         ({"loss": PolicyLoss(magnet=0.1), "epochs": 0}, "epochs must be at least 1"),
     ):
@@ -123,8 +124,8 @@ def test_what_is_refused():
         for number in (np.nan, np.inf):
             with pytest.raises(ValueError, match=f"loss.{name} must be a finite number, got {number}"):
                 PolicyLoss(**{name: number})
-    with pytest.raises(ValueError, match="unknown key particles"):
-        from_dict(PolicyConfig, {"evaluation": {"particles": 8}}, "here")
+    with pytest.raises(ValueError, match="unknown key models"):
+        from_dict(PolicyConfig, {"belief": {"models": 8}}, "here")
     config, _ = parse(["--loss.entropy", "0.5", "--lanes", "64"], PolicyConfig())
     assert config == dataclasses.replace(PolicyConfig(), lanes=64, loss=PolicyLoss(entropy=0.5))
 

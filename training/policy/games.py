@@ -10,8 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from training.policy.beliefs import Followed, follow, nothing_followed, outlook_of_movers
 from unojax import bits, cards, game, table
 from unojax.belief import ages
+from unojax.belief.filters import ParticleFilter
 from unojax.device.lanes import walk
 from unojax.device.random_bits import threefry
 from unojax.rules import Rules
@@ -24,8 +26,8 @@ RULES: Final = Rules()
 """Rules of all games that are learned from."""
 Seed = tuple[Array, Array]
 """Two words, uint32[] each."""
-_NODES: Final = 8
-"""Nodes that a lane takes on its way to the next choice, at most: it is there in seven of eight cases."""
+_NODES: Final = 9
+"""Nodes that a lane takes from one choice to the next, at most: it is there in seven of eight cases."""
 _UP_TO: Final = np.triu(np.ones((cards.DRAW, cards.DRAW), np.float32))
 """Adds up numbers of plays to those of all plays up to each: on CPU a product is much faster than a running sum."""
 _NEVER: Final = -1e9
@@ -40,12 +42,14 @@ class Lanes(NamedTuple):
         game_index: index of the game. The lane's next game has that index plus the number of all lanes.
         node: nodes passed in this game, the counter of its random words.
         ages: what each player has shown, see `unojax.belief.ages`.
+        followed: what each player believes by a particle filter; None if they have none, and go by the ages.
     """
 
     table: Table
     game_index: Array
     node: Array
     ages: tuple[Array, Array]
+    followed: Followed | None = None
 
 
 class Rows(NamedTuple):
@@ -87,9 +91,10 @@ class Horizon(NamedTuple):
     outcome: Array
 
 
-def start_lanes(num_lanes: int) -> Lanes:
-    """Begin the games 0 .. num_lanes - 1."""
-    return _deal(jnp.arange(num_lanes, dtype=jnp.uint32))
+def start_lanes(num_lanes: int, filter: ParticleFilter | None = None) -> Lanes:
+    """Begin the games 0 .. num_lanes - 1, in which players believe what a filter says; None: what ages tell."""
+    lanes = _deal(jnp.arange(num_lanes, dtype=jnp.uint32))
+    return lanes if filter is None else lanes._replace(followed=nothing_followed(filter, lanes.table, RULES))
 
 
 def _deal(index: Array) -> Lanes:
@@ -98,7 +103,15 @@ def _deal(index: Array) -> Lanes:
 
 
 def play_rows(
-    seed: Seed, lanes: Lanes, actor: Network, critic: Network, past: Network | None, every: int, num_rows: int, num_lanes: int
+    seed: Seed,
+    lanes: Lanes,
+    actor: Network,
+    critic: Network,
+    past: Network | None,
+    every: int,
+    num_rows: int,
+    num_lanes: int,
+    filter: ParticleFilter | None = None,
 ) -> tuple[Lanes, Rows, Horizon]:
     """Play on, to the next `num_rows` choices of each lane or nearly so.
 
@@ -113,14 +126,15 @@ def play_rows(
         every: static.
         num_rows: T, static.
         num_lanes: static, of all devices.
+        filter: of the beliefs in the lanes, static; None: there are none.
     """
-    go_on = partial(_next_choice, seed, num_lanes=num_lanes)
+    go_on = partial(_next_choice, seed, num_lanes=num_lanes, filter=filter)
 
-    def one_row(lanes: Lanes, _: None) -> tuple[Lanes, Rows]:
-        lanes, has_ended, outcome = go_on(lanes)
+    def one_row(carry: tuple[Lanes, Array], _: None) -> tuple[tuple[Lanes, Array], Rows]:
+        lanes, has_ended, outcome = go_on(*carry)
         node = table.find_node(lanes.table, RULES)
         is_choice = _is_choice(node)
-        seen, known = _look(lanes, node)
+        seen, known = _look(lanes, node, filter)
         legal = jax.vmap(game.options_to_mask)(node.legal)
         logits, is_past = _logits(actor, seen), jnp.zeros_like(is_choice)
         if past is not None:
@@ -129,7 +143,7 @@ def play_rows(
             of_past = _logits(past, jax.tree.map(lambda x: x[::every], seen))
             logits = logits.at[::every].set(jnp.where(is_past[::every, None], of_past, logits[::every]))
         log_probs = masked_log_probs(logits, legal)
-        word, _ = threefry(seed, (lanes.game_index, lanes.node))
+        word = threefry(seed, (lanes.game_index, lanes.node))[0]
         action = _draw(log_probs, legal, word)
         move = table.resolve(lanes.table, node, table.pick_of(action.astype(jnp.uint32)), jnp.zeros_like(word), RULES)
         row = Rows(
@@ -145,12 +159,12 @@ def play_rows(
             has_ended=has_ended,
             outcome=outcome,
         )
-        return _carry_out(lanes, jnp.where(is_choice, move, table.stay(lanes.table))), row
+        return (lanes, jnp.where(is_choice, move, table.stay(lanes.table))), row
 
-    lanes, rows = lax.scan(one_row, lanes, None, length=num_rows)
-    lanes, has_ended, outcome = go_on(lanes)
+    carry, rows = lax.scan(one_row, (lanes, table.stay(lanes.table)), None, length=num_rows)
+    lanes, has_ended, outcome = go_on(*carry)
     node = table.find_node(lanes.table, RULES)
-    value = critic(_look(lanes, node)[1]).value * sign_of(node.meta.player)
+    value = critic(_look(lanes, node, filter)[1]).value * sign_of(node.meta.player)
     return lanes, rows, Horizon(value, _is_choice(node), has_ended, outcome)
 
 
@@ -170,8 +184,10 @@ def sign_of(player: Array) -> Array:
     return 1.0 - 2.0 * player.astype(jnp.float32)
 
 
-def _next_choice(seed: Seed, lanes: Lanes, *, num_lanes: int) -> tuple[Lanes, Array, Array]:
-    """Take what is forced and what chance decides, to a choice or for some nodes; deal anew where a game ends.
+def _next_choice(
+    seed: Seed, lanes: Lanes, move: Array, *, num_lanes: int, filter: ParticleFilter | None
+) -> tuple[Lanes, Array, Array]:
+    """Carry out a move, then what is forced and what chance decides, to a choice or for some nodes; deal anew where a game ends.
 
     Returns:
         the lanes; bool[B] a game ended; float32[B] its outcome for player 0.
@@ -183,12 +199,27 @@ def _next_choice(seed: Seed, lanes: Lanes, *, num_lanes: int) -> tuple[Lanes, Ar
         pick = Picked(*bits.choose(bits.where(node.is_decision, node.legal, node.deck), word))
         return jnp.where(_is_choice(node), table.stay(lanes.table), table.resolve(lanes.table, node, pick, coins, RULES))
 
-    lanes = walk(lanes, decide(lanes), lambda _, lanes, move: decide(lanes), _carry_out, num_nodes=_NODES)
+    followed = lanes.followed
+    lanes = lanes._replace(followed=None)
+    if filter is None or followed is None:
+        lanes = walk(lanes, move, lambda _, lanes, move: decide(lanes), _carry_out, num_nodes=_NODES)
+    else:
+
+        def one_node(_: int, carry: tuple[Lanes, Followed, Array]) -> tuple[Lanes, Followed, Array]:
+            lanes, followed, move = carry
+            after = _carry_out(lanes, move)
+            counter = lanes.game_index, lanes.node
+            followed = follow(filter, seed, counter, followed, lanes.table, move, after.table, RULES)
+            return after, followed, decide(after)
+
+        # The beliefs in one place, for they take long to compile.
+        lanes, followed, _ = lax.fori_loop(0, _NODES, one_node, (lanes, followed, move))
     phase = lanes.table.unpack_meta().phase
     has_ended = phase > table.PLAY
     outcome = jnp.where(phase == table.OVER_WON_BY_0, 1.0, jnp.where(phase == table.OVER_WON_BY_1, -1.0, 0.0))
     fresh = _deal(lanes.game_index + np.uint32(num_lanes))
-    return jax.tree.map(partial(jnp.where, has_ended), fresh, lanes), has_ended, outcome
+    lanes = jax.tree.map(partial(jnp.where, has_ended), fresh, lanes)
+    return lanes._replace(followed=followed), has_ended, outcome
 
 
 def _is_choice(node: Node) -> Array:
@@ -202,22 +233,26 @@ def _carry_out(lanes: Lanes, move: Array) -> Lanes:
     plays, draws = table.is_play(move), table.is_card_drawn(move) & (was.phase == table.PLAY)
     could_not_play = (was.penalty == 0) & (was.to_draw == 0)
 
-    def follow(player: int, shown: Array) -> Array:
+    def tell(player: int, shown: Array) -> Array:
         drawn = ages.after_draw(shown, 1, could_not_play, was.color)
         moved = jnp.where(plays, ages.after_play(shown, kind), jnp.where(draws, drawn, shown))
         return jnp.where(was.player == player, moved, shown)
 
     first, second = lanes.ages
     moves = move != table.stay(lanes.table)
-    return Lanes(after, lanes.game_index, lanes.node + moves.astype(jnp.uint32), (follow(0, first), follow(1, second)))
+    shown = tell(0, first), tell(1, second)
+    return lanes._replace(table=after, node=lanes.node + moves.astype(jnp.uint32), ages=shown)
 
 
-def _look(lanes: Lanes, node: Node) -> tuple[Features, Features]:
+def _look(lanes: Lanes, node: Node, filter: ParticleFilter | None) -> tuple[Features, Features]:
     """Show the positions to the players to move, and to who sees both hands."""
     view = view_at_node(lanes.table, node, RULES)
-    shown = jnp.where(node.meta.player == 0, lanes.ages[1], lanes.ages[0])
+    if filter is None or lanes.followed is None:
+        outlook = outlook_of_ages(view, jnp.where(node.meta.player == 0, lanes.ages[1], lanes.ages[0]))
+    else:
+        outlook = outlook_of_movers(filter, lanes.followed, view, node.meta.player)
     theirs = bits.map_words(lambda low, high, own: (low ^ high) & ~own, lanes.table.low, lanes.table.high, node.hand)
-    return features(view, outlook_of_ages(view, shown)), features(view, outlook_of_hand(theirs))
+    return features(view, outlook), features(view, outlook_of_hand(theirs))
 
 
 def _draw(log_probs: Array, legal: Array, word: Array) -> Array:

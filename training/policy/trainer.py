@@ -17,6 +17,7 @@ from training.devices import AXIS, divide
 from training.optimizer import Learner, Optimizer, learn
 from training.policy.games import Lanes, Rows, masked_log_probs, play_rows, start_lanes
 from training.policy.learning import Choices, PolicyLoss, Sums, advantages, loss_and_gradient
+from unojax.belief.filters import ParticleFilter
 from unojax.device.platform import platform
 from unojax.device.random_bits import key_words
 from unojax.value.network import Network, NetworkConfig, Params, init_network
@@ -38,6 +39,7 @@ class PolicyPlan:
         epochs: how often an iteration goes through its choices.
         iterations: in all; the learning rate follows from it.
         league: one in so many lanes has a past self as a player; 0: none.
+        filter: of the players' beliefs; None: they go by the ages.
     """
 
     network: NetworkConfig
@@ -49,6 +51,7 @@ class PolicyPlan:
     epochs: int
     iterations: int
     league: int
+    filter: ParticleFilter | None = None
 
     def __post_init__(self) -> None:
         if self.lanes % self.updates:
@@ -116,7 +119,8 @@ def start(seed: int, plan: PolicyPlan) -> PolicyState:
     actor, critic = (init_network(k, shape).params for k, shape in zip((key_actor, key_critic), plan.shapes, strict=True))
     params = {"actor": actor, "critic": critic}
     ladder = jax.tree.map(lambda x: jnp.stack([x] * plan.rungs), actor) if plan.league else {}
-    return PolicyState(params, actor, ladder, plan.make_optimizer().init(params), start_lanes(plan.lanes), key, jnp.int32(0))
+    lanes = start_lanes(plan.lanes, plan.filter)
+    return PolicyState(params, actor, ladder, plan.make_optimizer().init(params), lanes, key, jnp.int32(0))
 
 
 def check_mesh(plan: PolicyPlan, mesh: Mesh) -> None:
@@ -150,7 +154,9 @@ def make_iteration(plan: PolicyPlan, mesh: Mesh) -> Callable[[PolicyState], tupl
         mine = jax.tree.map(lambda x: x[number.reshape(-1)], state.lanes)
         networks = Network(state.params["actor"], of_actor), Network(state.params["critic"], of_critic)
         past = Network(_past(state), of_actor) if plan.league else None
-        mine, rows, horizon = play_rows(key_words(state.key), mine, *networks, past, plan.league, plan.rows, plan.lanes)
+        mine, rows, horizon = play_rows(
+            key_words(state.key), mine, *networks, past, plan.league, plan.rows, plan.lanes, plan.filter
+        )
         found, counts = advantages(rows, horizon, plan.loss.trace)
         num_choices, total, squares = lax.psum((counts.sum(), found.sum(), (found**2).sum()), AXIS)
         mean = total / jnp.maximum(num_choices, 1)
@@ -192,7 +198,7 @@ def make_iteration(plan: PolicyPlan, mesh: Mesh) -> Callable[[PolicyState], tupl
             explained=_explained(choices, rows.value),
             games=lax.psum(rows.has_ended.sum() + horizon.has_ended.sum(), AXIS),
         )
-        lanes = jax.tree.map(lambda x: _gather(x, number.shape), mine)
+        lanes = jax.tree.map(lambda x: _gather(x, (plan.updates, local)), mine)
         done = state.iteration + 1
         ladder = _climb(state.ladder, learner.average, done) if plan.league else state.ladder
         return PolicyState(learner.params, learner.average, ladder, learner.optimizer, lanes, state.key, done), metrics
@@ -219,7 +225,8 @@ def _climb(ladder: Params, average: Params, done: Array) -> Params:
 
 def _gather(of_lanes: Array, shape: tuple[int, int]) -> Array:
     """Bring the lanes of all devices together, in the order of their numbers."""
-    return lax.all_gather(of_lanes.reshape(shape), AXIS, axis=1, tiled=True).reshape(-1)
+    of_one = of_lanes.shape[1:]
+    return lax.all_gather(of_lanes.reshape((*shape, *of_one)), AXIS, axis=1, tiled=True).reshape((-1, *of_one))
 
 
 def _magnet(network: Network, rows: Rows) -> Array:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
+from training.beliefs import make_filter
 from training.checks import check_options, is_not_negative, is_positive, is_share
 from unojax.belief.filters import ParticleFilter
 from unojax.belief.opponents import Opponent, parse_opponent
@@ -15,10 +16,6 @@ from unojax.value.pretrained import PRETRAINED
 
 SELF: Final = "self"
 """As an opponent: the network itself."""
-_MAX_SLOTS: Final = 128
-_MAX_PLAYS: Final = 48
-"""Capacity of the beliefs under rules with plain steps, under others the default; a game that outgrows it begins its belief anew,
-which happens to one game in a hundred."""
 
 
 @dataclass(frozen=True)
@@ -83,10 +80,7 @@ class SelfPlay:
     @property
     def filter(self) -> ParticleFilter | None:
         """The particle filter of either player; None if any unseen card is as likely as another."""
-        if self.belief == "unseen":
-            return None
-        max_plays = _MAX_PLAYS if self.game_rules.has_plain_steps else None
-        return ParticleFilter(self.particles, parse_opponent(self.model), max_slots=_MAX_SLOTS, max_plays=max_plays)
+        return None if self.belief == "unseen" else make_filter(self.particles, self.model, self.game_rules)
 
     @property
     def opponent(self) -> Opponent | None:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from training.beliefs import BELIEF_CHUNK
 from training.value.options import SELF, SelfPlay, is_network
 from unojax import bits, game
 from unojax.belief.filters import ParticleFilter
@@ -34,8 +35,6 @@ from unojax.view import view_of
 
 _CHUNK: Final = {"cpu": 512, "gpu": 4096}
 """Games that move at a time."""
-_BELIEF_CHUNK: Final = {"cpu": 32, "gpu": 4096}
-"""Beliefs updated at a time: on CPU so few that they stay in the cache."""
 _SEARCHED: Final = {"cpu": 1024, "gpu": 4096}
 """Decisions searched at a time."""
 _ACT, _DRAW, _BELIEF, _SEARCH = range(4)
@@ -128,7 +127,7 @@ def play_episodes(keys: Array, number: Array, network: Network, play: SelfPlay) 
         play: static.
     """
     num_games = len(keys)
-    chunk, belief_chunk = min(num_games, _CHUNK[platform()]), min(2 * num_games, _BELIEF_CHUNK[platform()])
+    chunk, belief_chunk = min(num_games, _CHUNK[platform()]), min(2 * num_games, BELIEF_CHUNK[platform()])
     kind = number % len(play.opponents)
 
     def against(chosen: Callable[[str], bool]) -> Array:

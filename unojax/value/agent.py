@@ -181,7 +181,7 @@ def policy(
 
     Args:
         network: path of a network's file, as `training.train_policy` writes it.
-        belief, model, particles: as in `value`; policy networks are trained with "ages".
+        belief, model, particles: as in `value`; policy networks are trained with "ages" unless told otherwise.
         greedy: take the likeliest play instead.
         rules: of the game.
         loaded: the network itself, in place of one to be loaded; `network` is then only its name.
