@@ -15,7 +15,7 @@ from unojax.belief.filters import ParticleFilter
 from unojax.belief.hands import Hands
 from unojax.belief.history import infer_action
 from unojax.belief.particles import Belief
-from unojax.device.batching import for_chosen
+from unojax.device.batching import for_chosen, update_chosen
 from unojax.device.platform import platform
 from unojax.device.random_bits import wrap
 from unojax.observation import Observation, observe
@@ -98,7 +98,7 @@ def follow(
     chunk = min(len(place), BELIEF_CHUNK[platform()])
     beliefs = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), followed.beliefs)
     beliefs = for_chosen(is_dealt[lane], chunk, begin, (lane, player), beliefs)
-    beliefs = for_chosen((rests & ~is_dealt)[lane], chunk, update, (beliefs, lane, player), beliefs)
+    beliefs = update_chosen((rests & ~is_dealt)[lane], chunk, update, (lane, player), beliefs)
     beliefs = jax.tree.map(lambda x: x.reshape(-1, 2, *x.shape[1:]), beliefs)
     return Followed(jax.tree.map(partial(jnp.where, rests), after, followed.begun), beliefs)
 

@@ -17,7 +17,7 @@ from unojax import bits, game
 from unojax.belief.filters import ParticleFilter
 from unojax.belief.hands import Hands
 from unojax.belief.particles import Belief
-from unojax.device.batching import for_chosen
+from unojax.device.batching import for_chosen, update_chosen
 from unojax.device.platform import platform
 from unojax.game import State
 from unojax.observation import Observation, observe
@@ -169,7 +169,7 @@ def play_episodes(keys: Array, number: Array, network: Network, play: SelfPlay) 
         if play.filter is not None:
             needed = (believes & ~after.state.is_over[:, None]).reshape(-1)
             update = partial(_update_beliefs, before=before, after=after.state, action=now.action, filter=play.filter)
-            beliefs = for_chosen(needed, belief_chunk, update, (beliefs, game_of, player_of), beliefs)
+            beliefs = update_chosen(needed, belief_chunk, update, (game_of, player_of), beliefs)
         return step + 1, after, beliefs, jax.tree.map(lambda r, n: r.at[step].set(n), rows, now)
 
     _, games, _, rows = lax.while_loop(goes_on, one_step, (jnp.int32(0), games, beliefs, rows))
