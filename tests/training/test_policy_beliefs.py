@@ -40,6 +40,7 @@ def see(tables, player):
 PLAYERS = jnp.arange(2, dtype=jnp.uint32)
 
 
+@pytest.mark.slow
 def test_they_follow_each_step():
     """Begun after the deal, and conditioned once on each play and each whole draw."""
 
@@ -99,6 +100,7 @@ def choose(where, new, old):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_policy_sees_them():
     """At a choice the network reads what the player to move believes, and nothing of what ages tell."""
     actor = init_network(jax.random.key(0), NetworkConfig(width=8, policy_head=True))

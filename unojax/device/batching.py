@@ -27,9 +27,9 @@ def for_chosen(chosen: Array, chunk: int, work: Callable[..., _Tree], args: tupl
 
 
 def update_chosen(chosen: Array, chunk: int, work: Callable[..., _Tree], args: tuple[Any, ...], state: _Tree) -> _Tree:
-    """Replace the chosen elements of `state` by what `work` makes of each: `for_chosen` with `work(is_real, rows of state, *args)`.
+    """Replace the chosen elements of `state` by what `work(is_real, rows, *args)` makes of their rows, as `for_chosen` does.
 
-    The state is not copied, as it would be if it were one of `args` as well.
+    The state is not copied, as it is where it is one of the `args` of `for_chosen`, too.
     """
     num = len(chosen)
     # The chosen ones first. Counted, which on a CPU takes a tenth of the time of a sort.
