@@ -20,7 +20,7 @@ from training.config import Evaluation, from_dict, parse, to_dict, with_key, wit
 from training.devices import make_mesh
 from training.evaluation import evaluate
 from training.policy import trainer
-from training.policy.config import PolicyConfig
+from training.policy.config import BeliefKind, PolicyBelief, PolicyConfig
 from training.policy.learning import PolicyLoss
 from unojax.specs import parse_agent
 from unojax.value import NetworkConfig, load_network
@@ -71,9 +71,9 @@ def test_past_selves_are_kept():
     assert told["states per second"] == told["states"] / 2 and np.isfinite(list(told.values())).all()
 
 
-@pytest.mark.parametrize("league", [0, 2])
-def test_a_state_comes_back_from_its_checkpoint(tmp_path: Path, league: int):
-    config = dataclasses.replace(TINY, league=league, run=tmp_path)
+@pytest.mark.parametrize(("league", "belief"), [(0, "ages"), (2, "ages"), (0, "particles")])
+def test_a_state_comes_back_from_its_checkpoint(tmp_path: Path, league: int, belief: BeliefKind):
+    config = dataclasses.replace(TINY, league=league, belief=PolicyBelief(belief, particles=4), run=tmp_path)
     (tmp_path / "checkpoints").mkdir()
     saved, state = Checkpoints(tmp_path), config.start()
     saved.save(state, config, -1.0)
