@@ -27,6 +27,7 @@ from unojax.view import view_of
 FILTER = ParticleFilter(8, parse_opponent("uniform|guard"), max_slots=128, max_plays=48)
 SEED = jnp.uint32(3), jnp.uint32(4)
 LANES, NODES = 4, 100
+PLAYERS = jnp.arange(2, dtype=jnp.uint32)
 
 
 @jax.jit
@@ -35,9 +36,6 @@ LANES, NODES = 4, 100
 def see(tables, player):
     """What each player sees of the tables: [LANES, 2]."""
     return observe(game.from_table(tables, RULES), player)
-
-
-PLAYERS = jnp.arange(2, dtype=jnp.uint32)
 
 
 @pytest.mark.slow
@@ -52,7 +50,7 @@ def test_they_follow_each_step():
         move = table.resolve(tables, node, pick, words, RULES)
         after = table.commit(tables, move)
         counter = jnp.arange(LANES, dtype=jnp.uint32), jnp.full(LANES, number)
-        return after, follow(FILTER, SEED, counter, followed, tables, move, after, RULES)
+        return after, follow(SEED, counter, followed, tables, move, after, RULES)
 
     @jax.jit
     def expect(number, beliefs, before, after):
@@ -105,7 +103,7 @@ def test_the_policy_sees_them():
     """At a choice the network reads what the player to move believes, and nothing of what ages tell."""
     actor = init_network(jax.random.key(0), NetworkConfig(width=8, policy_head=True))
     critic = init_network(jax.random.key(1), NetworkConfig(width=8))
-    play = jax.jit(partial(play_rows, every=0, num_rows=1, num_lanes=LANES, filter=FILTER))
+    play = jax.jit(partial(play_rows, every=0, num_rows=1, num_lanes=LANES))
 
     @jax.jit
     @jax.vmap

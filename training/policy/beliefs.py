@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
 from training.beliefs import BELIEF_CHUNK
-from unojax import bits, game, table
+from unojax import game, table
 from unojax.belief.filters import ParticleFilter
 from unojax.belief.hands import Hands
 from unojax.belief.history import infer_action
 from unojax.belief.particles import Belief
+from unojax.device import struct
 from unojax.device.batching import for_chosen, update_chosen
 from unojax.device.platform import platform
 from unojax.device.random_bits import wrap
@@ -25,14 +25,17 @@ from unojax.value.features import Outlook, outlook_of_hands
 from unojax.view import View
 
 
-class Followed(NamedTuple):
+@struct.dataclass
+class Followed:
     """What is carried along in B lanes, one node after the other.
 
     Attributes:
+        filter: of all beliefs; static.
         begun: the tables before the step that is under way.
         beliefs: [B, 2] of each player about the other one; of no meaning before the cards are dealt.
     """
 
+    filter: ParticleFilter = struct.field(pytree_node=False)
     begun: Table
     beliefs: Belief
 
@@ -44,11 +47,10 @@ def nothing_followed(filter: ParticleFilter, tables: Table, rules: Rules) -> Fol
         return filter.init(jax.random.key(0, impl="threefry2x32"), _observe(tables, jnp.uint32(0), rules))
 
     belief = jax.eval_shape(begin, jax.tree.map(lambda x: x[0], tables))
-    return Followed(tables, jax.tree.map(lambda x: jnp.zeros((len(tables.meta), 2, *x.shape), x.dtype), belief))
+    return Followed(filter, tables, jax.tree.map(lambda x: jnp.zeros((len(tables.meta), 2, *x.shape), x.dtype), belief))
 
 
 def follow(
-    filter: ParticleFilter,
     seed: tuple[Array, Array],
     counter: tuple[Array, Array],
     followed: Followed,
@@ -63,14 +65,13 @@ def follow(
     on.
 
     Args:
-        filter: static.
         seed: two words, of all keys.
         counter: uint32[B] each, what tells the keys of lanes and nodes apart.
         followed: before the node.
         before, move, after: the tables [B] at the node, what is carried out there, uint32[B], and the tables after it.
         rules: static.
     """
-    was, now = before.unpack_meta(), after.unpack_meta()
+    filter, was, now = followed.filter, before.unpack_meta(), after.unpack_meta()
     rests = (table.is_play(move) | table.is_card_drawn(move)) & (now.phase == table.PLAY) & (now.to_draw == 0)
     is_dealt = rests & (was.phase != table.PLAY)
     # Belief v is that of player v % 2 of lane v // 2.
@@ -100,14 +101,13 @@ def follow(
     beliefs = for_chosen(is_dealt[lane], chunk, begin, (lane, player), beliefs)
     beliefs = update_chosen((rests & ~is_dealt)[lane], chunk, update, (lane, player), beliefs)
     beliefs = jax.tree.map(lambda x: x.reshape(-1, 2, *x.shape[1:]), beliefs)
-    return Followed(jax.tree.map(partial(jnp.where, rests), after, followed.begun), beliefs)
+    return Followed(filter, jax.tree.map(partial(jnp.where, rests), after, followed.begun), beliefs)
 
 
-def outlook_of_movers(filter: ParticleFilter, followed: Followed, view: View, player: Array) -> Outlook:
+def outlook_of_movers(followed: Followed, view: View, player: Array) -> Outlook:
     """Sum up what one player of each lane, uint32[B], believes, where its view is `view` [B]."""
     beliefs: Belief = jax.tree.map(lambda x: x[jnp.arange(len(player)), player.astype(jnp.int32)], followed.beliefs)
-    hands = Hands(bits.canonical(beliefs.cloud.hand), beliefs.log_weights, jax.vmap(lambda belief: belief.log_joint)(beliefs))
-    return outlook_of_hands(view, hands, filter.opponent)
+    return outlook_of_hands(view, jax.vmap(Hands.of)(beliefs), followed.filter.opponent)
 
 
 def _observe(tables: Table, player: Array, rules: Rules) -> Observation:

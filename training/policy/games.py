@@ -111,7 +111,6 @@ def play_rows(
     every: int,
     num_rows: int,
     num_lanes: int,
-    filter: ParticleFilter | None = None,
 ) -> tuple[Lanes, Rows, Horizon]:
     """Play on, to the next `num_rows` choices of each lane or nearly so.
 
@@ -126,15 +125,14 @@ def play_rows(
         every: static.
         num_rows: T, static.
         num_lanes: static, of all devices.
-        filter: of the beliefs in the lanes, static; None: there are none.
     """
-    go_on = partial(_next_choice, seed, num_lanes=num_lanes, filter=filter)
+    go_on = partial(_next_choice, seed, num_lanes=num_lanes)
 
     def one_row(carry: tuple[Lanes, Array], _: None) -> tuple[tuple[Lanes, Array], Rows]:
         lanes, has_ended, outcome = go_on(*carry)
         node = table.find_node(lanes.table, RULES)
         is_choice = _is_choice(node)
-        seen, known = _look(lanes, node, filter)
+        seen, known = _look(lanes, node)
         legal = jax.vmap(game.options_to_mask)(node.legal)
         logits, is_past = _logits(actor, seen), jnp.zeros_like(is_choice)
         if past is not None:
@@ -164,7 +162,7 @@ def play_rows(
     carry, rows = lax.scan(one_row, (lanes, table.stay(lanes.table)), None, length=num_rows)
     lanes, has_ended, outcome = go_on(*carry)
     node = table.find_node(lanes.table, RULES)
-    value = critic(_look(lanes, node, filter)[1]).value * sign_of(node.meta.player)
+    value = critic(_look(lanes, node)[1]).value * sign_of(node.meta.player)
     return lanes, rows, Horizon(value, _is_choice(node), has_ended, outcome)
 
 
@@ -184,9 +182,7 @@ def sign_of(player: Array) -> Array:
     return 1.0 - 2.0 * player.astype(jnp.float32)
 
 
-def _next_choice(
-    seed: Seed, lanes: Lanes, move: Array, *, num_lanes: int, filter: ParticleFilter | None
-) -> tuple[Lanes, Array, Array]:
+def _next_choice(seed: Seed, lanes: Lanes, move: Array, *, num_lanes: int) -> tuple[Lanes, Array, Array]:
     """Carry out a move, then what is forced and what chance decides, to a choice or for some nodes; deal anew where a game ends.
 
     Returns:
@@ -199,9 +195,8 @@ def _next_choice(
         pick = Picked(*bits.choose(bits.where(node.is_decision, node.legal, node.deck), word))
         return jnp.where(_is_choice(node), table.stay(lanes.table), table.resolve(lanes.table, node, pick, coins, RULES))
 
-    followed = lanes.followed
-    lanes = lanes._replace(followed=None)
-    if filter is None or followed is None:
+    followed, lanes = lanes.followed, lanes._replace(followed=None)
+    if followed is None:
         lanes = walk(lanes, move, lambda _, lanes, move: decide(lanes), _carry_out, num_nodes=_NODES)
     else:
 
@@ -209,7 +204,7 @@ def _next_choice(
             lanes, followed, move = carry
             after = _carry_out(lanes, move)
             counter = lanes.game_index, lanes.node
-            followed = follow(filter, seed, counter, followed, lanes.table, move, after.table, RULES)
+            followed = follow(seed, counter, followed, lanes.table, move, after.table, RULES)
             return after, followed, decide(after)
 
         # The beliefs in one place, for they take long to compile.
@@ -244,13 +239,13 @@ def _carry_out(lanes: Lanes, move: Array) -> Lanes:
     return lanes._replace(table=after, node=lanes.node + moves.astype(jnp.uint32), ages=shown)
 
 
-def _look(lanes: Lanes, node: Node, filter: ParticleFilter | None) -> tuple[Features, Features]:
+def _look(lanes: Lanes, node: Node) -> tuple[Features, Features]:
     """Show the positions to the players to move, and to who sees both hands."""
     view = view_at_node(lanes.table, node, RULES)
-    if filter is None or lanes.followed is None:
+    if lanes.followed is None:
         outlook = outlook_of_ages(view, jnp.where(node.meta.player == 0, lanes.ages[1], lanes.ages[0]))
     else:
-        outlook = outlook_of_movers(filter, lanes.followed, view, node.meta.player)
+        outlook = outlook_of_movers(lanes.followed, view, node.meta.player)
     theirs = bits.map_words(lambda low, high, own: (low ^ high) & ~own, lanes.table.low, lanes.table.high, node.hand)
     return features(view, outlook), features(view, outlook_of_hand(theirs))
 

@@ -154,9 +154,7 @@ def make_iteration(plan: PolicyPlan, mesh: Mesh) -> Callable[[PolicyState], tupl
         mine = jax.tree.map(lambda x: x[number.reshape(-1)], state.lanes)
         networks = Network(state.params["actor"], of_actor), Network(state.params["critic"], of_critic)
         past = Network(_past(state), of_actor) if plan.league else None
-        mine, rows, horizon = play_rows(
-            key_words(state.key), mine, *networks, past, plan.league, plan.rows, plan.lanes, plan.filter
-        )
+        mine, rows, horizon = play_rows(key_words(state.key), mine, *networks, past, plan.league, plan.rows, plan.lanes)
         found, counts = advantages(rows, horizon, plan.loss.trace)
         num_choices, total, squares = lax.psum((counts.sum(), found.sum(), (found**2).sum()), AXIS)
         mean = total / jnp.maximum(num_choices, 1)
