@@ -23,7 +23,7 @@ from unojax.adapters.encoding import Encoder
 from unojax.adapters.seats import play_or_lose
 from unojax.agents import Agent, Memory, PolicyAgent, reveal
 from unojax.device import static, struct
-from unojax.device.batching import for_chosen
+from unojax.device.batching import update_chosen
 from unojax.device.random_bits import threefry
 from unojax.device.static import Skeleton
 from unojax.game import Packed, State
@@ -138,7 +138,7 @@ def _deal_next(agent: Agent, table: Table, ended: Array, lanes: Lanes) -> Lanes:
         del is_real
         return jax.vmap(partial(_deal, agent, table))(lanes.key, lanes.number + 1)
 
-    return for_chosen(ended, _chunk(len(ended)), deal, (lanes,), lanes)
+    return update_chosen(ended, _chunk(len(ended)), deal, (), lanes)
 
 
 def _finish_step(agent: Agent, table: Table, lanes: Lanes, begins: Array, *, is_renewal: bool) -> tuple[Lanes, Shown]:
@@ -161,7 +161,7 @@ def _finish_step(agent: Agent, table: Table, lanes: Lanes, begins: Array, *, is_
         return jax.vmap(partial(_answer, agent, table))(lanes)
 
     def all_move(lanes: Lanes) -> Lanes:
-        return for_chosen(waits(lanes), _chunk(size), move, (lanes,), lanes)
+        return update_chosen(waits(lanes), _chunk(size), move, (), lanes)
 
     if size > _SMALLEST_CHUNK and not is_renewal:
         # Most games need one answer, so the first is computed for all.

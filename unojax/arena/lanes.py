@@ -15,7 +15,7 @@ from jax.typing import ArrayLike
 from unojax import cards, game
 from unojax.agents import RESIGN, Agent, Memory, next_game, reveal
 from unojax.device import static
-from unojax.device.batching import for_chosen
+from unojax.device.batching import update_chosen
 from unojax.device.static import Skeleton
 from unojax.game import State
 from unojax.observation import observe
@@ -96,7 +96,7 @@ def decide(
     """Ask agent `index` for its actions where it has a choice: int32[G], -1 elsewhere."""
     agent: Agent = static.join(numbers, skeleton)
 
-    def decide_one(seats: Seats, lanes: MatchLanes, memory: Memory) -> Array:
+    def decide_one(_: Array, seats: Seats, lanes: MatchLanes, memory: Memory) -> Array:
         player = seats.game ^ index
         state = lanes.state
         memory = reveal(agent, memory, state, player)
@@ -106,7 +106,7 @@ def decide(
 
     waits = find_waiting(seats, lanes, index)
     nothing = jnp.full(waits.shape, game.NO_ACTION, jnp.int32)
-    return _for_chosen(waits, chunk, decide_one, (seats, lanes, memory), nothing)
+    return _update_chosen(waits, chunk, decide_one, (seats, lanes, memory), nothing)
 
 
 def find_waiting(seats: Seats, lanes: MatchLanes, index: ArrayLike) -> Array:
@@ -120,7 +120,7 @@ def advance(seats: Seats, lanes: MatchLanes, actions: list[Array], *, chunk: int
     mover = mover_of(seats, lanes.state)
     action = jnp.where(lanes.forced >= 0, lanes.forced, jnp.where(mover == 0, actions[0], actions[1]))
 
-    def advance_one(seats: Seats, lanes: MatchLanes, action: Array, mover: Array) -> MatchLanes:
+    def advance_one(lanes: MatchLanes, seats: Seats, action: Array, mover: Array) -> MatchLanes:
         player = lanes.state.current_player.astype(jnp.int32)
         key = fold(seats.key, _DRAW, player, lanes.num_draws[player])
         state = game.step(lanes.state, action, key)
@@ -135,7 +135,7 @@ def advance(seats: Seats, lanes: MatchLanes, actions: list[Array], *, chunk: int
             num_choices=lanes.num_choices.at[mover].add((lanes.forced < 0).astype(jnp.int32)),
         )
 
-    lanes = _for_chosen(~lanes.state.is_over, chunk, advance_one, (seats, lanes, action, mover), lanes)
+    lanes = _update_chosen(~lanes.state.is_over, chunk, advance_one, (seats, action, mover), lanes)
     return lanes, action, jnp.sum(~lanes.state.is_over), jnp.any(lanes.state.error != 0)
 
 
@@ -155,7 +155,7 @@ def remember(
     """Update the memories of agent `index` after a step of every game that was unfinished before it."""
     agent: Agent = static.join(numbers, skeleton)
 
-    def remember_one(seats: Seats, before: MatchLanes, after: MatchLanes, action: Array, memory: Memory) -> Memory:
+    def remember_one(memory: Memory, seats: Seats, before: MatchLanes, after: MatchLanes, action: Array) -> Memory:
         player = seats.game ^ index
         key = _agent_key(seats, before.state, player, _UPDATE)
         seen = [observe(lanes.state, player) for lanes in (before, after)]
@@ -165,17 +165,17 @@ def remember(
         return new
 
     live = ~before.state.is_over
-    return _for_chosen(live, chunk, remember_one, (seats, before, after, action, memory), memory)
+    return _update_chosen(live, chunk, remember_one, (seats, before, after, action), memory)
 
 
-def _for_chosen(chosen: Array, chunk: int, one: Callable[..., _Tree], args: tuple[Any, ...], out: _Tree) -> _Tree:
-    """Do `for_chosen` with a function of one game; what fills up the last chunk are finished games."""
+def _update_chosen(chosen: Array, chunk: int, one: Callable[..., _Tree], args: tuple[Any, ...], state: _Tree) -> _Tree:
+    """Do `update_chosen` with a function of one game; what fills up the last chunk are finished games."""
 
     def work(is_real: Array, *picked: Any) -> _Tree:
         finish = partial(_finish, ~is_real)
         return jax.vmap(one)(*jax.tree.map(finish, picked, is_leaf=lambda a: isinstance(a, State)))
 
-    return for_chosen(chosen, chunk, work, args, out)
+    return update_chosen(chosen, chunk, work, args, state)
 
 
 def _finish(where: Array, leaf: Any) -> Any:
