@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -57,9 +56,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         # An extra of its own, which most users of the tests lack. `.ci/run` has it, and `make docs` needs no test to fail.
         pytest.skip(f"no {', '.join(missing)}: pip install 'unojax[docs]'")
     out = tmp_path_factory.mktemp("site")
-    if (already := ROOT / "build" / "doctrees").is_dir():
-        # What `make docs` has read and is still as it was is not read again.
-        shutil.copytree(already, out / "read")
     command = [sys.executable, "-m", "sphinx", "--fail-on-warning", "--keep-going", "--quiet", "--jobs", "2"]
     run = subprocess.run(
         [*command, "-d", str(out / "read"), "docs", str(out / "html")], cwd=ROOT, capture_output=True, text=True, check=False
