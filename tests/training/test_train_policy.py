@@ -16,7 +16,7 @@ from tests.helpers import assert_trees_equal
 from tests.training.runs import trained
 from training import loop
 from training.checkpoints import Checkpoints
-from training.config import Evaluation, from_dict, parse, to_dict, with_key, with_plain_key
+from training.config import BelievingEvaluation, from_dict, parse, to_dict, with_key, with_plain_key
 from training.devices import make_mesh
 from training.evaluation import evaluate
 from training.policy import trainer
@@ -34,7 +34,7 @@ TINY = PolicyConfig(
     network=NetworkConfig(width=8, policy_head=True),
     league=2,
     loss=PolicyLoss(magnet=0.1),
-    evaluation=Evaluation(every=2, games=8, final_games=8, opponents=("uniform",)),
+    evaluation=BelievingEvaluation(every=2, games=8, final_games=8, opponents=("uniform",)),
 )
 
 
