@@ -238,7 +238,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch-sizes", type=_batch_sizes, default=(16, 64, 256), help="decisions in one call")
     parser.add_argument("--rollouts", type=int, default=1000, help=f"of each legal play, a multiple of {ROUNDS}")
     parser.add_argument("--particles", type=int, default=1024, help="hands that the opponent may hold")
-    parser.add_argument("--model", default="family", help="whom the search takes its opponent for")
+    parser.add_argument("--model", default="minimax", help="whom the search takes its opponent for")
     parser.add_argument("--single", type=int, default=32, help="decisions for one at a time")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--max-steps", type=int, default=300, help="longer games are cut off there")

@@ -218,11 +218,11 @@ def opponent_name(model: OpponentModel) -> str:
 
 
 FAMILY: Final = "uniform|scarcest-color|actions-first|keep-wilds|linear|linear+0.5"
-"""The types of the opponent called `family`, all as likely."""
+"""The types of the opponent called `family`, all as likely: what the shipped network was trained with."""
 MINIMAX: Final = "uniform|scarcest-color|actions-first|keep-wilds|linear*6|linear+0.5*2"
 """Those of the opponent called `minimax`: the types of `FAMILY`, as likely at first as makes finding out cost a search about as
-much against each, so that the most that it can cost is least (minimax regret, Savage 1951). All as likely, it costs most against
-`linear`, and least against opponents that are none of them."""
+much against each, so that the most that it can cost is least (minimax regret, Savage 1951): what searches take. All as likely, it
+costs a search most against `linear`, and least against opponents that are none of them."""
 NAMED: Final = {"family": FAMILY, "minimax": MINIMAX}
 """Families with a name."""
 

@@ -253,7 +253,7 @@ def default_num_lanes(num_decisions: int) -> int:
 def monte_carlo(
     *,
     belief: KnowledgeKind = "particles",
-    model: str = "family",
+    model: str = "minimax",
     particles: int = 1024,
     policy: str = "linear",
     opponent: str | None = None,
@@ -274,8 +274,8 @@ def monte_carlo(
     Args:
         belief: "particles", the particle filter; "unseen", any of the cards not seen; "truth", the hand itself, which only
             `unojax.agents.reveal` shows.
-        model: how the particle filter takes the opponent to choose, see `parse_opponent`; with several types, those of "family"
-            for example, it finds out, and goes on with what it found in the next game of a match.
+        model: how the particle filter takes the opponent to choose, see `parse_opponent`; with several types, those of "minimax",
+            it finds out, and goes on with what it found in the next game of a match.
         particles: hands that the filter is made of.
         policy: what the searching player follows in the rollouts, the name of a packed policy.
         opponent: what the other player follows in the rollouts; None: what its type does, if the model has several and the belief
@@ -306,7 +306,7 @@ def monte_carlo(
 def tree(
     *,
     belief: KnowledgeKind = "particles",
-    model: str = "family",
+    model: str = "minimax",
     particles: int = 1024,
     policy: str = "linear",
     opponent: str | None = None,
