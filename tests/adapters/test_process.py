@@ -232,6 +232,7 @@ def test_specs():
     timed = parse_agent("process:seconds=0.5,start_seconds=1,python x.py")
     assert (timed.seconds, timed.start_seconds, timed.command) == (0.5, 1.0, "python x.py")
     assert parse_agent(timed.name) == timed
+    assert parse_agent("process:seconds=1.23456789,python x.py").name == "process:seconds=1.23456789,python x.py"
     assert settings_of("process:python x.py")["command"] == "python x.py"
 
 

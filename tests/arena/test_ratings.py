@@ -187,6 +187,12 @@ def test_agents_are_checked(num_agents: int, first: int, second: int):
         bradley_terry(num_agents, [Match(first, second, np.arange(1), np.ones((1, 2)))])
 
 
+@pytest.mark.parametrize("prior_games", [-1.0, np.inf, np.nan])
+def test_prior_games_are_checked(prior_games: float):
+    with pytest.raises(ValueError, match="prior_games must be a finite number, at least 0"):
+        bradley_terry(2, [Match(0, 1, np.arange(1), np.ones((1, 2)))], prior_games=prior_games)
+
+
 @pytest.mark.slow
 def test_intervals_hold_as_often_as_they_say():
     """The games of a pair depend on each other, and so do matches with the same deals; each game alone follows the model."""

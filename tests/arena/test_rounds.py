@@ -15,7 +15,7 @@ from tests.helpers import seated
 from unojax import Rules, play_rounds
 from unojax.arena import Batch, play_batches
 from unojax.arena.match import _card_points
-from unojax.arena.rounds import MAX_ROUNDS
+from unojax.arena.rounds import MAX_ROUNDS, Matches
 from unojax.specs import parse_agent
 
 RULES = Rules(points=True, hand_size=3)
@@ -54,6 +54,19 @@ def test_equal_agents_play_the_same_match_twice() -> None:
     np.testing.assert_array_equal(matches.scores[:, 0], matches.scores[:, 1, ::-1])
     assert len(np.unique(matches.scores)) > 3
     np.testing.assert_array_equal(matches.points.sum(1), 1.0)
+
+
+def test_matches_are_swapped_and_joined_with_all_that_they_have() -> None:
+    matches = play_rounds(KEY, ("scarcest-color", "uniform"), 2, rules=RULES, target=60, batch_size=8, workers=1)
+    other = matches.swapped()
+    for which in (0, 1):
+        np.testing.assert_array_equal(other.scores[:, which], matches.scores[:, 1 - which, ::-1])
+        np.testing.assert_array_equal(other.num_rounds[:, which], matches.num_rounds[:, 1 - which])
+    later = dataclasses.replace(matches, index=matches.index + 2)
+    joined = Matches.join([later, matches])
+    np.testing.assert_array_equal(joined.index, np.arange(4))
+    np.testing.assert_array_equal(joined.scores, np.concatenate([matches.scores] * 2))
+    assert len(Matches.join([])) == 0 and Matches.join([]).scores.shape == (0, 2, 2)
 
 
 @pytest.mark.parametrize(

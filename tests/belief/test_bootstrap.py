@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -207,3 +208,19 @@ def test_bad_input() -> None:
         bootstrap_init(games(FORFEITING).view(0, 0, 0), jax.random.key(0), prior="flat")  # type: ignore[arg-type] the bad value is the test
     with pytest.raises(ValueError, match="num_particles must be an integer of at least 1, got 0"):
         bootstrap_init(games(FORFEITING).view(0, 0, 0), jax.random.key(0), num_particles=0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ess_threshold": -3.0}, r"ess_threshold must be in \[0, 1\], got -3.0"),
+        ({"action": 1.0}, "action"),
+        ({"action": [1]}, "action"),
+    ],
+)
+def test_bad_input_of_an_update(options: dict[str, Any], message: str) -> None:
+    view = games(FORFEITING).view(0, 3, 0)
+    belief = small_init(view, jax.random.key(0))
+    action = np.asarray(options.pop("action", np.int32(-1)))
+    with pytest.raises(ValueError, match=message):
+        bootstrap_update(belief, view, action, view, jax.random.key(1), **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from functools import cache, partial
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -371,3 +372,17 @@ def test_the_deal_shows_through_the_cards_that_a_start_card_makes_the_first_play
     textbook = bootstrap_init(seen, jax.random.key(2), num_particles=65536, prior="deal")
     for belief in (found, textbook):
         np.testing.assert_allclose(summary.count_probs(belief), exact.count_probs, atol=0.008)
+
+
+def test_in_mid_game_there_is_no_deal_to_see() -> None:
+    """The cards below the top card were dealt or drawn at any time. All filters then begin as from the prior "uniform"."""
+    rules = Rules(deck=small_deck(colors=1, ranks=(1, 2), wilds=3), hand_size=1)
+    begun = observe(game.init(jax.random.key(0), rules=rules), 0)
+    later = dataclasses.replace(begun, last_action=np.int8(1))
+    for seen, is_dealt in ((begun, True), (later, False)):
+        assert bool(looks_dealt(seen)) == is_dealt
+        for init in (belief_init, bootstrap_init):
+            deal, uniform = (summary.expected_counts(init(seen, jax.random.key(1), prior=p)) for p in ("deal", "uniform"))
+            assert (np.abs(deal - uniform).max() > 0.01) == is_dealt
+        deal, uniform = (exact_init(seen, prior=prior).expected_counts for prior in ("deal", "uniform"))
+        assert (np.abs(deal - uniform).max() > 0.01) == is_dealt

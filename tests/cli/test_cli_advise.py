@@ -127,6 +127,8 @@ def test_advice_in_python():
     assert told.told.prob_holds.shape == (cards.NUM_TYPES,)
     with pytest.raises(ValueError, match="rounds or seconds, not both"):
         unojax.advise(WIN_IN_TWO, rounds=4, seconds=1.0, rules=RULES)
+    with pytest.raises(ValueError, match=r"rounds must be an integer, got 4\.5"):
+        unojax.advise(WIN_IN_TWO, rounds=4.5, rules=RULES)  # type: ignore[arg-type] the bad value is the test
     with pytest.raises(ValueError, match="top missing"):
         unojax.advise(hand="R1", opponent=3, rules=RULES)
     for seed in (-1, 2**32, 1.5, True):

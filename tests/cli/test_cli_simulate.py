@@ -311,3 +311,11 @@ def test_a_policy_of_ones_own_is_named_where_it_fails(complaint, tmp_path: Path,
 def test_no_file_is_written_twice(complaint, tmp_path: Path):
     file = str(tmp_path / "games.npz")
     assert "--json: " in (said := complaint(["simulate", "--out", file, "--json", file])) and "written by --out too" in said
+
+
+def test_games_without_a_step(capsys):
+    """The card turned up makes the first player draw, and there are none: each game is over where it begins."""
+    deck = ["--deck", "colors=2,ranks=+2,copies=2,wilds=0", "--hand-size", "1", "--start-effects", "keep_turn"]
+    assert main(["simulate", *deck, "--games", "8", "--quiet", "--json", "-"]) == 0
+    told = json.loads(capsys.readouterr().out)["results"]
+    assert (told["drawn"], told["steps_per_game"]["max"], told["choice_share"]) == (8, 0, 0.0)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 
+from unojax.belief.opponents import NAMED
 from unojax.cli.arena.fingerprint import fingerprint
+from unojax.policies import POLICIES
+from unojax.policies.scoring import LINEAR
 from unojax.search.agents import monte_carlo
-from unojax.specs import files_of
+from unojax.specs import files_of, parse_agent
 
 
 def test_fingerprints_tell_settings_and_files_apart(tmp_path, monkeypatch):
@@ -21,6 +25,22 @@ def test_fingerprints_tell_settings_and_files_apart(tmp_path, monkeypatch):
     # Another default is another agent of the same name.
     monkeypatch.setattr("unojax.search.agents.monte_carlo.__kwdefaults__", monte_carlo.__kwdefaults__ | {"rollouts": 64})
     assert (fingerprint("mc"), fingerprint("mc:rollouts=1000")) == (found[2], found[1])
+
+
+def test_numbers_behind_names_count(monkeypatch):
+    """The weights of `linear`, whether it plays or is followed in rollouts, and those of the types of a family."""
+    specs = ["linear", "mc:model=uniform", "mc:policy=uniform,model=minimax", "value:model=minimax", "guard"]
+
+    def found() -> list[str]:
+        return [fingerprint(spec, parse_agent(spec)) for spec in specs]
+
+    first = found()
+    assert len(set(first)) == len(specs) and found() == first
+    with monkeypatch.context() as patch:
+        patch.setitem(POLICIES, "linear", replace(LINEAR, weights=LINEAR.weights[::-1]))
+        assert [one == other for one, other in zip(found(), first, strict=True)] == [False, False, False, False, True]
+    monkeypatch.setitem(NAMED, "minimax", NAMED["family"])
+    assert [one == other for one, other in zip(found(), first, strict=True)] == [True, True, False, False, True]
 
 
 def test_a_program_is_another_one_when_a_file_of_its_command_is(tmp_path):

@@ -18,10 +18,12 @@ from tests.oracle.game import Game
 from unojax import Rules, cards, game, init, make_state, observe, parse_action
 from unojax.agents import reveal
 from unojax.belief.hands import Hands
+from unojax.belief.knowledge import Unseen
 from unojax.game import State
 from unojax.observation import Observation
 from unojax.search.agents import Remembered, SearchAgent, monte_carlo, tree
 from unojax.search.monte_carlo import Estimate, choose, sample_hands
+from unojax.search.tree import new_store
 
 ENDGAME = "R0 R2 RS Y0 Y2 Y+2 W"
 RULES = Rules(deck=deck_of(ENDGAME), hand_size=2)
@@ -399,16 +401,31 @@ def test_rollouts_follow_the_types_that_the_belief_tells_apart():
         (partial(monte_carlo, leaf="pretrained", rules=Rules(max_steps=100)), "a leaf needs max_steps=None and step_penalty=0"),
         (partial(tree, leaf="pretrained", depth=4, rules=Rules(step_penalty=0.1)), "a leaf needs max_steps=None"),
         (partial(monte_carlo, weight=-1.0), "weight must be a number of rollouts, at least 0"),
+        (partial(monte_carlo, weight=np.inf), "weight must be a number of rollouts, at least 0, got inf"),
+        (partial(monte_carlo, rollouts=32, stop=np.inf), "stop must be a number of standard errors, or 0 for never, got inf"),
+        (partial(tree, exploration=np.inf), "exploration must be a finite number, at least 0, got inf"),
         (partial(monte_carlo, discount=0.0), "discount must be in"),
         (partial(monte_carlo, keep=-1.0), "keep must be"),
         (partial(tree, simulations=5), "multiple of 4"),
         (partial(tree, nodes=0), "nodes must be at least 1"),
-        (partial(tree, exploration=-1.0), "exploration must be at least 0"),
+        (partial(tree, exploration=-1.0), "exploration must be a finite number, at least 0"),
     ],
 )
 def test_impossible_settings_are_refused(make, message: str):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_more_nodes_than_can_be_numbered_are_refused():
+    with pytest.raises(ValueError, match="nodes=131072 are too many for 2048 decisions at a time"):
+        new_store(2048, 131072)
+
+
+def test_another_budget_leaves_what_is_counted_and_known():
+    agent = monte_carlo(rollouts=16, belief="unseen", rules=replace(RULES, points=True)).counting_wins()
+    agent = replace(agent, knowledge=Unseen(7))
+    other = agent.with_budget(32)
+    assert (other.budget, other.search.counts_points, other.knowledge) == (32, False, Unseen(7))
 
 
 def test_more_rollouts_than_can_be_numbered_are_refused():

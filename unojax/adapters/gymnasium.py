@@ -40,6 +40,7 @@ import numpy as np
 from unojax.adapters import solo
 from unojax.adapters.encoding import BeliefKind, DType, Encoder
 from unojax.adapters.requirements import missing
+from unojax.adapters.seats import in_32_bits
 from unojax.adapters.solo import Lanes, Seat, Shown, Table
 from unojax.agents import Agent, faults_of
 from unojax.device import static
@@ -215,7 +216,7 @@ class UnoEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
         """
         if self._shown is None or self._shown.terminated[0] or self._shown.truncated[0]:
             raise gymnasium.error.ResetNeeded("the game is over or has not begun: call reset() first")
-        self._shown = self._games.step(np.full(1, int(action), np.int32))
+        self._shown = self._games.step(in_32_bits([int(action)]))
         reward, terminated, truncated = (field[0].item() for field in (self._shown.reward, *self._shown[3:5]))
         return self._observation(), reward, terminated, truncated, self._info()
 
@@ -311,7 +312,7 @@ class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
         actions = np.asarray(actions)
         if actions.shape != (self.num_envs,) or actions.dtype.kind not in "iu":
             raise ValueError(f"actions must be {self.num_envs} integers, got {actions.dtype}{list(actions.shape)}")
-        shown = self._games.step(actions.astype(np.int32))
+        shown = self._games.step(in_32_bits(actions))
         over = shown.terminated | shown.truncated
         if not (self._resets_at_once and over.any()):
             return self._hand_out(shown)

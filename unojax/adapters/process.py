@@ -38,6 +38,7 @@ from typing import Final
 
 from unojax.adapters.callback import HostAgent, Question
 from unojax.agents import RESIGN
+from unojax.specs import format_value
 from unojax.text import format_action, format_observation, parse_action
 
 PATIENCE: Final = 10
@@ -295,7 +296,7 @@ def process(*, seconds: float = 5.0, start_seconds: float = 30.0, command: str =
         raise ValueError(f"there is no program {arguments[0]!r}; give its path, or an interpreter before it")
     default = {"seconds": 5.0, "start_seconds": 30.0}
     given = {"seconds": float(seconds), "start_seconds": float(start_seconds)}
-    settings = "".join(f"{key}={value:g}," for key, value in given.items() if value != default[key])
+    settings = "".join(f"{key}={format_value(value)}," for key, value in given.items() if value != default[key])
     return ProcessAgent(f"process:{settings}{command}", command, **given)
 
 

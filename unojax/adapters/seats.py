@@ -20,6 +20,7 @@ from unojax.observation import Observation, observe_packed
 PLAYERS: Final = (0, 1)
 _REMEMBERS: Final = 1 << 30
 """What an encoder's keys are folded with: far from the counters of the draws, which a step takes its own key with."""
+_NEVER_AN_ACTION: Final = 127
 
 
 @struct.dataclass
@@ -43,6 +44,12 @@ def play_or_lose(before: Packed, action: Array, key: Array) -> Packed:
     ended, rewards = table.concede(after.table, loser, is_wrong), jnp.where(is_wrong, lost, after.rewards)
     # In buffers of its own: XLA on CPU would take the step again for every column of the arrays that show it.
     return lax.optimization_barrier(replace(after, table=ended, rewards=rewards))
+
+
+def in_32_bits(actions: ArrayLike) -> np.ndarray:
+    """Make integers of any size int32, on the host; one that does not fit becomes one that is no action either."""
+    actions, least, most = np.asarray(actions), -(2**31), 2**31 - 1
+    return np.where((actions >= least) & (actions <= most), actions, _NEVER_AN_ACTION).astype(np.int32)
 
 
 @dataclass(frozen=True)
@@ -149,7 +156,7 @@ class HostGame:
     def play(self, action: int) -> bool:
         """Play an action for the player to move; tells whether it was legal. One that was not loses the game."""
         is_legal = 0 <= action < len(self.shown.mask) and bool(self.shown.mask[action])
-        self._keep(self._play(self.functions, self.seats, np.int32(action), self._game_key))
+        self._keep(self._play(self.functions, self.seats, in_32_bits(action), self._game_key))
         return is_legal
 
     def observation(self, player: int) -> Observation:

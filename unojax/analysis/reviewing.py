@@ -31,7 +31,7 @@ from unojax.text import format_action
 
 _GAMES: Final = 4000
 """Games played out for a win probability, over all rounds: a standard error of at most 0.008, besides that of the beliefs."""
-_FOLLOW, _HANDS, _WIN, _SEARCH = range(4)
+_FOLLOW, _HANDS, _WIN, _SEARCH, _TURN = range(5)
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def review(
     before: tuple[Observation, list[Remembered]] | None = None
     for number, (seen, known) in enumerate(zip(views, beliefs, strict=True)):
         on_status(f"turn {number} of {len(game.steps)}")
-        here = jax.random.fold_in(key, number)
+        here = jax.random.fold_in(jax.random.fold_in(key, _TURN), number)
         memories = [Remembered(one, jnp.int32(int(game.start.step_count) + number)) for one in known]
         step = game.steps[number - 1] if number else None
         told, probs = _mean([_look(agent, k, m, seen) for k, m in zip(_split(here, _HANDS, rounds), memories, strict=True)])
@@ -157,7 +157,7 @@ def _beliefs(agent: SearchAgent, key: Array, views: list[Observation]) -> Iterat
     if not isinstance(agent.knowledge, Tracked):
         yield from (() for _ in views)
         return
-    filter = agent.knowledge.filter.begun_at(views[0])
+    filter = agent.knowledge.filter
     for number, (belief, info) in enumerate(follow(filter, key, views)):
         if info is not None and info.depleted:
             other = 1 - int(views[0].player)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from typing import Self
 
 import numpy as np
 
@@ -51,10 +52,10 @@ class Pairs:
         """float64[P, 2]: points of A in each game, 1 for a win and 1/2 for a drawn game."""
         return np.select([self.winner == 0, self.winner == 1], [1.0, 0.0], 0.5)
 
-    def swapped(self) -> Pairs:
+    def swapped(self) -> Self:
         """Swap the agents: the results of the match of B and A, which has the same games in the other order."""
-        return Pairs(
-            index=self.index,
+        return replace(
+            self,
             winner=np.where(self.winner < 0, self.winner, 1 - self.winner)[:, ::-1],
             num_steps=self.num_steps[:, ::-1],
             num_choices=self.num_choices[:, ::-1, ::-1],
@@ -64,16 +65,20 @@ class Pairs:
         )
 
     @classmethod
-    def join(cls, parts: Sequence[Pairs]) -> Pairs:
-        """Join the pairs of some results in the order of their numbers."""
-        empty = cls(
+    def none(cls) -> Self:
+        """Give the results of no pairs."""
+        return cls(
             index=np.zeros(0, np.int64),
             winner=np.zeros((0, 2), np.int8),
             num_steps=np.zeros((0, 2), np.int32),
             num_choices=np.zeros((0, 2, 2), np.int32),
             seconds=np.zeros(2),
         )
-        every = [empty, *parts]
+
+    @classmethod
+    def join(cls, parts: Sequence[Self]) -> Self:
+        """Join the pairs of some results in the order of their numbers."""
+        every = [cls.none(), *parts]
         joined = {f.name: np.concatenate([getattr(part, f.name) for part in every]) for f in fields(cls) if f.name != "seconds"}
         order = np.argsort(joined["index"], kind="stable")
         return cls(**{name: array[order] for name, array in joined.items()}, seconds=np.sum([p.seconds for p in every], axis=0))

@@ -204,11 +204,13 @@ def bradley_terry(num_agents: int, matches: Sequence[Match], *, prior_games: flo
             group of agents, else there is no finite maximum.
 
     Raises:
-        ValueError: there are fewer than two agents, an agent's number is out of range, points are not in [0, 1], or there is no
-            finite maximum.
+        ValueError: there are fewer than two agents, `prior_games` or an agent's number is out of range, points are not in [0, 1],
+            or there is no finite maximum.
     """
     if num_agents < 2:
         raise ValueError(f"num_agents must be at least 2, got {num_agents}")
+    if not 0 <= prior_games < np.inf:
+        raise ValueError(f"prior_games must be a finite number, at least 0, got {prior_games!r}")
     # Games and points of each agent against each other one.
     games = prior_games * (1 - np.eye(num_agents))
     points = games / 2

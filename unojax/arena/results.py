@@ -80,9 +80,17 @@ class ResultsFile:
         columns = {key: getattr(pairs, name).tolist() for key, (name, _, _) in _COLUMNS.items()}
         agents = {"agents": [first, second], "fingerprints": [self._agents[first], self._agents[second]]}
         line = self._about | agents | columns | {"seconds": pairs.seconds.tolist()}
+        left = memoryview(json.dumps(line, separators=(",", ":")).encode() + b"\n")
         try:
             with open(self._path, "ab", buffering=0) as file:
-                file.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+                size = file.tell()
+                try:
+                    # On a disk that is nearly full a write takes a part, and the next one fails.
+                    while left:
+                        left = left[file.write(left) :]
+                except OSError:
+                    file.truncate(size)
+                    raise
         except OSError as error:
             raise ValueError(f"can't write {os.fspath(self._path)!r}: {error.strerror}") from None
 
@@ -104,7 +112,7 @@ class ResultsFile:
             first, second = line["agents"]
             fingerprints = dict(zip((first, second), line["fingerprints"], strict=True))
             about = {key: line[key] for key in self._about}
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError):
             raise ValueError(f"{where} is not a line of arena results; give another file") from None
         for key, wanted in self._about.items():
             if about[key] != wanted:

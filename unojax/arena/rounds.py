@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, Self
 
 import numpy as np
 from jax import Array
@@ -39,6 +39,13 @@ class Matches(Pairs):
 
     num_rounds: np.ndarray
     scores: np.ndarray
+
+    def swapped(self) -> Self:
+        return replace(super().swapped(), num_rounds=self.num_rounds[:, ::-1], scores=self.scores[:, ::-1, ::-1])
+
+    @classmethod
+    def none(cls) -> Self:
+        return cls(**vars(Pairs.none()), num_rounds=np.zeros((0, 2), np.int32), scores=np.zeros((0, 2, 2), np.int32))
 
 
 def play_rounds(

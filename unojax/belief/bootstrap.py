@@ -18,6 +18,7 @@ present position, and `Info.depleted` says so.
 from __future__ import annotations
 
 import dataclasses
+from typing import Final
 
 import jax
 import jax.numpy as jnp
@@ -35,8 +36,12 @@ from unojax.belief.particles.choices import Choice, card_fits, choice_prob
 from unojax.bits import Words
 from unojax.device import struct
 from unojax.device.random_bits import key_words, threefry
+from unojax.game.steps import single_action
 from unojax.observation import Observation, check_observation
 from unojax.rules import Rules, agreed_rules
+
+_LAST_CARD: Final = np.uint32(2**32 - 1)
+"""Beyond all counters of a draw."""
 
 
 @struct.dataclass
@@ -85,7 +90,7 @@ def bootstrap_init(
     drawn = None
     if not observation.rules.has_plain_steps:
         goes_on = observation.has_drawn & history.opponent_moved(observation)
-        drawn = bits.where(goes_on, _any_card(jax.random.fold_in(key, 1), hands), bits.empty(hands[0]))
+        drawn = bits.where(goes_on, _any_card(jax.random.fold_in(key, _LAST_CARD), hands), bits.empty(hands[0]))
     return BootstrapBelief(log_weights=log_weights, packed=hands, rules=observation.rules, drawn=drawn)
 
 
@@ -112,9 +117,12 @@ def bootstrap_update(
     for seen in (before, after):
         check_observation(seen, "bootstrap_update", rules)
         agreed_rules(belief.rules, seen.rules)
+    if not 0 <= ess_threshold <= 1:
+        raise ValueError(f"ess_threshold must be in [0, 1], got {ess_threshold}")
+    action = single_action(action, "bootstrap_update").astype(jnp.int32)
     key_draw, key_pick, key_anew = jax.random.split(key, 3)
     shown = history.infer_action(before, after)
-    inconsistent = ~(history.belongs(before, jnp.asarray(action), after) & _fits(belief, before))
+    inconsistent = ~(history.belongs(before, action, after) & _fits(belief, before))
     # Nothing moves in a finished game, nor by an action that the rules refuse.
     moved = ~inconsistent & (shown >= 0)
     action = jnp.where(moved, shown, cards.DRAW)

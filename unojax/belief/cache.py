@@ -51,8 +51,7 @@ class BeliefCache:
     particles an entry takes about 0.4 MB. Not thread-safe.
 
     Args:
-        filter: begins and updates the beliefs, by default from the uniform prior. With the prior "deal" all sequences must begin
-            right after a deal.
+        filter: begins and updates the beliefs, by default from the uniform prior.
         seed: of the random keys.
         schedule: adapt the number of particles to the position; that of the filter is then ignored.
         max_entries: how many beliefs to keep, those used last; None: all.

@@ -156,9 +156,10 @@ def exact_init(
         observation: of the player whose belief it is, in a game whose deck is small enough.
         rules: those of the observation, if given.
         prior: "uniform" is the formula above: the convention of all beliefs here, and right for any position without a history.
-            "deal" is the posterior right after the deal. Under `start_card="non_wild"` it differs a little: the start card is
-            uniform over the coloured cards not dealt, so its identity has likelihood 1 / (their number given H), and hands with
-            more wild cards are less likely. The two agree under "any" and for decks without wild cards.
+            "deal" is the posterior right after the deal, and "uniform" at any other position. Under `start_card="non_wild"` it
+            differs a little: the start card is uniform over the coloured cards not dealt, so its identity has likelihood
+            1 / (their number given H), and hands with more wild cards are less likely. The two agree under "any" and for decks
+            without wild cards.
         opponent, log_types: as in `particles.belief_init`.
 
     Raises:
@@ -181,7 +182,7 @@ def exact_init(
     hand_count = int(observation.opponent_count)
     weights = product(types, lambda t, held: choose(unseen[t], held), deck)
     weights = np.where(total_over(types, deck) == hand_count, weights, 0.0)
-    if prior == "deal" and rules.start_card != "any":
+    if prior == "deal" and rules.start_card != "any" and history.looks_dealt(observation):
         # The types before this one may be turned up.
         end = cards.WILD_TYPE if rules.start_card == "non_wild" else cards.WILD_DRAW_FOUR_TYPE
         num_startable = int(unseen[:end].sum()) + 1

@@ -5,7 +5,7 @@ Frozen and hashable, so that one can be a static argument under `jit`; `unojax.b
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -83,10 +83,6 @@ class ParticleFilter(_CloudFilter):
     @property
     def name(self) -> str:
         return f"particles {self.num_particles}"
-
-    def begun_at(self, first: Observation) -> ParticleFilter:
-        """Take the prior that fits an observer's first position: of a deal if it may be one, else all hands alike."""
-        return replace(self, prior="deal" if history.looks_dealt(first) else "uniform")
 
     def init(self, key: Array, observation: Observation, log_types: ArrayLike | None = None) -> Belief:
         sized = partial(belief_init, num_particles=self.num_particles, max_slots=self.max_slots, max_plays=self.max_plays)

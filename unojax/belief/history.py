@@ -323,19 +323,17 @@ def opponent_could_not_play(before: Observation, action: ArrayLike) -> Array:
     return drew
 
 
-def looks_dealt(observation: Observation) -> bool:
-    """Tell whether a position is one right after the deal, or looks the same, so that the prior "deal" fits; on the host."""
-    rules = observation.rules
-    counts = {int(observation.player): int(observation.hand_count), 1 - int(observation.player): int(observation.opponent_count)}
-    first = counts.pop(int(observation.current_player))
+def looks_dealt(observation: Observation) -> Array:
+    """Tell whether a position is one right after the deal, or looks the same, so that the prior "deal" fits: bool[]."""
+    rules, rank = observation.rules, observation.top_rank
+    own, other = (count.astype(jnp.int32) for count in (observation.hand_count, observation.opponent_count))
     if rules.start_effects == "keep_turn":
-        first -= cards.DRAW_OF_RANK[int(observation.top_rank)]
-    return (
-        int(observation.last_action) == game.NO_ACTION
-        and int(observation.pile.sum()) == 1
-        and [first, *counts.values()] == [rules.hand_size] * 2
-        and (rules.start_card != "non_wild" or int(observation.top_rank) < cards.WILD)
-    )
+        drawn = jnp.asarray(cards.DRAW_OF_RANK, jnp.int32)[rank.astype(jnp.int32)]
+        is_first = observation.current_player == observation.player
+        own, other = jnp.where(is_first, own - drawn, own), jnp.where(is_first, other, other - drawn)
+    dealt = (observation.last_action == game.NO_ACTION) & (observation.pile.sum(-1, dtype=jnp.int32) == 1)
+    dealt &= (own == rules.hand_size) & (other == rules.hand_size)
+    return dealt & (rank < cards.WILD) if rules.start_card == "non_wild" else dealt
 
 
 def _rest(everything: Words | bits.StaticWords, taken: Words) -> Words:

@@ -118,6 +118,8 @@ def advise(
     if rounds is not None and seconds is not None:
         raise ValueError("give rounds or seconds, not both")
     if rounds is not None:
+        if not is_int(rounds):
+            raise ValueError(f"rounds must be an integer, got {rounds!r}")
         check_rounds(rounds)
     if seconds is not None and not (math.isfinite(seconds) and seconds > 0):
         raise ValueError(f"seconds must be a positive number, got {seconds}")
@@ -260,10 +262,11 @@ def _believe(
     steps = jnp.int32(game.steps_before + len(game.actions))
     memory = Remembered((), steps)
     if isinstance(agent.knowledge, Tracked):
-        filter = agent.knowledge.filter.begun_at(start)
+        filter = agent.knowledge.filter
         on_start(Remembered(shapes_of(filter, key, start), steps))
         for number, (belief, info) in enumerate(follow(filter, key, game.observations)):
-            on_status(f"belief: action {number + 1} of {len(game.actions)}")
+            if number < len(game.actions):
+                on_status(f"belief: action {number + 1} of {len(game.actions)}")
             if info is not None and info.depleted:
                 raise ImpossibleActionError(
                     number,

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -71,7 +72,7 @@ class Search:
     types: tuple[Style, ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.stop >= 0:
+        if not 0 <= self.stop < math.inf:
             raise ValueError(f"stop must be a number of standard errors, or 0 for never, got {self.stop!r}")
         if not 0 < self.discount <= 1:
             raise ValueError(f"discount must be in (0, 1], got {self.discount!r}")
@@ -177,7 +178,9 @@ class SearchAgent:
     def with_budget(self, budget: int) -> SearchAgent:
         """Change the budget. Raises ValueError if it is out of range."""
         key = "rollouts" if self.search.tree is None else "simulations"
-        return cast(SearchAgent, parse_agent(self.name, rules=self.rules, **{key: budget}))
+        asked = cast(SearchAgent, parse_agent(self.name, rules=self.rules, **{key: budget}))
+        search = replace(asked.search, counts_points=self.search.counts_points)
+        return replace(asked, knowledge=self.knowledge, search=search)
 
     def counting_wins(self) -> SearchAgent:
         """Let the search estimate wins and not points, so that its values are twice the win probability less one."""
@@ -334,8 +337,8 @@ def tree(
     """
     given = locals()
     _check_rounds("simulations", simulations)
-    if not exploration >= 0:
-        raise ValueError(f"exploration must be at least 0, got {exploration!r}")
+    if not 0 <= exploration < math.inf:
+        raise ValueError(f"exploration must be a finite number, at least 0, got {exploration!r}")
     if not (is_int(nodes) and nodes >= 1):
         raise ValueError(f"nodes must be at least 1, got {nodes!r}")
     guide = TreeGuide(get_policy(policy), rules, nodes, exploration)
@@ -350,7 +353,7 @@ def _put_together(
         raise ValueError(f"{'rollouts' if guide is None else 'simulations'} must be below 2^31, got {num_samples}")
     if not (is_int(depth) and depth >= 0):
         raise ValueError(f"depth must be a number of steps, or 0 for whole games, got {depth!r}")
-    if not weight >= 0:
+    if not 0 <= weight < math.inf:
         raise ValueError(f"weight must be a number of rollouts, at least 0, got {weight!r}")
     if leaf is None and depth > 0:
         raise ValueError(f"depth={depth} needs a network to value where rollouts are cut off: leaf=pretrained")

@@ -80,7 +80,9 @@ class Store(NamedTuple):
 
 
 def new_store(num_decisions: int, num_nodes: int) -> Store:
-    """Trees without nodes."""
+    """Trees without nodes. Raises ValueError if there are more places than 32 bits number."""
+    if num_decisions * num_nodes * MAX_OPTIONS >= 2**31:
+        raise ValueError(f"nodes={num_nodes} are too many for {num_decisions} decisions at a time: take fewer of either")
     edges = jnp.zeros(num_decisions * num_nodes * MAX_OPTIONS, jnp.float32)
     return Store(jnp.zeros(num_decisions * num_nodes, jnp.uint32), edges, edges)
 

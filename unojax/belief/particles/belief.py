@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 
 from unojax import bits
 from unojax.belief import resample
-from unojax.belief.history import Prior, unseen_words
+from unojax.belief.history import Prior, looks_dealt, unseen_words
 from unojax.belief.opponents import Opponent, models_of, type_prior, uniform_opponent
 from unojax.belief.particles import accounts, ledger, moves
 from unojax.belief.particles.accounts import Cloud
@@ -152,7 +152,7 @@ def belief_init(
         rules: those of the observation, if given.
         max_slots, max_plays: static capacity, the former rounded up to a multiple of four, the latter see `MAX_PLAYS` if None; a
             game that outgrows one of them restarts the belief (`Info.restarted`).
-        prior: "uniform" or, for an observation right after a deal with `start_card="non_wild"`, "deal". See `exact.exact_init`.
+        prior: "uniform" or "deal", which differs right after a deal alone; see `exact.exact_init`.
         opponent: that of the updates to come, static; only a `Family` makes a difference.
         log_types: float32[K] nats, ln P(type) of the opponent up to a constant, such as `Belief.log_type_probs` at the end of an
             earlier game; None: by the weights of the family.
@@ -205,13 +205,14 @@ def report(belief: Belief, strict: Array) -> Belief:
 
 
 def record_deal(book: Ledger, observation: Observation, unseen: bits.Words, prior: Prior) -> Ledger:
-    """Note in a ledger that the opponent's hand was dealt before the start card was turned up, if `prior` says so."""
+    """Note in a ledger that the opponent's hand was dealt before the start card was turned up, if `prior` says so, and it was."""
     if not shows_deal(observation.rules, prior):
         return book
     # The start card was among them too, before it was turned up.
     startable = 1 + num_startable(unseen, observation.rules)
     count = observation.opponent_count.astype(jnp.int32)
-    book = dataclasses.replace(book, num_dealt=count, num_startable=startable)
+    num_dealt = jnp.where(looks_dealt(observation), count, 0)
+    book = dataclasses.replace(book, num_dealt=num_dealt, num_startable=startable)
     if observation.rules.start_effects != "keep_turn":
         return book
     own = bits.pack(observation.hand)

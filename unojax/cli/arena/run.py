@@ -39,7 +39,7 @@ def run(request: Arena, rules: Rules) -> int:
     file = None
     if request.results is not None:
         try:
-            known = {agent.name: fingerprint(spec) for agent, spec in zip(agents, request.agents, strict=True)}
+            known = {agent.name: fingerprint(spec, agent) for agent, spec in zip(agents, request.agents, strict=True)}
             file = ResultsFile(request.results, seed=request.seed, rules=rules, agents=known)
         except ValueError as error:
             raise ValueError(f"--results: {error}") from None

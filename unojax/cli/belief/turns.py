@@ -111,10 +111,10 @@ class Summary(NamedTuple):
 
 
 def turns_of(played: Replay, player: int, key: Array, filter: ParticleFilter) -> Iterator[Turn]:
-    """Let a belief follow a game as `player` sees it, beginning with the start; `key` is consumed. The prior is that of a deal,
-    or for a position from the midst of a game, all hands alike."""
+    """Let a belief follow a game as `player` sees it, beginning with the start; `key` is consumed. A position from the midst of a
+    game may look dealt, and is not."""
     observations, first = played.observations(player), int(played.start.step_count)
-    filter = filter.begun_at(observations[0]) if first == 0 else replace(filter, prior="uniform")
+    filter = replace(filter, prior="uniform") if first > 0 else filter
     around = zip((None, *played.steps), played.states, observations, follow(filter, key, observations), strict=True)
     for index, (step, state, seen, (belief, info)) in enumerate(around):
         told = jax.device_get(digest(Hands(belief.packed, belief.log_weights), seen))

@@ -100,7 +100,7 @@ def results_of(played: Played, names: tuple[str, str], rules: Rules) -> dict[str
             "quantiles": {str(q): total.length_quantile(q) for q in QUANTILES},
             "max": total.longest,
         },
-        "choice_share": total.choices / total.steps,
+        "choice_share": total.choices / max(total.steps, 1),
         "compile_seconds": played.compile_seconds,
         "seconds": played.seconds,
         "games_per_second": total.games / played.seconds,
