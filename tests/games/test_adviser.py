@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from tests.games.test_session import RULES, session_from
+from tests.games.test_session import AGENT, RULES, session_from
 from tests.helpers import assert_trees_equal
 from unojax.games import adviser as adviser_module
 from unojax.games.adviser import Adviser
+from unojax.games.session import Session
 from unojax.search.agents import monte_carlo
-from unojax.text import parse_action
+from unojax.text import parse_action, parse_position
 
 # Without the particle filter and the linear policy, which take long to compile.
 SEARCH = monte_carlo(rollouts=32, particles=64, belief="unseen", policy="uniform", rules=RULES)
@@ -77,6 +80,19 @@ def test_an_outlook_follows_the_game():
     # Y0 can't be played on R1, and after the draw R2 is.
     later = adviser.outlook(start, session.seen, num_games=64)
     assert (later.win_probability, later.win_error) == (0, 0)
+
+
+def test_an_adviser_knows_how_long_the_game_has_gone_on():
+    """With one step left nobody can win, whatever is played."""
+    rules = dataclasses.replace(RULES, max_steps=20)
+    search = monte_carlo(rollouts=32, particles=64, belief="unseen", policy="uniform", rules=rules)
+    start = parse_position("R0,Y0/R1,R2/Y1,Y2,Y3,YS,Y+2,RS,R+2,W,W+4/0 R3 0 0 0 - *", rules=rules)
+    session = Session(AGENT, seat=0, seed=0, rules=rules, start=start)
+    won = [
+        adviser.outlook(session.view, session.seen, num_games=64).win_probability
+        for adviser in (Adviser(search, seed=0, steps_before=number) for number in (0, 19))
+    ]
+    assert won[0] != 0.5 and won[1] == 0.5
 
 
 @pytest.mark.parametrize("search", [SEARCH, FILTER])

@@ -195,7 +195,8 @@ class BoardGame:
             rules = agreed_rules(start.rules, self._rules)
             self._session = Session(self._agent, seat=self._seat, seed=number, rules=rules, start=start, last=self._last)
         self._first_view = self._session.seen[0].before if self._session.seen else self._session.view
-        self._adviser = Adviser(self._search, seed=number, log_types=self._log_types)
+        steps_before = 0 if start is None else int(start.step_count)
+        self._adviser = Adviser(self._search, seed=number, log_types=self._log_types, steps_before=steps_before)
         self._outlook: Outlook | None = None
         self._wins: list[tuple[int, float]] = []
         self._hint: dict[str, Any] = {}

@@ -79,10 +79,11 @@ class Adviser:
     advice for the position 16 actions before 25 ms in place of 150.)
     """
 
-    def __init__(self, search: SearchAgent, *, seed: int, log_types: ArrayLike | None = None):
+    def __init__(self, search: SearchAgent, *, seed: int, log_types: ArrayLike | None = None, steps_before: int = 0):
         """Prepare advice for a game with this seed, by a search for the same rules.
 
-        `log_types`: what was `learned` of the opponent's type in an earlier game.
+        `log_types`: what was `learned` of the opponent's type in an earlier game. `steps_before`: steps of the game before the
+        person's first view.
 
         Raises:
             ValueError: the search knows more than the person.
@@ -90,7 +91,7 @@ class Adviser:
         if not isinstance(search.knowledge, Tracked | Unseen):
             raise ValueError(f"an adviser knows what the person knows: belief=particles or belief=unseen, got {search.name!r}")
         self._search, self._key = search.counting_wins(), jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), ADVICE)
-        self._log_types = log_types
+        self._log_types, self._steps_before = log_types, steps_before
         self._beliefs = self._new_beliefs()
         self._answers: dict[tuple[str, bytes], Any] = {}
 
@@ -147,7 +148,8 @@ class Adviser:
     def _believe(self, views: list[Observation]) -> tuple[Digest, dict[str, float], Remembered]:
         """Sum up the belief over the opponent's hand, and its types, and give the memory of the search."""
         known = () if self._beliefs is None else self._beliefs.belief(views)
-        memory, knowledge = Remembered(known, jnp.int32(len(views) - 1)), self._search.knowledge
+        steps = jnp.int32(self._steps_before + len(views) - 1)
+        memory, knowledge = Remembered(known, steps), self._search.knowledge
         types = knowledge.types(memory.known) if isinstance(knowledge, Tracked) else {}
         return sum_up(self._key_for(_HANDS, views), memory, views[-1], search=self._search), types, memory
 

@@ -27,6 +27,9 @@ NODES_PER_BLOCK: Final = 16
 """Nodes between two looks for finished games: a longer block idles more (half a block per game of some 120 nodes), a shorter one
 looks more often."""
 BLOCKS_PER_CALL: Final = 8
+MOST_COUNTED: Final = 2**23
+"""Lanes whose choices in a call can be added up in 32 bits, low bytes and the rest apart: each has the call's nodes, and 255 from
+before."""
 LONGEST: Final = 2**14
 """Steps of a game up to which lengths are counted on the device."""
 

@@ -25,7 +25,7 @@ from unojax.device.random_bits import check_key, key_words
 from unojax.policies import Policy, as_policies, distinct, name_of, uniform
 from unojax.rules import Rules, as_rules, check_max_steps, is_int
 from unojax.simulation.games import Collector, Finished, Games
-from unojax.simulation.lanes import LONGEST, Counts, FinishedFirst, Limits, Results, advance_lanes, start_lanes
+from unojax.simulation.lanes import LONGEST, MOST_COUNTED, Counts, FinishedFirst, Limits, Results, advance_lanes, start_lanes
 from unojax.simulation.tally import Tally
 
 MAX_GAMES: Final = 2**31
@@ -100,9 +100,10 @@ def count_games(
 ) -> Tally:
     """Play the games that `simulate` plays, and give only their counts, which are added up on the device.
 
-    Neither the host nor the device keeps anything for each game; arguments and errors are those of `simulate`.
+    Neither the host nor the device keeps anything for each game; arguments are those of `simulate`.
 
     Raises:
+        ValueError: as `simulate`, and where there are more than 2^23 games at a time.
         LongGameError: a game took 16,384 steps or more.
     """
     return sum(Counting(key, num_games, policies, rules=rules, batch_size=batch_size, max_steps=max_steps), Tally())
@@ -139,6 +140,8 @@ class _Calls:
         rules = as_rules(rules)
         self.num_games, self._policies = int(num_games), as_policies(policies)
         batch_size = _checked_batch_size(batch_size, self.num_games)
+        if self._counting and batch_size > MOST_COUNTED:
+            raise ValueError(f"batch_size must be at most {MOST_COUNTED} where games are counted, got {batch_size}")
         check_max_steps(max_steps)
         max_steps = rules.max_steps if max_steps is None else max_steps
         numbers, skeleton = static.split(distinct(self._policies))
