@@ -16,7 +16,7 @@ from unojax.games.seen import choices
 class TellTale:
     """An adviser at no cost. Every number that it says depends on all that it was told."""
 
-    def __init__(self, search, *, seed, log_types=None):
+    def __init__(self, search, *, seed, log_types=None, steps_before=0):
         self._seed, self.log_types = seed, log_types
 
     def warm(self, start):

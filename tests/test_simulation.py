@@ -308,7 +308,7 @@ def test_counting_tells_of_illegal_actions_and_long_games(monkeypatch: pytest.Mo
 
 def test_more_games_at_a_time_than_can_be_added_up_are_refused() -> None:
     with pytest.raises(ValueError, match="batch_size must be at most 8388608 where games are counted, got 8388609"):
-        count_games(jax.random.key(0), 10, batch_size=2**23 + 1)
+        count_games(jax.random.key(0), 2**24, batch_size=2**23 + 1)
 
 
 def test_the_form_for_a_gpu_gives_the_same_games(full_deck: Games) -> None:

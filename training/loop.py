@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import numpy as np
@@ -28,7 +29,7 @@ from training.devices import make_mesh
 from training.evaluation import Standing, evaluate, mean_score, table_of
 from training.metrics import MetricsLog
 from unojax.cli.interrupts import noted_interrupts
-from unojax.cli.status import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_USAGE
+from unojax.cli.status import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_USAGE, leave_at_once
 from unojax.device.compilation_cache import keep_compiled_programs
 from unojax.device.small_loops import build_small_loops_whole
 from unojax.files import write_whole
@@ -210,3 +211,10 @@ def run_command(args: Sequence[str] | None, default: RunConfig) -> int:
             told += ". What is in the run's folder is whole: once the cause is gone, go on with --resume"
         console.print(told, style="bold red", highlight=False, markup=False, soft_wrap=True)
         return EXIT_USAGE if isinstance(error, ValueError) else EXIT_ERROR
+
+
+def leave(status: int) -> NoReturn:
+    """Leave the process of a training command, at once where it was stopped and no other process waits for this one."""
+    if status == EXIT_INTERRUPTED and not jax.distributed.is_initialized():
+        leave_at_once(status)
+    sys.exit(status)

@@ -10,11 +10,11 @@ better.
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
+from training.loop import leave
 from training.train_value import main
 from training.value.config import ValueConfig
 from training.value.learning import Loss
@@ -38,4 +38,4 @@ DEFAULT = ExpertConfig(
 )
 
 if __name__ == "__main__":
-    sys.exit(main(default=DEFAULT))
+    leave(main(default=DEFAULT))

@@ -10,10 +10,9 @@ of the game are forced, and cost no network. What the policy knows of the oppone
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
-from training.loop import run_command
+from training.loop import leave, run_command
 from training.policy.config import PolicyConfig
 
 
@@ -23,4 +22,4 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

@@ -12,10 +12,9 @@ evaluations on the way, and last.safetensors. A run that is killed and resumed e
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
-from training.loop import run_command
+from training.loop import leave, run_command
 from training.value.config import ValueConfig
 
 
@@ -25,4 +24,4 @@ def main(args: Sequence[str] | None = None, default: ValueConfig | None = None) 
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

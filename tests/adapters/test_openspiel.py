@@ -227,3 +227,12 @@ def test_a_step_penalty_is_not_zero_sum():
     spiel = openspiel.load_game(CHEAP)
     assert spiel.get_type().utility == pyspiel.GameType.Utility.GENERAL_SUM
     assert openspiel.load_game(SMALL).get_type().utility == pyspiel.GameType.Utility.ZERO_SUM
+
+
+def test_an_illegal_action_is_refused():
+    state = openspiel.load_game(SMALL).new_initial_state()
+    while state.is_chance_node():
+        state.apply_action(state.chance_outcomes()[0][0])
+    wrong = next(action for action in range(61) if action not in state.legal_actions())
+    with pytest.raises(ValueError, match=f"action {wrong} is not legal here; legal are"):
+        state.apply_action(wrong)

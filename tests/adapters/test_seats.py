@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from unojax.adapters.encoding import Encoder
-from unojax.adapters.seats import HostGame, in_32_bits
+from unojax.adapters.seats import HostGame, as_index, in_32_bits
 from unojax.rules import Rules
 
 
@@ -28,3 +29,13 @@ def test_an_action_beyond_32_bits_loses_the_game():
     mover, legal = int(host.shown.current_player), int(np.argmax(host.shown.mask))
     assert not host.play(2**32 + legal)
     assert host.shown.terminated and host.shown.rewards[mover] == -1.0
+
+
+@pytest.mark.parametrize("action", [3.7, "5", None, np.float32(2), [3]])
+def test_what_is_no_integer_is_no_action(action: object):
+    with pytest.raises(ValueError, match="an action must be one integer, got"):
+        as_index(action)
+
+
+def test_integers_of_any_kind_are_actions():
+    assert [as_index(action) for action in (5, np.int64(5), np.array(5, np.int8), jnp.int32(5))] == [5] * 4

@@ -105,5 +105,11 @@ def test_functions_batch(belief: Hands) -> None:
 def test_bad_input(belief: Hands) -> None:
     with pytest.raises(ValueError, match="n must be at least 1, got -2"):
         summary.most_likely_hands(belief, -2)
+    batch = jax.tree.map(lambda x: x[None], belief)
     with pytest.raises(ValueError, match="must be unbatched"):
-        summary.most_likely_hands(jax.tree.map(lambda x: x[None], belief), 2)
+        summary.most_likely_hands(batch, 2)
+    for function in (summary.count_probs, summary.expected_counts, summary.prob_color, summary.entropy, summary.num_distinct):
+        with pytest.raises(ValueError, match=r"the belief must be a single one, .* map over a batch with jax\.vmap"):
+            function(batch)
+    with pytest.raises(ValueError, match="the belief must be a single one"):
+        summary.prob_no_playable(batch, 0, 5)

@@ -14,6 +14,7 @@ import jax
 import jaxlib
 import numpy as np
 import pytest
+from rich.text import Text
 
 import unojax
 from unojax import POLICIES
@@ -303,7 +304,7 @@ def test_a_thread_that_works_on_holds_nothing_up():
     assert (done.returncode, done.stdout.split()[0]) == (0, "unojax")
 
 
-@pytest.mark.parametrize("width", [30, 40, 60])
+@pytest.mark.parametrize("width", [0, 1, 30, 40, 60])
 def test_no_column_of_a_table_is_lost_on_a_narrow_terminal(capsys, monkeypatch, width: int):
     monkeypatch.setenv("COLUMNS", str(width))
     table = output.grid("title")
@@ -311,8 +312,9 @@ def test_no_column_of_a_table_is_lost_on_a_narrow_terminal(capsys, monkeypatch, 
     for heading in ("rating", "score", "games"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_row("scarcest-color", "+123 ± 45", "63.2 ± 0.4", "1,000,000")
-    output.show(table)
+    output.show(table, Text("words under it"))
     shown = capsys.readouterr().out
+    assert "words under it" in " ".join(shown.split())
     for entry in ("scarcest-color", "+123 ± 45", "63.2 ± 0.4", "1,000,000", "rating", "score", "games"):
         assert entry in shown
 

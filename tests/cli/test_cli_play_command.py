@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -76,11 +77,16 @@ def test_an_unfinished_game_is_not_written_over(complaint, capsys, stdin, tmp_pa
         says = f"--save: the game in {str(path)!r} is unfinished: unojax play --resume '{path}' goes on with it; for another"
         assert says in complaint(asked)
     assert path.read_text() == kept
-    # Where it goes on itself, and in place of one that is over or of what is no game.
+    # Nor is what is no game, or one of another version.
+    for content in ("precious", json.dumps(json.loads(kept) | {"rules_version": 99})):
+        other.write_text(content)
+        assert "it is not written over: give another name" in complaint([*args, str(other), *RULE_ARGS])
+        assert other.read_text() == content
+    # Where it goes on itself, and in place of one that is over or of nothing.
     stdin("1\nb\n" * 40)
     assert main(["play", "--hints", "none", "--auto-draw", "--resume", str(path), "--save", str(path)]) == 0
     assert read_game(path).result in "01="
-    other.write_text("{}")
+    other.write_text("")
     for file in (path, other):
         stdin("")
         assert main([*args, str(file), *RULE_ARGS]) == 0

@@ -35,6 +35,12 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["file.txt"]
 
 
+def test_an_error_names_the_file_that_was_asked_for(tmp_path):
+    with pytest.raises(FileNotFoundError) as error:
+        write_whole(tmp_path / "none" / "file.txt", "new")
+    assert error.value.filename == str(tmp_path / "none" / "file.txt")
+
+
 @pytest.mark.parametrize("mask", [0o022, 0o027, 0o077])
 def test_a_new_file_may_be_read_by_whom_the_umask_allows(tmp_path, monkeypatch, mask: int):
     """The umask is all threads' own: what sets it, even for a moment, opens files that others write then."""

@@ -152,3 +152,10 @@ def test_no_file(tmp_path: Path):
         read_game(tmp_path / "none.json")
     with pytest.raises(ValueError, match=r"can't read .*: Is a directory"):
         read_game(tmp_path)
+
+
+def test_names_do_not_command_a_terminal(saved: GameFile, tmp_path: Path):
+    """In a file that begins with a byte order mark, as some editors write it."""
+    text = json.dumps(json.loads(saved.to_json()) | {"players": ["\x1b]0;title\x07\x1b[2J", "näme"]})
+    (tmp_path / "x.json").write_text("\ufeff" + text, encoding="utf-8")
+    assert read_game(tmp_path / "x.json").players == (r"\x1b]0;title\x07\x1b[2J", "näme")

@@ -143,6 +143,9 @@ def test_bad_input():
         solve.best_response(tree, 0, uniform[0])
     with pytest.raises(ValueError, match="strategy of player 0 must be"):
         solve.value(tree, (uniform[1], uniform[0]))
+    for wrong in (uniform[0] * 0, -uniform[0], 5 * uniform[0], uniform[0] * np.nan):
+        with pytest.raises(ValueError, match="strategy of player 0 must be probabilities, at each information state with sum 1"):
+            solve.exploitability(tree, (wrong, uniform[1]))
     with pytest.raises(ValueError, match="iterations must be"):
         solve.cfr(tree, iterations=-1)
     with pytest.raises(ValueError, match=r"variant must be one of cfr\+, dcfr, cfr, got 'fast'"):

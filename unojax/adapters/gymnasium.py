@@ -40,7 +40,7 @@ import numpy as np
 from unojax.adapters import solo
 from unojax.adapters.encoding import BeliefKind, DType, Encoder
 from unojax.adapters.requirements import missing
-from unojax.adapters.seats import in_32_bits
+from unojax.adapters.seats import as_index, in_32_bits
 from unojax.adapters.solo import Lanes, Seat, Shown, Table
 from unojax.agents import Agent, faults_of
 from unojax.device import static
@@ -213,10 +213,11 @@ class UnoEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
 
         Raises:
             gymnasium.error.ResetNeeded: before the first reset, the game is over, or the last step failed.
+            ValueError: the action is no integer.
         """
         if self._shown is None or self._shown.terminated[0] or self._shown.truncated[0]:
             raise gymnasium.error.ResetNeeded("the game is over or has not begun: call reset() first")
-        self._shown = self._games.step(in_32_bits([int(action)]))
+        self._shown = self._games.step(in_32_bits([as_index(action)]))
         reward, terminated, truncated = (field[0].item() for field in (self._shown.reward, *self._shown[3:5]))
         return self._observation(), reward, terminated, truncated, self._info()
 

@@ -210,6 +210,8 @@ class UnoState(pyspiel.State):
 
     def _apply_action(self, action: int) -> None:
         before, is_chance = self._nodes.look(self.position), self.is_chance_node()
+        if not is_chance and action not in before.legal:
+            raise ValueError(f"action {action} is not legal here; legal are {', '.join(map(str, before.legal))}")
         player, card = before.player, action % cards.NUM_TYPES
         self.position = (self._nodes.draw if is_chance else self._nodes.play)(self.position, action)
         after = self._nodes.look(self.position)

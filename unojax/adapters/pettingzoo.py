@@ -17,7 +17,7 @@ import numpy as np
 
 from unojax.adapters.encoding import BeliefKind, DType, Encoder
 from unojax.adapters.requirements import missing
-from unojax.adapters.seats import HostGame
+from unojax.adapters.seats import HostGame, as_index
 from unojax.rules import Rules, as_rules
 from unojax.text import format_observation
 
@@ -99,13 +99,13 @@ class UnoAEC(AECEnv):
         self._show()
 
     def step(self, action: Any) -> None:
-        """Play an action for the selected agent; None for one that is done."""
+        """Play an action for the selected agent; None for one that is done. Raises ValueError if it is no integer."""
         agent = self.agent_selection
         if self.terminations[agent] or self.truncations[agent]:
             self._was_dead_step(action)
             return
         self._cumulative_rewards[agent] = 0.0
-        self._game.play(int(action))
+        self._game.play(as_index(action))
         self._show()
         self._accumulate_rewards()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -44,6 +45,14 @@ def play_or_lose(before: Packed, action: Array, key: Array) -> Packed:
     ended, rewards = table.concede(after.table, loser, is_wrong), jnp.where(is_wrong, lost, after.rewards)
     # In buffers of its own: XLA on CPU would take the step again for every column of the arrays that show it.
     return lax.optimization_barrier(replace(after, table=ended, rewards=rewards))
+
+
+def as_index(action: Any) -> int:
+    """Read an action as an integer; one that is none, such as 3.7 or text, is a ValueError, and not another action."""
+    try:
+        return operator.index(action)
+    except TypeError:
+        raise ValueError(f"an action must be one integer, got {action!r}") from None
 
 
 def in_32_bits(actions: ArrayLike) -> np.ndarray:

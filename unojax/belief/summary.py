@@ -1,6 +1,6 @@
 """Summaries of a cloud of hands: marginals, entropy, the most likely hands.
 
-Functions are pure, unbatched, and jit- and vmap-able, except those that say that they are for the host.
+Functions are pure, unbatched, and jit- and vmap-able, except those that say that they are for the host. A batch is a ValueError.
 
 The canonical encoding makes most of them one weighted mean. Slot s of a hand is set if and only if the hand holds more than
 `COPY_OF_SLOT[s]` copies of its type, so with P_s the probability that slot s is set,
@@ -29,7 +29,7 @@ from unojax.device.tracing import traced_once
 
 def slot_probs(belief: WeightedHands) -> Array:
     """Average the one-hot hands: float32[108], the probability that each slot of the opponent's canonical hand is set."""
-    return _slot_probs(belief.packed, belief.log_weights)
+    return _slot_probs(*_single(belief))
 
 
 @traced_once
@@ -93,7 +93,7 @@ def entropy(belief: WeightedHands) -> Array:
     with N well above K (Miller 1955), and it never exceeds ln N. With many more possible hands than particles it says how
     diverse the cloud is and little about the belief.
     """
-    return _entropy(_probs_of_distinct(belief.packed, belief.log_weights))
+    return _entropy(_probs_of_distinct(*_single(belief)))
 
 
 @traced_once
@@ -103,7 +103,7 @@ def _entropy(probs: Array) -> Array:
 
 def num_distinct(belief: WeightedHands) -> Array:
     """Count the different hands of positive weight: int32[]."""
-    return (_probs_of_distinct(belief.packed, belief.log_weights) > 0).sum(dtype=jnp.int32)
+    return (_probs_of_distinct(*_single(belief)) > 0).sum(dtype=jnp.int32)
 
 
 def log_score(count_probs: np.ndarray, truth: np.ndarray) -> float:
@@ -146,9 +146,18 @@ def most_likely_hands(belief: WeightedHands, n: int) -> LikelyHands:
     return LikelyHands(onehots.reshape(len(best), cards.NUM_CARDS).astype(bool), probs[best])
 
 
+def _single(belief: WeightedHands) -> tuple[bits.Words, Array]:
+    """Give hands and log weights of one belief. Raises ValueError for a batch."""
+    if jnp.ndim(belief.log_weights) != 1:
+        shape = jnp.shape(belief.log_weights)
+        raise ValueError(f"the belief must be a single one, got log_weights of shape {shape}; map over a batch with jax.vmap")
+    return belief.packed, belief.log_weights
+
+
 def _prob(belief: WeightedHands, is_so: Array) -> Array:
     """Add up the weights of the particles for which `is_so` (bool[N]): float32[]."""
-    return jnp.minimum(jnp.where(is_so, jnp.exp(belief.log_weights), 0.0).sum(), 1.0)
+    _, log_weights = _single(belief)
+    return jnp.minimum(jnp.where(is_so, jnp.exp(log_weights), 0.0).sum(), 1.0)
 
 
 def _probs_above(belief: WeightedHands) -> Array:

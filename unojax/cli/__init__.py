@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol, cast
 
-from unojax.cli.status import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_USAGE
+from unojax.cli.status import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_USAGE, leave_at_once
 from unojax.device.small_loops import build_small_loops_whole
 
 if TYPE_CHECKING:
@@ -91,23 +91,11 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def run_process() -> NoReturn:
-    """Run the command line of this process, and leave it at once.
-
-    Programs may still be running, or be compiled ahead, in threads of the compiler. An interpreter that is taken down around them
-    waits for them, or crashes. The players of `process:` are stopped before: they would live on.
-    """
+    """Run the command line of this process, and leave it at once."""
     build_small_loops_whole()
     # Tracing makes objects that stay; looking through them again and again takes a tenth of a short command's time.
     gc.set_threshold(100_000)
-    status = main()
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            stream.flush()
-    try:
-        if (players := sys.modules.get("unojax.adapters.process")) is not None:
-            players.close_all()
-    finally:
-        os._exit(status)
+    leave_at_once(main())
 
 
 def _flushed(status: int) -> int:

@@ -27,6 +27,8 @@ from unojax.rules import RULES_VERSION, Rules
 
 STDIN: Final = "-"
 COMPILING: Final = "compiling; faster the next time"
+_WIDTH: Final = 80
+"""Columns of a terminal that says that it has none."""
 _FOLDED: Final = 14
 """Columns that a name is folded in at least."""
 
@@ -35,7 +37,7 @@ def show(*parts: RenderableType) -> None:
     """Print results. Numbers stay uncoloured, and brackets are brackets."""
     console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
     # A narrow terminal breaks the lines of a table; rich would leave columns out.
-    console.width = max(console.width, *map(_least_width, parts))
+    console.width = max(console.width or _WIDTH, _FOLDED, *map(_least_width, parts))
     with console.capture() as capture:
         console.print(*parts, sep="\n")
     # Rich fills every line up with blanks.

@@ -40,7 +40,11 @@ def create_beside(path: Path) -> BinaryIO:
     Raises:
         OSError: there can't be one.
     """
-    return open(path.with_name(f".{path.name}.{secrets.token_urlsafe(6)}.tmp"), "xb")
+    try:
+        return open(path.with_name(f".{path.name}.{secrets.token_urlsafe(6)}.tmp"), "xb")
+    except OSError as error:
+        # The name that was asked for, and not that beside it.
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def is_special(path: Path) -> bool:

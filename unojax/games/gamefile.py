@@ -108,7 +108,7 @@ def read_game(path: str | os.PathLike[str]) -> GameFile:
         ValueError: the file can't be read, is no saved game, or is one of other rules than this version of unojax plays.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise ValueError(f"can't read {str(path)!r}: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -147,7 +147,9 @@ def parse_game(text: str) -> GameFile:
     for name in ("start", "end"):
         if not isinstance(data[name], str):
             raise ValueError(f"{name} must be a position as text, got {data[name]!r}")
-    game = GameFile((players[0], players[1]), seed, _read_rules(data["rules"]), data["start"], tuple(actions), data["end"])
+    # Names are shown on terminals, which a file must not command.
+    first, second = (name if name.isprintable() else name.encode("unicode_escape").decode() for name in players)
+    game = GameFile((first, second), seed, _read_rules(data["rules"]), data["start"], tuple(actions), data["end"])
     if data["result"] != game.result:
         raise ValueError(f"result is {data['result']!r}, but the end {game.end!r} says {game.result!r}")
     return game

@@ -217,7 +217,8 @@ def _checked_batch_size(batch_size: int | None, num_games: int) -> int:
         return default_batch_size(num_games)
     if not (is_int(batch_size) and batch_size >= 1):
         raise ValueError(f"batch_size must be None or an integer of at least 1, got {batch_size!r}")
-    return batch_size
+    # More lanes than games would stand idle.
+    return min(batch_size, 1 << (num_games - 1).bit_length())
 
 
 def _check_num_games(num_games: int) -> None:

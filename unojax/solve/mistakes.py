@@ -36,8 +36,8 @@ def mistakes(tree: Tree, player: int, strategy: np.ndarray, opponent: np.ndarray
     """
     treeplex = tree.players[check_player(player)]
     other = tree.players[1 - player]
-    strategy = treeplex.check(strategy, f"strategy of player {player}")
-    gains = tree.gains(player, other.plan(other.check(opponent, f"strategy of player {1 - player}")))
+    strategy = treeplex.check_strategy(strategy, f"strategy of player {player}")
+    gains = tree.gains(player, other.plan(other.check_strategy(opponent, f"strategy of player {1 - player}")))
     values, best = treeplex.values(gains, treeplex.best(gains)[1])
     if not treeplex.num_choices:
         return best
@@ -65,8 +65,8 @@ def improve(tree: Tree, strategies: Strategies, against: Strategies | None = Non
 
 def _improve(tree: Tree, player: int, strategy: np.ndarray, opponent: np.ndarray) -> np.ndarray:
     treeplex, other = tree.players[player], tree.players[1 - player]
-    strategy = treeplex.check(strategy, f"strategy of player {player}")
-    plan = other.plan(other.check(opponent, f"strategy of player {1 - player}"))
+    strategy = treeplex.check_strategy(strategy, f"strategy of player {player}")
+    plan = other.plan(other.check_strategy(opponent, f"strategy of player {1 - player}"))
     values, of_states = treeplex.values(tree.gains(player, plan), strategy)
     best = np.zeros(treeplex.num_sequences)
     best[0] = 1.0

@@ -49,7 +49,7 @@ def best_response(tree: Tree, player: int, strategy: np.ndarray) -> tuple[float,
         ValueError: there is no such player, or the strategy is not one of this tree.
     """
     other = tree.players[1 - check_player(player)]
-    plan = other.plan(other.check(strategy, f"strategy of player {1 - player}"))
+    plan = other.plan(other.check_strategy(strategy, f"strategy of player {1 - player}"))
     return tree.players[player].best(tree.gains(player, plan))
 
 
@@ -173,7 +173,7 @@ def _behavior(tree: Tree, player: int, ask: Any) -> np.ndarray:
 
 def _plans(tree: Tree, strategies: Strategies) -> tuple[np.ndarray, np.ndarray]:
     first, second = (
-        treeplex.plan(treeplex.check(strategy, f"strategy of player {player}"))
+        treeplex.plan(treeplex.check_strategy(strategy, f"strategy of player {player}"))
         for player, (treeplex, strategy) in enumerate(zip(tree.players, strategies, strict=True))
     )
     return first, second

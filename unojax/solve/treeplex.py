@@ -124,6 +124,18 @@ class Treeplex:
             raise ValueError(f"{what} must be a number for each of {self.num_sequences} sequences, got shape {array.shape}")
         return array
 
+    def check_strategy(self, behavior: np.ndarray, what: str) -> np.ndarray:
+        """Check that an array has a probability for each sequence, which add up to 1 at each information state: float64[S].
+
+        Raises:
+            ValueError: it has not.
+        """
+        behavior = self.check(behavior, what)
+        sums = np.add.reduceat(behavior[ROOT + 1 :], self._begins) if self.num_choices else np.ones(0)
+        if not (np.all(behavior[ROOT + 1 :] >= 0) and np.allclose(sums, 1.0, atol=1e-6)):
+            raise ValueError(f"{what} must be probabilities, at each information state with sum 1")
+        return behavior
+
     def plan(self, behavior: np.ndarray) -> np.ndarray:
         """Multiply behaviour along the sequences: float64[S]."""
         plan = np.array(behavior)

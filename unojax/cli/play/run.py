@@ -94,14 +94,14 @@ def _resume(path: str, opponent: str | None) -> Setup:
 
 
 def _check_no_game_is_lost(path: str) -> None:
-    """Raise ValueError where an unfinished game is saved: the next deal would be written over it."""
-    if is_special(Path(path)):
+    """Raise ValueError where there is what the next deal must not be written over: anything but a game that is over."""
+    file = Path(path)
+    if is_special(file) or not file.exists() or file.stat().st_size == 0:
         return
     try:
         is_unfinished = read_game(path).result == "*"
-    except ValueError:
-        # No file, or no game that this program could go on with.
-        return
+    except ValueError as error:
+        raise ValueError(f"--save: {error}; it is not written over: give another name") from None
     if is_unfinished:
         raise ValueError(
             f"--save: the game in {path!r} is unfinished: unojax play --resume {shlex.quote(path)} goes on with it; "
