@@ -245,6 +245,11 @@ def test_what_is_out_of_range_is_refused() -> None:
             belief_update(belief, views[0], happened[0], views[1], jax.random.key(1), **options)
     with pytest.raises(ValueError, match="action must be an integer"):
         belief_update(belief, views[0], float(happened[0]), views[1], jax.random.key(1))
+    with pytest.raises(ValueError, match="belief_update takes a random key"):
+        belief_update(belief, views[0], happened[0], views[1], 0)  # type: ignore[arg-type] the bad value is the test
+    batch = jax.tree.map(lambda x: jnp.stack([x, x]), belief)
+    with pytest.raises(ValueError, match="belief_update takes a single belief, got log_weights of shape"):
+        belief_update(batch, views[0], happened[0], views[1], jax.random.key(1))
 
 
 # The weights.

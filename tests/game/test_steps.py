@@ -323,7 +323,7 @@ def test_error_bits_stay_and_add_up():
     assert Error(int(state.error)) == Error.ILLEGAL_ACTION | Error.ACTION_OUT_OF_RANGE
 
 
-@pytest.mark.parametrize("action", [1.0, True, np.array([1, 2])], ids=["float", "bool", "array"])
+@pytest.mark.parametrize("action", [1.0, True, np.array([1, 2]), "R5"], ids=["float", "bool", "array", "text"])
 def test_an_action_of_another_kind_is_refused_while_tracing(action: Any):
     with pytest.raises(ValueError, match="action"):
         game.step(make_state("R5 W", "G1", "R7"), action, jax.random.key(0))

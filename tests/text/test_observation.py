@@ -85,6 +85,14 @@ def test_a_batch_of_observations_is_refused():
         text.format_observation(jax.tree.map(lambda x: x[None], seen))
 
 
+def test_states_and_observations_are_told_apart():
+    state = text.make_state("R1", "R1", "Y+2")
+    with pytest.raises(ValueError, match=r"format_observation takes an Observation, got State; unojax\.observe gives one"):
+        text.format_observation(state)  # type: ignore[arg-type] the bad value is the test
+    with pytest.raises(ValueError, match="format_position takes a State, got Observation"):
+        text.format_position(observe(state, 0))  # type: ignore[arg-type] the bad value is the test
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

@@ -44,8 +44,10 @@ def format_observation(observation: Observation) -> str:
     A top card that has gone back into the deck (`Rules.reshuffle_top`) is marked, `~R5`.
 
     Raises:
-        ValueError: it is a batch of observations.
+        ValueError: it is no observation, or a batch.
     """
+    if not isinstance(observation, Observation):
+        raise ValueError(f"format_observation takes an Observation, got {type(observation).__name__}; unojax.observe gives one")
     if np.shape(observation.hand) != (cards.NUM_CARDS,):
         raise ValueError(
             f"observation must be a single one, with hand of shape ({cards.NUM_CARDS},), got {np.shape(observation.hand)}; "

@@ -87,8 +87,10 @@ def format_position(state: State, *, rules: Rules | None = None) -> str:
     """Write a whole position as one line; the grammar is in `unojax.text`.
 
     Raises:
-        ValueError: the state is a batch, its cards are not those of its rules, or `rules` are given and not those of the state.
+        ValueError: it is no state or a batch, its cards are not those of its rules, or `rules` are given and are others.
     """
+    if not isinstance(state, State):
+        raise ValueError(f"format_position takes a State, got {type(state).__name__}")
     rules = agreed_rules(state.rules, rules)
     if np.shape(state.hands) != (2, cards.NUM_CARDS):
         raise ValueError(

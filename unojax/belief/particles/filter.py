@@ -21,6 +21,7 @@ from unojax.belief.particles import lockstep, one_game
 from unojax.belief.particles.accounts import in_lockstep
 from unojax.belief.particles.belief import Belief, Info
 from unojax.belief.particles.event import MOST_ROUNDS
+from unojax.device.random_bits import check_key
 from unojax.game.steps import single_action
 from unojax.observation import Observation, check_observation
 from unojax.rules import Rules, agreed_rules
@@ -65,9 +66,14 @@ def belief_update(
         action), or if the observations belong neither together, nor to the action, or not to this belief (`Info.inconsistent`).
 
     Raises:
-        ValueError: an observation or the action is a batch, the action is no integer, the rules of belief and observations, or
-            `rules`, differ, the belief was begun with other types of opponents, or an option is out of range.
+        ValueError: an observation, the action, the belief or the key is a batch, the action is no integer or the key none, the
+            rules of belief and observations, or `rules`, differ, the belief was begun with other types of opponents, or an option
+            is out of range.
     """
+    check_key(key, "belief_update")
+    if belief.log_weights.ndim != 1:
+        shape = belief.log_weights.shape
+        raise ValueError(f"belief_update takes a single belief, got log_weights of shape {shape}; map over a batch with jax.vmap")
     check_types(0 if belief.log_types is None else belief.log_types.shape[-1], opponent, "belief_init")
     if not 0 <= ess_threshold <= 1 or num_moves < 0:
         raise ValueError(f"ess_threshold must be in [0, 1] and num_moves at least 0, got {ess_threshold} and {num_moves}")
