@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -385,25 +384,3 @@ def test_deals_in_series_and_matches_to_some_points(capsys: pytest.CaptureFixtur
     score = paired_score(play_rounds(key, agents, 4, rules=Rules(hand_size=2, points=True), target=60).points)
     found = of_command("--to", "60", "--hand-size", "2", "--points", "True")
     assert (found["score"], found["standard_error"]) == pytest.approx((score.value, score.standard_error))
-
-
-def test_a_batch_that_is_written_in_part_is_taken_back(tmp_path: Path, matches: dict[tuple[int, int], Pairs]):
-    """As on a disk that becomes full: the file is as before, and goes on when there is room."""
-    path, agents = tmp_path / "results.jsonl", {"uniform": "1", "linear": "2"}
-    file = ResultsFile(path, seed=1, rules=Rules(), agents=agents)
-    file.append("uniform", "linear", matches[0, 1])
-    before = path.read_bytes()
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 50, limits[1]))
-    try:
-        with pytest.raises(ValueError, match=r"can't write .*: File too large"):
-            file.append("uniform", "linear", matches[0, 1])
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert path.read_bytes() == before
-    file.append("uniform", "linear", matches[0, 1])
-    assert path.read_bytes() == before * 2
-    wrong = json.loads(before) | {"winner": [[300, 0]] * len(matches[0, 1])}
-    path.write_text(json.dumps(wrong) + "\n")
-    with pytest.raises(ValueError, match="is not a line of arena results"):
-        ResultsFile(path, seed=1, rules=Rules(), agents=agents)

@@ -22,7 +22,6 @@ from unojax.belief.knowledge import Tracked
 from unojax.games.replay import Replay, Step
 from unojax.games.seen import choices
 from unojax.observation import Observation
-from unojax.rules import is_int
 from unojax.search import REVIEW_ROUNDS, check_rounds
 from unojax.search.agents import Remembered, SearchAgent
 from unojax.search.outlook import win_probability
@@ -119,8 +118,6 @@ def review(
         ValueError: `player` or `rounds` is out of its range; no hand of the other player explains what happened, with so few
             particles; or the agent can't judge how likely plays are to win (`SearchAgent.judging_wins`).
     """
-    if not is_int(rounds):
-        raise ValueError(f"rounds must be an integer, got {rounds!r}")
     check_rounds(rounds)
     agent = agent.judging_wins()
     key = jax.random.key(seed, impl="threefry2x32")

@@ -118,8 +118,6 @@ def advise(
     if rounds is not None and seconds is not None:
         raise ValueError("give rounds or seconds, not both")
     if rounds is not None:
-        if not is_int(rounds):
-            raise ValueError(f"rounds must be an integer, got {rounds!r}")
         check_rounds(rounds)
     if seconds is not None and not (math.isfinite(seconds) and seconds > 0):
         raise ValueError(f"seconds must be a positive number, got {seconds}")

@@ -1,5 +1,6 @@
 """Deciding by search over a belief: rollouts, flat Monte Carlo, a tree over what the player sees, and both as agents."""
 
+from numbers import Integral
 from typing import Final
 
 DEFAULT_SEARCH: Final = "mc:particles=4096"
@@ -13,6 +14,9 @@ MIN_ROUNDS: Final = 4
 
 
 def check_rounds(rounds: int, name: str = "rounds") -> None:
-    """Raise a ValueError if so many rounds give no standard errors."""
+    """Raise a ValueError if it is no number of rounds, or so many give no standard errors."""
+    # Not `rules.is_int`: that imports JAX, and commands check their options before.
+    if isinstance(rounds, bool) or not isinstance(rounds, Integral):
+        raise ValueError(f"{name} must be an integer, got {rounds!r}")
     if rounds < MIN_ROUNDS:
         raise ValueError(f"{name} must be at least {MIN_ROUNDS}, from which standard errors come, got {rounds}")
