@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
+from unojax.device.returned import like, one_integer
 from unojax.game import State
 from unojax.observation import Observation
 from unojax.policies import Policy
@@ -53,6 +54,24 @@ class Agent(Protocol):
         ...
 
 
+def act(agent: Agent, key: Array, memory: Memory, observation: Observation, legal_mask: Array) -> Array:
+    """Ask an agent for its action: int32[]. Consumes `key`.
+
+    Raises:
+        ValueError: If it returns something other than one integer.
+    """
+    return one_integer(agent.act(key, memory, observation, legal_mask), "act").astype(jnp.int32)
+
+
+def update(agent: Agent, key: Array, memory: Memory, before: Observation, action: Array, after: Observation) -> Memory:
+    """Return the agent's memory after a micro-step. Consumes `key`.
+
+    Raises:
+        ValueError: If the agent returns a memory of another structure, or of other shapes and types.
+    """
+    return like(agent.update(key, memory, before, action, after), "update", memory, "a memory like the one it gets")
+
+
 def faults_of(agent: Agent) -> list[str]:
     """Say what an agent did wrong so far, a line for each kind of fault; most agents have no report."""
     return list(getattr(agent, "report", list)())
@@ -64,9 +83,14 @@ def next_game(agent: Agent, key: Array, memory: Memory, observation: Observation
     An agent that has a method `next_game(key, memory, observation)` is given the memory that it had at the end of the last game,
     and keeps of it what it likes, such as the opponent's type; any other begins anew. The method is pure, unbatched and vmap-able
     as the others are, and gives a memory of the same shapes.
+
+    Raises:
+        ValueError: If it does not.
     """
     go_on = getattr(agent, "next_game", None)
-    return agent.init(key, observation) if go_on is None else go_on(key, memory, observation)
+    if go_on is None:
+        return agent.init(key, observation)
+    return like(go_on(key, memory, observation), "next_game", memory, "a memory like the one it gets")
 
 
 def reveal(agent: Agent, memory: Memory, state: State, player: ArrayLike) -> Memory:

@@ -21,14 +21,14 @@ from jax.typing import ArrayLike
 from unojax import game
 from unojax.adapters.encoding import Encoder
 from unojax.adapters.seats import play_or_lose
-from unojax.agents import Agent, Memory, PolicyAgent, reveal
+from unojax.agents import Agent, Memory, PolicyAgent, act, reveal, update
 from unojax.device import static, struct
 from unojax.device.batching import update_chosen
 from unojax.device.random_bits import threefry
 from unojax.device.static import Skeleton
 from unojax.game import Packed, State
 from unojax.observation import observe_packed
-from unojax.policies import PackedPolicy, checked_action
+from unojax.policies import PackedPolicy
 from unojax.table import concede, find_node
 from unojax.view import view_at_node
 
@@ -210,9 +210,9 @@ def _answer(agent: Agent, table: Table, lane: Lanes) -> Lanes:
         return _move(agent, table, lane, agent.policy.choose(key, view, node.options))
     legal = game.packed_legal_mask(packed)
     memory = reveal(agent, lane.memory, lane.state, player)
-    chosen = checked_action(agent.act(key, memory, observe_packed(packed, player), legal), "act")
+    chosen = act(agent, key, memory, observe_packed(packed, player), legal)
     forced = legal.sum() == 1
-    return _move(agent, table, lane, jnp.where(forced, legal.argmax(), chosen).astype(jnp.int32))
+    return _move(agent, table, lane, jnp.where(forced, legal.argmax().astype(jnp.int32), chosen))
 
 
 def _move(agent: Agent, table: Table, lane: Lanes, action: Array) -> Lanes:
@@ -223,8 +223,7 @@ def _move(agent: Agent, table: Table, lane: Lanes, action: Array) -> Lanes:
     mine, theirs = ((observe_packed(before, player), observe_packed(after, player)) for player in (seat, 1 - seat))
     memory, known = lane.memory, lane.known
     if jax.tree.leaves(memory):
-        new = agent.update(_lane_key(lane, _REMEMBER), memory, theirs[0], after.last_action, theirs[1])
-        memory = jax.tree.map(jnp.asarray, new)
+        memory = update(agent, _lane_key(lane, _REMEMBER), memory, theirs[0], after.last_action, theirs[1])
     if jax.tree.leaves(known):
         known = table.encoder.update(_lane_key(lane, _FOLLOW), known, mine[0], after.last_action, mine[1])
     return replace(lane, packed=after, memory=memory, known=known, reward=lane.reward + reward)

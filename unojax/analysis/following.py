@@ -21,6 +21,7 @@ from unojax.belief.follow import follow as follow_on_host
 from unojax.belief.follow import follow_game
 from unojax.belief.particles import Info
 from unojax.device.platform import platform
+from unojax.device.returned import numbers
 from unojax.game import State
 from unojax.games.record import play_game
 from unojax.observation import Observation, observe
@@ -127,7 +128,10 @@ def _follow_games(states: State, num_updates: Array, keys: Array, *, filter: Fil
         truth = cards.counts(states.hands[:, 1 - player])
 
         def note(out: Followed, t: Array, seen: Observation, belief: Any, info: Info) -> Followed:
-            row = _row(filter.count_probs(belief, seen), truth[t], seen.unseen, info.ess / filter.num_particles, info.depleted)
+            probs = numbers(
+                filter.count_probs(belief, seen), f"{filter.name}.count_probs", (cards.NUM_TYPES, 5), "by type and copies"
+            )
+            row = _row(probs, truth[t], seen.unseen, info.ess / filter.num_particles, info.depleted)
             return jax.tree.map(lambda rows, value: rows.at[t].set(value), out, row)
 
         nothing = jax.tree.map(jnp.asarray, _no_rows(states.terminated.shape))

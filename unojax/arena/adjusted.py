@@ -36,7 +36,7 @@ from unojax.device import static
 from unojax.device.batching import for_chosen
 from unojax.device.random_bits import key_words
 from unojax.device.static import Skeleton
-from unojax.policies import PackedPolicy, get_policy
+from unojax.policies import PackedPolicy, get_policy, narrow
 from unojax.rules import Rules
 from unojax.search.agents import default_num_lanes
 from unojax.search.rollouts import FREE, Arms, Rollouts, play_out
@@ -127,7 +127,7 @@ def _value_decisions(
     tables = jax.vmap(game.pack_state)(lanes.state).table
     node = table.find_node(tables, rules)
     view = view_at_node(tables, node, rules)
-    favoured = [policy.narrow(view, node.legal) for policy in policies]
+    favoured = [narrow(policy, view, node.legal) for policy in policies]
     favoured = bits.where(is_a, favoured[0], favoured[-1])
     gives_up = action == RESIGN
     played = table.pick_of(jnp.where(gives_up, 0, action).astype(jnp.uint32), rules)

@@ -13,13 +13,12 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from unojax import cards, game
-from unojax.agents import RESIGN, Agent, Memory, next_game, reveal
+from unojax.agents import RESIGN, Agent, Memory, act, next_game, reveal, update
 from unojax.device import static
 from unojax.device.batching import update_chosen
 from unojax.device.static import Skeleton
 from unojax.game import State
 from unojax.observation import observe
-from unojax.policies import checked_action
 from unojax.rules import Rules
 
 # What in a pair a key is for. Draws go on with the player and the number of the player's draw; agents with the player, the step,
@@ -101,8 +100,7 @@ def decide(
         state = lanes.state
         memory = reveal(agent, memory, state, player)
         key = _agent_key(seats, state, player, _ACT)
-        action = agent.act(key, memory, observe(state, player), game.legal_mask(state))
-        return checked_action(action, "act").astype(jnp.int32)
+        return act(agent, key, memory, observe(state, player), game.legal_mask(state))
 
     waits = find_waiting(seats, lanes, index)
     nothing = jnp.full(waits.shape, game.NO_ACTION, jnp.int32)
@@ -159,10 +157,7 @@ def remember(
         player = seats.game ^ index
         key = _agent_key(seats, before.state, player, _UPDATE)
         seen = [observe(lanes.state, player) for lanes in (before, after)]
-        new = jax.tree.map(jnp.asarray, agent.update(key, memory, seen[0], action, seen[1]))
-        if (a := _shapes(memory)) != (b := _shapes(new)):
-            raise ValueError(f"update must return a memory like the one it gets, {a}, but returned {b}")
-        return new
+        return update(agent, key, memory, seen[0], action, seen[1])
 
     live = ~before.state.is_over
     return _update_chosen(live, chunk, remember_one, (seats, before, after, action), memory)
@@ -202,8 +197,3 @@ def fold(key: Array, *parts: ArrayLike) -> Array:
     for part in parts:
         key = jax.random.fold_in(key, part)
     return key
-
-
-def _shapes(memory: Memory) -> str:
-    leaves, treedef = jax.tree.flatten(memory)
-    return f"{treedef} of {[f'{leaf.dtype}{list(leaf.shape)}' for leaf in leaves]}"

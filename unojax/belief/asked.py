@@ -14,7 +14,7 @@ from jax import Array
 from unojax import bits, cards
 from unojax.belief import history
 from unojax.belief.lattice import counts_at
-from unojax.belief.opponents import OpponentModel
+from unojax.belief.opponents import OpponentModel, likelihood_of
 from unojax.observation import Observation
 from unojax.table.options import of_type, playable
 
@@ -71,7 +71,7 @@ def _ask(before: Observation, action: Array, drawn: Array, hands: Array, *, oppo
     def one(hand: Array) -> tuple[Array, Array]:
         view = dataclasses.replace(history.imagine(before, hand), drawn=drawn)
         legal = view.legal_mask
-        return jnp.where(legal[action], opponent(view, legal)[action], 0.0), (legal.sum() > 1).astype(jnp.float32)
+        return likelihood_of(opponent, view, legal, action), (legal.sum() > 1).astype(jnp.float32)
 
     return jax.vmap(one)(hands)
 

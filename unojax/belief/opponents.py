@@ -19,8 +19,9 @@ from jax.typing import ArrayLike
 
 from unojax import bits
 from unojax.bits import Words
+from unojax.device.returned import numbers
 from unojax.observation import Observation
-from unojax.policies import PackedPolicy, get_policy, name_of, uniform
+from unojax.policies import PackedPolicy, action_probs, get_policy, name_of, narrow, uniform
 from unojax.table import Picked
 from unojax.view import View
 
@@ -72,12 +73,12 @@ class PolicyOpponent:
             raise ValueError(f"tremble must be a probability in [0, 1], got {self.tremble}")
 
     def __call__(self, observation: Observation, legal_mask: Array) -> Array:
-        by_policy = self.policy.action_probs(observation, legal_mask)
+        by_policy = action_probs(self.policy.action_probs, f"{name_of(self.policy)}.action_probs", observation, legal_mask)
         by_chance = legal_mask.astype(jnp.float32) / legal_mask.sum(dtype=jnp.float32)
         return (1.0 - self.tremble) * by_policy + self.tremble * by_chance
 
     def likelihood(self, view: View, legal: Words, played: Picked) -> Array:
-        by_policy = _share(self.policy.narrow(view, legal), played)
+        by_policy = _share(narrow(self.policy, view, legal), played)
         if self.tremble == 0.0:
             return by_policy
         return (1.0 - self.tremble) * by_policy + self.tremble * _share(legal, played)
@@ -201,6 +202,27 @@ def check_types(num_known: int, opponent: Opponent, begin: str) -> None:
             f"the belief tells {num_known or 'no'} types of opponents apart, and this opponent has {num_types or 'none'}; begin "
             f"with the same one, {begin}(..., opponent=...)"
         )
+
+
+def likelihood_of(model: OpponentModel, observation: Observation, legal_mask: Array, action: ArrayLike) -> Array:
+    """Ask a model for the likelihood of one action, a valid index: float32[], 0 if the action is not legal.
+
+    Raises:
+        ValueError: If the model returns something other than a number for each action.
+    """
+    likelihoods = action_probs(model, f"opponent model {name_of(model)}", observation, legal_mask)
+    return jnp.where(legal_mask[action], likelihoods[action], jnp.float32(0))
+
+
+def packed_likelihood_of(model: PackedOpponent, view: View, legal: Words, played: Picked) -> Array:
+    """Ask a model for the likelihood of a play for packed hands with the legal options given: float32[...].
+
+    Raises:
+        ValueError: If the model returns something other than a number for each hand.
+    """
+    return numbers(
+        model.likelihood(view, legal, played), f"{name_of(model)}.likelihood", legal[0].shape, "a likelihood for each hand"
+    )
 
 
 def is_packed(opponent: Opponent) -> bool:

@@ -283,7 +283,8 @@ def _get_policy(spec: str) -> Policy:
         return policy
     from unojax.device import static
     from unojax.device.blame import blamed_on
-    from unojax.policies import PackedPolicy, checked_action
+    from unojax.device.returned import one_integer
+    from unojax.policies import PackedPolicy
 
     if isinstance(policy, PackedPolicy):
         # Games ask packed policies by other methods than the call, so it stays what it is.
@@ -291,11 +292,9 @@ def _get_policy(spec: str) -> Policy:
         return policy
 
     def choose(key: Any, observation: Any, legal_mask: Any) -> Any:
-        import jax.numpy as jnp
-
         with blamed_on(f"policy {spec}"):
-            action = jnp.asarray(policy(key, observation, legal_mask))
-        return checked_action(action, f"policy {spec}")
+            action = policy(key, observation, legal_mask)
+        return one_integer(action, f"policy {spec}")
 
     choose.__name__ = spec
     return choose

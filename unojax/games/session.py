@@ -17,7 +17,7 @@ import numpy as np
 from jax import Array
 
 from unojax import cards, game, text
-from unojax.agents import RESIGN, Agent, Memory, faults_of, next_game, reveal
+from unojax.agents import RESIGN, Agent, Memory, act, faults_of, next_game, reveal, update
 from unojax.device import static
 from unojax.device.blame import blamed_on
 from unojax.device.static import Skeleton
@@ -25,7 +25,6 @@ from unojax.game import State
 from unojax.games.replay import Replay, Step, play_action
 from unojax.games.seen import Seen, legal_actions
 from unojax.observation import Observation, observe
-from unojax.policies import checked_action
 from unojax.rules import Rules, agreed_rules
 
 _DEAL, _DRAW, _AGENT, ADVICE, _SEAT = range(5)
@@ -221,12 +220,12 @@ def _go_on(agent: Agent, key: Array, last: Memory, view: Observation) -> Memory:
 
 
 def _remember(agent: Agent, key: Array, memory: Memory, before: Observation, action: Array, after: Observation) -> Memory:
-    return agent.update(key, memory, before, action, after)
+    return update(agent, key, memory, before, action, after)
 
 
 def _choose(agent: Agent, key: Array, memory: Memory, state: State, view: Observation) -> Array:
     memory = reveal(agent, memory, state, jnp.asarray(view.player, jnp.int32))
-    return checked_action(agent.act(key, memory, view, view.legal_mask), "act").astype(jnp.int32)
+    return act(agent, key, memory, view, view.legal_mask)
 
 
 @partial(jax.jit, static_argnames="rules")

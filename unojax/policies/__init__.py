@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from unojax.policies.packed import PackedPolicy, Policy, ask, checked_action, distinct, name_of
+from unojax.policies.packed import PackedPolicy, Policy, action_probs, ask, distinct, name_of, narrow
 from unojax.policies.rule import RULE_POLICIES, Preference, RulePolicy, uniform
 from unojax.policies.scoring import LINEAR, LOOKAHEAD, LinearPolicy, LookaheadPolicy
 
 __all__ = ["LINEAR", "LOOKAHEAD", "POLICIES", "LinearPolicy", "LookaheadPolicy", "PackedPolicy", "Policy", "Preference"]
-__all__ += ["RulePolicy", "as_policies", "ask", "checked_action", "distinct", "get_policy", "name_of", "uniform"]
+__all__ += ["RulePolicy", "action_probs", "as_policies", "ask", "distinct", "get_policy", "name_of", "narrow", "uniform"]
 
 POLICIES: Final[dict[str, PackedPolicy]] = {**RULE_POLICIES, LOOKAHEAD.name: LOOKAHEAD, LINEAR.name: LINEAR}
 """The named policies."""

@@ -9,6 +9,7 @@ and search.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
@@ -20,6 +21,7 @@ from jax import Array
 from unojax import bits, cards, game
 from unojax.bits import Words
 from unojax.device.random_bits import check_key, random_words
+from unojax.device.returned import like, numbers, one_integer
 from unojax.observation import Observation, check_observation
 from unojax.rules import Rules
 from unojax.table import options
@@ -47,14 +49,6 @@ def distinct(policies: tuple[Policy, Policy]) -> tuple[Policy, ...]:
     return policies[:1] if policies[0] is policies[1] else policies
 
 
-def checked_action(action: Any, who: str) -> Array:
-    """Take what `who`, an agent or a policy, returned for its action: an integer array, []; ValueError if it is none."""
-    action = jnp.asarray(action)
-    if action.shape or not jnp.issubdtype(action.dtype, jnp.integer):
-        raise ValueError(f"{who} must return one integer, got {action.dtype}{list(action.shape)}")
-    return action
-
-
 def ask(policies: tuple[Policy, ...], key: Array, observation: Observation, legal_mask: Array) -> Array:
     """Ask the policies, one for each player or one for both, what the observer plays: int32[].
 
@@ -63,8 +57,28 @@ def ask(policies: tuple[Policy, ...], key: Array, observation: Observation, lega
     Raises:
         ValueError: a policy returns something else than one integer.
     """
-    actions = [checked_action(policy(jax.random.clone(key), observation, legal_mask), "a policy") for policy in policies]
+    actions = [one_integer(policy(jax.random.clone(key), observation, legal_mask), "a policy") for policy in policies]
     return jnp.where(observation.player == 0, actions[0], actions[-1]).astype(jnp.int32)
+
+
+def action_probs(asked: Callable[..., Any], who: str, observation: Observation, legal_mask: Array) -> Array:
+    """Ask for a number for each action, such as its probability or likelihood: float32[A], A = `Rules.num_actions`.
+
+    Raises:
+        ValueError: If something else comes back.
+    """
+    shape = (observation.rules.num_actions,)
+    return numbers(asked(observation, legal_mask), who, shape, "a number for each action (Rules.num_actions)")
+
+
+def narrow(policy: PackedPolicy, view: View, legal: Words) -> Words:
+    """Ask a packed policy for its favourites among legal options: four words of the shape of `legal`.
+
+    Raises:
+        ValueError: If something else comes back.
+    """
+    w0, w1, w2, w3 = like(policy.narrow(view, legal), f"{name_of(policy)}.narrow", legal, "packed options (bits.Words)")
+    return w0, w1, w2, w3
 
 
 def prefer(legal: Words, favoured: Words) -> Words:
@@ -107,13 +121,13 @@ class PackedPolicy(ABC):
 
     def choose(self, key: Array, view: View, legal: Words) -> Array:
         """Choose an action, int32[], as `__call__` does, by what it sees packed and the options that are legal."""
-        return _pick(key, self.narrow(view, legal), view.rules)
+        return _pick(key, narrow(self, view, legal), view.rules)
 
     def choose_each(self, keys: Array, observations: Observation, legal_masks: Array) -> Array:
         """Choose D actions, int32[D], as `__call__` under `vmap` does. `narrow` is elementwise and needs no `vmap`."""
         rules = observations.rules
         legal = jax.vmap(partial(game.actions_to_options, rules=rules))(legal_masks)
-        return jax.vmap(partial(_pick, rules=rules))(keys, self.narrow(view_of(observations), legal))
+        return jax.vmap(partial(_pick, rules=rules))(keys, narrow(self, view_of(observations), legal))
 
     def action_probs(self, observation: Observation, legal_mask: Array) -> Array:
         """Compute the probability of each action, float32[61], or [62] (`Rules.num_actions`).
@@ -121,7 +135,7 @@ class PackedPolicy(ABC):
         Raises:
             ValueError: an argument is a batch.
         """
-        narrowed = self.narrow(*self._packed(observation, legal_mask, "action_probs"))
+        narrowed = narrow(self, *self._packed(observation, legal_mask, "action_probs"))
         chosen = game.options_to_actions(narrowed, observation.rules).astype(jnp.float32)
         return chosen / chosen.sum()
 

@@ -31,7 +31,7 @@ from unojax.device.lanes import refill as next_walks
 from unojax.device.random_bits import threefry
 from unojax.device.tracing import traced_once
 from unojax.observation import Observation
-from unojax.policies import PackedPolicy
+from unojax.policies import PackedPolicy, narrow
 from unojax.rules import Rules
 from unojax.table import Node, Picked, Table
 from unojax.view import view_at_node
@@ -235,7 +235,7 @@ class Rollouts:
         kind = jnp.where(node.is_decision, np.uint32(2), np.uint32(0)) | is_other.astype(jnp.uint32)
         word, coins = threefry(lanes.seed, (lanes.sample, count | kind << np.uint32(16)))
         view = view_at_node(lanes.table, node, self.rules)
-        favoured = [policy.narrow(view, node.legal) for policy in self.policies]
+        favoured = [narrow(policy, view, node.legal) for policy in self.policies]
         others = favoured[-1]
         for index, style in enumerate(self.types):
             here = favoured[style.policy]

@@ -33,7 +33,7 @@ from jax import Array, lax
 
 from unojax import bits, table
 from unojax.bits import Words
-from unojax.policies import PackedPolicy
+from unojax.policies import PackedPolicy, narrow
 from unojax.rules import Rules
 from unojax.search.rollouts import FREE, NO_ROLLOUT, Lanes
 from unojax.table import Node
@@ -135,7 +135,7 @@ class TreeGuide:
 
         edges = slot[:, None] * MAX_OPTIONS + np.arange(MAX_OPTIONS, dtype=np.int32)[None]
         visits, returns = store.visits[edges], store.returns[edges]
-        favoured = self.policy.narrow(view_at_node(tables, node, self.rules), node.legal)
+        favoured = narrow(self.policy, view_at_node(tables, node, self.rules), node.legal)
         choice = self._select(visits, returns, bits.count(node.legal), _rank_of_first(favoured, node.legal))
         is_new = visits.sum(-1) == 0
         edge = jnp.take_along_axis(edges, choice[:, None], axis=1)[:, 0]

@@ -18,7 +18,7 @@ from unojax.device.platform import Platform
 from unojax.device.random_bits import threefry
 from unojax.device.static import Skeleton
 from unojax.observation import observe
-from unojax.policies import POLICIES, LinearPolicy, LookaheadPolicy, PackedPolicy, Policy, ask
+from unojax.policies import POLICIES, LinearPolicy, LookaheadPolicy, PackedPolicy, Policy, ask, narrow
 from unojax.rules import Rules
 from unojax.table import Node, Picked, Table
 from unojax.view import view_at_node
@@ -271,7 +271,7 @@ def _is_built_in(policy: Policy) -> bool:
 
 def _narrow(policies: tuple[Policy, ...], tables: Table, node: Node, rules: Rules) -> Words:
     view = view_at_node(tables, node, rules)
-    options = [policy.narrow(view, node.legal) for policy in policies if isinstance(policy, PackedPolicy)]
+    options = [narrow(policy, view, node.legal) for policy in policies if isinstance(policy, PackedPolicy)]
     return bits.where(node.meta.player == 0, options[0], options[-1])
 
 

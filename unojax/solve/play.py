@@ -19,7 +19,7 @@ import numpy as np
 from jax import Array
 
 from unojax import bits, cards, game
-from unojax.agents import RESIGN, Agent, PolicyAgent, check_sees_no_hidden_hand
+from unojax.agents import RESIGN, Agent, PolicyAgent, act, check_sees_no_hidden_hand, update
 from unojax.belief.hands import Hands
 from unojax.device import static
 from unojax.observation import Observation, observe
@@ -311,7 +311,7 @@ def _follow(
 ) -> Any:
     agent = cast(Agent, static.join(numbers, skeleton))
     seen = [_watch(positions, player, rules)[0] for positions in (there, here)]
-    return jax.vmap(agent.update)(keys, memory, seen[0], here[1].astype(jnp.int32), seen[1])
+    return jax.vmap(partial(update, agent))(keys, memory, seen[0], here[1].astype(jnp.int32), seen[1])
 
 
 @partial(jax.jit, static_argnames=_STATIC)
@@ -336,7 +336,7 @@ def _decide(
         memory = jax.tree.map(lambda part: told if isinstance(part, Hands) else part, memory, is_leaf=_is_hands)
     only = jax.nn.one_hot(jnp.argmax(legal, axis=1), legal.shape[1], dtype=bool)
     keys = jax.vmap(jax.random.fold_in, (0, None))(keys, 1)
-    return jax.vmap(agent.act)(keys, memory, seen, jnp.where(counts[:, None], legal, only))
+    return jax.vmap(partial(act, agent))(keys, memory, seen, jnp.where(counts[:, None], legal, only))
 
 
 def _is_hands(part: Any) -> bool:

@@ -18,7 +18,7 @@ from jax import Array
 
 from unojax import cards, game
 from unojax.observation import Observation, observe
-from unojax.policies import get_policy
+from unojax.policies import action_probs, get_policy
 from unojax.rules import Rules
 from unojax.solve.expansion import stand_ins, table_of
 from unojax.solve.treeplex import Tree, check_player
@@ -99,7 +99,7 @@ def of_policy(tree: Tree, policy: Any) -> Strategies:
     def ask(rows: Array, last_action: Array, steps: Array) -> Array:
         def one(row: Array, last: Array, step: Array) -> Array:
             state = game.from_table(table_of(row), tree.rules, last_action=last, step_count=step)
-            return jnp.asarray(probs(observe(state, state.current_player), game.legal_mask(state)))
+            return action_probs(probs, "policy", observe(state, state.current_player), game.legal_mask(state))
 
         return jax.vmap(one)(rows, last_action, steps)
 

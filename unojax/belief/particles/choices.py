@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from unojax import bits, cards, game
-from unojax.belief.opponents import OpponentModel, PackedOpponent
+from unojax.belief.opponents import OpponentModel, PackedOpponent, likelihood_of, packed_likelihood_of
 from unojax.belief.particles.accounts import common
 from unojax.belief.particles.ledger import FAILS, FITS, HOLDS_COLOR, Plays, Turns, as_words
 from unojax.bits import Words
@@ -101,7 +101,7 @@ def _by_model(
             rules=rules,
             account=game.account_at(at_turn).pack() if rules.keeps_account else (),
         )
-        return jnp.where(is_option, opponent.likelihood(view, legal, pick_of(action, rules)), 0.0)
+        return jnp.where(is_option, packed_likelihood_of(opponent, view, legal, pick_of(action, rules)), 0.0)
 
     them = (1 - like.player).astype(like.player.dtype)
     view = Observation(
@@ -123,8 +123,7 @@ def _by_model(
 
     def one_hand(onehot: Array, drawn: Array) -> Array:
         imagined = dataclasses.replace(view, hand=onehot, drawn=drawn)
-        legal_mask = imagined.legal_mask
-        return jnp.where(legal_mask[action], opponent(imagined, legal_mask)[action], 0.0).astype(jnp.float32)
+        return likelihood_of(opponent, imagined, imagined.legal_mask, action)
 
     type_drawn = cards.type_of(at_turn.drawn_color, at_turn.drawn_rank).astype(jnp.int8)
     type_drawn = jnp.where(choice.turn.has_drawn, type_drawn, game.NONE).astype(jnp.int8)

@@ -30,7 +30,15 @@ from jax import Array, lax
 from jax.scipy.special import logsumexp
 
 from unojax import bits, cards, game
-from unojax.belief.opponents import Family, Opponent, OpponentModel, PackedOpponent, models_of
+from unojax.belief.opponents import (
+    Family,
+    Opponent,
+    OpponentModel,
+    PackedOpponent,
+    likelihood_of,
+    models_of,
+    packed_likelihood_of,
+)
 from unojax.belief.particles.accounts import RELEASED, ROWS_PER_TURN, Cloud, card_of, common, flip, num_turns
 from unojax.belief.particles.choices import Choice, choice_prob
 from unojax.belief.particles.ledger import FITS, Ledger, Plays, StartDraw, Turns, as_words
@@ -279,7 +287,7 @@ def _shown_prob(hand: Words, shown: Shown, opponent: OpponentModel, like: Observ
             is_own_turn=jnp.ones_like(color, bool),
             rules=like.rules,
         )
-        return opponent.likelihood(view, common(bits.types(hand), shown.options), shown.played)
+        return packed_likelihood_of(opponent, view, common(bits.types(hand), shown.options), shown.played)
 
     them = (1 - like.player).astype(like.player.dtype)
     view = Observation(
@@ -300,6 +308,6 @@ def _shown_prob(hand: Words, shown: Shown, opponent: OpponentModel, like: Observ
     def one_hand(onehot: Array) -> Array:
         imagined = dataclasses.replace(view, hand=onehot)
         legal_mask = game.hand_legal_mask(onehot, play.color, play.rank, imagined.penalty)
-        return opponent(imagined, legal_mask)[play.action.astype(jnp.uint32)].astype(jnp.float32)
+        return likelihood_of(opponent, imagined, legal_mask, play.action.astype(jnp.uint32))
 
     return jax.vmap(one_hand)(bits.unpack(bits.canonical(hand)))

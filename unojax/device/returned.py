@@ -1,0 +1,76 @@
+"""Checks of what a function of the caller's returned: a policy, a model, an agent.
+
+Shapes and types are static, so the checks work while tracing and cost nothing in the compiled program. Without them an index
+beyond the end of a short array would be clamped in silence.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+
+def one_integer(value: Any, who: str) -> Array:
+    """Return what `who` returned as an integer array, [].
+
+    Raises:
+        ValueError: If it is not one integer.
+    """
+    number = _as_array(value, who, "one integer")
+    if number.shape or not jnp.issubdtype(number.dtype, jnp.integer):
+        raise ValueError(f"{who} must return one integer, got {_described(number)}")
+    return number
+
+
+def numbers(value: Any, who: str, shape: tuple[int, ...], meaning: str) -> Array:
+    """Return what `who` returned as real numbers of a shape, float32.
+
+    Args:
+        value: Value that came back: floating-point numbers, integers or truth values.
+        who: Function that returned it, for the message.
+        shape: Shape that it must have.
+        meaning: Phrase for the message, such as "a likelihood for each action".
+
+    Raises:
+        ValueError: If it has another shape, or is not of real numbers.
+    """
+    expected = f"float32{list(shape)}, {meaning}"
+    array = _as_array(value, who, expected)
+    is_real = jnp.issubdtype(array.dtype, jnp.floating) or jnp.issubdtype(array.dtype, jnp.integer) or array.dtype == bool
+    if array.shape != shape or not is_real:
+        raise ValueError(f"{who} must return {expected}, got {_described(array)}")
+    return array.astype(jnp.float32)
+
+
+def like(value: Any, who: str, before: Any, meaning: str) -> Any:
+    """Return what `who` returned, with arrays for leaves, if it is a pytree of the same arrays as `before`.
+
+    Raises:
+        ValueError: If its structure, a shape or a type differs.
+    """
+    try:
+        value = jax.tree.map(jnp.asarray, value)
+    except TypeError as error:
+        raise ValueError(f"{who} must return {meaning}, a pytree of arrays: {error}") from error
+    if (expected := _of_tree(before)) != (got := _of_tree(value)):
+        raise ValueError(f"{who} must return {meaning}, {expected}, but returned {got}")
+    return value
+
+
+def _as_array(value: Any, who: str, expected: str) -> Array:
+    try:
+        return jnp.asarray(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{who} must return {expected}, got {type(value).__name__} {value!r}") from None
+
+
+def _described(array: Array) -> str:
+    return f"{array.dtype}{list(array.shape)}"
+
+
+def _of_tree(tree: Any) -> str:
+    leaves, treedef = jax.tree.flatten(tree)
+    return f"{treedef} of {[_described(jnp.asarray(leaf)) for leaf in leaves]}"
