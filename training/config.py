@@ -53,21 +53,6 @@ class Evaluation:
             raise ValueError("evaluation.opponents must name at least one")
 
 
-@dataclass(frozen=True)
-class BelievingEvaluation(Evaluation):
-    """Matches of a network that plays with beliefs.
-
-    Attributes:
-        particles: of its beliefs.
-    """
-
-    particles: int = 128
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_options(self, "evaluation.", "particles", is_positive, "must be at least 1")
-
-
 class RunState(Protocol):
     """State of a run between iterations, a named tuple; all that a checkpoint holds."""
 

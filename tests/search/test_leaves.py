@@ -1,4 +1,4 @@
-"""A value function at the leaves of a search: averaged with whole games, or in place of their ends."""
+"""A value function in a search: its values of the plays averaged with the results of whole games."""
 
 from __future__ import annotations
 
@@ -10,16 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.value.positions import RULES, legal_all, observe_all, random_hands, random_states
-from unojax import bits, cards, game
+from tests.value.positions import legal_all, observe_all, random_hands, random_states
+from unojax import cards
 from unojax.belief.hands import Hands
 from unojax.device.kept import describe
-from unojax.device.random_bits import key_words
-from unojax.policies import uniform
 from unojax.search.agents import Remembered, SearchAgent, monte_carlo
 from unojax.search.monte_carlo import Estimate, average, choose
-from unojax.search.rollouts import Leaf, Rollouts, list_arms, play_out
-from unojax.table import Table
 from unojax.value import NetworkConfig, init_network, load_pretrained, outlook_of_hands, save_network, value_plays
 from unojax.view import view_of
 
@@ -128,34 +124,3 @@ def test_all_weight_is_the_network_alone(decisions, think):
     of_network = values(seen, hands, jnp.asarray(searched))
     np.testing.assert_allclose(np.asarray(estimate.value)[searched], np.asarray(of_network)[searched], atol=1e-5)
     np.testing.assert_array_equal(np.where(searched, estimate.gain, -np.inf).argmax(1), np.asarray(of_network).argmax(1))
-
-
-@partial(jax.jit, static_argnames=("leaf", "num_samples"))
-def cut_off(states, leaf: Leaf | None, num_samples: int = 8) -> jax.Array:
-    tables = jax.tree.map(lambda x: jnp.repeat(x, num_samples, axis=0), jax.vmap(game.to_table)(states))
-    seeds = jax.vmap(key_words)(jax.random.split(jax.random.key(1), NUM))
-    arms = list_arms(legal_all(states)[:, : cards.DRAW])
-    returns, _ = play_out(tables, seeds, arms, Rollouts((uniform,), RULES, num_samples, num_lanes=64, leaf=leaf))
-    return jnp.where(jnp.arange(len(returns))[:, None] < arms.number, returns, jnp.nan)
-
-
-def cards_ahead(tables: Table, player: jax.Array) -> jax.Array:
-    """How many cards more the opponent holds, and 1000 so that no result of a game is like it."""
-    first = bits.count(bits.map_words(lambda low, high: low & ~high, tables.low, tables.high))
-    second = bits.count(bits.map_words(lambda low, high: high & ~low, tables.low, tables.high))
-    ahead = second.astype(jnp.float32) - first.astype(jnp.float32)
-    return 1000.0 + jnp.where(player == 0, ahead, -ahead)
-
-
-def test_rollouts_end_at_the_leaf_or_with_the_game():
-    states = random_states(1, NUM)
-    whole = np.asarray(cut_off(states, None))
-    early, late = (np.asarray(cut_off(states, Leaf(depth, cards_ahead))) for depth in (1, 40))
-    real = ~np.isnan(whole)
-    cut = {name: real & (returns > 100) for name, returns in (("early", early), ("late", late))}
-    # Games that end within some nodes of the beginning keep their result, and so does nearly every second one within 40 steps.
-    for name, returns in (("early", early), ("late", late)):
-        np.testing.assert_array_equal(returns[real & ~cut[name]], whole[real & ~cut[name]])
-        assert (returns[cut[name]] % 1 == 0).all()
-    assert 0.7 < cut["early"].sum() / real.sum()
-    assert 0.1 < cut["late"].sum() / cut["early"].sum() < 0.9

@@ -26,7 +26,7 @@ STATE = make_state("R0 R1", "Y2 Y1", "R2", rules=RULES)
 SPECS = (
     "mc:rollouts=32,stop=1,belief=unseen,particles=4,discount=0.9",
     "mc:rollouts=4,belief=truth,leaf=pretrained,policy=uniform",
-    "mc:rollouts=4,belief=truth,leaf=pretrained,depth=2,policy=uniform,opponent=lookahead",
+    "mc:rollouts=4,belief=truth,policy=uniform,opponent=lookahead",
     "tree:simulations=32,belief=truth,policy=uniform",
     "value:belief=unseen",
     "value:particles=2",

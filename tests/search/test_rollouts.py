@@ -16,7 +16,7 @@ from unojax.game import State
 from unojax.observation import observe
 from unojax.policies import LINEAR, POLICIES, uniform
 from unojax.search import monte_carlo
-from unojax.search.rollouts import Arms, Leaf, Rollouts, Style, list_arms, place_cards, play_out
+from unojax.search.rollouts import Arms, Rollouts, Style, list_arms, place_cards, play_out
 
 RULES = Rules()
 UNIFORM = Rollouts((uniform,), RULES, num_samples=8, num_lanes=256)
@@ -130,12 +130,6 @@ def test_games_are_truncated_at_max_steps(positions: State, outcomes, passed: in
     counts = np.isfinite(number)
     np.testing.assert_allclose(returns[counts], by_hand[counts], atol=1e-5)
     assert (number[counts] <= left).any() and (number[counts] > left).any() and (number[counts] == left).any()
-
-
-def test_values_of_leaves_know_of_no_truncation_and_no_penalty():
-    for rules in (replace(RULES, max_steps=100), replace(RULES, step_penalty=0.1)):
-        with pytest.raises(ValueError, match="a leaf needs max_steps=None and step_penalty=0"):
-            replace(UNIFORM, rules=rules, leaf=Leaf(4, lambda tables, player: tables.meta))
 
 
 def test_returns_count_as_the_player_who_takes_the_first_action(positions: State):

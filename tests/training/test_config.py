@@ -193,7 +193,7 @@ def changed(**parts) -> dict:
             "play.opponents must be 'self' or one of .*uniform.*'pretrained' or a network's file, got 'nobody'",
         ),
         ({"play": {"search": -1}}, "can't be negative, got -1"),
-        ({"play": {"search_depth": -1}}, "can't be negative"),
+        ({"play": {"search_weight": -1.0}}, "play.search_weight can't be negative"),
         ({"play": {"search": 0}}, "loss.advantage_weight needs a search"),
         ({"play": {"search": 0, "follow_search": True}}, "play.follow_search needs a search"),
         ({"play": {"particles": 0}}, "play.particles must be at least 1, got 0"),
@@ -224,7 +224,6 @@ def changed(**parts) -> dict:
         ({"evaluation": {"opponents": ()}}, "evaluation.opponents must name at least one"),
         ({"loss": {"policy_weight": 1.0}}, "needs a network with a policy head: --network.policy-head"),
         ({"loss": {"belief_weight": 1.0}}, "needs a network with a belief head: --network.belief-head"),
-        ({"play": {"search": 0, "search_depth": 4}, "loss": {"advantage_weight": 0.0}}, "play.search_depth needs a search"),
         ({"seed": -1}, r"seed must be in \[0, 4294967295\], got -1"),
         ({"seed": 2**32}, r"seed must be in \[0, 4294967295\], got 4294967296"),
     ],
@@ -372,11 +371,11 @@ def test_devices(monkeypatch: pytest.MonkeyPatch):
     for cores, devices in ((1, 1), (4, 4), (5, 4), (7, 6), (100, 48)):
         monkeypatch.setattr("training.config.available_cores", lambda cores=cores: cores)
         assert Launch().num_cpu_devices(share) == devices
-    # Two processes with as many each; lanes in groups of which one has a past self.
+    # Two processes with as many each.
     assert Launch(distributed="here:1,2,0").num_cpu_devices(share) == 24
     assert Launch(distributed="here:1,5,0").num_cpu_devices(share) == 1
     monkeypatch.setattr("training.config.available_cores", lambda: 8)
-    assert Launch().num_cpu_devices(PolicyConfig(league=64).share) == 4
+    assert Launch().num_cpu_devices(PolicyConfig(lanes=96, updates=8).share) == 6
 
 
 def test_a_resumed_run_has_the_options_that_it_began_with(tmp_path: Path):

@@ -38,16 +38,15 @@ def network(shape: NetworkConfig, scale: float) -> Network:
     return Network(jax.tree.unflatten(tree, moved), shape)
 
 
-ACTOR, CRITIC, PAST = network(ACTOR_SHAPE, 0.1), network(CRITIC_SHAPE, 0.1), network(ACTOR_SHAPE, 0.2)
-EVERY = 4
-play = jax.jit(play_rows, static_argnames=("every", "num_rows", "num_lanes"))
+ACTOR, CRITIC = network(ACTOR_SHAPE, 0.1), network(CRITIC_SHAPE, 0.1)
+play = jax.jit(play_rows, static_argnames=("num_rows", "num_lanes"))
 
 
-def rows_of(seed, actor: Network, critic: Network, past: Network, number: int) -> Iterator[tuple[Any, Rows]]:
+def rows_of(seed, actor: Network, critic: Network, number: int) -> Iterator[tuple[Any, Rows]]:
     """Rows of new games one by one, each after the lanes that it leaves: one program for all."""
     lanes, ended, outcome = start_lanes(LANES), np.zeros(LANES, bool), np.zeros(LANES, np.float32)
     for _ in range(number):
-        lanes, rows, horizon = play(seed, lanes, actor, critic, past, EVERY, num_rows=1, num_lanes=LANES)
+        lanes, rows, horizon = play(seed, lanes, actor, critic, num_rows=1, num_lanes=LANES)
         row = jax.tree.map(lambda x: np.asarray(x[0]), rows)
         # A game that ended on the way to this row may have done so behind the last one.
         assert not (row.has_ended & ended).any()
@@ -57,9 +56,9 @@ def rows_of(seed, actor: Network, critic: Network, past: Network, number: int) -
 
 @pytest.fixture(scope="module")
 def played() -> tuple[list, list[Rows]]:
-    """Games row by row, a past self in some lanes: the lanes before each row, which stand where its choice is, and the row."""
+    """Games row by row: the lanes before each row, which stand where its choice is, and the row."""
     # The first row is left out, as its lanes have still to come to their choice.
-    after, rows = zip(*rows_of(SEED, ACTOR, CRITIC, PAST, 61), strict=True)
+    after, rows = zip(*rows_of(SEED, ACTOR, CRITIC, 61), strict=True)
     return list(after[:-1]), list(rows[1:])
 
 
@@ -67,10 +66,9 @@ def test_rows_show_what_the_engine_shows(played):
     """Features, legal plays, probabilities and values, by way of states and observations."""
 
     @jax.jit
-    def shown(tables, of_players, is_past):
+    def shown(tables, of_players):
         seen, known, legal = look(tables, of_players)
-        logits = jnp.where(is_past[:, None], PAST(seen).policy_logits, ACTOR(seen).policy_logits)
-        return seen, known, legal, masked_log_probs(logits, legal[:, : cards.DRAW]), CRITIC(known).value
+        return seen, known, legal, masked_log_probs(ACTOR(seen).policy_logits, legal[:, : cards.DRAW]), CRITIC(known).value
 
     @jax.vmap
     def look(tables, of_players):
@@ -83,10 +81,7 @@ def test_rows_show_what_the_engine_shows(played):
     choices = 0
     for lanes, row in zip(*played, strict=True):
         meta = lanes.table.unpack_meta()
-        # Lanes 0, 4, 8 ... have the past self, in turn as player 0 and 1.
-        number, game_of_lane = np.arange(LANES), np.asarray(lanes.game_index) // LANES
-        is_past = (number % EVERY == 0) & (np.asarray(meta.player) == game_of_lane % 2)
-        seen, known, legal, log_probs, values = jax.device_get(shown(lanes.table, lanes.ages, is_past))
+        seen, known, legal, log_probs, values = jax.device_get(shown(lanes.table, lanes.ages))
         # Elsewhere the lane had still to get there.
         same = np.asarray((meta.phase == table.PLAY) & (meta.to_draw == 0)) & (legal.sum(-1) > 1)
         np.testing.assert_array_equal(row.legal[same], legal[same, : cards.DRAW])
@@ -95,7 +90,6 @@ def test_rows_show_what_the_engine_shows(played):
         for given, expected in ((row.seen, seen), (row.known, known)):
             for a, b in zip(given, expected, strict=True):
                 np.testing.assert_allclose(a[same], np.asarray(b)[same], atol=1e-6)
-        np.testing.assert_array_equal(row.is_past[same], is_past[same])
         np.testing.assert_allclose(row.log_prob[same], log_probs[np.arange(LANES), row.action][same], atol=1e-5)
         np.testing.assert_allclose(row.value[same], values[same], atol=1e-5)
         assert row.legal[np.arange(LANES), row.action][row.is_choice].all()
@@ -122,8 +116,8 @@ def test_games_are_those_of_random_play():
     Error probability of each of the five tests: 1e-6.
     """
     actor, critic = (init_network(jax.random.key(0), shape) for shape in (ACTOR_SHAPE, CRITIC_SHAPE))
-    # Each seed has games of its own; the past self is untrained, too.
-    rows = [[row for _, row in rows_of((SEED[0], jnp.uint32(n)), actor, critic, actor, 160)] for n in range(2)]
+    # Each seed has games of its own.
+    rows = [[row for _, row in rows_of((SEED[0], jnp.uint32(n)), actor, critic, 160)] for n in range(2)]
     is_choice, ended, outcome = (
         np.concatenate([np.stack([getattr(row, name) for row in some]) for some in rows], axis=1)
         for name in ("is_choice", "has_ended", "outcome")
@@ -167,7 +161,6 @@ def test_advantages_by_their_definition():
         log_prob=not_looked_at,
         value=rng.uniform(-1, 1, shape).astype(np.float32),
         mover=rng.integers(0, 2, shape).astype(np.uint32),
-        is_past=rng.random(shape) < 0.2,
         is_choice=rng.random(shape) < 0.8,
         has_ended=rng.random(shape) < 0.1,
         outcome=rng.choice([-1.0, 0.0, 1.0], shape).astype(np.float32),
@@ -196,8 +189,7 @@ def test_advantages_by_their_definition():
                 values.append((rows.value * sign)[later, lane])
         if end is not None:
             values.append(end)
-        # What came of a past self's choice is no lesson.
-        assert counts[t, lane] == (bool(values) and not rows.is_past[t, lane])
+        assert counts[t, lane] == bool(values)
         if counts[t, lane]:
             # The weights of the n-step returns: (1 - lambda) lambda^(n-1), and what is left for the last one.
             weights = (1 - trace) * trace ** np.arange(len(values))
@@ -207,7 +199,7 @@ def test_advantages_by_their_definition():
 
 
 def choices_of(row: Rows) -> Choices:
-    keep = np.flatnonzero(row.is_choice & ~row.is_past)[:32]
+    keep = np.flatnonzero(row.is_choice)[:32]
     row = jax.tree.map(lambda x: jnp.asarray(x[keep]), row)
     advantage = jax.random.normal(jax.random.key(3), row.value.shape)
     counts = jnp.arange(len(keep)) % 5 > 0

@@ -239,9 +239,7 @@ def assert_same_games(one: Episodes, other: Episodes) -> None:
 @pytest.mark.parametrize(("search", "model"), [pytest.param(0, "uniform", marks=pytest.mark.long), (4, "uniform|scarcest-color")])
 def test_with_particles_beliefs_are_carried_along_and_searched(search: int, model: str):
     """The same games, with a belief of each player and a search at the choices."""
-    play = SelfPlay(
-        opponents=(SELF,), particles=16, model=model, explore=0.1, max_steps=40, search=search, search_depth=min(search, 1)
-    )
+    play = SelfPlay(opponents=(SELF,), particles=16, model=model, explore=0.1, max_steps=40, search=search)
     games = played(play, KEYS[:8])
     rows = Rows(games)
     held = rows.states.hands.sum(-1)[:, ::-1]
@@ -282,7 +280,7 @@ def test_what_is_learned_from_follows_the_type_of_each_sample():
     found = []
     for number, policy in enumerate((uniform, LINEAR)):
         samples = Samples(hands, jnp.full((4, 8), number, jnp.uint32))
-        estimates = selfplay._search(keys, NETWORK, seen, samples, legal, play)
+        estimates = selfplay._search(keys, seen, samples, legal, play)
         how = Rollouts((LINEAR, policy), RULES, 8, default_num_lanes(4))
         expected = flat_monte_carlo(keys, seen, Samples(hands), legal, how).value
         np.testing.assert_array_equal(estimates[legal], expected[legal])
@@ -316,7 +314,7 @@ def test_a_search_that_is_followed_is_averaged_with_the_network():
 @pytest.mark.slow
 @pytest.mark.long
 def test_the_search_alone_is_followed():
-    play = SelfPlay(opponents=(SELF,), belief="unseen", explore=0.0, max_steps=12, search=2, search_depth=1, follow_search=True)
+    play = SelfPlay(opponents=(SELF,), belief="unseen", explore=0.0, max_steps=12, search=2, follow_search=True)
     games = played(play, KEYS[:8])
     assert games.search is not None
     rows = Rows(games)

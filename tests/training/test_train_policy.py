@@ -1,14 +1,12 @@
-"""Runs that train a policy: past selves, checkpoints, what is refused, and a better player."""
+"""Runs that train a policy: checkpoints, what is refused, and a better player."""
 
 from __future__ import annotations
 
 import dataclasses
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -16,11 +14,10 @@ from tests.helpers import assert_trees_equal
 from tests.training.runs import trained
 from training import loop
 from training.checkpoints import Checkpoints
-from training.config import BelievingEvaluation, from_dict, parse, to_dict, with_key, with_plain_key
+from training.config import Evaluation, from_dict, parse, to_dict, with_key, with_plain_key
 from training.devices import make_mesh
 from training.evaluation import evaluate
-from training.policy import trainer
-from training.policy.config import BeliefKind, PolicyBelief, PolicyConfig
+from training.policy.config import PolicyConfig
 from training.policy.learning import PolicyLoss
 from unojax.specs import parse_agent
 from unojax.value import NetworkConfig, load_network
@@ -32,9 +29,8 @@ TINY = PolicyConfig(
     updates=2,
     checkpoint_every=2,
     network=NetworkConfig(width=8, policy_head=True),
-    league=2,
     loss=PolicyLoss(magnet=0.1),
-    evaluation=BelievingEvaluation(every=2, games=8, final_games=8, opponents=("uniform",)),
+    evaluation=Evaluation(every=2, games=8, final_games=8, opponents=("uniform",)),
 )
 
 
@@ -44,36 +40,18 @@ def begin(config: PolicyConfig) -> tuple[Any, Any]:
     return config.make_iteration(mesh), loop.on_mesh(config.start(), mesh)
 
 
-def test_past_selves_take_turns():
-    """All that are kept, in iterations one after the other; the parameter of each is the number of its iteration."""
-    ladder, state = jnp.zeros(5), trainer.start(0, TINY.plan())
-    for done in range(1, 12):
-        ladder = trainer._climb(ladder, jnp.float32(done), jnp.int32(done))
-    assert ladder.tolist() == [0, 1, 2, 4, 8]
-    for first, kept in ((4, [0, 1, 2, 4]), (8, [0, 1, 2, 4, 8])):
-        met = [trainer._past(state._replace(ladder=ladder, iteration=jnp.int32(first + t))) for t in range(len(kept))]
-        assert sorted(map(int, met)) == kept
-
-
 @pytest.mark.slow
-def test_past_selves_are_kept():
-    """Those of iterations 0, 1 and 2; the places of later ones hold the first."""
+def test_an_iteration_sums_up_what_it_learned_from():
     iterate, state = begin(TINY)
-    averages, metrics = [state.average], None
-    for _ in range(2):
-        state, metrics = iterate(state)
-        averages.append(state.average)
-    for rung, average in enumerate([*averages, averages[0]]):
-        assert_trees_equal(jax.tree.map(itemgetter(rung), state.ladder), average)
+    _, metrics = iterate(state)
     told = TINY.summarize(jax.device_get(metrics), 2.0)
-    # A quarter of the choices is a past self's.
-    assert 0.3 * TINY.lanes * TINY.rows < told["states"] < 0.8 * TINY.lanes * TINY.rows
+    # Most lanes come to a choice in each row.
+    assert 0.7 * TINY.lanes * TINY.rows < told["states"] <= TINY.lanes * TINY.rows
     assert told["states per second"] == told["states"] / 2 and np.isfinite(list(told.values())).all()
 
 
-@pytest.mark.parametrize(("league", "belief"), [(0, "ages"), (2, "ages"), (0, "particles")])
-def test_a_state_comes_back_from_its_checkpoint(tmp_path: Path, league: int, belief: BeliefKind):
-    config = dataclasses.replace(TINY, league=league, belief=PolicyBelief(belief, particles=4), run=tmp_path)
+def test_a_state_comes_back_from_its_checkpoint(tmp_path: Path):
+    config = dataclasses.replace(TINY, run=tmp_path)
     (tmp_path / "checkpoints").mkdir()
     saved, state = Checkpoints(tmp_path), config.start()
     saved.save(state, config, -1.0)
@@ -108,11 +86,10 @@ def test_a_run_and_what_is_left_of_it(tmp_path: Path):
 
 def test_what_is_refused():
     for changes, message in (
-        ({"league": -1}, "league can't be negative, got -1"),
         ({"lanes": 10, "updates": 4}, "lanes \\(10\\) must be a multiple of updates \\(4\\)"),
         ({"network": NetworkConfig(width=8)}, "policy_head must be true"),
         ({"network": NetworkConfig(width=8, policy_head=True, turns=True)}, "network.turns is about"),
-        ({"network": NetworkConfig(width=8, policy_head=True, types=True)}, "types needs beliefs that tell types apart"),
+        ({"network": NetworkConfig(width=8, policy_head=True, types=True)}, "network.types needs particle beliefs"),
         ({"rows": 0}, "rows must be at least 1"),
         ({"loss": PolicyLoss(magnet=0.1), "epochs": 0}, "epochs must be at least 1"),
     ):
@@ -124,8 +101,9 @@ def test_what_is_refused():
         for number in (np.nan, np.inf):
             with pytest.raises(ValueError, match=f"loss.{name} must be a finite number, got {number}"):
                 PolicyLoss(**{name: number})
-    with pytest.raises(ValueError, match="unknown key models"):
-        from_dict(PolicyConfig, {"belief": {"models": 8}}, "here")
+    for gone in ({"league": 4}, {"belief": {"kind": "particles"}}):
+        with pytest.raises(ValueError, match=f"here: unknown key {next(iter(gone))}; there are run, seed"):
+            from_dict(PolicyConfig, gone, "here")
     config, _ = parse(["--loss.entropy", "0.5", "--lanes", "64"], PolicyConfig())
     assert config == dataclasses.replace(PolicyConfig(), lanes=64, loss=PolicyLoss(entropy=0.5))
 

@@ -9,7 +9,6 @@ import pytest
 
 from tests.helpers import seated
 from tests.value.positions import (
-    RULES,
     legal_all,
     observe_all,
     random_hands,
@@ -18,12 +17,11 @@ from tests.value.positions import (
     step_all,
     values_of,
 )
-from unojax import bits, cards, game
+from unojax import bits, cards
 from unojax.belief.hands import Hands
 from unojax.game import State
 from unojax.observation import Observation
 from unojax.value import Outlook, features, outlook_of_hand, outlook_of_hands, outlook_of_unseen
-from unojax.value.plays import value_known
 from unojax.view import view_of
 
 NUM = 32
@@ -115,14 +113,3 @@ def test_a_decision_is_worth_the_same_among_any_others(states, seen, believed):
     np.testing.assert_allclose(part[1::2], whole[1::2], atol=1e-5)
     assert (part[::2] == -np.inf).all()
     assert (np.asarray(values_of(NETWORK, seen, believed["unseen"], np.zeros_like(legal))) == -np.inf).all()
-
-
-@pytest.mark.parametrize("player", [0, 1])
-def test_known_tables_are_worth_what_an_observer_of_both_hands_says(states: State, player: int):
-    tables = jax.jit(jax.vmap(game.to_table))(states)
-    found = jax.jit(value_known, static_argnums=1)(NETWORK, RULES, tables, jnp.full(NUM, player, jnp.uint32))
-    seen = observe_all(states, jnp.full(NUM, player))
-    hands = bits.pack(np.asarray(states.hands)[:, 1 - player])
-    known = outlooks(seen, *random_hands(22, seen, 6), hands)["known"]
-    np.testing.assert_allclose(found, value_seen(seen, known), atol=1e-5)
-    assert np.ptp(found) > 0.01

@@ -286,7 +286,7 @@ def test_a_network_with_columns_of_turns_in_a_file(saved: str):
 
 
 OTHER_TURNS = [OFFICIAL, HOUSE, Rules(may_draw=True), Rules(stacking=True)]
-PLAIN_SPECS = ["value", "value:belief=unseen", "mc:leaf=pretrained", "mc:leaf=pretrained,depth=4", "tree:leaf=pretrained"]
+PLAIN_SPECS = ["value", "value:belief=unseen", "mc:leaf=pretrained", "tree:leaf=pretrained"]
 
 
 @pytest.mark.parametrize("spec", PLAIN_SPECS)
@@ -298,7 +298,7 @@ def test_a_network_of_plain_turns_is_refused_where_turns_are_others(spec: str, r
 
 @pytest.mark.parametrize("rules", [Rules(), Rules.rlcard()], ids=lambda rules: rules.name)
 def test_a_network_of_other_turns_is_refused_where_turns_are_plain(saved: str, rules: Rules):
-    for spec in ("value:network={}", "mc:leaf={}", "mc:leaf={},depth=4", "tree:leaf={}"):
+    for spec in ("value:network={}", "mc:leaf={}", "tree:leaf={}"):
         parse_agent(spec.format("pretrained").replace("network=pretrained", "belief=unseen"), rules=rules)
         with pytest.raises(ValueError, match=r"turns.safetensors knows only rules where .* or take network=pretrained"):
             parse_agent(spec.format(saved), rules=rules)
@@ -306,7 +306,7 @@ def test_a_network_of_other_turns_is_refused_where_turns_are_plain(saved: str, r
 
 def test_a_network_plays_by_rules_of_its_kind(saved: str):
     for rules in OTHER_TURNS:
-        for spec in ("value:network={}", "mc:leaf={}", "mc:leaf={},depth=4", "tree:leaf={}"):
+        for spec in ("value:network={}", "mc:leaf={}", "tree:leaf={}"):
             assert parse_agent(spec.format(saved), rules=rules).rules == rules
     with pytest.raises(ValueError, match=r"has no policy head; use head=value"):
         parse_agent(f"value:network={saved},head=policy", rules=OFFICIAL)

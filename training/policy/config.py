@@ -5,53 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar
 
 from jax.sharding import Mesh
 
-from training.beliefs import make_filter
-from training.checks import check_options, is_not_negative, is_positive
-from training.config import BelievingEvaluation, RunConfig
+from training.checks import check_options, is_positive
+from training.config import Evaluation, RunConfig
 from training.optimizer import Optimizer
 from training.policy import trainer
 from training.policy.games import RULES
 from training.policy.learning import PolicyLoss
 from training.policy.trainer import PolicyMetrics, PolicyPlan, PolicyState
 from unojax.agents import Agent
-from unojax.belief.filters import ParticleFilter
-from unojax.belief.opponents import parse_opponent
 from unojax.rules import Rules
 from unojax.value.agent import policy
 from unojax.value.network import Network, NetworkConfig
-
-BeliefKind = Literal["ages", "particles"]
-
-
-@dataclass(frozen=True)
-class PolicyBelief:
-    """What players know of the hand that they don't see, in training and in matches.
-
-    Attributes:
-        kind: "ages", bounds of what may be of each colour, which cost next to nothing; or "particles", particle filters, which
-            take most of the time.
-        particles: of each filter in training.
-        model: how filters take the other player to choose, one model or several types, see `parse_opponent`.
-    """
-
-    kind: BeliefKind = "ages"
-    particles: int = 32
-    model: str = "family"
-
-    def __post_init__(self) -> None:
-        if self.kind not in get_args(BeliefKind):
-            raise ValueError(f"belief.kind must be one of {', '.join(get_args(BeliefKind))}, got {self.kind!r}")
-        check_options(self, "belief.", "particles", is_positive, "must be at least 1")
-        parse_opponent(self.model)
-
-    @property
-    def filter(self) -> ParticleFilter | None:
-        """The particle filter of either player; None if they go by the ages."""
-        return make_filter(self.particles, self.model, RULES) if self.kind == "particles" else None
 
 
 @dataclass(frozen=True)
@@ -63,10 +31,8 @@ class PolicyConfig(RunConfig):
         rows: choices of each lane in an iteration, or nearly so many.
         updates: of the parameters in one pass through an iteration's choices, each from an equal share of the lanes.
         epochs: passes through the choices of an iteration.
-        league: one in so many lanes has a past self as one of its players, whose plays nothing is learned from; 0: none. In turn
-            they are the selves after 0, 1, 2, 4, 8 ... iterations.
         network: shape of the policy network and of its critic.
-        belief, loss, optimizer: see there.
+        loss, optimizer: see there.
         greedy: judge the network by its likeliest plays, and not by plays drawn from it.
     """
 
@@ -80,39 +46,33 @@ class PolicyConfig(RunConfig):
     rows: int = 32
     updates: int = 8
     epochs: int = 1
-    league: int = 0
     network: NetworkConfig = field(default_factory=lambda: NetworkConfig(policy_head=True))
-    belief: PolicyBelief = field(default_factory=PolicyBelief)
     loss: PolicyLoss = field(default_factory=PolicyLoss)
     optimizer: Optimizer = field(default_factory=lambda: Optimizer(learning_rate=4e-3, weight_decay=0.0, clip=0.5, average=0.995))
-    evaluation: BelievingEvaluation = field(default_factory=lambda: BelievingEvaluation(every=50))
+    evaluation: Evaluation = field(default_factory=lambda: Evaluation(every=50))
     greedy: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_options(self, "", "lanes rows updates epochs", is_positive, "must be at least 1")
-        check_options(self, "", "league", is_not_negative, "can't be negative")
         if not self.network.policy_head:
             raise ValueError("network.policy_head must be true: the policy is what is trained")
         if self.network.belief_head:
             raise ValueError("network.belief_head learns nothing here: leave it out")
         if self.network.turns:
             raise ValueError("network.turns is about what is not played with here: leave it out")
-        if self.network.types and self.belief.kind == "ages":
-            raise ValueError("network.types needs beliefs that tell types apart: --belief.kind particles")
+        if self.network.types:
+            raise ValueError("network.types needs particle beliefs, and a policy learns without them: leave it out")
         self.plan()
 
     def plan(self) -> PolicyPlan:
         """Gather what the device program needs to know."""
         shape = self.network, self.loss, self.optimizer
-        return PolicyPlan(
-            *shape, self.lanes, self.rows, self.updates, self.epochs, self.iterations, self.league, self.belief.filter
-        )
+        return PolicyPlan(*shape, self.lanes, self.rows, self.updates, self.epochs, self.iterations)
 
     @property
     def share(self) -> int:
-        # A past self has one lane of each group.
-        return self.lanes // self.updates // max(self.league, 1)
+        return self.lanes // self.updates
 
     @property
     def game_rules(self) -> Rules:
@@ -132,8 +92,7 @@ class PolicyConfig(RunConfig):
         return Network(state.average, self.plan().shapes[0])
 
     def agent_of(self, network: Network) -> Agent:
-        of_belief = {"belief": self.belief.kind, "model": self.belief.model, "particles": self.evaluation.particles}
-        return policy(network="trained", loaded=network, greedy=self.greedy, **of_belief)
+        return policy(network="trained", loaded=network, greedy=self.greedy)
 
     def summarize(self, metrics: PolicyMetrics, seconds: float) -> dict[str, float]:
         sums = metrics.sums

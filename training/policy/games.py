@@ -10,10 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from training.policy.beliefs import Followed, follow, nothing_followed, outlook_of_movers
 from unojax import bits, cards, game, table
 from unojax.belief import ages
-from unojax.belief.filters import ParticleFilter
 from unojax.device.lanes import walk
 from unojax.device.random_bits import threefry
 from unojax.rules import Rules
@@ -42,14 +40,12 @@ class Lanes(NamedTuple):
         game_index: index of the game. The lane's next game has that index plus the number of all lanes.
         node: nodes passed in this game, the counter of its random words.
         ages: what each player has shown, see `unojax.belief.ages`.
-        followed: what each player believes by a particle filter; None if they have none, and go by the ages.
     """
 
     table: Table
     game_index: Array
     node: Array
     ages: tuple[Array, Array]
-    followed: Followed | None = None
 
 
 class Rows(NamedTuple):
@@ -63,7 +59,6 @@ class Rows(NamedTuple):
         log_prob: float32[T, B] of that action.
         value: float32[T, B] the critic's, for the player to move.
         mover: uint32[T, B] who is to move.
-        is_past: bool[T, B] a past self is to move.
         is_choice: bool[T, B] the lane has come to a choice. If not, only the next two count.
         has_ended: bool[T, B] a game ended since the last row.
         outcome: float32[T, B] of that game, for player 0: 1, -1, or 0 for a drawn game.
@@ -76,7 +71,6 @@ class Rows(NamedTuple):
     log_prob: Array
     value: Array
     mover: Array
-    is_past: Array
     is_choice: Array
     has_ended: Array
     outcome: Array
@@ -91,10 +85,9 @@ class Horizon(NamedTuple):
     outcome: Array
 
 
-def start_lanes(num_lanes: int, filter: ParticleFilter | None = None) -> Lanes:
-    """Begin the games 0 .. num_lanes - 1, in which players believe what a filter says; None: what ages tell."""
-    lanes = _deal(jnp.arange(num_lanes, dtype=jnp.uint32))
-    return lanes if filter is None else lanes._replace(followed=nothing_followed(filter, lanes.table, RULES))
+def start_lanes(num_lanes: int) -> Lanes:
+    """Begin the games 0 .. num_lanes - 1."""
+    return _deal(jnp.arange(num_lanes, dtype=jnp.uint32))
 
 
 def _deal(index: Array) -> Lanes:
@@ -103,14 +96,7 @@ def _deal(index: Array) -> Lanes:
 
 
 def play_rows(
-    seed: Seed,
-    lanes: Lanes,
-    actor: Network,
-    critic: Network,
-    past: Network | None,
-    every: int,
-    num_rows: int,
-    num_lanes: int,
+    seed: Seed, lanes: Lanes, actor: Network, critic: Network, num_rows: int, num_lanes: int
 ) -> tuple[Lanes, Rows, Horizon]:
     """Play on, to the next `num_rows` choices of each lane or nearly so.
 
@@ -120,9 +106,6 @@ def play_rows(
         seed: of all games.
         lanes: [B] the games.
         actor, critic: choose the plays; value positions with all cards known.
-        past: a past self that is one of the players in lanes 0, `every`, 2 `every` ..., in turn the first and the second; None:
-            the actor is both players everywhere.
-        every: static.
         num_rows: T, static.
         num_lanes: static, of all devices.
     """
@@ -134,12 +117,8 @@ def play_rows(
         is_choice = _is_choice(node)
         seen, known = _look(lanes, node)
         legal = jax.vmap(game.options_to_mask)(node.legal)
-        logits, is_past = _logits(actor, seen), jnp.zeros_like(is_choice)
-        if past is not None:
-            round_number, number = jnp.divmod(lanes.game_index, np.uint32(num_lanes))
-            is_past = (number % every == 0) & (node.meta.player == round_number % 2)
-            of_past = _logits(past, jax.tree.map(lambda x: x[::every], seen))
-            logits = logits.at[::every].set(jnp.where(is_past[::every, None], of_past, logits[::every]))
+        logits = actor(seen).policy_logits
+        assert logits is not None, "an actor has a policy head"
         log_probs = masked_log_probs(logits, legal)
         word = threefry(seed, (lanes.game_index, lanes.node))[0]
         action = _draw(log_probs, legal, word)
@@ -152,7 +131,6 @@ def play_rows(
             log_prob=jnp.take_along_axis(log_probs, action[:, None], -1)[:, 0],
             value=critic(known).value,
             mover=node.meta.player,
-            is_past=is_past,
             is_choice=is_choice,
             has_ended=has_ended,
             outcome=outcome,
@@ -164,12 +142,6 @@ def play_rows(
     node = table.find_node(lanes.table, RULES)
     value = critic(_look(lanes, node)[1]).value * sign_of(node.meta.player)
     return lanes, rows, Horizon(value, _is_choice(node), has_ended, outcome)
-
-
-def _logits(actor: Network, seen: Features) -> Array:
-    logits = actor(seen).policy_logits
-    assert logits is not None, "an actor has a policy head"
-    return logits
 
 
 def masked_log_probs(logits: Array, legal: Array) -> Array:
@@ -195,26 +167,12 @@ def _next_choice(seed: Seed, lanes: Lanes, move: Array, *, num_lanes: int) -> tu
         pick = Picked(*bits.choose(bits.where(node.is_decision, node.legal, node.deck), word))
         return jnp.where(_is_choice(node), table.stay(lanes.table), table.resolve(lanes.table, node, pick, coins, RULES))
 
-    followed, lanes = lanes.followed, lanes._replace(followed=None)
-    if followed is None:
-        lanes = walk(lanes, move, lambda _, lanes, move: decide(lanes), _carry_out, num_nodes=_NODES)
-    else:
-
-        def one_node(_: int, carry: tuple[Lanes, Followed, Array]) -> tuple[Lanes, Followed, Array]:
-            lanes, followed, move = carry
-            after = _carry_out(lanes, move)
-            counter = lanes.game_index, lanes.node
-            followed = follow(seed, counter, followed, lanes.table, move, after.table, RULES)
-            return after, followed, decide(after)
-
-        # The beliefs in one place, for they take long to compile.
-        lanes, followed, _ = lax.fori_loop(0, _NODES, one_node, (lanes, followed, move))
+    lanes = walk(lanes, move, lambda _, lanes, move: decide(lanes), _carry_out, num_nodes=_NODES)
     phase = lanes.table.unpack_meta().phase
     has_ended = phase > table.PLAY
     outcome = jnp.where(phase == table.OVER_WON_BY_0, 1.0, jnp.where(phase == table.OVER_WON_BY_1, -1.0, 0.0))
     fresh = _deal(lanes.game_index + np.uint32(num_lanes))
-    lanes = jax.tree.map(partial(jnp.where, has_ended), fresh, lanes)
-    return lanes._replace(followed=followed), has_ended, outcome
+    return jax.tree.map(partial(jnp.where, has_ended), fresh, lanes), has_ended, outcome
 
 
 def _is_choice(node: Node) -> Array:
@@ -242,10 +200,7 @@ def _carry_out(lanes: Lanes, move: Array) -> Lanes:
 def _look(lanes: Lanes, node: Node) -> tuple[Features, Features]:
     """Show the positions to the players to move, and to who sees both hands."""
     view = view_at_node(lanes.table, node, RULES)
-    if lanes.followed is None:
-        outlook = outlook_of_ages(view, jnp.where(node.meta.player == 0, lanes.ages[1], lanes.ages[0]))
-    else:
-        outlook = outlook_of_movers(lanes.followed, view, node.meta.player)
+    outlook = outlook_of_ages(view, jnp.where(node.meta.player == 0, lanes.ages[1], lanes.ages[0]))
     theirs = bits.map_words(lambda low, high, own: (low ^ high) & ~own, lanes.table.low, lanes.table.high, node.hand)
     return features(view, outlook), features(view, outlook_of_hand(theirs))
 

@@ -46,7 +46,7 @@ class Choices(NamedTuple):
         seen, known, legal, action, log_prob: as in `Rows`.
         advantage: float32[...] of the action, for the mover, in returns.
         target: float32[...] of the critic's value.
-        counts: bool[...] this is a choice of the present self, and something is known of what came of it.
+        counts: bool[...] this is a choice, and something is known of what came of it.
         magnet: float32[..., 60] log probabilities of the magnet; None if it has no weight.
     """
 
@@ -83,7 +83,7 @@ def advantages(rows: Rows, horizon: Horizon, trace: float) -> tuple[Array, Array
     hands, so that its value is one of the position and not of a player's information, and the luck of the deal is no noise.
 
     Returns:
-        float32[T, B] for the mover; bool[T, B] there is a choice, not of a past self, and something is known of what came of it.
+        float32[T, B] for the mover; bool[T, B] there is a choice, and something is known of what came of it.
     """
     values = rows.value * sign_of(rows.mover)
 
@@ -102,7 +102,6 @@ def advantages(rows: Rows, horizon: Horizon, trace: float) -> tuple[Array, Array
     later = last, jnp.zeros_like(last), horizon.has_ended | horizon.is_choice
     in_rows = values, rows.is_choice, rows.has_ended, rows.outcome
     _, (found, counts) = lax.scan(one, later, in_rows, reverse=True)
-    counts &= ~rows.is_past
     return jnp.where(counts, found * sign_of(rows.mover), 0.0), counts
 
 

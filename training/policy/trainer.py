@@ -17,7 +17,6 @@ from training.devices import AXIS, divide
 from training.optimizer import Learner, Optimizer, learn
 from training.policy.games import Lanes, Rows, masked_log_probs, play_rows, start_lanes
 from training.policy.learning import Choices, PolicyLoss, Sums, advantages, loss_and_gradient
-from unojax.belief.filters import ParticleFilter
 from unojax.device.platform import platform
 from unojax.device.random_bits import key_words
 from unojax.value.network import Network, NetworkConfig, Params, init_network
@@ -38,8 +37,6 @@ class PolicyPlan:
         updates: of an iteration, each from an equal share of the lanes.
         epochs: how often an iteration goes through its choices.
         iterations: in all; the learning rate follows from it.
-        league: one in so many lanes has a past self as a player; 0: none.
-        filter: of the players' beliefs; None: they go by the ages.
     """
 
     network: NetworkConfig
@@ -50,17 +47,10 @@ class PolicyPlan:
     updates: int
     epochs: int
     iterations: int
-    league: int
-    filter: ParticleFilter | None = None
 
     def __post_init__(self) -> None:
         if self.lanes % self.updates:
             raise ValueError(f"lanes ({self.lanes}) must be a multiple of updates ({self.updates})")
-
-    @property
-    def rungs(self) -> int:
-        """Past selves that a league has: those of iterations 0, 1, 2, 4, 8 ..., until the last."""
-        return 1 + self.iterations.bit_length()
 
     @property
     def shapes(self) -> tuple[NetworkConfig, NetworkConfig]:
@@ -78,8 +68,6 @@ class PolicyState(NamedTuple):
     Attributes:
         params: of "actor" and "critic".
         average: the actor's running average, which is the magnet, and what is judged and kept.
-        ladder: past selves, running averages after `PolicyPlan.rungs` iterations, untrained ones until then; nothing without a
-            league.
         optimizer: state of the optimizer.
         lanes: the games in progress, of all devices.
         key: of the games.
@@ -88,7 +76,6 @@ class PolicyState(NamedTuple):
 
     params: Params
     average: Params
-    ladder: Params
     optimizer: Any
     lanes: Lanes
     key: Array
@@ -118,9 +105,7 @@ def start(seed: int, plan: PolicyPlan) -> PolicyState:
     key_actor, key_critic, key = jax.random.split(jax.random.key(seed), 3)
     actor, critic = (init_network(k, shape).params for k, shape in zip((key_actor, key_critic), plan.shapes, strict=True))
     params = {"actor": actor, "critic": critic}
-    ladder = jax.tree.map(lambda x: jnp.stack([x] * plan.rungs), actor) if plan.league else {}
-    lanes = start_lanes(plan.lanes, plan.filter)
-    return PolicyState(params, actor, ladder, plan.make_optimizer().init(params), lanes, key, jnp.int32(0))
+    return PolicyState(params, actor, plan.make_optimizer().init(params), start_lanes(plan.lanes), key, jnp.int32(0))
 
 
 def check_mesh(plan: PolicyPlan, mesh: Mesh) -> None:
@@ -129,12 +114,11 @@ def check_mesh(plan: PolicyPlan, mesh: Mesh) -> None:
     Raises:
         ValueError: they can't.
     """
-    share, unit = plan.lanes // plan.updates, mesh.size * max(plan.league, 1)
-    if share % unit:
-        of_league = f", one in {plan.league} of them with a past self" if plan.league else ""
+    share = plan.lanes // plan.updates
+    if share % mesh.size:
         raise ValueError(
-            f"each update learns from lanes / updates = {share} lanes, which {mesh.size} devices can't share equally{of_league}; "
-            f"make lanes a multiple of {plan.updates * unit}, or choose the number of --devices"
+            f"each update learns from lanes / updates = {share} lanes, which {mesh.size} devices can't share equally; "
+            f"make lanes a multiple of {plan.updates * mesh.size}, or choose the number of --devices"
         )
 
 
@@ -153,8 +137,7 @@ def make_iteration(plan: PolicyPlan, mesh: Mesh) -> Callable[[PolicyState], tupl
     def iteration(state: PolicyState, number: Array) -> tuple[PolicyState, PolicyMetrics]:
         mine = jax.tree.map(lambda x: x[number.reshape(-1)], state.lanes)
         networks = Network(state.params["actor"], of_actor), Network(state.params["critic"], of_critic)
-        past = Network(_past(state), of_actor) if plan.league else None
-        mine, rows, horizon = play_rows(key_words(state.key), mine, *networks, past, plan.league, plan.rows, plan.lanes)
+        mine, rows, horizon = play_rows(key_words(state.key), mine, *networks, plan.rows, plan.lanes)
         found, counts = advantages(rows, horizon, plan.loss.trace)
         num_choices, total, squares = lax.psum((counts.sum(), found.sum(), (found**2).sum()), AXIS)
         mean = total / jnp.maximum(num_choices, 1)
@@ -197,28 +180,9 @@ def make_iteration(plan: PolicyPlan, mesh: Mesh) -> Callable[[PolicyState], tupl
             games=lax.psum(rows.has_ended.sum() + horizon.has_ended.sum(), AXIS),
         )
         lanes = jax.tree.map(lambda x: _gather(x, (plan.updates, local)), mine)
-        done = state.iteration + 1
-        ladder = _climb(state.ladder, learner.average, done) if plan.league else state.ladder
-        return PolicyState(learner.params, learner.average, ladder, learner.optimizer, lanes, state.key, done), metrics
+        return PolicyState(*learner, lanes, state.key, state.iteration + 1), metrics
 
     return divide(iteration, plan.lanes, plan.updates, mesh)
-
-
-def _rung(iteration: Array) -> Array:
-    """Highest rung that is taken after so many iterations: int32[], 0 before the first."""
-    return 32 - lax.clz(iteration)
-
-
-def _past(state: PolicyState) -> Params:
-    """Take the past selves in turn, one an iteration."""
-    rung = state.iteration % (1 + _rung(state.iteration))
-    return jax.tree.map(lambda x: x[rung], state.ladder)
-
-
-def _climb(ladder: Params, average: Params, done: Array) -> Params:
-    """Keep the present self if it is one of those that are kept."""
-    is_kept = (done & (done - 1)) == 0
-    return jax.tree.map(lambda x, now: x.at[_rung(done)].set(jnp.where(is_kept, now, x[_rung(done)])), ladder, average)
 
 
 def _gather(of_lanes: Array, shape: tuple[int, int]) -> Array:

@@ -10,7 +10,7 @@ from typing import ClassVar
 from jax.sharding import Mesh
 
 from training.checks import check_options, is_positive
-from training.config import BelievingEvaluation, RunConfig
+from training.config import Evaluation, RunConfig
 from training.optimizer import Optimizer
 from training.value import trainer
 from training.value.learning import Loss
@@ -22,6 +22,21 @@ from unojax.value.agent import value as value_agent
 from unojax.value.features import has_turn_columns
 from unojax.value.network import Network, NetworkConfig, check_network
 from unojax.value.pretrained import digest_network, load_network
+
+
+@dataclass(frozen=True)
+class BelievingEvaluation(Evaluation):
+    """Matches of a network that plays with beliefs.
+
+    Attributes:
+        particles: of its beliefs.
+    """
+
+    particles: int = 128
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_options(self, "evaluation.", "particles", is_positive, "must be at least 1")
 
 
 @dataclass(frozen=True)

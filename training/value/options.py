@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
-from training.beliefs import make_filter
 from training.checks import check_options, is_not_negative, is_positive, is_share
 from unojax.belief.filters import ParticleFilter
 from unojax.belief.opponents import Opponent, parse_opponent
@@ -16,6 +15,10 @@ from unojax.value.pretrained import PRETRAINED
 
 SELF: Final = "self"
 """As an opponent: the network itself."""
+_MAX_SLOTS: Final = 128
+_MAX_PLAYS: Final = 48
+"""Capacity of the beliefs under rules with plain steps, under others the default; a game that outgrows it begins its belief anew,
+which happens to one game in a hundred."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,6 @@ class SelfPlay:
         search: rollouts of each legal play at the network's choices, whose returns teach it the differences between plays; 0:
             none. Hands are drawn from the belief; with "unseen" it is the true one, which averages out over games. Where the
             belief tells types of opponents apart, a type is drawn with each hand, and the opponent follows it in the rollout.
-        search_depth: steps that rollouts go on before the network values them; 0: to the end of the game.
         follow_search: play the search's best play, and not the network's.
         search_weight: a search that is followed is averaged with the network's own values, which count as so many rollouts.
     """
@@ -49,13 +51,12 @@ class SelfPlay:
     explore: float = 0.03
     max_steps: int = 192
     search: int = 48
-    search_depth: int = 0
     follow_search: bool = False
     search_weight: float = 0.0
 
     def __post_init__(self) -> None:
         check_options(self, "play.", "explore", is_share, "must be in [0, 1]")
-        check_options(self, "play.", "temperature search search_depth search_weight", is_not_negative, "can't be negative")
+        check_options(self, "play.", "temperature search search_weight", is_not_negative, "can't be negative")
         check_options(self, "play.", "particles max_steps", is_positive, "must be at least 1")
         as_rules(self.rules)
         parse_opponent(self.model)
@@ -67,8 +68,6 @@ class SelfPlay:
                 raise ValueError(f"play.opponents must be {names}, got {name!r}")
         if self.search_weight and not self.follow_search:
             raise ValueError("play.search_weight needs a search that is followed: --play.follow-search")
-        if self.search_depth and not self.search:
-            raise ValueError("play.search_depth needs a search: --play.search 8, for example")
         if self.follow_search and not self.search:
             raise ValueError("play.follow_search needs a search: --play.search 8, for example")
 
@@ -80,7 +79,10 @@ class SelfPlay:
     @property
     def filter(self) -> ParticleFilter | None:
         """The particle filter of either player; None if any unseen card is as likely as another."""
-        return None if self.belief == "unseen" else make_filter(self.particles, self.model, self.game_rules)
+        if self.belief == "unseen":
+            return None
+        max_plays = _MAX_PLAYS if self.game_rules.has_plain_steps else None
+        return ParticleFilter(self.particles, parse_opponent(self.model), max_slots=_MAX_SLOTS, max_plays=max_plays)
 
     @property
     def opponent(self) -> Opponent | None:

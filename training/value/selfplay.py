@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from training.beliefs import BELIEF_CHUNK
 from training.value.options import SELF, SelfPlay, is_network
 from unojax import bits, game
 from unojax.belief.filters import ParticleFilter
@@ -25,16 +24,18 @@ from unojax.policies import LINEAR, get_policy
 from unojax.rules import Rules
 from unojax.search.agents import default_num_lanes, styles
 from unojax.search.monte_carlo import Samples, flat_monte_carlo, sample_hands
-from unojax.search.rollouts import Leaf, Rollouts
+from unojax.search.rollouts import Rollouts
 from unojax.table import Table
 from unojax.value.features import Outlook, outlook_of_hands, outlook_of_unseen
 from unojax.value.network import Network, check_network
-from unojax.value.plays import value_known, value_plays
+from unojax.value.plays import value_plays
 from unojax.value.pretrained import load_network
 from unojax.view import view_of
 
 _CHUNK: Final = {"cpu": 512, "gpu": 4096}
 """Games that move at a time."""
+_BELIEVED: Final = {"cpu": 32, "gpu": 4096}
+"""Beliefs updated at a time: on CPU so few that they stay in the cache."""
 _SEARCHED: Final = {"cpu": 1024, "gpu": 4096}
 """Decisions searched at a time."""
 _ACT, _DRAW, _BELIEF, _SEARCH = range(4)
@@ -127,7 +128,7 @@ def play_episodes(keys: Array, number: Array, network: Network, play: SelfPlay) 
         play: static.
     """
     num_games = len(keys)
-    chunk, belief_chunk = min(num_games, _CHUNK[platform()]), min(2 * num_games, BELIEF_CHUNK[platform()])
+    chunk, belief_chunk = min(num_games, _CHUNK[platform()]), min(2 * num_games, _BELIEVED[platform()])
     kind = number % len(play.opponents)
 
     def against(chosen: Callable[[str], bool]) -> Array:
@@ -177,7 +178,7 @@ def play_episodes(keys: Array, number: Array, network: Network, play: SelfPlay) 
     if rows.search is not None:
         search = rows.search.estimates
         if search is None:
-            search = _search_all(keys, rows.table, rows.search, network, play)
+            search = _search_all(keys, rows.table, rows.search, play)
     winner = games.state.winner
     return Episodes(
         table=rows.table,
@@ -256,7 +257,7 @@ def _one_step(is_real: Array, games: _InPlay, clouds: Hands | None, network: Net
         samples = jax.vmap(partial(sample_hands, num=play.search))(key_hands, believed)
         searched = _Search(chooses.any(-1), samples, None)
         if play.follow_search:
-            found = _search(key_search, network, mine, samples, chooses, play)
+            found = _search(key_search, mine, samples, chooses, play)
             searched = searched._replace(estimates=jnp.where(chooses, found, jnp.nan).astype(jnp.float16))
             share = play.search / (play.search + play.search_weight)
             values = share * found + (1 - share) * jnp.where(chooses, values, 0.0)
@@ -290,17 +291,16 @@ def _load(opponent: str, rules: Rules) -> Network:
     return network
 
 
-def _search(keys: Array, network: Network, observation: Observation, samples: Samples, legal: Array, play: SelfPlay) -> Array:
+def _search(keys: Array, observation: Observation, samples: Samples, legal: Array, play: SelfPlay) -> Array:
     """Search C decisions: float32, of the shape of `legal`, the mean return of each legal choice, -inf for the others."""
     rules = play.game_rules
-    leaf = Leaf(play.search_depth, partial(value_known, network, rules)) if play.search_depth else None
     policies, types = styles(LINEAR, play.opponent)
-    how = Rollouts(policies, rules, play.search, default_num_lanes(len(legal)), leaf=leaf, types=types)
+    how = Rollouts(policies, rules, play.search, default_num_lanes(len(legal)), types=types)
     estimate = flat_monte_carlo(keys, observation, samples, legal, how)
     return jnp.where(legal, estimate.value, -jnp.inf)
 
 
-def _search_all(keys: Array, tables: Table, search: _Search, network: Network, play: SelfPlay) -> Array:
+def _search_all(keys: Array, tables: Table, search: _Search, play: SelfPlay) -> Array:
     """Do all searches that are due, at tables [T, G]: float16[T, G, ...], see `Episodes.search`."""
     is_due, rules = search.is_due, play.game_rules
     num_games = is_due.shape[1]
@@ -312,7 +312,7 @@ def _search_all(keys: Array, tables: Table, search: _Search, network: Network, p
         legal = jax.vmap(lambda seen: seen.legal_mask[: rules.num_choices])(observation) & is_real[:, None]
         of_step = jax.vmap(_keys)(keys[which], step)[:, _SEARCH]
         key_search = jax.vmap(jax.random.split)(of_step)[:, 1]
-        values = _search(key_search, network, observation, samples, legal, play)
+        values = _search(key_search, observation, samples, legal, play)
         return jnp.where(legal, values, jnp.nan).astype(jnp.float16)
 
     nothing = jnp.full((is_due.size, rules.num_choices), jnp.nan, jnp.float16)

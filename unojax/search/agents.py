@@ -2,7 +2,6 @@
 
     mc:rollouts=1000,belief=particles        flat Monte Carlo (`unojax.search.monte_carlo`)
     mc:rollouts=100,leaf=pretrained          the same, with the network's values of the plays
-    mc:leaf=pretrained,depth=8               rollouts are cut off and valued by the network
     tree:simulations=1000                    tree search (`unojax.search.tree`)
 
 `monte_carlo` and `tree` put a `SearchAgent` together from keywords, the keys of these specs.
@@ -31,7 +30,7 @@ from unojax.observation import Observation
 from unojax.policies import PackedPolicy, get_policy
 from unojax.rules import Rules, agreed_rules, is_int
 from unojax.search.monte_carlo import ROUNDS, Estimate, choose, flat_monte_carlo, sample_hands
-from unojax.search.rollouts import Rollouts, Style, check_valued
+from unojax.search.rollouts import Rollouts, Style
 from unojax.search.tree import TreeGuide, new_store
 from unojax.specs import Factory, format_spec, parse_agent
 
@@ -79,7 +78,6 @@ class Search:
         if self.leaf is not None:
             if self.discount != 1:
                 raise ValueError(f"a network's values are not discounted: leaf needs discount=1, got {self.discount!r}")
-            check_valued(self._counted)
             self.leaf.check(self.rules)
 
     @property
@@ -104,15 +102,11 @@ class Search:
         how = Rollouts(
             self.policies, self._counted, self.num_samples, num_lanes, self.discount, guide=self.tree, types=self.types
         )
-        if self.leaf is not None and self.leaf.depth > 0:
-            how = replace(how, leaf=self.leaf.cut(self.rules))
         store = None if self.tree is None else new_store(len(legal), self.tree.num_nodes)
         estimate = flat_monte_carlo(
             pairs[:, 1], observations, samples, legal, how, stop=self.stop, num_steps=num_steps, store=store
         )
-        if self.leaf is None or self.leaf.depth > 0:
-            return estimate
-        return self.leaf.average(estimate, observations, hands, legal)
+        return estimate if self.leaf is None else self.leaf.average(estimate, observations, hands, legal)
 
 
 class Remembered(NamedTuple):
@@ -167,8 +161,7 @@ class SearchAgent:
     @property
     def prior_rollouts(self) -> float:
         """Rollouts that a network's own value of each play counts as in an estimate; 0 where none is averaged in."""
-        leaf = self.search.leaf
-        return leaf.weight if leaf is not None and leaf.depth == 0 else 0.0
+        return 0.0 if self.search.leaf is None else self.search.leaf.weight
 
     @property
     def budget(self) -> int:
@@ -263,7 +256,6 @@ def monte_carlo(
     keep: float = 0.25,
     discount: float = 1.0,
     leaf: str | None = None,
-    depth: int = 0,
     weight: float = 100.0,
     rollouts: int = 1000,
     stop: float = 0.0,
@@ -286,9 +278,8 @@ def monte_carlo(
         keep: another play must be better than the policy's own by so many standard errors. (At 1000 rollouts, over 512 decisions,
             0.25 gained as much over the policy as 0 and changed fewer plays; 1 gained 7 % less.)
         discount: factor on returns, per step.
-        leaf: "pretrained" or the file of a network that values the leaves of the search. None: only the results of games count.
-        depth: rollouts are cut off after so many steps, and the network values where they got to. 0: they are played to the end,
-            and the network's value of each play, from the belief, is averaged with their results.
+        leaf: "pretrained" or the file of a network: its value of each play, from the belief, is averaged with the results of the
+            rollouts. None: only those count.
         weight: rollouts that this value counts as. (At 100 rollouts 100 was better than 300 and 1000.)
         rollouts: games played out for each legal play.
         stop: give a play up once it is so many standard errors below the best one; 0: never.
@@ -316,7 +307,6 @@ def tree(
     keep: float = 0.25,
     discount: float = 1.0,
     leaf: str | None = None,
-    depth: int = 0,
     weight: float = 100.0,
     simulations: int = 1000,
     stop: float = 2.0,
@@ -330,7 +320,7 @@ def tree(
         simulations: games simulated for each legal play.
         exploration: constant c of the tree's selection rule.
         nodes: capacity of the tree of one decision.
-        belief, model, particles, policy, opponent, keep, discount, leaf, depth, weight, stop, rules: as in `monte_carlo`.
+        belief, model, particles, policy, opponent, keep, discount, leaf, weight, stop, rules: as in `monte_carlo`.
 
     Raises:
         ValueError: as `monte_carlo` does.
@@ -348,15 +338,11 @@ def tree(
 def _put_together(
     name: str, factory: Factory, given: Mapping[str, Any], *, num_samples: int, guide: TreeGuide | None = None
 ) -> SearchAgent:
-    leaf, depth, weight = given["leaf"], given["depth"], given["weight"]
+    leaf, weight = given["leaf"], given["weight"]
     if num_samples >= 2**31:
         raise ValueError(f"{'rollouts' if guide is None else 'simulations'} must be below 2^31, got {num_samples}")
-    if not (is_int(depth) and depth >= 0):
-        raise ValueError(f"depth must be a number of steps, or 0 for whole games, got {depth!r}")
     if not 0 <= weight < math.inf:
         raise ValueError(f"weight must be a number of rollouts, at least 0, got {weight!r}")
-    if leaf is None and depth > 0:
-        raise ValueError(f"depth={depth} needs a network to value where rollouts are cut off: leaf=pretrained")
     knowledge = parse_knowledge(given["belief"], particles=given["particles"], model=given["model"])
     policies = tuple(get_policy(followed) for followed in (given["policy"], given["opponent"]) if followed is not None)
     types: tuple[Style, ...] = ()
@@ -369,7 +355,7 @@ def _put_together(
         stop=given["stop"],
         discount=given["discount"],
         tree=guide,
-        leaf=_network_leaf(leaf, depth, weight, believed),
+        leaf=_network_leaf(leaf, weight, believed),
         rules=given["rules"],
         types=types,
     )
@@ -388,12 +374,12 @@ def styles(policy: PackedPolicy, opponent: Opponent | None) -> tuple[tuple[Packe
     return policies, tuple(Style(policies.index(model.policy), model.tremble) for model in models)
 
 
-def _network_leaf(network: str | None, depth: int, weight: float, opponent: Opponent | None) -> NetworkLeaf | None:
+def _network_leaf(network: str | None, weight: float, opponent: Opponent | None) -> NetworkLeaf | None:
     if network is None:
         return None
     from unojax.search.network_leaf import NetworkLeaf
 
-    return NetworkLeaf(network, depth, weight, opponent)
+    return NetworkLeaf(network, weight, opponent)
 
 
 def _check_rounds(what: str, number: int) -> None:

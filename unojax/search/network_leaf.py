@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 
 import jax
 import numpy as np
@@ -14,10 +13,9 @@ from unojax.belief.opponents import Opponent
 from unojax.observation import Observation
 from unojax.rules import Rules
 from unojax.search.monte_carlo import Estimate, average
-from unojax.search.rollouts import Leaf
 from unojax.value.features import outlook_of_hands
 from unojax.value.network import Network, check_network
-from unojax.value.plays import value_known, value_plays
+from unojax.value.plays import value_plays
 from unojax.value.pretrained import digest_network, load_network
 from unojax.view import view_of
 
@@ -38,7 +36,6 @@ class NetworkLeaf:
     """
 
     network: str
-    depth: int
     weight: float
     opponent: Opponent | None = None
     digest: str = field(init=False, repr=False)
@@ -50,15 +47,20 @@ class NetworkLeaf:
         object.__setattr__(self, "digest", digest_network(loaded))
 
     def check(self, rules: Rules) -> None:
-        """Check that the network knows the rules; raise ValueError if it does not."""
+        """Check that the network knows the rules, and that games are worth what its values are, a win or a loss.
+
+        Raises:
+            ValueError: If the network lacks columns for the rules, or the rules truncate games or take off penalties.
+        """
+        if rules.max_steps is not None or rules.step_penalty:
+            raise ValueError(
+                "a network's values know of no truncation and no penalty: a leaf needs max_steps=None and step_penalty=0, "
+                f"got max_steps={rules.max_steps!r} and step_penalty={rules.step_penalty!r}"
+            )
         check_network(self.loaded, self.network, rules)
 
-    def cut(self, rules: Rules) -> Leaf:
-        """Cut rollouts off at the depth, with the network's values."""
-        return Leaf(self.depth, partial(value_known, self.loaded, rules))
-
     def average(self, estimate: Estimate, observations: Observation, hands: TypedHands, legal: Array) -> Estimate:
-        """Average estimates of D decisions with the network's values of their plays (depth 0)."""
+        """Average estimates of D decisions with the network's values of their plays."""
         view = view_of(observations)
         values = value_plays(self.loaded, view, outlook_of_hands(view, hands, self.opponent), legal)
         return average(estimate, values, legal, self.weight)

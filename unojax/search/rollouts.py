@@ -12,7 +12,6 @@ would: one play more does not shift all later draws.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
@@ -25,7 +24,6 @@ from jax import Array, lax
 from unojax import bits, cards, game, table
 from unojax.bits import Words
 from unojax.device import static
-from unojax.device.batching import for_chosen
 from unojax.device.lanes import NO_WALK, walk
 from unojax.device.lanes import refill as next_walks
 from unojax.device.random_bits import threefry
@@ -41,8 +39,6 @@ NODES_PER_BLOCK: Final = 8
 NO_ROLLOUT: Final = NO_WALK
 FREE: Final = np.uint32(0xFFFF_FFFF)
 """The first action was taken: the policies choose."""
-_LEAVES: Final = 256
-"""Tables valued at a time."""
 
 
 class Arms(NamedTuple):
@@ -180,22 +176,9 @@ class Guide(Protocol):
         ...
 
 
-class Leaf(NamedTuple):
-    """Cuts rollouts off before their end.
-
-    Attributes:
-        depth: a rollout ends with the first turn that begins after so many steps, or within a few nodes more; at least 1.
-        value: `value(tables, player)`, the expected returns of the players uint32[C], float32[C], at C tables at the beginning of
-            a turn.
-    """
-
-    depth: int
-    value: Callable[[Table, Array], Array]
-
-
 @dataclass(frozen=True)
 class Rollouts:
-    """Settings of rollouts, and one block of moves of theirs. Static, but for numbers in the policies and in the leaf.
+    """Settings of rollouts, and one block of moves of theirs. Static, but for numbers in the policies.
 
     Attributes:
         policies: one for both players, or two: of the player who takes the first action, and of the other one. With `types` as
@@ -204,12 +187,8 @@ class Rollouts:
         num_samples: R, rollouts of each arm.
         num_lanes: rollouts in progress at a time; without a guide it changes no result.
         discount: of returns, per step.
-        leaf: cuts rollouts off; None: games are played to their end.
         guide: chooses in place of the first policy at some decisions; None: it does not.
         types: of the other player, who is of one of them in each sample; none: it follows the last policy in all.
-
-    Raises:
-        ValueError: there is a leaf, under rules with points, a truncation or penalties, of which its values know nothing.
     """
 
     policies: tuple[PackedPolicy, ...]
@@ -217,13 +196,8 @@ class Rollouts:
     num_samples: int
     num_lanes: int
     discount: float = 1.0
-    leaf: Leaf | None = None
     guide: Guide | None = None
     types: tuple[Style, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.leaf is not None:
-            check_valued(self.rules)
 
     def decide(self, now: tuple[Lanes, Any]) -> Array:
         """Choose what happens at each lane's node: uint32[B] moves of `unojax.table`."""
@@ -273,7 +247,7 @@ class Rollouts:
         return lanes, walks
 
     def cut_off(self, lanes: Lanes) -> tuple[Array, Array]:
-        """Find the rollouts that have ended, by the rules or at a leaf: bool[B], and float32[B] their returns."""
+        """Find the rollouts that have ended: bool[B], and float32[B] their returns."""
         meta = lanes.table.unpack_meta()
         is_active = lanes.rollout != NO_ROLLOUT
         is_over = meta.phase > table.PLAY
@@ -287,11 +261,6 @@ class Rollouts:
             is_cut = _is_truncated(lanes, lanes.steps_left)
             returns = jnp.where(is_cut, jnp.float32(0), returns)
             ended |= is_cut & is_active
-        if self.leaf is not None:
-            is_cut = is_active & ~ended & (meta.to_draw == 0) & (lanes.num_steps >= self.leaf.depth)
-            value, leaves = self.leaf.value, (lanes.table, lanes.player)
-            returns = for_chosen(is_cut, min(self.num_lanes, _LEAVES), lambda _, *chunk: value(*chunk), leaves, returns)
-            ended |= is_cut
         num_steps = lanes.num_steps.astype(jnp.float32)
         if self.discount != 1.0:
             returns *= jnp.float32(self.discount) ** (num_steps - jnp.float32(1))
@@ -303,17 +272,6 @@ class Rollouts:
                 num_steps = jnp.expm1(num_steps * np.float32(np.log(self.discount))) / np.float32(self.discount - 1.0)
             returns -= jnp.float32(self.rules.step_penalty) * num_steps
         return ended, returns
-
-
-def check_valued(rules: Rules) -> None:
-    """Check that games are worth what a network's values are, a win or a loss; raise ValueError if they are not."""
-    if rules.points:
-        raise ValueError("a network's values know of no points: a leaf needs points=False, got points=True")
-    if rules.max_steps is not None or rules.step_penalty:
-        raise ValueError(
-            "a network's values know of no truncation and no penalty: a leaf needs max_steps=None and step_penalty=0, "
-            f"got max_steps={rules.max_steps!r} and step_penalty={rules.step_penalty!r}"
-        )
 
 
 def play_out(
@@ -360,7 +318,7 @@ def play_out(
     how = replace(how, policies=static.join(*static.split(how.policies)))
     guide, num_samples = how.guide, np.uint32(how.num_samples)
     num_rollouts = arms.number.astype(jnp.uint32) * num_samples
-    nodes_per_block = NODES_PER_BLOCK if how.leaf is None else min(NODES_PER_BLOCK, how.leaf.depth)
+    nodes_per_block = NODES_PER_BLOCK
     steps_left = None
     if how.rules.max_steps is not None:
         if guide is None:

@@ -1,4 +1,4 @@
-"""The value of every legal play: that of the information state after it. And of tables with all cards known."""
+"""The value of every legal play: that of the information state after it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from unojax.rules import Rules
-from unojax.table import Table
-from unojax.value.features import Outlook, about_to, after_plays, features, outlook_of_hand
+from unojax.value.features import Outlook, about_to, after_plays, features
 from unojax.value.network import Network
-from unojax.view import View, view_of_table
+from unojax.view import View
 
 CHUNK: Final = 512
 """Afterstates that go through the network at a time."""
@@ -46,13 +44,3 @@ def value_plays(network: Network, view: View, outlook: Outlook, legal: Array, *,
 
     nothing = jnp.full(legal.shape, -jnp.inf, jnp.float32)
     return lax.fori_loop(0, (num_plays + chunk - 1) // chunk, one_chunk, nothing)
-
-
-def value_known(network: Network, rules: Rules, tables: Table, player: Array) -> Array:
-    """Value tables [C] with all cards known for one player each, uint32[C]: float32[C].
-
-    A rollout knows the hand that it was dealt, so a search can value its leaves so.
-    """
-    view = view_of_table(tables, player, rules)
-    hand = view_of_table(tables, 1 - player, rules).hand
-    return network(features(view, outlook_of_hand(hand))).value
