@@ -34,8 +34,8 @@ from rich.table import Table
 from benchmarks import timing
 from benchmarks.belief_scores import Cost, Scores, score, score_exact
 from unojax.analysis import Recorded, estimate_ratio, record
-from unojax.belief.filters import BootstrapFilter, ClosedFormFilter, ExactFilter, Filter, ParticleFilter, UnseenFilter
 from unojax.belief.opponents import PolicyOpponent, consistent_opponent
+from unojax.belief.updaters import BootstrapFilter, ClosedFormFilter, ExactFilter, ParticleFilter, UniformFilter, Updater
 from unojax.device.platform import available_cores, platform
 from unojax.policies import get_policy, uniform
 from unojax.rules import Rules, small_deck
@@ -52,17 +52,17 @@ _QUANTILES: Final = (0.01, 0.05, 0.25, 0.5, 0.75)
 _Results = dict[str, tuple[Scores, Cost]]
 
 
-def filters_for(policy: str, num_particles: int, other_sizes: Sequence[int]) -> dict[str, Filter]:
+def filters_for(policy: str, num_particles: int, other_sizes: Sequence[int]) -> dict[str, Updater]:
     """Name the beliefs to compare against an opponent of that policy; the first is the one that the others are compared with."""
     n = num_particles
-    named: dict[str, Filter] = {
+    named: dict[str, Updater] = {
         f"particles {n}": ParticleFilter(n),
         f"particles {n}, consistency only": ParticleFilter(n, consistent_opponent),
     }
     if policy != "uniform":
         named[f"particles {n}, knows the policy"] = ParticleFilter(n, PolicyOpponent(get_policy(policy), tremble=_TREMBLE))
     named |= {f"particles {m}": ParticleFilter(m) for m in other_sizes}
-    return named | {f"bootstrap {n}": BootstrapFilter(n), "closed form": ClosedFormFilter(), "uniform": UnseenFilter()}
+    return named | {f"bootstrap {n}": BootstrapFilter(n), "closed form": ClosedFormFilter(), "uniform": UniformFilter()}
 
 
 def compare(
@@ -86,7 +86,7 @@ def compare(
     if particles_only:
         filters = dict(list(filters.items())[:1])
     elif deck in PRESETS:
-        filters = {name: filter for name, filter in filters.items() if not isinstance(filter, ClosedFormFilter | UnseenFilter)}
+        filters = {name: filter for name, filter in filters.items() if not isinstance(filter, ClosedFormFilter | UniformFilter)}
     for name, filter in filters.items():
         # The other numbers of particles are there for the trend; a quarter of the games shows it.
         some = (

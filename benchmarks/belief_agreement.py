@@ -36,8 +36,8 @@ from benchmarks import timing
 from unojax import cards, observe, play_game
 from unojax.belief import Belief, Info, consistent_opponent, history, uniform_opponent
 from unojax.belief import follow as following
-from unojax.belief.filters import ExactFilter, ParticleFilter
 from unojax.belief.opponents import OpponentModel
+from unojax.belief.updaters import ExactFilter, ParticleFilter
 from unojax.device.platform import available_cores
 from unojax.observation import Observation
 from unojax.rules import Rules
@@ -217,7 +217,7 @@ def follow(key: Array, seen: Observation, num_updates: Array, *, filter: Particl
     numbers, flags = jnp.zeros(NUM_STEPS + 1), jnp.zeros(NUM_STEPS + 1, bool)
     expected, hands = jnp.zeros((NUM_STEPS + 1, cards.NUM_TYPES)), jnp.zeros((NUM_STEPS + 1, filter.num_particles), jnp.int32)
     nothing = ParticleTrack(expected, hands, numbers, flags, flags, flags, flags)
-    return following.follow_game(filter, key, seen, num_updates, note, nothing)
+    return following.run_filter(filter, key, seen, num_updates, note, nothing)
 
 
 def compare(exact: ExactTrack, track: ParticleTrack, num_particles: int) -> Errors:

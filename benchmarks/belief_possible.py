@@ -35,8 +35,8 @@ from jax import Array, lax
 from benchmarks import timing
 from unojax import cards
 from unojax.analysis import record
-from unojax.belief.filters import ParticleFilter
-from unojax.belief.follow import follow_game
+from unojax.belief.tracking import run_filter
+from unojax.belief.updaters import ParticleFilter
 from unojax.observation import Observation, observe
 from unojax.rules import Rules
 
@@ -131,7 +131,7 @@ def follow_games(views: Observation, num_updates: Array, keys: Array, *, num_par
         views, num_updates, key = game
         num_positions = views.player.shape[0]
         hands = jnp.zeros((num_positions, num_particles, cards.NUM_CARDS), bool)
-        return follow_game(filter, key, views, num_updates, note, (hands, jnp.zeros(num_positions, bool)))
+        return run_filter(filter, key, views, num_updates, note, (hands, jnp.zeros(num_positions, bool)))
 
     return lax.map(one_game, (views, num_updates, keys))
 

@@ -15,10 +15,10 @@ from jax import Array, lax
 from benchmarks import timing
 from unojax import cards
 from unojax.analysis.following import Recorded, in_parts, over_games
-from unojax.belief.filters import BootstrapFilter, ExactFilter, Filter, ParticleFilter
-from unojax.belief.follow import follow, follow_game
 from unojax.belief.particles import Info
 from unojax.belief.resample import effective_sample_size
+from unojax.belief.tracking import run_filter, track
+from unojax.belief.updaters import BootstrapFilter, ExactFilter, ParticleFilter, Updater
 from unojax.game import State
 from unojax.observation import Observation, observe
 
@@ -52,7 +52,7 @@ class Cost:
     microseconds_per_update: float
 
 
-def score(filter: Filter, games: Recorded, *, seat: int, seed: int) -> tuple[Scores, Cost]:
+def score(filter: Updater, games: Recorded, *, seat: int, seed: int) -> tuple[Scores, Cost]:
     """Let a filter follow the games from one seat, all cores at work."""
     case = filter, seat, games.states.rules, games.actions.shape
     given: list[tuple[State, np.ndarray, Array]] = []
@@ -80,7 +80,7 @@ _PROGRAMS: Final[dict[Any, tuple[float, Any]]] = {}
 
 
 @partial(jax.jit, static_argnames=("filter", "seat"))
-def _score_games(states: State, num_updates: Array, keys: Array, is_scored: Array, *, filter: Filter, seat: int) -> Scores:
+def _score_games(states: State, num_updates: Array, keys: Array, is_scored: Array, *, filter: Updater, seat: int) -> Scores:
     def one_game(game: tuple[State, Array, Array]) -> Scores:
         states, num_updates, key = game
         truth = cards.counts(states.hands[:, 1 - seat])
@@ -104,7 +104,7 @@ def _score_games(states: State, num_updates: Array, keys: Array, is_scored: Arra
         num_steps = states.terminated.shape[0] - 1
         zeros, nowhere = jnp.zeros(num_steps), jnp.zeros(num_steps, bool)
         nothing = Scores(zeros, zeros, zeros, nowhere, nowhere, jnp.zeros((NUM_BINS, 3)))
-        return follow_game(filter, key, jax.vmap(observe, (0, None))(states, seat), num_updates, note, nothing)
+        return run_filter(filter, key, jax.vmap(observe, (0, None))(states, seat), num_updates, note, nothing)
 
     return over_games(one_game, (states, num_updates, keys))
 
@@ -117,7 +117,7 @@ def score_exact(filter: ExactFilter, games: Recorded, *, seat: int) -> tuple[Sco
     truth = cards.count_types(np.asarray(games.states.hands[:, :, 1 - seat]))
     seconds = 0.0
     for g, number in enumerate(games.num_updates):
-        followed = follow(filter, jax.random.key(0), (jax.tree.map(lambda x, t=t, g=g: x[g, t], seen) for t in range(number + 1)))
+        followed = track(filter, jax.random.key(0), (jax.tree.map(lambda x, t=t, g=g: x[g, t], seen) for t in range(number + 1)))
         next(followed)
         for t in range(number):
             begin = time.perf_counter()

@@ -31,9 +31,9 @@ from unojax import cards
 from unojax.analysis import record
 from unojax.analysis.following import over_games
 from unojax.belief import Belief, Info, belief_update, infer_action
-from unojax.belief.filters import ParticleFilter
-from unojax.belief.follow import follow_game
 from unojax.belief.opponents import Opponent, parse_opponent, uniform_opponent
+from unojax.belief.tracking import run_filter
+from unojax.belief.updaters import ParticleFilter
 from unojax.device.platform import available_cores
 from unojax.game import State
 from unojax.observation import Observation, observe
@@ -62,7 +62,7 @@ def prepare(
     def one_game(game: tuple[State, Array, Array]) -> Positions:
         states, stage, key = game
         views = jax.vmap(observe, (0, None))(states, _SEAT)
-        belief = follow_game(filter, key, views, stage, lambda out, t, seen, belief, info: belief, None)
+        belief = run_filter(filter, key, views, stage, lambda out, t, seen, belief, info: belief, None)
         before, after = (jax.tree.map(lambda x, t=t: x[t], views) for t in (stage, stage + 1))
         return Positions(belief, before, infer_action(before, after), after)
 

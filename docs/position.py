@@ -12,9 +12,9 @@ import numpy as np
 
 from unojax import Rules, get_policy, viz
 from unojax.belief import summary
-from unojax.belief.filters import ParticleFilter
-from unojax.belief.follow import follow
 from unojax.belief.opponents import PolicyOpponent
+from unojax.belief.tracking import track
+from unojax.belief.updaters import ParticleFilter
 from unojax.games.replay import Replay, play
 from unojax.viz.svg import Picture, element
 from unojax.viz.theme import ThemeName
@@ -37,7 +37,7 @@ def main() -> None:
 def believe(game: Replay) -> np.ndarray:
     """Tell how likely player 1 is to hold each card, for player 0 at the end of the game: float32[54]."""
     filter = ParticleFilter(NUM_PARTICLES, PolicyOpponent(get_policy(POLICY), TREMBLE))
-    *_, (belief, _) = follow(filter, jax.random.key(SEED), game.observations(0))
+    *_, (belief, _) = track(filter, jax.random.key(SEED), game.observations(0))
     return np.asarray(summary.prob_holds(belief))
 
 

@@ -148,7 +148,7 @@ for t in range(num_steps):
         game.actions[t],
         view_at(t + 1),
     )
-belief = memory.known
+belief = memory.belief
 print("moves:", *map(unojax.format_action, game.actions.tolist()))
 view_at(-1)
 

@@ -32,12 +32,12 @@ from IPython.display import display
 import unojax
 from unojax import analysis, cards, viz
 from unojax.arena.ratings import wilson_interval
-from unojax.belief.filters import (
+from unojax.belief.updaters import (
     BootstrapFilter,
     ClosedFormFilter,
     ExactFilter,
     ParticleFilter,
-    UnseenFilter,
+    UniformFilter,
 )
 from unojax.viz.charts import chart_style
 
@@ -48,7 +48,7 @@ num_games = max(24, int(600 * SCALE))
 games = analysis.record(jax.random.key(0), num_games, max_steps=160)
 followed = {
     filter.name: analysis.follow(jax.random.key(1), games, filter)
-    for filter in (ParticleFilter(1024), ClosedFormFilter(), UnseenFilter())
+    for filter in (ParticleFilter(1024), ClosedFormFilter(), UniformFilter())
 }
 updates = np.arange(games.actions.shape[1] + 1)
 is_followed = (0 < updates) & (updates <= games.num_updates[:, None])
@@ -145,7 +145,7 @@ shortcuts = (
     ParticleFilter(1024),
     ClosedFormFilter(),
     ClosedFormFilter(exclude_drawn=True),
-    UnseenFilter(),
+    UniformFilter(),
 )
 approximate = {filter.name: analysis.follow(jax.random.key(3), few, filter) for filter in shortcuts}
 

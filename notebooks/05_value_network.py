@@ -51,7 +51,7 @@ print(f"{network.num_params:,} parameters")
 # %%
 agent = unojax.parse_agent("value:belief=unseen")
 # The belief that the agent `value` has: over the hand, and over six types of opponents.
-tracked = unojax.parse_agent("value").knowledge.filter
+tracked = unojax.parse_agent("value").updater
 
 
 def by_network(key, observation, legal):

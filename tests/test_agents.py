@@ -15,7 +15,7 @@ import pytest
 from tests.helpers import assert_trees_equal
 from unojax import make_state
 from unojax.agents import PolicyAgent, next_game, reveal
-from unojax.belief.knowledge import Tracked, Truth, Unseen, parse_knowledge
+from unojax.belief.updaters import Oracle, ParticleFilter, UniformFilter, parse_updater
 from unojax.bits import unpack
 from unojax.observation import observe
 from unojax.policies import LINEAR, POLICIES
@@ -175,27 +175,27 @@ def test_the_truth_is_shown_to_those_who_ask_for_it_alone():
         assert bool((unpack(held) == state.hands[other]).all()) and hands.log_weights.tolist() == [0.0]
 
 
-def test_knowledge_by_its_settings():
-    tracked = parse_knowledge("particles", particles=8, model="linear+0.5")
-    assert isinstance(tracked, Tracked) and tracked.filter.num_particles == 8
-    assert tracked.filter.opponent != parse_knowledge("particles", particles=8).filter.opponent
-    assert parse_knowledge("unseen", particles=8) == Unseen(8) and parse_knowledge("truth", particles=8) == Truth()
-    with pytest.raises(ValueError, match="belief must be one of particles, unseen, truth, got 'guess'"):
-        parse_knowledge("guess", particles=8)  # type: ignore[arg-type]  # a wrong type is what is tested
+def test_an_updater_by_its_settings():
+    tracked = parse_updater("particles", particles=8, model="linear+0.5")
+    assert isinstance(tracked, ParticleFilter) and tracked.num_particles == 8
+    assert tracked.opponent != parse_updater("particles", particles=8).opponent
+    assert parse_updater("unseen", particles=8) == UniformFilter(8) and parse_updater("truth", particles=8) == Oracle()
+    with pytest.raises(ValueError, match="belief must be one of particles, bootstrap, closed, ages, unseen, truth, got 'guess'"):
+        parse_updater("guess", particles=8)
     with pytest.raises(ValueError, match="particles must be at least 1, got 0"):
-        parse_knowledge("truth", particles=0)
+        parse_updater("truth", particles=0)
 
 
 @pytest.mark.parametrize("belief", ["particles", "unseen"])
 def test_hands_of_a_player_that_tracks_and_of_one_that_does_not(belief: Literal["particles", "unseen"]):
     """Particles stay those of the memory; unseen cards are drawn anew, from the position that is seen now."""
-    knowledge = parse_knowledge(belief, particles=8)
+    updater = parse_updater(belief, particles=8)
 
     @jax.jit
     def look(state: Any, seeds: jax.Array) -> Any:
         seen, key = observe(state, 0), jax.random.key(0)
-        memory = knowledge.init(key, seen)
-        return memory, jax.vmap(lambda seed: knowledge.hands(jax.random.key(seed), memory, seen))(seeds)
+        memory = updater.init(key, seen)
+        return memory, jax.vmap(lambda seed: updater.hands(jax.random.key(seed), memory, seen))(seeds)
 
     memory, hands = look(make_state("R1 R2", "B1 W", "R7"), jnp.arange(2))
     assert (jnp.stack(hands.packed, -1)[0] == jnp.stack(hands.packed, -1)[1]).all() == (belief == "particles")
@@ -228,12 +228,12 @@ def test_the_type_of_the_opponent_goes_on_in_the_next_game(spec: str):
     agent = parse_agent(spec)
     seen = observe(make_state("R1 R2 B3", "Y1 Y2 Y3", "R0"), 0)
     first = agent.init(jax.random.key(0), seen)
-    belief = getattr(first, "known", first)
+    belief = getattr(first, "belief", first)
     # As if uniform play had explained everything nine times as well.
     likelihood = belief.log_likelihood + jnp.log(jnp.array([0.9, 0.1]))[:, None]
     told = replace(belief, log_likelihood=likelihood)
-    later = next_game(agent, jax.random.key(0), told if belief is first else first._replace(known=told, num_steps=7), seen)
-    begun = getattr(later, "known", later)
+    later = next_game(agent, jax.random.key(0), told if belief is first else first._replace(belief=told, num_steps=7), seen)
+    begun = getattr(later, "belief", later)
     np.testing.assert_allclose(jnp.exp(begun.log_types), [0.9, 0.1], rtol=1e-5)
     np.testing.assert_allclose(jnp.exp(begun.log_type_probs), [0.9, 0.1], rtol=1e-5)
     assert jax.tree.structure(later) == jax.tree.structure(first)

@@ -5,7 +5,7 @@
 
 Every iteration plays on in thousands of lanes, both players by the present network, and learns from the choices alone: most steps
 of the game are forced, and cost no network. What the policy knows of the opponent's hand are bounds that follow from its draws
-(`unojax.belief.ages`); its critic, which is needed for training only, sees both hands. Else as `training.train_value`.
+(`unojax.belief.color_bounds`); its critic, which is needed for training only, sees both hands. Else as `training.train_value`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 An agent sees observations only. All three functions are pure, unbatched, jit- and vmap-able, and the memory is any pytree, so an
 agent can be carried through thousands of games at once. A policy becomes an agent without memory (`PolicyAgent`); stronger ones
-are made of parts: what they know of the hidden hand (`unojax.belief.knowledge`) and what values plays (`unojax.search`,
+are made of parts: a belief over the hidden hand (`unojax.belief.updaters`) and what values plays (`unojax.search`,
 `unojax.value`). `unojax.specs` makes agents from text.
 """
 
@@ -104,9 +104,9 @@ def reveal(agent: Agent, memory: Memory, state: State, player: ArrayLike) -> Mem
 
 def sees_hidden_hand(agent: Agent) -> bool:
     """Tell an agent that `reveal` shows the opponent's hand."""
-    # Searches have the method, and use it if their knowledge is the truth.
-    knows = getattr(agent, "knowledge", None)
-    return hasattr(agent, "reveal") and (knows is None or hasattr(knows, "see"))
+    # Searches have the method, and use it if their updater is an oracle.
+    updater = getattr(agent, "updater", None)
+    return hasattr(agent, "reveal") and (updater is None or hasattr(updater, "see"))
 
 
 def check_sees_no_hidden_hand(agent: Agent) -> None:

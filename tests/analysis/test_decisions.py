@@ -10,7 +10,7 @@ import pytest
 
 from unojax import analysis, bits, cards
 from unojax.analysis import Decisions, Recorded
-from unojax.belief.filters import ExactFilter, ParticleFilter
+from unojax.belief.updaters import ExactFilter, ParticleFilter
 from unojax.rules import Rules, small_deck
 
 SMALL = Rules(deck=small_deck(colors=2, ranks=(1, 2, 10, 12), wilds=1), hand_size=3)

@@ -10,7 +10,7 @@ from tests.helpers import slow_but
 from unojax import analysis, cards
 from unojax.analysis import Followed, Recorded
 from unojax.belief import closed_form, exact
-from unojax.belief.filters import BootstrapFilter, ClosedFormFilter, ExactFilter, ParticleFilter, UnseenFilter
+from unojax.belief.updaters import BootstrapFilter, ClosedFormFilter, ExactFilter, ParticleFilter, UniformFilter
 from unojax.observation import observe
 from unojax.rules import Rules, small_deck
 
@@ -23,7 +23,7 @@ def games() -> Recorded:
     return analysis.record(jax.random.key(0), NUM_GAMES, max_steps=40, rules=SMALL)
 
 
-FILTERS = {f.name: f for f in (ParticleFilter(256), BootstrapFilter(32), ClosedFormFilter(), UnseenFilter(), ExactFilter())}
+FILTERS = {f.name: f for f in (ParticleFilter(256), BootstrapFilter(32), ClosedFormFilter(), UniformFilter(), ExactFilter())}
 
 
 class ByName(dict[str, Followed]):

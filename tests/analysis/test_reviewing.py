@@ -12,7 +12,7 @@ import pytest
 from unojax import make_state
 from unojax.analysis import reviewing
 from unojax.analysis.reviewing import Choice, review
-from unojax.belief.follow import follow
+from unojax.belief.tracking import track
 from unojax.games.advising import read_search
 from unojax.games.replay import Replay, play, replay
 from unojax.games.seen import choices
@@ -32,7 +32,7 @@ def costs_at_length(game: Replay, numbers: Sequence[int], agent: SearchAgent, ke
     with samples and a belief of its own, which follows the game once."""
     views = game.observations(0)[: max(numbers)]
     rounds_of = [jax.random.split(one) for one in jax.random.split(key, ROUNDS)]
-    beliefs = zip(*(follow(agent.knowledge.filter, key_follow, views) for key_follow, _ in rounds_of), strict=True)
+    beliefs = zip(*(track(agent.updater, key_follow, views) for key_follow, _ in rounds_of), strict=True)
     for place, (seen, known) in enumerate(zip(views, beliefs, strict=True)):
         if place + 1 not in numbers:
             continue

@@ -11,7 +11,7 @@ from jax import Array
 
 from tests.belief.oracle import Record
 from unojax.belief import history, summary
-from unojax.belief.filters import ParticleFilter
+from unojax.belief.updaters import ParticleFilter
 
 FILTER = ParticleFilter(1024, prior="uniform", max_slots=48, max_plays=24)
 """The particle filter where nothing is about its settings, so that files share its programs."""

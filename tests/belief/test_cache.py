@@ -13,11 +13,12 @@ import pytest
 from tests.belief.filtering import FILTER
 from tests.belief.oracle import FORFEITING, play_games
 from tests.helpers import assert_trees_equal
-from unojax.belief import Belief, follow, history, summary
-from unojax.belief.adaptive import Schedule
+from unojax.belief import Belief, adaptive, history, summary
+from unojax.belief.adaptive import AdaptiveFilter, Schedule
 from unojax.belief.cache import BeliefCache
 from unojax.belief.exact import exact_init, exact_update
-from unojax.belief.filters import ParticleFilter, plain_info
+from unojax.belief.tracking import track
+from unojax.belief.updaters import ExactFilter, ParticleFilter, UniformFilter, plain_info
 from unojax.observation import Observation
 from unojax.rules import Rules
 
@@ -109,12 +110,24 @@ def test_games_with_a_common_past_share_it(views: list[Observation]) -> None:
     assert cache.stats.updates == 5 + 2 + 3
 
 
-def test_seeds_and_sequences_give_other_particles(views: list[Observation]) -> None:
-    """The last action is no part of what is believed at the start, but of what was seen."""
-    other = replace(views[0], last_action=views[0].last_action + np.int8(1))
-    one, two, three = make().belief(views[:1]), make(seed=1).belief(views[:1]), make().belief([other])
-    for belief in (two, three):
-        assert (np.asarray(one.cloud.labels) != np.asarray(belief.cloud.labels)).any()
+def test_other_keys_give_other_particles(views: list[Observation]) -> None:
+    one, two = make().belief(views[:1]), make(key=jax.random.key(1)).belief(views[:1])
+    assert (np.asarray(one.cloud.labels) != np.asarray(two.cloud.labels)).any()
+
+
+def test_beliefs_are_those_of_track(views: list[Observation]) -> None:
+    cache, key = make(key=jax.random.key(5)), jax.random.key(5)
+    for number, (belief, info) in enumerate(track(Quick(64, prior="uniform"), key, views[:6]), 1):
+        tracked = cache.track(views[:number])
+        assert_trees_equal(tracked.belief, belief)
+        assert (tracked.info is None) == (info is None)
+
+
+def test_any_updater_is_cached(views: list[Observation]) -> None:
+    cache = BeliefCache(ExactFilter())
+    exact = cache.belief(views[:4])
+    assert exact is cache.belief(views[:4]) and exact.expected_counts.sum() == pytest.approx(int(views[3].opponent_count))
+    assert BeliefCache(UniformFilter()).belief(views[:4]) == ()
 
 
 def test_belief_is_right() -> None:
@@ -136,8 +149,10 @@ def test_belief_is_right() -> None:
 
 def test_schedule(views: list[Observation]) -> None:
     schedule = Schedule(sizes=(64, 1024), cards_left=(1,), low_ess=0.0)
-    cache = make(schedule=schedule)
-    sizes, programs = set(), follow._update.num_compiled
+    updater = AdaptiveFilter(Quick(64, prior="uniform"), schedule)
+    assert (updater.name, updater.num_particles) == ("particles 64/1024", 1024)
+    cache = BeliefCache(updater)
+    sizes, programs = set(), adaptive._update._cache_size()
     for t in range(LENGTH):
         belief = cache.belief(views[: t + 1])
         fewest = min(int(views[t].hand_count), int(views[t].opponent_count))
@@ -145,7 +160,7 @@ def test_schedule(views: list[Observation]) -> None:
         sizes.add(belief.num_particles)
         assert (np.asarray(belief.particles).sum(-1) == views[t].opponent_count).all()
     assert sizes == {64, 1024}
-    assert follow._update.num_compiled <= programs + 2, "a program for each size"
+    assert adaptive._update._cache_size() <= programs + 2, "a program for each size"
 
 
 def test_track_tells_what_happened(views: list[Observation]) -> None:
@@ -169,7 +184,7 @@ def test_bad_input(views: list[Observation]) -> None:
     with pytest.raises(ValueError, match="got none"):
         cache.belief([])
     batch = jax.tree.map(lambda x: jnp.stack([x, x]), views[0])
-    with pytest.raises(ValueError, match="got a batch of shape"):
+    with pytest.raises(ValueError, match="takes a single observation, got a hand of shape"):
         cache.belief([batch])
     assert cache.stats.entries == 0
     with pytest.raises(ValueError, match="a hand of shape"):

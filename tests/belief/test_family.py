@@ -27,10 +27,10 @@ from unojax.belief import Family, belief_init, belief_update, history, summary, 
 from unojax.belief.adaptive import resize
 from unojax.belief.bootstrap import bootstrap_init, bootstrap_update
 from unojax.belief.exact import exact_init, exact_update
-from unojax.belief.filters import ExactFilter, ParticleFilter
-from unojax.belief.follow import follow
 from unojax.belief.opponents import PolicyOpponent
 from unojax.belief.particles import likelihood
+from unojax.belief.tracking import track
+from unojax.belief.updaters import ExactFilter, ParticleFilter
 from unojax.observation import Observation, observe
 from unojax.policies import POLICIES
 from unojax.rules import Rules
@@ -223,7 +223,7 @@ def test_a_family_of_one_is_its_model() -> None:
     beliefs: list[Any] = []
     for filter in (FILTER, dataclasses.replace(FILTER, opponent=Family((FILTER.opponent,)))):
         views = [steps[0][0], *(after for _, _, after in steps[:8])]
-        beliefs.append(list(follow(filter, jax.random.key(1), views)))
+        beliefs.append(list(track(filter, jax.random.key(1), views)))
     for (one, info), (of_family, told) in zip(*beliefs, strict=True):
         plain = dataclasses.replace(of_family, log_types=None, log_likelihood=of_family.log_likelihood[0])
         assert_trees_equal(plain, one)

@@ -17,12 +17,12 @@ from tests.belief.test_exact import choosy_opponent
 from tests.helpers import long_but, slow_but
 from unojax import cards, game
 from unojax.belief import Belief, Info, belief_init, belief_update, uniform_opponent
-from unojax.belief.filters import plain_info
 from unojax.belief.opponents import Family, Opponent, PolicyOpponent
 from unojax.belief.particles import accounts, lockstep, lockstep_work, moves, past
 from unojax.belief.particles.accounts import Cloud
 from unojax.belief.particles.ledger import cards_playable_on
 from unojax.belief.particles.likelihood import Exchange, log_likelihood
+from unojax.belief.updaters import plain_info
 from unojax.device import random_bits
 from unojax.device.batching import Agenda, num_turns, put_in_columns, put_rows, take_rows
 from unojax.device.platform import tuned_for

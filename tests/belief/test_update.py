@@ -25,8 +25,8 @@ from unojax.belief import (
     history,
     uniform_opponent,
 )
-from unojax.belief.filters import BootstrapFilter, ClosedFormFilter, ExactFilter, plain_info
 from unojax.belief.particles.event import Event, Weighing, read_event, weigh
+from unojax.belief.updaters import BootstrapFilter, ClosedFormFilter, ExactFilter, plain_info
 from unojax.observation import Observation
 
 SMALL = {"max_slots": THIN.num_cards, "max_plays": 3}

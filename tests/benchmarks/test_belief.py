@@ -15,7 +15,7 @@ from benchmarks import belief, belief_scores, belief_speed, timing
 from benchmarks.belief_scores import NUM_BINS, Scores
 from benchmarks.belief_speed import Call
 from unojax.analysis import Recorded, follow, record
-from unojax.belief.filters import BootstrapFilter, ClosedFormFilter, ExactFilter, Filter, UnseenFilter, plain_info
+from unojax.belief.updaters import BootstrapFilter, ClosedFormFilter, ExactFilter, UniformFilter, Updater, plain_info
 from unojax.rules import Rules, small_deck
 
 RULES = Rules(deck=small_deck(colors=2, ranks=(1, 2, 10, 12), wilds=1), hand_size=4)
@@ -82,9 +82,9 @@ def games() -> Recorded:
     return record(jax.random.key(0), 6, max_steps=30, rules=RULES)
 
 
-@pytest.mark.parametrize("filter", [UnseenFilter(), ExactFilter()], ids=lambda filter: filter.name)
+@pytest.mark.parametrize("filter", [UniformFilter(), ExactFilter()], ids=lambda filter: filter.name)
 @pytest.mark.slow
-def test_scores_are_those_of_the_analysis(games: Recorded, filter: Filter) -> None:
+def test_scores_are_those_of_the_analysis(games: Recorded, filter: Updater) -> None:
     """The same games followed by `unojax.analysis.follow`, which keeps all that the bins are made of."""
     if isinstance(filter, ExactFilter):
         scores, cost = belief_scores.score_exact(filter, games, seat=1)

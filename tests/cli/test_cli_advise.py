@@ -16,8 +16,8 @@ from rich.console import Console
 
 import unojax
 from unojax import Rules, cards
-from unojax.belief.filters import ExactFilter
-from unojax.belief.follow import follow
+from unojax.belief.tracking import track
+from unojax.belief.updaters import ExactFilter
 from unojax.cli import main
 from unojax.cli.advise import view as advise_view
 from unojax.cli.options import parse_deck
@@ -179,7 +179,7 @@ def test_belief_is_that_of_the_history(capsys):
     history = "draw R0 R3 R1 draw"
     data = run_json(capsys, OPPONENT_DRAWS, "--history", history)
     seen = play_seen(parse_observation(OPPONENT_DRAWS, rules=RULES), history).observations
-    *_, (exact, _) = follow(ExactFilter(prior="uniform"), jax.random.key(0), seen)
+    *_, (exact, _) = track(ExactFilter(prior="uniform"), jax.random.key(0), seen)
     believed = [data["belief"]["prob_holds"].get(name, 0.0) for name in cards.TYPE_NAMES]
     np.testing.assert_allclose(believed, exact.prob_holds, atol=0.2)
     alone = run_json(capsys, data["observation"])["belief"]["prob_holds"]

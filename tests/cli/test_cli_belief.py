@@ -16,9 +16,9 @@ from rich.console import Console
 
 from unojax import Rules, format_position, get_policy, parse_position, play_game
 from unojax.belief import PolicyOpponent, consistent_opponent, uniform_opponent
-from unojax.belief.filters import ExactFilter
-from unojax.belief.follow import follow
 from unojax.belief.opponents import TREMBLE
+from unojax.belief.tracking import track
+from unojax.belief.updaters import ExactFilter
 from unojax.cli import drawing, main
 from unojax.cli.belief import turns as belief_turns
 from unojax.cli.options import get_opponent, parse_deck
@@ -87,9 +87,7 @@ def test_belief_agrees_with_the_exact_filter(data: dict[str, Any]):
     """
     game = replay.replay(parse_position(data["start"], rules=RULES), data["actions"], jax.random.key(0))
     seen, log_evidence = game.observations(0), 0.0
-    for index, (turn, (exact, info)) in enumerate(
-        zip(data["turns"], follow(ExactFilter(), jax.random.key(0), seen), strict=True)
-    ):
+    for index, (turn, (exact, info)) in enumerate(zip(data["turns"], track(ExactFilter(), jax.random.key(0), seen), strict=True)):
         log_evidence += 0.0 if info is None else float(info.log_evidence)
         belief = turn["belief"]
         assert list(belief["prob_holds"]) == list(belief["expected_counts"])
@@ -230,7 +228,7 @@ def test_a_belief_begun_anew_is_said(capsys, monkeypatch):
     """As with a wrong model, of which `test_wrong_model_is_said` makes one."""
 
     def follow_badly(*args):
-        for belief, info in follow(*args):
+        for belief, info in track(*args):
             yield belief, info and info._replace(depleted=True, restarted=True, ess=0.0, log_evidence=-np.inf)
 
     monkeypatch.setattr(belief_turns, "follow", follow_badly)

@@ -18,9 +18,9 @@ import pytest
 from tests.helpers import assert_trees_equal
 from unojax import Rules
 from unojax.belief import belief_init
-from unojax.belief.filters import ParticleFilter
 from unojax.belief.opponents import Family, PolicyOpponent
 from unojax.belief.particles import Info
+from unojax.belief.updaters import ParticleFilter
 from unojax.device import kept
 from unojax.device.kept import KeptProgram, describe
 from unojax.device.platform import tuned_for

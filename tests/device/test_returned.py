@@ -14,8 +14,8 @@ from tests.helpers import after, deck_of
 from unojax import analysis, solve
 from unojax.agents import next_game
 from unojax.belief import bootstrap, exact
-from unojax.belief.filters import UnseenFilter
 from unojax.belief.opponents import PolicyOpponent
+from unojax.belief.updaters import UniformFilter
 from unojax.games.session import OpponentError, Session
 from unojax.policies import PackedPolicy
 from unojax.rules import Rules
@@ -170,7 +170,7 @@ def test_a_memory_keeps_its_type_in_the_next_game():
 
 
 @dataclass(frozen=True)
-class ShortFilter(UnseenFilter):
+class ShortFilter(UniformFilter):
     """A filter that leaves out the fourth copy of each card."""
 
     name: str = field(default="short", init=False)

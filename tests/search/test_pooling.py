@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from unojax import Observation, Rules, cards, parse_observation
-from unojax.belief.follow import follow
+from unojax.belief.tracking import track
 from unojax.games.advising import read_search
 from unojax.search import pooling
 from unojax.search.agents import Remembered, SearchAgent
@@ -94,7 +94,7 @@ def test_a_play_that_one_round_gave_up_can_be_the_best():
 def decision() -> tuple[SearchAgent, Remembered, Observation]:
     agent = read_search("mc:rollouts=32,particles=64,policy=uniform", Rules())
     seen = parse_observation("R1,RS,W/7/-/* R0 0 0 0 - *")
-    ((belief, _),) = follow(agent.knowledge.filter, jax.random.key(1), [seen])
+    ((belief, _),) = track(agent.updater, jax.random.key(1), [seen])
     return agent, Remembered(belief, jnp.int32(0)), seen
 
 

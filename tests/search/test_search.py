@@ -18,7 +18,7 @@ from tests.oracle.game import Game
 from unojax import Rules, cards, game, init, make_state, observe, parse_action
 from unojax.agents import reveal
 from unojax.belief.hands import Hands
-from unojax.belief.knowledge import Unseen
+from unojax.belief.updaters import UniformFilter
 from unojax.game import State
 from unojax.observation import Observation
 from unojax.search.agents import Remembered, SearchAgent, monte_carlo, tree
@@ -389,7 +389,10 @@ def test_rollouts_follow_the_types_that_the_belief_tells_apart():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (partial(monte_carlo, belief="guess"), "belief must be one of particles, unseen, truth, got 'guess'"),
+        (
+            partial(monte_carlo, belief="guess"),
+            "belief must be one of particles, bootstrap, closed, ages, unseen, truth, got 'guess'",
+        ),
         (partial(monte_carlo, rollouts=1), "rollouts must be at least 2, got 1"),
         (partial(monte_carlo, rollouts=2**31), r"rollouts must be below 2\^31, got 2147483648"),
         (partial(tree, simulations=2**32), r"simulations must be below 2\^31, got 4294967296"),
@@ -422,9 +425,22 @@ def test_more_nodes_than_can_be_numbered_are_refused():
 
 def test_another_budget_leaves_what_is_counted_and_known():
     agent = monte_carlo(rollouts=16, belief="unseen", rules=replace(RULES, points=True)).counting_wins()
-    agent = replace(agent, knowledge=Unseen(7))
+    agent = replace(agent, updater=UniformFilter(7))
     other = agent.with_budget(32)
-    assert (other.budget, other.search.counts_points, other.knowledge) == (32, False, Unseen(7))
+    assert (other.budget, other.search.counts_points, other.updater) == (32, False, UniformFilter(7))
+    assert other.name == "mc:belief=unseen,rollouts=32"
+    with pytest.raises(ValueError, match="rollouts must be at least 2, got 1"):
+        agent.with_budget(1)
+    with pytest.raises(ValueError, match="simulations must be a multiple of 4"):
+        tree(rules=RULES).with_budget(9)
+
+
+def test_another_budget_keeps_what_was_replaced():
+    """An agent of another name than its spec, and a part that its name says nothing of."""
+    agent = monte_carlo(rollouts=16, belief="unseen", rules=RULES)
+    changed = replace(agent, name="mine", search=replace(agent.search, discount=0.5))
+    other = changed.with_budget(32)
+    assert (other.name, other.budget, other.search.discount) == ("mine", 32, 0.5)
 
 
 def test_more_rollouts_than_can_be_numbered_are_refused():

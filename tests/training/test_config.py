@@ -24,8 +24,8 @@ from training.policy.config import PolicyConfig
 from training.value.config import ValueConfig
 from training.value.learning import Loss
 from training.value.options import SelfPlay
-from unojax.belief.filters import ParticleFilter
 from unojax.belief.opponents import parse_opponent
+from unojax.belief.updaters import ParticleFilter
 from unojax.value import NetworkConfig, features, load_pretrained, outlook_of_unseen, save_network
 from unojax.view import view_of
 

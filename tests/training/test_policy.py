@@ -17,7 +17,7 @@ from tests.helpers import ERROR_PROBABILITY, assert_distributed
 from training.policy.games import RULES, Horizon, Rows, _draw, masked_log_probs, play_rows, start_lanes
 from training.policy.learning import Choices, PolicyLoss, advantages, loss_and_gradient
 from unojax import bits, cards, game, simulate, table
-from unojax.belief import ages
+from unojax.belief import color_bounds
 from unojax.observation import observe
 from unojax.value import Network, NetworkConfig
 from unojax.value.features import features, outlook_of_ages, outlook_of_hand
@@ -103,8 +103,8 @@ def test_the_ages_in_the_lanes_hold(played):
         for player, shown in zip((table.HAND_0, table.HAND_1), lanes.ages, strict=True):
             counts = np.asarray(bits.type_counts(lanes.table.cards_of(player, RULES)))
             held = by_kind(counts)
-            bounds = np.asarray(ages.bounds(shown)).astype(int)
-            assert (held <= bounds)[bounds < ages.UNKNOWN].all()
+            bounds = np.asarray(color_bounds.unpack(shown)).astype(int)
+            assert (held <= bounds)[bounds < color_bounds.UNKNOWN].all()
             says, number = says + (bounds < counts.sum(-1, keepdims=True)).sum(), number + bounds.size
     assert says > 0.2 * number
 

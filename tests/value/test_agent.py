@@ -14,8 +14,8 @@ import pytest
 from tests.helpers import seated
 from tests.value.positions import SMALL, legal_all, observe_all, random_network, random_states, values_of
 from unojax import cards, game
-from unojax.belief.knowledge import Tracked, Unseen
 from unojax.belief.opponents import parse_opponent
+from unojax.belief.updaters import ParticleFilter, UniformFilter
 from unojax.device import static
 from unojax.device.kept import describe
 from unojax.game import State
@@ -47,9 +47,9 @@ def test_specs(spec: str, belief: str, particles: int, head: str):
     agent = parse_agent(spec)
     assert isinstance(agent, ValueAgent) and agent.head == head
     if belief == "particles":
-        assert isinstance(agent.knowledge, Tracked) and agent.knowledge.filter.num_particles == particles
+        assert isinstance(agent.updater, ParticleFilter) and agent.updater.num_particles == particles
     else:
-        assert agent.knowledge == Unseen(particles)
+        assert agent.updater == UniformFilter(particles)
     assert parse_agent(agent.name) == agent
     settings = {"network": "pretrained", "belief": belief, "model": "family", "particles": particles, "head": head}
     assert settings_of(agent.name) == settings
@@ -58,8 +58,8 @@ def test_specs(spec: str, belief: str, particles: int, head: str):
 def test_both_take_types_of_opponents():
     for made in (value, policy):
         agent = made(network="random", loaded=NETWORK, belief="particles", particles=8, model="uniform|linear")
-        assert isinstance(agent.knowledge, Tracked)
-        assert agent.knowledge.filter.opponent == parse_opponent("uniform|linear")
+        assert isinstance(agent.updater, ParticleFilter)
+        assert agent.updater.opponent == parse_opponent("uniform|linear")
         assert agent.name.endswith("model=uniform|linear,particles=8")
 
 

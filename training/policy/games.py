@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array, lax
 
 from unojax import bits, cards, game, table
-from unojax.belief import ages
+from unojax.belief import color_bounds
 from unojax.device.lanes import walk
 from unojax.device.random_bits import threefry
 from unojax.rules import Rules
@@ -39,7 +39,7 @@ class Lanes(NamedTuple):
         table: the games.
         game_index: index of the game. The lane's next game has that index plus the number of all lanes.
         node: nodes passed in this game, the counter of its random words.
-        ages: what each player has shown, see `unojax.belief.ages`.
+        ages: what each player has shown, see `unojax.belief.color_bounds`.
     """
 
     table: Table
@@ -91,7 +91,7 @@ def start_lanes(num_lanes: int) -> Lanes:
 
 
 def _deal(index: Array) -> Lanes:
-    nothing = jnp.full_like(index, ages.NOTHING_SHOWN)
+    nothing = jnp.full_like(index, color_bounds.NOTHING_SHOWN)
     return Lanes(table.new_table(index, RULES), index, jnp.zeros_like(index), (nothing, nothing))
 
 
@@ -182,13 +182,13 @@ def _is_choice(node: Node) -> Array:
 def _carry_out(lanes: Lanes, move: Array) -> Lanes:
     after = table.commit(lanes.table, move)
     was, now = lanes.table.unpack_meta(), after.unpack_meta()
-    kind = jnp.where(now.rank >= cards.WILD, np.uint32(ages.WILDS), now.color)
+    kind = jnp.where(now.rank >= cards.WILD, np.uint32(color_bounds.WILDS), now.color)
     plays, draws = table.is_play(move), table.is_card_drawn(move) & (was.phase == table.PLAY)
     could_not_play = (was.penalty == 0) & (was.to_draw == 0)
 
     def tell(player: int, shown: Array) -> Array:
-        drawn = ages.after_draw(shown, 1, could_not_play, was.color)
-        moved = jnp.where(plays, ages.after_play(shown, kind), jnp.where(draws, drawn, shown))
+        drawn = color_bounds.after_draw(shown, 1, could_not_play, was.color)
+        moved = jnp.where(plays, color_bounds.after_play(shown, kind), jnp.where(draws, drawn, shown))
         return jnp.where(was.player == player, moved, shown)
 
     first, second = lanes.ages

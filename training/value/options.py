@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from training.checks import check_options, is_not_negative, is_positive, is_share
-from unojax.belief.filters import ParticleFilter
 from unojax.belief.opponents import Opponent, parse_opponent
+from unojax.belief.updaters import ParticleFilter
 from unojax.policies import POLICIES
 from unojax.rules import Rules, as_rules
 from unojax.value.pretrained import PRETRAINED

@@ -13,9 +13,9 @@ from jax import Array, lax
 
 from training.value.options import SELF, SelfPlay, is_network
 from unojax import bits, game
-from unojax.belief.filters import ParticleFilter
 from unojax.belief.hands import Hands
 from unojax.belief.particles import Belief
+from unojax.belief.updaters import ParticleFilter
 from unojax.device.batching import for_chosen, update_chosen
 from unojax.device.platform import platform
 from unojax.game import State

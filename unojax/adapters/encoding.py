@@ -42,7 +42,7 @@ from jax import Array, lax
 
 from unojax import cards
 from unojax.belief import belief_init, closed_form, summary
-from unojax.belief.filters import ParticleFilter
+from unojax.belief.updaters import ParticleFilter
 from unojax.observation import Observation
 from unojax.rules import Rules, as_rules, is_int
 

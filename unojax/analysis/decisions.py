@@ -12,10 +12,10 @@ from jax import Array
 
 from unojax import bits, game
 from unojax.analysis.following import Recorded, in_parts, over_games
-from unojax.belief.filters import ParticleFilter
-from unojax.belief.follow import follow_game
 from unojax.belief.hands import Hands
 from unojax.belief.particles import Belief, Info
+from unojax.belief.tracking import run_filter
+from unojax.belief.updaters import ParticleFilter
 from unojax.bits import Words
 from unojax.game import State
 from unojax.observation import Observation, observe
@@ -102,6 +102,6 @@ def _decisions_of_games(states: State, num_updates: Array, keys: Array, *, filte
         num_positions, first = len(states.terminated), jax.tree.map(lambda x: x[0], views)
         shapes = jax.eval_shape(lambda: row(jnp.int32(0), first, filter.init(key, first)))
         nothing = jax.tree.map(lambda x: jnp.zeros((num_positions, *x.shape), x.dtype), shapes)
-        return follow_game(filter, key, views, num_updates, note, (jnp.zeros(num_positions, bool), nothing))
+        return run_filter(filter, key, views, num_updates, note, (jnp.zeros(num_positions, bool), nothing))
 
     return over_games(one_game, (states, num_updates, keys))

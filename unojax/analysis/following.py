@@ -1,6 +1,6 @@
 """Beliefs along recorded games, and what each made of the opponent's true hand.
 
-`record` records games, and `follow` lets a filter of `unojax.belief.filters` follow them.
+`record` records games, and `follow` lets a filter of `unojax.belief.updaters` follow them.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ import numpy as np
 from jax import Array, lax
 
 from unojax import arena, cards
-from unojax.belief.filters import ExactFilter, Filter
-from unojax.belief.follow import follow as follow_on_host
-from unojax.belief.follow import follow_game
 from unojax.belief.particles import Info
+from unojax.belief.tracking import run_filter, track
+from unojax.belief.updaters import ExactFilter, Updater
 from unojax.device.platform import platform
 from unojax.device.returned import numbers
 from unojax.game import State
@@ -78,7 +77,7 @@ class Followed(NamedTuple):
     depleted: np.ndarray
 
 
-def follow(key: Array, games: Recorded, filter: Filter, *, player: int = 0) -> Followed:
+def follow(key: Array, games: Recorded, filter: Updater, *, player: int = 0) -> Followed:
     """Let a belief follow games from the seat of player 0 or 1; the exact one on the host, game after game. Consumes `key`.
 
     Raises:
@@ -121,7 +120,7 @@ def over_games(one_game: Callable[..., _Tree], games: Any) -> _Tree:
 
 
 @partial(jax.jit, static_argnames=("filter", "player"))
-def _follow_games(states: State, num_updates: Array, keys: Array, *, filter: Filter, player: int) -> Followed:
+def _follow_games(states: State, num_updates: Array, keys: Array, *, filter: Updater, player: int) -> Followed:
     def one_game(game: tuple[State, Array, Array]) -> Followed:
         states, num_updates, key = game
         views = jax.vmap(observe, (0, None))(states, player)
@@ -135,7 +134,7 @@ def _follow_games(states: State, num_updates: Array, keys: Array, *, filter: Fil
             return jax.tree.map(lambda rows, value: rows.at[t].set(value), out, row)
 
         nothing = jax.tree.map(jnp.asarray, _no_rows(states.terminated.shape))
-        return follow_game(filter, key, views, num_updates, note, nothing)
+        return run_filter(filter, key, views, num_updates, note, nothing)
 
     return over_games(one_game, (states, num_updates, keys))
 
@@ -146,7 +145,7 @@ def _follow_on_host(key: Array, games: Recorded, filter: ExactFilter, player: in
     truth, unseen = cards.count_types(np.asarray(games.states.hands[:, :, 1 - player])), np.asarray(seen.unseen)
     for g, number in enumerate(games.num_updates):
         views = (jax.tree.map(lambda x, t=t, g=g: x[g, t], seen) for t in range(number + 1))
-        for t, (belief, _) in enumerate(follow_on_host(filter, key, views)):
+        for t, (belief, _) in enumerate(track(filter, key, views)):
             row = _row(belief.count_probs, truth[g, t], unseen[g, t], 1.0, False)
             for rows, value in zip(out, row, strict=True):
                 rows[g, t] = value

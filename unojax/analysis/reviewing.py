@@ -15,10 +15,9 @@ from jax import Array
 from unojax import cards
 from unojax.belief import summary
 from unojax.belief.digest import Digest, digest
-from unojax.belief.filters import filled_count_probs
-from unojax.belief.follow import follow
 from unojax.belief.hands import Hands
-from unojax.belief.knowledge import Tracked
+from unojax.belief.tracking import track
+from unojax.belief.updaters import filled_count_probs
 from unojax.games.replay import Replay, Step
 from unojax.games.seen import choices
 from unojax.observation import Observation
@@ -150,25 +149,20 @@ def _mean(rounds: list[Any]) -> Any:
 
 
 def _beliefs(agent: SearchAgent, key: Array, views: list[Observation]) -> Iterator[Any]:
-    """Give what the agent's knowledge remembers at each position."""
-    if not isinstance(agent.knowledge, Tracked):
-        yield from (() for _ in views)
-        return
-    filter = agent.knowledge.filter
-    for number, (belief, info) in enumerate(follow(filter, key, views)):
+    """Return the agent's belief at each position."""
+    updater = agent.updater
+    for number, (belief, info) in enumerate(track(updater, key, views)):
         if info is not None and info.depleted:
             other = 1 - int(views[0].player)
             raise ValueError(
-                f"turn {number}: no hand of player {other} explains it among {filter.num_particles} particles; take more"
+                f"turn {number}: no hand of player {other} explains it among {updater.num_particles} particles; take more"
             )
         yield belief
 
 
 def _types(agent: SearchAgent, known: Sequence[Any]) -> dict[str, float]:
     """Average P(type) of the other player over beliefs; the likeliest first."""
-    if not isinstance(agent.knowledge, Tracked):
-        return {}
-    found = [agent.knowledge.types(belief) for belief in known]
+    found = [agent.updater.types(belief) for belief in known]
     means = {name: float(np.mean([types[name] for types in found])) for name in found[0]}
     return dict(sorted(means.items(), key=lambda item: -item[1]))
 

@@ -1,7 +1,7 @@
 """Adapt the number of particles to the position: more near the end of the game, and more when the weights were uneven.
 
 The number of particles is a shape, so each number that occurs costs a compilation. It is therefore chosen on the host from a
-few fixed sizes, and a belief is brought to another size between two updates, as `BeliefCache` does.
+few fixed sizes, and a belief is brought to another size between two updates: `AdaptiveFilter`.
 
 A schedule pays only for questions about the end of games; play and advice use a fixed size. RMS errors of P(holds), 24 games of
 linear against linear:
@@ -15,18 +15,21 @@ linear against linear:
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.typing import ArrayLike
 
 from unojax.belief import resample
-from unojax.belief.particles import Belief
+from unojax.belief.opponents import Opponent
+from unojax.belief.particles import Belief, Info
 from unojax.belief.particles.belief import report
+from unojax.belief.updaters import ParticleBased, ParticleFilter
 from unojax.observation import Observation
 
 
@@ -61,6 +64,45 @@ class Schedule:
 
 
 DEFAULT_SCHEDULE: Final = Schedule()
+
+
+@dataclass(frozen=True)
+class AdaptiveFilter(ParticleBased):
+    """The particle filter, with as many particles as a schedule asks for at each position. On the host, one game at a time.
+
+    Attributes:
+        filter: the particle filter; its number of particles is not used.
+        schedule: chooses the number.
+    """
+
+    filter: ParticleFilter = field(default_factory=ParticleFilter)
+    schedule: Schedule = DEFAULT_SCHEDULE
+    on_host = True
+
+    @property
+    def name(self) -> str:
+        return f"particles {'/'.join(map(str, self.schedule.sizes))}"
+
+    @property
+    def num_particles(self) -> int:
+        """Largest number of particles."""
+        return self.schedule.sizes[-1]
+
+    @property
+    def opponent(self) -> Opponent:
+        return self.filter.opponent
+
+    def init(self, key: Array, observation: Observation, log_types: ArrayLike | None = None) -> Belief:
+        known = () if log_types is None else (log_types,)
+        sized = dataclasses.replace(self.filter, num_particles=num_particles_for(observation, schedule=self.schedule))
+        return _init(sized, key, observation, *known)
+
+    def update(self, key: Array, belief: Belief, before: Observation, action: Array, after: Observation) -> tuple[Belief, Info]:
+        key_update, key_resize = jax.random.split(key)
+        sized = dataclasses.replace(self.filter, num_particles=belief.num_particles)
+        belief, info = _update(sized, key_update, belief, before, action, after)
+        number = num_particles_for(after, info.ess / belief.num_particles, schedule=self.schedule)
+        return _resize(belief, key_resize, num_particles=number), info
 
 
 def num_particles_for(observation: Observation, ess_share: float | Array = 1.0, *, schedule: Schedule = DEFAULT_SCHEDULE) -> int:
@@ -124,3 +166,16 @@ def _picked(belief: Belief, key: Array, log_weights: Array, num_particles: int) 
         return resized
     strict = belief.log_weights if belief.target.log_likelihood is None else belief.target.log_likelihood
     return report(resized, strict[..., ancestors])
+
+
+@partial(jax.jit, static_argnums=0)
+def _init(filter: ParticleFilter, key: Array, observation: Observation, *known: ArrayLike) -> Belief:
+    return filter.init(key, observation, *known)
+
+
+@partial(jax.jit, static_argnums=0)
+def _update(filter: ParticleFilter, key: Array, belief: Belief, *step: Any) -> tuple[Belief, Info]:
+    return filter.update(key, belief, *step)
+
+
+_resize = jax.jit(resize, static_argnames="num_particles")

@@ -28,14 +28,14 @@ from jax.scipy.special import gammaln
 
 from unojax import bits, cards
 from unojax.belief import history, resample
+from unojax.belief.hands import gain
 from unojax.belief.history import Prior
-from unojax.belief.opponents import Family, OpponentModel, uniform_opponent
+from unojax.belief.opponents import Family, Opponent, OpponentModel, uniform_opponent
 from unojax.belief.particles import Info, accounts, ledger, likelihood
 from unojax.belief.particles.belief import check_start, record_deal
 from unojax.belief.particles.choices import Choice, card_fits, choice_prob
 from unojax.bits import Words
 from unojax.device import struct
-from unojax.device.random_bits import key_words, threefry
 from unojax.game.steps import single_action
 from unojax.observation import Observation, check_observation
 from unojax.rules import Rules, agreed_rules
@@ -59,6 +59,7 @@ class BootstrapBelief:
     packed: Words
     rules: Rules = struct.field(pytree_node=False)
     drawn: Words | None = None
+    log_joint = None
 
     @property
     def particles(self) -> Array:
@@ -69,6 +70,15 @@ class BootstrapBelief:
     def num_particles(self) -> int:
         """N."""
         return self.log_weights.shape[-1]
+
+
+def check_one_model(opponent: Opponent) -> OpponentModel:
+    """Return a single model of the opponent. Raises ValueError if it is a family of several."""
+    if isinstance(opponent, Family):
+        raise ValueError(
+            "the bootstrap filter takes one opponent model, got a family; give one of its types, or use belief_update"
+        )
+    return opponent
 
 
 def bootstrap_init(
@@ -84,7 +94,7 @@ def bootstrap_init(
     check_start(num_particles, prior)
     nothing = bits.empty(jnp.zeros(num_particles))
     unseen = history.unseen_words(observation)
-    hands = _draw(key, nothing, unseen, observation.opponent_count.astype(jnp.int32))
+    hands = gain(key, nothing, unseen, observation.opponent_count.astype(jnp.int32))
     book = record_deal(ledger.empty(max_slots=1, max_plays=1, rules=observation.rules), observation, unseen, prior)
     log_weights, _ = resample.normalize(likelihood.start_log_prob(hands, book, observation.rules))
     drawn = None
@@ -110,10 +120,7 @@ def bootstrap_update(
     `Info.acceptance` is 0: there are no refreshing moves. A belief without any particle left is begun anew at `after`. A `Family`
     of opponents is a ValueError.
     """
-    if isinstance(opponent, Family):
-        raise ValueError(
-            "the bootstrap filter takes one opponent model, got a family; give one of its types, or use belief_update"
-        )
+    check_one_model(opponent)
     for seen in (before, after):
         check_observation(seen, "bootstrap_update", rules)
         agreed_rules(belief.rules, seen.rules)
@@ -210,7 +217,7 @@ def _opponent_draws(key: Array, hands: Words, before: Observation, after: Observ
     options = bits.playable(hands, before.color.astype(jnp.uint32), before.top_rank.astype(jnp.uint32))
     could_play = (before.penalty == 0) & (bits.any_of(options) != 0)
     unseen = bits.pack(cards.onehot(history.unseen_at_draw(before, after)))
-    drawn = _draw(key, hands, unseen, history.opponent_drew(before, after))
+    drawn = gain(key, hands, unseen, history.opponent_drew(before, after))
     return drawn, jnp.where(could_play, -jnp.inf, 0.0)
 
 
@@ -250,7 +257,7 @@ def _any_step(
         log_prob -= jnp.where(laid >= cards.WILD_TYPE, jnp.log(jnp.float32(cards.NUM_COLORS)), 0.0)
     unseen = bits.pack(cards.onehot(history.unseen_at_draw(before, after)))
     number = jnp.where(is_draw & theirs, history.opponent_drew(before, after), 0)
-    after_draw = _draw(key, hands, unseen, number)
+    after_draw = gain(key, hands, unseen, number)
     # Of two canonical sets, the larger less the smaller has the types that came.
     drawn = bits.where(number > 0, accounts.without(after_draw, hands), drawn)
     looks = (number > 0) & (before.penalty == 0)
@@ -290,17 +297,3 @@ def _observer_draws(hands: Words, before: Observation, after: Observation, laid:
 
     log_orders = gammaln(number.astype(jnp.float32) + 1.0) - gammaln(drawn.astype(jnp.float32) + 1.0).sum()
     return hands, lax.fori_loop(0, number, one_card, jnp.full(hands[0].shape, log_orders))
-
-
-def _draw(key: Array, hands: Words, unseen: Words, number: Array) -> Words:
-    """Let each hand gain `number` uniformly random cards of the unseen ones that it does not hold. All sets are canonical."""
-
-    def one_card(index: Array, hands: Words) -> Words:
-        # Of two canonical sets, the larger less the smaller is a labelled set of the multiset difference.
-        deck = accounts.without(unseen, hands)
-        counter = jnp.arange(hands[0].shape[0], dtype=jnp.uint32)
-        random, _ = threefry(key_words(key), (index.astype(jnp.uint32), counter))
-        word, position = bits.choose(deck, random)
-        return bits.canonical(bits.insert(hands, word, jnp.uint32(1) << position))
-
-    return lax.fori_loop(0, number, one_card, hands)

@@ -5,24 +5,21 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 import jax
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from unojax.belief.adaptive import Schedule, num_particles_for, resize
-from unojax.belief.filters import ParticleFilter
-from unojax.belief.follow import advance, begin
-from unojax.belief.particles import Belief, Info
-from unojax.belief.particles.belief import check_start
-from unojax.observation import Observation
+from unojax.belief.particles import Info
+from unojax.belief.tracking import advance, begin
+from unojax.belief.updaters import ParticleFilter, Updater
+from unojax.observation import Observation, check_observation
 from unojax.rules import Rules
 
 _ANY_START: Final = ParticleFilter(prior="uniform")
-_resize = jax.jit(resize, static_argnames="num_particles")
 
 
 @dataclass(frozen=True)
@@ -39,44 +36,40 @@ class CacheStats:
 class CacheEntry(NamedTuple):
     """A belief, and the diagnostics of the update that led to it; None at the start of a sequence."""
 
-    belief: Belief
+    belief: Any
     info: Info | None
 
 
 class BeliefCache:
-    """Beliefs by what their observer has seen.
+    """Beliefs by what their observer has seen: the state and the history.
 
     An entry's key is a digest of the whole sequence of canonical observations, which tells the actions too. The belief for a
-    sequence is always the same one, whatever is in the cache: random keys derive from the seed and the sequence. With 1024
-    particles an entry takes about 0.4 MB. Not thread-safe.
+    sequence is always the same one, that of `track`, whatever is in the cache. With 1024 particles an entry takes about 0.4 MB.
+    Not thread-safe.
 
     Args:
-        filter: begins and updates the beliefs, by default from the uniform prior.
-        seed: of the random keys.
-        schedule: adapt the number of particles to the position; that of the filter is then ignored.
+        updater: begins and updates the beliefs; by default the particle filter with the uniform prior.
+        key: source of the beliefs' randomness; None: `jax.random.key(0)`.
         max_entries: how many beliefs to keep, those used last; None: all.
-        log_types: float32[K] nats, what is known of the opponent's type at the start of all sequences, for a filter with a
+        log_types: float32[K] nats, what is known of the opponent's type at the start of all sequences, for an updater with a
             `Family`; None: its own prior.
 
     Raises:
-        ValueError: `max_entries` or the number of particles is not positive.
+        ValueError: If `max_entries` is not positive.
     """
 
     def __init__(
         self,
-        filter: ParticleFilter = _ANY_START,
+        updater: Updater = _ANY_START,
         *,
-        seed: int = 0,
-        schedule: Schedule | None = None,
+        key: Array | None = None,
         max_entries: int | None = None,
         log_types: ArrayLike | None = None,
     ):
         if max_entries is not None and max_entries < 1:
             raise ValueError(f"max_entries must be at least 1, or None for no limit, got {max_entries}")
-        check_start(filter.num_particles, filter.prior)
-        self._filter = filter
-        self._schedule = schedule or Schedule(sizes=(filter.num_particles,), cards_left=())
-        self._key = jax.random.key(seed, impl="threefry2x32")
+        self._updater = updater
+        self._key = jax.random.key(0, impl="threefry2x32") if key is None else key
         self._max_entries = max_entries
         self._log_types = log_types
         self.clear()
@@ -91,23 +84,25 @@ class BeliefCache:
         self._entries: OrderedDict[tuple[Rules, bytes], CacheEntry] = OrderedDict()
         self._counts: Counter[str] = Counter()
 
-    def belief(self, observations: Sequence[Observation]) -> Belief:
-        """Give the belief of an observer who saw these positions, the last one now; see `track`."""
+    def belief(self, observations: Sequence[Observation]) -> Any:
+        """Return the belief of an observer who saw these positions, the last one now; see `track`."""
         return self.track(observations).belief
 
     def track(self, observations: Sequence[Observation]) -> CacheEntry:
-        """Give the belief of an observer who saw these positions, and the diagnostics of the last update; keep all on the way.
+        """Return the belief of an observer who saw these positions, and the last update's diagnostics; keep all on the way.
 
         Args:
             observations: of one player, one before the first and one after each micro-step; unbatched. The first may lie in
                 mid-game: the belief is then the one of an observer who knows nothing of what was before.
 
         Raises:
-            ValueError: the sequence is empty, an observation is a batch, or two in a row are not one micro-step apart.
+            ValueError: If the sequence is empty, an observation is a batch, or two in a row are not one micro-step apart.
         """
         views = [jax.tree.map(np.asarray, observation) for observation in observations]
         if not views:
             raise ValueError("observations must hold at least the first position, got none")
+        for view in views:
+            check_observation(view, "BeliefCache.track")
         digest, names = hashlib.blake2b(digest_size=16), []
         for view in views:
             for leaf in jax.tree.leaves(view):
@@ -115,29 +110,19 @@ class BeliefCache:
             names.append((view.rules, digest.digest()))
         known = next((t for t in reversed(range(len(views))) if names[t] in self._entries), -1)
         self._counts["hits" if known == len(views) - 1 else "misses"] += 1
-        entry = self._entries[names[known]] if known >= 0 else self._start(views[0], names[0])
+        if known >= 0:
+            entry = self._entries[names[known]]
+        else:
+            entry = CacheEntry(begin(self._updater, self._key_at(0), views[0], self._log_types), None)
         self._keep(names[max(known, 0)], entry)
         for t in range(max(known, 0) + 1, len(views)):
-            entry = self._advance(entry, views, t, names[t])
+            entry = CacheEntry(*advance(self._updater, self._key_at(t), entry.belief, views[t - 1], views[t], place=t))
+            self._counts["updates"] += 1
             self._keep(names[t], entry)
         return entry
 
-    def _start(self, view: Observation, name: tuple[Rules, bytes]) -> CacheEntry:
-        size = num_particles_for(view, schedule=self._schedule)
-        filter = replace(self._filter, num_particles=size)
-        return CacheEntry(begin(filter, self._key_for(name), view, self._log_types), None)
-
-    def _advance(self, entry: CacheEntry, views: list[Observation], place: int, name: tuple[Rules, bytes]) -> CacheEntry:
-        key_update, key_resize = jax.random.split(self._key_for(name))
-        num = entry.belief.num_particles
-        filter = replace(self._filter, num_particles=num)
-        belief, info = advance(filter, key_update, entry.belief, views[place - 1], views[place], place=place)
-        self._counts["updates"] += 1
-        size = num_particles_for(views[place], info.ess / num, schedule=self._schedule)
-        return CacheEntry(belief if size == num else _resize(belief, key_resize, num_particles=size), info)
-
-    def _key_for(self, name: tuple[Rules, bytes]) -> Array:
-        return jax.random.fold_in(self._key, int.from_bytes(name[1][:4], "little"))
+    def _key_at(self, place: int) -> Array:
+        return jax.random.fold_in(self._key, place)
 
     def _keep(self, name: tuple[Rules, bytes], entry: CacheEntry) -> None:
         self._entries[name] = entry

@@ -25,13 +25,15 @@ from __future__ import annotations
 
 from typing import Final
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from unojax import cards
+from unojax import bits, cards
 from unojax.belief import history
+from unojax.belief.hands import gain
 from unojax.device import struct
 from unojax.device.combinatorics import log_binomial, log_binomial_ratio
 from unojax.observation import Observation
@@ -231,6 +233,15 @@ def closed_form_update(
     return ClosedFormBelief(
         sizes=jnp.where(starts_afresh, reset.sizes, sizes), available=jnp.where(starts_afresh, reset.available, available)
     )
+
+
+def draw_hands(key: Array, belief: ClosedFormBelief, number: int) -> bits.Words:
+    """Draw hands from the closed form, the oldest group first: four uint32[number], canonical sets. Consumes `key`."""
+    hands = bits.empty(jnp.zeros(number))
+    for group in range(MAX_GROUPS):
+        available = bits.pack(cards.onehot(belief.available[group].astype(jnp.int8)))
+        hands = gain(jax.random.fold_in(key, group), hands, available, belief.sizes[group])
+    return hands
 
 
 def _uniform(hand_count: Array, unseen: Array) -> ClosedFormBelief:

@@ -21,6 +21,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from unojax import bits, cards
+from unojax.belief.exact import ExactBelief
 from unojax.belief.hands import WeightedHands
 from unojax.belief.opponents import Family, Opponent
 from unojax.belief.particles import Belief
@@ -78,11 +79,11 @@ def type_probs(belief: Belief) -> Array:
     return jnp.exp(belief.log_type_probs)
 
 
-def types_by_name(belief: Belief, opponent: Opponent) -> dict[str, float]:
-    """Give P(type) of the opponent by name, the likeliest first, on the host; empty for an opponent of one model."""
+def types_by_name(belief: Belief | ExactBelief, opponent: Opponent) -> dict[str, float]:
+    """Return P(type) of the opponent by name, the likeliest first, on the host; empty for an opponent of one model."""
     if not isinstance(opponent, Family):
         return {}
-    probs = np.asarray(_type_probs(belief), float)
+    probs = np.exp(belief.log_type_probs) if isinstance(belief, ExactBelief) else np.asarray(_type_probs(belief), float)
     return {opponent.names[i]: float(probs[i]) for i in np.argsort(-probs, kind="stable")}
 
 
@@ -110,7 +111,7 @@ def log_score(count_probs: np.ndarray, truth: np.ndarray) -> float:
     """Score a belief by the truth, on the host: the sum over the card types of ln P(number of copies held), nats.
 
     Args:
-        count_probs: float[54, 5] probability of 0..4 copies of each type; with a cloud's zeros filled in (`Filter.count_probs`).
+        count_probs: float[54, 5] probability of 0..4 copies of each type; with a cloud's zeros filled in (`Updater.count_probs`).
         truth: int[54] copies that the opponent holds.
     """
     return float(np.log(count_probs[np.arange(cards.NUM_TYPES), truth], dtype=np.float64).sum())

@@ -15,8 +15,8 @@ from jax.typing import ArrayLike
 
 from unojax.belief.cache import BeliefCache
 from unojax.belief.digest import Digest, digest
-from unojax.belief.knowledge import Tracked, Unseen
 from unojax.belief.opponents import Family
+from unojax.belief.updaters import Oracle
 from unojax.device.kept import KeptProgram
 from unojax.games.seen import Seen, legal_actions
 from unojax.games.session import ADVICE
@@ -88,7 +88,7 @@ class Adviser:
         Raises:
             ValueError: the search knows more than the person.
         """
-        if not isinstance(search.knowledge, Tracked | Unseen):
+        if isinstance(search.updater, Oracle):
             raise ValueError(f"an adviser knows what the person knows: belief=particles or belief=unseen, got {search.name!r}")
         self._search, self._key = search.counting_wins(), jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), ADVICE)
         self._log_types, self._steps_before = log_types, steps_before
@@ -97,10 +97,8 @@ class Adviser:
 
     def warm(self, start: Observation) -> None:
         """Compile what following the game and advice need, given the person's first view. Changes nothing."""
-        known = ()
-        if (beliefs := self._new_beliefs()) is not None:
-            # Between two views that are the same nothing has happened.
-            known = beliefs.belief([start, start])
+        # Between two views that are the same nothing has happened.
+        known = self._new_beliefs().belief([start, start])
         memory = Remembered(known, jnp.int32(1))
         told = sum_up(self._key, memory, start, search=self._search)
         jax.block_until_ready((told, _think(self._key, memory, start, search=self._search)))
@@ -118,8 +116,7 @@ class Adviser:
 
         None if the search takes the opponent for a single model.
         """
-        knowledge = self._search.knowledge
-        if self._beliefs is None or not (isinstance(knowledge, Tracked) and isinstance(knowledge.filter.opponent, Family)):
+        if not isinstance(self._search.updater.opponent, Family):
             return None
         return jax.device_get(self._beliefs.belief([start, *(step.after for step in seen)]).log_type_probs)
 
@@ -147,18 +144,14 @@ class Adviser:
 
     def _believe(self, views: list[Observation]) -> tuple[Digest, dict[str, float], Remembered]:
         """Sum up the belief over the opponent's hand, and its types, and give the memory of the search."""
-        known = () if self._beliefs is None else self._beliefs.belief(views)
         steps = jnp.int32(self._steps_before + len(views) - 1)
-        memory, knowledge = Remembered(known, steps), self._search.knowledge
-        types = knowledge.types(memory.known) if isinstance(knowledge, Tracked) else {}
+        memory = Remembered(self._beliefs.belief(views), steps)
+        types = self._search.updater.types(memory.belief)
         return sum_up(self._key_for(_HANDS, views), memory, views[-1], search=self._search), types, memory
 
-    def _new_beliefs(self) -> BeliefCache | None:
-        knowledge = self._search.knowledge
-        if not isinstance(knowledge, Tracked):
-            return None
-        seed = int(jax.random.bits(jax.random.fold_in(self._key, _BELIEFS)))
-        return BeliefCache(knowledge.filter, seed=seed, max_entries=_MAX_BELIEFS, log_types=self._log_types)
+    def _new_beliefs(self) -> BeliefCache:
+        key = jax.random.fold_in(self._key, _BELIEFS)
+        return BeliefCache(self._search.updater, key=key, max_entries=_MAX_BELIEFS, log_types=self._log_types)
 
     def _key_for(self, purpose: int, views: list[Observation]) -> Array:
         return jax.random.fold_in(jax.random.fold_in(self._key, purpose), len(views) - 1)

@@ -17,8 +17,7 @@ from jax.typing import ArrayLike
 
 from unojax import cards
 from unojax.belief.digest import Digest
-from unojax.belief.follow import follow, shapes_of
-from unojax.belief.knowledge import Tracked
+from unojax.belief.tracking import shapes_of, track
 from unojax.games.adviser import sum_up
 from unojax.games.seen import ImpossibleActionError, SeenGame, choices, read_seen
 from unojax.rules import Rules, as_rules, is_int
@@ -142,7 +141,7 @@ def advise(
     # While the search is compiled, the belief is followed.
     memory = _believe(game, search, keys[0], on_status, compile_search)
     told = jax.device_get(sum_up(keys[1], memory, game.end, search=search))
-    types = search.knowledge.types(memory.known) if isinstance(search.knowledge, Tracked) else {}
+    types = search.updater.types(memory.belief)
     if not legal.any():
         return Advised(game, told, None, search, 0.0, False, types)
     num_rounds = None if seconds is not None else rounds or ADVISE_ROUNDS
@@ -259,21 +258,19 @@ def _believe(
     start = game.observations[0]
     steps = jnp.int32(game.steps_before + len(game.actions))
     memory = Remembered((), steps)
-    if isinstance(agent.knowledge, Tracked):
-        filter = agent.knowledge.filter
-        on_start(Remembered(shapes_of(filter, key, start), steps))
-        for number, (belief, info) in enumerate(follow(filter, key, game.observations)):
-            if number < len(game.actions):
-                on_status(f"belief: action {number + 1} of {len(game.actions)}")
-            if info is not None and info.depleted:
-                raise ImpossibleActionError(
-                    number,
-                    f"no hand of player {1 - int(start.player)} explains this after what came before; check the history, or take "
-                    f"more particles than {filter.num_particles}",
-                )
-            memory = Remembered(belief, steps)
-    else:
-        on_start(memory)
+    updater = agent.updater
+    if not updater.on_host:
+        on_start(Remembered(shapes_of(updater, key, start), steps))
+    for number, (belief, info) in enumerate(track(updater, key, game.observations)):
+        if number < len(game.actions):
+            on_status(f"belief: action {number + 1} of {len(game.actions)}")
+        if info is not None and info.depleted:
+            raise ImpossibleActionError(
+                number,
+                f"no hand of player {1 - int(start.player)} explains this after what came before; check the history, or take "
+                f"more particles than {updater.num_particles}",
+            )
+        memory = Remembered(belief, steps)
     return memory
 
 

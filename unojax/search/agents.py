@@ -1,4 +1,4 @@
-"""Searches as agents: what a player knows of the hidden hand, and rollouts from there at each decision with a choice.
+"""Searches as agents: a belief over the hidden hand, and rollouts from there at each decision with a choice.
 
     mc:rollouts=1000,belief=particles        flat Monte Carlo (`unojax.search.monte_carlo`)
     mc:rollouts=100,leaf=pretrained          the same, with the network's values of the plays
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -21,8 +22,8 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from unojax.belief.hands import Hands
-from unojax.belief.knowledge import Knowledge, KnowledgeKind, Tracked, Truth, parse_knowledge
 from unojax.belief.opponents import Family, Opponent, PolicyOpponent
+from unojax.belief.updaters import Oracle, Updater, UpdaterKind, parse_updater
 from unojax.device.batching import together
 from unojax.device.platform import platform
 from unojax.game import State
@@ -32,7 +33,7 @@ from unojax.rules import Rules, agreed_rules, is_int
 from unojax.search.monte_carlo import ROUNDS, Estimate, choose, flat_monte_carlo, sample_hands
 from unojax.search.rollouts import Rollouts, Style
 from unojax.search.tree import TreeGuide, new_store
-from unojax.specs import Factory, format_spec, parse_agent
+from unojax.specs import Factory, factory_of, format_spec, settings_of
 
 if TYPE_CHECKING:
     from unojax.search.network_leaf import NetworkLeaf
@@ -113,12 +114,12 @@ class Remembered(NamedTuple):
     """Memory of a search.
 
     Attributes:
-        known: the knowledge's.
+        belief: the updater's.
         num_steps: int32[] steps since it began. In mid-game it can't know those before, so it takes the game for that much longer
             before it is truncated.
     """
 
-    known: Any
+    belief: Any
     num_steps: Array
 
 
@@ -128,13 +129,13 @@ class SearchAgent:
 
     Attributes:
         name: the shortest spec of it.
-        knowledge: of the opponent's hand.
+        updater: of the belief over the opponent's hand.
         search: values the plays.
         keep: as in `monte_carlo`.
     """
 
     name: str
-    knowledge: Knowledge
+    updater: Updater
     search: Search
     keep: float
 
@@ -169,11 +170,15 @@ class SearchAgent:
         return self.search.num_samples
 
     def with_budget(self, budget: int) -> SearchAgent:
-        """Change the budget. Raises ValueError if it is out of range."""
+        """Change the budget, and its value in the name if that is a spec. Raises ValueError if it is out of range."""
         key = "rollouts" if self.search.tree is None else "simulations"
-        asked = cast(SearchAgent, parse_agent(self.name, rules=self.rules, **{key: budget}))
-        search = replace(asked.search, counts_points=self.search.counts_points)
-        return replace(asked, knowledge=self.knowledge, search=search)
+        _check_budget(key, budget, self.search.stop)
+        name = self.name
+        # A name of one's own says nothing of the budget.
+        with suppress(ValueError):
+            settings, entry = settings_of(name), name.partition(":")[0]
+            name = format_spec(entry, factory_of(entry), settings | {key: budget}) if key in settings else name
+        return replace(self, name=name, search=replace(self.search, num_samples=budget))
 
     def counting_wins(self) -> SearchAgent:
         """Let the search estimate wins and not points, so that its values are twice the win probability less one."""
@@ -187,7 +192,7 @@ class SearchAgent:
         Raises:
             ValueError: the agent looks at the hidden hand, or its values are no win probabilities.
         """
-        if isinstance(self.knowledge, Truth):
+        if isinstance(self.updater, Oracle):
             raise ValueError(f"agent {self.name!r}: belief=truth needs the hidden hand; choose belief=particles or belief=unseen")
         if self.search.discount != 1.0:
             raise ValueError(f"agent {self.name!r}: discounted returns are no win probabilities; leave discount out")
@@ -196,26 +201,26 @@ class SearchAgent:
         return self.counting_wins()
 
     def init(self, key: Array, observation: Observation) -> Remembered:
-        return Remembered(self.knowledge.init(key, observation), jnp.int32(0))
+        return Remembered(self.updater.init(key, observation), jnp.int32(0))
 
     def update(self, key: Array, memory: Remembered, before: Observation, action: Array, after: Observation) -> Remembered:
         is_step = ~before.terminated & (jnp.asarray(action) >= 0)
-        known = self.knowledge.update(key, memory.known, before, action, after)
-        return Remembered(known, memory.num_steps + is_step.astype(jnp.int32))
+        belief, _ = self.updater.update(key, memory.belief, before, action, after)
+        return Remembered(belief, memory.num_steps + is_step.astype(jnp.int32))
 
     def next_game(self, key: Array, memory: Remembered, observation: Observation) -> Remembered:
         """Begin the next game against the same opponent; see `unojax.agents.next_game`."""
-        return Remembered(self.knowledge.next_game(key, memory.known, observation), jnp.int32(0))
+        return Remembered(self.updater.next_game(key, memory.belief, observation), jnp.int32(0))
 
     def reveal(self, memory: Remembered, state: State, player: ArrayLike) -> Remembered:
-        """Show the opponent's hand to an agent that knows the truth, and nothing to any other."""
-        if not isinstance(self.knowledge, Truth):
+        """Show the opponent's hand to an agent with an oracle, and nothing to any other."""
+        if not isinstance(self.updater, Oracle):
             return memory
-        return memory._replace(known=self.knowledge.see(state, jnp.asarray(player)))
+        return memory._replace(belief=self.updater.see(state, jnp.asarray(player)))
 
     def hands(self, key: Array, memory: Remembered, observation: Observation) -> Hands:
         """Hands that the opponent may hold, unbatched. Consumes `key`."""
-        return self.knowledge.hands(key, memory.known, observation)
+        return self.updater.hands(key, memory.belief, observation)
 
     def act(self, key: Array, memory: Remembered, observation: Observation, legal_mask: Array) -> Array:
         """Choose the play with the highest estimate, with the benefit of the doubt for the rollout policy's own."""
@@ -248,7 +253,7 @@ def default_num_lanes(num_decisions: int) -> int:
 
 def monte_carlo(
     *,
-    belief: KnowledgeKind = "particles",
+    belief: UpdaterKind = "particles",
     model: str = "minimax",
     particles: int = 1024,
     policy: str = "linear",
@@ -267,11 +272,12 @@ def monte_carlo(
     draw only if they can't play. Under `Rules.points` values are points, but with a leaf they are those of wins and losses.
 
     Args:
-        belief: "particles", the particle filter; "unseen", any of the cards not seen; "truth", the hand itself, which only
+        belief: "particles", the particle filter; "bootstrap", the plain one, for comparison; "closed", the closed form; "ages",
+            bounds of each colour; "unseen", any of the cards not seen; "truth", the hand itself, which only
             `unojax.agents.reveal` shows.
         model: how the particle filter takes the opponent to choose, see `parse_opponent`; with several types, those of "minimax",
             it finds out, and goes on with what it found in the next game of a match.
-        particles: hands that the filter is made of.
+        particles: hands that the filter is made of, or that are drawn from a belief without particles.
         policy: what the searching player follows in the rollouts, the name of a packed policy.
         opponent: what the other player follows in the rollouts; None: what its type does, if the model has several and the belief
             finds out (a sample is a hand and a type, drawn together), else the same policy.
@@ -290,16 +296,12 @@ def monte_carlo(
             know nothing of: a discount, or rules that truncate games or take off penalties.
     """
     given = locals()
-    if not (is_int(rollouts) and rollouts >= 2):
-        raise ValueError(f"rollouts must be at least 2, got {rollouts!r}")
-    if stop > 0:
-        _check_rounds("rollouts", rollouts)
     return _put_together("mc", monte_carlo, given, num_samples=rollouts)
 
 
 def tree(
     *,
-    belief: KnowledgeKind = "particles",
+    belief: UpdaterKind = "particles",
     model: str = "minimax",
     particles: int = 1024,
     policy: str = "linear",
@@ -326,7 +328,6 @@ def tree(
         ValueError: as `monte_carlo` does.
     """
     given = locals()
-    _check_rounds("simulations", simulations)
     if not 0 <= exploration < math.inf:
         raise ValueError(f"exploration must be a finite number, at least 0, got {exploration!r}")
     if not (is_int(nodes) and nodes >= 1):
@@ -339,27 +340,25 @@ def _put_together(
     name: str, factory: Factory, given: Mapping[str, Any], *, num_samples: int, guide: TreeGuide | None = None
 ) -> SearchAgent:
     leaf, weight = given["leaf"], given["weight"]
-    if num_samples >= 2**31:
-        raise ValueError(f"{'rollouts' if guide is None else 'simulations'} must be below 2^31, got {num_samples}")
+    _check_budget("rollouts" if guide is None else "simulations", num_samples, given["stop"])
     if not 0 <= weight < math.inf:
         raise ValueError(f"weight must be a number of rollouts, at least 0, got {weight!r}")
-    knowledge = parse_knowledge(given["belief"], particles=given["particles"], model=given["model"])
+    updater = parse_updater(given["belief"], particles=given["particles"], model=given["model"])
     policies = tuple(get_policy(followed) for followed in (given["policy"], given["opponent"]) if followed is not None)
     types: tuple[Style, ...] = ()
-    believed = knowledge.opponent if isinstance(knowledge, Tracked) else None
     if given["opponent"] is None:
-        policies, types = styles(policies[0], believed)
+        policies, types = styles(policies[0], updater.opponent)
     search = Search(
         policies=policies,
         num_samples=num_samples,
         stop=given["stop"],
         discount=given["discount"],
         tree=guide,
-        leaf=_network_leaf(leaf, weight, believed),
+        leaf=_network_leaf(leaf, weight, updater.opponent),
         rules=given["rules"],
         types=types,
     )
-    return SearchAgent(format_spec(name, factory, given), knowledge, search, given["keep"])
+    return SearchAgent(format_spec(name, factory, given), updater, search, given["keep"])
 
 
 def styles(policy: PackedPolicy, opponent: Opponent | None) -> tuple[tuple[PackedPolicy, ...], tuple[Style, ...]]:
@@ -382,7 +381,12 @@ def _network_leaf(network: str | None, weight: float, opponent: Opponent | None)
     return NetworkLeaf(network, weight, opponent)
 
 
-def _check_rounds(what: str, number: int) -> None:
+def _check_budget(key: str, number: int, stop: float) -> None:
+    """Check a budget of rollouts, or of a tree's simulations, whose plays are always searched in rounds."""
+    if key == "rollouts" and not (is_int(number) and number >= 2):
+        raise ValueError(f"rollouts must be at least 2, got {number!r}")
     least = ROUNDS * _LEAST_PER_ROUND
-    if not (is_int(number) and number >= least and number % ROUNDS == 0):
-        raise ValueError(f"{what} must be a multiple of {ROUNDS}, at least {least}, if plays may be given up, got {number!r}")
+    if (key == "simulations" or stop > 0) and not (is_int(number) and number >= least and number % ROUNDS == 0):
+        raise ValueError(f"{key} must be a multiple of {ROUNDS}, at least {least}, if plays may be given up, got {number!r}")
+    if number >= 2**31:
+        raise ValueError(f"{key} must be below 2^31, got {number}")

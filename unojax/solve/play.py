@@ -21,6 +21,8 @@ from jax import Array
 from unojax import bits, cards, game
 from unojax.agents import RESIGN, Agent, PolicyAgent, act, check_sees_no_hidden_hand, update
 from unojax.belief.hands import Hands
+from unojax.belief.particles import Info
+from unojax.belief.updaters import Modelless, plain_info
 from unojax.device import static
 from unojax.observation import Observation, observe
 from unojax.policies import Policy
@@ -58,7 +60,7 @@ def of_agent(
         key: the source of everything random; None: `jax.random.key(0)`.
         num_keys: plays with so many keys are averaged, see the module.
         against: in place of its own belief the agent is told the exact probability of each hidden hand, against an opponent who
-            follows this strategy (see `seen.look_back`). For agents with `knowledge` of the hidden hand.
+            follows this strategy (see `seen.look_back`). For agents with an `updater`.
 
     Raises:
         ValueError: an argument is out of range, or it is no agent, or one that looks at the hidden hand.
@@ -69,11 +71,10 @@ def of_agent(
     agent = as_agent(agent, rules=tree.rules)
     if isinstance(agent, PolicyAgent) and hasattr(agent.policy, "action_probs") and against is None:
         return of_policy(tree, agent.policy)
-    knowledge = getattr(agent, "knowledge", None)
     if against is not None:
-        if knowledge is None or not is_dataclass(agent):
-            raise ValueError(f"{agent.name} has no belief that could be replaced: against is for agents with knowledge")
-        agent = replace(agent, knowledge=_Told())  # pyright: ignore[reportArgumentType]
+        if not (hasattr(agent, "updater") and is_dataclass(agent)):
+            raise ValueError(f"{agent.name} has no belief that could be replaced: against is for agents with an updater")
+        agent = replace(agent, updater=_Told())  # pyright: ignore[reportArgumentType]
     else:
         check_sees_no_hidden_hand(agent)
     key = jax.random.key(0, impl="threefry2x32") if key is None else key
@@ -84,16 +85,18 @@ def of_agent(
 
 
 @dataclass(frozen=True)
-class _Told:
-    """Knowledge of the hidden hand that is told: `Hands` in the place of the memory, before each decision."""
+class _Told(Modelless):
+    """Updater whose belief is given: `Hands` in the place of the memory, before each decision."""
+
+    name = "given"
 
     def init(self, key: Array, observation: Observation) -> Hands:
         del key, observation
         return Hands(bits.map_words(lambda w: w[None], bits.empty(jnp.uint32(0))), jnp.zeros(1, jnp.float32))
 
-    def update(self, key: Array, memory: Hands, before: Observation, action: Array, after: Observation) -> Hands:
+    def update(self, key: Array, memory: Hands, before: Observation, action: Array, after: Observation) -> tuple[Hands, Info]:
         del key, before, action, after
-        return memory
+        return memory, plain_info()
 
     def hands(self, key: Array, memory: Hands, observation: Observation) -> Hands:
         del key, observation

@@ -18,9 +18,7 @@ from jax import Array
 from jax.core import Tracer
 
 from unojax.agents import Memory
-from unojax.belief.ages import Ages
-from unojax.belief.hands import Hands
-from unojax.belief.knowledge import Knowledge, Tracked, Unseen, parse_knowledge
+from unojax.belief.updaters import ColorBoundsFilter, UniformFilter, Updater, parse_updater
 from unojax.device.batching import together
 from unojax.observation import Observation
 from unojax.rules import Rules, agreed_rules
@@ -35,9 +33,7 @@ NetworkBelief = Literal["particles", "ages", "unseen"]
 Head = Literal["value", "policy"]
 
 
-@partial(
-    jax.tree_util.register_dataclass, data_fields=["network"], meta_fields=["name", "knowledge", "head", "rules", "is_greedy"]
-)
+@partial(jax.tree_util.register_dataclass, data_fields=["network"], meta_fields=["name", "updater", "head", "rules", "is_greedy"])
 @dataclass(frozen=True)
 class ValueAgent:
     """Plays by a network, without search; see `value` and `policy`.
@@ -47,14 +43,14 @@ class ValueAgent:
 
     Attributes:
         name: the shortest spec of it.
-        knowledge: of the opponent's hand.
+        updater: of the belief over the opponent's hand.
         network: values the plays.
         head: "value": the play after which the value is highest. "policy": by the logits of the plays.
         is_greedy: takes the best play; else draws it, with the logits' probabilities.
     """
 
     name: str
-    knowledge: Knowledge | Ages
+    updater: Updater
     network: Network = field(repr=False)
     head: Head = "value"
     is_greedy: bool = True
@@ -72,7 +68,7 @@ class ValueAgent:
 
     @property
     def _but_network(self) -> tuple[Any, ...]:
-        return self.name, self.knowledge, self.head, self.is_greedy, self.rules
+        return self.name, self.updater, self.head, self.is_greedy, self.rules
 
     @cached_property
     def _digest(self) -> str | None:
@@ -81,25 +77,25 @@ class ValueAgent:
         return None if is_traced else digest_network(self.network)
 
     def init(self, key: Array, observation: Observation) -> Memory:
-        return self.knowledge.init(key, observation)
+        return self.updater.init(key, observation)
 
     def update(self, key: Array, memory: Memory, before: Observation, action: Array, after: Observation) -> Memory:
-        return self.knowledge.update(key, memory, before, action, after)
+        return self.updater.update(key, memory, before, action, after)[0]
 
     def next_game(self, key: Array, memory: Memory, observation: Observation) -> Memory:
         """Begin the next game against the same opponent; see `unojax.agents.next_game`."""
-        return self.knowledge.next_game(key, memory, observation)
+        return self.updater.next_game(key, memory, observation)
 
     def act(self, key: Array, memory: Memory, observation: Observation, legal_mask: Array) -> Array:
         is_mine = ~observation.terminated & (observation.current_player == observation.player)
-        scores = self.scores(memory, observation, legal_mask[: self.rules.num_choices] & is_mine & (legal_mask.sum() > 1))
+        scores = self.scores(key, memory, observation, legal_mask[: self.rules.num_choices] & is_mine & (legal_mask.sum() > 1))
         if not self.is_greedy:
             scores += jax.random.gumbel(key, scores.shape)
         only = jnp.argmax(legal_mask)
         return jnp.where(scores.max() > -jnp.inf, jnp.argmax(scores), only).astype(jnp.int32)
 
-    def scores(self, memory: Memory, observation: Observation, legal: Array) -> Array:
-        """Score the choices `legal`, bool[60] or more (`Rules.num_choices`), of the player to move.
+    def scores(self, key: Array, memory: Memory, observation: Observation, legal: Array) -> Array:
+        """Score the choices `legal`, bool[60] or more (`Rules.num_choices`), of the player to move. Consumes `key`.
 
         Under `vmap` all decisions go through the network together.
 
@@ -107,18 +103,18 @@ class ValueAgent:
             float32, of the shape of `legal`: the value, in [-1, 1], after each of them, or its logit; -inf for others.
         """
         agreed_rules(observation.rules, self.rules)
-        is_cloud = not isinstance(self.knowledge, Unseen | Ages)
-        known = Hands.of(memory) if is_cloud else memory
+        known = memory
+        if not isinstance(self.updater, UniformFilter | ColorBoundsFilter):
+            known = self.updater.hands(jax.random.fold_in(key, 1), memory, observation)
         return together(self._scores)(self.network, view_of(observation), known, legal)
 
     def _scores(self, network: Network, view: View, known: Any, legal: Array) -> Array:
-        if isinstance(self.knowledge, Unseen):
+        if isinstance(self.updater, UniformFilter):
             outlook = outlook_of_unseen(view)
-        elif isinstance(self.knowledge, Ages):
+        elif isinstance(self.updater, ColorBoundsFilter):
             outlook = outlook_of_ages(view, known)
         else:
-            opponent = self.knowledge.opponent if isinstance(self.knowledge, Tracked) else None
-            outlook = outlook_of_hands(view, known, opponent)
+            outlook = outlook_of_hands(view, known, self.updater.opponent)
         if self.head == "policy":
             logits = network(features(view, outlook)).policy_logits
             assert logits is not None
@@ -159,12 +155,12 @@ def value(
     given = locals()
     if head not in get_args(Head):
         raise ValueError(f"head must be {' or '.join(get_args(Head))}, got {head!r}")
-    knowledge = _knowledge(belief, particles, model)
+    updater = _updater(belief, particles, model)
     loaded = load_network(network) if loaded is None else loaded
     check_network(loaded, network, rules)
     if head == "policy" and (rules.draw_is_option or not loaded.config.policy_head):
         raise ValueError(f"network {network} has no policy head; use head=value")
-    return ValueAgent(format_spec("value", value, given), knowledge, loaded, head, rules=rules)
+    return ValueAgent(format_spec("value", value, given), updater, loaded, head, rules=rules)
 
 
 def policy(
@@ -190,17 +186,17 @@ def policy(
         ValueError: an argument is none of those allowed, there is no such network, it has no policy, or knows no such rules.
     """
     given = locals()
-    knowledge = _knowledge(belief, particles, model)
+    updater = _updater(belief, particles, model)
     if network is None:
         raise ValueError("network must name a file, such as network=runs/policy/last.safetensors of training.train_policy")
     loaded = load_network(network) if loaded is None else loaded
     check_network(loaded, network, rules)
     if rules.draw_is_option or not loaded.config.policy_head:
         raise ValueError(f"network {network} has no policy head; train one with python -m training.train_policy")
-    return ValueAgent(format_spec("policy", policy, given), knowledge, loaded, "policy", greedy, rules)
+    return ValueAgent(format_spec("policy", policy, given), updater, loaded, "policy", greedy, rules)
 
 
-def _knowledge(belief: NetworkBelief, particles: int, model: str) -> Knowledge | Ages:
+def _updater(belief: NetworkBelief, particles: int, model: str) -> Updater:
     if belief not in get_args(NetworkBelief):
         raise ValueError(f"belief must be one of {', '.join(get_args(NetworkBelief))}, got {belief!r}")
-    return Ages() if belief == "ages" else parse_knowledge(belief, particles=particles, model=model)
+    return parse_updater(belief, particles=particles, model=model)

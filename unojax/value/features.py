@@ -21,7 +21,7 @@ from jax import Array
 from jax.scipy.special import logsumexp
 
 from unojax import bits, cards, table
-from unojax.belief.ages import KIND_OF_TYPE, bounds
+from unojax.belief.color_bounds import KIND_OF_TYPE, unpack
 from unojax.belief.hands import TypedHands
 from unojax.belief.opponents import FAMILY, Family, Opponent, models_of, opponent_name
 from unojax.bits import Words
@@ -221,14 +221,14 @@ def outlook_of_unseen(view: View) -> Outlook:
 
 
 def outlook_of_ages(view: View, opponent: Array) -> Outlook:
-    """Sum up the belief that the opponent's ages give (uint32[...], `unojax.belief.ages`).
+    """Sum up the belief that the opponent's colour-count bounds give (uint32[...], `unojax.belief.color_bounds`).
 
     Of n cards in hand at most b may be of a kind, so an unseen card of that kind counts for b / n of a card. With the counts w of
     types so weighted, W in all, E = n w / W, at most u; of cards that count for k, P(none) is the product of 1 - k / (W - i) over
     the n draws, taken as n factors at the middle one, i = (n - 1) / 2. Without bounds this is `outlook_of_unseen` up to that.
     """
     unseen, n = view.unseen().astype(jnp.float32), view.opponent_count.astype(jnp.float32)
-    share = jnp.minimum(bounds(opponent).astype(jnp.float32) / jnp.maximum(n, 1.0)[..., None], 1.0)
+    share = jnp.minimum(unpack(opponent).astype(jnp.float32) / jnp.maximum(n, 1.0)[..., None], 1.0)
     weighted = unseen * share[..., KIND_OF_TYPE]
     total = weighted.sum(-1)
     # Bounds that leave too few cards for the hand contradict themselves nowhere but at decks that end.

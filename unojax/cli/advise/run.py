@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from unojax import cards
-from unojax.belief.knowledge import Tracked
+from unojax.belief.updaters import UniformFilter
 from unojax.cli import drawing, output, targets
 from unojax.cli.advise import view
 from unojax.cli.advise.command import Advise
@@ -68,7 +68,7 @@ def _read_position() -> str:
 def _facts(request: Advise, advised: Advised) -> dict[str, str]:
     game, told, pooled, agent = advised.game, advised.told, advised.pooled, advised.agent
     other = 1 - int(game.end.player)
-    if not isinstance(agent.knowledge, Tracked):
+    if isinstance(agent.updater, UniformFilter):
         basis = "any of the cards not seen, all hands alike"
     elif game.actions:
         model = settings_of(agent.name)["model"]

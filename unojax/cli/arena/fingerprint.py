@@ -27,7 +27,7 @@ def fingerprint(spec: str, agent: Agent | None = None) -> str:
     for file in files_of(spec):
         if os.path.isfile(file):
             digest.update(file.read_bytes())
-    for part in (agent, *(getattr(agent, name, None) for name in ("knowledge", "policies"))):
+    for part in (agent, *(getattr(agent, name, None) for name in ("updater", "policies"))):
         with suppress(TypeError):  # It holds what can't be described, such as a network, which counts already.
             digest.update(describe(part).encode())
     return digest.hexdigest()[:16]

@@ -10,7 +10,7 @@ import jax
 from jax import Array
 from rich.status import Status
 
-from unojax.belief.filters import ParticleFilter
+from unojax.belief.updaters import ParticleFilter
 from unojax.cli import output, targets
 from unojax.cli.belief import view
 from unojax.cli.belief.command import ShowBelief

@@ -15,10 +15,10 @@ from jax import Array
 from unojax import cards, text
 from unojax.belief import closed_form, summary
 from unojax.belief.digest import Digest, digest
-from unojax.belief.filters import ParticleFilter
-from unojax.belief.follow import follow
 from unojax.belief.hands import Hands
 from unojax.belief.particles import Belief
+from unojax.belief.tracking import track
+from unojax.belief.updaters import ParticleFilter
 from unojax.game import State
 from unojax.games.replay import Replay, Step
 from unojax.observation import Observation
@@ -115,7 +115,7 @@ def turns_of(played: Replay, player: int, key: Array, filter: ParticleFilter) ->
     game may look dealt, and is not."""
     observations, first = played.observations(player), int(played.start.step_count)
     filter = replace(filter, prior="uniform") if first > 0 else filter
-    around = zip((None, *played.steps), played.states, observations, follow(filter, key, observations), strict=True)
+    around = zip((None, *played.steps), played.states, observations, track(filter, key, observations), strict=True)
     for index, (step, state, seen, (belief, info)) in enumerate(around):
         told = jax.device_get(digest(Hands(belief.packed, belief.log_weights), seen))
         scores = jax.device_get(_count_probs(belief, seen, filter=filter))

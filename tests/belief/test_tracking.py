@@ -11,8 +11,8 @@ from jax import Array
 from tests.belief.oracle import FORFEITING, play_games
 from unojax.belief import closed_form, summary
 from unojax.belief.exact import exact_init, exact_update
-from unojax.belief.filters import BootstrapFilter, ClosedFormFilter, ExactFilter, Filter, UnseenFilter
-from unojax.belief.follow import follow, follow_game
+from unojax.belief.tracking import run_filter, track
+from unojax.belief.updaters import BootstrapFilter, ClosedFormFilter, ExactFilter, UniformFilter, Updater
 from unojax.observation import Observation
 
 LANE, NUM_UPDATES, ROOM = 0, 9, 25
@@ -21,7 +21,7 @@ QUICK = [
     BootstrapFilter(64),
     ClosedFormFilter(),
     pytest.param(ClosedFormFilter(exclude_drawn=True), marks=pytest.mark.slow),
-    UnseenFilter(),
+    UniformFilter(),
 ]
 EACH = pytest.mark.parametrize("filter", [*QUICK, ExactFilter()], ids=lambda filter: filter.name)
 
@@ -35,10 +35,10 @@ def views() -> list[Observation]:
 
 
 @EACH
-def test_following_on_the_host(filter: Filter, views: list[Observation]) -> None:
+def test_following_on_the_host(filter: Updater, views: list[Observation]) -> None:
     """Probabilities of how many copies the opponent holds, which add up to its hand; and no update has trouble."""
     updates = 0
-    for t, (belief, info) in enumerate(follow(filter, KEY, views[: NUM_UPDATES + 1])):
+    for t, (belief, info) in enumerate(track(filter, KEY, views[: NUM_UPDATES + 1])):
         probs = np.asarray(filter.count_probs(belief, views[t]))
         np.testing.assert_allclose(probs.sum(1), 1.0, rtol=1e-4)
         np.testing.assert_allclose((probs @ np.arange(5)).sum(), views[t].opponent_count, rtol=1e-3)
@@ -52,7 +52,7 @@ def test_following_on_the_host(filter: Filter, views: list[Observation]) -> None
 
 def test_the_exact_filter_is_that_of_its_functions(views: list[Observation]) -> None:
     belief = exact_init(views[0], prior="deal")
-    for t, (followed, info) in enumerate(follow(ExactFilter(), KEY, views[: NUM_UPDATES + 1])):
+    for t, (followed, info) in enumerate(track(ExactFilter(), KEY, views[: NUM_UPDATES + 1])):
         if t > 0:
             play = int(views[t].color) * 15 + int(views[t].top_rank)
             held, before = (int(seen.opponent_count + seen.hand_count) for seen in (views[t], views[t - 1]))
@@ -61,8 +61,8 @@ def test_the_exact_filter_is_that_of_its_functions(views: list[Observation]) -> 
         np.testing.assert_array_equal(followed.probs, belief.probs)
 
 
-@pytest.mark.parametrize("filter", [ClosedFormFilter(), UnseenFilter()], ids=lambda filter: filter.name)
-def test_the_device_follows_like_the_host(filter: Filter, views: list[Observation]) -> None:
+@pytest.mark.parametrize("filter", [ClosedFormFilter(), UniformFilter()], ids=lambda filter: filter.name)
+def test_the_device_follows_like_the_host(filter: Updater, views: list[Observation]) -> None:
     """With filters that draw nothing at random; positions beyond the last update are not noted."""
     stacked = jax.tree.map(lambda *xs: jnp.stack(xs), *views)
 
@@ -72,17 +72,17 @@ def test_the_device_follows_like_the_host(filter: Filter, views: list[Observatio
 
     @jax.jit
     def on_device(key: Array, num_updates: Array) -> Array:
-        return follow_game(filter, key, stacked, num_updates, note, jnp.zeros((ROOM + 1, 54, 5)))
+        return run_filter(filter, key, stacked, num_updates, note, jnp.zeros((ROOM + 1, 54, 5)))
 
     rows = on_device(KEY, jnp.int32(NUM_UPDATES))
-    for t, (belief, _) in enumerate(follow(filter, KEY, views[: NUM_UPDATES + 1])):
+    for t, (belief, _) in enumerate(track(filter, KEY, views[: NUM_UPDATES + 1])):
         np.testing.assert_allclose(rows[t], filter.count_probs(belief, views[t]), atol=1e-6)
     assert not rows[NUM_UPDATES + 1 :].any()
 
 
 @EACH
-def test_a_skipped_turn_is_refused(filter: Filter, views: list[Observation]) -> None:
-    followed = follow(filter, KEY, [views[0], views[1], views[3]])
+def test_a_skipped_turn_is_refused(filter: Updater, views: list[Observation]) -> None:
+    followed = track(filter, KEY, [views[0], views[1], views[3]])
     next(followed), next(followed)
     with pytest.raises(ValueError, match=r"not one micro-step apart|does not show the position"):
         next(followed)
@@ -90,7 +90,7 @@ def test_a_skipped_turn_is_refused(filter: Filter, views: list[Observation]) -> 
 
 # `test_bootstrap.py` has the bootstrap filter's.
 @pytest.mark.parametrize("filter", QUICK[1:], ids=lambda filter: filter.name)
-def test_what_does_not_belong_together_is_flagged(filter: Filter, views: list[Observation]) -> None:
+def test_what_does_not_belong_together_is_flagged(filter: Updater, views: list[Observation]) -> None:
     """The belief stays as it was; so it does, unflagged, when nothing happened."""
     update = jax.jit(filter.update)
     belief = jax.jit(filter.init)(KEY, views[0])

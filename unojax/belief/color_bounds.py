@@ -1,0 +1,162 @@
+"""Colour-count bounds: how many of the opponent's cards may be of a colour, from when it last could not play one.
+
+Whoever must draw holds no card of the active colour and no wild one. All that it may hold of them later are the cards that it has
+drawn since. For each of the four colours, and for the wild cards, a bound of that number is kept: it grows with every card drawn,
+falls to zero when the player can't play, and falls when a card of a colour is played, which was one of those. Every bound holds
+for certain; it is `UNKNOWN` until the player has shown something. Five bounds of a player are one word, so that they cost next to
+nothing beside a game: the cheapest belief that follows one.
+
+The draw also shows that no card of the top card's rank was held, in whatever colour; that is left out.
+
+As a belief, any hand of unseen cards within the bounds is as likely as another. Of U_k unseen cards of kind k, with a bound B_k,
+a hand of n holds a_k with weight C(U_k, a_k) if a_k <= B_k, and the a_k add up to n; of a kind, the cards are uniform.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.scipy.special import logsumexp
+from jax.typing import ArrayLike
+
+from unojax import bits, cards
+from unojax.belief import history
+from unojax.belief.hands import gain
+from unojax.device.combinatorics import LARGEST, log_binomial, log_binomial_ratio
+from unojax.observation import Observation
+
+WILDS: Final = cards.NUM_COLORS
+"""Place of the wild cards among the kinds, after the colours."""
+NUM_KINDS: Final = cards.NUM_COLORS + 1
+KIND_OF_TYPE: Final = np.where(cards.COLOR_OF_TYPE < 0, WILDS, cards.COLOR_OF_TYPE)
+"""int8[54]: the kind of each card type."""
+UNKNOWN: Final = 31
+"""A bound that says nothing; larger ones are taken for it."""
+_WIDTH: Final = 5
+_SHIFTS: Final = tuple(_WIDTH * kind for kind in range(NUM_KINDS))
+NOTHING_SHOWN: Final = np.uint32((1 << _WIDTH * NUM_KINDS) - 1)
+"""The bounds of a player who has shown nothing."""
+_OF_KIND: Final = np.arange(max(np.bincount(KIND_OF_TYPE, np.asarray(cards.COPIES))).astype(int) + 1)
+"""Numbers of cards of a kind that a hand may hold."""
+_MASKS: Final = tuple(bits.static_words(KIND_OF_TYPE[cards.TYPE_OF_SLOT] == kind) for kind in range(NUM_KINDS))
+"""The cards of each kind, packed."""
+_NO_CARD: Final = np.where(np.arange(LARGEST + 1) == 0, 0.0, -np.inf).astype(np.float32)
+"""Log ways to make 0..108 cards of no kind at all."""
+
+
+def unpack(bounds: Array) -> Array:
+    """Unpack the bounds: uint32[..., 5] of the colours and of the wild cards, `UNKNOWN` where there is none."""
+    return jnp.stack([_get(bounds, kind) for kind in range(NUM_KINDS)], -1)
+
+
+def after_draw(bounds: Array, number: ArrayLike, could_not_play: Array, color: Array) -> Array:
+    """Return the bounds after a player has drawn.
+
+    Args:
+        bounds: uint32[...] before.
+        number: [...] cards drawn.
+        could_not_play: bool[...] it had no card to play on the top card.
+        color: uint32[...] the active colour.
+    """
+    number = jnp.asarray(number).astype(jnp.uint32)
+    made = jnp.zeros_like(bounds)
+    for kind in range(NUM_KINDS):
+        lacks = could_not_play if kind == WILDS else could_not_play & (color == kind)
+        bound = jnp.where(lacks, np.uint32(0), _get(bounds, kind))
+        bound = jnp.where(bound == UNKNOWN, bound, jnp.minimum(bound + number, np.uint32(UNKNOWN)))
+        made |= bound << np.uint32(_SHIFTS[kind])
+    return made
+
+
+def after_play(bounds: Array, kind: Array) -> Array:
+    """Return the bounds after a player has played a card of a kind, uint32[...]: its colour, or `WILDS`.
+
+    The card was among those drawn since the player last lacked the kind, B of them at most. Of another kind that it may hold B
+    cards of or more, it may hold one less too: either the card was among these as well, or they are all among the B.
+    """
+    bound = (bounds >> (kind * np.uint32(_WIDTH))) & np.uint32(UNKNOWN)
+    made = jnp.zeros_like(bounds)
+    for other in range(NUM_KINDS):
+        theirs = _get(bounds, other)
+        is_less = (theirs >= bound) & (theirs < UNKNOWN) & (theirs > 0)
+        made |= (theirs - is_less.astype(jnp.uint32)) << np.uint32(_SHIFTS[other])
+    return made
+
+
+def after_step(bounds: Array, before: Observation, action: ArrayLike, after: Observation) -> Array:
+    """Return the opponent's bounds, uint32[], after one micro-step of either player."""
+    action = jnp.asarray(action).astype(jnp.int32)
+    kind = jnp.where(after.top_rank >= cards.WILD, WILDS, after.color).astype(jnp.uint32)
+    could_not = history.opponent_could_not_play(before, action)
+    drawn = after_draw(bounds, history.opponent_drew(before, after), could_not, before.color.astype(jnp.uint32))
+    moved = jnp.where((action >= 0) & (action < cards.DRAW), after_play(bounds, kind), drawn)
+    return jnp.where(history.opponent_moved(before) & (action >= 0), moved, bounds)
+
+
+def count_probs(bounds: Array, observation: Observation) -> Array:
+    """Compute the probability that the opponent holds 0..4 copies of each type, within its bounds: float32[54, 5]."""
+    of_kind, log_ways = _log_ways(bounds, observation)
+    kinds, held = range(NUM_KINDS), observation.opponent_count.astype(jnp.int32)
+    # P(a cards of kind k): what kind k makes of a, and the others of the rest.
+    log_probs = []
+    for kind in kinds:
+        others = _NO_CARD
+        for other in kinds:
+            others = others if other == kind else _add_kind(others, log_ways[other])
+        rest = held - _OF_KIND
+        log_probs.append(log_ways[kind] + jnp.where(rest >= 0, others[jnp.maximum(rest, 0)], -jnp.inf))
+    probs = jax.nn.softmax(jnp.stack(log_probs), -1)
+    unseen, total = observation.unseen.astype(jnp.int32), of_kind[KIND_OF_TYPE]
+    unseen, total, copies = unseen[:, None, None], total[:, None, None], np.arange(5)[None, :, None]
+    picked = jnp.minimum(_OF_KIND, total)
+    log_step = log_binomial(unseen, copies) + log_binomial_ratio(total - unseen, picked - copies, total, picked)
+    return (jnp.exp(log_step) * probs[KIND_OF_TYPE][:, None]).sum(-1)
+
+
+def draw_hands(key: Array, bounds: Array, observation: Observation, number: int) -> bits.Words:
+    """Draw hands within the bounds: four uint32[number], canonical sets. Consumes `key`."""
+    _, log_ways = _log_ways(bounds, observation)
+    # What the kinds from each on can make, the last ones first.
+    made = [jnp.asarray(_NO_CARD)]
+    for kind in reversed(range(NUM_KINDS)):
+        made.insert(0, _add_kind(made[0], log_ways[kind]))
+    left = jnp.broadcast_to(observation.opponent_count.astype(jnp.int32), (number,))
+    unseen = history.unseen_words(observation)
+    hands = bits.empty(jnp.zeros(number))
+    for kind in range(NUM_KINDS):
+        key_number, key_cards = jax.random.split(jax.random.fold_in(key, kind))
+        rest = left[:, None] - _OF_KIND
+        logits = log_ways[kind] + jnp.where(rest >= 0, made[kind + 1][jnp.maximum(rest, 0)], -jnp.inf)
+        taken = jax.random.categorical(key_number, logits).astype(jnp.int32)
+        of_kind = bits.map_words(lambda word, mask: word & mask, unseen, _MASKS[kind])
+        hands = bits.map_words(jnp.bitwise_or, hands, gain(key_cards, bits.empty(hands[0]), of_kind, taken))
+        left -= taken
+    return hands
+
+
+def _log_ways(bounds: Array, observation: Observation) -> tuple[Array, Array]:
+    """Count unseen cards of each kind, int32[5], and the ways ln C(U_k, a) to hold a of them, -inf beyond the bounds: [5, A]."""
+    unseen = observation.unseen.astype(jnp.int32)
+    of_kind = jnp.zeros(NUM_KINDS, jnp.int32).at[KIND_OF_TYPE].add(unseen)
+    free = log_binomial(of_kind[:, None], _OF_KIND)
+    most = jnp.stack([_get(bounds, kind) for kind in range(NUM_KINDS)]).astype(jnp.int32)[:, None]
+    bounded = jnp.where((most < UNKNOWN) & (most < _OF_KIND), -jnp.inf, free)
+    made = _NO_CARD
+    for kind in range(NUM_KINDS):
+        made = _add_kind(made, bounded[kind])
+    # Bounds contradict the position only if they are not of its game; they are then left out.
+    return of_kind, jnp.where(made[observation.opponent_count.astype(jnp.int32)] > -jnp.inf, bounded, free)
+
+
+def _add_kind(log_made: Array | np.ndarray, log_ways: Array) -> Array:
+    """Combine the ways to make j cards of some kinds, [109], with those to take a cards of one more."""
+    rest = np.arange(LARGEST + 1)[:, None] - _OF_KIND
+    return logsumexp(jnp.where(rest >= 0, jnp.asarray(log_made)[np.maximum(rest, 0)], -jnp.inf) + log_ways, axis=-1)
+
+
+def _get(bounds: Array, kind: int) -> Array:
+    return (bounds >> np.uint32(_SHIFTS[kind])) & np.uint32(UNKNOWN)

@@ -1,0 +1,119 @@
+"""Run an updater along a game: a whole recorded one on the device, or one position after the other on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+from jax.typing import ArrayLike
+
+from unojax.belief import history
+from unojax.belief.particles import Info
+from unojax.belief.updaters import Updater, plain_info
+from unojax.device.kept import KeptProgram
+from unojax.observation import Observation
+
+_Tree = TypeVar("_Tree")
+
+Note = Callable[[_Tree, Array, Observation, Any, Info], _Tree]
+"""`note(out, t, seen, belief, info)` adds what is to be known of the belief at position t to `out`."""
+
+
+def run_filter(updater: Updater, key: Array, views: Observation, num_updates: Array, note: Note[_Tree], out: _Tree) -> _Tree:
+    """Run an updater along a recorded game. Pure; batched by `vmap` or, better on a CPU, `lax.map`.
+
+    Args:
+        updater, key: static, and not one of the host; consumed.
+        views: [T + 1] of the observer, the first position and those after each micro-step.
+        num_updates: int32[] how many steps to track.
+        note: called at the start, with an `Info` of nothing, and after each update; a position that is not reached is not noted.
+        out: any pytree, given to `note`; returned as the last `note` left it.
+    """
+    num_positions = views.player.shape[0]
+
+    def view(t: Array) -> Observation:
+        return jax.tree.map(lambda x: x[t], views)
+
+    def one_update(t: Array, carry: tuple[Any, _Tree]) -> tuple[Any, _Tree]:
+        belief, out = carry
+        before, after = view(t), view(t + 1)
+        action = history.infer_action(before, after)
+        belief, info = updater.update(jax.random.fold_in(key, t), belief, before, action, after)
+        return belief, note(out, t + 1, after, belief, info)
+
+    first = view(jnp.int32(0))
+    start = updater.init(jax.random.fold_in(key, num_positions), first)
+    out = note(out, jnp.int32(0), first, start, plain_info(ess=updater.num_particles))
+    return lax.fori_loop(0, num_updates, one_update, (start, out))[1]
+
+
+def track(updater: Updater, key: Array, observations: Iterable[Observation]) -> Iterator[tuple[Any, Info | None]]:
+    """Track a game on the host: the belief at each position, with the diagnostics of the update that led to it.
+
+    Observations, one before the first and one after each micro-step, are taken as they are asked for. Consumes `key`.
+
+    Raises:
+        ValueError: If two observations in a row are not one micro-step apart.
+    """
+    belief, before = None, None
+    for place, seen in enumerate(observations):
+        here = jax.random.fold_in(key, place)
+        if before is None:
+            belief, info = begin(updater, here, seen), None
+        else:
+            belief, info = advance(updater, here, belief, before, seen, place=place)
+        before = seen
+        yield belief, info
+
+
+def begin(updater: Updater, key: Array, observation: Observation, log_types: ArrayLike | None = None) -> Any:
+    """Begin a belief on the host; one program for each updater.
+
+    `log_types`: float32[K] nats, what is known of the opponent's type, for an updater with a `Family` (see `belief_init`).
+    """
+    known = () if log_types is None else (log_types,)
+    if updater.on_host:
+        return updater.init(key, observation, *known)
+    return _init(key, observation, *known, updater=updater)
+
+
+def shapes_of(updater: Updater, key: Array, observation: Observation) -> Any:
+    """Return what `begin` returns as `jax.ShapeDtypeStruct`s, long before it does. Not of an updater of the host."""
+    return _init.shapes(key, observation, updater=updater)
+
+
+def advance(
+    updater: Updater, key: Array, belief: Any, before: Observation, after: Observation, *, place: int
+) -> tuple[Any, Info]:
+    """Condition a belief on the host on the micro-step that leads to `place`; one program for each updater.
+
+    Raises:
+        ValueError: If the observations are not one micro-step apart, or not those of this belief.
+    """
+    if updater.on_host:
+        belief, info = updater.update(key, belief, before, _infer_action(before, after), after)
+    else:
+        belief, info = _update(key, belief, before, after, updater=updater)
+    if info.inconsistent:
+        raise ValueError(
+            f"observations {place - 1} and {place} are not one micro-step apart; pass the views of one player after every play "
+            f"and every draw of either player"
+        )
+    return belief, info
+
+
+@partial(KeptProgram, static="updater")
+def _init(key: Array, observation: Observation, *known: ArrayLike, updater: Updater) -> Any:
+    return updater.init(key, observation, *known)
+
+
+@partial(KeptProgram, static="updater")
+def _update(key: Array, belief: Any, before: Observation, after: Observation, *, updater: Updater) -> tuple[Any, Info]:
+    return updater.update(key, belief, before, history.infer_action(before, after), after)
+
+
+_infer_action = jax.jit(history.infer_action)

@@ -1,0 +1,398 @@
+"""Updaters: what begins a belief over the hidden hand, and conditions it on each micro-step.
+
+*Updater* is the word of ParticleFilters.jl. Agents, matches, notebooks and pages take any of them. They are frozen and hashable,
+so that one can be a static argument under `jit`; `unojax.belief.tracking` runs one along a game.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, Protocol, get_args
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.core import Tracer
+from jax.typing import ArrayLike
+
+from unojax import bits, cards
+from unojax.belief import bootstrap, closed_form, color_bounds, exact, history, summary
+from unojax.belief.hands import Hands, TypedHands
+from unojax.belief.history import Prior
+from unojax.belief.opponents import Family, Opponent, OpponentModel, parse_opponent, uniform_opponent
+from unojax.belief.particles import MAX_SLOTS, NUM_MOVES, Belief, Info, belief_init, belief_update
+from unojax.belief.particles.belief import check_start
+from unojax.game import State
+from unojax.observation import Observation
+from unojax.rules import is_int
+
+UpdaterKind = Literal["particles", "bootstrap", "closed", "ages", "unseen", "truth"]
+"""What `parse_updater` makes, by the word that an agent's `belief=` has."""
+
+
+class Updater(Protocol):
+    """Begins a belief and conditions it on micro-steps. Pure and unbatched; jit- and vmap-able unless `on_host`."""
+
+    @property
+    def name(self) -> str:
+        """Title in tables."""
+        ...
+
+    @property
+    def num_particles(self) -> int:
+        """N, the effective sample size at its best; 1 for an updater without particles."""
+        ...
+
+    @property
+    def opponent(self) -> Opponent | None:
+        """Model of the opponent's choices; None if the updater has none."""
+        ...
+
+    @property
+    def on_host(self) -> bool:
+        """Whether `init` and `update` run on the host only, outside of `jit`."""
+        ...
+
+    def init(self, key: Array, observation: Observation, /) -> Any:
+        """Begin the belief at an observer's first position. Consumes `key`."""
+        ...
+
+    def update(self, key: Array, belief: Any, before: Observation, action: Array, after: Observation, /) -> tuple[Any, Info]:
+        """Condition the belief on one micro-step of either player. Consumes `key`; else as `belief_update`."""
+        ...
+
+    def hands(self, key: Array, belief: Any, observation: Observation, /) -> Hands:
+        """Return hands that the opponent may hold, with their weights. Consumes `key`."""
+        ...
+
+    def count_probs(self, belief: Any, observation: Observation, /) -> Array | np.ndarray:
+        """Compute P(the opponent holds 0..4 copies) of each type, none zero that is possible: float32[54, 5]."""
+        ...
+
+    def types(self, belief: Any, /) -> dict[str, float]:
+        """Return P(type) of the opponent by name, the likeliest first, on the host; empty without types."""
+        ...
+
+    def next_game(self, key: Array, belief: Any, observation: Observation, /) -> Any:
+        """Begin the belief of another game against the same opponent, by that at the end of the last. Consumes `key`."""
+        ...
+
+
+class _Modelled:
+    """What updaters with a model of the opponent share: types, and their posterior as the next game's prior."""
+
+    on_host = False
+
+    def types(self: Any, belief: Any) -> dict[str, float]:
+        return summary.types_by_name(belief, self.opponent)
+
+    def next_game(self: Any, key: Array, belief: Any, observation: Observation) -> Any:
+        if not isinstance(self.opponent, Family):
+            return self.init(key, observation)
+        return self.init(key, observation, belief.log_type_probs)
+
+
+class Modelless:
+    """What updaters without a model of the opponent share: no types, and nothing to carry over to another game."""
+
+    num_particles = 1
+    opponent = None
+    on_host = False
+
+    def types(self, belief: Any) -> dict[str, float]:
+        del belief
+        return {}
+
+    def next_game(self: Any, key: Array, belief: Any, observation: Observation) -> Any:
+        del belief
+        return self.init(key, observation)
+
+
+def filled_count_probs(hands: TypedHands, observation: Observation) -> Array:
+    """As `summary.count_probs` with one hand more, spread like the uniform belief: float32[54, 5].
+
+    For hands that the others lack, log scores stay finite.
+    """
+    n = hands.log_weights.shape[-1]
+    return (n * summary.count_probs(hands) + closed_form.count_probs(observation)) / (n + 1)
+
+
+class ParticleBased(_Modelled):
+    """Updaters whose belief is made of weighted hands."""
+
+    def hands(self, key: Array, belief: Belief | bootstrap.BootstrapBelief, observation: Observation) -> Hands:
+        del key, observation
+        return Hands.of(belief)
+
+    def count_probs(self, belief: Belief | bootstrap.BootstrapBelief, observation: Observation) -> Array:
+        return filled_count_probs(belief, observation)
+
+
+@dataclass(frozen=True)
+class ParticleFilter(ParticleBased):
+    """The particle filter; see `belief_init` and `belief_update` for the fields."""
+
+    num_particles: int = 1024
+    opponent: Opponent = uniform_opponent
+    prior: Prior = "deal"
+    ess_threshold: float = 0.5
+    num_moves: int = NUM_MOVES
+    max_slots: int = MAX_SLOTS
+    max_plays: int | None = None
+
+    def __post_init__(self) -> None:
+        check_start(self.num_particles, self.prior)
+
+    @property
+    def name(self) -> str:
+        return f"particles {self.num_particles}"
+
+    def init(self, key: Array, observation: Observation, log_types: ArrayLike | None = None) -> Belief:
+        sized = partial(belief_init, num_particles=self.num_particles, max_slots=self.max_slots, max_plays=self.max_plays)
+        return sized(observation, key, prior=self.prior, opponent=self.opponent, log_types=log_types)
+
+    def update(self, key: Array, belief: Belief, before: Observation, action: Array, after: Observation) -> tuple[Belief, Info]:
+        return belief_update(
+            belief, before, action, after, key, opponent=self.opponent, ess_threshold=self.ess_threshold, num_moves=self.num_moves
+        )
+
+
+@dataclass(frozen=True)
+class BootstrapFilter(ParticleBased):
+    """The plain bootstrap filter, for comparison; see `unojax.belief.bootstrap`."""
+
+    num_particles: int = 1024
+    opponent: OpponentModel = uniform_opponent
+    prior: Prior = "deal"
+
+    def __post_init__(self) -> None:
+        check_start(self.num_particles, self.prior)
+        bootstrap.check_one_model(self.opponent)
+
+    @property
+    def name(self) -> str:
+        return f"bootstrap {self.num_particles}"
+
+    def init(self, key: Array, observation: Observation) -> bootstrap.BootstrapBelief:
+        return bootstrap.bootstrap_init(observation, key, num_particles=self.num_particles, prior=self.prior)
+
+    def update(
+        self, key: Array, belief: bootstrap.BootstrapBelief, before: Observation, action: Array, after: Observation
+    ) -> tuple[bootstrap.BootstrapBelief, Info]:
+        return bootstrap.bootstrap_update(belief, before, action, after, key, opponent=self.opponent)
+
+
+@dataclass(frozen=True)
+class ClosedFormFilter(Modelless):
+    """The closed form that starts again at each play of the opponent; with `exclude_drawn` its wrong sibling.
+
+    `num_hands` are drawn from it for a search.
+    """
+
+    exclude_drawn: bool = False
+    num_hands: int = 1024
+
+    @property
+    def name(self) -> str:
+        return "closed form, drawn cards excluded" if self.exclude_drawn else "closed form"
+
+    def init(self, key: Array, observation: Observation) -> closed_form.ClosedFormBelief:
+        del key
+        return closed_form.closed_form_init(observation)
+
+    def update(
+        self, key: Array, belief: closed_form.ClosedFormBelief, before: Observation, action: Array, after: Observation
+    ) -> tuple[closed_form.ClosedFormBelief, Info]:
+        del key
+        held = belief.sizes.sum(dtype=jnp.int32)
+        consistent = history.belongs(before, action, after) & (held == before.opponent_count.astype(jnp.int32))
+        updated = closed_form.closed_form_update(belief, before, action, after, exclude_drawn=self.exclude_drawn)
+        return jax.tree.map(lambda new, old: jnp.where(consistent, new, old), updated, belief), plain_info(~consistent)
+
+    def hands(self, key: Array, belief: closed_form.ClosedFormBelief, observation: Observation) -> Hands:
+        del observation
+        return Hands.alike(closed_form.draw_hands(key, belief, self.num_hands))
+
+    def count_probs(self, belief: closed_form.ClosedFormBelief, observation: Observation) -> Array:
+        del observation
+        return belief.count_probs
+
+
+@dataclass(frozen=True)
+class ColorBoundsFilter(Modelless):
+    """Bounds of the opponent's cards of each colour, see `unojax.belief.color_bounds`; else uniform over unseen cards.
+
+    The belief is one uint32. `num_hands` are drawn from it for a search.
+    """
+
+    num_hands: int = 1024
+    name = "colour-count bounds"
+
+    def init(self, key: Array, observation: Observation) -> Array:
+        del key, observation
+        return jnp.asarray(color_bounds.NOTHING_SHOWN)
+
+    def update(self, key: Array, belief: Array, before: Observation, action: Array, after: Observation) -> tuple[Array, Info]:
+        del key
+        return color_bounds.after_step(belief, before, action, after), plain_info(~history.belongs(before, action, after))
+
+    def hands(self, key: Array, belief: Array, observation: Observation) -> Hands:
+        return Hands.alike(color_bounds.draw_hands(key, belief, observation, self.num_hands))
+
+    def count_probs(self, belief: Array, observation: Observation) -> Array:
+        return color_bounds.count_probs(belief, observation)
+
+
+@dataclass(frozen=True)
+class UniformFilter(Modelless):
+    """The uniform belief of each position, without a memory: any of the unseen cards, `num_hands` hands of them for a search."""
+
+    num_hands: int = 1024
+    name = "unseen cards"
+
+    def init(self, key: Array, observation: Observation) -> tuple[()]:
+        del key, observation
+        return ()
+
+    def update(
+        self, key: Array, belief: tuple[()], before: Observation, action: Array, after: Observation
+    ) -> tuple[tuple[()], Info]:
+        del key
+        return belief, plain_info(~history.belongs(before, action, after))
+
+    def hands(self, key: Array, belief: tuple[()], observation: Observation) -> Hands:
+        del belief
+        return Hands.of(belief_init(observation, key, num_particles=self.num_hands))
+
+    def count_probs(self, belief: tuple[()], observation: Observation) -> Array:
+        del belief
+        return closed_form.count_probs(observation)
+
+
+@dataclass(frozen=True)
+class Oracle(Modelless):
+    """The hand itself, a baseline: what knowing it would be worth. Only `unojax.agents.reveal` shows it."""
+
+    name = "oracle"
+
+    def init(self, key: Array, observation: Observation) -> bits.Words:
+        del key, observation
+        return bits.empty(jnp.uint32(0))
+
+    def update(
+        self, key: Array, belief: bits.Words, before: Observation, action: Array, after: Observation
+    ) -> tuple[bits.Words, Info]:
+        del key, before, action, after
+        return belief, plain_info()
+
+    def see(self, state: State, player: Array) -> bits.Words:
+        """Return the belief of a player who looks at the other hand."""
+        return bits.pack(state.hands[1 - player])
+
+    def hands(self, key: Array, belief: bits.Words, observation: Observation) -> Hands:
+        del key, observation
+        return Hands.alike(bits.map_words(lambda w: w[None], belief))
+
+    def count_probs(self, belief: bits.Words, observation: Observation) -> Array:
+        del observation
+        return (bits.type_counts(belief)[:, None] == jnp.arange(5)).astype(jnp.float32)
+
+
+@dataclass(frozen=True)
+class ExactFilter(_Modelled):
+    """The exact filter, for small decks, on the host in float64. Ignores keys.
+
+    Raises:
+        ValueError: If observations are inconsistent, or a function is traced.
+    """
+
+    opponent: Opponent = uniform_opponent
+    prior: Prior = "deal"
+    name = "exact"
+    num_particles = 1
+    on_host = True
+
+    def init(self, key: Array, observation: Observation, log_types: ArrayLike | None = None) -> exact.ExactBelief:
+        del key
+        if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(observation)):
+            raise ValueError(
+                "the exact filter runs on the host, one game at a time, and not under jit or vmap, as matches do; use the "
+                "particle filter"
+            )
+        return exact.exact_init(observation, prior=self.prior, opponent=self.opponent, log_types=log_types)
+
+    def update(
+        self, key: Array, belief: exact.ExactBelief, before: Observation, action: Array, after: Observation
+    ) -> tuple[exact.ExactBelief, Info]:
+        del key
+        belief, log_evidence = exact.exact_update(belief, before, int(action), after, opponent=self.opponent)
+        type_probs = None if belief.log_type_probs is None else np.exp(belief.log_type_probs)
+        info = plain_info(np.bool_(False), log_evidence=np.float32(log_evidence), type_probs=type_probs)
+        return belief, jax.tree.map(np.asarray, info)
+
+    def hands(self, key: Array, belief: exact.ExactBelief, observation: Observation) -> Hands:
+        """Return all possible hands, padded to a power of two by hands of no weight, so that searches compile rarely."""
+        del key, observation
+        counts, probs = belief.hands()
+        weights = [probs]
+        if belief.log_type_probs is not None:
+            index = tuple(counts[:, t] for t in belief.types)
+            shares = zip(np.exp(belief.log_type_probs), belief.given_type, strict=True)
+            weights += [share * given.probs[index] for share, given in shares]
+        room = 1 << (len(probs) - 1).bit_length()
+        packed = bits.pack(cards.onehot_of(np.pad(counts, ((0, room - len(probs)), (0, 0)), mode="edge")))
+        with np.errstate(divide="ignore"):
+            logs = np.log(np.pad(np.stack(weights), ((0, 0), (0, room - len(probs))))).astype(np.float32)
+        return Hands(packed, jnp.asarray(logs[0]), None if len(logs) == 1 else jnp.asarray(logs[1:]))
+
+    def count_probs(self, belief: exact.ExactBelief, observation: Observation) -> np.ndarray:
+        del observation
+        return belief.count_probs
+
+
+def parse_updater(belief: str, *, particles: int, model: str = "uniform") -> Updater:
+    """Make the updater that an agent's settings describe.
+
+    Args:
+        belief: one of `UpdaterKind`.
+        particles: particles of a filter, or hands that are drawn from a belief without particles.
+        model: of the opponent, see `parse_opponent`; for beliefs with particles.
+
+    Raises:
+        ValueError: If an argument is none of those allowed.
+    """
+    if belief not in get_args(UpdaterKind):
+        raise ValueError(f"belief must be one of {', '.join(get_args(UpdaterKind))}, got {belief!r}")
+    if not (is_int(particles) and particles >= 1):
+        raise ValueError(f"particles must be at least 1, got {particles!r}")
+    opponent = parse_opponent(model)
+    match belief:
+        case "particles":
+            return ParticleFilter(particles, opponent)
+        case "bootstrap":
+            return BootstrapFilter(particles, bootstrap.check_one_model(opponent))
+        case "closed":
+            return ClosedFormFilter(num_hands=particles)
+        case "ages":
+            return ColorBoundsFilter(particles)
+        case "unseen":
+            return UniformFilter(particles)
+        case _:
+            return Oracle()
+
+
+def plain_info(inconsistent: Any = False, *, ess: float = 1.0, log_evidence: Any = 0.0, type_probs: Any = None) -> Info:
+    """Write the diagnostics of an update without particles, or of a start."""
+    nothing = jnp.bool_(False)
+    return Info(
+        ess=jnp.float32(ess),
+        log_evidence=jnp.float32(log_evidence),
+        depleted=nothing,
+        restarted=nothing,
+        resampled=nothing,
+        acceptance=jnp.float32(0.0),
+        inconsistent=jnp.bool_(inconsistent),
+        type_probs=type_probs,
+    )
