@@ -13,10 +13,11 @@ from typing import Final, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 
 from unojax import bits, cards, game, table
 from unojax.bits import Words
+from unojax.device import control
 from unojax.game import State
 from unojax.rules import Rules
 from unojax.table import Picked, Table
@@ -205,7 +206,7 @@ def _pick(rows: Array, numbers: Array, rules: Rules) -> Array:
         node = table.find_node(tables, rules)
         return table.commit(tables, table.resolve(tables, node, drawn, coins, rules))
 
-    return _rows(lax.while_loop(needs_no_pick, pass_on, picked))
+    return _rows(control.while_loop(needs_no_pick, pass_on, picked))
 
 
 def _copy_of(deck: Words, card: Array) -> Picked:

@@ -22,7 +22,7 @@ from unojax import game
 from unojax.adapters.encoding import Encoder
 from unojax.adapters.seats import play_or_lose
 from unojax.agents import Agent, Memory, PolicyAgent, act, reveal, update
-from unojax.device import static, struct
+from unojax.device import control, static, struct
 from unojax.device.batching import update_chosen
 from unojax.device.random_bits import threefry
 from unojax.device.static import Skeleton
@@ -177,7 +177,7 @@ def _finish_step(agent: Agent, table: Table, lanes: Lanes, begins: Array, *, is_
         ended = ended_early(lanes)
         return all_move(_deal_next(agent, table, ended, lanes)), deals + ended.any()
 
-    lanes, _ = lax.while_loop(goes_on, one_round, (lanes, jnp.int32(0)))
+    lanes, _ = control.while_loop(goes_on, one_round, (lanes, jnp.int32(0)))
     lanes = replace(lanes, reward=jnp.where(begins, 0.0, lanes.reward))
     return lanes, jax.vmap(partial(_show, table))(lax.optimization_barrier(lanes))
 

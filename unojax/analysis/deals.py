@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 
 from unojax import bits, cards, table
+from unojax.device import control
 from unojax.device.random_bits import key_words
 from unojax.policies import uniform
 from unojax.rules import Rules, as_rules, is_int
@@ -63,7 +64,7 @@ def _deal(seed: tuple[Array, Array], start: Array, *, size: int, rules: Rules) -
     def one_node(_: Any, lanes: GameLanes) -> GameLanes:
         return carry_out(lanes, choose_moves(lanes, seed, limits, policies, rules, truncates=False))
 
-    dealt = lax.fori_loop(0, 2 * rules.hand_size + 1, one_node, lanes).table
+    dealt = control.fori_loop(0, 2 * rules.hand_size + 1, one_node, lanes).table
     meta = dealt.unpack_meta()
     hands = [cards.counts(bits.unpack(bits.canonical(dealt.cards_of(owner, rules)))) for owner in (table.HAND_0, table.HAND_1)]
     return jnp.stack(hands, 1), cards.type_of(meta.color, meta.rank).astype(jnp.int8)

@@ -23,7 +23,7 @@ from typing import Final
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 from jax.scipy.special import gammaln
 
 from unojax import bits, cards
@@ -35,7 +35,7 @@ from unojax.belief.particles import Info, accounts, ledger, likelihood
 from unojax.belief.particles.belief import check_start, record_deal
 from unojax.belief.particles.choices import Choice, card_fits, choice_prob
 from unojax.bits import Words
-from unojax.device import struct
+from unojax.device import control, struct
 from unojax.game.steps import single_action
 from unojax.observation import Observation, check_observation
 from unojax.rules import Rules, agreed_rules
@@ -140,7 +140,7 @@ def bootstrap_update(
     nothing = jnp.zeros_like(belief.log_weights)
     if before.rules.has_plain_steps:
         drawn, kind = None, jnp.where(is_draw, jnp.where(by_opponent, 1, 2), jnp.where(moved & by_opponent, 0, 3))
-        hands, log_increment = lax.switch(
+        hands, log_increment = control.switch(
             kind,
             (
                 lambda: _opponent_plays(now, before, action, opponent),
@@ -152,7 +152,7 @@ def bootstrap_update(
     else:
         assert belief.drawn is not None
         last = belief.drawn
-        hands, drawn, log_increment = lax.cond(
+        hands, drawn, log_increment = control.cond(
             moved,
             lambda: _any_step(key_draw, now, last, before, action, after, opponent),
             lambda: (now, last, nothing),
@@ -171,7 +171,7 @@ def bootstrap_update(
         picked = jax.tree.map(lambda w: w[ancestors], {"packed": hands, "drawn": drawn})
         return dataclasses.replace(belief, log_weights=resample.uniform_log_weights(belief.num_particles), **picked)
 
-    updated = lax.switch(
+    updated = control.switch(
         jnp.where(depleted, 2, jnp.where(resampled, 1, 0)),
         (
             lambda: dataclasses.replace(belief, log_weights=log_weights, packed=hands, drawn=drawn),
@@ -296,4 +296,4 @@ def _observer_draws(hands: Words, before: Observation, after: Observation, laid:
         return log_increment + log_factor - jnp.log((deck_count - index).astype(jnp.float32))
 
     log_orders = gammaln(number.astype(jnp.float32) + 1.0) - gammaln(drawn.astype(jnp.float32) + 1.0).sum()
-    return hands, lax.fori_loop(0, number, one_card, jnp.full(hands[0].shape, log_orders))
+    return hands, control.fori_loop(0, number, one_card, jnp.full(hands[0].shape, log_orders))

@@ -6,11 +6,12 @@ import math
 from typing import NamedTuple, Protocol
 
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
 from jax.typing import ArrayLike
 
 from unojax import bits
 from unojax.bits import Words
+from unojax.device import control
 from unojax.device.random_bits import key_words, threefry
 
 
@@ -76,4 +77,4 @@ def gain(key: Array, hands: Words, available: Words, number: ArrayLike) -> Words
         grown = bits.canonical(bits.insert(hands, word, jnp.uint32(1) << position))
         return grown if number.ndim == 0 else bits.where(index < number, grown, hands)
 
-    return lax.fori_loop(0, number.max(), one_card, hands)
+    return control.fori_loop(0, number.max(), one_card, hands)

@@ -8,12 +8,13 @@ from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
 from jax.typing import ArrayLike
 
 from unojax.belief import history
 from unojax.belief.particles import Info
 from unojax.belief.updaters import Updater, plain_info
+from unojax.device import control
 from unojax.device.kept import KeptProgram
 from unojax.observation import Observation
 
@@ -48,7 +49,7 @@ def run_filter(updater: Updater, key: Array, views: Observation, num_updates: Ar
     first = view(jnp.int32(0))
     start = updater.init(jax.random.fold_in(key, num_positions), first)
     out = note(out, jnp.int32(0), first, start, plain_info(ess=updater.num_particles))
-    return lax.fori_loop(0, num_updates, one_update, (start, out))[1]
+    return control.fori_loop(0, num_updates, one_update, (start, out))[1]
 
 
 def track(updater: Updater, key: Array, observations: Iterable[Observation]) -> Iterator[tuple[Any, Info | None]]:

@@ -11,6 +11,8 @@ import numpy as np
 from jax import Array, lax
 from jax.custom_batching import custom_vmap
 
+from unojax.device import control
+
 _Tree = TypeVar("_Tree")
 
 
@@ -48,7 +50,7 @@ def update_chosen(chosen: Array, chunk: int, work: Callable[..., _Tree], args: t
         target = jnp.where(is_real, at, num)
         return jax.tree.map(lambda old, new: old.at[target].set(new, mode="drop"), state, made)
 
-    return lax.fori_loop(0, (number + chunk - 1) // chunk, one_chunk, state)
+    return control.fori_loop(0, (number + chunk - 1) // chunk, one_chunk, state)
 
 
 def together(work: Callable[..., Any]) -> Callable[..., Any]:
@@ -141,7 +143,7 @@ class Agenda:
             return cursor.at[kind].set(after), state
 
         with jax.named_scope(name):
-            self._cursor, state = lax.while_loop(goes_on, one_turn, (self._cursor, state))
+            self._cursor, state = control.while_loop(goes_on, one_turn, (self._cursor, state))
         return state
 
 

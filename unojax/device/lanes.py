@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from unojax.device import control
 from unojax.device.platform import platform
 
 NO_WALK: Final = np.uint32(0xFFFF_FFFF)
@@ -54,7 +55,7 @@ def walk(
     if most == 1 or turns > 2 * most:
         # A divisor, so that no node is left over, which would be compiled once more.
         together = max(nodes for nodes in range(1, most + 1) if turns % nodes == 0)
-        return carry_out(*lax.fori_loop(1, num_nodes, one_node, (lanes, move), unroll=together))
+        return carry_out(*control.fori_loop(1, num_nodes, one_node, (lanes, move), unroll=together))
     # One kernel or two are no loop, in which all lanes would be copied.
     half = (turns + 1) // 2 if turns > most else turns
     for index in range(1, num_nodes):

@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
 
 from unojax import game
+from unojax.device import control
 from unojax.device.random_bits import check_key
 from unojax.game import State
 from unojax.observation import observe
@@ -54,6 +55,6 @@ def play_game(
         after = game.step(state, action, key_draw)
         return after, (after, jnp.where(state.is_over, game.NO_ACTION, action))
 
-    _, (states, actions) = lax.scan(one_step, start, jax.random.split(key_steps, num_steps))
+    _, (states, actions) = control.scan(one_step, start, jax.random.split(key_steps, num_steps))
     states = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), start, states)
     return Trajectory(states, actions)

@@ -25,10 +25,10 @@ from typing import Any, Final
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 
 from unojax import cards, game
-from unojax.device import static
+from unojax.device import control, static
 from unojax.device.random_bits import check_key
 from unojax.device.static import Skeleton
 from unojax.files.columns import Columns
@@ -103,7 +103,7 @@ def _begin(key: Array, numbers: Array, *, rules: Rules) -> tuple[Array, State]:
 @partial(jax.jit, static_argnames="skeleton")
 def _advance(weights: list[Array], keys: Array, states: State, *, skeleton: Skeleton) -> tuple[State, dict[str, Array]]:
     step = jax.vmap(partial(_step, static.join(weights, skeleton)))
-    return lax.scan(lambda carry, _: step(keys, carry), states, None, length=_STEPS)
+    return control.scan(lambda carry, _: step(keys, carry), states, None, length=_STEPS)
 
 
 def _step(policies: tuple[Policy, ...], key: Array, state: State) -> tuple[State, dict[str, Array]]:

@@ -18,6 +18,7 @@ from unojax import bits
 from unojax.belief import resample
 from unojax.belief.hands import Hands
 from unojax.bits import Words
+from unojax.device import control
 from unojax.device.random_bits import key_words
 from unojax.observation import Observation
 from unojax.search.rollouts import Arms, Rollouts, list_arms, place_cards, play_out
@@ -169,7 +170,7 @@ def flat_monte_carlo(
         return returns, num_played + jnp.where(alive, per_round, 0), store
 
     first = (jnp.zeros((len(row), how.num_samples), jnp.float32), jnp.zeros(len(row), jnp.int32), store)
-    returns, num_played, _ = lax.fori_loop(0, num_rounds, one_round, first)
+    returns, num_played, _ = control.fori_loop(0, num_rounds, one_round, first)
 
     def spread(per_arm: Array) -> Array:
         return jnp.zeros(legal.shape, per_arm.dtype).at[arms.position, arms.action].add(jnp.where(row < arms.number, per_arm, 0))

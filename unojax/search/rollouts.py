@@ -19,11 +19,11 @@ from typing import Any, Final, NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 
 from unojax import bits, cards, game, table
 from unojax.bits import Words
-from unojax.device import static
+from unojax.device import control, static
 from unojax.device.lanes import NO_WALK, walk
 from unojax.device.lanes import refill as next_walks
 from unojax.device.random_bits import threefry
@@ -380,7 +380,7 @@ def play_out(
     walks = None if guide is None else guide.start(how.num_lanes)
     returns = jnp.zeros(arms.position.shape[0] * how.num_samples, jnp.float32)
     first = (lanes, walks, next_rollout, returns, store)
-    *_, returns, store = lax.while_loop(lambda carry: (carry[0].rollout != NO_ROLLOUT).any(), block, first)
+    *_, returns, store = control.while_loop(lambda carry: (carry[0].rollout != NO_ROLLOUT).any(), block, first)
     return returns.reshape(-1, how.num_samples), store
 
 

@@ -8,11 +8,11 @@ from typing import Any, Final, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 
 from unojax import bits, cards, game, table
 from unojax.bits import Words
-from unojax.device import static
+from unojax.device import control, static
 from unojax.device.lanes import NO_WALK, refill, walk
 from unojax.device.platform import Platform
 from unojax.device.random_bits import threefry
@@ -157,7 +157,7 @@ def advance_lanes(
         return (lanes, next_index, _count(counts, results)), None
 
     counts = _no_counts() if counting else None
-    (lanes, next_index, counts), results = lax.scan(block, (lanes, next_index, counts), None, length=BLOCKS_PER_CALL)
+    (lanes, next_index, counts), results = control.scan(block, (lanes, next_index, counts), None, length=BLOCKS_PER_CALL)
     if counts is not None:
         return lanes, next_index, counts
     return lanes, next_index, _finished_first(results) if on == "gpu" else results

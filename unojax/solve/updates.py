@@ -13,7 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.sparse
-from jax import Array, lax
+from jax import Array
+
+from unojax.device import control
 
 Variant = Literal["cfr+", "dcfr", "cfr"]
 Pair = tuple[Any, Any]
@@ -141,7 +143,7 @@ def _iterate(
             players[player] = _update(side, players[player], players[1 - player].plan, t, is_plus, is_discounted)
         return players
 
-    players = lax.fori_loop(0, count, iterate, list(map(begin, sides, regrets, sums)))
+    players = control.fori_loop(0, count, iterate, list(map(begin, sides, regrets, sums)))
     first, second = (jnp.concatenate([jnp.zeros(1), *player.regrets]) for player in players)
     return (first, second), (players[0].sums, players[1].sums)
 

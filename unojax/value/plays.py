@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from unojax.device import control
 from unojax.value.features import Outlook, about_to, after_plays, features
 from unojax.value.network import Network
 from unojax.view import View
@@ -43,4 +44,4 @@ def value_plays(network: Network, view: View, outlook: Outlook, legal: Array, *,
         return values.at[at, action].set(value, mode="drop")
 
     nothing = jnp.full(legal.shape, -jnp.inf, jnp.float32)
-    return lax.fori_loop(0, (num_plays + chunk - 1) // chunk, one_chunk, nothing)
+    return control.fori_loop(0, (num_plays + chunk - 1) // chunk, one_chunk, nothing)

@@ -28,6 +28,7 @@ from jax.typing import ArrayLike
 from unojax import bits, cards
 from unojax.belief.particles.ledger import Ledger
 from unojax.bits import Words
+from unojax.device import control
 from unojax.device.batching import look_up, put_in_columns
 from unojax.device.platform import platform
 from unojax.device.random_bits import key_words, threefry
@@ -109,7 +110,7 @@ def once(ledger: Ledger, compute: Callable[[], _T]) -> _T:
         return compute()
     shapes = jax.eval_shape(compute)
     # A branch that the compiler cannot remove. (From jax 0.12 on, an optimization barrier has the same effect.)
-    return lax.cond(ledger.num_slots >= 0, compute, lambda: jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes))
+    return control.cond(ledger.num_slots >= 0, compute, lambda: jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes))
 
 
 def random_words(key: Array, ledger: Ledger, like: Array) -> Array:
@@ -144,7 +145,7 @@ def fold_slots(ledger: Ledger, visit: Callable[[ArrayLike, _T], _T], first: _T) 
             carry = visit(ROWS_PER_TURN * block + offset, carry)
         return carry
 
-    return lax.fori_loop(0, num_turns(ledger.num_slots), several, first)
+    return control.fori_loop(0, num_turns(ledger.num_slots), several, first)
 
 
 def sum_slots(ledger: Ledger, term: Callable[[ArrayLike], Array], zero: Array) -> Array:
@@ -218,7 +219,7 @@ def change_slots(
             new, after = change(slot, labels[slot], carry)
             return labels.at[slot].set(new), after
 
-        return lax.cond(where[slot], changed, lambda: state)
+        return control.cond(where[slot], changed, lambda: state)
 
     def several(block: Array, state: tuple[Array, _T]) -> tuple[Array, _T]:
         labels, carry = state
@@ -230,12 +231,12 @@ def change_slots(
         return labels.at[slots].set(jnp.stack(rows), mode="promise_in_bounds", unique_indices=True), carry
 
     if not in_lockstep():
-        return lax.fori_loop(0, ledger.num_slots, one, (labels, first))
+        return control.fori_loop(0, ledger.num_slots, one, (labels, first))
     # Whole turns: no slot is visited twice.
     rows_per_turn = math.gcd(ROWS_PER_TURN, labels.shape[0])
     listed = jnp.argsort(~where, stable=True)
     number = labels.shape[0] if most is None else min(most, labels.shape[0])
-    return lax.fori_loop(0, -(-number // rows_per_turn), several, (labels, first))
+    return control.fori_loop(0, -(-number // rows_per_turn), several, (labels, first))
 
 
 def map_rows(number: Array, change: Callable[[Array, Array], Array], rows: Array) -> Array:
@@ -251,7 +252,7 @@ def map_rows(number: Array, change: Callable[[Array, Array], Array], rows: Array
         some = change(first + jnp.arange(ROWS_PER_TURN)[:, None], lax.dynamic_slice_in_dim(rows, first, ROWS_PER_TURN))
         return lax.dynamic_update_slice_in_dim(rows, some, first, 0)
 
-    return lax.fori_loop(0, num_turns(number), several, rows)
+    return control.fori_loop(0, num_turns(number), several, rows)
 
 
 def capacity_for(number: int) -> int:

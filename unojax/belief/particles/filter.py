@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
 from jax.custom_batching import custom_vmap
 from jax.experimental import checkify
 
@@ -21,6 +21,7 @@ from unojax.belief.particles import lockstep, one_game
 from unojax.belief.particles.accounts import in_lockstep
 from unojax.belief.particles.belief import Belief, Info
 from unojax.belief.particles.event import MOST_ROUNDS
+from unojax.device import control
 from unojax.device.random_bits import check_key
 from unojax.game.steps import single_action
 from unojax.observation import Observation, check_observation
@@ -139,7 +140,7 @@ def _one_by_one(update: Callable[..., tuple[Belief, Info]]) -> Callable[..., tup
             lambda s: jnp.zeros((axis_size, *s.shape), s.dtype), jax.eval_shape(update, *of_game(jnp.int32(0)))[1]
         )
         beliefs = jax.tree.map(partial(_spread, axis_size), args[0], in_batched[0])
-        result = lax.fori_loop(0, axis_size, one_game, (beliefs, infos))
+        result = control.fori_loop(0, axis_size, one_game, (beliefs, infos))
         return result, jax.tree.map(lambda _: True, result)
 
     return update

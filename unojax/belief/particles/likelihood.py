@@ -43,6 +43,7 @@ from unojax.belief.particles.accounts import RELEASED, ROWS_PER_TURN, Cloud, car
 from unojax.belief.particles.choices import Choice, choice_prob
 from unojax.belief.particles.ledger import FITS, Ledger, Plays, StartDraw, Turns, as_words
 from unojax.bits import Words
+from unojax.device import control
 from unojax.observation import Observation
 from unojax.rules import Rules
 from unojax.table import Picked
@@ -120,7 +121,7 @@ def log_likelihood(
         hand, totals = carry
         first, ones = ROWS_PER_TURN * block, [jnp.ones_like(total) for total in totals]
         end = jnp.minimum(first + ROWS_PER_TURN, ledger.num_plays)
-        hand, products = lax.fori_loop(first, end, one, (hand, ones))
+        hand, products = control.fori_loop(first, end, one, (hand, ones))
         totals = [
             total + (jnp.log(product) - (end - first).astype(jnp.float32) * LOG_SCALE)
             for total, product in zip(totals, products, strict=True)
@@ -129,7 +130,7 @@ def log_likelihood(
 
     dealt = _fill(cloud, jnp.zeros((cards.NUM_COLORS, *cloud.hand[0].shape), jnp.uint32), jnp.int32(0), ledger.num_dealt)
     first = (dealt, [start_log_prob(seen_from(dealt, ledger.num_dealt), ledger, like.rules)] * len(models))
-    return by_type(lax.fori_loop(0, num_turns(ledger.num_plays), several, first)[1], opponent)
+    return by_type(control.fori_loop(0, num_turns(ledger.num_plays), several, first)[1], opponent)
 
 
 def by_type(log_likelihoods: Sequence[Array], opponent: Opponent) -> Array:
@@ -259,7 +260,7 @@ def _fill(cloud: Cloud, hand: Array, first: Array, end: Array) -> Array:
     def one(slot: Array, hand: Array) -> Array:
         return hand | _words_of(cloud.labels[slot] & ~RELEASED)
 
-    return lax.fori_loop(first, end, one, hand)
+    return control.fori_loop(first, end, one, hand)
 
 
 def _words_of(number: Array) -> Array:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
 
 from unojax import bits
 from unojax.belief import resample
@@ -25,6 +25,7 @@ from unojax.belief.particles.event import Event, OwnDraw
 from unojax.belief.particles.ledger import Ledger, Plays, as_words
 from unojax.belief.particles.past import Past, exchanged, past_log_likelihood, past_of
 from unojax.bits import Words
+from unojax.device import control
 from unojax.device.batching import put_rows, take_part, take_rows
 from unojax.observation import Observation
 
@@ -262,7 +263,7 @@ def make_moves(
         return cloud, past, log_lik, changes + accepted.astype(jnp.uint8)
 
     first = (cloud, past, log_lik, jnp.zeros((len(at), log_lik.shape[-1]), jnp.uint8))
-    cloud, _, log_lik, changes = lax.fori_loop(0, MOVES_AT_A_TIME, move, first)
+    cloud, _, log_lik, changes = control.fori_loop(0, MOVES_AT_A_TIME, move, first)
     tables = _put_cloud(tables, at, cloud, log_lik)
     share = changes.mean(-1, dtype=jnp.float32) / jnp.maximum(moves_due, 1).astype(jnp.float32)
     return tables, put_rows(changed, at, so_far + share)

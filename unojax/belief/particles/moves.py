@@ -68,6 +68,7 @@ from unojax.belief.particles.accounts import (
 from unojax.belief.particles.ledger import Ledger
 from unojax.belief.particles.likelihood import Exchange, mixed
 from unojax.bits import Words
+from unojax.device import control
 from unojax.device.tracing import traced_once
 
 _SHARES: Final = 512
@@ -256,7 +257,7 @@ def draw(key: Array, cloud: Cloud, ledger: Ledger, number: Array) -> Cloud:
         hand, deck, new = draw_card(random, index, ledger, cloud.hand, cloud.deck)
         return cloud._replace(hand=hand, deck=deck, labels=cloud.labels.at[ledger.num_slots + index].set(new, mode="drop"))
 
-    return lax.fori_loop(0, number, one_card, cloud)
+    return control.fori_loop(0, number, one_card, cloud)
 
 
 def draw_card(random: Array, index: Array, ledger: Ledger, hand: Words, deck: Words) -> tuple[Words, Words, Array]:

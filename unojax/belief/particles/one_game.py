@@ -8,7 +8,7 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
 
 from unojax import bits
 from unojax.belief import history, resample
@@ -30,6 +30,7 @@ from unojax.belief.particles.event import (
 from unojax.belief.particles.ledger import Ledger, as_words
 from unojax.belief.particles.likelihood import Exchange, is_told, log_likelihood
 from unojax.belief.particles.turns import Weighted
+from unojax.device import control
 from unojax.device.tracing import traced_once
 from unojax.observation import Observation
 
@@ -60,7 +61,7 @@ def update(
     def likelihood(cloud: Cloud, exchange: Exchange | None = None) -> Array:
         return log_likelihood(cloud, book, opponent, before, exchange)
 
-    log_lik = lax.cond(event.may_change_likelihood, lambda: likelihood(cloud), lambda: belief.log_likelihood)
+    log_lik = control.cond(event.may_change_likelihood, lambda: likelihood(cloud), lambda: belief.log_likelihood)
     log_types = belief.log_types
     max_slots, max_plays = book.epoch.shape[0], book.plays.action.shape[0]
     # Begun anew while the last row still counts, so that this update's evidence is right.
@@ -78,7 +79,7 @@ def update(
         sizes = partial(belief_init, num_particles=n, max_slots=max_slots, max_plays=max_plays)
         return sizes(after, key_anew, opponent=opponent, log_types=known_types(belief, weighing, log_lik)), jnp.float32(0.0)
 
-    updated, acceptance = lax.cond(weighing.restarted, begin_anew, carry_on)
+    updated, acceptance = control.cond(weighing.restarted, begin_anew, carry_on)
     if belief.rules.tells_of_hands:
         updated, weighing = _leave_out_impossible(belief, updated, weighing, opponent, before, lambda: begin_anew()[0])
     return updated, Info(
@@ -106,14 +107,14 @@ def _leave_out_impossible(
     def find() -> Array:
         return log_likelihood(updated.cloud, updated.ledger, opponent, like, softened=False)
 
-    strict = lax.cond(is_told(updated.ledger, belief.rules), find, lambda: updated.log_likelihood)
+    strict = control.cond(is_told(updated.ledger, belief.rules), find, lambda: updated.log_likelihood)
     reported = report(updated, strict)
     assert reported.target is not None
     depleted = jnp.isneginf(reported.target.log_possible)
     log_evidence = weighing.log_evidence + jnp.where(
         weighing.restarted, 0.0, reported.target.log_possible - belief.target.log_possible
     )
-    result = lax.cond(depleted, begin_anew, lambda: reported)
+    result = control.cond(depleted, begin_anew, lambda: reported)
     weighing = weighing._replace(
         log_evidence=log_evidence, depleted=weighing.depleted | depleted, restarted=weighing.restarted | depleted
     )
@@ -132,7 +133,7 @@ def _plain_step(key: Array, now: Weighted, event: Event, before: Observation, af
 
     # A play or a draw, of the opponent or of the observer; or nothing.
     kind = jnp.where(event.moved, jnp.where(event.by_opponent, 0, 2) + event.is_draw.astype(jnp.int32), 4)
-    return lax.switch(
+    return control.switch(
         kind,
         (
             opponent_plays,
@@ -152,7 +153,7 @@ def _opponent_draws(key: Array, now: Weighted, before: Observation, after: Obser
         cloud, log_increment = moves.condition_on_no_play(key_condition, now.cloud, now.book, playable)
         return now._replace(cloud=cloud, book=ledger.forbid(now.book, playable), log_increment=log_increment)
 
-    now = lax.cond(before.penalty == 0, could_not_play, lambda: now)
+    now = control.cond(before.penalty == 0, could_not_play, lambda: now)
     now = _reshuffle_if_any(now, before, after)
     number = (after.opponent_count - before.opponent_count).astype(jnp.int32)
     return now._replace(cloud=moves.draw(key_draw, now.cloud, now.book, number), book=ledger.add_slots(now.book, number))
@@ -171,7 +172,7 @@ def _observer_draws(key: Array, now: Weighted, before: Observation, after: Obser
             log_constant=now.log_constant + drawn.log_prob(index),
         )
 
-    return lax.fori_loop(0, drawn.number, one_card, now._replace(log_constant=now.log_constant + drawn.log_ways))
+    return control.fori_loop(0, drawn.number, one_card, now._replace(log_constant=now.log_constant + drawn.log_ways))
 
 
 def _reshuffle_if_any(now: Weighted, before: Observation, after: Observation) -> Weighted:
@@ -181,7 +182,7 @@ def _reshuffle_if_any(now: Weighted, before: Observation, after: Observation) ->
         book = dataclasses.replace(now.book, num_reshuffles=now.book.num_reshuffles + 1)
         return now._replace(cloud=moves.reshuffle(now.cloud, as_words(full), color, rank), book=book)
 
-    return lax.cond(history.reshuffled(before, after), shuffle, lambda: now)
+    return control.cond(history.reshuffled(before, after), shuffle, lambda: now)
 
 
 def _refresh(
@@ -196,7 +197,7 @@ def _refresh(
         return _pick(belief.cloud, book, ancestors), belief.log_likelihood[..., ancestors], resample.uniform_log_weights(n)
 
     kept = (belief.cloud, belief.log_likelihood, belief.target_weights)
-    cloud, log_lik, log_weights = lax.cond(weighing.resampled, pick, lambda: kept)
+    cloud, log_lik, log_weights = control.cond(weighing.resampled, pick, lambda: kept)
     hand_count = jnp.maximum(bits.count(bits.map_words(lambda w: w[0], cloud.hand)).astype(jnp.int32), 1)
     start = first_place(key_start, hand_count)
 
@@ -208,7 +209,7 @@ def _refresh(
         return cloud, log_lik, changed + accepted.mean(dtype=jnp.float32)
 
     rounds = num_rounds(weighing, n, num_moves)
-    cloud, log_lik, changed = lax.fori_loop(0, rounds, move, (cloud, log_lik, jnp.float32(0.0)))
+    cloud, log_lik, changed = control.fori_loop(0, rounds, move, (cloud, log_lik, jnp.float32(0.0)))
     target = None if belief.target is None else belief.target._replace(log_weights=log_weights)
     belief = dataclasses.replace(belief, log_weights=log_weights, log_likelihood=log_lik, cloud=cloud, target=target)
     return belief, changed / jnp.maximum(rounds, 1).astype(jnp.float32)

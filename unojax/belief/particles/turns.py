@@ -15,7 +15,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 
 from unojax import bits, cards
 from unojax.belief import history
@@ -24,6 +24,7 @@ from unojax.belief.particles.accounts import RELEASED, Cloud
 from unojax.belief.particles.event import Event, log_num_unseen, own_draw
 from unojax.belief.particles.ledger import FAILS, FITS, HOLDS_COLOR, Ledger, as_words
 from unojax.bits import Words
+from unojax.device import control
 from unojax.observation import Observation
 from unojax.rules import Rules
 
@@ -58,7 +59,7 @@ def condition(key: Array, now: Weighted, event: Event, before: Observation, afte
     def their_play(now: Weighted) -> Weighted:
         return _their_play(key_play, now, before, event)
 
-    now = lax.cond(plays & theirs, their_play, lambda now: now, now)
+    now = control.cond(plays & theirs, their_play, lambda now: now, now)
     now = _if(plays & ~theirs, now, lambda now: now._replace(cloud=moves.play_own(now.cloud, event.color, event.rank)))
     chose = event.is_draw & theirs & _is_evidence(before, after)
     now = _if(chose | (is_challenge & theirs), now, lambda now: _record(now, before, event.action))
@@ -78,7 +79,7 @@ def condition(key: Array, now: Weighted, event: Event, before: Observation, afte
 
 
 def _if(condition: Array, now: Weighted, change: Callable[[Weighted], Weighted]) -> Weighted:
-    return lax.cond(condition, change, lambda now: now, now)
+    return control.cond(condition, change, lambda now: now, now)
 
 
 def _their_play(key: Array, now: Weighted, before: Observation, event: Event) -> Weighted:
@@ -91,7 +92,7 @@ def _their_play(key: Array, now: Weighted, before: Observation, event: Event) ->
         return *moves.play_drawn(*arguments), jnp.float32(0.0)
 
     if before.rules.play_drawn == "may":
-        cloud, log_increment, log_constant = lax.cond(before.has_drawn, of_drawn, of_hand)
+        cloud, log_increment, log_constant = control.cond(before.has_drawn, of_drawn, of_hand)
     else:
         cloud, log_increment, log_constant = of_hand()
     now = now.weighed(cloud, log_increment)._replace(log_constant=now.log_constant + log_constant)
@@ -168,7 +169,7 @@ def _seen_draw(key: Array, now: Weighted, before: Observation, after: Observatio
         now = now.weighed(*moves.condition_on_own_draw(key_card, now.cloud, now.book, *drawn.card(index)))
         return now._replace(log_constant=now.log_constant + drawn.log_prob(index))
 
-    now = lax.fori_loop(0, drawn.number, one_card, now._replace(log_constant=log_constant))
+    now = control.fori_loop(0, drawn.number, one_card, now._replace(log_constant=log_constant))
     if before.rules.play_drawn != "auto":
         return now
     color, rank = after.color.astype(jnp.uint32), after.top_rank.astype(jnp.uint32)

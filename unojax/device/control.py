@@ -1,0 +1,100 @@
+"""Loops and branches of `jax.lax` that also work inside `jax.shard_map`.
+
+Inside `shard_map` the type of an array says over which axes of the mesh its values may differ. JAX refuses a loop that begins
+with a constant and makes values of it that differ, and branches of which one gives a constant. Here the start of such a loop
+and the results of such a branch are cast. Outside `shard_map` these functions are those of `jax.lax`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.typing import ArrayLike
+
+_Carry = TypeVar("_Carry")
+_Out = TypeVar("_Out")
+
+
+def fori_loop(lower: ArrayLike, upper: ArrayLike, body: Callable[[Any, _Carry], _Carry], init: _Carry, **options: Any) -> _Carry:
+    """Do as `jax.lax.fori_loop` does."""
+    if _is_shared():
+        init = _settle(partial(body, jnp.asarray(lower)), init)
+    return lax.fori_loop(lower, upper, body, init, **options)
+
+
+def while_loop(goes_on: Callable[[_Carry], ArrayLike], body: Callable[[_Carry], _Carry], init: _Carry) -> _Carry:
+    """Do as `jax.lax.while_loop` does."""
+    if _is_shared():
+        init = _settle(body, init)
+    return lax.while_loop(goes_on, body, init)
+
+
+def scan(
+    body: Callable[[_Carry, Any], tuple[_Carry, _Out]], init: _Carry, xs: Any = None, length: int | None = None, **options: Any
+) -> tuple[_Carry, _Out]:
+    """Do as `jax.lax.scan` does."""
+    if _is_shared():
+        first = jax.tree.map(lambda x: jax.eval_shape(lambda: x[0]), xs)
+        init = _settle(lambda carry: jax.eval_shape(body, carry, first)[0], init)
+    return lax.scan(body, init, xs, length, **options)
+
+
+def cond(condition: ArrayLike, true: Callable[..., _Out], false: Callable[..., _Out], *operands: Any) -> _Out:
+    """Do as `jax.lax.cond` does."""
+    return lax.cond(condition, *_alike((true, false), operands), *operands)
+
+
+def switch(index: ArrayLike, branches: Sequence[Callable[..., _Out]], *operands: Any) -> _Out:
+    """Do as `jax.lax.switch` does."""
+    return lax.switch(index, _alike(branches, operands), *operands)
+
+
+def _is_shared() -> bool:
+    """Tell whether the program is inside `shard_map`."""
+    return bool(jax.sharding.get_abstract_mesh().manual_axes)
+
+
+def _settle(body: Callable[[_Carry], _Carry], carry: _Carry) -> _Carry:
+    """Cast the start of a loop so that a turn changes no type."""
+    while True:
+        after = _cast(carry, jax.eval_shape(body, carry))
+        # Each turn that changes a type adds an axis to an array, so there is a last one.
+        if list(map(_axes_of, jax.tree.leaves(after))) == list(map(_axes_of, jax.tree.leaves(carry))):
+            return after
+        carry = after
+
+
+def _alike(branches: Sequence[Callable[..., _Out]], operands: tuple[Any, ...]) -> Sequence[Callable[..., _Out]]:
+    """Cast the results of branches so that all have one type."""
+    if not _is_shared():
+        return branches
+    results = [jax.eval_shape(branch, *operands) for branch in branches]
+
+    def of(branch: Callable[..., _Out], *operands: Any) -> _Out:
+        out = branch(*operands)
+        for result in results:
+            out = _cast(out, result)
+        return out
+
+    return [partial(of, branch) for branch in branches]
+
+
+def _cast(tree: Any, like: Any) -> Any:
+    """Let arrays differ over the axes over which those of `like` do, too."""
+
+    def cast(x: ArrayLike, of: Any) -> ArrayLike:
+        axes = tuple(sorted(_axes_of(of) - _axes_of(x)))
+        return lax.pcast(x, axes, to="varying") if axes else x
+
+    return jax.tree.map(cast, tree, like)
+
+
+def _axes_of(x: Any) -> frozenset[str]:
+    """Find the axes over which an array, or what `eval_shape` says of one, may differ."""
+    # No public name reads it from a type, in JAX 0.10 as in 0.12.
+    return (x if isinstance(x, jax.ShapeDtypeStruct) else jax.typeof(x)).manual_axis_type.varying
