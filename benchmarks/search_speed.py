@@ -29,11 +29,11 @@ from unojax.belief.hands import Hands
 from unojax.belief.opponents import FAMILY, parse_opponent
 from unojax.device.random_bits import key_words
 from unojax.game import State
-from unojax.observation import Observation, observe
+from unojax.observation import Observation, determinize_packed, observe
 from unojax.policies import LINEAR
 from unojax.search.agents import Remembered, SearchAgent, monte_carlo, tree
 from unojax.search.monte_carlo import ROUNDS, Estimate, Samples, sample_hands
-from unojax.search.rollouts import Lanes, Rollouts, list_arms, place_cards, play_out
+from unojax.search.rollouts import Lanes, Rollouts, list_arms, play_out
 from unojax.search.tree import TreeGuide, new_store
 from unojax.table import Node
 
@@ -159,7 +159,7 @@ def nodes_per_rollout(agent: SearchAgent, decisions: Problems, *, num_rollouts: 
     def count(decisions: Problems, keys: Array) -> Array:
         pairs = jax.vmap(jax.random.split)(keys)
         samples: Samples = jax.vmap(partial(sample_hands, num=num_rollouts))(pairs[:, 0], decisions.hands)
-        placed = jax.vmap(place_cards)(decisions.observations, samples.hands), samples.types
+        placed = jax.vmap(determinize_packed)(decisions.observations, samples.hands), samples.types
         tables, types = jax.tree.map(lambda x: x.reshape(-1), placed)
         arms = list_arms(decisions.legal[:, : cards.DRAW])
         seeds = jax.vmap(key_words)(pairs[:, 1])

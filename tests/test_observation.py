@@ -14,7 +14,7 @@ import pytest
 from tests.helpers import assert_trees_equal, counts_of, deck_of, play
 from unojax import cards, game
 from unojax.game import State
-from unojax.observation import Observation, observe
+from unojax.observation import Observation, determinize, observe
 from unojax.rules import Rules
 from unojax.text import make_state, parse_cards
 
@@ -130,3 +130,51 @@ def test_a_traced_player_sees_what_a_constant_one_sees():
     state = make_state("R5 W", "G1 G2 B+2", "R+2")
     for player in (0, 1):
         assert_trees_equal(look(state, np.int32(player)), observe(state, player))
+
+
+@pytest.mark.parametrize("player", [0, 1])
+def test_a_state_with_the_true_hand_is_the_state(player: int):
+    """But for what belongs to the episode; the observer sees the same."""
+
+    @jax.jit
+    @jax.vmap
+    def again(state: State) -> tuple[State, Observation, Observation]:
+        seen = observe(state, player)
+        made = determinize(state.hands[1 - player], seen)
+        return made, observe(made, player), seen
+
+    made, shown, seen = again(states())
+    assert_trees_equal(shown, seen)
+    episode = ("rewards", "truncated", "step_count", "error", "winner")
+    expected = replace(states(), **{name: getattr(made, name) for name in episode})
+    assert_trees_equal(made, jax.tree.map(jnp.asarray, expected))
+
+
+def test_a_drawn_hand_is_uniform_over_unseen_cards():
+    """Hypergeometric shares of 4,000 hands within 0.04, and cards of one type are alike: three of four wild cards are unseen."""
+    seen = observe(make_state("R1 R2 W", "B1 B2 G5 Y9", "R7", pile="R5"), 0)
+
+    @jax.jit
+    def draw(keys: Any) -> tuple[State, Observation]:
+        made = jax.vmap(determinize, (0, None))(keys, seen)
+        return made, jax.vmap(observe, (0, None))(made, 0)
+
+    made, shown = draw(jax.random.split(jax.random.key(0), 4000))
+    assert_trees_equal(shown, jax.tree.map(lambda x: jnp.broadcast_to(x, (4000, *np.shape(x))), seen))
+    held = np.asarray(cards.counts(made.hands[:, 1]))
+    assert (held.sum(-1) == 4).all() and (held + cards.count_types(made.deck) == np.asarray(seen.unseen)).all()
+    np.testing.assert_allclose(held.mean(0), np.asarray(seen.unseen) * 4 / int(seen.unseen.sum()), atol=0.02)
+    np.testing.assert_array_equal(made.hands[:, 1], cards.onehot_of(held))
+
+
+def test_hands_that_cannot_be_are_refused():
+    seen = observe(make_state("R1 R2 W", "B1 B2", "R7"), 0)
+    for hand, message in (("B1", "holds 2 cards, got a hand of 1"), ("R7 R7", "can hold 1 x R7 at most, got 2")):
+        with pytest.raises(ValueError, match=message):
+            determinize(cards.onehot_of(cards.count_types(parse_cards(hand))), seen)
+    with pytest.raises(ValueError, match=r"takes a hand bool\[108\], got shape \(2, 108\)"):
+        determinize(np.zeros((2, 108), bool), seen)
+    with pytest.raises(ValueError, match="determinize takes a random key"):
+        determinize(0.5, seen)
+    with pytest.raises(ValueError, match="determinize takes an Observation, got State"):
+        determinize(jax.random.key(0), make_state("R1", "B1", "R7"))  # pyright: ignore[reportArgumentType]

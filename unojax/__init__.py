@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from unojax.game import Error, State, init, legal_mask, step, step_checked
     from unojax.games.advising import advise
     from unojax.games.record import Trajectory, play_game
-    from unojax.observation import Observation, observe
+    from unojax.observation import Observation, determinize, observe
     from unojax.policies import POLICIES, PackedPolicy, Policy, RulePolicy, get_policy, uniform
     from unojax.pomdp import observation_log_prob, reward, transition_log_prob
     from unojax.rules import RULES_VERSION, Rules, small_deck
@@ -42,7 +42,7 @@ _HOMES = {
     "game": ("Error", "State", "init", "legal_mask", "step", "step_checked"),
     "games.advising": ("advise",),
     "games.record": ("Trajectory", "play_game"),
-    "observation": ("Observation", "observe"),
+    "observation": ("Observation", "determinize", "observe"),
     "policies": ("POLICIES", "PackedPolicy", "Policy", "RulePolicy", "get_policy", "uniform"),
     "pomdp": ("observation_log_prob", "reward", "transition_log_prob"),
     "rules": ("RULES_VERSION", "Rules", "small_deck"),
@@ -62,7 +62,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 # Lists of literals: type checkers read no other form of it.
 __all__ = ["POLICIES", "RULES_VERSION", "Agent", "Belief", "Error", "Games", "Info", "Matches", "Observation"]
 __all__ += ["PackedPolicy", "Pairs", "Policy", "PolicyAgent", "RulePolicy", "Rules", "State", "Trajectory", "View"]
-__all__ += ["advise", "belief_init", "belief_update", "belief_update_checked", "bradley_terry"]
+__all__ += ["advise", "belief_init", "belief_update", "belief_update_checked", "bradley_terry", "determinize"]
 __all__ += ["format_action", "format_cards", "format_observation", "format_position", "get_policy", "infer_action", "init"]
 __all__ += ["keep_compiled_programs", "legal_mask", "make_state", "observation_log_prob", "observe", "paired_score"]
 __all__ += ["parse_action", "parse_agent", "parse_cards", "parse_observation", "parse_position", "play_game", "play_match"]

@@ -18,7 +18,7 @@ The tables are NumPy arrays, so importing this module starts no JAX backend.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import jax.numpy as jnp
 import numpy as np
@@ -172,6 +172,11 @@ def card_type(color: int, rank: int) -> int:
 def count_types(onehot: ArrayLike) -> np.ndarray:
     """Count the cards of each type of a set on the host: `bool[..., 108] -> int64[..., 54]`."""
     return (np.asarray(onehot, np.float32) @ _TYPES_OF_SLOTS).astype(int)
+
+
+def first(counts: Any, number: ArrayLike) -> Any:
+    """Take the first `number` cards of a multiset, in the order of types: int8[54]; of NumPy's arrays as NumPy."""
+    return (number - (counts.cumsum() - counts)).clip(0, counts).astype(np.int8)
 
 
 def onehot_of(counts: np.ndarray) -> np.ndarray:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.core import Tracer
 from jax.typing import ArrayLike
 
 from unojax import bits, cards, game, table
+from unojax.bits import Words
 from unojax.device import struct
+from unojax.device.random_bits import check_key
 from unojax.device.tracing import traced_once
 from unojax.display import Displayed
 from unojax.game import Packed, State
 from unojax.rules import Rules, agreed_rules
+from unojax.table import Table
 from unojax.table.options import Turn
 
 
@@ -165,3 +170,90 @@ def _observation(state: State, player: Array, hand: Array, hand_counts: tuple[Ar
         drawn=jnp.where(jnp.where(state.current_player == 0, is_0, is_1), state.drawn, np.int8(game.NONE)).astype(jnp.int8),
         contested=jnp.asarray(state.contested, jnp.int8),
     )
+
+
+def determinize(source: ArrayLike, observation: Observation) -> State:
+    """Return a full state that looks to the observer like an observation; the deck holds what is in no hand and not in the pile.
+
+    The episode's own fields begin as in a new game: no rewards, step 0. What the opponent has drawn in a turn that goes on is not
+    seen, so it decides as at the beginning of its turn.
+
+    Args:
+        source: the opponent's hand, bool[108] with `opponent_count` of the unseen cards; or a random key, consumed, for a hand
+            that is uniform over them.
+        observation: unbatched, of the player to move or of the other one.
+
+    Raises:
+        ValueError: If `source` is neither or a batch, the observation is a batch, or a hand of the host does not fit it.
+    """
+    check_observation(observation, "determinize")
+    if getattr(source, "dtype", None) == np.bool_:
+        hand = jnp.asarray(source)
+        _check_hidden(hand, observation)
+    else:
+        check_key(source, "determinize")
+        hand = _draw_hidden(jnp.asarray(source), observation)
+    laid_out = determinize_packed(observation, bits.pack(hand))
+    return game.from_table(laid_out, observation.rules, last_action=observation.last_action)
+
+
+def determinize_packed(observation: Observation, hands: Words) -> Table:
+    """Lay out a table for each of R hands of the opponent, as `determinize` does.
+
+    Args:
+        observation: unbatched.
+        hands: canonical sets of the opponent's cards, uint32[R] each, of the size that is seen.
+
+    Returns:
+        R tables, no draw under way.
+    """
+    everything = bits.all_cards(observation.rules.deck)
+    own = bits.pack(observation.hand)
+    # Own cards take the lowest copies of a type, the opponent's the next, the pile the last.
+    not_in_pile = cards.onehot(np.asarray(observation.rules.deck, np.int8) - cards.counts(observation.pile))
+    pile = bits.map_words(lambda a, b: a & ~b, everything, bits.pack(not_in_pile))
+    theirs = bits.map_words(lambda a, b: a & ~b, bits.merge(own, hands), own)
+    is_first = observation.player == 0
+    meta = table.Meta(
+        rank=observation.top_rank.astype(jnp.uint32),
+        color=observation.color.astype(jnp.uint32),
+        player=observation.current_player.astype(jnp.uint32),
+        penalty=observation.penalty.astype(jnp.uint32),
+        to_draw=jnp.uint32(0),
+        phase=jnp.where(observation.terminated, table.OVER_DRAWN, table.PLAY).astype(jnp.uint32),
+    )
+    account = ()
+    if observation.rules.keeps_account:
+        is_known = observation.drawn >= 0
+        account = jnp.broadcast_to(game.account_of(observation, observation.drawn, is_known).pack(), hands[0].shape)
+        meta = meta._replace(penalty=jnp.minimum(meta.penalty, np.uint32(table.MAX_PENALTY)))
+    return Table(
+        low=bits.map_words(lambda a, b, p: jnp.where(is_first, a, b) | p, own, theirs, pile),
+        high=bits.map_words(lambda a, b, p: jnp.where(is_first, b, a) | p, own, theirs, pile),
+        meta=jnp.broadcast_to(meta.pack(), hands[0].shape),
+        account=account,
+    )
+
+
+def _draw_hidden(key: Array, observation: Observation) -> Array:
+    """Draw `opponent_count` of the unseen cards: bool[108], canonical."""
+    unseen = cards.onehot(observation.unseen)
+    order = jnp.argsort(jnp.where(unseen, jax.random.uniform(key, unseen.shape), np.float32(1)))
+    drawn = jnp.zeros_like(unseen).at[order].set(jnp.arange(cards.NUM_CARDS) < observation.opponent_count)
+    return cards.onehot(cards.counts(drawn))
+
+
+def _check_hidden(hand: Array, observation: Observation) -> None:
+    """Check that a hand of the host may be the opponent's. Raises ValueError if it is not; nothing is known of traced ones."""
+    if hand.shape != (cards.NUM_CARDS,):
+        raise ValueError(
+            f"determinize takes a hand bool[{cards.NUM_CARDS}], got shape {hand.shape}; map with jax.vmap(determinize)"
+        )
+    if any(isinstance(leaf, Tracer) for leaf in (hand, *jax.tree.leaves(observation))):
+        return
+    held, unseen = cards.count_types(hand), np.asarray(observation.unseen)
+    if held.sum() != observation.opponent_count:
+        raise ValueError(f"the opponent holds {observation.opponent_count} cards, got a hand of {held.sum()}")
+    if (too_many := np.flatnonzero(held > unseen)).size:
+        name = cards.TYPE_NAMES[too_many[0]]
+        raise ValueError(f"the opponent can hold {unseen[too_many[0]]} x {name} at most, got {held[too_many[0]]}")

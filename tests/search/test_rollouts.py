@@ -13,10 +13,10 @@ from tests.value.positions import legal_all, random_states
 from unojax import Rules, bits, cards, game, make_state
 from unojax.device.random_bits import key_words
 from unojax.game import State
-from unojax.observation import observe
+from unojax.observation import determinize_packed, observe
 from unojax.policies import LINEAR, POLICIES, uniform
 from unojax.search import monte_carlo
-from unojax.search.rollouts import Arms, Rollouts, Style, list_arms, place_cards, play_out
+from unojax.search.rollouts import Arms, Rollouts, Style, list_arms, play_out
 
 RULES = Rules()
 UNIFORM = Rollouts((uniform,), RULES, num_samples=8, num_lanes=256)
@@ -76,7 +76,7 @@ def test_placed_cards_are_those_of_the_position(positions: State):
     @jax.vmap
     def placed(state: State, player: jax.Array) -> State:
         hands = bits.map_words(lambda w: w[None], bits.pack(state.hands[1 - player]))
-        table = jax.tree.map(lambda x: x[0], place_cards(observe(state, player), hands))
+        table = jax.tree.map(lambda x: x[0], determinize_packed(observe(state, player), hands))
         of_episode = {name: getattr(state, name) for name in ("rewards", "truncated", "step_count", "error", "last_action")}
         return game.from_table(table, state.rules, **of_episode)
 

@@ -12,11 +12,11 @@ import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from unojax import cards, game, table
+from unojax import game, table
 from unojax.adapters.encoding import Encoder
 from unojax.device import struct
 from unojax.game import Packed, State
-from unojax.observation import Observation, observe_packed
+from unojax.observation import Observation, determinize, observe_packed
 
 PLAYERS: Final = (0, 1)
 _REMEMBERS: Final = 1 << 30
@@ -103,8 +103,8 @@ class SeatsGame:
         me = state.current_player
         seen = observe_packed(seats.packed, me)
         hand = self.encoder.sample_hand(hand_key, _memory(seats, me), seen)
-        hands = jnp.where(jnp.arange(2)[:, None] == me, state.hands, hand)
-        packed = game.pack_state(replace(state, hands=hands, deck=cards.onehot(seen.unseen - cards.counts(hand))))
+        dealt = determinize(hand, seen)
+        packed = game.pack_state(replace(state, hands=dealt.hands, deck=dealt.deck))
         begun = self.encoder.init(memory_key, observe_packed(packed, 1 - me))
         first, second = (
             jax.tree.map(lambda old, new, player=player: jnp.where(me == player, old, new), memory, begun)

@@ -18,8 +18,7 @@ from jax.typing import ArrayLike
 
 from unojax import bits, cards, game
 from unojax.bits import Words
-from unojax.game import State
-from unojax.observation import Observation, observe_packed
+from unojax.observation import Observation, determinize_packed, observe_packed
 from unojax.rules import Rules, agreed_rules
 from unojax.table.options import has_drawable
 
@@ -85,31 +84,6 @@ def laid_card(before: Observation, after: Observation) -> Array:
     return differs & (before.penalty == 0) & ~after.terminated
 
 
-def imagine_state(observation: Observation, hidden: ArrayLike) -> State:
-    """Give the whole position if the opponent held `hidden` (int8[54] counts) and the deck all else that is unseen."""
-    theirs, no = cards.onehot(hidden), jnp.zeros_like(observation.terminated)
-    is_first = observation.player == 0
-    return State(
-        hands=jnp.stack([jnp.where(is_first, *pair) for pair in ((observation.hand, theirs), (theirs, observation.hand))]),
-        deck=cards.onehot(observation.unseen - hidden),
-        pile=observation.pile,
-        top_rank=observation.top_rank,
-        color=observation.color,
-        current_player=observation.current_player,
-        penalty=observation.penalty,
-        terminated=observation.terminated,
-        truncated=no,
-        winner=jnp.full_like(observation.player, game.NO_WINNER),
-        rewards=jnp.zeros(2, jnp.float32),
-        step_count=jnp.int32(0),
-        error=jnp.uint8(0),
-        last_action=observation.last_action,
-        rules=observation.rules,
-        drawn=observation.drawn,
-        contested=observation.contested,
-    )
-
-
 def is_one_step(before: Observation, after: Observation) -> Array:
     """Tell whether one play, one draw, or nothing at all can lie between two observations of a player: bool[].
 
@@ -132,18 +106,18 @@ def is_one_step(before: Observation, after: Observation) -> Array:
     could_keep = jnp.where(had_none, np.int8(0), could_keep).astype(jnp.int32)
     number = before.opponent_count.astype(jnp.int32) - played.sum(dtype=jnp.int32)
     if rules.has_plain_turns:
-        kept = _take(could_keep, number)
-        imagined, picks = imagine_state(before, kept + played), AnyCards()
+        kept = cards.first(could_keep, number)
+        seen, picks = before, AnyCards()
     else:
         first = jnp.where(_needed_types(before, action, after, could_keep), could_keep, 0)
-        kept = _take(first, number)
+        kept = cards.first(first, number)
         needed = jnp.where(is_play, played_type(after), jnp.argmax(kept > 0)).astype(jnp.int8)
-        kept += _take(could_keep - first, number - kept.sum(dtype=jnp.int32))
-        imagined = imagine_state(before, kept + played)
-        imagined = dataclasses.replace(imagined, drawn=jnp.where(theirs & before.has_drawn, needed, before.drawn))
+        kept += cards.first(could_keep - first, number - kept.sum(dtype=jnp.int32))
+        seen = dataclasses.replace(before, drawn=jnp.where(theirs & before.has_drawn, needed, before.drawn))
         picks = _SeenCards(before, after, kept)
 
-    reached = game.step_packed_with(game.pack_state(imagined), action, picks)
+    imagined = determinize_packed(seen, bits.pack(cards.onehot(kept + played)))
+    reached = game.step_packed_with(game.begin_packed(imagined, rules, last_action=before.last_action), action, picks)
     expected = observe_packed(reached, before.player)
     # The observer's own draw may be any cards that it can have come to hold.
     drew = (action == cards.DRAW) & ~theirs
@@ -163,11 +137,6 @@ def is_one_step(before: Observation, after: Observation) -> Array:
     same = jax.tree.map(lambda a, b: (a == b).all(), expected, after)
     is_legal = (reached.error == 0) | (action == game.NO_ACTION)
     return jnp.stack(jax.tree.leaves(same)).all() & (kept.sum(dtype=jnp.int32) == number) & is_legal
-
-
-def _take(counts: Array, number: Array) -> Array:
-    """Take the first `number` cards of a multiset, in the order of types: int8[54]."""
-    return jnp.clip(number - (jnp.cumsum(counts, dtype=jnp.int32) - counts), 0, counts).astype(jnp.int8)
 
 
 def _may_go_on(rules: Rules, goes_on: bool) -> bool:

@@ -60,6 +60,13 @@ class Packed:
         return from_table(self.table, self.rules, **kept)
 
 
+def begin_packed(tables: Table, rules: Rules, *, last_action: ArrayLike = NO_ACTION) -> Packed:
+    """Pack a table with the episode's own fields, which begin like this."""
+    zero = jnp.zeros_like(tables.meta, jnp.int32)
+    rewards = jnp.zeros((*zero.shape, 2), jnp.float32)
+    return Packed(tables, rewards, zero != 0, zero, zero.astype(jnp.uint8), jnp.asarray(last_action, jnp.int8), rules)
+
+
 def pack_state(state: State) -> Packed:
     """Pack a state, the inverse of `Packed.unpack`."""
     kept = (state.rewards, state.truncated, state.step_count, state.error, state.last_action)

@@ -17,9 +17,9 @@ from unojax import bits, cards, table
 from unojax.device.lanes import walk
 from unojax.device.random_bits import check_key, random_words
 from unojax.device.tracing import traced_once
-from unojax.game.layout import Packed, from_table, lay_out, pack_state, turn_of
+from unojax.game.layout import Packed, begin_packed, from_table, lay_out, pack_state, turn_of
 from unojax.game.masks import hand_legal_mask, options_to_actions, turn_legal_mask
-from unojax.game.state import NO_ACTION, USE_VMAP, Error, State, check_state
+from unojax.game.state import USE_VMAP, Error, State, check_state
 from unojax.rules import Rules, agreed_rules, as_rules
 from unojax.table import Table, options
 from unojax.table.options import Picked
@@ -42,8 +42,7 @@ def init(key: Array, *, rules: Rules | str = Rules()) -> State:
 
 def init_packed(key: Array, rules: Rules) -> Packed:
     """Deal a new game as `init` does, packed."""
-    dealt, zero = lay_out(_deal(key, rules=rules), rules=rules), jnp.int32(0)
-    return Packed(dealt, jnp.zeros(2, jnp.float32), zero != 0, zero, jnp.uint8(0), jnp.int8(NO_ACTION), rules)
+    return begin_packed(lay_out(_deal(key, rules=rules), rules=rules), rules)
 
 
 @partial(traced_once, static=("rules",))

@@ -13,13 +13,11 @@ import jax
 import numpy as np
 from jax import Array
 
-from unojax import bits, cards, game, text
+from unojax import cards, text
 from unojax.belief.history import playable_types
-from unojax.game import State
 from unojax.games.replay import DRAW, TOKEN, Replay, play_token
-from unojax.observation import Observation
+from unojax.observation import Observation, determinize
 from unojax.rules import Rules
-from unojax.search.rollouts import place_cards
 
 _NUM_FIELDS: Final = 7
 """Fields of a position on one line."""
@@ -138,7 +136,7 @@ def play_seen(start: Observation, actions: str, *, steps_before: int = 0) -> See
     for number, token in enumerate(TOKEN.findall(actions), 1):
         seen = observations[-1]
         try:
-            state = _imagine(seen, _hidden_hand(seen, token.strip()))
+            state = jax.device_get(_determinize(cards.onehot_of(_hidden_hand(seen, token.strip())), seen))
             # Which cards the other player draws is not seen, so any key will do.
             step = play_token(state, token, jax.random.key(0))
             if seen.is_my_turn and step.drawn and "(" not in token:
@@ -178,7 +176,7 @@ def _hand_besides(seen: Observation, named: np.ndarray) -> np.ndarray:
         raise ValueError(f"{named[missing[0]]} x {name} can't be drawn: only {unseen[missing[0]]} of them can be in the deck")
     if kept.sum() > seen.deck_count:
         raise ValueError(f"the deck holds {int(seen.deck_count)} cards, and {kept.sum()} of those drawn can't come from the pile")
-    return _first_cards(unseen - kept, int(seen.opponent_count))
+    return cards.first(unseen - kept, int(seen.opponent_count))
 
 
 def _hand_for(seen: Observation, action: int) -> np.ndarray:
@@ -189,7 +187,7 @@ def _hand_for(seen: Observation, action: int) -> np.ndarray:
     if seen.penalty:
         if action != cards.DRAW:
             raise ValueError(f"{name!r} is not legal for {who}, who must draw {int(seen.penalty)}")
-        return _first_cards(unseen, number)
+        return cards.first(unseen, number)
     playable = np.asarray(_playable_types(seen.color, seen.top_rank))
     if action == cards.DRAW:
         others = np.where(playable, 0, unseen)
@@ -198,7 +196,7 @@ def _hand_for(seen: Observation, action: int) -> np.ndarray:
                 f"'draw' is not legal for {who}, who holds {number} cards and so one that can be played on {top}: no more than "
                 f"{others.sum()} of the cards not seen can't"
             )
-        return _first_cards(others, number)
+        return cards.first(others, number)
     if action > cards.DRAW:
         raise ValueError(f"{name!r} is not legal for {who}: no Wild+4 can be challenged")
     played = np.arange(cards.NUM_TYPES) == cards.TYPE_OF_PLAY[action]
@@ -206,7 +204,7 @@ def _hand_for(seen: Observation, action: int) -> np.ndarray:
         raise ValueError(f"{name!r} is not legal for {who}: it can't be played on {top}")
     if not unseen[played]:
         raise ValueError(f"{name!r} can't be: {who} has no such card, since player {int(seen.player)} sees all of them elsewhere")
-    return played + _first_cards(unseen - played, number - 1)
+    return played + cards.first(unseen - played, number - 1)
 
 
 def _unseen(seen: Observation) -> np.ndarray:
@@ -214,19 +212,7 @@ def _unseen(seen: Observation) -> np.ndarray:
     return np.asarray(seen.rules.deck) - cards.count_types(seen.hand) - cards.count_types(seen.pile)
 
 
-def _first_cards(counts: np.ndarray, number: int) -> np.ndarray:
-    """int[54]: so many cards of a set, in the order of types."""
-    return np.clip(number - (np.cumsum(counts) - counts), 0, counts)
-
-
-def _imagine(seen: Observation, hidden: np.ndarray) -> State:
-    """The whole position if the other player held these cards (int[54]), as NumPy."""
-    return jax.device_get(_place(seen, cards.onehot_of(hidden)))
-
-
-@jax.jit
-def _place(seen: Observation, hidden: Array) -> State:
-    return game.from_table(place_cards(seen, bits.pack(hidden)), seen.rules, last_action=seen.last_action)
+_determinize = jax.jit(determinize)
 
 
 @jax.jit

@@ -20,8 +20,8 @@ from unojax.belief.hands import Hands
 from unojax.bits import Words
 from unojax.device import control
 from unojax.device.random_bits import key_words
-from unojax.observation import Observation
-from unojax.search.rollouts import Arms, Rollouts, list_arms, place_cards, play_out
+from unojax.observation import Observation, determinize_packed
+from unojax.search.rollouts import Arms, Rollouts, list_arms, play_out
 
 ROUNDS: Final = 4
 """Looks at the estimates on the way, if a search may stop early."""
@@ -162,7 +162,7 @@ def flat_monte_carlo(
         playing = Arms(arms.position[order], arms.action[order], alive.sum(dtype=jnp.int32))
         first = index * per_round
         here = jax.tree.map(lambda x: lax.dynamic_slice_in_dim(x, first, per_round, axis=1), samples)
-        placed = jax.vmap(place_cards)(observations, here.hands), here.types
+        placed = jax.vmap(determinize_packed)(observations, here.hands), here.types
         tables, types = jax.tree.map(lambda x: x.reshape(-1), placed)
         new, store = play_out(tables, seeds, playing, of_round, types=types, first_sample=first, num_steps=num_steps, store=store)
         new = jnp.zeros_like(new).at[order].set(new)

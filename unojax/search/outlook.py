@@ -10,10 +10,10 @@ import numpy as np
 from jax import Array
 
 from unojax.device.random_bits import key_words
-from unojax.observation import Observation
+from unojax.observation import Observation, determinize_packed
 from unojax.search.agents import Remembered, SearchAgent, default_num_lanes
 from unojax.search.monte_carlo import sample_hands
-from unojax.search.rollouts import FREE, Arms, Rollouts, place_cards, play_out
+from unojax.search.rollouts import FREE, Arms, Rollouts, play_out
 
 
 def win_probability(
@@ -43,7 +43,7 @@ def win_probability(
     how = Rollouts(search.policies, rules, num_samples, lanes, types=search.search.types)
     arm = Arms(jnp.zeros(1, jnp.int32), jnp.full(1, FREE).astype(jnp.int32), jnp.int32(1))
     (returns,), _ = play_out(
-        place_cards(observation, samples.hands),
+        determinize_packed(observation, samples.hands),
         jax.tree.map(lambda word: word[None], key_words(key_games)),
         arm,
         how,

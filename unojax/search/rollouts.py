@@ -21,14 +21,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from unojax import bits, cards, game, table
-from unojax.bits import Words
+from unojax import bits, table
 from unojax.device import control, static
 from unojax.device.lanes import NO_WALK, walk
 from unojax.device.lanes import refill as next_walks
 from unojax.device.random_bits import threefry
 from unojax.device.tracing import traced_once
-from unojax.observation import Observation
 from unojax.policies import PackedPolicy, narrow
 from unojax.rules import Rules
 from unojax.table import Node, Picked, Table
@@ -61,46 +59,6 @@ def list_arms(legal: Array, *, most: int | None = None) -> Arms:
     number = legal.sum(dtype=jnp.int32)
     position, action = jnp.nonzero(legal, size=len(legal) * (most or legal.shape[1]), fill_value=0)
     return Arms(position.astype(jnp.int32), action.astype(jnp.int32), number)
-
-
-def place_cards(observation: Observation, hands: Words) -> Table:
-    """Lay out the table as an observer would see it if the opponent held given cards; the deck gets the rest.
-
-    Args:
-        observation: unbatched, of the player to move or any other.
-        hands: canonical sets of the opponent's cards, uint32[R] each, of the size that is seen.
-
-    Returns:
-        R tables, no draw under way.
-    """
-    everything = bits.all_cards(observation.rules.deck)
-    own = bits.pack(observation.hand)
-    # Own cards take the lowest copies of a type, the opponent's the next, the pile the last.
-    not_in_pile = cards.onehot(np.asarray(observation.rules.deck, np.int8) - cards.counts(observation.pile))
-    pile = bits.map_words(lambda a, b: a & ~b, everything, bits.pack(not_in_pile))
-    theirs = bits.map_words(lambda a, b: a & ~b, bits.merge(own, hands), own)
-    is_first = observation.player == 0
-    meta = table.Meta(
-        rank=observation.top_rank.astype(jnp.uint32),
-        color=observation.color.astype(jnp.uint32),
-        player=observation.current_player.astype(jnp.uint32),
-        penalty=observation.penalty.astype(jnp.uint32),
-        to_draw=jnp.uint32(0),
-        phase=jnp.where(observation.terminated, table.OVER_DRAWN, table.PLAY).astype(jnp.uint32),
-    )
-    account = ()
-    if observation.rules.keeps_account:
-        # A card that the opponent has drawn is not seen: it decides as at the beginning of its turn.
-        is_known = observation.drawn >= 0
-        account = jnp.broadcast_to(game.account_of(observation, observation.drawn, is_known).pack(), hands[0].shape)
-        meta = meta._replace(penalty=jnp.minimum(meta.penalty, np.uint32(table.MAX_PENALTY)))
-    meta = meta.pack()
-    return Table(
-        low=bits.map_words(lambda a, b, p: jnp.where(is_first, a, b) | p, own, theirs, pile),
-        high=bits.map_words(lambda a, b, p: jnp.where(is_first, b, a) | p, own, theirs, pile),
-        meta=jnp.broadcast_to(meta, hands[0].shape),
-        account=account,
-    )
 
 
 class Style(NamedTuple):
