@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from unojax.simulation import Games, simulate
     from unojax.specs import parse_agent
     from unojax.text.notation import format_action, format_cards, parse_action, parse_cards
-    from unojax.text.observation import format_observation, parse_observation
+    from unojax.text.observation import format_observation, make_observation, parse_observation
     from unojax.text.position import format_position, make_state, parse_position
     from unojax.view import View, view_of
 
@@ -49,7 +49,7 @@ _HOMES = {
     "simulation": ("Games", "simulate"),
     "specs": ("parse_agent",),
     "text.notation": ("format_action", "format_cards", "parse_action", "parse_cards"),
-    "text.observation": ("format_observation", "parse_observation"),
+    "text.observation": ("format_observation", "make_observation", "parse_observation"),
     "text.position": ("format_position", "make_state", "parse_position"),
     "view": ("View", "view_of"),
 }
@@ -64,7 +64,15 @@ __all__ = ["POLICIES", "RULES_VERSION", "Agent", "Belief", "Error", "Games", "In
 __all__ += ["PackedPolicy", "Pairs", "Policy", "PolicyAgent", "RulePolicy", "Rules", "State", "Trajectory", "View"]
 __all__ += ["advise", "belief_init", "belief_update", "belief_update_checked", "bradley_terry", "determinize"]
 __all__ += ["format_action", "format_cards", "format_observation", "format_position", "get_policy", "infer_action", "init"]
-__all__ += ["keep_compiled_programs", "legal_mask", "make_state", "observation_log_prob", "observe", "paired_score"]
+__all__ += [
+    "keep_compiled_programs",
+    "legal_mask",
+    "make_observation",
+    "make_state",
+    "observation_log_prob",
+    "observe",
+    "paired_score",
+]
 __all__ += ["parse_action", "parse_agent", "parse_cards", "parse_observation", "parse_position", "play_game", "play_match"]
 __all__ += [
     "play_rounds",

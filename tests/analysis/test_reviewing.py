@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from unojax import make_state
-from unojax.analysis import reviewing
 from unojax.analysis.reviewing import Choice, review
 from unojax.belief.tracking import track
 from unojax.games.advising import read_search
@@ -19,11 +18,11 @@ from unojax.games.seen import choices
 from unojax.policies import get_policy
 from unojax.rules import Rules
 from unojax.search.agents import Remembered, SearchAgent
-from unojax.search.pooling import pool, search_round
+from unojax.search.pooling import pool, search_once
 from unojax.specs import parse_agent
 
 SPEC = "mc:rollouts=200,particles=1024"
-ROUNDS = 8
+REPLICATES = 8
 NUM_GAMES = 8
 
 
@@ -31,7 +30,7 @@ def costs_at_length(game: Replay, numbers: Sequence[int], agent: SearchAgent, ke
     """The costs of player 0's actions `numbers` against the best plays, and their errors: straight from the search, each round
     with samples and a belief of its own, which follows the game once."""
     views = game.observations(0)[: max(numbers)]
-    rounds_of = [jax.random.split(one) for one in jax.random.split(key, ROUNDS)]
+    rounds_of = [jax.random.split(one) for one in jax.random.split(key, REPLICATES)]
     beliefs = zip(*(track(agent.updater, key_follow, views) for key_follow, _ in rounds_of), strict=True)
     for place, (seen, known) in enumerate(zip(views, beliefs, strict=True)):
         if place + 1 not in numbers:
@@ -39,7 +38,7 @@ def costs_at_length(game: Replay, numbers: Sequence[int], agent: SearchAgent, ke
         legal, rounds = choices(seen), []
         for (belief, _), (_, key_search) in zip(known, rounds_of, strict=True):
             memory = Remembered(belief, jnp.int32(place))
-            one = search_round(jax.random.fold_in(key_search, place), memory, seen, legal, agent=agent)
+            one = search_once(jax.random.fold_in(key_search, place), memory, seen, legal, agent=agent)
             rounds.append(jax.device_get(one))
         played = next(p for p in pool(rounds, legal, agent.keep).plays if p.action == game.steps[place].action)
         yield played.behind, played.behind_error
@@ -59,7 +58,9 @@ def test_costs_are_those_of_ten_times_the_rollouts():
         key_game, key_search = jax.random.split(jax.random.key(number, impl="threefry2x32"))
         game = play(key_game, (get_policy("uniform"), get_policy("linear")), rules=Rules())
         made = {
-            turn.number: turn.choice for turn in review(game, 0, agent, rounds=ROUNDS, seed=number) if turn.choice is not None
+            turn.number: turn.choice
+            for turn in review(game, 0, agent, replicates=REPLICATES, seed=number)
+            if turn.choice is not None
         }
         for choice, (cost, error) in zip(made.values(), costs_at_length(game, list(made), longer, key_search), strict=True):
             found.append((choice, cost, error))
@@ -94,26 +95,24 @@ def test_agents_that_can_not_judge_wins_are_refused(spec: str, changes: dict, sa
 
 
 @pytest.mark.parametrize(
-    ("player", "rounds", "says"),
+    ("player", "replicates", "says"),
     [
-        (0, 3, "rounds must be at least 4, from which standard errors come, got 3"),
+        (0, 3, "replicates must be at least 4, from which standard errors come, got 3"),
         (2, 4, "player must be 0 or 1, got 2"),
     ],
 )
-def test_bad_arguments(player: int, rounds: int, says: str):
+def test_bad_arguments(player: int, replicates: int, says: str):
     game = replay(make_state("R1 Y2 B3", "G4 B5", "R7"), "R1", jax.random.key(0))
     with pytest.raises(ValueError, match=says):
-        next(review(game, player, parse_agent("mc"), rounds=rounds))
+        next(review(game, player, parse_agent("mc"), replicates=replicates))
 
 
-def test_a_review_under_points_is_of_wins(monkeypatch: pytest.MonkeyPatch):
-    """Its searches are told to count wins, though the agent plays for points."""
-    agent = parse_agent("mc", rules=Rules.official())
-    game = replay(make_state("R1 Y2 B3", "G4 B5", "R7", rules=Rules.official()), "R1", jax.random.key(0))
-    looked, asked = reviewing._look, []
-    monkeypatch.setattr(reviewing, "_beliefs", lambda agent, key, views: iter([()] * len(views)))
-    monkeypatch.setattr(reviewing, "_look", lambda agent, *rest: asked.append(agent) or looked(agent, *rest))
+def test_a_review_under_points_is_of_wins():
+    """Its searches count wins, though the agent plays for points: all figures are probabilities."""
+    rules = Rules.official()
+    agent = parse_agent("mc:rollouts=8,particles=16,belief=unseen,policy=uniform", rules=rules)
     assert agent.search.counts_points
-    with pytest.raises(AttributeError):  # there are no beliefs
-        next(review(game, 0, agent))
-    assert asked and not any(one.search.counts_points for one in asked)
+    game = replay(make_state("R1 Y2 B3", "G4 B5", "R7", rules=rules), "R1", jax.random.key(0))
+    start, turn = review(game, 0, agent, replicates=4)
+    assert 0 <= start.win <= 1 and turn.choice is not None
+    assert all(0 <= play.win <= 1 for play in turn.choice.pooled.plays)

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 @pytest.fixture
 def telltale(monkeypatch):
     """Advice that compiles nothing; `test_on_a_phone_...` has the real one."""
-    monkeypatch.setattr("unojax.board.game.Adviser", TellTale)
+    monkeypatch.setattr("unojax.board.game.Advisor", TellTale)
 
 
 @contextmanager

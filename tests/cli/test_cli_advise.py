@@ -21,16 +21,16 @@ from unojax.belief.updaters import ExactFilter
 from unojax.cli import main
 from unojax.cli.advise import view as advise_view
 from unojax.cli.options import parse_deck
-from unojax.games.advising import position_of
+from unojax.games import advising
 from unojax.games.seen import legal_actions, play_seen
 from unojax.search import pooling
-from unojax.text import parse_action, parse_observation
+from unojax.text import make_observation, parse_action, parse_observation
 
 DECK = "colors=2,ranks=0-3+S++2,copies=1,wilds=1"
 RULES = Rules(deck=parse_deck(DECK), hand_size=3)
 # Cheaper to compile than the default, in which the linear policy plays and is the model.
 SPEC = "mc:rollouts=64,particles=256,policy=uniform,model=uniform"
-ARGS = ["advise", "--deck", DECK, "--hand-size", "3", "--agent", SPEC, "--rounds", "4"]
+ARGS = ["advise", "--deck", DECK, "--hand-size", "3", "--agent", SPEC, "--replicates", "4"]
 # Player 0 wins at once with the skip, which forfeits the other's turn, and the card after it.
 WIN_IN_TWO = "RS,R1/3/Y0/* R0 0 0 0 - *"
 # Player 1 can't play on R2, and draws.
@@ -91,8 +91,8 @@ def test_a_position_comes_from_standard_input(capsys, monkeypatch, complaint):
 
 
 def test_ctrl_c_keeps_what_was_searched(capsys, monkeypatch):
-    """A search of many rounds that is stopped in the sixth; and in the third, when there is too little."""
-    whole = pooling.search_round
+    """A search of many replicates that is stopped in the sixth; and in the third, when there is too little."""
+    whole = pooling.search_once
 
     def stop_in(last: int):
         done = []
@@ -104,31 +104,35 @@ def test_ctrl_c_keeps_what_was_searched(capsys, monkeypatch):
             return whole(*args, **options)
 
         search.compile = whole.compile
-        monkeypatch.setattr(pooling, "search_round", search)
+        monkeypatch.setattr(pooling, "search_once", search)
 
     # One round after the other.
     monkeypatch.setattr(pooling, "available_cores", lambda: 1)
     stop_in(5)
-    assert main([*ARGS, "--rounds", "none", "--seconds", "500", WIN_IN_TWO, "--json", "-"]) == 130
+    assert main([*ARGS, "--replicates", "none", "--seconds", "500", WIN_IN_TWO, "--json", "-"]) == 130
     captured = capsys.readouterr()
     data = json.loads(captured.out)
-    assert data["rounds"] == 5 and data["recommended"] == "RS"
+    assert data["replicates"] == 5 and data["recommended"] == "RS"
     assert "unojax advise: stopped after" in captured.err
     stop_in(2)
     assert main([*ARGS, WIN_IN_TWO]) == 130
     assert capsys.readouterr().out == ""
+    # In a library call it goes through, so that a loop over such calls can be stopped.
+    stop_in(5)
+    with pytest.raises(KeyboardInterrupt):
+        unojax.advise(WIN_IN_TWO, seconds=500.0, agent=SPEC, rules=RULES)
 
 
 def test_advice_in_python():
-    told = unojax.advise(hand="RS R1", top="R0", opponent=3, pile="Y0", agent=SPEC, rounds=4, rules=RULES)
+    told = unojax.advise(hand="RS R1", top="R0", opponent=3, pile="Y0", agent=SPEC, replicates=4, rules=RULES)
     assert told.play == "RS"
     assert list(told.wins) == ["RS", "R1"] and told.wins["RS"] == (1.0, 0.0)
     assert repr(told).startswith("play RS; wins: RS 100.0 ± 0.0 %, R1 ")
-    assert told.told.prob_holds.shape == (cards.NUM_TYPES,)
-    with pytest.raises(ValueError, match="rounds or seconds, not both"):
-        unojax.advise(WIN_IN_TWO, rounds=4, seconds=1.0, rules=RULES)
-    with pytest.raises(ValueError, match=r"rounds must be an integer, got 4\.5"):
-        unojax.advise(WIN_IN_TWO, rounds=4.5, rules=RULES)  # type: ignore[arg-type] the bad value is the test
+    assert told.belief.prob_holds.shape == (cards.NUM_TYPES,)
+    with pytest.raises(ValueError, match="replicates or seconds, not both"):
+        unojax.advise(WIN_IN_TWO, replicates=4, seconds=1.0, rules=RULES)
+    with pytest.raises(ValueError, match=r"replicates must be an integer, got 4\.5"):
+        unojax.advise(WIN_IN_TWO, replicates=4.5, rules=RULES)  # type: ignore[arg-type] the bad value is the test
     with pytest.raises(ValueError, match="top missing"):
         unojax.advise(hand="R1", opponent=3, rules=RULES)
     for seed in (-1, 2**32, 1.5, True):
@@ -251,9 +255,9 @@ def test_impossible_histories(complaint, position: str, history: str, says: str)
         ([WIN_IN_TWO, "--agent", "mc:belief=truth"], "belief=truth needs the hidden hand"),
         ([WIN_IN_TWO, "--agent", "mc:discount=0.9"], "discounted returns are no win probabilities"),
         ([WIN_IN_TWO, "--step-penalty", "0.1"], "are no win probabilities; leave the step penalty out"),
-        ([WIN_IN_TWO, "--seconds", "1"], "give --rounds or --seconds, not both"),
-        ([WIN_IN_TWO, "--rounds", "2"], "--rounds must be at least 4"),
-        ([WIN_IN_TWO, "--rounds", "none", "--seconds", "0"], "--seconds must be a positive number, got 0.0"),
+        ([WIN_IN_TWO, "--seconds", "1"], "give --replicates or --seconds, not both"),
+        ([WIN_IN_TWO, "--replicates", "2"], "--replicates must be at least 4"),
+        ([WIN_IN_TWO, "--replicates", "none", "--seconds", "0"], "--seconds must be a positive number, got 0.0"),
         ([WIN_IN_TWO, "--bars", "-1"], "--bars must be in [0, 54], got -1"),
         ([WIN_IN_TWO, "--json", "."], "--json: '.' is a folder"),
         ([], "give POSITION, or --hand, --top and --opponent: --hand and --top and --opponent missing"),
@@ -314,7 +318,7 @@ def test_a_wild_draw_four_that_may_be_challenged(capsys, complaint):
     ],
 )
 def test_what_a_penalty_in_words_leaves_to_do(top: str, penalty: int | str, rules: Rules, legal: set[int]):
-    seen = parse_observation(position_of("R1 RS", top, 5, penalty=penalty, rules=rules), rules=rules)
+    seen = make_observation("R1 RS", top, 5, penalty=penalty, rules=rules)
     assert set(np.flatnonzero(legal_actions(seen))) == legal
 
 
@@ -334,12 +338,12 @@ def test_of_two_views_that_fail_the_longer_one_tells_why(complaint):
 
 
 def test_seconds_are_kept(capsys, monkeypatch):
-    """With a clock that goes on by 1 s at each look, a round takes 1 s; and there are never fewer rounds than errors need."""
+    """With a clock that goes on by 1 s at each look, a replicate takes 1 s; and there are never fewer than errors need."""
     rounds = {}
     for seconds in ("1", "10.5"):
         ticks = iter(range(1000))
-        monkeypatch.setattr(pooling, "time", SimpleNamespace(perf_counter=lambda ticks=ticks: next(ticks)))
-        rounds[seconds] = run_json(capsys, WIN_IN_TWO, "--rounds", "none", "--seconds", seconds)["rounds"]
+        monkeypatch.setattr(advising, "time", SimpleNamespace(perf_counter=lambda ticks=ticks: next(ticks)))
+        rounds[seconds] = run_json(capsys, WIN_IN_TWO, "--replicates", "none", "--seconds", seconds)["replicates"]
     assert rounds == {"1": 4, "10.5": 10}
 
 
@@ -365,7 +369,7 @@ def test_draws_and_challenges_are_advised_as_plays_are():
     numbers = {"win": 0.5, "win_error": 0.1, "behind": 0.0, "behind_error": 0.0, "gain": 0.0, "gain_error": 0.0, "rollouts": 8}
     actions = (cards.CHALLENGE, cards.DRAW, 0)
     plays = tuple(pooling.PooledPlay(action, **numbers) for action in actions)
-    told = pooling.Pooled(plays, recommended=cards.CHALLENGE, own=cards.CHALLENGE, rounds=4)
+    told = pooling.Pooled(plays, recommended=cards.CHALLENGE, own=cards.CHALLENGE, replicates=4)
     console = Console(file=(out := io.StringIO()), width=80)
     console.print(advise_view.plays(told, unojax.parse_agent(SPEC, rules=RULES), has_drawn=False))
     text = out.getvalue()
@@ -396,7 +400,7 @@ def test_status_line_keeps_off_the_results(capsys, monkeypatch):
     assert main([*ARGS, WIN_IN_TWO, "--json", "-"]) == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out)["recommended"] == "RS"
-    assert "search: round 4 of 4" in captured.err
+    assert "search: replicate 4 of 4" in captured.err and "5 of 4" not in captured.err
     assert main([*ARGS, WIN_IN_TWO, "--json", "-", "--quiet"]) == 0
     assert capsys.readouterr().err == ""
 

@@ -15,12 +15,12 @@ import pytest
 from rich.console import Console
 
 from unojax import Rules, format_position, get_policy, parse_position, play_game
+from unojax.analysis import turns as belief_turns
 from unojax.belief import PolicyOpponent, consistent_opponent, uniform_opponent
 from unojax.belief.opponents import TREMBLE
 from unojax.belief.tracking import track
 from unojax.belief.updaters import ExactFilter
 from unojax.cli import drawing, main
-from unojax.cli.belief import turns as belief_turns
 from unojax.cli.options import get_opponent, parse_deck
 from unojax.games import replay
 from unojax.games.gamefile import GameFile, write_game
@@ -231,7 +231,7 @@ def test_a_belief_begun_anew_is_said(capsys, monkeypatch):
         for belief, info in track(*args):
             yield belief, info and info._replace(depleted=True, restarted=True, ess=0.0, log_evidence=-np.inf)
 
-    monkeypatch.setattr(belief_turns, "follow", follow_badly)
+    monkeypatch.setattr(belief_turns, "track", follow_badly)
     args = ["--start", KNOWN_HAND, "--actions", "R1"]
     last = run_json(capsys, *args)["turns"][-1]
     assert (last["log_evidence"], last["ess"], last["begun_anew"]) == (None, 0.0, "no particle could explain this turn")

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -36,13 +38,15 @@ from unojax.cli.play import loop as play_loop
 from unojax.cli.play import view as play_view
 from unojax.cli.play.input import Options
 from unojax.cli.play.loop import Conversation, Record
-from unojax.games.adviser import Advice, Adviser, Thought
+from unojax.games.advisor import Advice, Advisor, Thought
 from unojax.games.gamefile import read_game
 from unojax.games.session import OpponentError, Session
 from unojax.search.agents import monte_carlo
 from unojax.search.monte_carlo import Estimate
 from unojax.specs import as_agent
 from unojax.text import format_action, format_cards, parse_action
+
+KEY = jax.random.key(0)
 
 
 def test_games_come_to_their_end(games):
@@ -115,7 +119,7 @@ def test_what_is_hidden_changes_nothing_that_is_shown(one: str, other: str):
     shown = []
     for position in (one, other):
         session = session_from(position)
-        shown.append(talk(session, lines("?", "p", "h"), adviser=Adviser(SEARCH, seed=0))[1])
+        shown.append(talk(session, lines("?", "p", "h"), advisor=Advisor(SEARCH, KEY))[1])
         hidden = format_cards(session.replay().end.hands[1])
     assert shown[0] == shown[1]
     assert "Advice: " in shown[0] or "nothing to choose" in shown[0]
@@ -151,13 +155,14 @@ def test_an_opponent_that_fails_is_named_and_the_game_is_saved(tmp_path: Path, k
 
 def test_advice_knows_what_can_be_known(monkeypatch):
     session = session_from(KNOWN_HAND)
-    adviser = Adviser(SEARCH, seed=0)
-    told = adviser.advise(session.view, session.seen)
+    advisor = Advisor(SEARCH, KEY)
+    start = session.view
+    told = advisor.advise([start])
     legal = [parse_action("R0"), parse_action("R2")]
     assert told.thought is not None
     assert np.flatnonzero(told.thought.tried).tolist() == legal
     assert int(told.thought.advised) in legal
-    held = np.flatnonzero(np.asarray(told.prob_holds) > 1e-6)
+    held = np.flatnonzero(np.asarray(told.belief.prob_holds) > 1e-6)
     assert [cards.TYPE_NAMES[t] for t in held] == ["R1", "W"]
     text = play_view.advice(told, session.view).plain
     assert re.search(r"R1 +█+ +100", text)
@@ -173,9 +178,9 @@ def test_advice_knows_what_can_be_known(monkeypatch):
     assert play_view.advice(told, session.view).plain.isascii()
     # It goes on from where it was.
     session.play(legal[0])
-    later = adviser.advise(session.view, session.seen)
+    later = advisor.advise([start, session.view])
     assert later.thought is None
-    assert np.flatnonzero(np.asarray(later.prob_holds) > 1e-6).tolist() == held.tolist()
+    assert np.flatnonzero(np.asarray(later.belief.prob_holds) > 1e-6).tolist() == held.tolist()
 
 
 def test_draws_and_challenges_are_advised_as_plays_are():
@@ -186,7 +191,8 @@ def test_draws_and_challenges_are_advised_as_plays_are():
     values, zeros = np.linspace(0, 0.61, len(tried)), np.zeros(len(tried))
     estimate = jax.tree.map(jnp.asarray, Estimate(values, zeros, zeros, zeros, np.full(len(tried), 8), np.int32(0)))
     thought = Thought(estimate, jnp.asarray(tried), jnp.int32(cards.DRAW))
-    told = Advice(jnp.zeros(54), jnp.zeros(4), jnp.float32(0), thought)
+    belief: Any = SimpleNamespace(prob_holds=np.zeros(54), prob_color=np.zeros(4), prob_no_playable=np.float32(0))
+    told = Advice(belief, thought)
     for has_drawn, name in ((False, "draw"), (True, "pass")):
         rows = play_view.advice(told, replace(view, has_drawn=np.bool_(has_drawn))).plain.splitlines()
         assert rows[0].startswith(f"Advice: {name}. ") and rows[1].startswith(f"*{name} ")
@@ -195,7 +201,7 @@ def test_draws_and_challenges_are_advised_as_plays_are():
 
 def test_returns_under_a_step_penalty_are_no_win_probabilities():
     session = session_from(KNOWN_HAND)
-    told = Adviser(SEARCH, seed=0).advise(session.view, session.seen)
+    told = Advisor(SEARCH, KEY).advise([session.view])
     assert told.thought is not None
     penalized = replace(session.view, rules=replace(RULES, step_penalty=0.125))
     text = play_view.advice(told, penalized).plain

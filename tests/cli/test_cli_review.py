@@ -33,7 +33,7 @@ def saved(path: Path, actions: str, players: tuple[str, str] = ("person", "unifo
 
 
 def run_json(capsys: pytest.CaptureFixture[str], *args: str) -> dict[str, Any]:
-    assert main(["review", *args, "--agent", SPEC, "--rounds", "4", "--json", "-"]) == 0
+    assert main(["review", *args, "--agent", SPEC, "--replicates", "4", "--json", "-"]) == 0
     return json.loads(capsys.readouterr().out)
 
 
@@ -45,7 +45,7 @@ def test_a_win_given_away_costs_what_it_was_worth(capsys, tmp_path: Path):
     assert choice["best"] == "RS"
     plays = {play["action"]: play["win"] for play in choice["plays"]}
     assert plays["RS"] == 1.0
-    # Of a sure win nothing is chosen by luck, so that both halves agree with all rounds together.
+    # Of a sure win nothing is chosen by luck, so that both halves agree with all replicates together.
     assert choice["cost"] == pytest.approx(1 - plays["R1"], abs=1e-6) and choice["cost_error"] > 0
     assert data["total_cost"] == choice["cost"]
     assert 0 < given_away["win"] < 1 and given_away["win_error"] > 0
@@ -63,7 +63,7 @@ def test_the_best_play_costs_nothing_and_the_end_is_no_probability(capsys, tmp_p
 def test_text_page_and_files(capsys, tmp_path: Path):
     game, page = saved(tmp_path / "game.json", "R1 R2"), tmp_path / "game.html"
     before = Path(game).read_text()
-    assert main(["review", game, "--agent", SPEC, "--rounds", "4", "--html", str(page)]) == 0
+    assert main(["review", game, "--agent", SPEC, "--replicates", "4", "--html", str(page)]) == 0
     out = capsys.readouterr().out
     assert "player 0 plays R1" in out and "1 of them worse" in out and "RS" in out
     assert all(len(line) <= 80 for line in out.splitlines())
@@ -77,7 +77,7 @@ def test_ctrl_c_keeps_the_turns_that_were_looked_at(capsys, monkeypatch, tmp_pat
         raise KeyboardInterrupt
 
     game = saved(tmp_path / "game.json", "R1 R2")
-    monkeypatch.setattr("unojax.analysis.reviewing.search_round", stop)
+    monkeypatch.setattr("unojax.games.advisor.replicates", stop)
     assert main(["review", game, "--agent", SPEC, "--json", "-"]) == 130
     captured = capsys.readouterr()
     data = json.loads(captured.out)
@@ -92,7 +92,7 @@ def test_errors_are_one_line(complaint, tmp_path: Path):
         (["/no/game.json"], "can't read '/no/game.json'"),
         ([str(tmp_path / "bad.json")], "this is no saved game"),
         ([str(tmp_path)], "can't read"),
-        ([game, "--rounds", "3"], "--rounds must be at least 4"),
+        ([game, "--replicates", "3"], "--replicates must be at least 4"),
         ([game, "--agent", "linear"], "has no estimates; choose a search"),
         ([game, "--agent", "mc:belief=truth"], "needs the hidden hand"),
         ([game, "--html", game], "--html: "),

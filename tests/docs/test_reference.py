@@ -13,8 +13,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 COMMAND_LINE = ("cli", "web", "board", "files", "display", "__main__")
 """Parts of the package without a public name."""
 INNER = {
-    *("belief.asked", "belief.digest", "belief.history", "belief.lattice", "belief.turns"),
-    *("device.blame", "device.struct", "games.ahead", "games.setup", "arena.lanes", "arena.results"),
+    *("belief.asked", "belief.history", "belief.lattice", "belief.turns"),
+    *("device.blame", "device.struct", "games.ahead", "games.question", "games.setup", "arena.lanes", "arena.results"),
     *("adapters.callback", "adapters.nodes", "adapters.requirements", "adapters.seats", "adapters.solo"),
 }
 """Modules that others are made of, and whose names may change."""

@@ -25,7 +25,7 @@ SHORTER = {
     "--games 4000": "--games 20",
     "uniform --games 64": "uniform --games 8",
     # The filter that the page itself has compiled.
-    "mc:rollouts=100 --html": "mc:rollouts=8,particles=4096,model=uniform --rounds 4 --html",
+    "mc:rollouts=100 --html": "mc:rollouts=8,particles=4096,model=uniform --replicates 4 --html",
     "unojax evaluate mine.py:spiteful": "unojax evaluate mine.py:spiteful --opponents uniform --games 4",
     "mc:rollouts=64,belief=unseen": "mc:rollouts=4,belief=unseen,policy=uniform",
     "(search, unojax.uniform), 16": "(search, unojax.uniform), 2",

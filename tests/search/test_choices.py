@@ -17,7 +17,7 @@ CONTESTED = "R1,R2/B1,B2,B2/Y9/* W+4:Y 1 4?R 1 W+4:Y *"
 
 @pytest.mark.parametrize("agent", slow_but([AGENTS[0]], AGENTS))
 def test_a_challenge_that_must_succeed_is_advised(agent: str):
-    advised = unojax.advise(CONTESTED, agent=agent, rounds=4, rules=RULES)
+    advised = unojax.advise(CONTESTED, agent=agent, replicates=4, rules=RULES)
     assert set(advised.wins) == {"draw", "challenge"}
     assert advised.play == "challenge"
     assert advised.wins["challenge"][0] > advised.wins["draw"][0] + 0.1

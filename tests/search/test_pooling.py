@@ -1,4 +1,4 @@
-"""Rounds of a search pooled: means over all samples, and errors from the differences between rounds."""
+"""Replicates of a search pooled: means over all samples, and errors from the differences between replicates."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.helpers import assert_trees_equal
 from unojax import Observation, Rules, cards, parse_observation
 from unojax.belief.tracking import track
 from unojax.games.advising import read_search
 from unojax.search import pooling
 from unojax.search.agents import Remembered, SearchAgent
 from unojax.search.monte_carlo import Estimate
-from unojax.search.pooling import cost_of, pool, search_in_rounds, search_round
+from unojax.search.pooling import cost_of, pool, replicates, search_once
 
 
 def estimates(values: list[list[float]]) -> list[Estimate]:
@@ -35,7 +36,7 @@ def test_rounds_are_pooled(keep: float, recommended: int):
     legal = np.arange(cards.DRAW) < 3
     pooled = pool(estimates(values), legal, keep)
     assert [play.action for play in pooled.plays] == [2, 1, 0]
-    assert (pooled.own, pooled.rounds, pooled.recommended) == (1, 4, recommended)
+    assert (pooled.own, pooled.replicates, pooled.recommended) == (1, 4, recommended)
     best, own, worst = pooled.plays
     error = np.sqrt(0.2 / 3 / 4)
     assert best.win == pytest.approx(0.625) and best.win_error == pytest.approx(error / 4)
@@ -98,24 +99,52 @@ def decision() -> tuple[SearchAgent, Remembered, Observation]:
     return agent, Remembered(belief, jnp.int32(0)), seen
 
 
-def test_rounds_are_the_same_side_by_side(decision, monkeypatch):
-    legal, key = np.asarray(decision[2].legal_mask)[: cards.DRAW], jax.random.key(2)
+def test_replicates_are_the_same_side_by_side(decision, monkeypatch):
+    agent, memory, seen = decision
+    legal, key = np.asarray(seen.legal_mask)[: cards.DRAW], jax.random.key(2)
 
-    def searched(at_a_time: int) -> pooling.Searched:
+    def searched(at_a_time: int) -> list[Estimate]:
         monkeypatch.setattr(pooling, "available_cores", lambda: at_a_time)
-        return search_in_rounds(*decision, legal, key, num_rounds=6)
+        return list(replicates(agent, [memory], seen, legal, key, 6))
 
-    assert searched(3).pooled == searched(1).pooled
-    monkeypatch.undo()
-    by_hand = [
-        jax.device_get(search_round(jax.random.fold_in(key, i), *decision[1:], legal, agent=decision[0])) for i in range(6)
+    by_hand = [jax.device_get(search_once(jax.random.fold_in(key, i), memory, seen, legal, agent=agent)) for i in range(6)]
+    for number in (3, 1):
+        assert_trees_equal(searched(number), by_hand)
+
+
+def test_replicates_take_the_beliefs_in_turn(decision):
+    agent, memory, seen = decision
+    legal, key = np.asarray(seen.legal_mask)[: cards.DRAW], jax.random.key(2)
+    other = memory._replace(num_steps=jnp.int32(7))
+    expected = [
+        jax.device_get(search_once(jax.random.fold_in(key, i), (memory, other)[i % 2], seen, legal, agent=agent))
+        for i in range(3)
     ]
-    assert searched(2).pooled == pool(by_hand, legal, decision[0].keep)
+    assert_trees_equal(list(replicates(agent, [memory, other], seen, legal, key, 3)), expected)
 
 
-def test_a_round_that_was_compiled_ahead_is_not_traced_again(decision):
+def test_ctrl_c_goes_through(decision, monkeypatch):
+    """A loop over searches can be stopped, however many replicates are done."""
+    agent, memory, seen = decision
+    legal, key = np.asarray(seen.legal_mask)[: cards.DRAW], jax.random.key(2)
+    done = []
+
+    def search(*args, **options):
+        done.append(1)
+        if len(done) > 6:
+            raise KeyboardInterrupt
+        return search_once(*args, **options)
+
+    search.compile = search_once.compile
+    monkeypatch.setattr(pooling, "search_once", search)
+    with pytest.raises(KeyboardInterrupt):
+        list(replicates(agent, [memory], seen, legal, key, None))
+    assert len(done) > 6
+
+
+def test_a_search_that_was_compiled_ahead_is_not_traced_again(decision):
     agent, memory, seen = decision
     legal, key = np.zeros(cards.DRAW, bool), jax.random.key(3)
-    search_round.compile(key, memory, seen, legal, agent=agent)
+    search_once.compile(key, memory, seen, legal, agent=agent)
     with jax.no_tracing():
-        search_round(key, memory, seen, legal, agent=agent)
+        search_once(key, memory, seen, legal, agent=agent)

@@ -9,4 +9,4 @@ from tests.telltale import TellTale
 
 @pytest.fixture
 def telltale(monkeypatch):
-    monkeypatch.setattr("unojax.board.game.Adviser", TellTale)
+    monkeypatch.setattr("unojax.board.game.Advisor", TellTale)

@@ -4,6 +4,7 @@
 * `deals`: the hands that `unojax.simulate` dealt. `worth`: what each card in them was worth.
 * `declaring`: policies that differ in the colour they declare.
 * `following`: beliefs along recorded games. `calibration`: whether their probabilities are what happens.
+* `turns`: the belief along one played game, turn by turn.
 * `reviewing`: one played game, with win probabilities and what each choice cost.
 * `decisions`: one player's decisions in recorded games. `forecasts`: how good forecasts of results are.
 """
@@ -17,9 +18,11 @@ from unojax.analysis.following import Followed, Recorded, follow, record
 from unojax.analysis.forecasts import fit_logistic, log_loss, sigmoid
 from unojax.analysis.reviewing import Choice, ReviewedTurn, review
 from unojax.analysis.tables import TextTable
+from unojax.analysis.turns import BeliefTurn, TrackedTurn, track_turns
 from unojax.analysis.worth import Worth, card_worth
 
 __all__ = [
+    "BeliefTurn",
     "Calibration",
     "Choice",
     "Deals",
@@ -29,6 +32,7 @@ __all__ = [
     "Recorded",
     "ReviewedTurn",
     "TextTable",
+    "TrackedTurn",
     "Worth",
     "calibrate",
     "card_worth",
@@ -43,4 +47,5 @@ __all__ = [
     "record",
     "review",
     "sigmoid",
+    "track_turns",
 ]

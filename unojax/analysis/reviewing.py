@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from unojax import cards
-from unojax.belief import summary
-from unojax.belief.digest import Digest, digest
-from unojax.belief.hands import Hands
-from unojax.belief.tracking import track
-from unojax.belief.updaters import filled_count_probs
-from unojax.games.replay import Replay, Step
+from unojax.analysis.turns import TrackedTurn, row_of
+from unojax.games.advisor import Advisor
+from unojax.games.replay import Replay
 from unojax.games.seen import choices
 from unojax.observation import Observation
-from unojax.search import REVIEW_ROUNDS, check_rounds
-from unojax.search.agents import Remembered, SearchAgent
-from unojax.search.outlook import win_probability
-from unojax.search.pooling import Pooled, cost_of, pool, search_round
+from unojax.search import REVIEW_REPLICATES, check_replicates
+from unojax.search.agents import SearchAgent
+from unojax.search.pooling import Pooled, cost_of
 from unojax.text import format_action
 
 _GAMES: Final = 4000
-"""Games played out for a win probability, over all rounds: a standard error of at most 0.008, besides that of the beliefs."""
-_FOLLOW, _HANDS, _WIN, _SEARCH, _TURN = range(5)
+"""Games played out for a win probability, over all beliefs: a standard error of at most 0.008, besides that of the beliefs."""
 
 
 @dataclass(frozen=True)
@@ -48,38 +40,28 @@ class Choice:
     best: int
 
     def to_json(self) -> dict[str, Any]:
-        """Give all of it by name."""
+        """Return all of it by name."""
         plays = [{"action": format_action(p.action), "win": p.win, "win_error": p.win_error} for p in self.pooled.plays]
         return {"best": format_action(self.best), "cost": self.cost, "cost_error": self.error, "plays": plays}
 
 
 @dataclass(frozen=True)
-class ReviewedTurn:
-    """The position after an action, and what the player could know there. Arrays are NumPy.
+class ReviewedTurn(TrackedTurn):
+    """The position after an action, what the player could know there, and what the action was chosen from.
+
+    Figures of the belief are means over the beliefs of all replicates.
 
     Attributes:
-        number: of the action in this game, 0 for the start.
-        step: the action; None at the start.
-        observation: of the player, after it.
-        win, win_error: how likely the player is to win from here, if both go on as in the search's rollouts.
-        told: figures of the belief over the other hand, means over the beliefs of all rounds.
-        log_score: of the belief, nats: sum over the card types of ln P(copies that the other player holds).
-        types: P(type) of the other player by name, the likeliest first; empty where the search takes it for a single model.
+        win, win_error: how likely the player is to win from here, if both continue as in the search's rollouts.
         choice: what the action was chosen from; None if it was the other player's, or there was no choice.
     """
 
-    number: int
-    step: Step | None
-    observation: Observation
     win: float
     win_error: float
-    told: Digest
-    log_score: float
-    types: dict[str, float]
     choice: Choice | None
 
     def to_json(self) -> dict[str, Any]:
-        """Give all of it by name."""
+        """Return all of it by name."""
         step, deck = self.step, np.flatnonzero(self.observation.rules.deck).tolist()
         return {
             "turn": self.number,
@@ -87,7 +69,7 @@ class ReviewedTurn:
             "action": None if step is None else step.notation(with_cards=True),
             "win": self.win,
             "win_error": self.win_error,
-            "belief": {cards.TYPE_NAMES[t]: float(self.told.prob_holds[t]) for t in deck},
+            "belief": {cards.TYPE_NAMES[t]: float(self.belief.prob_holds[t]) for t in deck},
             "log_score": self.log_score,
             "type_probs": self.types or None,
             "choice": None if self.choice is None else self.choice.to_json(),
@@ -99,7 +81,7 @@ def review(
     player: int,
     agent: SearchAgent,
     *,
-    rounds: int = REVIEW_ROUNDS,
+    replicates: int = REVIEW_REPLICATES,
     seed: int = 0,
     on_status: Callable[[str], None] = lambda words: None,
 ) -> Iterator[ReviewedTurn]:
@@ -109,62 +91,32 @@ def review(
         game: finished or not.
         player: 0 or 1.
         agent: the search that values plays; it knows what the player knows.
-        rounds: searches of each choice, at least 4, each with a belief and samples of its own.
+        replicates: searches of each choice, at least 4, each with a belief and samples of its own, so that the errors of beliefs
+            are in those of the figures.
         seed: the same one gives the same figures on the same device.
         on_status: told which turn it is.
 
     Raises:
-        ValueError: `player` or `rounds` is out of its range; no hand of the other player explains what happened, with so few
-            particles; or the agent can't judge how likely plays are to win (`SearchAgent.judging_wins`).
+        ValueError: If `player` or `replicates` is out of its range; if no hand of the other player explains what happened, with
+            so few particles; or if the agent can't judge how likely plays are to win (`SearchAgent.judging_wins`).
     """
-    check_rounds(rounds)
-    agent = agent.judging_wins()
+    check_replicates(replicates)
     key = jax.random.key(seed, impl="threefry2x32")
+    advisor = Advisor(agent.judging_wins(), key, num_beliefs=replicates, steps_before=int(game.start.step_count))
     views = game.observations(player)
-    # Each round has a belief of its own, so that the errors of beliefs are in those of the figures.
-    keys = [jax.random.fold_in(jax.random.fold_in(key, _FOLLOW), number) for number in range(rounds)]
-    beliefs = zip(*(_beliefs(agent, one, views) for one in keys), strict=True)
-    before: tuple[Observation, list[Remembered]] | None = None
-    for number, (seen, known) in enumerate(zip(views, beliefs, strict=True)):
-        on_status(f"turn {number} of {len(game.steps)}")
-        here = jax.random.fold_in(jax.random.fold_in(key, _TURN), number)
-        memories = [Remembered(one, jnp.int32(int(game.start.step_count) + number)) for one in known]
-        step = game.steps[number - 1] if number else None
-        told, probs = _mean([_look(agent, k, m, seen) for k, m in zip(_split(here, _HANDS, rounds), memories, strict=True)])
-        truth = cards.count_types(game.states[number].hands[1 - player])
+    for index, seen in enumerate(views):
+        on_status(f"turn {index} of {len(game.steps)}")
+        so_far = views[: index + 1]
+        advisor.check_explained(so_far)
+        row = row_of(game, index, seen, advisor.look(so_far), number=index)
         choice = None
-        if step is not None and step.mover == player and before is not None:
-            choice = _choice(agent, step.action, *before, _split(here, _SEARCH, rounds))
-        win = _result(game, number, player) or _win_of(agent, memories, seen, _split(here, _WIN, rounds))
-        yield ReviewedTurn(number, step, seen, *win, told, float(summary.log_score(probs, truth)), _types(agent, known), choice)
-        before = seen, memories
-
-
-def _split(key: Array, purpose: int, number: int) -> Array:
-    return jax.random.split(jax.random.fold_in(key, purpose), number)
-
-
-def _mean(rounds: list[Any]) -> Any:
-    return jax.tree.map(lambda *leaves: np.mean(leaves, axis=0), *jax.device_get(rounds))
-
-
-def _beliefs(agent: SearchAgent, key: Array, views: list[Observation]) -> Iterator[Any]:
-    """Return the agent's belief at each position."""
-    updater = agent.updater
-    for number, (belief, info) in enumerate(track(updater, key, views)):
-        if info is not None and info.depleted:
-            other = 1 - int(views[0].player)
-            raise ValueError(
-                f"turn {number}: no hand of player {other} explains it among {updater.num_particles} particles; take more"
-            )
-        yield belief
-
-
-def _types(agent: SearchAgent, known: Sequence[Any]) -> dict[str, float]:
-    """Average P(type) of the other player over beliefs; the likeliest first."""
-    found = [agent.updater.types(belief) for belief in known]
-    means = {name: float(np.mean([types[name] for types in found])) for name in found[0]}
-    return dict(sorted(means.items(), key=lambda item: -item[1]))
+        if index and game.steps[index - 1].mover == player:
+            choice = _choice(advisor, game.steps[index - 1].action, views[:index], replicates)
+        win = _result(game, index, player)
+        if win is None:
+            estimate = advisor.win_estimate(so_far, num_games=max(_GAMES // replicates, 2))
+            win = float(estimate.win_probability), float(estimate.win_error)
+        yield ReviewedTurn(**row, win=win[0], win_error=win[1], choice=choice)
 
 
 def _result(game: Replay, number: int, player: int) -> tuple[float, float] | None:
@@ -175,29 +127,9 @@ def _result(game: Replay, number: int, player: int) -> tuple[float, float] | Non
     return (0.5 if int(state.winner) < 0 else float(int(state.winner) == player)), 0.0
 
 
-def _choice(agent: SearchAgent, action: int, seen: Observation, memories: list[Remembered], keys: Array) -> Choice | None:
-    legal = choices(seen)
+def _choice(advisor: Advisor, action: int, views: list[Observation], replicates: int) -> Choice | None:
+    legal = choices(views[-1])
     if legal.sum() < 2:
         return None
-    searched = [search_round(k, m, seen, legal, agent=agent) for k, m in zip(keys, memories, strict=True)]
-    rounds, prior = jax.device_get(searched), agent.prior_rollouts
-    return Choice(pool(rounds, legal, agent.keep, prior), *cost_of(rounds, legal, action, prior))
-
-
-def _win_of(agent: SearchAgent, memories: list[Remembered], seen: Observation, keys: Array) -> tuple[float, float]:
-    """Average the win probability over the beliefs, with its standard error from the differences between them."""
-    num_games = max(_GAMES // len(memories), 2)
-    wins = [_win(agent, num_games, k, m, seen) for k, m in zip(keys, memories, strict=True)]
-    found = np.asarray(jax.device_get(wins), float)
-    return float(found.mean()), float(found.std(ddof=1) / np.sqrt(len(found)))
-
-
-@partial(jax.jit, static_argnums=0)
-def _look(agent: SearchAgent, key: Array, memory: Remembered, seen: Observation) -> tuple[Digest, Array]:
-    hands: Hands = agent.hands(key, memory, seen)
-    return digest(hands, seen), filled_count_probs(hands, seen)
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def _win(agent: SearchAgent, num_games: int, key: Array, memory: Remembered, seen: Observation) -> Array:
-    return win_probability(key, agent, memory, seen, num_samples=num_games)[0]
+    estimates = list(advisor.replicates(views, replicates))
+    return Choice(advisor.pool(estimates, views[-1]), *cost_of(estimates, legal, action, advisor.search.prior_rollouts))

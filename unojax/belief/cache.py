@@ -6,7 +6,7 @@ import hashlib
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import jax
 import numpy as np
@@ -19,7 +19,47 @@ from unojax.belief.updaters import ParticleFilter, Updater
 from unojax.observation import Observation, check_observation
 from unojax.rules import Rules
 
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 _ANY_START: Final = ParticleFilter(prior="uniform")
+
+
+class Recent(Generic[_Key, _Value]):
+    """Values by key, of which those used last are kept: at most `max_entries`, or all where that is None."""
+
+    def __init__(self, max_entries: int | None = None):
+        if max_entries is not None and max_entries < 1:
+            raise ValueError(f"max_entries must be at least 1, or None for no limit, got {max_entries}")
+        self._max_entries, self._entries, self.evictions = max_entries, OrderedDict[_Key, _Value](), 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, key: _Key) -> bool:
+        return key in self._entries
+
+    def get(self, key: _Key) -> _Value:
+        """Return a value, which is now the one used last. Raises KeyError if it is not there."""
+        self._entries.move_to_end(key)
+        return self._entries[key]
+
+    def put(self, key: _Key, value: _Value) -> None:
+        """Keep a value as the one used last."""
+        self._entries[key] = value
+        self._entries.move_to_end(key)
+        if self._max_entries is not None and len(self._entries) > self._max_entries:
+            self._entries.popitem(last=False)
+            self.evictions += 1
+
+
+def names_of(observations: Sequence[Observation]) -> list[tuple[Rules, bytes]]:
+    """Name each position by the rules and a digest of all that was seen up to it."""
+    digest, names = hashlib.blake2b(digest_size=16), []
+    for view in observations:
+        for leaf in jax.tree.leaves(view):
+            digest.update(np.asarray(leaf).tobytes())
+        names.append((view.rules, digest.digest()))
+    return names
 
 
 @dataclass(frozen=True)
@@ -66,8 +106,6 @@ class BeliefCache:
         max_entries: int | None = None,
         log_types: ArrayLike | None = None,
     ):
-        if max_entries is not None and max_entries < 1:
-            raise ValueError(f"max_entries must be at least 1, or None for no limit, got {max_entries}")
         self._updater = updater
         self._key = jax.random.key(0, impl="threefry2x32") if key is None else key
         self._max_entries = max_entries
@@ -77,11 +115,11 @@ class BeliefCache:
     @property
     def stats(self) -> CacheStats:
         """Statistics since the cache was made or cleared."""
-        return CacheStats(**self._counts, entries=len(self._entries))
+        return CacheStats(**self._counts, evictions=self._entries.evictions, entries=len(self._entries))
 
     def clear(self) -> None:
         """Forget all beliefs and statistics."""
-        self._entries: OrderedDict[tuple[Rules, bytes], CacheEntry] = OrderedDict()
+        self._entries = Recent[tuple[Rules, bytes], CacheEntry](self._max_entries)
         self._counts: Counter[str] = Counter()
 
     def belief(self, observations: Sequence[Observation]) -> Any:
@@ -103,30 +141,19 @@ class BeliefCache:
             raise ValueError("observations must hold at least the first position, got none")
         for view in views:
             check_observation(view, "BeliefCache.track")
-        digest, names = hashlib.blake2b(digest_size=16), []
-        for view in views:
-            for leaf in jax.tree.leaves(view):
-                digest.update(leaf.tobytes())
-            names.append((view.rules, digest.digest()))
+        names = names_of(views)
         known = next((t for t in reversed(range(len(views))) if names[t] in self._entries), -1)
         self._counts["hits" if known == len(views) - 1 else "misses"] += 1
         if known >= 0:
-            entry = self._entries[names[known]]
+            entry = self._entries.get(names[known])
         else:
-            entry = CacheEntry(begin(self._updater, self._key_at(0), views[0], self._log_types), None)
-        self._keep(names[max(known, 0)], entry)
-        for t in range(max(known, 0) + 1, len(views)):
+            entry, known = CacheEntry(begin(self._updater, self._key_at(0), views[0], self._log_types), None), 0
+            self._entries.put(names[0], entry)
+        for t in range(known + 1, len(views)):
             entry = CacheEntry(*advance(self._updater, self._key_at(t), entry.belief, views[t - 1], views[t], place=t))
             self._counts["updates"] += 1
-            self._keep(names[t], entry)
+            self._entries.put(names[t], entry)
         return entry
 
     def _key_at(self, place: int) -> Array:
         return jax.random.fold_in(self._key, place)
-
-    def _keep(self, name: tuple[Rules, bytes], entry: CacheEntry) -> None:
-        self._entries[name] = entry
-        self._entries.move_to_end(name)
-        if self._max_entries is not None and len(self._entries) > self._max_entries:
-            self._entries.popitem(last=False)
-            self._counts["evictions"] += 1

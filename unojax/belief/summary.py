@@ -21,11 +21,13 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from unojax import bits, cards
+from unojax.belief import resample
 from unojax.belief.exact import ExactBelief
-from unojax.belief.hands import WeightedHands
+from unojax.belief.hands import Hands, WeightedHands
 from unojax.belief.opponents import Family, Opponent
 from unojax.belief.particles import Belief
 from unojax.device.tracing import traced_once
+from unojax.observation import Observation
 
 
 def slot_probs(belief: WeightedHands) -> Array:
@@ -83,7 +85,7 @@ def types_by_name(belief: Belief | ExactBelief, opponent: Opponent) -> dict[str,
     """Return P(type) of the opponent by name, the likeliest first, on the host; empty for an opponent of one model."""
     if not isinstance(opponent, Family):
         return {}
-    probs = np.exp(belief.log_type_probs) if isinstance(belief, ExactBelief) else np.asarray(_type_probs(belief), float)
+    probs = np.asarray(_type_probs(belief) if isinstance(belief, Belief) else np.exp(np.asarray(belief.log_type_probs)), float)
     return {opponent.names[i]: float(probs[i]) for i in np.argsort(-probs, kind="stable")}
 
 
@@ -118,6 +120,32 @@ def log_score(count_probs: np.ndarray, truth: np.ndarray) -> float:
 
 
 _type_probs = jax.jit(type_probs)
+
+
+class BeliefSummary(NamedTuple):
+    """Figures of a belief of N hands, as the functions of this module give them, on the present top card."""
+
+    prob_holds: Array
+    expected_counts: Array
+    prob_color: Array
+    prob_no_playable: Array
+    num_distinct: Array
+    ess: Array
+    num_hands: Array | int
+
+
+@jax.jit
+def summarize(hands: Hands, observation: Observation) -> BeliefSummary:
+    """Summarize N weighted hands that the opponent may hold at a position. Unbatched, compiled for each N."""
+    return BeliefSummary(
+        prob_holds=prob_holds(hands),
+        expected_counts=expected_counts(hands),
+        prob_color=prob_color(hands),
+        prob_no_playable=prob_no_playable(hands, observation.color, observation.top_rank),
+        num_distinct=num_distinct(hands),
+        ess=resample.effective_sample_size(hands.log_weights),
+        num_hands=hands.log_weights.shape[-1],
+    )
 
 
 class LikelyHands(NamedTuple):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
 from unojax.belief import history
 from unojax.belief.particles import Info
+from unojax.belief.summary import BeliefSummary, summarize
 from unojax.belief.updaters import Updater, plain_info
 from unojax.device import control
 from unojax.device.kept import KeptProgram
@@ -82,6 +84,30 @@ def begin(updater: Updater, key: Array, observation: Observation, log_types: Arr
     return _init(key, observation, *known, updater=updater)
 
 
+class Look(NamedTuple):
+    """What a belief says at a position.
+
+    Attributes:
+        belief: figures of the belief.
+        count_probs: float32[54, 5], as `Updater.count_probs` gives it.
+        types: P(type) of the opponent by name, the likeliest first; empty without types.
+    """
+
+    belief: BeliefSummary
+    count_probs: np.ndarray
+    types: Mapping[str, float]
+
+
+def look(updater: Updater, key: Array, belief: Any, observation: Observation) -> Look:
+    """Look on the host at what a belief says, NumPy. Consumes `key`."""
+    if updater.on_host:
+        figures = summarize(updater.hands(key, belief, observation), observation), updater.count_probs(belief, observation)
+    else:
+        figures = _look(key, belief, observation, updater=updater)
+    summary, count_probs = jax.device_get(figures)
+    return Look(summary, count_probs, updater.types(belief))
+
+
 def shapes_of(updater: Updater, key: Array, observation: Observation) -> Any:
     """Return what `begin` returns as `jax.ShapeDtypeStruct`s, long before it does. Not of an updater of the host."""
     return _init.shapes(key, observation, updater=updater)
@@ -115,6 +141,11 @@ def _init(key: Array, observation: Observation, *known: ArrayLike, updater: Upda
 @partial(KeptProgram, static="updater")
 def _update(key: Array, belief: Any, before: Observation, after: Observation, *, updater: Updater) -> tuple[Any, Info]:
     return updater.update(key, belief, before, history.infer_action(before, after), after)
+
+
+@partial(KeptProgram, static="updater")
+def _look(key: Array, belief: Any, observation: Observation, *, updater: Updater) -> tuple[BeliefSummary, Array]:
+    return summarize(updater.hands(key, belief, observation), observation), jnp.asarray(updater.count_probs(belief, observation))
 
 
 _infer_action = jax.jit(history.infer_action)

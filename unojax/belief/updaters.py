@@ -94,7 +94,7 @@ class _Modelled:
         return self.init(key, observation, belief.log_type_probs)
 
 
-class Modelless:
+class _Modelless:
     """What updaters without a model of the opponent share: no types, and nothing to carry over to another game."""
 
     num_particles = 1
@@ -185,7 +185,7 @@ class BootstrapFilter(ParticleBased):
 
 
 @dataclass(frozen=True)
-class ClosedFormFilter(Modelless):
+class ClosedFormFilter(_Modelless):
     """The closed form that starts again at each play of the opponent; with `exclude_drawn` its wrong sibling.
 
     `num_hands` are drawn from it for a search.
@@ -221,7 +221,7 @@ class ClosedFormFilter(Modelless):
 
 
 @dataclass(frozen=True)
-class ColorBoundsFilter(Modelless):
+class ColorBoundsFilter(_Modelless):
     """Bounds of the opponent's cards of each colour, see `unojax.belief.color_bounds`; else uniform over unseen cards.
 
     The belief is one uint32. `num_hands` are drawn from it for a search.
@@ -246,7 +246,7 @@ class ColorBoundsFilter(Modelless):
 
 
 @dataclass(frozen=True)
-class UniformFilter(Modelless):
+class UniformFilter(_Modelless):
     """The uniform belief of each position, without a memory: any of the unseen cards, `num_hands` hands of them for a search."""
 
     num_hands: int = 1024
@@ -272,7 +272,7 @@ class UniformFilter(Modelless):
 
 
 @dataclass(frozen=True)
-class Oracle(Modelless):
+class Oracle(_Modelless):
     """The hand itself, a baseline: what knowing it would be worth. Only `unojax.agents.reveal` shows it."""
 
     name = "oracle"
@@ -298,6 +298,28 @@ class Oracle(Modelless):
     def count_probs(self, belief: bits.Words, observation: Observation) -> Array:
         del observation
         return (bits.type_counts(belief)[:, None] == jnp.arange(5)).astype(jnp.float32)
+
+
+@dataclass(frozen=True)
+class GivenHands(_Modelless):
+    """An updater whose belief is given before each decision: `Hands` in the place of what it would remember."""
+
+    name = "given hands"
+
+    def init(self, key: Array, observation: Observation) -> Hands:
+        del key, observation
+        return Hands.alike(bits.map_words(lambda w: w[None], bits.empty(jnp.uint32(0))))
+
+    def update(self, key: Array, belief: Hands, before: Observation, action: Array, after: Observation) -> tuple[Hands, Info]:
+        del key, before, action, after
+        return belief, plain_info()
+
+    def hands(self, key: Array, belief: Hands, observation: Observation) -> Hands:
+        del key, observation
+        return belief
+
+    def count_probs(self, belief: Hands, observation: Observation) -> Array:
+        return filled_count_probs(belief, observation)
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from unojax import cards, text
 from unojax.agents import Memory
 from unojax.board import page
 from unojax.game import State
-from unojax.games.adviser import Adviser, Outlook
+from unojax.games.advisor import Advisor, WinEstimate
 from unojax.games.gamefile import GameFile, write_game
-from unojax.games.session import Session
+from unojax.games.session import Session, advice_key
 from unojax.games.setup import Setup
 from unojax.observation import Observation
 from unojax.rules import Rules, agreed_rules, is_int
@@ -99,7 +99,7 @@ class BoardGame:
         """
         # One that errs remembers nothing.
         self._last = None if self._is_stuck else self._session.memory
-        self._log_types = self._adviser.learned(self._first_view, self._session.seen)
+        self._log_types = self._advisor.learned(self.views)
         self._deal(seed)
         self._advance()
 
@@ -134,7 +134,7 @@ class BoardGame:
         session = self._session
         if session.is_over or not session.is_my_turn:
             raise ValueError(page.refusal(session, cards.DRAW))
-        self._hint = page.hint(self._adviser.advise(self._first_view, session.seen), session, says_wins=self._says_wins)
+        self._hint = page.hint(self._advisor.advise(self.views), session, says_wins=self._says_wins)
         self._show()
 
     @property
@@ -154,9 +154,9 @@ class BoardGame:
         return self._session.is_over
 
     @property
-    def outlook(self) -> Outlook | None:
+    def win_estimate(self) -> WinEstimate | None:
         """Win probability and belief beside the table; None before there is a page, or a `look`."""
-        return self._outlook
+        return self._win_estimate
 
     @property
     def record(self) -> GameFile:
@@ -167,18 +167,18 @@ class BoardGame:
         """Write `record` to a file, for `unojax replay`; an unfinished game too. Raises OSError where it can't be written."""
         write_game(path, self.record)
 
-    def look(self) -> Outlook | None:
+    def look(self) -> WinEstimate | None:
         """Bring win probability and belief up to date, now and from now on, as the page does when it appears; None if neither is
         shown."""
         self._is_watched = True
         if not (self._shows_belief or self._shows_win_probability):
             return None
         session = self._session
-        told = self._adviser.outlook(self._first_view, session.seen, num_games=_GAMES)
+        told = self._advisor.win_estimate(self.views, num_games=_GAMES)
         if session.is_over:
             won = 0.5 if session.winner < 0 else float(session.winner == self._seat)
             told = told._replace(win_probability=np.float32(won), win_error=np.float32(0))
-        self._outlook = told
+        self._win_estimate = told
         if not self._wins or self._wins[-1][0] < len(session.seen):
             self._wins.append((len(session.seen), round(float(told.win_probability), 4)))
         self._show()
@@ -196,8 +196,8 @@ class BoardGame:
             self._session = Session(self._agent, seat=self._seat, seed=number, rules=rules, start=start, last=self._last)
         self._first_view = self._session.seen[0].before if self._session.seen else self._session.view
         steps_before = 0 if start is None else int(start.step_count)
-        self._adviser = Adviser(self._search, seed=number, log_types=self._log_types, steps_before=steps_before)
-        self._outlook: Outlook | None = None
+        self._advisor = Advisor(self._search, advice_key(number), log_types=self._log_types, steps_before=steps_before)
+        self._win_estimate: WinEstimate | None = None
         self._wins: list[tuple[int, float]] = []
         self._hint: dict[str, Any] = {}
         self._number += 1
@@ -215,7 +215,7 @@ class BoardGame:
     def _play_on(self) -> None:
         session = self._session
         while True:
-            self._hint, self._outlook = {}, None
+            self._hint, self._win_estimate = {}, None
             self._show()
             if self._is_watched:
                 self.look()
@@ -226,7 +226,7 @@ class BoardGame:
     def _show(self) -> None:
         """Send the page its data."""
         session = self._session
-        told = page.outlook_data(self._outlook, session)
+        told = page.win_data(self._win_estimate, session)
         state = page.board_state(session, self._agent.name) | {
             "game": self._number,
             "belief": told["belief"] if told and self._shows_belief else None,
@@ -247,11 +247,11 @@ class BoardGame:
         kind = content.get("kind") if isinstance(content, dict) else None
         try:
             if kind == "shown":
-                if self._outlook is None:
+                if self._win_estimate is None:
                     self.look()
                     self._session.warm()
                     if self._shows_win_probability:
-                        self._adviser.warm(self._first_view)
+                        self._advisor.warm(self._first_view)
             elif kind == "new":
                 self.new_game()
             # A click that comes late, or twice, is about a position that is no more.

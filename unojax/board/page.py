@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from unojax import cards
-from unojax.games.adviser import Advice, Outlook
+from unojax.games.advisor import Advice, WinEstimate
 from unojax.games.session import Session
 from unojax.viz import belief_svg
 from unojax.viz.card import BACK, card_svg
@@ -112,12 +112,12 @@ def moves(session: Session) -> list[dict[str, Any]]:
     return said
 
 
-def outlook_data(told: Outlook | None, session: Session) -> dict[str, Any]:
+def win_data(told: WinEstimate | None, session: Session) -> dict[str, Any]:
     """Write the win probability, and draw the belief over the opponent's cards in both themes; at the end beside the truth."""
     if told is None:
         return {}
     truth = np.bincount(_opened(session).types or (), minlength=cards.NUM_TYPES) if session.is_over else None
-    picture = partial(belief_svg, told.prob_holds, truth=truth, types=told.types, tall=True)
+    picture = partial(belief_svg, told.belief.prob_holds, truth=truth, types=told.types, tall=True)
     drawn = {t.name: picture(theme=t.name) for t in (LIGHT, DARK)}
     return {"win": round(float(told.win_probability), 4), "error": round(float(told.win_error), 4), "belief": drawn}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Literal
 
-from unojax.games.adviser import Adviser
+from unojax.games.advisor import Advisor
 from unojax.games.session import Session
 
 Job = Literal["first advice", "moves", "advice"]
@@ -17,15 +17,15 @@ class Ahead:
     The first advice comes first, since it may be wanted at once; then what the opponent's moves need, then later advice.
     """
 
-    def __init__(self, session: Session, adviser: Adviser | None):
+    def __init__(self, session: Session, advisor: Advisor | None):
         self._pool = ThreadPoolExecutor(1, "compiling")
         self._jobs: dict[str, Future[object]] = {}
         view = session.view
-        if adviser is not None and not session.seen:
-            self._jobs["first advice"] = self._pool.submit(adviser.advise, view, [])
+        if advisor is not None and not session.seen:
+            self._jobs["first advice"] = self._pool.submit(advisor.advise, [view])
         self._jobs["moves"] = self._pool.submit(session.warm)
-        if adviser is not None:
-            self._jobs["advice"] = self._pool.submit(adviser.warm, view)
+        if advisor is not None:
+            self._jobs["advice"] = self._pool.submit(advisor.warm, view)
 
     def is_ready(self, what: Job) -> bool:
         return what not in self._jobs or self._jobs[what].done()

@@ -15,6 +15,7 @@ from jax import Array
 
 from unojax import cards, text
 from unojax.belief.history import playable_types
+from unojax.games.question import check_history
 from unojax.games.replay import DRAW, TOKEN, Replay, play_token
 from unojax.observation import Observation, determinize
 from unojax.rules import Rules
@@ -99,11 +100,7 @@ def read_seen(position: str, actions: str, player: int | None, rules: Rules) -> 
         ValueError: the position can't be read, shows another player's hand, or is the end of a game.
         ImpossibleActionError: as `play_seen`.
     """
-    if actions.strip() and not rules.has_plain_steps:
-        raise ValueError(
-            "a list of actions does not say all that another player saw where turns are not plain (whether one went on after a "
-            "draw, say): give the position alone"
-        )
+    check_history(actions, rules)
     if shows_one_hand(position):
         seen = text.parse_observation(position, rules=rules)
         if player not in (None, int(seen.player)):

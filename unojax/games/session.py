@@ -27,7 +27,7 @@ from unojax.games.seen import Seen, legal_actions
 from unojax.observation import Observation, observe
 from unojax.rules import Rules, agreed_rules
 
-_DEAL, _DRAW, _AGENT, ADVICE, _SEAT = range(5)
+_DEAL, _DRAW, _AGENT, _ADVICE, _SEAT = range(5)
 """Streams of random numbers. The agent's and the advice's don't change the draws."""
 _START, _UPDATE, _ACT = range(3)
 
@@ -194,6 +194,11 @@ class Session:
 
     def _key(self, purpose: int, number: int) -> Array:
         return jax.random.fold_in(jax.random.fold_in(self._key_agent, purpose), number)
+
+
+def advice_key(seed: int) -> Array:
+    """Make the key of the advice in a game with this seed."""
+    return jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), _ADVICE)
 
 
 def draw_seat(seed: int | None) -> int:

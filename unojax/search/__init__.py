@@ -5,18 +5,18 @@ from typing import Final
 
 DEFAULT_SEARCH: Final = "mc:particles=4096"
 """What values plays in advice and reviews."""
-ADVISE_ROUNDS: Final = 32
-"""Rounds of a search with fresh samples that advice pools."""
-REVIEW_ROUNDS: Final = 8
-"""Rounds that a review pools, for each choice."""
-MIN_ROUNDS: Final = 4
-"""Standard errors come from the differences between the rounds of a search."""
+ADVISE_REPLICATES: Final = 32
+"""Replicates of a search, with fresh samples each, that advice pools."""
+REVIEW_REPLICATES: Final = 8
+"""Replicates that a review pools for each choice, each with a belief of its own."""
+MIN_REPLICATES: Final = 4
+"""Standard errors come from the differences between the replicates of a search."""
 
 
-def check_rounds(rounds: int, name: str = "rounds") -> None:
-    """Raise a ValueError if it is no number of rounds, or so many give no standard errors."""
+def check_replicates(number: int, name: str = "replicates") -> None:
+    """Check a number of replicates. Raises ValueError if it is none, or too small for standard errors."""
     # Not `rules.is_int`: that imports JAX, and commands check their options before.
-    if isinstance(rounds, bool) or not isinstance(rounds, Integral):
-        raise ValueError(f"{name} must be an integer, got {rounds!r}")
-    if rounds < MIN_ROUNDS:
-        raise ValueError(f"{name} must be at least {MIN_ROUNDS}, from which standard errors come, got {rounds}")
+    if isinstance(number, bool) or not isinstance(number, Integral):
+        raise ValueError(f"{name} must be an integer, got {number!r}")
+    if number < MIN_REPLICATES:
+        raise ValueError(f"{name} must be at least {MIN_REPLICATES}, from which standard errors come, got {number}")

@@ -1,11 +1,10 @@
-"""A decision searched many times with fresh samples, and the estimates pooled. Host only."""
+"""Replicates of a search: a decision searched many times with fresh samples, and the estimates pooled. Host only."""
 
 from __future__ import annotations
 
 import math
-import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count, islice
@@ -16,12 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from unojax.agents import Memory
 from unojax.device.kept import KeptProgram
 from unojax.device.platform import available_cores, platform
 from unojax.observation import Observation
-from unojax.search import MIN_ROUNDS
-from unojax.search.agents import SearchAgent
+from unojax.search.agents import Remembered, SearchAgent
 from unojax.search.monte_carlo import Estimate, choose
 
 
@@ -47,102 +44,83 @@ class PooledPlay(NamedTuple):
 
 
 class Pooled(NamedTuple):
-    """Estimates of the legal plays, the best first, from so many rounds; the actions to play and of the rollout policy."""
+    """Estimates of the legal plays, the best first; the actions to play and of the rollout policy; how many were pooled."""
 
     plays: tuple[PooledPlay, ...]
     recommended: int
     own: int
-    rounds: int
+    replicates: int
 
 
-class Searched(NamedTuple):
-    """Pooled estimates, the seconds that their rounds took, and whether Ctrl-C ended them early."""
-
-    pooled: Pooled
-    seconds: float
-    stopped: bool
-
-
-def search_in_rounds(
+def replicates(
     agent: SearchAgent,
-    memory: Memory,
+    memories: Sequence[Remembered],
     observation: Observation,
     legal: np.ndarray,
     key: Array,
-    *,
-    num_rounds: int | None,
-    seconds: float = 0.0,
-    on_round: Callable[[int], None] = lambda number: None,
-) -> Searched:
-    """Search all legal plays in rounds with fresh samples, and pool them.
+    number: int | None,
+) -> Generator[Estimate]:
+    """Search all legal plays of one decision again and again, with fresh samples, on all cores side by side.
 
     Args:
-        agent, memory: the search.
+        agent: the search.
+        memories: one or more; replicate i takes memory `i % len(memories)`.
         observation: of the player to move.
         legal: bool[60] or more (`Rules.num_choices`), one or more choices.
-        key: round i uses `fold_in(key, i)`.
-        num_rounds: at least `MIN_ROUNDS`; None: as many as `seconds` allow, but no fewer than that.
-        seconds: of the search, after compiling.
-        on_round: called with the number of rounds done.
+        key: consumed; replicate i uses `fold_in(key, i)`.
+        number: of replicates; None: no end.
 
-    Raises:
-        KeyboardInterrupt: Ctrl-C, before there are enough rounds to pool; afterwards it ends the search.
+    Returns:
+        The estimates in order, NumPy. Compiling is done when this returns. Whoever stops early closes the iterator.
     """
-    search_round.compile(key, memory, observation, legal, agent=agent)
+    search_once.compile(key, memories[0], observation, legal, agent=agent)
 
-    def one_round(number: int) -> Estimate:
-        return jax.device_get(search_round(jax.random.fold_in(key, number), memory, observation, legal, agent=agent))
+    def one(index: int) -> Estimate:
+        memory = memories[index % len(memories)]
+        return jax.device_get(search_once(jax.random.fold_in(key, index), memory, observation, legal, agent=agent))
 
-    # A round leaves all cores but one of a CPU free.
+    return _side_by_side(one, count() if number is None else range(number))
+
+
+def _side_by_side(one: Callable[[int], Estimate], indices: Iterable[int]) -> Generator[Estimate]:
+    # A search leaves all cores but one of a CPU free.
     at_a_time = available_cores() if platform() == "cpu" else 1
-    numbers = iter(count() if num_rounds is None else range(num_rounds))
-    rounds: list[Estimate] = []
-    began, stopped = time.perf_counter(), False
+    waiting = iter(indices)
     workers = ThreadPoolExecutor(at_a_time, "searching")
     try:
-        running = deque(workers.submit(one_round, number) for number in islice(numbers, at_a_time))
+        running = deque(workers.submit(one, index) for index in islice(waiting, at_a_time))
         while running:
-            on_round(len(rounds))
-            rounds.append(running.popleft().result())
-            spent = time.perf_counter() - began
-            if num_rounds is None and len(rounds) >= MIN_ROUNDS and spent * (1 + 1 / len(rounds)) > seconds:
-                break
-            running.extend(workers.submit(one_round, number) for number in islice(numbers, 1))
-    except KeyboardInterrupt:
-        if len(rounds) < MIN_ROUNDS:
-            raise
-        stopped = True
+            yield running.popleft().result()
+            running.extend(workers.submit(one, index) for index in islice(waiting, 1))
     finally:
         workers.shutdown(wait=False, cancel_futures=True)
-    spent = time.perf_counter() - began
-    return Searched(pool(rounds, legal, agent.keep, agent.prior_rollouts), spent, stopped)
 
 
-def pool(rounds: Sequence[Estimate], legal: np.ndarray, keep: float, prior_rollouts: float = 0.0) -> Pooled:
+def pool(estimates: Sequence[Estimate], legal: np.ndarray, keep: float, prior_rollouts: float = 0.0) -> Pooled:
     """Average two or more independent estimates (NumPy) of one decision over all their samples.
 
-    A search that gives plays up does so where they look bad, so that a mean of the rounds' means would be too low for them; the
-    ratio of sums over rounds is not, but for a bias of order 1 / rounds (Wald's identity). Standard errors are those of a ratio,
-    from the differences between the rounds, in which all plays share samples.
+    A search that gives plays up does so where they look bad, so that a mean of the replicates' means would be too low for
+    them; the ratio of sums over replicates is not, but for a bias of order 1 / replicates (Wald's identity). Standard errors are
+    those of a ratio, from the differences between the replicates, in which all plays share samples.
 
     Args:
-        rounds, legal: the estimates, and bool[60] or more (`Rules.num_choices`).
+        estimates, legal: of the replicates, and bool[60] or more (`Rules.num_choices`).
         keep: as in `unojax.search.agents.monte_carlo`.
         prior_rollouts: that a value function counts as in each estimate (`SearchAgent.prior_rollouts`), whatever was rolled out.
     """
     # Returns are in [-1, 1].
-    wins = np.stack([(1 + one.value) / 2 for one in rounds], dtype=np.float64)
-    samples = np.stack([one.num_samples for one in rounds])
+    wins = np.stack([(1 + one.value) / 2 for one in estimates], dtype=np.float64)
+    samples = np.stack([one.num_samples for one in estimates])
     counted = samples + prior_rollouts
     weights = counted / np.maximum(counted.mean(0), 1)
     win = (weights * wins).mean(0)
     residuals = weights * (wins - win)
 
     def error(residuals: np.ndarray) -> np.ndarray:
-        return np.sqrt((residuals**2).sum(0) / (len(rounds) * (len(rounds) - 1)))
+        return np.sqrt((residuals**2).sum(0) / (len(estimates) * (len(estimates) - 1)))
 
-    # A policy that is indifferent between plays may pick another one in each round.
-    own = Counter(int(one.base) for one in rounds).most_common(1)[0][0]
+    # A policy that is indifferent between plays may pick another one in each replicate.
+    own = Counter(int(one.base) for one in estimates).most_common(1)[0][0]
     best = int(np.argmax(np.where(legal, win, -np.inf)))
     win_error = error(residuals)
     gain, gain_error = win - win[own], error(residuals - residuals[:, [own]])
@@ -150,30 +128,32 @@ def pool(rounds: Sequence[Estimate], legal: np.ndarray, keep: float, prior_rollo
     columns = (win, win_error, behind, behind_error, gain, gain_error, samples.sum(0))
     plays = [PooledPlay(a, *(column[a].item() for column in columns)) for a in np.flatnonzero(legal).tolist()]
     plays.sort(key=lambda play: play.behind)
-    # A play that some rounds gave up is still to be chosen from: its mean is not too low, and its error says the rest.
+    # A play that some replicates gave up is still to be chosen from: its mean is not too low, and its error says the rest.
     found: Any = (*(x.astype(np.float32) for x in (win, gain, win_error, gain_error)), legal.astype(np.int32), np.int32(own))
     recommended = int(choose(Estimate(*found), legal, keep))
-    return Pooled(tuple(plays), recommended, own, len(rounds))
+    return Pooled(tuple(plays), recommended, own, len(estimates))
 
 
-def cost_of(rounds: Sequence[Estimate], legal: np.ndarray, action: int, prior_rollouts: float = 0.0) -> tuple[float, float, int]:
+def cost_of(
+    estimates: Sequence[Estimate], legal: np.ndarray, action: int, prior_rollouts: float = 0.0
+) -> tuple[float, float, int]:
     """Estimate what an action loses against the best play, without the gain of choosing the luckiest estimate.
 
-    The best play is chosen by one half of the rounds and valued by the other, and the other way round. So the cost is not too
+    The best play is chosen by one half of the replicates and valued by the other, and the other way round. So the cost is not too
     high on average, as the difference to the highest of the same estimates would be, and it may come out below 0.
 
     Args:
-        rounds: four or more independent estimates (NumPy) of one decision.
+        estimates: four or more independent ones (NumPy) of one decision.
         legal: bool[60] or more (`Rules.num_choices`), two or more choices.
         action: one of them.
         prior_rollouts: as in `pool`.
 
     Returns:
         The cost as a win probability; its standard error, or that of the difference to the best other play if that is larger; the
-        best play of all rounds.
+        best play of all replicates.
     """
-    wins = np.stack([(1 + one.value) / 2 for one in rounds], dtype=np.float64)
-    weights = np.stack([one.num_samples for one in rounds]) + float(prior_rollouts)
+    wins = np.stack([(1 + one.value) / 2 for one in estimates], dtype=np.float64)
+    weights = np.stack([one.num_samples for one in estimates]) + float(prior_rollouts)
     scaled = weights / np.maximum(weights.mean(0), 1)
 
     def mean(part: slice) -> np.ndarray:
@@ -184,10 +164,10 @@ def cost_of(rounds: Sequence[Estimate], legal: np.ndarray, action: int, prior_ro
     residuals = scaled * (wins - np.where(legal, win, 0))
 
     def error(best: np.ndarray | int) -> float:
-        difference = residuals[np.arange(len(rounds)), best] - residuals[:, action]
-        return math.sqrt((difference**2).sum() / (len(rounds) * (len(rounds) - 1)))
+        difference = residuals[np.arange(len(estimates)), best] - residuals[:, action]
+        return math.sqrt((difference**2).sum() / (len(estimates) * (len(estimates) - 1)))
 
-    gained, chosen = [], np.zeros(len(rounds), int)
+    gained, chosen = [], np.zeros(len(estimates), int)
     for part, other in ((slice(0, None, 2), slice(1, None, 2)), (slice(1, None, 2), slice(0, None, 2))):
         chosen[part] = mean(other).argmax()
         gained.append(mean(part)[chosen[part][0]] - mean(part)[action])
@@ -196,7 +176,7 @@ def cost_of(rounds: Sequence[Estimate], legal: np.ndarray, action: int, prior_ro
 
 
 @partial(KeptProgram, static="agent")
-def search_round(key: Array, memory: Memory, observation: Observation, legal: Array, *, agent: SearchAgent) -> Estimate:
+def search_once(key: Array, memory: Remembered, observation: Observation, legal: Array, *, agent: SearchAgent) -> Estimate:
     """Search the choices `legal`, bool[60] or more (`Rules.num_choices`), of one decision once. Consumes `key`."""
     # Not `agent.think`, which leaves a single legal play out.
     key_hands, key_search = jax.random.split(key)

@@ -9,7 +9,7 @@ state, which comes to an agent that draws its samples anew as K grows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import is_dataclass, replace
 from functools import partial
 from typing import Any, Final, NamedTuple, cast
 
@@ -18,11 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from unojax import bits, cards, game
+from unojax import cards, game
 from unojax.agents import RESIGN, Agent, PolicyAgent, act, check_sees_no_hidden_hand, update
 from unojax.belief.hands import Hands
-from unojax.belief.particles import Info
-from unojax.belief.updaters import Modelless, plain_info
+from unojax.belief.updaters import GivenHands
 from unojax.device import static
 from unojax.observation import Observation, observe
 from unojax.policies import Policy
@@ -74,7 +73,7 @@ def of_agent(
     if against is not None:
         if not (hasattr(agent, "updater") and is_dataclass(agent)):
             raise ValueError(f"{agent.name} has no belief that could be replaced: against is for agents with an updater")
-        agent = replace(agent, updater=_Told())  # pyright: ignore[reportArgumentType]
+        agent = replace(agent, updater=GivenHands())  # pyright: ignore[reportArgumentType]
     else:
         check_sees_no_hidden_hand(agent)
     key = jax.random.key(0, impl="threefry2x32") if key is None else key
@@ -82,25 +81,6 @@ def of_agent(
     keys = [jax.random.fold_in(key, index) for index in range(num_keys)]
     first, second = (_Led(tree, player, agent, *pasts[player]) for player in (0, 1))
     return first.mean(keys), second.mean(keys)
-
-
-@dataclass(frozen=True)
-class _Told(Modelless):
-    """Updater whose belief is given: `Hands` in the place of the memory, before each decision."""
-
-    name = "given"
-
-    def init(self, key: Array, observation: Observation) -> Hands:
-        del key, observation
-        return Hands(bits.map_words(lambda w: w[None], bits.empty(jnp.uint32(0))), jnp.zeros(1, jnp.float32))
-
-    def update(self, key: Array, memory: Hands, before: Observation, action: Array, after: Observation) -> tuple[Hands, Info]:
-        del key, before, action, after
-        return memory, plain_info()
-
-    def hands(self, key: Array, memory: Hands, observation: Observation) -> Hands:
-        del key, observation
-        return memory
 
 
 class _Run(NamedTuple):

@@ -41,10 +41,10 @@ from jax.core import Tracer
 from unojax.game import State
 from unojax.observation import Observation
 from unojax.text.notation import format_action, format_cards, parse_action, parse_cards
-from unojax.text.observation import format_observation, parse_observation
+from unojax.text.observation import format_observation, make_observation, parse_observation
 from unojax.text.position import format_position, make_state, parse_position
 
-__all__ = ["describe", "format_action", "format_cards", "format_observation", "format_position", "make_state"]
+__all__ = ["describe", "format_action", "format_cards", "format_observation", "format_position", "make_observation", "make_state"]
 __all__ += ["parse_action", "parse_cards", "parse_observation", "parse_position"]
 
 

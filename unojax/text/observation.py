@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Final
 
 import jax
@@ -19,6 +20,7 @@ from unojax.text.notation import (
     join_cards,
     names_of,
     parse_action,
+    parse_cards,
     parse_counts,
     split_cards,
 )
@@ -35,6 +37,7 @@ _OBSERVATION_LINES: Final = re.compile(
     r"pile (?P<pile>.+) last (?P<last>\S+)"
 )
 
+_PENALTY: Final = re.compile(r"(?P<due>\d+)(\?(?P<before>[A-Za-z]+))?", re.ASCII)
 _observe = jax.jit(observe)
 
 
@@ -78,6 +81,72 @@ def format_observation(observation: Observation) -> str:
     )
 
 
+def make_observation(
+    hand: str, top: str, opponent: int | str, *, pile: str = "", penalty: int | str = 0, rules: Rules | str = Rules()
+) -> Observation:
+    """Make what the player to move sees, player 0, from what a person at a table would say.
+
+    Args:
+        hand: the player's cards: `R1 RS W`.
+        top: the top card, `R0`; of a wild one with the colour that was declared, `W:B`.
+        opponent: number of cards that the other player holds.
+        pile: the other cards on the pile, as far as they are known; all others count as unseen.
+        penalty: cards that the player must draw now: 2 or 4, or more where penalties add up, the other +2 or Wild+4 being in
+            `pile`; of a Wild+4 that may be challenged with the colour that was active before it, `4?R`. 0 or nothing: none.
+        rules: of the game, or the name of a preset.
+
+    Raises:
+        ValueError: If a card or number can't be read, or no game under these rules can stand like this.
+    """
+    rules = as_rules(rules)
+    top = _one_top(top)
+    places = [_listed("hand", hand), str(opponent), _listed("pile", pile), "*"]
+    return _read(places, [top, "0", _pending(penalty, top, rules), "0", EMPTY, UNFINISHED], 0, rules)
+
+
+def _one_top(top: str) -> str:
+    """Write the top card as a position has it. Raises ValueError if it is none, or a wild one without its colour."""
+    name = top.strip().upper()
+    if name in ("W", "W+4"):
+        raise ValueError(f"top must say which colour was declared, as in {name}:B, got {top!r}")
+    try:
+        is_card = parse_action(name) < cards.DRAW
+    except ValueError as error:
+        raise ValueError(f"top: {error}") from None
+    if not is_card:
+        raise ValueError(f"top must be a card, got {top!r}")
+    return name
+
+
+def _listed(what: str, text: str) -> str:
+    """Write cards as a position has them. Raises ValueError, which calls them `what`, if one is none."""
+    names = [word.upper() for word in re.split(r"[\s,]+", text.strip()) if word]
+    try:
+        parse_cards(" ".join(names))
+    except ValueError as error:
+        raise ValueError(f"{what}: {error}") from None
+    return ",".join(names) or EMPTY
+
+
+def _pending(penalty: int | str, top: str, rules: Rules) -> str:
+    """Write a penalty as a position has it. Raises ValueError if it is none, or leaves open whether it may be challenged."""
+    text = str(penalty).strip() or "0"
+    if (found := _PENALTY.fullmatch(text)) is None:
+        raise ValueError(
+            "penalty must be a number of cards, of a Wild+4 that may be challenged with the colour before it, as in 4?R, "
+            f"got {penalty!r}"
+        )
+    due, can_be_challenged = int(found["due"]), rules.wild_draw_four == "challenge" and top.startswith("W+4")
+    # After a challenge that failed, two more are due than the cards say.
+    is_of_cards = due > 0 and due % cards.DRAW_OF_RANK[cards.WILD_DRAW_FOUR] == 0
+    if can_be_challenged and is_of_cards and found["before"] is None:
+        raise ValueError(
+            f"penalty must say which colour was active before the Wild+4, as in {due}?R, since it may be challenged, got "
+            f"{penalty!r}; if it can't be any more, give a position"
+        )
+    return text
+
+
 def parse_observation(text: str, *, rules: Rules | str = Rules()) -> Observation:
     """Read what one player sees of an unfinished game.
 
@@ -94,15 +163,19 @@ def parse_observation(text: str, *, rules: Rules | str = Rules()) -> Observation
     try:
         lines = _OBSERVATION_LINES.fullmatch(words)
         places, fields, observer = _split_view(words.split(" ")) if lines is None else _split_lines(lines)
-        places[1 - observer] = _some_hand(places, observer, fields, rules)
-        state = read_position(places, *fields, rules=rules)
+        seen = _read(places, fields, observer, rules)
         hides_card = lines is not None and lines["has_drawn"] is not None and lines["drawn"] is None
-        if hides_card and (state.current_player == observer or not rules.keeps_account):
+        if hides_card and (seen.current_player == observer or not rules.keeps_account):
             raise ValueError("who has drawn and still moves is the other player, under rules with such turns, or knows the card")
     except ValueError as error:
         raise ValueError(f"observation {text!r}: {error}") from error
-    seen = _observe(state, np.int32(observer))
-    return seen.replace(has_drawn=np.bool_(True)) if hides_card else seen
+    return replace(seen, has_drawn=np.bool_(True)) if hides_card else seen
+
+
+def _read(places: list[str], fields: list[str], observer: int, rules: Rules) -> Observation:
+    """Read the parts of a view, as `_split_view` gives them."""
+    places[1 - observer] = _some_hand(places, observer, fields, rules)
+    return _observe(read_position(places, *fields, rules=rules), np.int32(observer))
 
 
 def _split_view(fields: list[str]) -> tuple[list[str], list[str], int]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Annotated, Final, Literal, Optional
 
 import tyro
 
 from unojax.cli.options import CountOrNone, Flag, JsonTarget, RuleOptions, Seed, Whole
-from unojax.search import ADVISE_ROUNDS, DEFAULT_SEARCH, check_rounds
+from unojax.games.question import check_effort, check_words
+from unojax.search import ADVISE_REPLICATES, DEFAULT_SEARCH
 
 _MAX_BARS: Final = 54
-_WORDS: Final = ("hand", "top", "opponent")
 
 
 @dataclass(frozen=True)
@@ -69,33 +68,21 @@ class Advise:
             help="The search: mc or tree, with parameters as in mc:rollouts=4000,policy=guard,belief=unseen,model=uniform.",
         ),
     ] = DEFAULT_SEARCH
-    rounds: Annotated[
+    replicates: Annotated[
         CountOrNone,
-        tyro.conf.arg(help=f"Repeat the search N times with fresh samples and pool them. By default {ADVISE_ROUNDS}."),
+        tyro.conf.arg(help=f"Repeat the search N times with fresh samples and pool them. By default {ADVISE_REPLICATES}."),
     ] = None
     seconds: Annotated[
         Optional[float], tyro.conf.arg(metavar="S", help="Repeat the search for so long instead, compiling not counted.")
     ] = None
-    seed: Annotated[Seed, tyro.conf.arg(help="The same seed and rounds give the same advice on the same device.")] = 0
+    seed: Annotated[Seed, tyro.conf.arg(help="The same seed and replicates give the same advice on the same device.")] = 0
     bars: Annotated[Whole, tyro.conf.arg(help="Show the N cards that the other player most likely holds.")] = 12
     json: JsonTarget = None
     quiet: Annotated[Flag, tyro.conf.arg(help="No status line on the terminal.")] = False
     rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)
 
     def check(self) -> None:
-        if self.rounds is not None and self.seconds is not None:
-            raise ValueError("give --rounds or --seconds, not both")
-        if self.rounds is not None:
-            check_rounds(self.rounds, "--rounds")
-        if self.seconds is not None and not (math.isfinite(self.seconds) and self.seconds > 0):
-            raise ValueError(f"--seconds must be a positive number, got {self.seconds}")
+        check_effort(self.replicates, self.seconds, "--")
         if not 0 <= self.bars <= _MAX_BARS:
             raise ValueError(f"--bars must be in [0, {_MAX_BARS}], got {self.bars}")
-        if self.position is not None and (self.pile or self.penalty not in ("", "0") or self._words()):
-            raise ValueError("give POSITION, or --hand, --top, --opponent and what belongs to them, not both")
-        if self.position is None and len(self._words()) < len(_WORDS):
-            missing = " and ".join(f"--{name}" for name in _WORDS if name not in self._words())
-            raise ValueError(f"give POSITION, or --hand, --top and --opponent: {missing} missing")
-
-    def _words(self) -> list[str]:
-        return [name for name in _WORDS if getattr(self, name) is not None]
+        check_words(self.position, vars(self), "--")

@@ -16,7 +16,7 @@ from unojax.cli import drawing, output, targets
 from unojax.cli.advise import view
 from unojax.cli.advise.command import Advise
 from unojax.cli.status import EXIT_INTERRUPTED
-from unojax.games.advising import COMPILING, Advised, advise
+from unojax.games.advising import COMPILING, Advised, improve, read_game, read_search
 from unojax.games.seen import ImpossibleActionError
 from unojax.rules import Rules
 from unojax.specs import settings_of
@@ -28,30 +28,38 @@ def run(request: Advise, rules: Rules) -> int:
     targets.check_json_target(request.json)
     about = output.machine()
     position = _read_position() if request.position == output.STDIN else request.position
-    given = ("hand", "top", "opponent", "pile", "penalty", "history", "player", "agent", "rounds", "seconds", "seed")
+    words = {name: getattr(request, name) for name in ("hand", "top", "opponent", "pile", "penalty", "history", "player")}
+    advised, stopped = None, False
     try:
         with output.status(output.COMPILING, quiet=request.quiet) as status:
-            options: dict[str, Any] = {name: getattr(request, name) for name in given}
 
             def say(words: str) -> None:
                 status.update(output.COMPILING if words == COMPILING else words)
 
-            told = advise(position, **options, rules=rules, on_status=say)
+            search = read_search(request.agent, rules)
+            how = {"replicates": request.replicates, "seconds": request.seconds, "seed": request.seed}
+            for advised in improve(read_game(position, **words, rules=rules), search, **how, on_status=say):  # noqa: B007
+                pass
     except ImpossibleActionError as error:
         raise ValueError(f"--history: {error}") from None
-    if told.stopped:
-        output.note("advise", f"stopped after {told.seconds:.1f} s of the search")
+    except KeyboardInterrupt:
+        if advised is None:
+            raise
+        stopped = True
+    assert advised is not None
+    if stopped:
+        output.note("advise", f"stopped after {advised.seconds:.1f} s of the search")
     if request.json != output.STDOUT:
-        end, pooled = told.game.end, told.pooled
+        end, pooled = advised.game.end, advised.pooled
         if pooled is None:
             main: RenderableType = Text(view.forced_draw(end) + "\n", style="bold")
         else:
-            main = view.plays(pooled, told.agent, has_drawn=bool(end.has_drawn))
-        facts = output.facts(_facts(request, told))
-        output.show(*drawing.view_lines(end), "", view.belief(told.told, end, request.bars), main, facts)
+            main = view.plays(pooled, advised.agent, has_drawn=bool(end.has_drawn))
+        facts = output.facts(_facts(request, advised))
+        output.show(*drawing.view_lines(end), "", view.belief(advised.belief, end, request.bars), main, facts)
     if request.json is not None:
-        output.write_json(request.json, _record(request, told) | about)
-    return EXIT_INTERRUPTED if told.stopped else 0
+        output.write_json(request.json, _record(request, advised) | about)
+    return EXIT_INTERRUPTED if stopped else 0
 
 
 def _read_position() -> str:
@@ -66,7 +74,7 @@ def _read_position() -> str:
 
 
 def _facts(request: Advise, advised: Advised) -> dict[str, str]:
-    game, told, pooled, agent = advised.game, advised.told, advised.pooled, advised.agent
+    game, belief, pooled, agent = advised.game, advised.belief, advised.pooled, advised.agent
     other = 1 - int(game.end.player)
     if isinstance(agent.updater, UniformFilter):
         basis = "any of the cards not seen, all hands alike"
@@ -78,19 +86,19 @@ def _facts(request: Advise, advised: Advised) -> dict[str, str]:
         basis = "from this position alone, any cards not seen"
         # Under other rules a list of actions is refused.
         basis += "; --history would sharpen it" if game.end.rules.has_plain_steps else ""
-    facts = {"Belief": f"{basis}; {told.num_hands:,} hands, ESS {told.ess:,.0f}"}
+    facts = {"Belief": f"{basis}; {belief.num_hands:,} hands, ESS {belief.ess:,.0f}"}
     if request.position is not None and not game.shows_one_hand:
         facts["Hidden"] = f"the hand of player {other} was given and not looked at"
     if pooled is not None:
         facts["Search"] = (
-            f"{request.agent}; in its rollouts {agent.whom_rollouts_follow}; {pooled.rounds} rounds in {advised.seconds:.2f} s, "
-            f"seed {request.seed}"
+            f"{request.agent}; in its rollouts {agent.whom_rollouts_follow}; {pooled.replicates} replicates in "
+            f"{advised.seconds:.2f} s, seed {request.seed}"
         )
     return facts | {"Rules": output.rules_text(game.end.rules)}
 
 
 def _record(request: Advise, advised: Advised) -> dict[str, Any]:
-    game, told, pooled = advised.game, advised.told, advised.pooled
+    game, belief, pooled = advised.game, advised.belief, advised.pooled
     seen = game.end
     plays = [] if pooled is None else [play._asdict() | {"action": format_action(play.action)} for play in pooled.plays]
     return {
@@ -103,17 +111,17 @@ def _record(request: Advise, advised: Advised) -> dict[str, Any]:
         "history": game.notation,
         "observation": format_observation(seen),
         "belief": {
-            "prob_holds": {cards.TYPE_NAMES[t]: float(told.prob_holds[t]) for t in np.flatnonzero(seen.rules.deck).tolist()},
-            "prob_color": dict(zip(cards.COLOR_NAMES, told.prob_color.tolist(), strict=True)),
-            "num_distinct": int(told.num_distinct),
-            "ess": float(told.ess),
-            "num_hands": int(told.num_hands),
+            "prob_holds": {cards.TYPE_NAMES[t]: float(belief.prob_holds[t]) for t in np.flatnonzero(seen.rules.deck).tolist()},
+            "prob_color": dict(zip(cards.COLOR_NAMES, belief.prob_color.tolist(), strict=True)),
+            "num_distinct": int(belief.num_distinct),
+            "ess": float(belief.ess),
+            "num_hands": int(belief.num_hands),
             "type_probs": dict(advised.types) or None,
         },
         "forced": len(plays) <= 1,
         "recommended": advised.play,
         "policy_play": None if pooled is None else format_action(pooled.own),
         "plays": plays,
-        "rounds": 0 if pooled is None else pooled.rounds,
+        "replicates": 0 if pooled is None else pooled.replicates,
         "seconds": advised.seconds,
     }

@@ -13,7 +13,7 @@ from unojax.cli import drawing, output
 from unojax.cli.drawing import percent
 
 if TYPE_CHECKING:
-    from unojax.belief.digest import Digest
+    from unojax.belief.summary import BeliefSummary
     from unojax.observation import Observation
     from unojax.search.agents import SearchAgent
     from unojax.search.pooling import Pooled
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 _BARS_PER_ROW: Final = 4
 
 
-def belief(told: Digest, seen: Observation, num_bars: int) -> Group:
+def belief(figures: BeliefSummary, seen: Observation, num_bars: int) -> Group:
     """Draw the likeliest cards of the other hand, with their probabilities, and the colours."""
     rows = []
     if num_bars:
         rows.append(Text(f"Probability in % that player {1 - int(seen.player)} holds a card", style="bold"))
-    for types in drawing.in_columns(drawing.likeliest(told.prob_holds, num_bars), _BARS_PER_ROW):
-        bars = [drawing.card_bar(t, told.prob_holds[t]) for t in types]
+    for types in drawing.in_columns(drawing.likeliest(figures.prob_holds, num_bars), _BARS_PER_ROW):
+        bars = [drawing.card_bar(t, figures.prob_holds[t]) for t in types]
         rows.append(Text.assemble("  ", *(piece for bar in bars for piece in (bar, "    "))))
-    lacks = (f"{cards.COLOR_NAMES[c]} {percent(1 - told.prob_color[c])} %" for c in drawing.colors_of(seen.rules))
+    lacks = (f"{cards.COLOR_NAMES[c]} {percent(1 - figures.prob_color[c])} %" for c in drawing.colors_of(seen.rules))
     return Group(*rows, Text(f"  no card of a colour: {', '.join(lacks)}"), "")
 
 

@@ -10,11 +10,11 @@ import jax
 from jax import Array
 from rich.status import Status
 
+from unojax.analysis.turns import BeliefTurn, Summary, summarize, track_turns
 from unojax.belief.updaters import ParticleFilter
 from unojax.cli import output, targets
 from unojax.cli.belief import view
 from unojax.cli.belief.command import ShowBelief
-from unojax.cli.belief.turns import Summary, Turn, summarize, turns_of
 from unojax.cli.options import get_opponent, get_policies
 from unojax.games import replay
 from unojax.games.gamefile import read_game
@@ -48,15 +48,15 @@ def run(request: ShowBelief, rules: Rules) -> int:
     return 0
 
 
-def _show_turns(request: ShowBelief, game: Replay, filter: ParticleFilter, key: Array, status: Status) -> list[Turn]:
+def _show_turns(request: ShowBelief, game: Replay, filter: ParticleFilter, key: Array, status: Status) -> list[BeliefTurn]:
     """Show the turns as they come, up to the one asked for."""
     with_truth, last = not request.hide_truth, int(game.end.step_count)
     shows_all = request.json != output.STDOUT and request.turn is None
     # Where another program shows what comes, a status line would write across it.
     shows_status = output.shows_progress(quiet=request.quiet) and (sys.stdout.isatty() or not shows_all)
-    turns: list[Turn] = []
+    turns: list[BeliefTurn] = []
     status.update(output.COMPILING)
-    for turn in turns_of(game, request.player, key, filter):
+    for turn in track_turns(game, request.player, key, filter):
         # While a status line runs, rich sends what is printed to where the line is.
         status.stop()
         if shows_all and not turns:
@@ -100,7 +100,7 @@ def _saved_game(path: str, max_steps: int | None) -> Replay:
     return replace(game, steps=game.steps[:max_steps])
 
 
-def _facts(request: ShowBelief, turns: list[Turn], summary: Summary, rules: Rules) -> dict[str, str]:
+def _facts(request: ShowBelief, turns: list[BeliefTurn], summary: Summary, rules: Rules) -> dict[str, str]:
     facts = {}
     if summary.log_score is not None and summary.uniform_log_score is not None:
         facts["Log score"] = (
@@ -121,7 +121,7 @@ def _facts(request: ShowBelief, turns: list[Turn], summary: Summary, rules: Rule
     return facts | {"Rules": output.rules_text(rules)}
 
 
-def _record(request: ShowBelief, game: Replay, turns: list[Turn], summary: Summary, rules: Rules) -> dict[str, Any]:
+def _record(request: ShowBelief, game: Replay, turns: list[BeliefTurn], summary: Summary, rules: Rules) -> dict[str, Any]:
     shown = not request.hide_truth
     records = [turn.to_json(with_truth=shown) for turn in turns]
     return {

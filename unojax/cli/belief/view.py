@@ -16,13 +16,13 @@ from unojax.games.replay import MAX_STEPS
 from unojax.viz.words import plays_like
 
 if TYPE_CHECKING:
-    from unojax.cli.belief.turns import Turn
+    from unojax.analysis.turns import BeliefTurn
 
 _NUM_BARS: Final = 12
 _BARS_PER_ROW: Final = 3
 
 
-def outcome(turn: Turn, *, steps: int | None) -> str:
+def outcome(turn: BeliefTurn, *, steps: int | None) -> str:
     """Say how the game ended, or that it was followed no further; `steps` as asked for, None: as many as are kept."""
     after = turn.state
     if after.terminated:
@@ -34,12 +34,12 @@ def outcome(turn: Turn, *, steps: int | None) -> str:
     return f"{how} after turn {turn.number}"
 
 
-def compact(turn: Turn, *, with_truth: bool) -> Group:
+def compact(turn: BeliefTurn, *, with_truth: bool) -> Group:
     """Draw a turn: a heading, four rows of figures and bars, and the cards held that have no bar.
 
     After the observer's own play the hand is believed to be what it was, and one row will do.
     """
-    told, seen = turn.told, turn.observation
+    belief, seen = turn.belief, turn.observation
     heading = _heading(turn)
     if turn.log_evidence is not None and abs(turn.log_evidence) >= 0.005:
         right = f"ln p {turn.log_evidence:.2f}"
@@ -48,17 +48,17 @@ def compact(turn: Turn, *, with_truth: bool) -> Group:
         return Group(heading)
     top = cards.TYPE_NAMES[cards.card_type(int(seen.color), int(seen.top_rank))]
     table = f"top {top} {cards.COLOR_NAMES[int(seen.color)]}, deck {int(seen.deck_count)}"
-    holds = f"holds {int(seen.opponent_count)}, can't play {percent(told.prob_no_playable)} %"
+    holds = f"holds {int(seen.opponent_count)}, can't play {percent(belief.prob_no_playable)} %"
     if turn.step is not None and turn.step.mover == turn.player and turn.step.action < cards.DRAW and not turn.begun_anew:
         return Group(heading, Text(f"  {table}; {holds}; all else is as before"))
-    lacks = " ".join(f"{cards.COLOR_LETTERS[c]}{percent(1 - told.prob_color[c]):>3}" for c in drawing.colors_of(seen.rules))
+    lacks = " ".join(f"{cards.COLOR_LETTERS[c]}{percent(1 - belief.prob_color[c]):>3}" for c in drawing.colors_of(seen.rules))
     figures = (
         table,
         holds,
         f"lacks {lacks}",
-        f"ESS {turn.ess:.0f}, {told.num_distinct} {'hand' if told.num_distinct == 1 else 'hands'}",
+        f"ESS {turn.ess:.0f}, {belief.num_distinct} {'hand' if belief.num_distinct == 1 else 'hands'}",
     )
-    order = drawing.likeliest(told.prob_holds, _NUM_BARS)
+    order = drawing.likeliest(belief.prob_holds, _NUM_BARS)
     lines = [heading]
     if turn.types:
         lines.append(Text(f"  player {1 - turn.player} {plays_like(turn.types)}"))
@@ -70,7 +70,7 @@ def compact(turn: Turn, *, with_truth: bool) -> Group:
     if with_truth:
         besides = [t for t in np.flatnonzero(turn.truth).tolist() if t not in order]
         if besides:
-            names = "  also " + "  ".join(f"*{cards.TYPE_NAMES[t]} {percent(told.prob_holds[t])}" for t in besides)
+            names = "  also " + "  ".join(f"*{cards.TYPE_NAMES[t]} {percent(belief.prob_holds[t])}" for t in besides)
             lines += [Text(row) for row in textwrap.wrap(names, WIDTH, subsequent_indent=" " * 7)]
     return Group(*lines)
 
@@ -86,16 +86,16 @@ def legend(player: int, *, with_truth: bool) -> Text:
     return Text(words, style="dim")
 
 
-def full(turn: Turn, *, with_truth: bool) -> Group:
+def full(turn: BeliefTurn, *, with_truth: bool) -> Group:
     """Draw all there is to one turn."""
-    told, seen = turn.told, turn.observation
+    belief, seen = turn.belief, turn.observation
     player, opponent = turn.player, 1 - turn.player
-    lacks = (f"{cards.COLOR_NAMES[c]} {100 * (1 - told.prob_color[c]):.1f} %" for c in drawing.colors_of(seen.rules))
+    lacks = (f"{cards.COLOR_NAMES[c]} {100 * (1 - belief.prob_color[c]):.1f} %" for c in drawing.colors_of(seen.rules))
     facts = {
-        "Can't play": f"{100 * told.prob_no_playable:.1f} %, on the present top card",
+        "Can't play": f"{100 * belief.prob_no_playable:.1f} %, on the present top card",
         "Lacks": ", ".join(lacks),
-        "ESS": f"{turn.ess:,.1f} of {output.count(int(told.num_hands), 'particle')}, "
-        f"{output.count(int(told.num_distinct), 'different hand')}",
+        "ESS": f"{turn.ess:,.1f} of {output.count(int(belief.num_hands), 'particle')}, "
+        f"{output.count(int(belief.num_distinct), 'different hand')}",
     }
     if turn.types:
         facts["Type"] = ", ".join(f"{name} {prob:.3f}" for name, prob in turn.types.items())
@@ -115,30 +115,30 @@ def full(turn: Turn, *, with_truth: bool) -> Group:
         _grid(turn, with_truth=with_truth),
         Text(""),
     ]
-    rows = drawing.in_columns(drawing.likeliest(told.expected_counts, _NUM_BARS), _BARS_PER_ROW)
+    rows = drawing.in_columns(drawing.likeliest(belief.expected_counts, _NUM_BARS), _BARS_PER_ROW)
     for types in rows:
         line = Text("")
         for t in types:
             line.append_text(_bar(turn, t, with_truth=with_truth))
-            line.append(f" {told.expected_counts[t]:4.2f}   ", style="dim")
+            line.append(f" {belief.expected_counts[t]:4.2f}   ", style="dim")
         parts.append(line)
     if rows:
         parts += [Text("Bars: the most expected cards; beside them the expected number of copies.", style="dim"), Text("")]
     return Group(*parts, output.facts(facts))
 
 
-def _heading(turn: Turn) -> Text:
+def _heading(turn: BeliefTurn) -> Text:
     words = Text("the start") if turn.step is None else drawing.step_words(turn.step, turn.player)
     return Text.assemble((f"turn {turn.number}", "bold"), "  ", words)
 
 
-def _bar(turn: Turn, card_type: int, *, with_truth: bool) -> Text:
+def _bar(turn: BeliefTurn, card_type: int, *, with_truth: bool) -> Text:
     """Draw a probability in 16 characters: mark, name, bar, per cent."""
     held = with_truth and turn.truth[card_type] > 0
-    return Text.assemble(("*" if held else " ", "bold"), drawing.card_bar(card_type, turn.told.prob_holds[card_type]))
+    return Text.assemble(("*" if held else " ", "bold"), drawing.card_bar(card_type, turn.belief.prob_holds[card_type]))
 
 
-def _grid(turn: Turn, *, with_truth: bool) -> Group:
+def _grid(turn: BeliefTurn, *, with_truth: bool) -> Group:
     """Draw a row for each colour and a column for each rank, and the wild cards in a last row."""
     deck = np.asarray(turn.observation.rules.deck)
     unseen = np.asarray(turn.observation.unseen)
@@ -147,7 +147,7 @@ def _grid(turn: Turn, *, with_truth: bool) -> Group:
         if not deck[t]:
             return Text("")
         # A type of which no card is unseen can't be held.
-        value = percent(turn.told.prob_holds[t]) if unseen[t] else "-"
+        value = percent(turn.belief.prob_holds[t]) if unseen[t] else "-"
         return Text(value + ("*" if with_truth and turn.truth[t] else " " if with_truth else ""))
 
     ranks = [r for r in range(cards.NUM_COLORED_RANKS) if deck[r : cards.WILD_TYPE : cards.NUM_COLORED_RANKS].any()]

@@ -18,10 +18,11 @@ from unojax.cli.output import COMPILING
 from unojax.cli.play import view
 from unojax.cli.play.input import Command, Options, Wild, Wish, read_color, read_wish
 from unojax.cli.status import EXIT_INTERRUPTED
-from unojax.games.adviser import Adviser
+from unojax.games.advisor import Advisor
 from unojax.games.ahead import Ahead
 from unojax.games.gamefile import GameFile, write_game
 from unojax.games.session import OpponentError, Session
+from unojax.observation import Observation
 from unojax.viz.words import YOU
 
 
@@ -56,7 +57,7 @@ class Conversation:
     opponent: str
     read: Callable[[str], str]
     console: Console
-    adviser: Adviser | None = None
+    advisor: Advisor | None = None
     record: Record | None = None
     auto_draw: bool = False
     animate: bool = False
@@ -64,14 +65,19 @@ class Conversation:
     offers_rematch: bool = False
 
     def __post_init__(self) -> None:
-        self._first_view = self.session.seen[0].before if self.session.seen else self.session.view
         self.wants_rematch = False
         self._names = (YOU, self.opponent) if self.session.seat == 0 else (self.opponent, YOU)
 
     @property
+    def _views(self) -> list[Observation]:
+        """All that the person saw, from the first view on."""
+        seen = self.session.seen
+        return [seen[0].before if seen else self.session.view, *(step.after for step in seen)]
+
+    @property
     def learned(self) -> Array | None:
-        """What the advice found out about the opponent's type, as `Adviser.learned` gives it."""
-        return None if self.adviser is None else self.adviser.learned(self._first_view, self.session.seen)
+        """What the advice found out about the opponent's type, as `Advisor.learned` gives it."""
+        return None if self.advisor is None else self.advisor.learned(self._views)
 
     def run(self) -> int:
         """Play until the game is over or the person stops; returns the exit status, 130 after Ctrl-C. Raises ValueError where the
@@ -205,7 +211,7 @@ class Conversation:
             self._say(view.help_text(session.rules))
         elif command is Command.PILE:
             self._say(view.pile(session.view))
-        elif self.adviser is None:
+        elif self.advisor is None:
             self._say(Text("There is no advice in this game: it was started with --hints none."))
         else:
             what = "advice" if session.seen else "first advice"
@@ -213,7 +219,7 @@ class Conversation:
             with self._working("thinking" if is_ready else COMPILING):
                 if self.ahead is not None:
                     self.ahead.wait(what)
-                told = self.adviser.advise(self._first_view, session.seen)
+                told = self.advisor.advise(self._views)
             self._say(view.advice(told, session.view))
 
     def _working(self, what: str) -> AbstractContextManager[object]:

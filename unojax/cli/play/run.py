@@ -17,10 +17,10 @@ from unojax.cli.play.command import PlayGame
 from unojax.cli.play.loop import Conversation, Record
 from unojax.files import is_special
 from unojax.files.own import is_own, split_own
-from unojax.games.adviser import Adviser
+from unojax.games.advisor import Advisor
 from unojax.games.ahead import Ahead
 from unojax.games.gamefile import read_game
-from unojax.games.session import draw_seat
+from unojax.games.session import advice_key, draw_seat
 from unojax.games.setup import Setup
 from unojax.rules import Rules
 from unojax.specs import choose_opponent, parse_agent, runs_code
@@ -45,14 +45,14 @@ def run(request: PlayGame, rules: Rules) -> int:
             session = setup.start(agent, last)
         except ValueError as error:
             raise ValueError(f"--resume: {error}") from None
-        adviser = None if search is None else Adviser(search, seed=setup.seed, log_types=log_types)
-        ahead = Ahead(session, adviser)
+        advisor = None if search is None else Advisor(search, advice_key(setup.seed), log_types=log_types)
+        ahead = Ahead(session, advisor)
         conversation = Conversation(
             session,
             _called(agent.name),
             read=read_line,
             console=console,
-            adviser=adviser,
+            advisor=advisor,
             record=None if path is None else Record(path, setup.players(agent), setup.seed),
             auto_draw=request.auto_draw,
             animate=sys.stdout.isatty() and console.is_interactive,

@@ -19,7 +19,7 @@ from unojax.viz.scene import read_scene
 from unojax.viz.words import plays_like
 
 if TYPE_CHECKING:
-    from unojax.games.adviser import Advice, Thought
+    from unojax.games.advisor import Advice, Thought
     from unojax.games.seen import Seen
     from unojax.games.session import Session
 
@@ -133,14 +133,16 @@ def advice(told: Advice, view: Observation) -> Text:
     rows = [Text("There is nothing to choose.")]
     if told.thought is not None:
         rows = _plays(told.thought, view)
-    lacks = ", ".join(f"{cards.COLOR_NAMES[c]} {percent(1 - float(told.prob_color[c]))}" for c in drawing.colors_of(view.rules))
-    no_playable = percent(float(told.prob_no_playable))
+    lacks = ", ".join(
+        f"{cards.COLOR_NAMES[c]} {percent(1 - float(told.belief.prob_color[c]))}" for c in drawing.colors_of(view.rules)
+    )
+    no_playable = percent(float(told.belief.prob_no_playable))
     rows.append(Text(f"What the opponent may hold, probability in %. No card to play on this top: {no_playable}."))
     rows.append(Text(f"No card at all of {lacks}."))
     if told.types:
         rows.append(Text(f"The opponent {plays_like(told.types)}."))
-    for types in drawing.in_columns(drawing.likeliest(np.asarray(told.prob_holds), _NUM_BARS), _BARS_PER_ROW):
-        bars = [drawing.card_bar(t, told.prob_holds[t], width=14) for t in types]
+    for types in drawing.in_columns(drawing.likeliest(np.asarray(told.belief.prob_holds), _NUM_BARS), _BARS_PER_ROW):
+        bars = [drawing.card_bar(t, told.belief.prob_holds[t], width=14) for t in types]
         row = Text.assemble(*(piece for bar in bars for piece in (" ", bar, "  ")))
         row.rstrip()
         rows.append(row)

@@ -9,7 +9,7 @@ import tyro
 
 from unojax.cli.options import Count, Flag, JsonTarget, RuleOptions, Seed
 from unojax.cli.targets import SAVED_GAME
-from unojax.search import DEFAULT_SEARCH, MIN_ROUNDS, REVIEW_ROUNDS, check_rounds
+from unojax.search import DEFAULT_SEARCH, MIN_REPLICATES, REVIEW_REPLICATES, check_replicates
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,10 @@ class Review:
     agent: Annotated[
         str, tyro.conf.arg(metavar="SPEC", help="The search that values the plays: mc or tree, with parameters.")
     ] = DEFAULT_SEARCH
-    rounds: Annotated[
+    replicates: Annotated[
         Count,
-        tyro.conf.arg(help=f"Searches of each choice with fresh samples, at least {MIN_ROUNDS}."),
-    ] = REVIEW_ROUNDS
+        tyro.conf.arg(help=f"Searches of each choice with fresh samples, at least {MIN_REPLICATES}."),
+    ] = REVIEW_REPLICATES
     seed: Annotated[Seed, tyro.conf.arg(help="The same seed gives the same figures on the same device.")] = 0
     html: Annotated[
         Optional[str],
@@ -44,4 +44,4 @@ class Review:
         return RuleOptions()
 
     def check(self) -> None:
-        check_rounds(self.rounds, "--rounds")
+        check_replicates(self.replicates, "--replicates")

@@ -37,7 +37,7 @@ def run(request: Review, rules: Rules) -> int:
     turns: list[ReviewedTurn] = []
     stopped = False
     with output.status(output.COMPILING, quiet=request.quiet) as status:
-        looked = review(played, player, agent, rounds=request.rounds, seed=request.seed, on_status=status.update)
+        looked = review(played, player, agent, replicates=request.replicates, seed=request.seed, on_status=status.update)
         try:
             turns.extend(looked)
         except KeyboardInterrupt:
@@ -64,7 +64,7 @@ def _page(game: GameFile, played: Replay, turns: list[ReviewedTurn], player: int
     return viz.game_html(
         states,
         win_probability={f"player {player}": np.array([turn.win for turn in turns])},
-        beliefs=np.stack([turn.told.prob_holds for turn in turns]),
+        beliefs=np.stack([turn.belief.prob_holds for turn in turns]),
         types=[turn.types for turn in turns] if turns[0].types else None,
         truths=np.stack([np.asarray(state.hands[1 - player]) for state in states]),
         notes=[view.note(turn) for turn in turns],
@@ -80,7 +80,7 @@ def _record(request: Review, game: GameFile, turns: list[ReviewedTurn], player: 
         "players": game.players,
         "player": player,
         "agent": request.agent,
-        "rounds": request.rounds,
+        "replicates": request.replicates,
         "seed": request.seed,
         "rules": asdict(game.rules),
         "result": game.result,

@@ -80,8 +80,8 @@ def facts(turns: list[ReviewedTurn], request: Review, agent: SearchAgent, game: 
         rows["Type"] = f"in the end the other player {plays_like(types)}"
     rows["Wins"] = f"if from there {agent.whom_rollouts_follow}; the other hand from the belief"
     rows["Costs"] = (
-        f"by {request.agent}, {request.rounds} rounds, seed {request.seed}; the best play is chosen by one half of the rounds "
-        "and valued by the other, so that a cost may be below 0"
+        f"by {request.agent}, {request.replicates} replicates, seed {request.seed}; the best play is chosen by one half of the "
+        "replicates and valued by the other, so that a cost may be below 0"
     )
     return rows | {"Rules": output.rules_text(game.rules)}
 

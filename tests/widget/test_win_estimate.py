@@ -51,13 +51,13 @@ def test_belief_and_win_probability(monkeypatch):
     monkeypatch.setattr("unojax.board.game._GAMES", 64)
     start = make_state("R0 R2", "Y0 Y2", "R3", rules=RULES)
     board, comm = make(lambda: Board("uniform", rules=RULES, adviser=ADVISER, seed=1, start=start))
-    assert board.outlook is None and comm.states[-1]["belief"] is None and comm.states[-1]["win"] is None
+    assert board.win_estimate is None and comm.states[-1]["belief"] is None and comm.states[-1]["win"] is None
     comm.click(kind="shown")
     state = comm.states[-1]
     assert 0.5 < state["win"]["now"] < 1 and 0 < state["win"]["error"] < 0.07
     assert state["wins"] == [[0, state["win"]["now"]]]
     assert set(state["belief"]) == {"light", "dark"} and all("<svg" in svg for svg in state["belief"].values())
-    assert board.outlook.prob_holds.shape == (54,)
+    assert board.win_estimate.belief.prob_holds.shape == (54,)
     sent = len(comm.sent)
     comm.click(kind="shown")
     assert len(comm.sent) == sent, "a second page needs no second look"
@@ -83,10 +83,10 @@ def test_either_can_be_left_out(telltale):
         comm.click(kind="shown")
         state = comm.states[-1]
         assert (state["belief"] is not None, state["win"] is not None, bool(state["wins"])) == (belief, win, win)
-        assert (state["showsBelief"], state["showsWin"]) == (belief, win) and board.outlook is not None
+        assert (state["showsBelief"], state["showsWin"]) == (belief, win) and board.win_estimate is not None
     board, comm = board_at(MY_TURN)
     comm.click(kind="shown")
-    assert board.look() is None and board.outlook is None and len(comm.states) == 1
+    assert board.look() is None and board.win_estimate is None and len(comm.states) == 1
 
 
 @pytest.mark.parametrize(("discount", "penalty", "told"), [(1, 0.0, {"R0", "R2"}), (0.9, 0.0, set()), (1, 0.01, set())])

@@ -1,12 +1,11 @@
-"""A belief turn by turn through a game: what is known after each, and how good it is."""
+"""A belief turn by turn through a game: what one player can know after each action, and how good it is."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import jax
 import numpy as np
@@ -14,42 +13,42 @@ from jax import Array
 
 from unojax import cards, text
 from unojax.belief import closed_form, summary
-from unojax.belief.digest import Digest, digest
-from unojax.belief.hands import Hands
-from unojax.belief.particles import Belief
-from unojax.belief.tracking import track
-from unojax.belief.updaters import ParticleFilter
+from unojax.belief.summary import BeliefSummary
+from unojax.belief.tracking import Look, look, track
+from unojax.belief.updaters import ParticleFilter, Updater
 from unojax.game import State
 from unojax.games.replay import Replay, Step
 from unojax.observation import Observation
 
+_LOOK: Final = np.uint32(2**32 - 1)
+"""A stream of random numbers beside those of the updates, one for each position."""
+
 
 @dataclass(frozen=True)
-class Turn:
+class TrackedTurn:
     """The position after an action, and what the observer saw of it and can know. All arrays are NumPy.
 
     Attributes:
-        ess: effective sample size that the turn left, before resampling.
+        number: of the action in its game, 0 for the start.
+        step: the action; None at the start.
+        state: after it.
+        observation: of the player, after it.
+        belief: figures of the belief over the other hand.
         log_score: of the belief, nats: sum over the card types of ln P(number of copies that the opponent holds).
-        log_evidence: log probability of what the observer saw, nats; None at the start.
         types: P(type) of the opponent by name, the likeliest first; empty under a single model.
-        begun_anew: why the belief was begun anew from the position alone; empty if it was not.
     """
 
     number: int
     step: Step | None
     state: State
     observation: Observation
-    told: Digest
-    ess: float
+    belief: BeliefSummary
     log_score: float
-    uniform_log_score: float
-    log_evidence: float | None
-    begun_anew: str
     types: dict[str, float]
 
     @property
     def player(self) -> int:
+        """Observer, 0 or 1."""
         return int(self.observation.player)
 
     @property
@@ -57,9 +56,26 @@ class Turn:
         """int[54]: copies of each type that the opponent holds."""
         return cards.count_types(self.state.hands[1 - self.player])
 
+
+@dataclass(frozen=True)
+class BeliefTurn(TrackedTurn):
+    """A turn with the diagnostics of the update that led to it.
+
+    Attributes:
+        ess: effective sample size that the turn left, before resampling.
+        uniform_log_score: of the uniform belief, nats.
+        log_evidence: log probability of what the observer saw, nats; None at the start.
+        begun_anew: why the belief was begun again from the position alone; empty if it was not.
+    """
+
+    ess: float
+    uniform_log_score: float
+    log_evidence: float | None
+    begun_anew: str
+
     def to_json(self, *, with_truth: bool) -> dict[str, Any]:
-        """Give all of it by name. Card types that the deck does not hold are left out."""
-        seen, told, step = self.observation, self.told, self.step
+        """Return all of it by name. Card types that the deck does not hold are left out."""
+        seen, belief, step = self.observation, self.belief, self.step
         types = np.flatnonzero(seen.rules.deck).tolist()
         record: dict[str, Any] = {
             "turn": self.number,
@@ -76,11 +92,11 @@ class Turn:
                 "terminated": bool(seen.terminated),
             },
             "belief": {
-                "prob_holds": {cards.TYPE_NAMES[t]: float(told.prob_holds[t]) for t in types},
-                "expected_counts": {cards.TYPE_NAMES[t]: float(told.expected_counts[t]) for t in types},
-                "prob_color": dict(zip(cards.COLOR_NAMES, told.prob_color.tolist(), strict=True)),
-                "prob_no_playable": float(told.prob_no_playable),
-                "num_distinct": int(told.num_distinct),
+                "prob_holds": {cards.TYPE_NAMES[t]: float(belief.prob_holds[t]) for t in types},
+                "expected_counts": {cards.TYPE_NAMES[t]: float(belief.expected_counts[t]) for t in types},
+                "prob_color": dict(zip(cards.COLOR_NAMES, belief.prob_color.tolist(), strict=True)),
+                "prob_no_playable": float(belief.prob_no_playable),
+                "num_distinct": int(belief.num_distinct),
             },
             "ess": self.ess,
             "type_probs": self.types or None,
@@ -99,7 +115,7 @@ class Turn:
 
 class Summary(NamedTuple):
     """A whole game: mean log scores of the `scored` turns, after the start, at which the opponent holds a card, and the numbers
-    of the turns with the smallest ESS and of those begun anew."""
+    of the turns with the smallest ESS and of those begun again."""
 
     scored: int
     log_score: float | None
@@ -110,37 +126,45 @@ class Summary(NamedTuple):
     begun_anew: list[int]
 
 
-def turns_of(played: Replay, player: int, key: Array, filter: ParticleFilter) -> Iterator[Turn]:
-    """Let a belief follow a game as `player` sees it, beginning with the start; `key` is consumed. A position from the midst of a
-    game may look dealt, and is not."""
-    observations, first = played.observations(player), int(played.start.step_count)
-    filter = replace(filter, prior="uniform") if first > 0 else filter
-    around = zip((None, *played.steps), played.states, observations, track(filter, key, observations), strict=True)
-    for index, (step, state, seen, (belief, info)) in enumerate(around):
-        told = jax.device_get(digest(Hands(belief.packed, belief.log_weights), seen))
-        scores = jax.device_get(_count_probs(belief, seen, filter=filter))
-        truth = cards.count_types(state.hands[1 - player])
-        log_score, uniform_log_score = (float(summary.log_score(probs, truth)) for probs in scores)
+def row_of(game: Replay, index: int, observation: Observation, looked: Look, *, number: int) -> dict[str, Any]:
+    """Return the fields of a `TrackedTurn` by name: position `index` of a game, and what the observer can know there."""
+    truth = cards.count_types(game.states[index].hands[1 - int(observation.player)])
+    return {
+        "number": number,
+        "step": game.steps[index - 1] if index else None,
+        "state": game.states[index],
+        "observation": observation,
+        "belief": looked.belief,
+        "log_score": summary.log_score(looked.count_probs, truth),
+        "types": dict(looked.types),
+    }
+
+
+def track_turns(game: Replay, player: int, key: Array, updater: Updater) -> Iterator[BeliefTurn]:
+    """Track a game as `player` sees it, beginning with the start; `key` is consumed.
+
+    A position from the midst of a game may look dealt, and is not: a particle filter then begins with the uniform prior.
+    """
+    observations = game.observations(player)
+    if isinstance(updater, ParticleFilter) and game.start.step_count > 0:
+        updater = replace(updater, prior="uniform")
+    for index, (seen, (belief, info)) in enumerate(zip(observations, track(updater, key, observations), strict=True)):
+        looked = look(updater, jax.random.fold_in(jax.random.fold_in(key, _LOOK), index), belief, seen)
+        truth = cards.count_types(game.states[index].hands[1 - player])
         reason = ""
         if info is not None and info.restarted:
             reason = "no particle could explain this turn" if info.depleted else "the game outgrew its capacity"
-        yield Turn(
-            number=first + index,
-            step=step,
-            state=state,
-            observation=seen,
-            told=told,
-            ess=float(told.ess if info is None else info.ess),
-            log_score=log_score,
-            uniform_log_score=uniform_log_score,
+        yield BeliefTurn(
+            **row_of(game, index, seen, looked, number=int(game.start.step_count) + index),
+            ess=float(looked.belief.ess if info is None else info.ess),
+            uniform_log_score=summary.log_score(np.asarray(_uniform(seen)), truth),
             log_evidence=None if info is None else float(info.log_evidence),
             begun_anew=reason,
-            types=summary.types_by_name(belief, filter.opponent),
         )
 
 
-def summarize(turns: Sequence[Turn]) -> Summary:
-    """Sum up the turns of a game."""
+def summarize(turns: Sequence[BeliefTurn]) -> Summary:
+    """Summarize the turns of a game."""
     scored = [turn for turn in turns if turn.step is not None and turn.truth.any()]
     least = min(turns, key=lambda turn: turn.ess)
     return Summary(
@@ -154,9 +178,7 @@ def summarize(turns: Sequence[Turn]) -> Summary:
     )
 
 
-@partial(jax.jit, static_argnames="filter")
-def _count_probs(belief: Belief, observation: Observation, *, filter: ParticleFilter) -> tuple[Array, Array]:
-    return filter.count_probs(belief, observation), closed_form.count_probs(observation)
+_uniform = jax.jit(closed_form.count_probs)
 
 
 def _finite(value: float | None) -> float | None:

@@ -12,7 +12,7 @@ from unojax import Rules, observe, parse_position
 from unojax.agents import reveal
 from unojax.cli.options import parse_deck
 from unojax.search.agents import monte_carlo
-from unojax.search.outlook import win_probability
+from unojax.search.win_estimate import win_probability
 
 RULES = Rules(deck=parse_deck("colors=2,ranks=0-3+S++2,copies=1,wilds=1"), hand_size=3, max_steps=1000, step_penalty=0.5)
 NUM = 4000

@@ -1,0 +1,228 @@
+"""A search on behalf of one player, from what that player saw: the belief, how likely a win is, and what plays are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+
+from unojax.belief.cache import BeliefCache, Recent, names_of
+from unojax.belief.opponents import Family
+from unojax.belief.summary import BeliefSummary
+from unojax.belief.tracking import Look, look, shapes_of
+from unojax.belief.updaters import GivenHands, Oracle
+from unojax.games.seen import choices
+from unojax.observation import Observation
+from unojax.search.agents import Remembered, SearchAgent
+from unojax.search.monte_carlo import Estimate, choose
+from unojax.search.pooling import Pooled, pool, replicates, search_once
+from unojax.search.win_estimate import win_probability
+
+_MAX_KEPT: Final = 128
+"""Positions whose beliefs and answers are kept, at 0.4 MB for each 1024 particles."""
+_BELIEFS, _HANDS, _SEARCH, _WIN = range(4)
+"""Streams of random numbers."""
+Views = Sequence[Observation]
+"""All that a player saw, from the first view on, with one after each micro-step."""
+
+
+class Thought(NamedTuple):
+    """A search's estimates, of the choices that were `tried` (bool[60] or more), and the action `advised` (int32[]). NumPy."""
+
+    estimate: Estimate
+    tried: np.ndarray
+    advised: Array
+
+
+class Advice(NamedTuple):
+    """The opponent's hand from what the player saw, and the play advised. NumPy.
+
+    Attributes:
+        belief: figures of the belief over the opponent's hand.
+        thought: about the plays; None if there is no choice.
+        types: P(type) of the opponent by name, the likeliest first; empty under a single model.
+    """
+
+    belief: BeliefSummary
+    thought: Thought | None
+    types: Mapping[str, float] = {}
+
+
+class WinEstimate(NamedTuple):
+    """The opponent's hand from what the player saw, and how likely the player is to win. NumPy.
+
+    Attributes:
+        belief, types: as in `Advice`.
+        win_probability, win_error: float32[], as `unojax.search.win_estimate` gives them.
+    """
+
+    belief: BeliefSummary
+    win_probability: Any
+    win_error: Any
+    types: Mapping[str, float] = {}
+
+
+class UnexplainedError(ValueError):
+    """No hand of a belief explains what a player saw at a position, with its number among the views."""
+
+    def __init__(self, number: int, player: int, num_particles: int):
+        super().__init__(
+            f"turn {number}: no hand of player {player} explains it among {num_particles} particles; take more particles"
+        )
+        self.number = number
+
+
+class Advisor:
+    """A search on behalf of one player. It costs nothing until it is asked.
+
+    Beliefs and answers are kept by what was seen, so that asking again, also after steps back, computes nothing. (With 1024
+    particles, 500 rollouts and two CPU cores, advice after 42 actions takes 250 ms, again 0.3 ms, a win estimate there 20 ms
+    instead of 250, and advice for the position 16 actions before 25 ms instead of 150.)
+    """
+
+    def __init__(
+        self,
+        search: SearchAgent,
+        key: Array,
+        *,
+        num_beliefs: int = 1,
+        log_types: ArrayLike | None = None,
+        steps_before: int = 0,
+    ):
+        """Prepare advice for a game by a search for the same rules.
+
+        Args:
+            search: what it does is counted in wins.
+            key: consumed; the same one gives the same advice on the same device.
+            num_beliefs: beliefs with random numbers of their own, whose differences are the errors of what is found with each.
+            log_types: what was `learned` of the opponent's type in an earlier game.
+            steps_before: steps of the game before the player's first view.
+
+        Raises:
+            ValueError: If the search knows more than the player.
+        """
+        if isinstance(search.updater, Oracle):
+            raise ValueError(
+                f"an advisor knows what the person knows: use belief=particles, say, and not belief=truth; got {search.name!r}"
+            )
+        self.updater, self.search, self._key = search.updater, search.counting_wins(), key
+        if self.updater.on_host:
+            self.search = replace(self.search, updater=GivenHands())
+        self._log_types, self._steps_before = log_types, steps_before
+        self._beliefs = tuple(self._new_beliefs(number) for number in range(num_beliefs))
+        self._answers = Recent[Any, Any](_MAX_KEPT)
+
+    def warm(self, start: Observation) -> None:
+        """Compile what tracking the game and advice need, given the player's first view. Changes nothing."""
+        # Between two views that are the same nothing has happened.
+        look(self.updater, self._key, self._new_beliefs(0).belief([start, start]), start)
+        self.compile_search(start)
+
+    def compile_search(self, view: Observation) -> None:
+        """Compile the search at a position, long before it is asked for. Nothing for an updater of the host."""
+        if not self.updater.on_host:
+            memory = Remembered(shapes_of(self.updater, self._key, view), jnp.int32(0))
+            search_once.compile(self._key, memory, view, np.zeros(view.rules.num_choices, bool), agent=self.search)
+
+    def look(self, views: Views) -> Look:
+        """Look at what can be known; figures are means over the beliefs."""
+        return self._answer("look", views, self._look)
+
+    def advise(self, views: Views) -> Advice:
+        """Advise the player by one search."""
+        looked = self.look(views)
+        return Advice(looked.belief, self._answer("thought", views, self._think), looked.types)
+
+    def replicates(self, views: Views, number: int | None = None) -> Generator[Estimate]:
+        """Search the plays of the player to move, who has one, again and again; see `pooling.replicates`."""
+        key = self._key_at(_SEARCH, views)
+        return replicates(self.search, self._memories(views), views[-1], choices(views[-1]), key, number)
+
+    def pool(self, estimates: Sequence[Estimate], view: Observation) -> Pooled:
+        """Pool replicates; see `pooling.pool`."""
+        return pool(estimates, choices(view), self.search.keep, self.search.prior_rollouts)
+
+    def win_estimate(self, views: Views, *, num_games: int) -> WinEstimate:
+        """Estimate how likely the player is to win, in a game that is not over, at any player's turn.
+
+        `num_games` are played out for each belief. The error is that of the games given the belief; with several beliefs, it
+        comes from the differences between them.
+        """
+        looked = self.look(views)
+        win, error = self._answer(("win", num_games), views, partial(self._win, num_games))
+        return WinEstimate(looked.belief, win, error, looked.types)
+
+    def check_explained(self, views: Views) -> None:
+        """Check that each belief explains the last position. Raises UnexplainedError where it was begun again."""
+        for cache in self._beliefs:
+            info = cache.track(views).info
+            if info is not None and info.depleted:
+                raise UnexplainedError(len(views) - 1, 1 - int(views[0].player), self.updater.num_particles)
+
+    def learned(self, views: Views) -> Array | None:
+        """Return what is known of the opponent's type, for the `log_types` of the next game's advisor; None without types."""
+        if not isinstance(self.updater.opponent, Family):
+            return None
+        return jax.device_get(self._beliefs[0].belief(views).log_type_probs)
+
+    def _answer(self, question: Any, views: Views, find: Callable[[Views], Any]) -> Any:
+        asked = question, names_of(views)[-1]
+        if asked not in self._answers:
+            self._answers.put(asked, find(views))
+        return self._answers.get(asked)
+
+    def _look(self, views: Views) -> Look:
+        keys = self._keys_at(_HANDS, views)
+        looks = [look(self.updater, key, cache.belief(views), views[-1]) for key, cache in zip(keys, self._beliefs, strict=True)]
+        if len(looks) == 1:
+            return looks[0]
+        means = jax.tree.map(lambda *rows: np.mean(rows, axis=0), *looks)
+        types = {name: float(prob) for name, prob in means.types.items()}
+        return means._replace(types=dict(sorted(types.items(), key=lambda item: -item[1])))
+
+    def _think(self, views: Views) -> Thought | None:
+        now, tried = views[-1], choices(views[-1])
+        if not now.is_my_turn or now.terminated or tried.sum() < 2:
+            return None
+        key = jax.random.fold_in(self._key_at(_SEARCH, views), 0)
+        estimate = search_once(key, self._memories(views)[0], now, tried, agent=self.search)
+        estimate = jax.device_get(estimate)
+        return Thought(estimate, tried, choose(estimate, tried, self.search.keep))
+
+    def _win(self, num_games: int, views: Views) -> tuple[np.ndarray, np.ndarray]:
+        memories, keys = self._memories(views), self._keys_at(_WIN, views)
+        wins = [_play_out(self.search, num_games, key, memory, views[-1]) for key, memory in zip(keys, memories, strict=True)]
+        means, errors = np.array(jax.device_get(wins), np.float32).T
+        return means.mean(), errors[0] if len(means) == 1 else means.std(ddof=1) / np.float32(np.sqrt(len(means)))
+
+    def _memories(self, views: Views) -> list[Remembered]:
+        """Return what the search remembers with each belief."""
+        keys = self._keys_at(_HANDS, views)
+        return [self._memory(key, cache.belief(views), views) for key, cache in zip(keys, self._beliefs, strict=True)]
+
+    def _memory(self, key: Array, belief: Any, views: Views) -> Remembered:
+        if self.updater.on_host:
+            belief = self.updater.hands(key, belief, views[-1])
+        return Remembered(belief, jnp.int32(self._steps_before + len(views) - 1))
+
+    def _new_beliefs(self, number: int) -> BeliefCache:
+        key = jax.random.fold_in(jax.random.fold_in(self._key, _BELIEFS), number)
+        return BeliefCache(self.updater, key=key, max_entries=_MAX_KEPT, log_types=self._log_types)
+
+    def _key_at(self, purpose: int, views: Views) -> Array:
+        return jax.random.fold_in(jax.random.fold_in(self._key, purpose), len(views) - 1)
+
+    def _keys_at(self, purpose: int, views: Views) -> Array:
+        return jax.random.split(self._key_at(purpose, views), len(self._beliefs))
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _play_out(search: SearchAgent, num_games: int, key: Array, memory: Remembered, view: Observation) -> tuple[Array, Array]:
+    return win_probability(key, search, memory, view, num_samples=num_games)
