@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from unojax.policies import POLICIES, PackedPolicy, Policy, RulePolicy, get_policy, uniform
     from unojax.pomdp import observation_log_prob, reward, transition_log_prob
     from unojax.rules import RULES_VERSION, Rules, small_deck
-    from unojax.simulation import Games, simulate
+    from unojax.simulation import Games, Slots, Transitions, check_slots, rollout, simulate, start_slots
     from unojax.specs import parse_agent
     from unojax.text.notation import format_action, format_cards, parse_action, parse_cards
     from unojax.text.observation import format_observation, make_observation, parse_observation
@@ -46,7 +46,7 @@ _HOMES = {
     "policies": ("POLICIES", "PackedPolicy", "Policy", "RulePolicy", "get_policy", "uniform"),
     "pomdp": ("observation_log_prob", "reward", "transition_log_prob"),
     "rules": ("RULES_VERSION", "Rules", "small_deck"),
-    "simulation": ("Games", "simulate"),
+    "simulation": ("Games", "Slots", "Transitions", "check_slots", "rollout", "simulate", "start_slots"),
     "specs": ("parse_agent",),
     "text.notation": ("format_action", "format_cards", "parse_action", "parse_cards"),
     "text.observation": ("format_observation", "make_observation", "parse_observation"),
@@ -61,8 +61,9 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 # Lists of literals: type checkers read no other form of it.
 __all__ = ["POLICIES", "RULES_VERSION", "Agent", "Belief", "Error", "Games", "Info", "Matches", "Observation"]
-__all__ += ["PackedPolicy", "Pairs", "Policy", "PolicyAgent", "RulePolicy", "Rules", "State", "Trajectory", "View"]
-__all__ += ["advise", "belief_init", "belief_update", "belief_update_checked", "bradley_terry", "determinize"]
+__all__ += ["PackedPolicy", "Pairs", "Policy", "PolicyAgent", "RulePolicy", "Rules", "Slots", "State"]
+__all__ += ["Trajectory", "Transitions", "View"]
+__all__ += ["advise", "belief_init", "belief_update", "belief_update_checked", "bradley_terry", "check_slots", "determinize"]
 __all__ += ["format_action", "format_cards", "format_observation", "format_position", "get_policy", "infer_action", "init"]
 __all__ += [
     "keep_compiled_programs",
@@ -77,8 +78,10 @@ __all__ += ["parse_action", "parse_agent", "parse_cards", "parse_observation", "
 __all__ += [
     "play_rounds",
     "reward",
+    "rollout",
     "simulate",
     "small_deck",
+    "start_slots",
     "step",
     "step_checked",
     "transition_log_prob",

@@ -19,7 +19,8 @@ from unojax.device.random_bits import key_words
 from unojax.policies import uniform
 from unojax.rules import Rules, as_rules, is_int
 from unojax.simulation import MAX_GAMES
-from unojax.simulation.lanes import GameLanes, Limits, carry_out, choose_moves, start_lanes
+from unojax.simulation.harvest import Limits, choose_moves, start_run
+from unojax.simulation.slots import Slots, carry_out
 
 _GAMES_PER_CALL = 2**16
 
@@ -58,13 +59,13 @@ def _deal(seed: tuple[Array, Array], start: Array, *, size: int, rules: Rules) -
     # No policy is asked before the deal is done, and no limit looked at.
     limits = Limits(jnp.uint32(0xFFFF_FFFF), jnp.uint32(0))
     policies = (uniform,)
-    lanes, _ = start_lanes(size, limits, policies, rules)
-    lanes = lanes._replace(game_index=lanes.game_index + start)
+    slots, _ = start_run(size, limits, policies, rules)
+    slots = slots.replace(game=slots.game + start)
 
-    def one_node(_: Any, lanes: GameLanes) -> GameLanes:
-        return carry_out(lanes, choose_moves(lanes, seed, limits, policies, rules, truncates=False))
+    def one_node(_: Any, slots: Slots) -> Slots:
+        return carry_out(slots, choose_moves(slots, seed, limits, policies, truncates=False))
 
-    dealt = control.fori_loop(0, 2 * rules.hand_size + 1, one_node, lanes).table
+    dealt = control.fori_loop(0, 2 * rules.hand_size + 1, one_node, slots).table
     meta = dealt.unpack_meta()
     hands = [cards.counts(bits.unpack(bits.canonical(dealt.cards_of(owner, rules)))) for owner in (table.HAND_0, table.HAND_1)]
     return jnp.stack(hands, 1), cards.type_of(meta.color, meta.rank).astype(jnp.int8)

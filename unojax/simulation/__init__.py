@@ -1,9 +1,11 @@
 """Thousands of games at once: `simulate`, `stream` for those who want results as they come, `count_games` for sums alone.
 
-`games` has the results, `lanes` the device's side.
+`rollout` plays on in env slots, as a pure function. `slots` has the loop under all of them, `harvest` the device's side of
+`simulate`, `games` its results.
 """
 
 from unojax.simulation.games import Collector, Finished, Games
+from unojax.simulation.rollout import Transitions, check_slots, rollout, start_slots
 from unojax.simulation.run import (
     MAX_GAMES,
     MOST_LANES,
@@ -15,6 +17,7 @@ from unojax.simulation.run import (
     simulate,
     stream,
 )
+from unojax.simulation.slots import Slots
 
 __all__ = [
     "MAX_GAMES",
@@ -24,9 +27,14 @@ __all__ = [
     "Finished",
     "Games",
     "LongGameError",
+    "Slots",
     "Stream",
+    "Transitions",
+    "check_slots",
     "count_games",
     "default_batch_size",
+    "rollout",
     "simulate",
+    "start_slots",
     "stream",
 ]

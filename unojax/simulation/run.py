@@ -25,7 +25,7 @@ from unojax.device.random_bits import check_key, key_words
 from unojax.policies import Policy, as_policies, distinct, name_of, uniform
 from unojax.rules import Rules, as_rules, check_max_steps, is_int
 from unojax.simulation.games import Collector, Finished, Games
-from unojax.simulation.lanes import LONGEST, MOST_COUNTED, Counts, FinishedFirst, Limits, Results, advance_lanes, start_lanes
+from unojax.simulation.harvest import LONGEST, MOST_COUNTED, Counts, FinishedFirst, Limits, Results, advance_slots, start_run
 from unojax.simulation.tally import Tally
 
 MAX_GAMES: Final = 2**31
@@ -145,10 +145,10 @@ class _Calls:
         check_max_steps(max_steps)
         max_steps = rules.max_steps if max_steps is None else max_steps
         numbers, skeleton = static.split(distinct(self._policies))
-        options = {"policies": skeleton, "rules": rules, "truncates": max_steps is not None, "counting": self._counting}
-        self._run = partial(advance_lanes, seed=key_words(key), numbers=numbers, on=platform(), **options)
+        options = {"policies": skeleton, "truncates": max_steps is not None, "counting": self._counting}
+        self._run = partial(advance_slots, seed=key_words(key), numbers=numbers, on=platform(), **options)
         self._limits = Limits(jnp.uint32(num_games), jnp.uint32(max_steps or 0))
-        self._lanes, self._next_index = start_lanes(batch_size, self._limits, self._policies, rules)
+        self._slots, self._next_index = start_run(batch_size, self._limits, self._policies, rules)
         self._latest: Any = None
         self._ahead: Any = None
         self._num_done = 0
@@ -175,7 +175,7 @@ class _Calls:
         return results
 
     def _call(self) -> Any:
-        self._lanes, self._next_index, results = self._run(self._lanes, self._next_index, limits=self._limits)
+        self._slots, self._next_index, results = self._run(self._slots, self._next_index, limits=self._limits)
         return results
 
 

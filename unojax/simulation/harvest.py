@@ -1,0 +1,243 @@
+"""The device's side of `unojax.simulate`: rows of slots whose finished games are handed out or counted."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from unojax import bits, game, table
+from unojax.device import static
+from unojax.device.lanes import NO_WALK, refill
+from unojax.device.platform import Platform
+from unojax.device.static import Skeleton
+from unojax.policies import PackedPolicy, Policy, ask
+from unojax.rules import Rules
+from unojax.simulation.slots import (
+    Decision,
+    Slots,
+    Words,
+    fresh_slots,
+    is_cut_off,
+    move_by,
+    pick_action,
+    pick_packed,
+    play_rows,
+    restart,
+    words_at,
+)
+
+NODES_PER_BLOCK: Final = 16
+"""Nodes between two looks for finished games: a longer row idles more (half a row per game of some 120 nodes), a shorter one
+looks more often."""
+BLOCKS_PER_CALL: Final = 8
+MOST_COUNTED: Final = 2**23
+"""Slots whose choices in a call can be added up in 32 bits, low bytes and the rest apart: each has the call's nodes, and 255 from
+before."""
+LONGEST: Final = 2**14
+"""Steps of a game up to which lengths are counted on the device."""
+
+
+class Results(NamedTuple):
+    """Results of finished games, uint32[B] each; `game_index` is 2^32 - 1 where none finished."""
+
+    game_index: Array
+    num_steps: Array
+    num_choices: Array
+    num_reshuffles: Array
+    phase: Array
+    hand_0: Array
+    hand_1: Array
+    illegal: Array
+
+
+class FinishedFirst(NamedTuple):
+    """Results of a call in one row, those of the `number` finished games (int32[]) first."""
+
+    results: Results
+    number: Array
+
+
+class Counts(NamedTuple):
+    """Counts over the games that finished in a call: uint32[] each, but for the last three.
+
+    Attributes:
+        games, wins_0, wins_1, stalemates, drawn, truncated: as in `Tally`.
+        illegal: games in which a policy chose an illegal action.
+        choices, reshuffles: uint32[2] as in `Tally`; the sums of the low byte, and of all above it, since 32 bits may be too few.
+        lengths: uint32[LONGEST + 1] games by number of steps; longer ones count as the last.
+    """
+
+    games: Array
+    wins_0: Array
+    wins_1: Array
+    stalemates: Array
+    drawn: Array
+    truncated: Array
+    illegal: Array
+    choices: Array
+    reshuffles: Array
+    lengths: Array
+
+
+class Limits(NamedTuple):
+    """Numbers that may vary without recompiling. `max_steps` is not looked at unless truncation is compiled in."""
+
+    num_games: Array
+    max_steps: Array
+
+
+def start_run(batch_size: int, limits: Limits, policies: tuple[Policy, ...], rules: Rules) -> tuple[Slots, Array]:
+    """Start slots at the beginning of games 0..batch_size-1, and give the number of the next game."""
+    number = jnp.arange(batch_size, dtype=jnp.uint32)
+    number = jnp.where(number < limits.num_games, number, NO_WALK)
+    counts = dict.fromkeys(("num_choices", "num_reshuffles"), jnp.zeros_like(number))
+    last_action = None if _all_packed(policies) else jnp.full_like(number, game.NO_ACTION, jnp.int8)
+    slots = fresh_slots(number, rules, last_action=last_action, **counts)
+    # Every leaf a buffer of its own: the run takes them over.
+    return jax.tree.map(jnp.copy, slots), jnp.uint32(batch_size)
+
+
+@partial(jax.jit, static_argnames=("policies", "truncates", "counting", "on"), donate_argnums=0)
+def advance_slots(
+    slots: Slots,
+    next_index: Array,
+    seed: Words,
+    limits: Limits,
+    numbers: list[Array],
+    *,
+    policies: Skeleton,
+    truncates: bool,
+    counting: bool,
+    on: Platform,
+) -> tuple[Slots, Array, Results | FinishedFirst | Counts]:
+    """Take all slots `NODES_PER_BLOCK * BLOCKS_PER_CALL` nodes further.
+
+    Hand out the games that finished, uint32[blocks, B] (on a GPU uint32[blocks * B], `FinishedFirst`), or if `counting`
+    only count them. `numbers` and `policies` are the `static.split` of one policy for each player, or of one for both.
+    """
+    decide = partial(choose_moves, seed=seed, limits=limits, policies=static.join(numbers, policies), truncates=truncates)
+
+    def finish(_: Slots, decision: Decision, after: Slots, rest: tuple[Array, Counts | None]) -> Any:
+        del decision
+        next_index, counts = rest
+        after, next_index, results = _harvest(after, next_index, limits, truncates)
+        if counts is None:
+            return after, (next_index, None), results
+        return after, (next_index, _count(counts, results)), None
+
+    slots, (next_index, counts), results = play_rows(
+        slots,
+        (next_index, _no_counts() if counting else None),
+        lambda slots: Decision(decide(slots)),
+        lambda index, slots, move: decide(slots),
+        finish,
+        num_nodes=NODES_PER_BLOCK,
+        num_rows=BLOCKS_PER_CALL,
+    )
+    if counts is not None:
+        return slots, next_index, counts
+    return slots, next_index, _finished_first(results) if on == "gpu" else results
+
+
+def _finished_first(results: Results) -> FinishedFirst:
+    """Move the results of finished games to the front, in one row: the host fetches these alone."""
+    flat = jax.tree.map(jnp.ravel, results)
+    ended = flat.game_index != NO_WALK
+    so_far = jnp.cumsum(ended, dtype=jnp.int32)
+    place = jnp.where(ended, so_far - 1, len(ended))
+
+    def put(field: Array) -> Array:
+        return jnp.full_like(field, NO_WALK).at[place].set(field, mode="drop", unique_indices=True)
+
+    return FinishedFirst(jax.tree.map(put, flat), so_far[-1])
+
+
+def _no_counts() -> Counts:
+    """Make counts of no games."""
+    zero, pair = jnp.zeros((), jnp.uint32), jnp.zeros(2, jnp.uint32)
+    others = dict.fromkeys(set(Counts._fields) - {"choices", "reshuffles", "lengths"}, zero)
+    return Counts(choices=pair, reshuffles=pair, lengths=jnp.zeros(LONGEST + 1, jnp.uint32), **others)
+
+
+def _count(counts: Counts, results: Results) -> Counts:
+    """Add the games of a block that finished."""
+    ended = results.game_index != NO_WALK
+    phase, truncated = results.phase, ended & (results.phase == table.PLAY)
+    stalemate = ended & ~truncated & (results.hand_0 > 0) & (results.hand_1 > 0)
+
+    def number(where: Array) -> Array:
+        return where.sum(dtype=jnp.uint32)
+
+    def total(of: Array) -> Array:
+        of = jnp.where(ended, of, np.uint32(0))
+        return jnp.stack([part.sum(dtype=jnp.uint32) for part in (of & np.uint32(0xFF), of >> np.uint32(8))])
+
+    length = jnp.where(ended, jnp.minimum(results.num_steps, np.uint32(LONGEST)), np.uint32(LONGEST + 1)).astype(jnp.int32)
+    more = Counts(
+        games=number(ended),
+        wins_0=number(ended & (phase == table.OVER_WON_BY_0)),
+        wins_1=number(ended & (phase == table.OVER_WON_BY_1)),
+        stalemates=number(stalemate),
+        drawn=number(ended & (phase == table.OVER_DRAWN)),
+        truncated=number(truncated),
+        illegal=number(ended & (results.illegal != 0)),
+        choices=total(results.num_choices),
+        reshuffles=total(results.num_reshuffles),
+        lengths=jnp.zeros_like(counts.lengths).at[length].add(np.uint32(1), mode="drop"),
+    )
+    return jax.tree.map(jnp.add, counts, more)
+
+
+def choose_moves(slots: Slots, seed: Words, limits: Limits, policies: tuple[Policy, ...], truncates: bool) -> Array:
+    """Choose what happens at each slot's node, as a move (see `unojax.table`) for `carry_out`."""
+    word, coins = words_at(seed, slots)
+    node = table.find_node(slots.table, slots.rules)
+    if _all_packed(policies):
+        pick, is_illegal = pick_packed(policies, slots, node, word)
+    else:
+        pick, is_illegal = pick_action(_ask(policies, slots, (word, coins)), node, word, slots.rules)
+    stands_still = slots.game == NO_WALK
+    if truncates:
+        stands_still |= is_cut_off(slots, limits.max_steps)
+    return move_by(slots, node, pick, coins, is_illegal, stands_still)
+
+
+def _all_packed(policies: tuple[Policy, ...]) -> bool:
+    return all(isinstance(policy, PackedPolicy) for policy in policies)
+
+
+def _ask(policies: tuple[Policy, ...], slots: Slots, words: Words) -> Array:
+    """Ask policies by the protocol: int32[B]."""
+
+    def ask_one(one: Slots, words: Words) -> Array:
+        key = jax.random.wrap_key_data(jnp.stack(words), impl="threefry2x32")
+        return ask(policies, key, one.observation, one.legal_mask)
+
+    return jax.vmap(ask_one)(slots, words)
+
+
+def _harvest(slots: Slots, next_index: Array, limits: Limits, truncates: bool) -> tuple[Slots, Array, Results]:
+    """Hand out the results of finished games and start the next ones in their slots."""
+    phase = slots.table.unpack_meta().phase
+    ended = (phase > table.PLAY) | slots.illegal
+    if truncates:
+        ended |= is_cut_off(slots, limits.max_steps)
+    ended &= slots.game != NO_WALK
+    assert slots.num_choices is not None and slots.num_reshuffles is not None, "a run counts them"
+    results = Results(
+        game_index=jnp.where(ended, slots.game, NO_WALK),
+        num_steps=slots.num_steps,
+        num_choices=slots.num_choices,
+        num_reshuffles=slots.num_reshuffles,
+        phase=phase,
+        hand_0=bits.count(slots.table.cards_of(table.HAND_0, slots.rules)),
+        hand_1=bits.count(slots.table.cards_of(table.HAND_1, slots.rules)),
+        illegal=slots.illegal.astype(jnp.uint32),
+    )
+    number, next_index = refill(ended, next_index, limits.num_games)
+    return restart(slots, ended, number), next_index, results

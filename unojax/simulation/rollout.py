@@ -1,0 +1,514 @@
+"""`rollout`: a batch of auto-resetting games as a pure function, to be put under `jit`, `vmap`, `shard_map` and `grad`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final, Literal, NamedTuple, get_args
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from unojax import agents, bits, game, table
+from unojax.agents import Agent, reveal
+from unojax.device import static, struct
+from unojax.device.platform import platform
+from unojax.device.random_bits import check_key, key_words, threefry, wrap
+from unojax.device.returned import one_integer
+from unojax.device.static import Skeleton
+from unojax.game.steps import max_nodes
+from unojax.observation import Observation
+from unojax.policies import POLICIES, PackedPolicy, get_policy
+from unojax.rules import Rules, as_rules, is_int
+from unojax.simulation.slots import (
+    Decision,
+    Slots,
+    Words,
+    action_of_move,
+    fresh_slots,
+    is_cut_off,
+    is_turn,
+    move_by,
+    observe_tables,
+    pick_action,
+    pick_packed,
+    play_rows,
+    restart,
+    words_at,
+)
+from unojax.table import Node, Picked, Table
+from unojax.view import View, view_at_node, view_of_table
+
+Field = Literal[
+    "observation", "view", "legal_mask", "action", "player", "reward", "terminated", "truncated", "game", "step"
+]
+"""What a trajectory can show; see `Transitions`."""
+Sees = Literal["observation", "view"]
+"""What policies are given: an `Observation`, one-hot, or a `View`, packed."""
+RolloutPolicy = str | PackedPolicy | Agent | Callable[[Any, Array, Any, Array], Any]
+"""A named or packed policy, an agent, or `policy(params, key, observation or view, legal_mask)`."""
+
+NODES_PER_CHOICE: Final = 9
+"""Nodes of a row from one choice to the next, at most: uniform play is there in seven of eight cases."""
+MOST_SLOTS: Final = 2**31
+_PLAYERS: Final = (0, 1)
+_INIT, _UPDATE = 1, 3
+"""What a player's key is for, beside acting."""
+
+
+@struct.dataclass
+class Transitions:
+    """A trajectory of B slots over T rows, [T, B, ...]. What was not asked for is None.
+
+    Rows that are not `valid` show no decision. They still carry the rewards and ends that come after an earlier decision.
+
+    Attributes:
+        valid: bool[T, B] a player acted in this row.
+        extras: what the policy returned beside its action; None if nothing.
+        observation, view: what the player to move sees, one-hot or packed.
+        legal_mask: bool[T, B, 61] its legal actions; [T, B, 62] with challenges.
+        action: int8[T, B] played.
+        player: int8[T, B] who acted, 0 or 1.
+        reward: float32[T, B, 2] rewards of both players since the row's decision, until the next row.
+        terminated: bool[T, B] the game ended since the row's decision, until the next row.
+        truncated: bool[T, B] `Rules.max_steps` cut the game off here. Nobody acts in this row; its observation is the last of the
+            game, and its value the one to bootstrap from.
+        game: uint32[T, B] number of the game.
+        step: int32[T, B] steps of the game before this one.
+    """
+
+    valid: Array
+    extras: Any = None
+    observation: Observation | None = None
+    view: View | None = None
+    legal_mask: Array | None = None
+    action: Array | None = None
+    player: Array | None = None
+    reward: Array | None = None
+    terminated: Array | None = None
+    truncated: Array | None = None
+    game: Array | None = None
+    step: Array | None = None
+
+
+def start_slots(
+    key: Array, num_slots: int, *, rules: Rules | str = Rules(), policy: RolloutPolicy | Sequence[RolloutPolicy] | None = None
+) -> Slots:
+    """Deal the games 0 .. num_slots - 1, one in each env slot.
+
+    Args:
+        key: a threefry2x32 key (the default kind), of all deals and draws of all games that these slots will play.
+        num_slots: at least 1.
+        rules: static, or the name of a preset.
+        policy: what `rollout` will be given, if it is an agent that remembers; else not needed.
+
+    Raises:
+        ValueError: an argument is out of range, or the key is a batch or of another kind.
+    """
+    check_key(key, "start_slots")
+    if not (is_int(num_slots) and 1 <= num_slots <= MOST_SLOTS):
+        raise ValueError(f"num_slots must be an integer in [1, {MOST_SLOTS}], got {num_slots!r}")
+    policies = () if policy is None else _as_policies(policy)
+    numbers, skeleton = static.split(policies)
+    return _start(key_words(key), numbers, num_slots=int(num_slots), rules=as_rules(rules), skeleton=skeleton)
+
+
+@partial(jax.jit, static_argnames=("num_slots", "rules", "skeleton"))
+def _start(key: Words, numbers: list[Array], *, num_slots: int, rules: Rules, skeleton: Skeleton) -> Slots:
+    number = jnp.arange(num_slots, dtype=jnp.uint32)
+    words = jnp.broadcast_to(key[0], number.shape), jnp.broadcast_to(key[1], number.shape)
+    last_action = jnp.full_like(number, game.NO_ACTION, jnp.int8)
+    slots = fresh_slots(number, rules, stride=num_slots, last_action=last_action, key=words)
+
+    def finish(before: Slots, decision: Decision, after: Slots, rest: None) -> tuple[Slots, None, None]:
+        del before, decision
+        return after, rest, None
+
+    by_chance = partial(_pass_forced, key=words, choices_only=False)
+    num_nodes = 2 * rules.hand_size + 1
+    if rules.start_effects == "keep_turn":
+        # A reshuffle and the cards of a start card.
+        num_nodes += 1 + rules.max_draw
+    slots, _, _ = play_rows(
+        slots, None, lambda s: Decision(by_chance(None, s, None)), by_chance, finish, num_nodes=num_nodes, num_rows=1
+    )
+    policies = static.join(numbers, skeleton)
+    return _begin_memory(slots, key, policies) if _remember(policies) else slots
+
+
+def rollout(
+    key: Array,
+    policy: RolloutPolicy | Sequence[RolloutPolicy],
+    params: Any,
+    slots: Slots,
+    num_steps: int,
+    *,
+    fields: Sequence[Field] = ("observation", "legal_mask", "action", "player", "reward", "terminated", "truncated"),
+    sees: Sees = "observation",
+    choices_only: bool = False,
+    nodes_per_row: int | None = None,
+) -> tuple[Slots, Transitions]:
+    """Play `num_steps` rows in every slot; a slot whose game has ended deals the next one.
+
+    Pure: put it under `jit`, `vmap`, `shard_map`, and under `grad` for what the policy returns beside its action. With the same
+    key in every call, each game depends on the two keys, the policy and its number alone: not on the number of slots, of rows,
+    or of devices.
+
+    Args:
+        key: a threefry2x32 key of the policies' choices. Those of game g at node t are drawn by Threefry(key, (g, t)), as in
+            `simulate`, which plays the same games if this is the key of the slots, too.
+        policy: one for both players, or two, one for each. A name of `unojax.POLICIES` or a `PackedPolicy` runs packed, in the same
+            kernel as the rules; an agent (`unojax.agents.Agent`) remembers. Anything else is called, unbatched, as
+            `policy(params, key, observation, legal_mask)`, and returns an action, or an action and a pytree of extras.
+        params: of the policy, or a pair of them for two policies; None for one without.
+        slots: of `start_slots` or of an earlier call.
+        num_steps: rows T of the trajectory, static. A row shows at most one decision.
+        fields: what the trajectory is to show, static; `valid` and the extras are always there. Nothing else is computed.
+        sees: whether policies are given an `Observation` or a `View`, static.
+        choices_only: show only decisions between two or more legal actions, static; the rest is played without a row.
+        nodes_per_row: nodes that a slot passes in a row at most, static. More nodes make fewer rows that are not valid, and rows
+            take longer. By default a row holds a whole step, or 9 nodes with `choices_only`.
+
+    Returns:
+        the slots after T rows, and the trajectory. A policy that chooses an illegal action is reported by `Slots.illegal`; its
+        slot stands still from then on and has no valid rows. `check_slots` raises for it on the host.
+
+    Raises:
+        ValueError: an argument is out of range, the slots hold no memory of an agent, or a policy returns something else.
+    """
+    check_key(key, "rollout")
+    policies = _as_policies(policy)
+    params = (params,) if len(policies) == 1 else params
+    if not (isinstance(params, tuple | list) and len(params) == len(policies)):
+        raise ValueError(f"params must be a pair for two policies, one for each, got {type(params).__name__}")
+    plan = _plan(policies, slots, num_steps, fields, sees, choices_only, nodes_per_row)
+    words, params = key_words(key), tuple(params)
+    if isinstance(slots.game, jax.core.Tracer):
+        return _play(words, policies, params, slots, plan)
+    numbers, skeleton = static.split(policies)
+    return _play_jitted(words, numbers, params, slots, skeleton=skeleton, plan=plan)
+
+
+def check_slots(slots: Slots) -> None:
+    """Check on the host that no policy has chosen an illegal action.
+
+    Raises:
+        ValueError: one has; the message names a game and the step.
+    """
+    wrong = np.flatnonzero(np.asarray(slots.illegal))
+    if len(wrong):
+        number, step = (int(np.asarray(of).ravel()[wrong[0]]) for of in (slots.game, slots.num_steps))
+        raise ValueError(
+            f"a policy chose an illegal action at step {step} of game {number}, and in {len(wrong)} slots in all; return an action "
+            "whose legal_mask is True"
+        )
+
+
+class _Plan(NamedTuple):
+    """What a rollout is compiled for."""
+
+    num_rows: int
+    fields: tuple[Field, ...]
+    sees: Sees
+    choices_only: bool
+    num_nodes: int
+
+
+def _plan(
+    policies: tuple[RolloutPolicy, ...],
+    slots: Slots,
+    num_steps: int,
+    fields: Sequence[Field],
+    sees: Sees,
+    choices_only: bool,
+    nodes_per_row: int | None,
+) -> _Plan:
+    if not isinstance(slots, Slots):
+        raise ValueError(f"slots must be those of start_slots or of an earlier rollout, got {type(slots).__name__}")
+    if np.ndim(slots.game) != 1:
+        raise ValueError(f"rollout takes one batch of slots, got shape {np.shape(slots.game)}; map over more with jax.vmap")
+    if slots.key is None or slots.last_action is None:
+        raise ValueError("slots must be those of start_slots or of an earlier rollout: these hold no key")
+    if not (is_int(num_steps) and num_steps >= 1):
+        raise ValueError(f"num_steps must be an integer of at least 1, got {num_steps!r}")
+    unknown = [field for field in fields if field not in get_args(Field)]
+    if isinstance(fields, str) or unknown:
+        raise ValueError(f"fields must be some of {', '.join(get_args(Field))}, got {fields!r}")
+    if sees not in get_args(Sees):
+        raise ValueError(f"sees must be one of {', '.join(get_args(Sees))}, got {sees!r}")
+    whole_step = max_nodes(slots.rules)
+    num_nodes = nodes_per_row
+    if num_nodes is None:
+        num_nodes = NODES_PER_CHOICE if choices_only and not _remember(policies) else whole_step
+    if not (is_int(num_nodes) and num_nodes >= 1):
+        raise ValueError(f"nodes_per_row must be None or an integer of at least 1, got {num_nodes!r}")
+    if _remember(policies):
+        if slots.memory is None:
+            raise ValueError("the slots hold no memory: give start_slots the same policy")
+        if num_nodes < whole_step:
+            raise ValueError(f"agents look at whole steps: nodes_per_row must be at least {whole_step}, got {num_nodes}")
+    return _Plan(int(num_steps), tuple(fields), sees, bool(choices_only), int(num_nodes))
+
+
+def _as_policies(policy: RolloutPolicy | Sequence[RolloutPolicy]) -> tuple[RolloutPolicy, ...]:
+    both = tuple(policy) if isinstance(policy, tuple | list) else (policy,)
+    if len(both) not in (1, 2):
+        raise ValueError(f"policy must be one for both players or two, one for each, got {len(both)}")
+    policies = tuple(get_policy(one) if isinstance(one, str) else one for one in both)
+    for one in policies:
+        if not (callable(one) or _is_agent(one)):
+            raise ValueError(f"a policy must be a name of {', '.join(POLICIES)}, a function or an agent, got {one!r}")
+    return policies
+
+
+def _is_agent(policy: RolloutPolicy) -> bool:
+    return hasattr(policy, "act")
+
+
+def _remember(policies: Sequence[RolloutPolicy]) -> bool:
+    return any(map(_is_agent, policies))
+
+
+@partial(jax.jit, static_argnames=("skeleton", "plan"))
+def _play_jitted(
+    key: Words, numbers: list[Array], params: tuple[Any, ...], slots: Slots, *, skeleton: Skeleton, plan: _Plan
+) -> tuple[Slots, Transitions]:
+    return _play(key, static.join(numbers, skeleton), params, slots, plan)
+
+
+class _Row(NamedTuple):
+    """What a row keeps of a decision until its end: bool[B] each, and the extras.
+
+    Attributes:
+        acts: a player is to act.
+        cut_off: the game is cut off here.
+    """
+
+    acts: Array
+    cut_off: Array
+    extras: Any
+
+
+def _play(
+    key: Words, policies: tuple[RolloutPolicy, ...], params: tuple[Any, ...], slots: Slots, plan: _Plan
+) -> tuple[Slots, Transitions]:
+    rules = slots.rules
+    is_packed = all(isinstance(policy, PackedPolicy) for policy in policies)
+    assert slots.key is not None, "checked before"
+
+    def begin(slots: Slots) -> Decision:
+        assert slots.key is not None, "kept outside of the walk"
+        node = table.find_node(slots.table, rules)
+        extras = None
+        if is_packed:
+            # One draw for both kinds of nodes, by the key of the kind.
+            chosen_by = [jnp.where(node.is_decision, a, b) for a, b in zip(key, slots.key, strict=True)]
+            word, coins = words_at((chosen_by[0], chosen_by[1]), slots)
+            pick, is_illegal = pick_packed(policies, slots, node, word)
+        else:
+            word, coins = words_at(slots.key, slots)
+            action, extras = _ask(policies, params, slots, node, words_at(key, slots), plan.sees)
+            pick, is_illegal = pick_action(action, node, word, rules)
+        acts = is_turn(slots) & ~slots.illegal
+        if plan.choices_only:
+            is_choice = node.is_decision & (bits.count(node.legal) > 1)
+            acts &= is_choice
+            if not is_packed:
+                # The only legal action is taken, whatever the policy answers.
+                only = Picked(*bits.choose(node.legal, word))
+                forced = node.is_decision & ~is_choice
+                pick = Picked(*(jnp.where(forced, a, b) for a, b in zip(only, pick, strict=True)))
+                is_illegal &= is_choice
+        cut_off = jnp.zeros_like(acts) if rules.max_steps is None else is_cut_off(slots, rules.max_steps) & ~slots.illegal
+        move = move_by(slots, node, pick, coins, is_illegal, stands_still=cut_off)
+        return Decision(move, _Row(acts & ~cut_off & (move < np.uint32(1 << 31)), cut_off, extras))
+
+    def finish(before: Slots, decision: Decision, after: Slots, rest: None) -> tuple[Slots, None, dict[str, Any]]:
+        row: _Row = decision.seen
+        terminated = after.table.unpack_meta().phase > table.PLAY
+        shown = _show(plan, before, decision.move, row, after, terminated)
+        if _remember(policies):
+            after = after.replace(memory=_update_memory(before, after, decision.move, row.acts, key, policies))
+        after = restart(after, terminated | row.cut_off, after.game + np.uint32(slots.stride))
+        if _remember(policies):
+            after = _begin_memory(after, key, policies)
+        return after, rest, shown
+
+    ahead = is_packed and plan.num_nodes == 1 and platform() == "cpu"
+    forced = partial(_pass_forced, key=slots.key, choices_only=plan.choices_only)
+    slots, _, rows = play_rows(
+        slots, None, begin, forced, finish, num_nodes=plan.num_nodes, num_rows=plan.num_rows, ahead=ahead
+    )
+    return slots, _lay_open(rows, plan, rules)
+
+
+def _pass_forced(index: Any, slots: Slots, move: Any, *, key: Words, choices_only: bool) -> Array:
+    """Give the move at a node where nobody is asked; a slot where a player is to act, or that is cut off, stands still."""
+    del index, move
+    node = table.find_node(slots.table, slots.rules)
+    word, coins = words_at(key, slots)
+    waits = is_turn(slots)
+    if choices_only:
+        waits &= node.is_decision & (bits.count(node.legal) > 1)
+    if slots.rules.max_steps is not None:
+        waits |= is_cut_off(slots, slots.rules.max_steps)
+    pick = Picked(*bits.choose(bits.where(node.is_decision, node.legal, node.deck), word))
+    return move_by(slots, node, pick, coins, None, stands_still=waits)
+
+
+def _ask(
+    policies: tuple[RolloutPolicy, ...], params: tuple[Any, ...], slots: Slots, node: Node, words: Words, sees: Sees
+) -> tuple[Array, Any]:
+    """Ask the policies at each slot: the actions of the players to move, int32[B], and the extras."""
+    rules, player = slots.rules, node.meta.player.astype(jnp.int8)
+    # In buffers of their own: XLA on CPU would find the node anew for each action.
+    options = lax.optimization_barrier(node.options)
+    mask = game.options_to_actions(options, rules=rules)
+    view = view_at_node(slots.table, node, rules)
+    seen = view if sees == "view" else observe_tables(slots.table, slots.last_action, player, rules)
+    keys = jax.vmap(lambda *words: wrap(words))(*words)
+    answers = []
+    for index, (policy, own) in enumerate(zip(policies, params, strict=True)):
+        if isinstance(policy, PackedPolicy):
+            answer = jax.vmap(policy.choose)(keys, view, options)
+        elif _is_agent(policy):
+            answer = _ask_agent(policy, index if len(policies) > 1 else None, slots, keys, player, mask)
+        else:
+            answer = jax.vmap(partial(_call, policy, own))(keys, seen, mask)
+        answers.append(answer if isinstance(answer, tuple) else (answer, None))
+    actions, extras = zip(*answers, strict=True)
+    action = jnp.where(player == 0, actions[0], actions[-1])
+    given = [extra for extra in extras if extra is not None]
+    if len(given) < 2:
+        return action, given[0] if given else None
+    if jax.tree.structure(given[0]) != jax.tree.structure(given[1]):
+        raise ValueError(
+            f"two policies must return extras of one structure, got {jax.tree.structure(given[0])} and "
+            f"{jax.tree.structure(given[1])}"
+        )
+    return action, jax.tree.map(lambda a, b: jnp.where(_along(player == 0, a), a, b), *given)
+
+
+def _call(policy: Callable[[Any, Array, Any, Array], Any], params: Any, key: Array, seen: Any, mask: Array) -> tuple[Array, Any]:
+    """Call a policy in one slot: the action, int32[], and the extras."""
+    answer = policy(params, key, seen, mask)
+    action, extras = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
+    return one_integer(action, "a policy").astype(jnp.int32), jax.tree.map(jnp.asarray, extras)
+
+
+def _along(chosen: Array, leaf: Array) -> Array:
+    return chosen.reshape(-1, *[1] * (leaf.ndim - 1))
+
+
+def _ask_agent(agent: Any, seat: int | None, slots: Slots, keys: Array, player: Array, mask: Array) -> Array:
+    """Ask an agent as the player of its seat, or as whoever moves (None)."""
+    if seat is None:
+        memory = jax.tree.map(lambda a, b: jnp.where(_along(player == 0, a), a, b), *slots.memory)
+        acting = player
+    else:
+        memory, acting = slots.memory[seat], jnp.full_like(player, seat)
+
+    def act(key: Array, memory: Any, one: Slots, player: Array, mask: Array) -> Array:
+        assert one.last_action is not None, "checked before"
+        state = game.from_table(one.table, one.rules, last_action=one.last_action)
+        memory = reveal(agent, memory, state, player)
+        return agents.act(agent, key, memory, observe_tables(one.table, one.last_action, player, one.rules), mask)
+
+    return jax.vmap(act)(keys, memory, slots.replace(key=None, memory=None), acting, mask)
+
+
+def _agent_of(policies: Sequence[Any], player: int) -> Any:
+    return policies[player if len(policies) > 1 else 0]
+
+
+def _keys_for(key: Words, slots: Slots, purpose: int) -> Array:
+    """Make a key of each slot's node for a purpose, [B]."""
+    of_node, which = words_at(key, slots), jnp.full_like(slots.game, purpose)
+    return jax.vmap(lambda *words: wrap(words))(*threefry(of_node, (jnp.zeros_like(which), which)))
+
+
+def _seen_by(slots: Slots, player: int) -> Observation:
+    assert slots.last_action is not None, "checked before"
+    return observe_tables(slots.table, slots.last_action, jnp.full_like(slots.last_action, player), slots.rules)
+
+
+def _begin_memory(slots: Slots, key: Words, policies: Sequence[Any]) -> Slots:
+    """Begin the memories of both players where a game is about to begin."""
+    begins = is_turn(slots) & (slots.num_steps == 0)
+    memories = []
+    for player in _PLAYERS:
+        agent = _agent_of(policies, player)
+        if not _is_agent(agent):
+            memories.append(())
+            continue
+        fresh = jax.vmap(agent.init)(_keys_for(key, slots, _INIT + player), _seen_by(slots, player))
+        fresh = jax.tree.map(jnp.asarray, fresh)
+        old = fresh if slots.memory is None else slots.memory[player]
+        memories.append(jax.tree.map(lambda new, old: jnp.where(_along(begins, new), new, old), fresh, old))
+    return slots.replace(memory=tuple(memories))
+
+
+def _update_memory(
+    before: Slots, after: Slots, move: Array, acts: Array, key: Words, policies: Sequence[Any]
+) -> tuple[Any, Any]:
+    """Update the memories of both players by a step, where there was one."""
+    action, memories = action_of_move(before.table, move).astype(jnp.int32), []
+    for player in _PLAYERS:
+        agent, old = _agent_of(policies, player), before.memory[player]
+        if not jax.tree.leaves(old):
+            memories.append(old)
+            continue
+        keys = _keys_for(key, before, _UPDATE + player)
+        new = jax.vmap(partial(agents.update, agent))(keys, old, _seen_by(before, player), action, _seen_by(after, player))
+        memories.append(jax.tree.map(lambda new, old: jnp.where(_along(acts, old), new, old), new, old))
+    return memories[0], memories[1]
+
+
+def _show(plan: _Plan, before: Slots, move: Array, row: _Row, after: Slots, terminated: Array) -> dict[str, Any]:
+    """Keep of a row what the fields are made of: cards as tables, which are a fifth of the size."""
+    rules = before.rules
+    shown: dict[str, Any] = {"valid": row.acts, "extras": row.extras}
+    makers: dict[Field, Callable[[], Any]] = {
+        "action": lambda: action_of_move(before.table, move),
+        "player": lambda: before.player,
+        "reward": lambda: _rewards(rules, before, after, terminated),
+        "terminated": lambda: terminated,
+        "truncated": lambda: row.cut_off,
+        "game": lambda: before.game,
+        "step": lambda: before.num_steps.astype(jnp.int32),
+    }
+    shown |= {name: make() for name, make in makers.items() if name in plan.fields}
+    if {"observation", "view", "legal_mask"} & set(plan.fields):
+        shown["table"] = before.table
+    if "observation" in plan.fields:
+        shown["last_action"] = before.last_action
+    return shown
+
+
+def _rewards(rules: Rules, before: Slots, after: Slots, terminated: Array) -> Array:
+    """Add up the rewards of a row's steps, float32[2, B]: that of the end, and the penalty for each step before it."""
+    rewards = jnp.where(terminated, game.rewards_at(after.table, rules), np.float32(0))
+    if rules.step_penalty:
+        num_penalties = (after.num_steps - before.num_steps).astype(jnp.int32) - terminated
+        rewards -= np.float32(rules.step_penalty) * num_penalties
+    return rewards
+
+
+def _lay_open(rows: dict[str, Any], plan: _Plan, rules: Rules) -> Transitions:
+    """Make the fields of what the rows kept."""
+    tables: Table | None = rows.pop("table", None)
+    last_action = rows.pop("last_action", None)
+    if "reward" in rows:
+        rows["reward"] = jnp.moveaxis(rows["reward"], 1, -1)
+    if tables is not None:
+        player = tables.unpack_meta().player
+        if "view" in plan.fields:
+            rows["view"] = view_of_table(tables, player, rules)
+        if "observation" in plan.fields:
+            rows["observation"] = observe_tables(tables, last_action, player.astype(jnp.int8), rules)
+        if "legal_mask" in plan.fields:
+            options = lax.optimization_barrier(table.find_node(tables, rules).options)
+            rows["legal_mask"] = game.options_to_actions(options, rules=rules)
+    return Transitions(**rows)
