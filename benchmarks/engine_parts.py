@@ -32,17 +32,16 @@ from unojax.device.random_bits import key_words, threefry
 from unojax.policies import uniform
 from unojax.rules import Rules
 from unojax.simulation import MAX_GAMES, MOST_LANES
-from unojax.simulation.lanes import (
+from unojax.simulation.harvest import (
     BLOCKS_PER_CALL,
     NODES_PER_BLOCK,
-    GameLanes,
     Limits,
     Results,
-    advance_lanes,
-    carry_out,
+    advance_slots,
     choose_moves,
-    start_lanes,
+    start_run,
 )
+from unojax.simulation.slots import Slots, carry_out
 from unojax.table import Picked, Table
 
 NODES_PER_CALL: Final = NODES_PER_BLOCK * BLOCKS_PER_CALL
@@ -54,43 +53,42 @@ _POLICIES: Final = (uniform,)
 
 
 class Engine(NamedTuple):
-    """Compiled program of `simulate`, and lanes in the middle of their games.
+    """Compiled program of `simulate`, and slots in the middle of their games.
 
     Attributes:
-        program: advances all lanes by `NODES_PER_CALL` nodes and harvests.
+        program: advances all slots by `NODES_PER_CALL` nodes and harvests.
         compile_seconds: what compiling it took.
-        lanes, next_index, seed, limits: its arguments.
+        slots, next_index, seed, limits: its arguments.
     """
 
     program: Any
     compile_seconds: float
-    lanes: GameLanes
+    slots: Slots
     next_index: Array
     seed: tuple[Array, Array]
     limits: Limits
 
 
 def warm_engine(batch_size: int) -> Engine:
-    """Compile the program for a batch size, and run it until the lanes hold games of all ages."""
+    """Compile the program for a batch size, and run it until the slots hold games of all ages."""
     seed = key_words(jax.random.key(0))
     limits = Limits(jnp.uint32(MAX_GAMES), jnp.uint32(0))
-    lanes, next_index = start_lanes(batch_size, limits, _POLICIES, _RULES)
+    slots, next_index = start_run(batch_size, limits, _POLICIES, _RULES)
     compile_seconds, program = timing.compile_timed(
-        advance_lanes,
-        lanes,
+        advance_slots,
+        slots,
         next_index,
         seed,
         limits,
         [],
         policies=static.split(_POLICIES)[1],
-        rules=_RULES,
         truncates=False,
         counting=False,
         on=platform(),
     )
     for _ in range(_WARM_UP_CALLS):
-        lanes, next_index, _ = program(lanes, next_index, seed, limits, [])
-    return Engine(program, compile_seconds, lanes, next_index, seed, limits)
+        slots, next_index, _ = program(slots, next_index, seed, limits, [])
+    return Engine(program, compile_seconds, slots, next_index, seed, limits)
 
 
 @jax.jit
@@ -99,30 +97,30 @@ def _finished_steps(results: Results) -> Array:
 
 
 def measure_device(batch_size: int, *, repeats: int) -> dict[str, Any]:
-    """Time the device program alone, results left on the device, lanes never running dry.
+    """Time the device program alone, results left on the device, slots never running dry.
 
     The steps of a repeat are those of the games that finished in it, plus what the games in progress at its end have, minus what
     those at its beginning had.
     """
     engine = warm_engine(batch_size)
-    seconds, (lanes, finished) = timing.repeat(lambda: _play_on(engine), repeats)
-    num_steps = sum(int(n) for n in finished) + _sum(lanes.num_steps) - _sum(engine.lanes.num_steps)
+    seconds, (slots, finished) = timing.repeat(lambda: _play_on(engine), repeats)
+    num_steps = sum(int(n) for n in finished) + _sum(slots.num_steps) - _sum(engine.slots.num_steps)
     return {
         "device_steps_per_second": seconds.rate(num_steps),
         "device_seconds": seconds.seconds,
         "device_nodes": NODES_PER_CALL * _CALLS * batch_size,
         "device_steps": num_steps,
-        "lane_bytes": sum(leaf.nbytes for leaf in jax.tree.leaves(engine.lanes)) / batch_size,
+        "lane_bytes": sum(leaf.nbytes for leaf in jax.tree.leaves(engine.slots)) / batch_size,
         "program_bytes_per_lane": program_bytes(engine.program) / batch_size,
     }
 
 
-def _play_on(engine: Engine) -> tuple[GameLanes, list[Array]]:
-    lanes, next_index, finished = jax.tree.map(jnp.copy, engine.lanes), engine.next_index, []
+def _play_on(engine: Engine) -> tuple[Slots, list[Array]]:
+    slots, next_index, finished = jax.tree.map(jnp.copy, engine.slots), engine.next_index, []
     for _ in range(_CALLS):
-        lanes, next_index, results = engine.program(lanes, next_index, engine.seed, engine.limits, [])
+        slots, next_index, results = engine.program(slots, next_index, engine.seed, engine.limits, [])
         finished.append(_finished_steps(results))
-    return lanes, finished
+    return slots, finished
 
 
 def _sum(array: Array) -> int:
@@ -155,14 +153,14 @@ class Recorded(NamedTuple):
 
 
 @partial(jax.jit, static_argnames="num_nodes")
-def _record(lanes: GameLanes, seed: tuple[Array, Array], num_nodes: int) -> Recorded:
+def _record(slots: Slots, seed: tuple[Array, Array], num_nodes: int) -> Recorded:
     def one_node(current: Table, step: Array) -> tuple[Table, Recorded]:
-        node = lanes.node + step
-        word, coins = threefry(seed, (lanes.game_index, node))
+        node = slots.node + step
+        word, coins = threefry(seed, (slots.game, node))
         move = _move(current, word, coins)
-        return table.commit(current, move), Recorded(current, lanes.game_index, node, word, coins, move)
+        return table.commit(current, move), Recorded(current, slots.game, node, word, coins, move)
 
-    return lax.scan(one_node, lanes.table, jnp.arange(num_nodes, dtype=jnp.uint32))[1]
+    return lax.scan(one_node, slots.table, jnp.arange(num_nodes, dtype=jnp.uint32))[1]
 
 
 def _choose(at: Table, word: Array) -> tuple[table.Node, Picked]:
@@ -217,16 +215,16 @@ PARTS: Final[dict[str, tuple[str, Callable[[Recorded, tuple[Array, Array]], Any]
 def measure_parts(batch_size: int, *, repeats: int) -> dict[str, Any]:
     """Measure nanoseconds per node and lane of each part, operation counts, and ceilings."""
     engine = warm_engine(batch_size)
-    recorded = _record(engine.lanes, engine.seed, _NUM_RECORDED)
+    recorded = _record(engine.slots, engine.seed, _NUM_RECORDED)
     first = jax.tree.map(lambda leaf: leaf[0], recorded)
     # Which of a node's work is the harvest: the same nodes without it.
-    _, advance = timing.compile_timed(jax.jit(_advance_only), engine.lanes, engine.seed, engine.limits)
+    _, advance = timing.compile_timed(jax.jit(_advance_only), engine.slots, engine.seed, engine.limits)
     runs: dict[str, Callable[[], Any]] = {
         "whole": lambda: _play_on(engine),
-        "advance": lambda: [advance(engine.lanes, engine.seed, engine.limits) for _ in range(_CALLS)],
+        "advance": lambda: [advance(engine.slots, engine.seed, engine.limits) for _ in range(_CALLS)],
     }
     nodes = {"whole": NODES_PER_CALL * _CALLS, "advance": NODES_PER_CALL * _CALLS}
-    counts = {"advance": _operations(_one_node, batch_size, engine.lanes, engine.seed, engine.limits)}
+    counts = {"advance": _operations(_one_node, batch_size, engine.slots, engine.seed, engine.limits)}
     rounds = max(1, NODES_PER_CALL * _CALLS // _NUM_RECORDED)
     for name, (_, part) in PARTS.items():
         program = jax.jit(partial(_over_recorded, part)).lower(recorded, engine.seed).compile()
@@ -268,19 +266,19 @@ def measure_parts(batch_size: int, *, repeats: int) -> dict[str, Any]:
     }
 
 
-def _one_node(lanes: GameLanes, seed: tuple[Array, Array], limits: Limits) -> GameLanes:
-    return carry_out(lanes, choose_moves(lanes, seed, limits, _POLICIES, _RULES, False))
+def _one_node(slots: Slots, seed: tuple[Array, Array], limits: Limits) -> Slots:
+    return carry_out(slots, choose_moves(slots, seed, limits, _POLICIES, False))
 
 
-def _advance_only(lanes: GameLanes, seed: tuple[Array, Array], limits: Limits) -> GameLanes:
-    def decide(index: Array, lanes: GameLanes, move: Array | None) -> Array:
+def _advance_only(slots: Slots, seed: tuple[Array, Array], limits: Limits) -> Slots:
+    def decide(index: Array, slots: Slots, move: Array | None) -> Array:
         del index, move
-        return choose_moves(lanes, seed, limits, _POLICIES, _RULES, False)
+        return choose_moves(slots, seed, limits, _POLICIES, False)
 
-    def block(_: Array, lanes: GameLanes) -> GameLanes:
-        return walk(lanes, decide(jnp.int32(0), lanes, None), decide, carry_out, num_nodes=NODES_PER_BLOCK)
+    def block(_: Array, slots: Slots) -> Slots:
+        return walk(slots, decide(jnp.int32(0), slots, None), decide, carry_out, num_nodes=NODES_PER_BLOCK)
 
-    return lax.fori_loop(0, BLOCKS_PER_CALL, block, lanes)
+    return lax.fori_loop(0, BLOCKS_PER_CALL, block, slots)
 
 
 def _over_recorded(part: Callable[[Recorded, tuple[Array, Array]], Any], recorded: Recorded, seed: tuple[Array, Array]) -> Any:

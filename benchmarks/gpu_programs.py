@@ -33,7 +33,7 @@ from unojax.policies import distinct, uniform
 from unojax.rules import Rules
 from unojax.search.agents import Remembered, SearchAgent, monte_carlo, tree
 from unojax.simulation import run
-from unojax.simulation.lanes import Limits, advance_lanes, start_lanes
+from unojax.simulation.harvest import Limits, advance_slots, start_run
 
 NODES_PER_STEP: Final = 1 / 0.694
 """Nodes of a packed game for each step, as `benchmarks.engine_parts` counts them in uniform play."""
@@ -134,10 +134,10 @@ def _simulate(counting: bool, lanes: int) -> tuple[Any, tuple[Any, ...]]:
     policies, rules = (uniform, uniform), Rules()
     numbers, skeleton = static.split(distinct(policies))
     limits = Limits(jnp.uint32(0), jnp.uint32(0))
-    started = _shapes(partial(start_lanes, lanes, policies=policies, rules=rules), limits)
+    started = _shapes(partial(start_run, lanes, policies=policies, rules=rules), limits)
     seed = (jnp.uint32(0), jnp.uint32(0))
-    options = {"policies": skeleton, "rules": rules, "truncates": False, "counting": counting, "on": run.platform()}
-    program = jax.jit(partial(advance_lanes, **options), donate_argnums=0)
+    options = {"policies": skeleton, "truncates": False, "counting": counting, "on": run.platform()}
+    program = jax.jit(partial(advance_slots, **options), donate_argnums=0)
     return program, (*started, seed, limits, numbers)
 
 

@@ -22,8 +22,18 @@ from unojax.device.platform import tuned_for
 from unojax.observation import Observation
 from unojax.policies import POLICIES, Preference, RulePolicy, uniform
 from unojax.rules import Rules, small_deck
-from unojax.simulation import Collector, Counting, Finished, Games, Stream, count_games, default_batch_size, simulate, stream
-from unojax.simulation import lanes as device_lanes
+from unojax.simulation import (
+    Collector,
+    Counting,
+    Finished,
+    Games,
+    Stream,
+    count_games,
+    default_batch_size,
+    harvest,
+    simulate,
+    stream,
+)
 from unojax.simulation.tally import Tally
 
 NUM_GAMES = 15_000
@@ -301,7 +311,7 @@ def test_counting_tells_of_illegal_actions_and_long_games(monkeypatch: pytest.Mo
     with pytest.raises(ValueError, match="chose an illegal action in"):
         count_games(jax.random.key(0), 10, (Always(99.0), uniform), batch_size=8)
     monkeypatch.setattr("unojax.simulation.run.LONGEST", 20)
-    monkeypatch.setattr(device_lanes, "LONGEST", 20)
+    monkeypatch.setattr(harvest, "LONGEST", 20)
     with pytest.raises(ValueError, match="took 20 steps or more, which are too many to count by length"):
         count_games(jax.random.key(0), 10, batch_size=4)
 

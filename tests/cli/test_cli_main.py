@@ -273,7 +273,7 @@ import jax
 from unojax.cli import run_process
 signal.signal(signal.SIGINT, signal.default_int_handler)
 def stop(event, seconds, **about):
-    if "backend_compile" in event and "advance_lanes" in about["fun_name"]:
+    if "backend_compile" in event and "advance_slots" in about["fun_name"]:
         signal.setitimer(signal.ITIMER_REAL, 0.3)
 signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
 jax.monitoring.register_event_duration_secs_listener(stop)

@@ -157,4 +157,4 @@ def test_a_command_keeps_its_programs(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("HOME", str(tmp_path))
     subprocess.run([sys.executable, "-c", COMMAND], check=True, capture_output=True)
     kept = {path.name for path in (tmp_path / "unojax" / "jax").glob("*-cache")}
-    assert any("advance_lanes" in name for name in kept), kept
+    assert any("advance_slots" in name for name in kept), kept

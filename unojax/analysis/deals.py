@@ -5,6 +5,7 @@ A game of `simulate` depends on the key and its index alone, so its deal can be 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -60,7 +61,7 @@ def _deal(seed: tuple[Array, Array], start: Array, *, size: int, rules: Rules) -
     limits = Limits(jnp.uint32(0xFFFF_FFFF), jnp.uint32(0))
     policies = (uniform,)
     slots, _ = start_run(size, limits, policies, rules)
-    slots = slots.replace(game=slots.game + start)
+    slots = replace(slots, game=slots.game + start)
 
     def one_node(_: Any, slots: Slots) -> Slots:
         return carry_out(slots, choose_moves(slots, seed, limits, policies, truncates=False))

@@ -5,7 +5,7 @@
 """
 
 from unojax.simulation.games import Collector, Finished, Games
-from unojax.simulation.rollout import Transitions, check_slots, rollout, start_slots
+from unojax.simulation.rollouts import Transitions, check_slots, rollout, start_slots
 from unojax.simulation.run import (
     MAX_GAMES,
     MOST_LANES,

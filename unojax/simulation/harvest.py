@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 
 from unojax import bits, game, table
 from unojax.device import static
@@ -198,7 +198,8 @@ def choose_moves(slots: Slots, seed: Words, limits: Limits, policies: tuple[Poli
     word, coins = words_at(seed, slots)
     node = table.find_node(slots.table, slots.rules)
     if _all_packed(policies):
-        pick, is_illegal = pick_packed(policies, slots, node, word)
+        packed: tuple[Any, ...] = policies
+        pick, is_illegal = pick_packed(packed, slots, node, word)
     else:
         pick, is_illegal = pick_action(_ask(policies, slots, (word, coins)), node, word, slots.rules)
     stands_still = slots.game == NO_WALK

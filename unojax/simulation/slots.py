@@ -7,6 +7,7 @@ node t of game g are Threefry(key, (g, t)): a game depends on keys and its numbe
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeVar
 
 import jax
@@ -104,11 +105,14 @@ def fresh_slots(number: Array, rules: Rules, **kept: Any) -> Slots:
 def restart(slots: Slots, ended: Array, number: Array) -> Slots:
     """Begin the games with some numbers, uint32[B], in the slots that have ended, bool[B]."""
     kept = {name: getattr(slots, name) for name in ("key", "memory")}
-    counts = {name: None if getattr(slots, name) is None else jnp.zeros_like(number) for name in ("num_choices", "num_reshuffles")}
+    counts = {
+        name: None if getattr(slots, name) is None else jnp.zeros_like(number) for name in ("num_choices", "num_reshuffles")
+    }
     last_action = None if slots.last_action is None else jnp.full_like(slots.last_action, game.NO_ACTION)
-    bare = slots.replace(key=None, memory=None)
+    bare = replace(slots, key=None, memory=None)
     fresh = fresh_slots(number, slots.rules, stride=slots.stride, last_action=last_action, **counts)
-    return jax.tree.map(lambda new, old: jnp.where(ended, new, old), fresh, bare).replace(**kept)
+    restarted = jax.tree.map(lambda new, old: jnp.where(ended, new, old), fresh, bare)
+    return replace(restarted, **kept)
 
 
 class Decision(NamedTuple):
@@ -154,9 +158,9 @@ def play_rows(
     def one_row(carry: tuple[Slots, _Rest, Decision | None], _: None) -> tuple[tuple[Slots, _Rest, Decision | None], Any]:
         before, rest, decision = carry
         decision = begin(before) if decision is None else decision
-        bare = before.replace(key=None, memory=None)
+        bare = replace(before, key=None, memory=None)
         after = walk(bare, decision.move, decide, carry_out, num_nodes=num_nodes)
-        after, rest, row = finish(before, decision, after.replace(key=before.key, memory=before.memory), rest)
+        after, rest, row = finish(before, decision, replace(after, key=before.key, memory=before.memory), rest)
         return (after, rest, begin(after) if ahead else None), row
 
     first = begin(slots) if ahead else None
@@ -174,7 +178,8 @@ def carry_out(slots: Slots, move: Array) -> Slots:
         changes["num_reshuffles"] = slots.num_reshuffles + table.is_reshuffle(move).astype(jnp.uint32)
     if slots.last_action is not None:
         changes["last_action"] = jnp.where(table.is_step(move), action_of_move(before, move), slots.last_action)
-    return slots.replace(
+    return replace(
+        slots,
         table=after,
         node=slots.node + (move != table.stay(before)).astype(jnp.uint32),
         num_steps=slots.num_steps + table.is_step(move).astype(jnp.uint32),
@@ -231,9 +236,7 @@ def pick_action(action: Array, node: Node, word: Array, rules: Rules) -> tuple[P
     return pick, node.is_decision & ~(in_range & bits.contains(node.legal, pick.word, pick.position))
 
 
-def move_by(
-    slots: Slots, node: Node, pick: Picked, coins: Array, is_illegal: Array | None, stands_still: Array
-) -> Array:
+def move_by(slots: Slots, node: Node, pick: Picked, coins: Array, is_illegal: Array | None, stands_still: Array) -> Array:
     """Give the move that follows from a pick; none where a slot stands still, and a mark where a choice was illegal."""
     move = table.resolve(slots.table, node, pick, coins, slots.rules)
     if is_illegal is not None:
@@ -246,8 +249,9 @@ def words_at(key: Words, slots: Slots) -> Words:
     return threefry(key, (slots.game, slots.node))
 
 
-def observe_tables(tables: Table, last_action: Array, player: Array, rules: Rules) -> Observation:
+def observe_tables(tables: Table, last_action: Array | None, player: Array, rules: Rules) -> Observation:
     """Show each table to a player, int8[...]; elementwise."""
+    assert last_action is not None, "kept where somebody looks at it"
     zero = jnp.zeros_like(tables.meta)
     packed = Packed(
         tables, jnp.zeros((*zero.shape, 2)), zero != 0, zero.astype(jnp.int32), zero.astype(jnp.uint8), last_action, rules

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple, get_args
 
@@ -10,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.core import Tracer
 
 from unojax import agents, bits, game, table
 from unojax.agents import Agent, reveal
@@ -23,6 +25,7 @@ from unojax.observation import Observation
 from unojax.policies import POLICIES, PackedPolicy, get_policy
 from unojax.rules import Rules, as_rules, is_int
 from unojax.simulation.slots import (
+    ILLEGAL,
     Decision,
     Slots,
     Words,
@@ -41,9 +44,7 @@ from unojax.simulation.slots import (
 from unojax.table import Node, Picked, Table
 from unojax.view import View, view_at_node, view_of_table
 
-Field = Literal[
-    "observation", "view", "legal_mask", "action", "player", "reward", "terminated", "truncated", "game", "step"
-]
+Field = Literal["observation", "view", "legal_mask", "action", "player", "reward", "terminated", "truncated", "game", "step"]
 """What a trajectory can show; see `Transitions`."""
 Sees = Literal["observation", "view"]
 """What policies are given: an `Observation`, one-hot, or a `View`, packed."""
@@ -159,8 +160,8 @@ def rollout(
     Args:
         key: a threefry2x32 key of the policies' choices. Those of game g at node t are drawn by Threefry(key, (g, t)), as in
             `simulate`, which plays the same games if this is the key of the slots, too.
-        policy: one for both players, or two, one for each. A name of `unojax.POLICIES` or a `PackedPolicy` runs packed, in the same
-            kernel as the rules; an agent (`unojax.agents.Agent`) remembers. Anything else is called, unbatched, as
+        policy: one for both players, or two, one for each. A name of `unojax.POLICIES` or a `PackedPolicy` runs packed, in the
+            same kernel as the rules; an agent (`unojax.agents.Agent`) remembers. Anything else is called, unbatched, as
             `policy(params, key, observation, legal_mask)`, and returns an action, or an action and a pytree of extras.
         params: of the policy, or a pair of them for two policies; None for one without.
         slots: of `start_slots` or of an earlier call.
@@ -185,7 +186,7 @@ def rollout(
         raise ValueError(f"params must be a pair for two policies, one for each, got {type(params).__name__}")
     plan = _plan(policies, slots, num_steps, fields, sees, choices_only, nodes_per_row)
     words, params = key_words(key), tuple(params)
-    if isinstance(slots.game, jax.core.Tracer):
+    if isinstance(slots.game, Tracer):
         return _play(words, policies, params, slots, plan)
     numbers, skeleton = static.split(policies)
     return _play_jitted(words, numbers, params, slots, skeleton=skeleton, plan=plan)
@@ -201,8 +202,8 @@ def check_slots(slots: Slots) -> None:
     if len(wrong):
         number, step = (int(np.asarray(of).ravel()[wrong[0]]) for of in (slots.game, slots.num_steps))
         raise ValueError(
-            f"a policy chose an illegal action at step {step} of game {number}, and in {len(wrong)} slots in all; return an action "
-            "whose legal_mask is True"
+            f"a policy chose an illegal action at step {step} of game {number}, and in {len(wrong)} slots in all; return an "
+            "action whose legal_mask is True"
         )
 
 
@@ -252,8 +253,10 @@ def _plan(
     return _Plan(int(num_steps), tuple(fields), sees, bool(choices_only), int(num_nodes))
 
 
-def _as_policies(policy: RolloutPolicy | Sequence[RolloutPolicy]) -> tuple[RolloutPolicy, ...]:
-    both = tuple(policy) if isinstance(policy, tuple | list) else (policy,)
+def _as_policies(policy: RolloutPolicy | Sequence[RolloutPolicy]) -> tuple[Any, ...]:
+    both: tuple[Any, ...] = (policy,)
+    if isinstance(policy, tuple | list) and not _is_agent(policy):
+        both = tuple(policy)
     if len(both) not in (1, 2):
         raise ValueError(f"policy must be one for both players or two, one for each, got {len(both)}")
     policies = tuple(get_policy(one) if isinstance(one, str) else one for one in both)
@@ -263,11 +266,11 @@ def _as_policies(policy: RolloutPolicy | Sequence[RolloutPolicy]) -> tuple[Rollo
     return policies
 
 
-def _is_agent(policy: RolloutPolicy) -> bool:
+def _is_agent(policy: Any) -> bool:
     return hasattr(policy, "act")
 
 
-def _remember(policies: Sequence[RolloutPolicy]) -> bool:
+def _remember(policies: Sequence[Any]) -> bool:
     return any(map(_is_agent, policies))
 
 
@@ -291,9 +294,7 @@ class _Row(NamedTuple):
     extras: Any
 
 
-def _play(
-    key: Words, policies: tuple[RolloutPolicy, ...], params: tuple[Any, ...], slots: Slots, plan: _Plan
-) -> tuple[Slots, Transitions]:
+def _play(key: Words, policies: tuple[Any, ...], params: tuple[Any, ...], slots: Slots, plan: _Plan) -> tuple[Slots, Transitions]:
     rules = slots.rules
     is_packed = all(isinstance(policy, PackedPolicy) for policy in policies)
     assert slots.key is not None, "checked before"
@@ -315,7 +316,7 @@ def _play(
         if plan.choices_only:
             is_choice = node.is_decision & (bits.count(node.legal) > 1)
             acts &= is_choice
-            if not is_packed:
+            if is_illegal is not None:
                 # The only legal action is taken, whatever the policy answers.
                 only = Picked(*bits.choose(node.legal, word))
                 forced = node.is_decision & ~is_choice
@@ -323,14 +324,14 @@ def _play(
                 is_illegal &= is_choice
         cut_off = jnp.zeros_like(acts) if rules.max_steps is None else is_cut_off(slots, rules.max_steps) & ~slots.illegal
         move = move_by(slots, node, pick, coins, is_illegal, stands_still=cut_off)
-        return Decision(move, _Row(acts & ~cut_off & (move < np.uint32(1 << 31)), cut_off, extras))
+        return Decision(move, _Row(acts & ~cut_off & (move < ILLEGAL), cut_off, extras))
 
     def finish(before: Slots, decision: Decision, after: Slots, rest: None) -> tuple[Slots, None, dict[str, Any]]:
         row: _Row = decision.seen
         terminated = after.table.unpack_meta().phase > table.PLAY
         shown = _show(plan, before, decision.move, row, after, terminated)
         if _remember(policies):
-            after = after.replace(memory=_update_memory(before, after, decision.move, row.acts, key, policies))
+            after = replace(after, memory=_update_memory(before, after, decision.move, row.acts, key, policies))
         after = restart(after, terminated | row.cut_off, after.game + np.uint32(slots.stride))
         if _remember(policies):
             after = _begin_memory(after, key, policies)
@@ -338,9 +339,7 @@ def _play(
 
     ahead = is_packed and plan.num_nodes == 1 and platform() == "cpu"
     forced = partial(_pass_forced, key=slots.key, choices_only=plan.choices_only)
-    slots, _, rows = play_rows(
-        slots, None, begin, forced, finish, num_nodes=plan.num_nodes, num_rows=plan.num_rows, ahead=ahead
-    )
+    slots, _, rows = play_rows(slots, None, begin, forced, finish, num_nodes=plan.num_nodes, num_rows=plan.num_rows, ahead=ahead)
     return slots, _lay_open(rows, plan, rules)
 
 
@@ -359,7 +358,7 @@ def _pass_forced(index: Any, slots: Slots, move: Any, *, key: Words, choices_onl
 
 
 def _ask(
-    policies: tuple[RolloutPolicy, ...], params: tuple[Any, ...], slots: Slots, node: Node, words: Words, sees: Sees
+    policies: tuple[Any, ...], params: tuple[Any, ...], slots: Slots, node: Node, words: Words, sees: Sees
 ) -> tuple[Array, Any]:
     """Ask the policies at each slot: the actions of the players to move, int32[B], and the extras."""
     rules, player = slots.rules, node.meta.player.astype(jnp.int8)
@@ -411,12 +410,12 @@ def _ask_agent(agent: Any, seat: int | None, slots: Slots, keys: Array, player: 
         memory, acting = slots.memory[seat], jnp.full_like(player, seat)
 
     def act(key: Array, memory: Any, one: Slots, player: Array, mask: Array) -> Array:
-        assert one.last_action is not None, "checked before"
+        assert one.last_action is not None, "kept in the slots of rollouts"
         state = game.from_table(one.table, one.rules, last_action=one.last_action)
         memory = reveal(agent, memory, state, player)
         return agents.act(agent, key, memory, observe_tables(one.table, one.last_action, player, one.rules), mask)
 
-    return jax.vmap(act)(keys, memory, slots.replace(key=None, memory=None), acting, mask)
+    return jax.vmap(act)(keys, memory, replace(slots, key=None, memory=None), acting, mask)
 
 
 def _agent_of(policies: Sequence[Any], player: int) -> Any:
@@ -430,8 +429,7 @@ def _keys_for(key: Words, slots: Slots, purpose: int) -> Array:
 
 
 def _seen_by(slots: Slots, player: int) -> Observation:
-    assert slots.last_action is not None, "checked before"
-    return observe_tables(slots.table, slots.last_action, jnp.full_like(slots.last_action, player), slots.rules)
+    return observe_tables(slots.table, slots.last_action, jnp.full_like(slots.player, player), slots.rules)
 
 
 def _begin_memory(slots: Slots, key: Words, policies: Sequence[Any]) -> Slots:
@@ -447,12 +445,10 @@ def _begin_memory(slots: Slots, key: Words, policies: Sequence[Any]) -> Slots:
         fresh = jax.tree.map(jnp.asarray, fresh)
         old = fresh if slots.memory is None else slots.memory[player]
         memories.append(jax.tree.map(lambda new, old: jnp.where(_along(begins, new), new, old), fresh, old))
-    return slots.replace(memory=tuple(memories))
+    return replace(slots, memory=tuple(memories))
 
 
-def _update_memory(
-    before: Slots, after: Slots, move: Array, acts: Array, key: Words, policies: Sequence[Any]
-) -> tuple[Any, Any]:
+def _update_memory(before: Slots, after: Slots, move: Array, acts: Array, key: Words, policies: Sequence[Any]) -> tuple[Any, Any]:
     """Update the memories of both players by a step, where there was one."""
     action, memories = action_of_move(before.table, move).astype(jnp.int32), []
     for player in _PLAYERS:
