@@ -13,13 +13,13 @@ from typing import Any, Final, NamedTuple, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 
 from unojax import bits, cards, game, table
-from unojax.device import struct
+from unojax.device import control, struct
 from unojax.device.lanes import walk
 from unojax.device.random_bits import threefry
-from unojax.game import Packed
+from unojax.game.layout import begin_packed
 from unojax.observation import Observation, observe_packed
 from unojax.policies import POLICIES, LinearPolicy, LookaheadPolicy, PackedPolicy, narrow
 from unojax.rules import Rules
@@ -164,7 +164,7 @@ def play_rows(
         return (after, rest, begin(after) if ahead else None), row
 
     first = begin(slots) if ahead else None
-    (slots, rest, _), rows = lax.scan(one_row, (slots, rest, first), None, length=num_rows)
+    (slots, rest, _), rows = control.scan(one_row, (slots, rest, first), None, length=num_rows)
     return slots, rest, rows
 
 
@@ -252,8 +252,4 @@ def words_at(key: Words, slots: Slots) -> Words:
 def observe_tables(tables: Table, last_action: Array | None, player: Array, rules: Rules) -> Observation:
     """Show each table to a player, int8[...]; elementwise."""
     assert last_action is not None, "kept where somebody looks at it"
-    zero = jnp.zeros_like(tables.meta)
-    packed = Packed(
-        tables, jnp.zeros((*zero.shape, 2)), zero != 0, zero.astype(jnp.int32), zero.astype(jnp.uint8), last_action, rules
-    )
-    return observe_packed(packed, player)
+    return observe_packed(begin_packed(tables, rules, last_action=last_action), player)
