@@ -3,7 +3,6 @@
 The names below are imported when they are first used, so that `import unojax` costs nothing and the command line answers at once.
 """
 
-import time
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from unojax.view import View, view_of
 
 __version__ = "0.1.0"
-IMPORTED_AT = time.time()
-"""When this process began to import the package, in seconds since the epoch."""
 
 _HOMES = {
     "agents": ("Agent", "PolicyAgent"),

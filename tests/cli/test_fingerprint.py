@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pytest
+
+from unojax.belief import Family, PolicyOpponent, belief_init
 from unojax.belief.opponents import NAMED
-from unojax.cli.arena.fingerprint import fingerprint
-from unojax.policies import POLICIES
+from unojax.belief.updaters import ParticleFilter
+from unojax.cli.arena.fingerprint import describe, fingerprint
+from unojax.policies import POLICIES, uniform
 from unojax.policies.scoring import LINEAR
+from unojax.rules import Rules
 from unojax.search.agents import monte_carlo
 from unojax.specs import files_of, parse_agent
 
@@ -84,3 +92,38 @@ def test_a_file_that_is_a_parameter_of_one_s_own_agent_counts(tmp_path):
     found = fingerprint(spec)
     weights.write_text("another")
     assert fingerprint(spec) != found
+
+
+def test_descriptions_tell_values_apart():
+    values: list[Any] = [
+        None,
+        True,
+        1,
+        1.0,
+        "1",
+        (1,),
+        [1],
+        np.float32(1),
+        np.arange(3),
+        np.arange(3) + 1,
+        uniform,
+        Rules,
+        Rules(),
+    ]
+    values += [
+        Rules(hand_size=3),
+        PolicyOpponent(LINEAR, 0.5),
+        PolicyOpponent(LINEAR, 0.25),
+        ParticleFilter(8),
+        ParticleFilter(9),
+    ]
+    values += [Family((PolicyOpponent(LINEAR), PolicyOpponent(uniform)), weights=(0.5, 0.5)), belief_init]
+    values += [parse_agent(spec) for spec in ("mc", "mc:rollouts=9", "mc:leaf=pretrained", "tree")]
+    assert len({describe(value) for value in values}) == len(values)
+    assert describe(parse_agent("mc")) == describe(parse_agent("mc"))
+
+
+@pytest.mark.parametrize("value", [lambda: 1, object(), {1: 2}, (1, print), Path("a"), type("Own", (), {})])
+def test_values_of_others_have_none(value):
+    with pytest.raises(TypeError):
+        describe(value)

@@ -16,8 +16,8 @@ from tests.value.positions import SMALL, legal_all, observe_all, random_network,
 from unojax import cards, game
 from unojax.belief.opponents import parse_opponent
 from unojax.belief.updaters import ParticleFilter, UniformFilter
+from unojax.cli.arena.fingerprint import describe
 from unojax.device import static
-from unojax.device.kept import describe
 from unojax.game import State
 from unojax.observation import observe
 from unojax.rules import Rules

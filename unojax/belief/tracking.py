@@ -17,7 +17,7 @@ from unojax.belief.particles import Info
 from unojax.belief.summary import BeliefSummary, summarize
 from unojax.belief.updaters import Updater, plain_info
 from unojax.device import control
-from unojax.device.kept import KeptProgram
+from unojax.device.programs import Program
 from unojax.observation import Observation
 
 _Tree = TypeVar("_Tree")
@@ -133,17 +133,17 @@ def advance(
     return belief, info
 
 
-@partial(KeptProgram, static="updater")
+@partial(Program, static="updater")
 def _init(key: Array, observation: Observation, *known: ArrayLike, updater: Updater) -> Any:
     return updater.init(key, observation, *known)
 
 
-@partial(KeptProgram, static="updater")
+@partial(Program, static="updater")
 def _update(key: Array, belief: Any, before: Observation, after: Observation, *, updater: Updater) -> tuple[Any, Info]:
     return updater.update(key, belief, before, history.infer_action(before, after), after)
 
 
-@partial(KeptProgram, static="updater")
+@partial(Program, static="updater")
 def _look(key: Array, belief: Any, observation: Observation, *, updater: Updater) -> tuple[BeliefSummary, Array]:
     return summarize(updater.hands(key, belief, observation), observation), jnp.asarray(updater.count_probs(belief, observation))
 

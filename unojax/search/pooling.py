@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from unojax.device.kept import KeptProgram
 from unojax.device.platform import available_cores, platform
+from unojax.device.programs import Program
 from unojax.observation import Observation
 from unojax.search.agents import Remembered, SearchAgent
 from unojax.search.monte_carlo import Estimate, choose
@@ -175,7 +175,7 @@ def cost_of(
     return float(np.mean(gained)), max(error(chosen), error(runner_up)), int(win.argmax())
 
 
-@partial(KeptProgram, static="agent")
+@partial(Program, static="agent")
 def search_once(key: Array, memory: Remembered, observation: Observation, legal: Array, *, agent: SearchAgent) -> Estimate:
     """Search the choices `legal`, bool[60] or more (`Rules.num_choices`), of one decision once. Consumes `key`."""
     # Not `agent.think`, which leaves a single legal play out.

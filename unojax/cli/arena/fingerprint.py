@@ -5,10 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import types
 from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import jax
+import numpy as np
 
 from unojax.agents import Agent
-from unojax.device.kept import describe
 from unojax.files.own import is_own
 from unojax.specs import files_of, format_value, settings_of
 from unojax.value.pretrained import PRETRAINED, digest_network, load_pretrained
@@ -31,3 +36,33 @@ def fingerprint(spec: str, agent: Agent | None = None) -> str:
         with suppress(TypeError):  # It holds what can't be described, such as a network, which counts already.
             digest.update(describe(part).encode())
     return digest.hexdigest()[:16]
+
+
+def describe(value: Any) -> str:
+    """Write down a value that is made of the package's own types and functions, of numbers and of text.
+
+    Fields that do not count when two values are compared are left out.
+
+    Raises:
+        TypeError: If something else is in it.
+    """
+    kind = type(value)
+    if value is None or kind in (bool, int, float, str):
+        return repr(value)
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        array = np.asarray(value)
+        return f"{array.dtype}{array.shape}{hashlib.sha256(array.tobytes()).hexdigest()}"
+    if kind in (tuple, list):
+        return f"{kind.__name__}({', '.join(map(describe, value))})"
+    is_named = isinstance(value, types.FunctionType | type) and "<" not in value.__qualname__
+    named = value if is_named else kind
+    if named.__module__.partition(".")[0] != "unojax":
+        raise TypeError(f"{named.__module__} is not of the package")
+    name = f"{named.__module__}.{named.__qualname__}"
+    if is_named:
+        return name
+    if is_dataclass(value):
+        return f"{name}({', '.join(describe(getattr(value, field.name)) for field in fields(value) if field.compare)})"
+    if isinstance(value, tuple):
+        return f"{name}({', '.join(map(describe, value))})"
+    raise TypeError(f"{name} may hold anything")

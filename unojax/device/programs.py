@@ -1,0 +1,63 @@
+"""Programs that can be compiled before they are needed: `Program`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from threading import Lock
+from typing import Any, Final
+
+import jax
+
+from unojax.device.platform import Platform, platform
+
+_ALIVE: Final = 8
+"""Compiled programs that a process holds of each function."""
+_Types = tuple[tuple[tuple[int, ...], Any], ...]
+"""Shape and type of each leaf."""
+
+
+class Program:
+    """A function of arrays as a compiled program, to be called on the host.
+
+    As under `jax.jit` there is one for each static argument and for shapes and types of the others. But it can be compiled ahead,
+    in another thread too: who needs a program that is being compiled waits for it, where `jax.jit` would compile it twice.
+
+    Args:
+        function: pure.
+        static: name of its static argument, which is hashable and given by name.
+    """
+
+    def __init__(self, function: Callable[..., Any], *, static: str):
+        self._function, self._static = function, static
+        self._jitted = jax.jit(function, static_argnames=static)
+        self._compiled = lru_cache(_ALIVE)(self._compile)
+        self._lock = Lock()
+
+    def __call__(self, *args: Any, **static: Any) -> Any:
+        leaves, treedef = _flatten(args)
+        return self._get(leaves, treedef, static)(*jax.tree.unflatten(treedef, leaves))
+
+    def compile(self, *args: Any, **static: Any) -> None:
+        """Make the program ready for arguments of such shapes and types: arrays, or `jax.ShapeDtypeStruct`."""
+        self._get(*_flatten(args), static)
+
+    def shapes(self, *args: Any, **static: Any) -> Any:
+        """Return what comes back for such arguments, each a `jax.ShapeDtypeStruct`. Traced, not compiled."""
+        return jax.eval_shape(partial(self._function, **static), *args)
+
+    def _get(self, leaves: list[Any], treedef: Any, static: dict[str, Any]) -> jax.stages.Compiled:
+        types = tuple((leaf.shape, leaf.dtype) for leaf in leaves)
+        with self._lock:
+            return self._compiled(types, treedef, static[self._static], platform())
+
+    def _compile(self, types: _Types, treedef: Any, static: Any, made_for: Platform) -> jax.stages.Compiled:
+        del made_for  # It tells apart what `tuned_for` makes.
+        shapes = jax.tree.unflatten(treedef, [jax.ShapeDtypeStruct(*one) for one in types])
+        return self._jitted.lower(*shapes, **{self._static: static}).compile()
+
+
+def _flatten(args: Any) -> tuple[list[Any], Any]:
+    """Flatten arguments; numbers and NumPy's arrays get the types that JAX has for them."""
+    leaves, treedef = jax.tree.flatten(args)
+    return [leaf if isinstance(leaf, jax.Array | jax.ShapeDtypeStruct) else jax.device_put(leaf) for leaf in leaves], treedef
