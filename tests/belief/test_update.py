@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from jax.experimental import checkify
 
+from tests import helpers
 from tests.belief.oracle import THIN
 from tests.belief.test_particles import NUM_STEPS, games, guard_opponent, invariants
 from tests.helpers import assert_trees_equal, slow_but
@@ -27,7 +28,8 @@ from unojax.belief import (
 )
 from unojax.belief.particles.event import Event, Weighing, read_event, weigh
 from unojax.belief.updaters import BootstrapFilter, ClosedFormFilter, ExactFilter, plain_info
-from unojax.observation import Observation
+from unojax.observation import Observation, observe
+from unojax.text import make_state, parse_action
 
 SMALL = {"max_slots": THIN.num_cards, "max_plays": 3}
 update: Any = jax.jit(belief_update)
@@ -340,3 +342,28 @@ def test_64_bit_mode_changes_nothing() -> None:
         np.testing.assert_array_equal(one, two)
     expected, _ = exact.update(None, exact.init(None, views[0]), views[0], happened[0], views[1])
     np.testing.assert_array_equal(belief.probs, expected.probs)
+
+
+def evidence_by(parameter: jax.Array, before: Observation, action: int, seen: Observation) -> jax.Array:
+    """Evidence of a play, for an opponent who prefers red cards by so much."""
+
+    def model(observation: Observation, legal_mask: jax.Array) -> jax.Array:
+        weights = jnp.where(jnp.arange(61) < 15, parameter, 1.0) * legal_mask
+        return weights / weights.sum()
+
+    key = jax.random.key(0)
+    belief = belief_init(before, key, num_particles=32, prior="uniform")
+    return belief_update(belief, before, jnp.int32(action), seen, key, opponent=model)[1].log_evidence
+
+
+def test_a_model_may_close_over_what_is_mapped_or_differentiated():
+    before = helpers.after(make_state("R1 Y3", "R2 W+4 B3", "R3"), "R1")
+    seen = helpers.after(before, "R2")
+    evidence = partial(evidence_by, before=observe(before, 0), action=parse_action("R2"), seen=observe(seen, 0))
+    parameters = jnp.array([1.0, 2.0, 4.0])
+    one_by_one = jax.lax.map(evidence, parameters)
+    assert one_by_one[0] < one_by_one[1] < one_by_one[2]
+    np.testing.assert_allclose(jax.vmap(evidence)(parameters), one_by_one, rtol=1e-6)
+    _, slope = jax.jvp(evidence, (jnp.float32(2),), (jnp.float32(1),))
+    low, high = jax.lax.map(evidence, jnp.array([1.9, 2.1]))
+    np.testing.assert_allclose(slope, (high - low) / 0.2, rtol=0.02)

@@ -33,8 +33,22 @@ def test_a_function_of_a_batch_gets_all_of_it_from_within_vmap():
     assert of_one(jnp.float32(1), 2.0, 3.0) == 7
     np.testing.assert_array_equal(jax.vmap(of_one, (None, 0, None))(jnp.float32(1), x, 3.0), 1 + 3 * x)
     assert sizes[0] == 1 and sizes[-1] == 5
-    with pytest.raises(ValueError, match="what all elements share can't be mapped over"):
-        jax.vmap(of_one)(x, x, x)
+    grid = jax.vmap(jax.vmap(of_one, (None, 0, None)), (None, None, 0))(jnp.float32(1), x, x)
+    np.testing.assert_array_equal(grid, 1 + x[:, None] * x)
+    assert sizes[-1] == 25
+
+
+def test_what_a_function_of_a_batch_shares_may_differ():
+    x = jnp.arange(5.0)
+
+    def of_one(shared: jax.Array, closed: jax.Array, x: jax.Array) -> jax.Array:
+        return together(lambda shared, x: shared + closed * x)(shared, x)
+
+    np.testing.assert_array_equal(jax.vmap(of_one)(x, x, x), x + x * x)
+    np.testing.assert_array_equal(jax.vmap(of_one, (None, 0, None))(jnp.float32(1), x, jnp.float32(3)), 1 + 3 * x)
+    # The closure belongs to a program that is mapped as a whole, after it was traced.
+    of_many = jax.vmap(jax.jit(lambda closed, x: jax.vmap(of_one, (None, None, 0))(jnp.float32(1), closed, x)), (0, None))
+    np.testing.assert_array_equal(of_many(x, x), 1 + x[:, None] * x)
 
 
 def test_rows_are_looked_up_in_tables_of_any_batch():

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from unojax.device.tracing import traced_once
+from unojax.device.tracing import open_closure, traced_once
 
 
 class Times:
@@ -50,3 +50,16 @@ def test_a_static_argument_without_a_hash():
 
 def test_a_static_argument_that_holds_a_tracer():
     np.testing.assert_array_equal(jax.jit(lambda x, n: apply(x, by=Times(n)))(jnp.arange(3), 5), [0, 5, 10])
+
+
+def test_what_a_closure_captures_is_an_argument():
+    constant = np.arange(3.0)
+
+    def captured_by(scale: jax.Array, key: jax.Array, x: jax.Array) -> tuple[int, jax.Array]:
+        opened, captured = open_closure(lambda x: {"sum": scale * x + constant + jax.random.uniform(key)}, x)
+        return len(captured), opened(captured, x)["sum"] - opened((jnp.zeros_like(scale), *captured[1:]), x)["sum"]
+
+    key, x = jax.random.key(0), jnp.ones(3)
+    assert captured_by(jnp.float32(2), key, x)[0] == 0
+    sums = jax.vmap(lambda scale: captured_by(scale, key, x)[1])(jnp.arange(4.0))
+    np.testing.assert_allclose(sums, np.arange(4.0)[:, None] * np.ones(3), rtol=1e-6)

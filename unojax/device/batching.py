@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import jax
@@ -12,6 +13,7 @@ from jax import Array, lax
 from jax.custom_batching import custom_vmap
 
 from unojax.device import control
+from unojax.device.tracing import open_closure
 
 _Tree = TypeVar("_Tree")
 
@@ -54,31 +56,54 @@ def update_chosen(chosen: Array, chunk: int, work: Callable[..., _Tree], args: t
 
 
 def together(work: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn a function of a batch into one of a single element, which `vmap` turns back.
+    """Turn a function of a batch into one of a single element, which `vmap` turns back, however often.
 
     Args:
-        work: `work(shared, *args)` with a leading axis on all of `args` and on the result. `shared` is what has none; it must not
-            be mapped over.
+        work: `work(shared, *args)` with a leading axis on all of `args` and on the result. `shared` is what has none. Elements
+            for which it differs, or an array that `work` closes over, are taken one after the other.
 
     Returns:
         `of_one(shared, *args)`.
     """
 
-    @custom_vmap
     def of_one(shared: Any, *args: Any) -> Any:
-        return jax.tree.map(lambda x: x[0], work(shared, *jax.tree.map(lambda x: jnp.asarray(x)[None], args)))
-
-    @of_one.def_vmap
-    def of_many(axis_size: int, in_batched: Any, shared: Any, *args: Any) -> tuple[Any, Any]:
-        def spread(x: Array, is_batched: bool) -> Array:
-            return x if is_batched else jnp.broadcast_to(x, (axis_size, *jnp.shape(x)))
-
-        if any(jax.tree.leaves(in_batched[0])):
-            raise ValueError("what all elements share can't be mapped over")
-        result = work(shared, *jax.tree.map(spread, args, tuple(in_batched[1:])))
-        return result, jax.tree.map(lambda _: True, result)
+        result = _of_batch(work, shared, *jax.tree.map(lambda x: jnp.asarray(x)[None], args))
+        return jax.tree.map(lambda x: x[0], result)
 
     return of_one
+
+
+def _of_batch(work: Callable[..., Any], shared: Any, *args: Any) -> Any:
+    """Call `work`, so that `vmap` makes a larger batch of batches."""
+    opened, captured = open_closure(work, shared, *args)
+    mapped = custom_vmap(opened)
+
+    @mapped.def_vmap
+    def of_batches(axis_size: int, in_batched: Any, *all_args: Any) -> tuple[Any, Any]:
+        current, shared, *args = all_args
+        # After another transformation `work` still closes over what it closed over before, so it can't be called again.
+        is_stale = any(now is not before for now, before in zip(current, captured, strict=True))
+        if is_stale or any(jax.tree.leaves(in_batched[:2])):
+            result = _one_by_one(mapped, axis_size, in_batched, all_args)
+        else:
+            rows = jax.tree.map(partial(spread, axis_size), args, list(in_batched[2:]))
+            merged = _of_batch(work, shared, *jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rows))
+            result = jax.tree.map(lambda x: x.reshape(axis_size, -1, *x.shape[1:]), merged)
+        return result, jax.tree.map(lambda _: True, result)
+
+    return mapped(captured, shared, *args)
+
+
+def _one_by_one(function: Callable[..., Any], axis_size: int, in_batched: Any, args: Any) -> Any:
+    def of_element(index: Array) -> Any:
+        return function(*jax.tree.map(lambda x, is_batched: x[index] if is_batched else x, list(args), list(in_batched)))
+
+    return lax.map(of_element, jnp.arange(axis_size))
+
+
+def spread(axis_size: int, x: Array, is_batched: bool) -> Array:
+    """Give an argument of a rule of `custom_vmap` the axis that it has if it is mapped over."""
+    return x if is_batched else jnp.broadcast_to(x, (axis_size, *jnp.shape(x)))
 
 
 class Agenda:

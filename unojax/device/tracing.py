@@ -1,4 +1,4 @@
-"""Functions that are traced once, wherever they are called."""
+"""Functions that are traced once, wherever they are called; functions whose hidden arguments are made arguments."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import jax
+from jax import Array
+from jax.core import Tracer
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 _Function = TypeVar("_Function", bound=Callable)
 
@@ -34,3 +37,37 @@ def traced_once(function: _Function, *, static: tuple[str, ...] = ()) -> _Functi
         return traced(*args, **options)
 
     return cast(_Function, call)
+
+
+def open_closure(function: Callable[..., Any], *args: Any) -> tuple[Callable[..., Any], tuple[Array, ...]]:
+    """Make arguments of the arrays that a function closes over and that are being transformed, such as a model's parameters.
+
+    Functions with rules of their own (`custom_vmap`) need it: a rule learns of arguments alone.
+
+    Args:
+        function: Pure function of pytrees of arrays. It is traced here, once.
+        args: Arguments of the shapes and types that it will be called with.
+
+    Returns:
+        `opened(captured, *args)`, which is `function(*args)`, and what it captured.
+    """
+    closed, shapes = jax.make_jaxpr(function, return_shape=True)(*args)
+    is_traced = [isinstance(const, Tracer) for const in closed.consts]
+    structure = jax.tree.structure(shapes)
+
+    def opened(captured: tuple[Array, ...], *args: Any) -> Any:
+        leaves = jax.tree.leaves(args)
+        is_alike = all(map(_differ_alike, leaves, closed.in_avals))
+        if not (captured or is_alike):
+            return function(*args)
+        rest = iter(captured)
+        consts = [next(rest) if traced else const for traced, const in zip(is_traced, closed.consts, strict=True)]
+        leaves = jaxpr_as_fun(ClosedJaxpr(closed.jaxpr, consts))(*leaves)
+        return jax.tree.unflatten(structure, leaves)
+
+    return opened, tuple(const for traced, const in zip(is_traced, closed.consts, strict=True) if traced)
+
+
+def _differ_alike(argument: Any, traced: Any) -> bool:
+    """Tell whether an argument may differ over the same devices of a `shard_map` as the one that was traced."""
+    return jax.typeof(argument).manual_axis_type == traced.manual_axis_type

@@ -22,7 +22,9 @@ from unojax.belief.particles.accounts import in_lockstep
 from unojax.belief.particles.belief import Belief, Info
 from unojax.belief.particles.event import MOST_ROUNDS
 from unojax.device import control
+from unojax.device.batching import spread, together
 from unojax.device.random_bits import check_key
+from unojax.device.tracing import open_closure
 from unojax.game.steps import single_action
 from unojax.observation import Observation, check_observation
 from unojax.rules import Rules, agreed_rules
@@ -55,7 +57,9 @@ def belief_update(
         key: threefry2x32; consumed.
         opponent: the opponent model, static. One that gives a legal action probability zero (a deterministic policy, say) needs
             some `tremble`: particles are repaired on the assumption that any legal action may be taken. Or a `Family` of them,
-            with which the belief was begun: one of its types must give every action a positive probability.
+            with which the belief was begun: one of its types must give every action a positive probability. A model may close
+            over arrays, such as its parameters. Under `jax.vmap` over these, updates run one after the other; derivatives by them
+            are those of forward mode (`jax.jvp`), since JAX has no reverse mode for loops of varying length.
         rules: those of belief and observations, if given.
         ess_threshold: resample when the ESS falls below this share of N, static.
         num_moves: refreshing moves after a resampling, static; more of them if the ESS was below N/2 by far (`MOST_ROUNDS`).
@@ -85,7 +89,7 @@ def belief_update(
     arguments = (belief, before, single_action(action, "belief_update").astype(jnp.int32), after, key)
     # Games in lockstep know plain steps only; under other rules they are taken one by one everywhere.
     if in_lockstep() and belief.rules.has_plain_steps:
-        updated, info = _together(partial(lockstep.update_games, **options))(*arguments)
+        updated, info = together(lambda _, *games: lockstep.update_games(*games, **options))((), *arguments)
     else:
         updated, info = _one_by_one(partial(one_game.update, **options))(*arguments)
     if belief.log_types is None:
@@ -116,59 +120,36 @@ def _one_by_one(update: Callable[..., tuple[Belief, Info]]) -> Callable[..., tup
     The form for a CPU, where the particles of one game are enough to keep the vector units busy, and stay in the cache. Games in
     lockstep would take every branch of an update, and the longest of each loop.
     """
-    update = custom_vmap(update)
-
-    @update.def_vmap
-    def over_games(axis_size: int, in_batched: Any, *args: Any) -> tuple[tuple[Belief, Info], Any]:
-        *events, key = args
-        # Keys are taken apart, since a loop that indexes them looks like one that uses them again and again.
-        impl = jax.random.key_impl(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else None
-        data = key if impl is None else jax.random.key_data(key)
-
-        def of_game(game: Array) -> Any:
-            rows = jax.tree.map(lambda x, is_mapped: x[game] if is_mapped else x, [*events, data], list(in_batched))
-            return rows if impl is None else [*rows[:-1], jax.random.wrap_key_data(rows[-1], impl=impl)]
-
-        def one_game(game: Array, result: tuple[Belief, Info]) -> tuple[Belief, Info]:
-            beliefs, infos = result
-            _, *rest = of_game(game)
-            one = update(jax.tree.map(lambda rows: rows[game], beliefs), *rest)
-            return jax.tree.map(lambda rows, row: rows.at[game].set(row), (beliefs, infos), one)
-
-        # In place: a game's belief is overwritten by its successor, so that a donated batch needs no second one.
-        infos = jax.tree.map(
-            lambda s: jnp.zeros((axis_size, *s.shape), s.dtype), jax.eval_shape(update, *of_game(jnp.int32(0)))[1]
-        )
-        beliefs = jax.tree.map(partial(_spread, axis_size), args[0], in_batched[0])
-        result = control.fori_loop(0, axis_size, one_game, (beliefs, infos))
-        return result, jax.tree.map(lambda _: True, result)
-
-    return update
-
-
-def _together(update_games: Callable[..., tuple[Belief, Info]]) -> Callable[..., tuple[Belief, Info]]:
-    """Turn the update of a batch of games into one of a single game, however often it is vmapped.
-
-    The form for a GPU.
-    """
-
-    @custom_vmap
-    def of_batch(*args: Any) -> tuple[Belief, Info]:
-        return update_games(*args)
-
-    @of_batch.def_vmap
-    def of_batches(axis_size: int, in_batched: Any, *args: Any) -> tuple[tuple[Belief, Info], Any]:
-        # Batches of batches are one larger batch.
-        args = jax.tree.map(partial(_spread, axis_size), args, tuple(in_batched))
-        merged = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), args)
-        result = jax.tree.map(lambda x: x.reshape(axis_size, -1, *x.shape[1:]), of_batch(*merged))
-        return result, jax.tree.map(lambda _: True, result)
 
     def of_one(*args: Any) -> tuple[Belief, Info]:
-        return jax.tree.map(lambda x: x[0], of_batch(*jax.tree.map(lambda x: x[None], args)))
+        opened, captured = open_closure(update, *args)
+        of_game = custom_vmap(opened)
+        of_game.def_vmap(partial(_over_games, of_game))
+        return of_game(captured, *args)
 
     return of_one
 
 
-def _spread(axis_size: int, leaf: Array, is_mapped: bool) -> Array:
-    return leaf if is_mapped else jnp.broadcast_to(leaf, (axis_size, *leaf.shape))
+def _over_games(
+    update: Callable[..., tuple[Belief, Info]], axis_size: int, in_batched: Any, *args: Any
+) -> tuple[tuple[Belief, Info], Any]:
+    captured, beliefs, *events, key = args
+    # Keys are taken apart, since a loop that indexes them looks like one that uses them again and again.
+    impl = jax.random.key_impl(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else None
+    rows = [captured, *events, key if impl is None else jax.random.key_data(key)]
+    is_mapped = [in_batched[0], *in_batched[2:]]
+
+    def of_game(game: Array, beliefs: Belief) -> tuple[Belief, Info]:
+        here, *events, key = jax.tree.map(lambda x, mapped: x[game] if mapped else x, rows, is_mapped)
+        key = key if impl is None else jax.random.wrap_key_data(key, impl=impl)
+        return update(here, jax.tree.map(lambda rows: rows[game], beliefs), *events, key)
+
+    def one_game(game: Array, result: tuple[Belief, Info]) -> tuple[Belief, Info]:
+        return jax.tree.map(lambda rows, row: rows.at[game].set(row), result, of_game(game, result[0]))
+
+    # In place: a game's belief is overwritten by its successor, so that a donated batch needs no second one.
+    beliefs = jax.tree.map(partial(spread, axis_size), beliefs, in_batched[1])
+    shapes = jax.eval_shape(of_game, jnp.int32(0), beliefs)[1]
+    infos = jax.tree.map(lambda info: jnp.zeros((axis_size, *info.shape), info.dtype), shapes)
+    result = control.fori_loop(0, axis_size, one_game, (beliefs, infos))
+    return result, jax.tree.map(lambda _: True, result)
