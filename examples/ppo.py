@@ -1,79 +1,148 @@
-"""PPO on a thousand games at a time, with sb3-contrib's MaskablePPO: it only ever chooses among legal actions.
+"""PPO for UNO by self-play, all of it on the device: games by `unojax.rollout`, a network in Flax, updates by Optax.
 
-python examples/ppo.py
+python examples/ppo.py --minutes 2
 """
 
-import gymnasium
-import numpy as np
-from gymnasium.vector import AutoresetMode
-from sb3_contrib import MaskablePPO
-from stable_baselines3.common.vec_env import VecEnv
+import argparse
+import time
+from functools import partial
+from typing import NamedTuple
 
-from unojax.adapters.gymnasium import ID
+import jax
+import jax.numpy as jnp
+import optax
+from flax import nnx
 
+import unojax
 
-class Games(VecEnv):
-    """A gymnasium vector environment as Stable-Baselines3 wants it: masks by `env_method`, the next game in the same step."""
-
-    def __init__(self, num_envs: int, **options):
-        same_step = AutoresetMode.SAME_STEP
-        self.envs = gymnasium.make_vec(ID, num_envs=num_envs, autoreset_mode=same_step, **options)
-        super().__init__(num_envs, self.envs.single_observation_space, self.envs.single_action_space)
-
-    def reset(self):
-        seeds = list(self._seeds)
-        # A seed is for one reset, as in all of Stable-Baselines3; after it the games go on.
-        self._reset_seeds()
-        return self.envs.reset(seed=seeds)[0]
-
-    def step_async(self, actions):
-        self.actions = actions
-
-    def step_wait(self):
-        observation, rewards, terminated, truncated, info = self.envs.step(self.actions)
-        infos = [{} for _ in range(self.num_envs)]
-        for i in np.flatnonzero(terminated | truncated):
-            infos[i] = {"terminal_observation": info["final_obs"][i], "TimeLimit.truncated": bool(truncated[i])}
-        return observation, rewards, terminated | truncated, infos
-
-    def env_method(self, method_name, *args, indices=None, **kwargs):
-        return list(getattr(self.envs.unwrapped, method_name)(*args, **kwargs))
-
-    def get_attr(self, attr_name, indices=None):
-        return [getattr(self.envs.unwrapped, attr_name)] * self.num_envs
-
-    def set_attr(self, attr_name, value, indices=None):
-        setattr(self.envs.unwrapped, attr_name, value)
-
-    def env_is_wrapped(self, wrapper_class, indices=None):
-        return [False] * self.num_envs
-
-    def close(self):
-        self.envs.close()
+SLOTS, ROWS, EPOCHS, BATCHES, LEARNING_RATE = 1024, 32, 2, 8, 1e-3
+TRACE, CLIP, ENTROPY, VALUE = 0.9, 0.2, 0.02, 0.5
+FIELDS = ("observation", "legal_mask", "action", "player", "reward", "terminated")
 
 
-def win_rate(model: MaskablePPO, games: Games, num_steps: int) -> float:
-    """The share of the games won that end within some steps: the same deals each time, none of them trained on."""
-    games.seed(1_000_000)
-    observation, ended = games.reset(), []
-    for _ in range(num_steps):
-        actions, _ = model.predict(observation, action_masks=np.stack(games.env_method("action_masks")))
-        observation, rewards, dones, _ = games.step(actions)
-        ended.append(rewards[dones])
-    return float((np.concatenate(ended) > 0).mean())
+class ActorCritic(nnx.Module):
+    """Log-probabilities of the actions, and the expected reward of the player to move. Colours count from the active one."""
+
+    def __init__(self, width: int, *, rngs: nnx.Rngs):
+        self.layers = nnx.List([nnx.Linear(size, width, rngs=rngs) for size in (2 * 108 + 15 + 22, width)])
+        self.actor = nnx.Linear(width, 61, kernel_init=nnx.initializers.zeros, rngs=rngs)
+        self.critic = nnx.Linear(width, 1, kernel_init=nnx.initializers.zeros, rngs=rngs)
+
+    def __call__(self, seen, legal_mask):
+        by_color = [jnp.roll(cards.reshape(4, 27), -seen.color, axis=0).reshape(-1) for cards in (seen.hand, seen.pile)]
+        counts = jnp.stack([seen.hand_count, seen.opponent_count])
+        counts = jnp.minimum(counts, 10)[:, None] == jnp.arange(11)
+        x = jnp.concatenate([*by_color, seen.top_rank == jnp.arange(15), counts.reshape(-1)]).astype(jnp.float32)
+        for layer in self.layers:
+            x = nnx.relu(layer(x))
+        plays, draw = jnp.split(self.actor(x), [60])
+        logits = jnp.concatenate([jnp.roll(plays.reshape(4, 15), seen.color, axis=0).reshape(-1), draw])
+        return jax.nn.log_softmax(jnp.where(legal_mask, logits, -1e9)), jnp.tanh(self.critic(x)[0])
 
 
-def main(num_envs: int = 1024, num_steps: int = 2_000_000, opponent: str = "uniform", rollout: int = 64) -> float:
-    # The second shares the first one's programs.
-    games, held_out = (Games(num_envs, opponent=opponent) for _ in range(2))
-    games.seed(0)
-    model = MaskablePPO("MultiInputPolicy", games, n_steps=rollout, batch_size=num_envs * rollout // 16, n_epochs=4, seed=0)
-    print(f"before: {win_rate(model, held_out, 2 * rollout):.1%} of the games won against {opponent}")
-    model.learn(num_steps)
-    after = win_rate(model, held_out, 2 * rollout)
-    print(f"after {num_steps:,} steps: {after:.1%}")
-    return after
+class Training(NamedTuple):
+    params: nnx.State
+    optimizer: optax.OptState
+    slots: unojax.Slots
+
+
+class Sample(NamedTuple):
+    rows: unojax.Transitions
+    advantage: jax.Array
+    target: jax.Array
+
+
+def make_functions(graph, transform, key):
+    """The policy, and one iteration of training."""
+
+    def policy(params, key, seen, legal_mask):
+        log_probs, value = nnx.merge(graph, params)(seen, legal_mask)
+        action = jax.random.categorical(key, log_probs)
+        return action, {"log_prob": log_probs[action], "value": value}
+
+    def advantages(rows, last_value):
+        """Generalised advantages. They add up in the eyes of player 0, since a player may move twice in a row."""
+        sign = 1.0 - 2.0 * rows.player
+        value, reward, goes_on = rows.extras["value"] * sign, rows.reward[..., 0], 1.0 - rows.terminated
+
+        def earlier(carry, row):
+            value, advantage = carry
+            own, reward, goes_on, valid = row
+            target, advantage = reward + goes_on * value, goes_on * advantage
+            advantage = jnp.where(valid, target - own + TRACE * advantage, advantage)
+            # A row without a decision hands on what came after it.
+            return (jnp.where(valid, own, target), advantage), advantage
+
+        last = last_value, jnp.zeros_like(last_value)
+        _, found = jax.lax.scan(earlier, last, (value, reward, goes_on, rows.valid), reverse=True)
+        return found * sign
+
+    def loss(params, sample):
+        rows, model = sample.rows, nnx.merge(graph, params)
+        log_probs, value = jax.vmap(model)(rows.observation, rows.legal_mask)
+        ratio = jnp.exp(jnp.take_along_axis(log_probs, rows.action[:, None], 1)[:, 0] - rows.extras["log_prob"])
+        gain = jnp.minimum(ratio * sample.advantage, jnp.clip(ratio, 1 - CLIP, 1 + CLIP) * sample.advantage)
+        entropy = -(jnp.exp(log_probs) * log_probs).sum(-1)
+        total = VALUE * (value - sample.target) ** 2 - gain - ENTROPY * entropy
+        return jnp.mean(total, where=rows.valid)
+
+    def update(carry, sample):
+        params, optimizer = carry
+        changes, optimizer = transform.update(jax.grad(loss)(params, sample), optimizer, params)
+        return (optax.apply_updates(params, changes), optimizer), None
+
+    @partial(jax.jit, donate_argnums=0)
+    def iterate(state):
+        slots, rows = unojax.rollout(key, policy, state.params, state.slots, ROWS, fields=FIELDS, choices_only=True)
+        _, last_value = jax.vmap(nnx.merge(graph, state.params))(slots.observation, slots.legal_mask)
+        advantage = advantages(rows, last_value * (1.0 - 2.0 * slots.player))
+        target = rows.extras["value"] + advantage
+        mean, spread = (of(advantage, where=rows.valid) for of in (jnp.mean, jnp.std))
+        sample = Sample(rows, (advantage - mean) / spread, target)
+        # Each batch is of some of the slots.
+        batches = jax.tree.map(lambda x: jnp.moveaxis(x.reshape(ROWS, BATCHES, -1, *x.shape[2:]), 1, 0), sample)
+        batches = jax.tree.map(lambda x: x.reshape(BATCHES, -1, *x.shape[3:]), batches)
+        learned = state.params, state.optimizer
+        for _ in range(EPOCHS):
+            learned, _ = jax.lax.scan(update, learned, batches)
+        return Training(*learned, slots), rows.valid.sum()
+
+    return policy, iterate
+
+
+def win_rate(policy, params, games=4096):
+    """The share of games won against uniform play, seats in turn: the first game of each slot."""
+    results = []
+    for seat in (0, 1):
+        both, of_both = ((policy, "uniform"), (params, None)) if seat == 0 else (("uniform", policy), (None, params))
+        key = jax.random.key(1_000 + seat)
+        slots = unojax.start_slots(key, games // 2)
+        _, rows = unojax.rollout(key, both, of_both, slots, 150, fields=("reward", "terminated", "game"), choices_only=True)
+        first = rows.terminated & (rows.game < games // 2)
+        results.append(jnp.mean(rows.reward[..., seat] > 0, where=first))
+    return sum(results) / 2
+
+
+def train(minutes=2.0, iterations=10**9, seed=0, width=128):
+    """Train for some minutes or iterations; the policy and its parameters."""
+    graph, params = nnx.split(ActorCritic(width, rngs=nnx.Rngs(seed)))
+    transform = optax.chain(optax.clip_by_global_norm(0.5), optax.adam(LEARNING_RATE))
+    key = jax.random.key(seed)
+    policy, iterate = make_functions(graph, transform, key)
+    state = Training(params, transform.init(params), unojax.start_slots(key, SLOTS))
+    began, choices, done = time.time(), 0, 0
+    while done < iterations and time.time() - began < 60 * minutes:
+        state, number = iterate(state)
+        choices, done = choices + int(number), done + 1
+    unojax.check_slots(state.slots)
+    print(f"{done} iterations, {choices:,} choices, {choices / (time.time() - began):,.0f} a second with compiling")
+    return policy, state.params
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=2.0, help="time to train for (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="random seed of network and games (%(default)s)")
+    parser.add_argument("--width", type=int, default=128, help="units of each layer (%(default)s)")
+    policy, params = train(**vars(parser.parse_args()))
+    print(f"{jax.jit(partial(win_rate, policy))(params):.1%} of the games won against uniform play")
