@@ -35,8 +35,8 @@ from rich.table import Table
 from benchmarks import timing
 from unojax import cards, observe, play_game
 from unojax.belief import Belief, Info, consistent_opponent, history, uniform_opponent
-from unojax.belief import follow as following
 from unojax.belief.opponents import OpponentModel
+from unojax.belief.tracking import run_filter, track
 from unojax.belief.updaters import ExactFilter, ParticleFilter
 from unojax.device.platform import available_cores
 from unojax.observation import Observation
@@ -160,7 +160,7 @@ def play_games(seed: int, num_games: int, rules: Rules) -> list[Seat]:
 def follow_exactly(played: Seat, *, opponent: OpponentModel) -> ExactTrack:
     """Follow a game with the exact filter."""
     views = [jax.tree.map(lambda x, t=t: x[t], played.seen) for t in range(len(played.actions) + 1)]
-    followed = following.follow(ExactFilter(opponent, prior="uniform"), jax.random.key(0), views)
+    followed = track(ExactFilter(opponent, prior="uniform"), jax.random.key(0), views)
     next(followed)
     copies = np.arange(5)
     draws, reshuffles, rows = 0, 0, []
@@ -217,7 +217,7 @@ def follow(key: Array, seen: Observation, num_updates: Array, *, filter: Particl
     numbers, flags = jnp.zeros(NUM_STEPS + 1), jnp.zeros(NUM_STEPS + 1, bool)
     expected, hands = jnp.zeros((NUM_STEPS + 1, cards.NUM_TYPES)), jnp.zeros((NUM_STEPS + 1, filter.num_particles), jnp.int32)
     nothing = ParticleTrack(expected, hands, numbers, flags, flags, flags, flags)
-    return following.run_filter(filter, key, seen, num_updates, note, nothing)
+    return run_filter(filter, key, seen, num_updates, note, nothing)
 
 
 def compare(exact: ExactTrack, track: ParticleTrack, num_particles: int) -> Errors:
@@ -253,10 +253,10 @@ def measure(
     def particles(n: int, lane: int) -> ParticleTrack:
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), lane), n)
         filter = ParticleFilter(n, opponent, "uniform", **_CAPACITY)
-        track = jax.device_get(follow(key, games[lane].seen, np.int32(len(games[lane].actions)), filter=filter))
-        if track.inconsistent.any():
+        tracked = jax.device_get(follow(key, games[lane].seen, np.int32(len(games[lane].actions)), filter=filter))
+        if tracked.inconsistent.any():
             raise RuntimeError(f"the filter believed nothing of some steps of game {lane}")
-        return track
+        return tracked
 
     def one_game(lane: int) -> list[Errors]:
         exact = follow_exactly(games[lane], opponent=opponent)

@@ -14,7 +14,7 @@ from jax import Array, lax
 
 from benchmarks import timing
 from unojax import cards
-from unojax.analysis.following import Recorded, in_parts, over_games
+from unojax.analysis.tracking import Recorded, in_parts, over_games
 from unojax.belief.particles import Info
 from unojax.belief.resample import effective_sample_size
 from unojax.belief.tracking import run_filter, track

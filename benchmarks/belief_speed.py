@@ -29,7 +29,7 @@ from rich.console import Console
 from benchmarks import timing
 from unojax import cards
 from unojax.analysis import record
-from unojax.analysis.following import over_games
+from unojax.analysis.tracking import over_games
 from unojax.belief import Belief, Info, belief_update, infer_action
 from unojax.belief.opponents import Opponent, parse_opponent, uniform_opponent
 from unojax.belief.tracking import run_filter

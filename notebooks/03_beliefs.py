@@ -47,7 +47,7 @@ SCALE = float(os.environ.get("UNOJAX_NOTEBOOK_SCALE", "1"))
 num_games = max(24, int(600 * SCALE))
 games = analysis.record(jax.random.key(0), num_games, max_steps=160)
 followed = {
-    filter.name: analysis.follow(jax.random.key(1), games, filter)
+    filter.name: analysis.track(jax.random.key(1), games, filter)
     for filter in (ParticleFilter(1024), ClosedFormFilter(), UniformFilter())
 }
 updates = np.arange(games.actions.shape[1] + 1)
@@ -140,14 +140,14 @@ small = unojax.Rules(
     deck=unojax.small_deck(colors=2, ranks=(1, 2, 10, 12), wilds=1), hand_size=4, start_card="any"
 )
 few = analysis.record(jax.random.key(2), max(24, int(80 * SCALE)), max_steps=48, rules=small)
-exact = analysis.follow(jax.random.key(3), few, ExactFilter())
+exact = analysis.track(jax.random.key(3), few, ExactFilter())
 shortcuts = (
     ParticleFilter(1024),
     ClosedFormFilter(),
     ClosedFormFilter(exclude_drawn=True),
     UniformFilter(),
 )
-approximate = {filter.name: analysis.follow(jax.random.key(3), few, filter) for filter in shortcuts}
+approximate = {filter.name: analysis.track(jax.random.key(3), few, filter) for filter in shortcuts}
 
 in_play = np.asarray(small.deck) > 0
 here = (np.arange(49) > 0) & (np.arange(49) <= few.num_updates[:, None])
@@ -219,10 +219,10 @@ assert np.abs(distance["closed form"][:, 1:][(num_plays == 0) & here[:, 1:]]).ma
 # %%
 some = jax.tree.map(lambda leaf: leaf[: max(24, num_games // 3)], games)
 filters = {
-    filter.name: analysis.follow(jax.random.key(4), some, filter)
+    filter.name: analysis.track(jax.random.key(4), some, filter)
     for filter in map(BootstrapFilter, (1024, 8192))
 }
-filters["particles 1024"] = analysis.Followed(
+filters["particles 1024"] = analysis.Tracks(
     *(column[: len(some.num_updates)] for column in followed["particles 1024"])
 )
 is_after_play = np.pad(plays, ((0, 0), (1, 0)))[: len(some.num_updates)]

@@ -77,7 +77,7 @@ def test_hands_are_possible_and_the_truth_is_true(games: Recorded, decisions: De
 @pytest.mark.slow
 def test_the_cloud_is_the_belief_of_the_exact_filter(games: Recorded, decisions: Decisions):
     # The filter's error is some 1 / sqrt(512) of a copy, or less; a belief of another position would be far off.
-    followed = analysis.follow(jax.random.key(1), games, ExactFilter(), player=PLAYER)
+    followed = analysis.track(jax.random.key(1), games, ExactFilter(), player=PLAYER)
     expected = np.stack([followed.expected[g, t] for g, t in by_hand(games)])
     counts = np.asarray(cards.counts(bits.unpack(decisions.hands.packed)))
     believed = np.einsum("dnt,dn->dt", counts, np.exp(decisions.hands.log_weights))

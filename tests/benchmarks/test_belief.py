@@ -14,7 +14,7 @@ import pytest
 from benchmarks import belief, belief_scores, belief_speed, timing
 from benchmarks.belief_scores import NUM_BINS, Scores
 from benchmarks.belief_speed import Call
-from unojax.analysis import Recorded, follow, record
+from unojax.analysis import Recorded, record, track
 from unojax.belief.updaters import BootstrapFilter, ClosedFormFilter, ExactFilter, UniformFilter, Updater, plain_info
 from unojax.rules import Rules, small_deck
 
@@ -85,12 +85,12 @@ def games() -> Recorded:
 @pytest.mark.parametrize("filter", [UniformFilter(), ExactFilter()], ids=lambda filter: filter.name)
 @pytest.mark.slow
 def test_scores_are_those_of_the_analysis(games: Recorded, filter: Updater) -> None:
-    """The same games followed by `unojax.analysis.follow`, which keeps all that the bins are made of."""
+    """The same games followed by `unojax.analysis.track`, which keeps all that the bins are made of."""
     if isinstance(filter, ExactFilter):
         scores, cost = belief_scores.score_exact(filter, games, seat=1)
     else:
         scores, cost = belief_scores.score(filter, games, seat=1, seed=0)
-    followed = follow(jax.random.key(0), games, filter, player=1)
+    followed = track(jax.random.key(0), games, filter, player=1)
     done = np.arange(1, 31) <= games.num_updates[:, None]
     np.testing.assert_allclose(scores.log_score, np.where(done, followed.log_score[:, 1:], 0), rtol=1e-4, atol=1e-5)
     assert (scores.ess_before[done] == 1).all() and (scores.ess_after[done] == 1).all()

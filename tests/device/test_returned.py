@@ -182,4 +182,4 @@ class ShortFilter(UniformFilter):
 def test_a_filter_tells_of_each_number_of_copies():
     games = analysis.record(KEY, 2, max_steps=3)
     with pytest.raises(ValueError, match=r"short\.count_probs must return float32\[54, 5\], .*got float32\[54, 4\]"):
-        analysis.follow(KEY, games, ShortFilter())
+        analysis.track(KEY, games, ShortFilter())

@@ -3,7 +3,7 @@
 * `estimates`: means with their 95 % intervals. `tables`: how notebooks show them.
 * `deals`: the hands that `unojax.simulate` dealt. `worth`: what each card in them was worth.
 * `declaring`: policies that differ in the colour they declare.
-* `following`: beliefs along recorded games. `calibration`: whether their probabilities are what happens.
+* `tracking`: beliefs along recorded games. `calibration`: whether their probabilities are what happens.
 * `turns`: the belief along one played game, turn by turn.
 * `reviewing`: one played game, with win probabilities and what each choice cost.
 * `decisions`: one player's decisions in recorded games. `forecasts`: how good forecasts of results are.
@@ -14,10 +14,10 @@ from unojax.analysis.deals import Deals, deal_hands
 from unojax.analysis.decisions import Decisions, decisions_of
 from unojax.analysis.declaring import declare
 from unojax.analysis.estimates import Measure, estimate_mean, estimate_ratio
-from unojax.analysis.following import Followed, Recorded, follow, record
 from unojax.analysis.forecasts import fit_logistic, log_loss, sigmoid
 from unojax.analysis.reviewing import Choice, ReviewedTurn, review
 from unojax.analysis.tables import TextTable
+from unojax.analysis.tracking import Recorded, Tracks, record, track
 from unojax.analysis.turns import BeliefTurn, TrackedTurn, track_turns
 from unojax.analysis.worth import Worth, card_worth
 
@@ -27,12 +27,12 @@ __all__ = [
     "Choice",
     "Deals",
     "Decisions",
-    "Followed",
     "Measure",
     "Recorded",
     "ReviewedTurn",
     "TextTable",
     "TrackedTurn",
+    "Tracks",
     "Worth",
     "calibrate",
     "card_worth",
@@ -42,10 +42,10 @@ __all__ = [
     "estimate_mean",
     "estimate_ratio",
     "fit_logistic",
-    "follow",
     "log_loss",
     "record",
     "review",
     "sigmoid",
+    "track",
     "track_turns",
 ]

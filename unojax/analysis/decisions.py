@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from unojax import bits, game
-from unojax.analysis.following import Recorded, in_parts, over_games
+from unojax.analysis.tracking import Recorded, in_parts, over_games
 from unojax.belief.hands import Hands
 from unojax.belief.particles import Belief, Info
 from unojax.belief.tracking import run_filter
@@ -45,15 +45,15 @@ class Decisions(NamedTuple):
     points: np.ndarray
 
 
-def decisions_of(key: Array, games: Recorded, filter: ParticleFilter = _SMALL_FILTER, *, player: int = 0) -> Decisions:
-    """Follow games with the particle filter of player 0 or 1, and take out its decisions. Consumes `key`.
+def decisions_of(key: Array, games: Recorded, updater: ParticleFilter = _SMALL_FILTER, *, player: int = 0) -> Decisions:
+    """Track games with the particle filter of player 0 or 1, and take out its decisions. Consumes `key`.
 
     Games that go on after what is recorded are left out; one that `Rules.max_steps` cut off is worth half a point.
 
     Raises:
         ValueError: there is no decision.
     """
-    program = partial(_decisions_of_games, filter=filter, player=player)
+    program = partial(_decisions_of_games, updater=updater, player=player)
     is_decision, columns = in_parts(key, games, program)
     ended = games.states.is_over[:, -1]
     which, step = np.nonzero(is_decision & ended[:, None])
@@ -77,8 +77,8 @@ _Row = tuple[Observation, Array, Hands, Words]
 _Rows = tuple[Array, _Row]
 
 
-@partial(jax.jit, static_argnames=("filter", "player"))
-def _decisions_of_games(states: State, num_updates: Array, keys: Array, *, filter: ParticleFilter, player: int) -> _Rows:
+@partial(jax.jit, static_argnames=("updater", "player"))
+def _decisions_of_games(states: State, num_updates: Array, keys: Array, *, updater: ParticleFilter, player: int) -> _Rows:
     """Find the positions that are decisions, bool[G, T + 1], and a row for each position, of zeros where it is none."""
 
     def one_game(args: tuple[State, Array, Array]) -> _Rows:
@@ -100,8 +100,8 @@ def _decisions_of_games(states: State, num_updates: Array, keys: Array, *, filte
             return out[0].at[t].set(is_decision), jax.tree.map(put, out[1], row(t, seen, belief))
 
         num_positions, first = len(states.terminated), jax.tree.map(lambda x: x[0], views)
-        shapes = jax.eval_shape(lambda: row(jnp.int32(0), first, filter.init(key, first)))
+        shapes = jax.eval_shape(lambda: row(jnp.int32(0), first, updater.init(key, first)))
         nothing = jax.tree.map(lambda x: jnp.zeros((num_positions, *x.shape), x.dtype), shapes)
-        return run_filter(filter, key, views, num_updates, note, (jnp.zeros(num_positions, bool), nothing))
+        return run_filter(updater, key, views, num_updates, note, (jnp.zeros(num_positions, bool), nothing))
 
     return over_games(one_game, (states, num_updates, keys))

@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers import slow_but
 from unojax import analysis, cards
-from unojax.analysis import Followed, Recorded
+from unojax.analysis import Recorded, Tracks
 from unojax.belief import closed_form, exact
 from unojax.belief.updaters import BootstrapFilter, ClosedFormFilter, ExactFilter, ParticleFilter, UniformFilter
 from unojax.observation import observe
@@ -26,20 +26,20 @@ def games() -> Recorded:
 FILTERS = {f.name: f for f in (ParticleFilter(256), BootstrapFilter(32), ClosedFormFilter(), UniformFilter(), ExactFilter())}
 
 
-class ByName(dict[str, Followed]):
+class ByName(dict[str, Tracks]):
     """What each filter says of the games, followed when it is first asked for."""
 
     def __init__(self, games: Recorded):
         super().__init__()
         self.games = games
 
-    def __missing__(self, name: str) -> Followed:
-        self[name] = analysis.follow(jax.random.key(1), self.games, FILTERS[name], player=1)
+    def __missing__(self, name: str) -> Tracks:
+        self[name] = analysis.track(jax.random.key(1), self.games, FILTERS[name], player=1)
         return self[name]
 
 
 @pytest.fixture(scope="module")
-def followed(games: Recorded) -> dict[str, Followed]:
+def followed(games: Recorded) -> dict[str, Tracks]:
     return ByName(games)
 
 
@@ -57,7 +57,7 @@ def test_recorded_games_say_where_they_end(games: Recorded):
 
 # In the short part `test_decisions.py` has the particle filter, which takes long to compile.
 @pytest.mark.parametrize("name", slow_but(["closed form", "unseen cards", "exact"], FILTERS))
-def test_columns_fit_the_games(games: Recorded, followed: dict[str, Followed], name: str):
+def test_columns_fit_the_games(games: Recorded, followed: dict[str, Tracks], name: str):
     result, here = followed[name], is_followed(games)
     held = np.asarray(cards.counts(games.states.hands[:, :, 0]))
     assert np.array_equal(result.truth[here], held[here])
@@ -69,21 +69,21 @@ def test_columns_fit_the_games(games: Recorded, followed: dict[str, Followed], n
         assert not rows[~here].any()
 
 
-def test_start_of_the_closed_forms_is_the_formula(games: Recorded, followed: dict[str, Followed]):
+def test_start_of_the_closed_forms_is_the_formula(games: Recorded, followed: dict[str, Tracks]):
     first = jax.tree.map(lambda x: x[0, 0], games.states)
     expected = closed_form.expected_counts(observe(first, 1))
     for name in ("closed form", "unseen cards"):
         assert np.allclose(followed[name].expected[0, 0], expected, atol=1e-6)
 
 
-def test_start_of_the_exact_filter_is_the_deal(games: Recorded, followed: dict[str, Followed]):
+def test_start_of_the_exact_filter_is_the_deal(games: Recorded, followed: dict[str, Tracks]):
     first = jax.tree.map(lambda x: x[0, 0], games.states)
     belief = exact.exact_init(observe(first, 1), prior="deal")
     assert np.allclose(followed["exact"].expected[0, 0], belief.expected_counts, atol=1e-6)
 
 
 @pytest.mark.slow
-def test_particles_follow_the_exact_filter(games: Recorded, followed: dict[str, Followed]):
+def test_particles_follow_the_exact_filter(games: Recorded, followed: dict[str, Tracks]):
     here = is_followed(games)
     error = {name: np.abs(followed[name].expected - followed["exact"].expected)[here].mean() for name in FILTERS}
     # 256 particles leave about 0.016 a type with cards of this deck, over all 54 types a sixth of it; the uniform belief ten
@@ -94,13 +94,13 @@ def test_particles_follow_the_exact_filter(games: Recorded, followed: dict[str, 
 
 
 @pytest.mark.slow
-def test_depletion_is_noted(followed: dict[str, Followed]):
+def test_depletion_is_noted(followed: dict[str, Tracks]):
     assert followed["bootstrap 32"].depleted.any()
     assert not followed["exact"].depleted.any()
     assert (followed["bootstrap 32"].ess_share[followed["bootstrap 32"].depleted] == 0).all()
 
 
-def test_exact_belief_is_calibrated(games: Recorded, followed: dict[str, Followed]):
+def test_exact_belief_is_calibrated(games: Recorded, followed: dict[str, Tracks]):
     result = followed["exact"]
     calibration = analysis.calibrate(result.prob_holds, result.truth > 0, result.is_unseen & is_followed(games)[..., None])
     assert calibration.number.sum() == (result.is_unseen & is_followed(games)[..., None]).sum()

@@ -1,6 +1,6 @@
 """Beliefs along recorded games, and what each made of the opponent's true hand.
 
-`record` records games, and `follow` lets a filter of `unojax.belief.updaters` follow them.
+`record` records games, and `track` runs an updater of `unojax.belief.updaters` along them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from jax import Array, lax
 
 from unojax import arena, cards
 from unojax.belief.particles import Info
-from unojax.belief.tracking import run_filter, track
-from unojax.belief.updaters import ExactFilter, Updater
+from unojax.belief.tracking import run_filter
+from unojax.belief.tracking import track as track_on_host
+from unojax.belief.updaters import Updater
 from unojax.device.platform import platform
 from unojax.device.returned import numbers
 from unojax.game import State
@@ -54,7 +55,7 @@ def record(
     return Recorded(games.states, games.actions, num_updates)
 
 
-class Followed(NamedTuple):
+class Tracks(NamedTuple):
     """A belief along G games of at most T steps; index t is the position after t steps, zeros after a game's last update.
 
     Attributes:
@@ -77,15 +78,15 @@ class Followed(NamedTuple):
     depleted: np.ndarray
 
 
-def follow(key: Array, games: Recorded, filter: Updater, *, player: int = 0) -> Followed:
-    """Let a belief follow games from the seat of player 0 or 1; the exact one on the host, game after game. Consumes `key`.
+def track(key: Array, games: Recorded, updater: Updater, *, player: int = 0) -> Tracks:
+    """Run an updater along games from the seat of player 0 or 1; one of the host game after game. Consumes `key`.
 
     Raises:
-        ValueError: the deck is too large for the exact filter.
+        ValueError: If the deck is too large for the exact filter.
     """
-    if isinstance(filter, ExactFilter):
-        return _follow_on_host(key, games, filter, player)
-    return in_parts(key, games, partial(_follow_games, filter=filter, player=player))
+    if updater.on_host:
+        return _track_on_host(key, games, updater, player)
+    return in_parts(key, games, partial(_track_games, updater=updater, player=player))
 
 
 def in_parts(key: Array, games: Recorded, program: Callable[..., _Tree]) -> _Tree:
@@ -119,34 +120,35 @@ def over_games(one_game: Callable[..., _Tree], games: Any) -> _Tree:
     return lax.map(one_game, games) if platform() == "cpu" else jax.vmap(one_game)(games)
 
 
-@partial(jax.jit, static_argnames=("filter", "player"))
-def _follow_games(states: State, num_updates: Array, keys: Array, *, filter: Updater, player: int) -> Followed:
-    def one_game(game: tuple[State, Array, Array]) -> Followed:
+@partial(jax.jit, static_argnames=("updater", "player"))
+def _track_games(states: State, num_updates: Array, keys: Array, *, updater: Updater, player: int) -> Tracks:
+    def one_game(game: tuple[State, Array, Array]) -> Tracks:
         states, num_updates, key = game
         views = jax.vmap(observe, (0, None))(states, player)
         truth = cards.counts(states.hands[:, 1 - player])
 
-        def note(out: Followed, t: Array, seen: Observation, belief: Any, info: Info) -> Followed:
+        def note(out: Tracks, t: Array, seen: Observation, belief: Any, info: Info) -> Tracks:
             probs = numbers(
-                filter.count_probs(belief, seen), f"{filter.name}.count_probs", (cards.NUM_TYPES, 5), "by type and copies"
+                updater.count_probs(belief, seen), f"{updater.name}.count_probs", (cards.NUM_TYPES, 5), "by type and copies"
             )
-            row = _row(probs, truth[t], seen.unseen, info.ess / filter.num_particles, info.depleted)
+            row = _row(probs, truth[t], seen.unseen, info.ess / updater.num_particles, info.depleted)
             return jax.tree.map(lambda rows, value: rows.at[t].set(value), out, row)
 
         nothing = jax.tree.map(jnp.asarray, _no_rows(states.terminated.shape))
-        return run_filter(filter, key, views, num_updates, note, nothing)
+        return run_filter(updater, key, views, num_updates, note, nothing)
 
     return over_games(one_game, (states, num_updates, keys))
 
 
-def _follow_on_host(key: Array, games: Recorded, filter: ExactFilter, player: int) -> Followed:
+def _track_on_host(key: Array, games: Recorded, updater: Updater, player: int) -> Tracks:
     out = _no_rows(games.states.terminated.shape)
     seen = jax.device_get(_views(games.states, player))
     truth, unseen = cards.count_types(np.asarray(games.states.hands[:, :, 1 - player])), np.asarray(seen.unseen)
     for g, number in enumerate(games.num_updates):
-        views = (jax.tree.map(lambda x, t=t, g=g: x[g, t], seen) for t in range(number + 1))
-        for t, (belief, _) in enumerate(track(filter, key, views)):
-            row = _row(belief.count_probs, truth[g, t], unseen[g, t], 1.0, False)
+        views = [jax.tree.map(lambda x, t=t, g=g: x[g, t], seen) for t in range(number + 1)]
+        for t, (belief, info) in enumerate(track_on_host(updater, key, views)):
+            ess_share, depleted = (1.0, False) if info is None else (info.ess / updater.num_particles, info.depleted)
+            row = _row(np.asarray(updater.count_probs(belief, views[t])), truth[g, t], unseen[g, t], ess_share, depleted)
             for rows, value in zip(out, row, strict=True):
                 rows[g, t] = value
     return out
@@ -155,10 +157,10 @@ def _follow_on_host(key: Array, games: Recorded, filter: ExactFilter, player: in
 _views = jax.jit(jax.vmap(jax.vmap(observe, (0, None)), (0, None)), static_argnums=1)
 
 
-def _row(probs: Any, truth: Any, unseen: Any, ess_share: Any, depleted: Any) -> Followed:
+def _row(probs: Any, truth: Any, unseen: Any, ess_share: Any, depleted: Any) -> Tracks:
     """Compare probabilities float[54, 5] with the truth; in NumPy if they are."""
     xp: Any = np if isinstance(probs, np.ndarray) else jnp
-    return Followed(
+    return Tracks(
         expected=probs @ xp.arange(5, dtype=probs.dtype),
         prob_holds=xp.clip(1.0 - probs[:, 0], 0.0, 1.0),
         truth=truth,
@@ -169,9 +171,9 @@ def _row(probs: Any, truth: Any, unseen: Any, ess_share: Any, depleted: Any) -> 
     )
 
 
-def _no_rows(shape: tuple[int, ...]) -> Followed:
+def _no_rows(shape: tuple[int, ...]) -> Tracks:
     types = (*shape, cards.NUM_TYPES)
-    return Followed(
+    return Tracks(
         expected=np.zeros(types, np.float32),
         prob_holds=np.zeros(types, np.float32),
         truth=np.zeros(types, np.int8),
