@@ -95,18 +95,20 @@ def test_ctrl_c_keeps_what_was_searched(capsys, monkeypatch):
     whole = pooling.search_once
 
     def stop_in(last: int):
-        done = []
+        def compiled(*args, **options):
+            search, done = whole.compile(*args, **options), []
 
-        def search(*args, **options):
-            done.append(1)
-            if len(done) > last:
-                raise KeyboardInterrupt
-            return whole(*args, **options)
+            def one(*args):
+                done.append(1)
+                if len(done) > last:
+                    raise KeyboardInterrupt
+                return search(*args)
 
-        search.compile = whole.compile
-        monkeypatch.setattr(pooling, "search_once", search)
+            return one
 
-    # One round after the other.
+        monkeypatch.setattr(pooling, "search_once", SimpleNamespace(compile=compiled))
+
+    # One replicate after the other.
     monkeypatch.setattr(pooling, "available_cores", lambda: 1)
     stop_in(5)
     assert main([*ARGS, "--replicates", "none", "--seconds", "500", WIN_IN_TWO, "--json", "-"]) == 130

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 from tests.helpers import assert_trees_equal
 from unojax import Observation, Rules, cards, parse_observation
 from unojax.belief.tracking import track
+from unojax.device.platform import tuned_for
 from unojax.games.advising import read_search
 from unojax.search import pooling
 from unojax.search.agents import Remembered, SearchAgent
@@ -129,17 +132,25 @@ def test_ctrl_c_goes_through(decision, monkeypatch):
     legal, key = np.asarray(seen.legal_mask)[: cards.DRAW], jax.random.key(2)
     done = []
 
-    def search(*args, **options):
+    def search(*args):
         done.append(1)
         if len(done) > 6:
             raise KeyboardInterrupt
-        return search_once(*args, **options)
+        return search_once(*args, agent=agent)
 
-    search.compile = search_once.compile
-    monkeypatch.setattr(pooling, "search_once", search)
+    monkeypatch.setattr(pooling, "search_once", SimpleNamespace(compile=lambda *args, **options: search))
     with pytest.raises(KeyboardInterrupt):
         list(replicates(agent, [memory], seen, legal, key, None))
     assert len(done) > 6
+
+
+def test_threads_search_as_they_are_told(decision):
+    """Tuned for another platform there is one program, for the threads too, which can't see what it is tuned for."""
+    agent, memory, seen = decision
+    legal, before = np.asarray(seen.legal_mask)[: cards.DRAW], search_once._compiled.cache_info().misses
+    with tuned_for("gpu"):
+        list(replicates(agent, [memory], seen, legal, jax.random.key(2), 3))
+    assert search_once._compiled.cache_info().misses == before + 1
 
 
 def test_a_search_that_was_compiled_ahead_is_not_traced_again(decision):

@@ -38,9 +38,13 @@ class Program:
         leaves, treedef = _flatten(args)
         return self._get(leaves, treedef, static)(*jax.tree.unflatten(treedef, leaves))
 
-    def compile(self, *args: Any, **static: Any) -> None:
-        """Make the program ready for arguments of such shapes and types: arrays, or `jax.ShapeDtypeStruct`."""
-        self._get(*_flatten(args), static)
+    def compile(self, *args: Any, **static: Any) -> Callable[..., Any]:
+        """Make the program ready for arguments of such shapes and types: arrays, or `jax.ShapeDtypeStruct`.
+
+        Returns:
+            The program, for arrays of these shapes and types: the same one in whatever thread it is called.
+        """
+        return self._get(*_flatten(args), static)
 
     def shapes(self, *args: Any, **static: Any) -> Any:
         """Return what comes back for such arguments, each a `jax.ShapeDtypeStruct`. Traced, not compiled."""

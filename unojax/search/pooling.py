@@ -73,11 +73,12 @@ def replicates(
     Returns:
         The estimates in order, NumPy. Compiling is done when this returns. Whoever stops early closes the iterator.
     """
-    search_once.compile(key, memories[0], observation, legal, agent=agent)
+    decision = jax.device_put((observation, legal))
+    # Which platform it is tuned for, the threads do not see.
+    search = search_once.compile(key, memories[0], *decision, agent=agent)
 
     def one(index: int) -> Estimate:
-        memory = memories[index % len(memories)]
-        return jax.device_get(search_once(jax.random.fold_in(key, index), memory, observation, legal, agent=agent))
+        return jax.device_get(search(jax.random.fold_in(key, index), memories[index % len(memories)], *decision))
 
     return _side_by_side(one, count() if number is None else range(number))
 
