@@ -261,7 +261,7 @@ def read_file(path: Path) -> dict[str, Any]:
         ValueError: it can't be read.
     """
     try:
-        return tomllib.loads(path.read_text())
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ValueError(f"can't read the configuration {path}: {error}") from None
 

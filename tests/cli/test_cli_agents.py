@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from importlib.util import find_spec
 
 from unojax.cli import main
@@ -35,3 +37,10 @@ def test_text(capsys):
     for word in (*POLICIES, *AGENTS, "belief=particles", "simulations=1000", "head=value", "my.py:name"):
         assert word in out
     assert out.count("belief=particles") == 3
+
+
+def test_without_docstrings_agents_have_no_words():
+    """Python leaves docstrings out under -OO."""
+    code = "from unojax.cli import main; main(['agents'])"
+    ran = subprocess.run([sys.executable, "-OO", "-c", code], capture_output=True, text=True, check=True)
+    assert "mc" in ran.stdout and "rollouts" in ran.stdout

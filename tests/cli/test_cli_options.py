@@ -124,6 +124,12 @@ def test_deck_errors(text: str, says: str):
         parse_deck(text)
 
 
+def test_a_deck_file_may_begin_with_a_byte_order_mark(tmp_path):
+    path = tmp_path / "deck.json"
+    path.write_text(json.dumps(Rules().deck), encoding="utf-8-sig")
+    assert parse_deck(str(path)) == Rules().deck
+
+
 @pytest.mark.parametrize("content", ["[1, 2]", "{}", json.dumps([1.0] * 54), json.dumps([True] * 54), "no json"])
 def test_deck_file_errors(tmp_path, content: str):
     path = tmp_path / "deck.json"

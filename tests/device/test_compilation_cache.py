@@ -13,6 +13,7 @@ import pytest
 
 from unojax.device import compilation_cache
 from unojax.device.compilation_cache import keep_compiled_programs
+from unojax.files import folders
 
 COMMAND = "from unojax.cli import main; main(['simulate', '--games', '10', '--quiet', '--max-steps', '5'])"
 
@@ -29,7 +30,7 @@ def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(compilation_cache.platformdirs, "user_cache_path", lambda name: tmp_path / name)
+    monkeypatch.setattr(folders.platformdirs, "user_cache_path", lambda name: tmp_path / name)
     return tmp_path
 
 
@@ -38,6 +39,20 @@ def test_the_folder_of_the_user(home: Path, monkeypatch: pytest.MonkeyPatch):
     assert (home / "unojax" / "jax").is_dir()
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(home / "other"))
     assert keep_compiled_programs() == home / "other"
+
+
+def no_home(name: str) -> Path:
+    """What platformdirs does for a process of a user without a home."""
+    raise RuntimeError("could not determine the home directory")
+
+
+def test_a_user_without_a_home_keeps_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    for kind in ("cache", "state"):
+        monkeypatch.setattr(folders.platformdirs, f"user_{kind}_path", no_home)
+    assert keep_compiled_programs() is None
+    assert folders.state_folder() is None
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path))
+    assert keep_compiled_programs() == tmp_path
 
 
 @pytest.mark.parametrize("word", ["false", "0", "False"])

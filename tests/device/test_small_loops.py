@@ -38,6 +38,13 @@ def test_what_is_told_already_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     assert os.environ["XLA_FLAGS"].endswith("=7")
 
 
+@pytest.mark.parametrize("name", ["flags.txt", " /home/user/flags"])
+def test_a_file_of_flags_stays(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("XLA_FLAGS", name)
+    build_small_loops_whole()
+    assert os.environ["XLA_FLAGS"] == name
+
+
 @pytest.mark.parametrize("command", ["unojax", "training.train_value", "training.train_policy", "training.train_expert"])
 def test_processes_of_ours_do_so(command: str) -> None:
     """Asked at their end, which help comes to at once."""

@@ -76,11 +76,12 @@ def describe(name: str) -> tuple[str, list[Parameter]]:
     summary, meanings = read_docstring(factory)
     parameters = []
     for key, (kind, default) in keys_of(factory).items():
-        meaning = meanings[key]
+        # Python leaves docstrings out if it is told to (-OO).
+        meaning = meanings.get(key, "")
         if is_shared := meaning.startswith("as in `"):
             # Told once, of the function named there.
             other = getattr(import_module(factory.__module__), meaning.split("`")[1])
-            meaning = read_docstring(other)[1][key]
+            meaning = read_docstring(other)[1].get(key, "")
         # What was measured for a default stands in brackets, and in the docstring alone.
         meaning = re.sub(r"\s*\([^()]*\)", "", meaning).replace("`", "").rstrip(".")
         parameters.append(Parameter(key, kind_words(kind), format_value(default), meaning, is_shared))

@@ -245,7 +245,7 @@ def _parse_ranks(text: str, value: str) -> list[int]:
 
 def _read_deck_file(path: Path) -> tuple[int, ...]:
     try:
-        deck = json.loads(path.read_text())
+        deck = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ValueError(f"--deck: can't read {str(path)!r}: {error.strerror}") from None
     except ValueError as error:

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-import platformdirs
+from unojax.files.folders import cache_folder
 
 _FOLDER: Final = "jax_compilation_cache_dir"
 _LEAST_SECONDS: Final = "jax_persistent_cache_min_compile_time_secs"
@@ -30,14 +30,18 @@ def keep_compiled_programs() -> Path | None:
     folder that the user names can't be written, JAX only reads there.
 
     Returns:
-        the folder; None if JAX is told not to keep anything, if the folder is elsewhere, or if nothing can be written there.
+        the folder; None if JAX is told not to keep anything, if the folder is elsewhere, if the user has no
+        folder, or if nothing can be written there.
     """
     config = _config()
     chosen = _told().get(_FOLDER) or os.environ.get(_FOLDER.upper())
     is_off = os.environ.get("JAX_ENABLE_COMPILATION_CACHE", "true").lower() in ("false", "0", "no", "n", "f", "off")
     if is_off or (config and not config.jax_enable_compilation_cache) or "://" in str(chosen):
         return None
-    folder = Path(chosen) if chosen else platformdirs.user_cache_path("unojax") / "jax"
+    cache = cache_folder()
+    folder = Path(chosen) if chosen else cache and cache / "jax"
+    if folder is None:
+        return None
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _check_writable(folder)

@@ -18,8 +18,10 @@ _BYTES: Final = 4_000_000
 def build_small_loops_whole() -> None:
     """Have XLA build them so, in this process and those that it starts; it reads its options when JAX first looks for devices.
 
-    What `XLA_FLAGS` says of it already stays. On a GPU nothing changes.
+    What `XLA_FLAGS` says of it already stays, and so does the name of a file of flags. On a GPU nothing changes.
     """
-    flags = os.environ.get("XLA_FLAGS", "")
-    if _OPTION not in flags:
+    flags = os.environ.get("XLA_FLAGS", "").strip()
+    # XLA takes what does not begin with a flag for a file's name.
+    is_file = flags and not flags.startswith("--")
+    if _OPTION not in flags and not is_file:
         os.environ["XLA_FLAGS"] = f"{flags} --xla_backend_extra_options={_OPTION}={_BYTES}".lstrip()

@@ -122,7 +122,7 @@ def read_game(path: str | os.PathLike[str]) -> GameFile:
 def parse_game(text: str) -> GameFile:
     """Read the text of a saved game. Raises ValueError as `read_game`."""
     try:
-        data = json.loads(text)
+        data = json.loads(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"this is no saved game: not JSON ({error})") from None
     if not (isinstance(data, dict) and "format" in data):

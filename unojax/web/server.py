@@ -16,6 +16,7 @@ import os
 import re
 import secrets
 import socket
+import tempfile
 import traceback
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
@@ -23,13 +24,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
-import platformdirs
 from tornado.httpserver import HTTPServer
 from tornado.web import Application, HTTPError, RequestHandler
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from unojax.board import page
 from unojax.files import write_whole
+from unojax.files.folders import state_folder
 from unojax.specs import AGENTS, POLICY_NAMES
 from unojax.viz import game_html
 from unojax.web.games import Defaults, Games
@@ -50,14 +51,14 @@ class Server:
     Args:
         defaults: of a first game.
         port: to listen on; 0: one that is free.
-        folder: for the games and the token; None: the user's folder for the state of programs.
+        folder: for the games and the token; None: the user's folder for the state of programs, or a new one if the user has none.
 
     Raises:
         OSError: the port is taken, or the folder can't be written.
     """
 
     def __init__(self, defaults: Defaults, *, port: int = 0, folder: Path | None = None):
-        self._folder = platformdirs.user_state_path("unojax") / "web" if folder is None else folder
+        self._folder = (state_folder() or Path(tempfile.mkdtemp(prefix="unojax-"))) / "web" if folder is None else folder
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.token = _token(self._folder / "token")
         self._socket = socket.create_server((ADDRESS, port))

@@ -65,7 +65,7 @@ def run(request: Advise, rules: Rules) -> int:
 def _read_position() -> str:
     """Read a position from standard input: one line, or the lines of `format_observation`."""
     try:
-        text = sys.stdin.read().strip() if sys.stdin is not None else ""
+        text = sys.stdin.read().removeprefix("\ufeff").strip() if sys.stdin is not None else ""
     except UnicodeDecodeError:
         raise ValueError("POSITION -: standard input is not text") from None
     if not text:

@@ -1,0 +1,23 @@
+"""Folders of the user for what programs keep, where there are any: a process in a container may have no home."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import platformdirs
+
+
+def cache_folder() -> Path | None:
+    """Return the user's folder for caches; None if it can't be determined."""
+    try:
+        return platformdirs.user_cache_path("unojax")
+    except RuntimeError:
+        return None
+
+
+def state_folder() -> Path | None:
+    """Return the user's folder for the state of programs; None if it can't be determined."""
+    try:
+        return platformdirs.user_state_path("unojax")
+    except RuntimeError:
+        return None
