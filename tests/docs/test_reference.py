@@ -14,7 +14,17 @@ COMMAND_LINE = ("cli", "web", "board", "files", "display", "__main__")
 """Parts of the package without a public name."""
 INNER = {
     *("belief.asked", "belief.history", "belief.lattice", "belief.turns"),
-    *("device.blame", "device.struct", "games.ahead", "games.question", "games.setup", "arena.lanes", "arena.results"),
+    *(
+        "device.blame",
+        "device.control",
+        "device.returned",
+        "device.struct",
+        "games.ahead",
+        "games.question",
+        "games.setup",
+        "arena.lanes",
+        "arena.results",
+    ),
     *("adapters.callback", "adapters.nodes", "adapters.requirements", "adapters.seats", "adapters.solo"),
 }
 """Modules that others are made of, and whose names may change."""
