@@ -44,7 +44,7 @@ class Evaluation:
 
     every: int = 16
     games: int = 500
-    final_games: int = 4000
+    final_games: int = 1000
     opponents: tuple[str, ...] = ("uniform", "scarcest-color", "linear")
 
     def __post_init__(self) -> None:

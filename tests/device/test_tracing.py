@@ -1,4 +1,4 @@
-"""Functions that are traced once."""
+"""Functions that are traced once, and compiled once in a program."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
-from unojax.device.tracing import open_closure, traced_once
+from unojax.device.tracing import compiled_apart, open_closure, traced_once
 
 
 class Times:
@@ -63,3 +64,38 @@ def test_what_a_closure_captures_is_an_argument():
     assert captured_by(jnp.float32(2), key, x)[0] == 0
     sums = jax.vmap(lambda scale: captured_by(scale, key, x)[1])(jnp.arange(4.0))
     np.testing.assert_allclose(sums, np.arange(4.0)[:, None] * np.ones(3), rtol=1e-6)
+
+
+def mixed(x: jax.Array) -> jax.Array:
+    """Many operations on which many results depend, and a function of jax.numpy that is a call of its own."""
+    x = jnp.where(x > 7, x, x + 1)
+    for i in range(50):
+        x = (x ^ (x >> 3)) * jnp.uint32(2654435761 + i)
+    return x
+
+
+def spread(x: jax.Array, mix) -> tuple[jax.Array, ...]:
+    made = mix(x)
+    return tuple(made ^ jnp.uint32(i) for i in range(12))
+
+
+@pytest.mark.optimized
+def test_what_many_results_depend_on_is_compiled_once():
+    x = jnp.arange(64, dtype=jnp.uint32)
+    apart, inlined = (jax.jit(partial(spread, mix=mix)) for mix in (compiled_apart(mixed), mixed))
+    for one, other in zip(apart(x), inlined(x), strict=True):
+        np.testing.assert_array_equal(one, other)
+    program = apart.lower(x).compile().as_text()
+    # Fifty multiplications, and not fifty for each result; one call, since what is called in turn is inlined.
+    assert program.count(" multiply(") == 50 < inlined.lower(x).compile().as_text().count(" multiply(")
+    assert program.count(" call(") == 1
+
+
+def test_compiled_apart_it_can_be_mapped_and_differentiated():
+    def square(x: jax.Array) -> jax.Array:
+        return jnp.where(x > 0, x**2, 0.0)
+
+    x = jnp.linspace(-1.0, 1.0, 12).reshape(3, 4)
+    apart = compiled_apart(square)
+    np.testing.assert_array_equal(jax.jit(jax.vmap(apart))(x), square(x))
+    np.testing.assert_array_equal(jax.jit(jax.grad(lambda x: apart(x).sum()))(x), jnp.where(x > 0, 2 * x, 0.0))

@@ -12,25 +12,27 @@ import numpy as np
 from jax import Array, lax
 
 from training.value.options import SELF, SelfPlay, is_network
-from unojax import bits, game
+from unojax import bits, game, table
 from unojax.belief.hands import Hands
 from unojax.belief.particles import Belief
 from unojax.belief.updaters import ParticleFilter
+from unojax.bits import Words
 from unojax.device.batching import for_chosen, update_chosen
 from unojax.device.platform import platform
-from unojax.game import State
-from unojax.observation import Observation, observe
+from unojax.device.tracing import compiled_apart
+from unojax.game import Packed
+from unojax.observation import Observation, observe_packed
 from unojax.policies import LINEAR, get_policy
 from unojax.rules import Rules
 from unojax.search.agents import default_num_lanes, styles
 from unojax.search.monte_carlo import Samples, flat_monte_carlo, sample_hands
 from unojax.search.rollouts import Rollouts
-from unojax.table import Table
+from unojax.table import Table, find_node
 from unojax.value.features import Outlook, outlook_of_hands, outlook_of_unseen
 from unojax.value.network import Network, check_network
 from unojax.value.plays import value_plays
 from unojax.value.pretrained import load_network
-from unojax.view import view_of
+from unojax.view import View, view_of_table
 
 _CHUNK: Final = {"cpu": 512, "gpu": 4096}
 """Games that move at a time."""
@@ -80,40 +82,27 @@ class Episodes(NamedTuple):
         return Episodes(**{name: jax.tree.map(lambda x, a=int(name in by_step): function(x, a), field) for name, field in fields})
 
 
-class _InPlay(NamedTuple):
-    """G games in progress: keys, `State`, who learns, and the opponent's place among `SelfPlay.opponents`."""
+class _Games(NamedTuple):
+    """G games in progress: keys, packed states, who learns, and the opponent's place among `SelfPlay.opponents`."""
 
     key: Array
-    state: State
+    state: Packed
     learns: Array
     opponent: Array
 
 
-class _Moment(NamedTuple):
-    """One row of `Episodes`: the games before a step, and the step."""
+class _Row(NamedTuple):
+    """The games before a step, and the step: fields of `Episodes`.
+
+    `search` holds estimates where the search was followed. A search that is only learned from waits until all games are over, as
+    a thousand decisions at a time cost a fraction; until then `search` holds its samples.
+    """
 
     table: Table
     outlook: Outlook
     action: Array
     is_choice: Array
-    search: _Search | None
-
-
-class _Search(NamedTuple):
-    """Searches to be done, and their estimates once they are.
-
-    A search that is followed is done at once. One that is only learned from waits until all games are over: searched together, a
-    thousand decisions at a time, they cost a fraction.
-
-    Attributes:
-        is_due: bool[...].
-        samples: [..., R], the hands that rollouts are dealt, and the types of the opponent.
-        estimates: float16[..., 60], or more (`Rules.num_choices`); or None.
-    """
-
-    is_due: Array
-    samples: Samples
-    estimates: Array | None
+    search: Array | Samples | None
 
 
 def play_episodes(keys: Array, number: Array, network: Network, play: SelfPlay) -> Episodes:
@@ -128,75 +117,51 @@ def play_episodes(keys: Array, number: Array, network: Network, play: SelfPlay) 
         play: static.
     """
     num_games = len(keys)
-    chunk, belief_chunk = min(num_games, _CHUNK[platform()]), min(2 * num_games, _BELIEVED[platform()])
-    kind = number % len(play.opponents)
+    chunk = min(num_games, _CHUNK[platform()])
+    games, believes = _deal(keys, number, play)
+    beliefs = _Beliefs(games, believes, play.filter)
 
-    def against(chosen: Callable[[str], bool]) -> Array:
-        return jnp.asarray(np.array([chosen(opponent) for opponent in play.opponents]))[kind, None]
+    def one_row(is_real: Array, games: _Games, hands: Hands | None) -> tuple[_Games, _Row]:
+        return _one_step(is_real, games, hands, network, play)
 
-    seat = (number // len(play.opponents)) % 2
-    learns = against(lambda opponent: opponent == SELF) | (seat[:, None] == np.arange(2))
-    believes = learns | against(is_network)
-
-    games = _InPlay(keys, jax.vmap(lambda key: game.init(jax.random.fold_in(key, 0), rules=play.game_rules))(keys), learns, kind)
-    # View v is player v % 2 of game v // 2.
-    game_of, player_of = jnp.arange(2 * num_games) // 2, jnp.arange(2 * num_games) % 2
-    beliefs: Belief | None = None
-    if play.filter is not None:
-        key, state = jax.tree.map(lambda x: x[game_of], (games.key, games.state))
-        beliefs = jax.vmap(partial(_first_belief, filter=play.filter))(key, state, player_of)
-
-    def clouds(beliefs: Belief | None) -> Hands | None:
-        """Take from beliefs what an outlook needs, [G, 2, N]."""
-        if beliefs is None:
-            return None
-        clouds = Hands(beliefs.cloud.hand, beliefs.log_weights, jax.vmap(lambda belief: belief.log_joint)(beliefs))
-        return jax.tree.map(lambda x: x.reshape(num_games, 2, *x.shape[1:]), clouds)
-
-    row = jax.eval_shape(
-        lambda games, clouds: _one_step(jnp.ones(num_games, bool), games, clouds, network, play)[1], games, clouds(beliefs)
-    )
+    row = jax.eval_shape(lambda: one_row(jnp.ones(num_games, bool), games, beliefs.hands(beliefs.first()))[1])
     rows = jax.tree.map(lambda r: jnp.zeros((play.max_steps, *r.shape), r.dtype), row)
 
-    def goes_on(carry: tuple[Array, _InPlay, Belief | None, _Moment]) -> Array:
+    def goes_on(carry: tuple[Array, _Games, Belief | None, _Row]) -> Array:
         step, games, _, _ = carry
         return (step < play.max_steps) & ~games.state.is_over.all()
 
-    def one_step(carry: tuple[Array, _InPlay, Belief | None, _Moment]) -> tuple[Array, _InPlay, Belief | None, _Moment]:
-        step, before, beliefs, rows = carry
+    def one_step(carry: tuple[Array, _Games, Belief | None, _Row]) -> tuple[Array, _Games, Belief | None, _Row]:
+        step, before, believed, rows = carry
         now = jax.tree.map(lambda r: r[step], rows)
-        work = partial(_one_step, network=network, play=play)
-        after, now = for_chosen(~before.state.is_over, chunk, work, (before, clouds(beliefs)), (before, now))
-        if play.filter is not None:
-            needed = (believes & ~after.state.is_over[:, None]).reshape(-1)
-            update = partial(_update_beliefs, before=before, after=after.state, action=now.action, filter=play.filter)
-            beliefs = update_chosen(needed, belief_chunk, update, (game_of, player_of), beliefs)
-        return step + 1, after, beliefs, jax.tree.map(lambda r, n: r.at[step].set(n), rows, now)
+        after, now = for_chosen(~before.state.is_over, chunk, one_row, (before, beliefs.hands(believed)), (before, now))
+        believed = beliefs.update(believed, before, now.action, after)
+        return step + 1, after, believed, jax.tree.map(lambda r, n: r.at[step].set(n), rows, now)
 
-    _, games, _, rows = lax.while_loop(goes_on, one_step, (jnp.int32(0), games, beliefs, rows))
-    search = None
-    if rows.search is not None:
-        search = rows.search.estimates
-        if search is None:
-            search = _search_all(keys, rows.table, rows.search, play)
-    winner = games.state.winner
-    return Episodes(
-        table=rows.table,
-        outlook=rows.outlook,
-        action=rows.action,
-        is_choice=rows.is_choice,
-        search=search,
+    _, games, _, rows = lax.while_loop(goes_on, one_step, (jnp.int32(0), games, beliefs.first(), rows))
+    phase = games.state.table.unpack_meta().phase
+    made = Episodes(
+        **rows._asdict(),
         num_steps=games.state.step_count,
-        outcome=jnp.where(winner == game.NO_WINNER, 0.0, jnp.where(winner == 0, 1.0, -1.0)),
+        outcome=jnp.where(phase == table.OVER_WON_BY_0, 1.0, jnp.where(phase == table.OVER_WON_BY_1, -1.0, 0.0)),
         is_over=games.state.is_over,
-        learns=learns,
+        learns=games.learns,
         number=number,
     )
+    return made._replace(search=_search_all(keys, made, play)) if isinstance(made.search, Samples) else made
 
 
-def _first_belief(key: Array, state: State, player: Array, *, filter: ParticleFilter) -> Belief:
-    key = jax.random.fold_in(jax.random.fold_in(key, 1), player)
-    return filter.init(key, observe(state, player))
+def _deal(keys: Array, number: Array, play: SelfPlay) -> tuple[_Games, Array]:
+    """Begin G games; also tell which players follow beliefs, bool[G, 2]."""
+    opponent = number % len(play.opponents)
+    seat = (number // len(play.opponents)) % 2
+
+    def against(chosen: Callable[[str], bool]) -> Array:
+        return jnp.asarray(np.array([chosen(name) for name in play.opponents]))[opponent, None]
+
+    learns = against(lambda name: name == SELF) | (seat[:, None] == np.arange(2))
+    state = jax.vmap(lambda key: game.init_packed(jax.random.fold_in(key, 0), play.game_rules))(keys)
+    return _Games(keys, state, learns, opponent), learns | against(is_network)
 
 
 def _keys(key: Array, step: Array) -> Array:
@@ -204,85 +169,113 @@ def _keys(key: Array, step: Array) -> Array:
     return jax.random.split(jax.random.fold_in(key, 2 + step), 4)
 
 
-def _update_beliefs(
-    is_real: Array,
-    beliefs: Belief,
-    game_of: Array,
-    player: Array,
-    *,
-    before: _InPlay,
-    after: State,
-    action: Array,
-    filter: ParticleFilter,
-) -> Belief:
-    """Condition C beliefs on a step of the games that they are about."""
-    key, earlier, later, taken = jax.tree.map(lambda x: x[game_of], (before.key, before.state, after, action))
-    # No action: nothing is believed and nothing changes.
-    taken = jnp.where(is_real, taken.astype(jnp.int32), game.NO_ACTION)
-    keys = jax.vmap(lambda key, step, player: jax.random.fold_in(_keys(key, step)[_BELIEF], player))(
-        key, earlier.step_count, player
-    )
-    seen = [jax.vmap(observe)(states, player) for states in (earlier, later)]
-    return jax.vmap(lambda *args: filter.update(*args)[0])(keys, beliefs, seen[0], taken, seen[1])
+class _Beliefs:
+    """Beliefs of the players of G games, [2 G]: that of player v % 2 of game v // 2; None where no filter is given.
+
+    Args:
+        games: at their beginning.
+        believes: bool[G, 2] whose beliefs are needed.
+        filter: static.
+    """
+
+    def __init__(self, games: _Games, believes: Array, filter: ParticleFilter | None):
+        self._games, self._believes, self._filter = games, believes, filter
+        place = jnp.arange(believes.size)
+        self._owners = place // 2, place % 2
+
+    def first(self) -> Belief | None:
+        """Begin them."""
+        if (filter := self._filter) is None:
+            return None
+
+        def begin(game: Array, player: Array) -> Belief:
+            key, state = jax.tree.map(lambda x: x[game], (self._games.key, self._games.state))
+            return filter.init(jax.random.fold_in(jax.random.fold_in(key, 1), player), observe_packed(state, player))
+
+        return jax.vmap(begin)(*self._owners)
+
+    def hands(self, beliefs: Belief | None) -> Hands | None:
+        """Take the hands of both players of each game, [G, 2, N]."""
+        if beliefs is None:
+            return None
+        return jax.tree.map(lambda x: x.reshape(-1, 2, *x.shape[1:]), jax.vmap(Hands.of)(beliefs))
+
+    def update(self, beliefs: Belief | None, before: _Games, action: Array, after: _Games) -> Belief | None:
+        """Condition those that are needed on a step, int8[G]."""
+        if (filter := self._filter) is None:
+            return None
+
+        def of_chunk(is_real: Array, beliefs: Belief, game_of: Array, player: Array) -> Belief:
+            key, earlier, later, taken = jax.tree.map(lambda x: x[game_of], (before.key, before.state, after.state, action))
+            # Without an action nothing changes, and nothing is computed.
+            taken = jnp.where(is_real, taken.astype(jnp.int32), game.NO_ACTION)
+            keys = jax.vmap(lambda key, step, player: jax.random.fold_in(_keys(key, step)[_BELIEF], player))(
+                key, earlier.step_count, player
+            )
+            seen = [jax.vmap(observe_packed)(states, player) for states in (earlier, later)]
+            return jax.vmap(lambda *args: filter.update(*args)[0])(keys, beliefs, seen[0], taken, seen[1])
+
+        needed = (self._believes & ~after.state.is_over[:, None]).reshape(-1)
+        return update_chosen(needed, min(len(needed), _BELIEVED[platform()]), of_chunk, self._owners, beliefs)
 
 
-def _one_step(is_real: Array, games: _InPlay, clouds: Hands | None, network: Network, play: SelfPlay) -> tuple[_InPlay, _Moment]:
+def _one_step(is_real: Array, games: _Games, hands: Hands | None, network: Network, play: SelfPlay) -> tuple[_Games, _Row]:
     """Take C games one step further; also returns the row of what was before it."""
-    state, num = games.state, len(is_real)
+    state, rules = games.state, play.game_rules
     keys = jax.vmap(_keys)(games.key, state.step_count)
-    observation = jax.vmap(lambda state: jax.vmap(partial(observe, state))(jnp.arange(2)))(state)
-    view = view_of(observation)
-    if clouds is None:
-        hands, outlook = None, outlook_of_unseen(view)
-    else:
-        hands = clouds._replace(packed=bits.canonical(clouds.packed))
-        outlook = outlook_of_hands(view, hands, play.opponent)
-
+    view, outlook, legal, options = _look(state, hands, play)
     of_mover = partial(_take, state.current_player.astype(jnp.int32))
-    legal = jax.vmap(game.legal_mask)(state)
-    choices = legal[:, : play.game_rules.num_choices]
-    by_network = is_real & of_mover(games.learns)
-    has_choice = legal.sum(-1) > 1
-    chooses = choices & (by_network & has_choice)[:, None]
-    mine, of_mine = jax.tree.map(of_mover, (observation, outlook))
-    values = value_plays(network, view_of(mine), of_mine, chooses)
-    searched = None
+    mine, of_mine, learns = jax.tree.map(of_mover, (view, outlook, games.learns))
+    by_network, has_choice = is_real & learns, legal.sum(-1) > 1
+    chooses = legal[:, : rules.num_choices] & (by_network & has_choice)[:, None]
+    values, search = _value(network, mine, of_mine, chooses), None
     if play.search:
-        if hands is None:
-            hidden = jax.vmap(lambda state: state.hands[1 - state.current_player])(state)
-            believed = Hands(bits.map_words(lambda word: word[:, None], bits.pack(hidden)), jnp.zeros((num, 1)))
-        else:
-            believed = jax.tree.map(of_mover, hands)
+        believed = _hidden(state) if hands is None else jax.tree.map(of_mover, hands)
         key_hands, key_search = jnp.swapaxes(jax.vmap(jax.random.split)(keys[:, _SEARCH]), 0, 1)
-        samples = jax.vmap(partial(sample_hands, num=play.search))(key_hands, believed)
-        searched = _Search(chooses.any(-1), samples, None)
+        search = jax.vmap(partial(sample_hands, num=play.search))(key_hands, believed)
         if play.follow_search:
-            found = _search(key_search, mine, samples, chooses, play)
-            searched = searched._replace(estimates=jnp.where(chooses, found, jnp.nan).astype(jnp.float16))
+            found = _search(key_search, _observe_mover(state), search, chooses, play)
+            search = jnp.where(chooses, found, jnp.nan).astype(jnp.float16)
             share = play.search / (play.search + play.search_weight)
             values = share * found + (1 - share) * jnp.where(chooses, values, 0.0)
-    explores, action = jax.vmap(partial(_choose, play=play))(keys[:, _ACT], values, legal)
+    explores, action = compiled_apart(jax.vmap(partial(_choose, play=play)))(keys[:, _ACT], values, legal)
     for number, opponent in enumerate(play.opponents):
-        if opponent == SELF:
-            continue
-        is_theirs = ~by_network & (games.opponent == number)
-        if is_network(opponent):
-            asked = choices & (is_real & has_choice & is_theirs)[:, None]
-            theirs = jnp.argmax(value_plays(_load(opponent, play.game_rules), view_of(mine), of_mine, asked), -1)
-        else:
-            theirs = jax.vmap(get_policy(opponent))(keys[:, _ACT], mine, legal)
-        action = jnp.where(is_theirs, theirs, action)
+        if opponent != SELF:
+            is_theirs = is_real & has_choice & ~by_network & (games.opponent == number)
+            if is_network(opponent):
+                asked = legal[:, : rules.num_choices] & is_theirs[:, None]
+                theirs = jnp.argmax(_value(_load(opponent, rules), mine, of_mine, asked), -1)
+            else:
+                theirs = compiled_apart(jax.vmap(get_policy(opponent).choose))(keys[:, _ACT], mine, options)
+            action = jnp.where(is_theirs, theirs, action)
     action = jnp.where(has_choice, action, jnp.argmax(legal, -1)).astype(jnp.int32)
 
-    after = jax.vmap(game.step)(state, action, keys[:, _DRAW])
-    row = _Moment(
-        table=jax.vmap(game.to_table)(state),
+    row = _Row(
+        table=state.table,
         outlook=jax.tree.map(lambda x: x.astype(jnp.float16), outlook),
         action=action.astype(jnp.int8),
         is_choice=by_network & has_choice & ~explores,
-        search=searched,
+        search=search,
     )
-    return games._replace(state=after), row
+    return games._replace(state=compiled_apart(jax.vmap(game.step_packed))(state, action, keys[:, _DRAW])), row
+
+
+def _look(state: Packed, hands: Hands | None, play: SelfPlay) -> tuple[View, Outlook, Array, Words]:
+    """Show C games to both players, [C, 2], with what they believe; and what the mover may do, as a mask and packed."""
+
+    @compiled_apart
+    def look(state: Packed, hands: Hands | None) -> tuple[View, Outlook, Array, Words]:
+        both = jax.tree.map(lambda x: jnp.broadcast_to(x[:, None], (len(x), 2)), state.table)
+        view = view_of_table(both, jnp.arange(2, dtype=jnp.uint32), state.rules)
+        outlook = outlook_of_unseen(view) if hands is None else outlook_of_hands(view, hands, play.opponent)
+        return view, outlook, jax.vmap(game.packed_legal_mask)(state), find_node(state.table, state.rules).options
+
+    return look(state, hands)
+
+
+@compiled_apart
+def _value(network: Network, view: View, outlook: Outlook, legal: Array) -> Array:
+    return value_plays(network, view, outlook, legal)
 
 
 def _load(opponent: str, rules: Rules) -> Network:
@@ -291,24 +284,32 @@ def _load(opponent: str, rules: Rules) -> Network:
     return network
 
 
+def _hidden(state: Packed) -> Hands:
+    """Take the opponents' hands themselves: [C, 1]."""
+    hands = [state.table.cards_of(owner, state.rules) for owner in (table.HAND_1, table.HAND_0)]
+    hidden = bits.canonical(bits.where(state.current_player == 0, *hands))
+    return Hands(bits.map_words(lambda word: word[:, None], hidden), jnp.zeros((len(hidden[0]), 1)))
+
+
 def _search(keys: Array, observation: Observation, samples: Samples, legal: Array, play: SelfPlay) -> Array:
     """Search C decisions: float32, of the shape of `legal`, the mean return of each legal choice, -inf for the others."""
-    rules = play.game_rules
     policies, types = styles(LINEAR, play.opponent)
-    how = Rollouts(policies, rules, play.search, default_num_lanes(len(legal)), types=types)
+    how = Rollouts(policies, play.game_rules, play.search, default_num_lanes(len(legal)), types=types)
     estimate = flat_monte_carlo(keys, observation, samples, legal, how)
     return jnp.where(legal, estimate.value, -jnp.inf)
 
 
-def _search_all(keys: Array, tables: Table, search: _Search, play: SelfPlay) -> Array:
-    """Do all searches that are due, at tables [T, G]: float16[T, G, ...], see `Episodes.search`."""
-    is_due, rules = search.is_due, play.game_rules
-    num_games = is_due.shape[1]
+def _search_all(keys: Array, games: Episodes, play: SelfPlay) -> Array:
+    """Do the searches at all choices of the network: float16[T, G, ...], see `Episodes.search`."""
+    rules, num_games = play.game_rules, len(keys)
+    node = find_node(games.table, rules)
+    learns = jnp.where(node.meta.player == 0, games.learns[:, 0], games.learns[:, 1])
+    is_due = games.is_row() & learns & (bits.count(node.options) > 1)
 
     def of_chunk(is_real: Array, at: Array) -> Array:
         step, which = at // num_games, at % num_games
-        table, samples = jax.tree.map(lambda x: x[step, which], (tables, search.samples))
-        observation = jax.vmap(partial(_observe_mover, rules=rules))(table)
+        tables, samples = jax.tree.map(lambda x: x[step, which], (games.table, games.search))
+        observation = _observe_mover(jax.vmap(partial(game.begin_packed, rules=rules))(tables))
         legal = jax.vmap(lambda seen: seen.legal_mask[: rules.num_choices])(observation) & is_real[:, None]
         of_step = jax.vmap(_keys)(keys[which], step)[:, _SEARCH]
         key_search = jax.vmap(jax.random.split)(of_step)[:, 1]
@@ -320,10 +321,9 @@ def _search_all(keys: Array, tables: Table, search: _Search, play: SelfPlay) -> 
     return found.reshape(*is_due.shape, -1)
 
 
-def _observe_mover(table: Table, rules: Rules) -> Observation:
-    """Show a table to the player to move."""
-    state = game.from_table(table, rules)
-    return observe(state, state.current_player)
+def _observe_mover(state: Packed) -> Observation:
+    """Show C games to the players to move."""
+    return jax.vmap(lambda one: observe_packed(one, one.current_player))(state)
 
 
 def _choose(key: Array, values: Array, legal: Array, *, play: SelfPlay) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""Functions that are traced once, wherever they are called; functions whose hidden arguments are made arguments."""
+"""Functions that are traced once, functions that are compiled once in a program, and closures made functions of their captures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from typing import Any, TypeVar, cast
 import jax
 from jax import Array
 from jax.core import Tracer
+from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+
+from unojax.device.platform import platform
 
 _Function = TypeVar("_Function", bound=Callable)
 
@@ -71,3 +74,32 @@ def open_closure(function: Callable[..., Any], *args: Any) -> tuple[Callable[...
 def _differ_alike(argument: Any, traced: Any) -> bool:
     """Tell whether an argument may differ over the same devices of a `shard_map` as the one that was traced."""
     return jax.typeof(argument).manual_axis_type == traced.manual_axis_type
+
+
+def compiled_apart(function: _Function) -> _Function:
+    """Decorate a function of arrays whose results many operations use: a program that calls it computes and compiles it once.
+
+    XLA on a CPU builds a kernel for every array that a program keeps, and each kernel repeats all operations that its array
+    depends on, so an expensive intermediate result is compiled, and computed, once for every array after it.
+    `lax.optimization_barrier` has no effect there, because XLA removes barriers before it forms kernels. This function is a call
+    that XLA does not inline, and its results lie in memory. On other devices repeated operations cost little, and it is inlined.
+
+    Args:
+        function: pure, and of arrays and pytrees of arrays alone.
+    """
+
+    def inlined(*args: Any) -> Any:
+        # Functions that this one calls are not kept apart in turn.
+        with set_xla_metadata(inlineable="true"):
+            return function(*args)
+
+    traced = jax.jit(inlined)
+
+    @functools.wraps(function)
+    def call(*args: Any) -> Any:
+        if platform() != "cpu":
+            return function(*args)
+        with set_xla_metadata(inlineable="false"):
+            return traced(*args)
+
+    return cast(_Function, call)

@@ -26,6 +26,7 @@ from unojax.belief.hands import TypedHands
 from unojax.belief.opponents import FAMILY, Family, Opponent, models_of, opponent_name
 from unojax.bits import Words
 from unojax.device.combinatorics import log_binomial_ratio
+from unojax.device.tracing import compiled_apart
 from unojax.rules import Rules
 from unojax.table import Table
 from unojax.view import View, view_of_table
@@ -156,8 +157,13 @@ def after_plays(view: View, action: Array) -> tuple[View, Array]:
         meta=table.Meta(view.rank, view.color, zero, penalty, zero, zero + np.uint32(table.PLAY)).pack(),
         account=view.account,
     )
-    move = table.resolve(before, table.find_node(before, rules), table.pick_of(action.astype(jnp.uint32), rules), zero, rules)
-    tables = table.commit(before, move)
+
+    @compiled_apart
+    def play(before: Table, action: Array) -> Array:
+        pick = table.pick_of(action.astype(jnp.uint32), rules)
+        return table.resolve(before, table.find_node(before, rules), pick, zero, rules)
+
+    tables = table.commit(before, play(before, action))
     after = replace(view_of_table(tables, zero, rules), opponent_count=view.opponent_count)
     is_won = tables.unpack_meta().phase == table.OVER_WON_BY_0
     if rules.draw_is_option:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from unojax.device import control
+from unojax.device.tracing import compiled_apart
 from unojax.value.features import Outlook, about_to, after_plays, features
 from unojax.value.network import Network
 from unojax.view import View
@@ -39,7 +40,7 @@ def value_plays(network: Network, view: View, outlook: Outlook, legal: Array, *,
     def one_chunk(i: Array, values: Array) -> Array:
         at, action = (lax.dynamic_slice(x, [i * chunk], [chunk]) for x in (of_decision, play))
         before, seen = jax.tree.map(lambda x: x[at], (view, outlook))
-        after, is_won = after_plays(before, action)
+        after, is_won = compiled_apart(after_plays)(before, action)
         value = jnp.where(is_won, 1.0, network(features(after, seen, about_to(before, action))).value)
         return values.at[at, action].set(value, mode="drop")
 
