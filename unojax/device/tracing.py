@@ -1,4 +1,4 @@
-"""Functions that are traced once, functions that are compiled once in a program, and closures made functions of their captures."""
+"""Functions that are traced once, or compiled once in a program; functions whose hidden arguments are made arguments."""
 
 from __future__ import annotations
 
