@@ -50,6 +50,10 @@ def test_every_public_name_is_there_and_sorted():
         assert name in dir(unojax)
 
 
+def test_nothing_else_is_listed():
+    assert not {"Any", "TYPE_CHECKING", "SHOWN_BY", "import_module", "time"} & set(dir(unojax))
+
+
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         unojax.nothing  # noqa: B018 the access is the test

@@ -117,3 +117,9 @@ def test_small_deck_refuses_what_is_out_of_range(arguments: dict[str, Any]):
     (name,) = arguments
     with pytest.raises(ValueError, match=name):
         small_deck(**arguments)
+
+
+@pytest.mark.parametrize("rules", [Rules(), Rules(hand_size=5, start_card="any"), Rules.official()])
+def test_rules_show_what_differs_from_the_default_and_are_read_back(rules: Rules):
+    assert eval(repr(rules), {"Rules": Rules}) == rules
+    assert repr(Rules(hand_size=5)) == "Rules(hand_size=5)"

@@ -100,4 +100,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_SUBMODULES, *__all__})
+    # The names that this module itself uses are nobody else's.
+    return sorted({*(name for name in globals() if name.startswith("__")), *_SUBMODULES, *__all__})

@@ -106,6 +106,11 @@ class Rules:
     reshuffle_top: bool = False
     points: bool = False
 
+    def __repr__(self) -> str:
+        """Show the fields that differ from the defaults."""
+        changed = ((each.name, getattr(self, each.name), each.default) for each in fields(self))
+        return f"Rules({', '.join(f'{name}={value!r}' for name, value, default in changed if value != default)})"
+
     @classmethod
     def official(cls, **changes: Any) -> Rules:
         """Make the rules of the official sheet for two players, with `changes` of fields.

@@ -14,8 +14,11 @@ import pytest
 from tests.helpers import play, slow_but
 from tests.text.states import NUM_LINES, RULES, observe, one, some_states
 from unojax import cards, text
-from unojax.game import State
+from unojax.belief import belief_init
+from unojax.belief.updaters import plain_info
+from unojax.game import State, init
 from unojax.rules import Rules, small_deck
+from unojax.view import view_of
 
 # Observations
 
@@ -76,7 +79,31 @@ def test_repr_of_batches_traced_and_odd_contents_does_not_raise():
         ]
         shown += map(repr, odd)
     assert shown[:2] == ["<State, batch of shape (2,)>", "<State under tracing>"]
-    assert all(line.startswith(("<State", "<Observation")) and len(line) < 450 for line in shown)
+    assert all(line.startswith(("<State", "<Observation", "State(", "Observation(")) and len(line) < 450 for line in shown)
+
+
+def test_shapes_and_types_are_shown_by_field():
+    """The usual ways to learn them, which said that a state was a batch, or unusual."""
+    key = jax.random.key(0)
+    state = init(key)
+    assert repr(jax.tree.map(jnp.shape, state)).startswith("State(hands=(2, 108), deck=(108,), pile=(108,), top_rank=(), ")
+    shown = repr(jax.eval_shape(init, key))
+    assert shown.startswith("State(hands=bool[2,108], deck=bool[108], pile=bool[108], top_rank=int8[], ")
+    assert "rewards=float32[2], " in shown and "rules=Rules()" in shown
+    many = jax.eval_shape(jax.vmap(lambda key: observe(init(key), 0)), jax.random.split(key, 3))
+    assert repr(many).startswith("Observation(player=int8[3], hand=bool[3,108], ")
+
+
+def test_beliefs_and_diagnostics_are_shown_in_short():
+    key = jax.random.key(0)
+    belief = belief_init(observe(init(key), 0), key, num_particles=64)
+    assert repr(belief) == "<Belief of 64 particles, effective sample size 64.0>"
+    assert repr(jax.tree.map(lambda x: jnp.stack([x, x]), belief)) == "<Belief of 64 particles, batch of shape (2,)>"
+    assert repr(jax.eval_shape(lambda: belief)).startswith("Belief(log_weights=float32[64], ")
+    info = plain_info(ess=1 / 3)
+    assert repr(info).startswith("Info(ess=0.333333, log_evidence=0, depleted=False, ")
+    assert repr(jax.tree.map(lambda x: jnp.stack([x, x]), info)).startswith("Info(ess=float32[2], ")
+    assert repr(view_of(observe(init(key), 0))).startswith("View(hand=(")
 
 
 def test_a_batch_of_observations_is_refused():

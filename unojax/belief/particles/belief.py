@@ -8,7 +8,9 @@ from typing import Final, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
+from jax.core import Tracer
 from jax.typing import ArrayLike
 
 from unojax import bits
@@ -20,6 +22,7 @@ from unojax.belief.particles.accounts import Cloud
 from unojax.belief.particles.ledger import Ledger, StartDraw
 from unojax.belief.particles.likelihood import by_type, log_joint, log_type_probs, mixed, num_startable, start_log_prob
 from unojax.device import struct
+from unojax.device.struct import by_field
 from unojax.observation import Observation, check_observation
 from unojax.rules import Rules, is_int
 
@@ -66,6 +69,16 @@ class Belief:
     rules: Rules = struct.field(pytree_node=False)
     target: Target | None = None
     log_types: Array | None = None
+
+    def __repr__(self) -> str:
+        """Show in one line how many particles there are and what they are worth."""
+        shown = self.log_weights
+        if isinstance(shown, Tracer) or not isinstance(shown, Array | np.ndarray):
+            return by_field(self)
+        of = f"<Belief of {shown.shape[-1]:,} particles"
+        if shown.ndim > 1:
+            return f"{of}, batch of shape {shown.shape[:-1]}>"
+        return f"{of}, effective sample size {1 / np.exp(2 * np.asarray(shown, float)).sum():.1f}>"
 
     @property
     def log_type_probs(self) -> Array:
@@ -127,6 +140,9 @@ class Info(NamedTuple):
     acceptance: Array
     inconsistent: Array
     type_probs: Array | None = None
+
+    def __repr__(self) -> str:
+        return by_field(self)
 
 
 def belief_init(
