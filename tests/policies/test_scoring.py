@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from tests.helpers import play
-from unojax import Rules, cards, game
+from unojax import Rules, cards, game, make_state
 from unojax.device import static
 from unojax.game import State
 from unojax.observation import observe
 from unojax.policies import LINEAR, LOOKAHEAD, POLICIES, LinearPolicy, LookaheadPolicy, PackedPolicy
-from unojax.policies.scoring import WEIGHT_NAMES
+from unojax.policies.scoring import WEIGHT_NAMES, play_features
 from unojax.simulation import simulate
 from unojax.view import view_of
 
@@ -134,6 +134,38 @@ def test_plays_and_points_agree_with_plain_python(policy: LinearPolicy | Lookahe
         )
         checked += 1
     assert checked > 100
+
+
+@pytest.mark.parametrize("policy", [LINEAR, LinearPolicy(RANDOM_WEIGHTS)], ids=["linear", "random linear"])
+def test_the_fused_form_narrows_to_the_best_sums(policy: LinearPolicy, states: State):
+    """What `narrow` keeps are the plays whose features times weights are highest."""
+
+    @jax.jit
+    @jax.vmap
+    def both(state: State) -> tuple[jax.Array, ...]:
+        view, mask = view_of(observe(state, state.current_player)), game.legal_mask(state)
+        kept = policy.narrow(view, game.actions_to_options(mask, state.rules))
+        return mask[:60], game.options_to_mask(kept), play_features(view) @ jnp.array(policy.weights)
+
+    legal, kept, points = map(np.asarray, both(states))
+    points = np.where(legal, points, -np.inf)
+    chooses = legal.any(1) & ~np.asarray(states.terminated)
+    assert chooses.sum() > 100 and kept[chooses].any(1).all() and not (kept & ~legal).any()
+    best = points[chooses].max(1, keepdims=True)
+    assert (points[chooses] >= best - 1e-4)[kept[chooses]].all()
+    # Beyond rounding all the best ones are kept.
+    clear = (points[chooses] >= best - 1e-4).sum(1) == 1
+    np.testing.assert_array_equal(kept[chooses][clear], points[chooses][clear] == best[clear])
+
+
+@pytest.mark.parametrize("make", [LinearPolicy, LookaheadPolicy])
+def test_a_play_is_legal_even_if_none_equals_the_best(make):
+    """Points that are not equal to themselves, as in a program that computes them twice and rounds them differently."""
+    number = 3 if make is LookaheadPolicy else len(WEIGHT_NAMES)
+    policy = make(tuple(jnp.float32(math.nan) for _ in range(number)))
+    seen = observe(make_state("R1 R2 B5", "Y1", "R9"), 0)
+    np.testing.assert_allclose(policy.action_probs(seen, seen.legal_mask), seen.legal_mask / 2)
+    assert bool(seen.legal_mask[policy(jax.random.key(0), seen, seen.legal_mask)])
 
 
 def test_other_weights_do_not_compile_anew():

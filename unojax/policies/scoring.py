@@ -18,7 +18,7 @@ from jax import Array, lax
 from unojax import bits, cards
 from unojax.bits import Words
 from unojax.device.tracing import traced_once
-from unojax.policies.packed import PackedPolicy, plays_before_draws
+from unojax.policies.packed import PackedPolicy, plays_before_draws, prefer
 from unojax.view import View
 
 _ACTION_CARDS: Final = bits.ACTION_RANKS | bits.ACTION_RANKS << np.uint32(12)
@@ -45,14 +45,18 @@ _KINDS: Final = {
     "wild": _Kind(bits.WILD_BIT, is_wild=True),
     "wild draw four": _Kind(bits.WILD_DRAW_FOUR_BIT, moves_again=True, is_wild=True),
 }
+_KIND_OF_RANK: Final = np.eye(len(_KINDS), dtype=np.float32)[[0] * cards.SKIP + [1, 1, 2, 3, 4]]
+"""float32[15, 5]."""
+_MOVES_AGAIN: Final = np.array([kind.moves_again for kind in _KINDS.values()])[_KIND_OF_RANK.argmax(1)]
 _WHEN: Final = ("always", "opponent has 1 card", "opponent has 2 cards", "opponent has 3 or 4 cards")
 _OF_COLOR: Final = (
     *("cards held", "action cards held", "active colour", "opponent's expected cards", "opponent holds none"),
     *("moving again: cards held", "moving again: action cards held", "moving again: opponent's expected cards"),
     *("wild: cards held", "wild: none held"),
 )
+_LINKED: Final = "number of a rank held in other colours"
 _OF_NEXT: Final = (
-    *("number of a rank held in other colours", "moving again: rank held in other colours"),
+    *(_LINKED, "moving again: rank held in other colours"),
     *("moving again: wild cards left", "nothing left that fits", "moving again: nothing left that fits"),
 )
 WEIGHT_NAMES: Final = tuple(f"{kind}, {when}" for when in _WHEN for kind in _KINDS) + _OF_COLOR + _OF_NEXT
@@ -81,11 +85,6 @@ def _check_weights(weights: tuple[Any, ...], name: str, names: Sequence[str]) ->
     largest = float(np.finfo(np.float32).max)
     if len(weights) != len(names) or not all(abs(float(weight)) <= largest for weight in weights):
         raise ValueError(f"weights of {name} must be {len(names)} finite numbers, got {weights!r}")
-
-
-def _or_other(view: View, legal: Words, plays: Words) -> Words:
-    """Keep the plays chosen; where the rules left none to choose from, the other legal options."""
-    return bits.where(bits.any_of(plays) != 0, plays, legal) if view.rules.draw_is_option else plays
 
 
 class _Group(NamedTuple):
@@ -133,73 +132,132 @@ class LinearPolicy(PackedPolicy):
                 word |= jnp.where(group.points == best, option & group.options, np.uint32(0))
             chosen.append(word)
         w0, w1, w2, w3 = chosen
-        return _or_other(view, legal, (w0, w1, w2, w3))
+        # A program may compute points twice and round them differently, so that none equals the best.
+        return prefer(legal, (w0, w1, w2, w3))
 
     def score_plays(self, view: View) -> Array:
-        """Compute the points of every play, float32[..., 60]."""
-        rank_bits = bits.rank_bit(cards.along_last(np.arange(cards.NUM_RANKS, dtype=np.uint32), view.color.ndim + 1))
-        scores = []
-        for of_color in self._groups(view):
-            score = jnp.zeros((*view.color.shape, cards.NUM_RANKS), jnp.float32)
-            for group in of_color:
-                score = jnp.where((group.options[..., None] & rank_bits) != 0, group.points[..., None], score)
-            scores.append(score)
-        return jnp.concatenate(scores, axis=-1)
+        """Compute the points of every play, float32[..., 60]: `play_features` times the weights."""
+        weights = jnp.stack(_float32(self.weights))
+        return jnp.einsum("...pf,f->...p", play_features(view), weights, precision=lax.Precision.HIGHEST)
 
     def _groups(self, view: View) -> list[list[_Group]]:
-        """Compute for each colour declared the kinds of plays and their points."""
-        num_kinds = len(_KINDS)
-        weights = _float32(self.weights)
-        always, at_1, at_2, at_3_4 = (weights[i * num_kinds : (i + 1) * num_kinds] for i in range(len(_WHEN)))
-        of_color, of_next = weights[len(_WHEN) * num_kinds : -len(_OF_NEXT)], weights[-len(_OF_NEXT) :]
-        held_w, action_w, active_w, expected_w, none_w, *more = of_color
-        again_held_w, again_action_w, again_expected_w, wild_held_w, wild_none_w = more
-        number_linked_w, again_linked_w, again_wilds_w, stuck_w, again_stuck_w = of_next
-
-        n = view.opponent_count
-        of_kind = [
-            base + jnp.where(n == 1, a, jnp.where(n == 2, b, jnp.where((n == 3) | (n == 4), c, 0.0)))
-            for base, a, b, c in zip(always, at_1, at_2, at_3_4, strict=True)
-        ]
-        unseen = [view.count_unseen(c, bits.ALL_SLOTS) for c in range(cards.NUM_COLORS)]
-        share = n.astype(jnp.float32) / jnp.maximum((unseen[0] + unseen[1]) + (unseen[2] + unseen[3]), 1).astype(jnp.float32)
-        num_wilds = bits.count(bits.map_words(lambda w: w & bits.WILDS, view.hand))
-        ranks = [(word | (word & bits.SECOND_COPIES) >> np.uint32(12)) & bits.FIRST_COPIES for word in view.hand]
+        """Compute for each colour declared the kinds of plays and their points, the sums of `score_plays` without repetitions."""
+        w = dict(zip(WEIGHT_NAMES, _float32(self.weights), strict=True))
+        of_kind = {kind: _points_of_kind(w, kind, view.opponent_count) for kind in _KINDS}
+        hand = _Hand.of(view)
         groups = []
         for color in range(cards.NUM_COLORS):
-            num_held = lax.population_count(view.hand[color] & bits.COLORED)
-            held = num_held.astype(jnp.float32)
-            action_cards = lax.population_count(view.hand[color] & _ACTION_CARDS).astype(jnp.float32)
-            expected = view.count_unseen(color, bits.COLORED).astype(jnp.float32) * share
-            points = (
-                held_w * held
-                + action_w * action_cards
-                + jnp.where(view.color == color, active_w, 0.0)
-                + expected_w * expected
-                + none_w * jnp.exp(-expected)
-            )
-            again = again_held_w * held + again_action_w * action_cards + again_expected_w * expected
-            wild = wild_held_w * held + jnp.where(num_held == 0, wild_none_w, 0.0)
-            a, b, c = (ranks[other] for other in range(cards.NUM_COLORS) if other != color)
-            elsewhere = a | b | c
+            points = _points_of_color(w, view, hand, color)
             of_color = []
-            for kind, base in zip(_KINDS.values(), of_kind, strict=True):
-                score = base + points
+            for name, kind in _KINDS.items():
+                score, stuck = of_kind[name] + points.always, w["nothing left that fits"]
                 # The cards that fit the next top card by colour, and the wild cards, without the card that is played.
-                fits, wilds = (num_held, num_wilds - 1) if kind.is_wild else (num_held - 1, num_wilds)
-                stuck = stuck_w
+                fits, wilds = (hand.held[color], hand.wilds - 1) if kind.is_wild else (hand.held[color] - 1, hand.wilds)
                 if kind.moves_again:
-                    score = score + again + again_wilds_w * wilds.astype(jnp.float32)
-                    stuck = stuck + again_stuck_w
+                    score = score + points.again + w["moving again: wild cards left"] * wilds.astype(jnp.float32)
+                    stuck = stuck + w["moving again: nothing left that fits"]
                 if kind.is_wild:
-                    score = score + wild
+                    score, unlinked = score + points.wild, jnp.full_like(hand.elsewhere[color], kind.options)
                 else:
-                    linked = score + (again_linked_w if kind.moves_again else number_linked_w)
-                    of_color.append(_Group(kind.options & elsewhere, linked))
-                unlinked = jnp.full_like(elsewhere, kind.options) if kind.is_wild else kind.options & ~elsewhere
+                    linked = "moving again: rank held in other colours" if kind.moves_again else _LINKED
+                    of_color.append(_Group(kind.options & hand.elsewhere[color], score + w[linked]))
+                    unlinked = kind.options & ~hand.elsewhere[color]
                 of_color.append(_Group(unlinked, score + jnp.where(fits + wilds == 0, stuck, 0.0)))
             groups.append(of_color)
         return groups
+
+
+class _Hand(NamedTuple):
+    """What the features look at of a hand and of the unseen cards.
+
+    Attributes:
+        held, actions: int32[...] coloured cards, and action cards, of each colour.
+        wilds: int32[...].
+        elsewhere: uint32[...] by colour, the option bits of the ranks held in other colours.
+        expected: float32[...] by colour, coloured cards of the opponent, on average, if all unseen cards were alike.
+    """
+
+    held: list[Array]
+    actions: list[Array]
+    wilds: Array
+    elsewhere: list[Array]
+    expected: list[Array]
+
+    @classmethod
+    def of(cls, view: View) -> _Hand:
+        """Count the cards."""
+        colors = range(cards.NUM_COLORS)
+        unseen = [view.count_unseen(c, bits.ALL_SLOTS) for c in colors]
+        num_unseen = jnp.maximum((unseen[0] + unseen[1]) + (unseen[2] + unseen[3]), 1)
+        share = view.opponent_count.astype(jnp.float32) / num_unseen.astype(jnp.float32)
+        ranks = [(word | (word & bits.SECOND_COPIES) >> np.uint32(12)) & bits.FIRST_COPIES for word in view.hand]
+        others = [[ranks[other] for other in colors if other != color] for color in colors]
+        return cls(
+            held=[lax.population_count(word & bits.COLORED) for word in view.hand],
+            actions=[lax.population_count(word & _ACTION_CARDS) for word in view.hand],
+            wilds=bits.count(bits.map_words(lambda w: w & bits.WILDS, view.hand)),
+            elsewhere=[a | b | c for a, b, c in others],
+            expected=[view.count_unseen(c, bits.COLORED).astype(jnp.float32) * share for c in colors],
+        )
+
+
+class _ColorPoints(NamedTuple):
+    """Points for a colour declared: always, for moving again, and for a wild card; float32[...] each."""
+
+    always: Array
+    again: Array
+    wild: Array
+
+
+def _points_of_kind(w: dict[str, Array], kind: str, opponent_count: Array) -> Array:
+    """Add up the weights of `_WHEN` for a kind of card: float32[...]."""
+    always, at_1, at_2, at_3_4 = (w[f"{kind}, {when}"] for when in _WHEN)
+    n = opponent_count
+    return always + jnp.where(n == 1, at_1, jnp.where(n == 2, at_2, jnp.where((n == 3) | (n == 4), at_3_4, 0.0)))
+
+
+def _points_of_color(w: dict[str, Array], view: View, hand: _Hand, color: int) -> _ColorPoints:
+    """Add up the weights of `_OF_COLOR` for a colour declared."""
+    held, actions = hand.held[color].astype(jnp.float32), hand.actions[color].astype(jnp.float32)
+    expected = hand.expected[color]
+    return _ColorPoints(
+        always=w["cards held"] * held
+        + w["action cards held"] * actions
+        + jnp.where(view.color == color, w["active colour"], 0.0)
+        + w["opponent's expected cards"] * expected
+        + w["opponent holds none"] * jnp.exp(-expected),
+        again=w["moving again: cards held"] * held
+        + w["moving again: action cards held"] * actions
+        + w["moving again: opponent's expected cards"] * expected,
+        wild=w["wild: cards held"] * held + jnp.where(hand.held[color] == 0, w["wild: none held"], 0.0),
+    )
+
+
+def play_features(view: View) -> Array:
+    """Compute what the weights of a linear policy multiply, float32[..., 60, 35]: plays, and `WEIGHT_NAMES` in their order."""
+    hand, n = _Hand.of(view), view.opponent_count
+    held, actions, expected, elsewhere = (
+        jnp.stack(of_color, -1)[..., None] for of_color in (hand.held, hand.actions, hand.expected, hand.elsewhere)
+    )
+    held, actions = held.astype(jnp.float32), actions.astype(jnp.float32)
+    ranks, again, wild = (
+        cards.along_last(of_rank, held.ndim)
+        for of_rank in (np.arange(cards.NUM_RANKS, dtype=np.uint32), _MOVES_AGAIN, np.arange(cards.NUM_RANKS) >= cards.WILD)
+    )
+    is_linked = ((elsewhere & bits.rank_bit(ranks)) != 0) & ~wild
+    wilds = hand.wilds[..., None, None].astype(jnp.float32) - wild.astype(np.float32)
+    is_stuck = ~is_linked & (held - (~wild).astype(np.float32) + wilds == 0)
+    columns = [
+        *(held, actions, jax.nn.one_hot(view.color, cards.NUM_COLORS)[..., None], expected, jnp.exp(-expected)),
+        *(again * held, again * actions, again * expected, wild * held, wild & (held == 0)),
+        *(is_linked & ~again, is_linked & again, again * wilds, is_stuck, is_stuck & again),
+    ]
+    shape = *n.shape, cards.NUM_COLORS, cards.NUM_RANKS
+    when = jnp.stack([jnp.ones_like(n, bool), n == 1, n == 2, (n == 3) | (n == 4)], -1).astype(jnp.float32)
+    of_kind = jnp.einsum("...w,rk->...rwk", when, _KIND_OF_RANK).reshape(*n.shape, 1, cards.NUM_RANKS, -1)
+    of_kind = jnp.broadcast_to(of_kind, (*shape, of_kind.shape[-1]))
+    others = jnp.stack([jnp.broadcast_to(column.astype(jnp.float32), shape) for column in columns], -1)
+    return jnp.concatenate([of_kind, others], -1).reshape(*n.shape, cards.DRAW, len(WEIGHT_NAMES))
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["weights"], meta_fields=["name", "summary"])
@@ -236,7 +294,7 @@ class LookaheadPolicy(PackedPolicy):
         scores = jnp.where(is_legal, self.score_plays(view).reshape(is_legal.shape), -jnp.inf)
         best = is_legal & (scores == scores.max((-2, -1), keepdims=True))
         words = jnp.where(best, rank_bits, np.uint32(0)).sum(-1, dtype=jnp.uint32)
-        return _or_other(view, legal, (words[..., 0], words[..., 1], words[..., 2], words[..., 3]))
+        return prefer(legal, (words[..., 0], words[..., 1], words[..., 2], words[..., 3]))
 
     def score_plays(self, view: View) -> Array:
         """Compute V after every play, float32[..., 60]."""
