@@ -14,7 +14,7 @@ from jax import Array
 from jax.sharding import AxisType, Mesh
 
 import unojax
-from benchmarks import belief_speed, engine, gpu_target
+from benchmarks import belief_speed, engine, gpu_target, rollout
 from training.devices import AXIS
 from training.policy.config import PolicyConfig
 from training.value.config import ValueConfig
@@ -39,6 +39,9 @@ NODES_PER_STEP: Final = 1 / 0.694
 """Nodes of a packed game for each step, as `benchmarks.engine_parts` counts them in uniform play."""
 NODES_PER_GAME: Final = 120
 """Of uniform play, about."""
+ROLLOUT_ROWS: Final = 16
+VALID_OF_THREE_NODES: Final = 0.92
+"""Share of the rows of a rollout of uniform play that are valid, with three nodes each."""
 BYTES_PER_ROW: Final = 8 * 4
 """Of a game's results."""
 
@@ -80,6 +83,12 @@ def programs(*, scale: float = 1.0) -> dict[str, DeviceProgram]:
             host_bytes=int(2 * BYTES_PER_ROW * nodes / NODES_PER_GAME),
         ),
         "one-hot": DeviceProgram(partial(_onehot, size(2**18)), "step", 16 * size(2**18)),
+        "rollout, counts": DeviceProgram(
+            partial(_rollout, rollout.count_rows, in_progress), "step", ROLLOUT_ROWS * in_progress / NODES_PER_STEP
+        ),
+        "rollout, one-hot delivered": DeviceProgram(
+            partial(_rollout, rollout.deliver_rows, size(2**18)), "step", ROLLOUT_ROWS * size(2**18) * VALID_OF_THREE_NODES
+        ),
         "belief_init": DeviceProgram(partial(_belief_init, games, particles), "belief", games),
         "belief_update": DeviceProgram(
             partial(_belief_update, games, particles), "update", games, partial(belief_turns, games, particles)
@@ -144,6 +153,12 @@ def _simulate(counting: bool, lanes: int) -> tuple[Any, tuple[Any, ...]]:
 def _onehot(lanes: int) -> tuple[Any, tuple[Any, ...]]:
     states = _shapes(jax.vmap(unojax.init), _keys(lanes))
     return engine.play_onehot, (states, jnp.zeros(2, jnp.uint32))
+
+
+def _rollout(program: Any, num_slots: int) -> tuple[Any, tuple[Any, ...]]:
+    """Build one of the programs of `benchmarks.rollout`."""
+    slots = _shapes(partial(unojax.start_slots, num_slots=num_slots), _keys(1)[0])
+    return jax.jit(partial(program, num_rows=ROLLOUT_ROWS), donate_argnums=0), (slots, _keys(1)[0])
 
 
 def _init(games: int) -> tuple[Any, tuple[Any, ...]]:

@@ -41,13 +41,13 @@ DELIVERED: Final = ("observation", "legal_mask", "action")
 def count_rows(slots: Slots, key: Array, *, num_rows: int) -> tuple[Slots, dict[str, Array]]:
     """Roll out and count; rows of one node each, since nobody looks at them."""
     slots, rows = unojax.rollout(key, "uniform", None, slots, num_rows, fields=("terminated",), nodes_per_row=1)
-    return slots, {"steps": rows.valid.sum(), "games": rows.terminated.sum()}
+    return slots, {"steps": rows.valid.sum(), "games": jnp.sum(rows.terminated)}
 
 
-@partial(jax.jit, donate_argnums=0)
-def deliver_rows(slots: Slots, key: Array) -> tuple[Slots, Any]:
+@partial(jax.jit, static_argnames="num_rows", donate_argnums=0)
+def deliver_rows(slots: Slots, key: Array, *, num_rows: int = _STEPS) -> tuple[Slots, Any]:
     """Roll out and deliver what players saw and did, one-hot; nine rows in ten are valid with three nodes each."""
-    return unojax.rollout(key, "uniform", None, slots, _STEPS, fields=DELIVERED, nodes_per_row=3)
+    return unojax.rollout(key, "uniform", None, slots, num_rows, fields=DELIVERED, nodes_per_row=3)
 
 
 @partial(jax.jit, static_argnames="delivers", donate_argnums=0)
@@ -138,7 +138,7 @@ def _ratio(rates: dict[str, list[float]], name: str, of: str) -> dict[str, float
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--repeats", type=int, default=7, help="runs of each program")
     parser.add_argument("--games", type=int, default=500_000, help="games of count_games in a run")
     parser.add_argument("--json", type=Path, help="file for the results")

@@ -25,7 +25,7 @@ from unojax.game import GivenCards, from_table, rewards_at, step_with
 from unojax.observation import Observation
 from unojax.policies import RulePolicy
 from unojax.rules import small_deck
-from unojax.simulation.rollouts import Field
+from unojax.simulation.rows import Field
 from unojax.view import View
 
 KEY = jax.random.key(3)
@@ -342,20 +342,25 @@ def shapes_in(program: Any) -> set[str]:
     return found
 
 
-def scanned_outputs(program: Any) -> int:
-    """Arrays that the loop over rows stacks up."""
-    outputs = []
+def in_the_loop(program: Any) -> tuple[int, list[str]]:
+    """Operations in the loop over rows, and the types of what it stacks up."""
+    found = []
 
     def look(jaxpr: Any) -> None:
         for equation in jaxpr.eqns:
             if equation.primitive.name == "scan" and equation.params["length"] == 11:
-                outputs.append(len(equation.outvars) - equation.params["num_carry"])
+                stacked = equation.outvars[equation.params["num_carry"] :]
+                found.append((operations(equation), [variable.aval.str_short() for variable in stacked]))
             for inner in jaxprs_in_params(equation.params):
                 look(getattr(inner, "jaxpr", inner))
 
+    def operations(equation: Any) -> int:
+        inside = [getattr(inner, "jaxpr", inner) for inner in jaxprs_in_params(equation.params)]
+        return 1 + sum(operations(e) for jaxpr in inside for e in jaxpr.eqns)
+
     look(program.jaxpr)
-    assert len(outputs) == 1
-    return outputs[0]
+    assert len(found) == 1
+    return found[0]
 
 
 def test_what_nobody_asked_for_is_not_computed():
@@ -365,13 +370,20 @@ def test_what_nobody_asked_for_is_not_computed():
         return jax.make_jaxpr(lambda slots: rollout(KEY, "uniform", None, slots, 11, fields=names))(slots)
 
     one_hot = {"bool[11,13,108]", "bool[11,13,61]"}
-    assert scanned_outputs(program()) == 1, "valid alone"
-    for name in ("action", "player", "reward", "terminated", "truncated", "game", "step"):
-        assert scanned_outputs(program(name)) == 2, name
-        assert not one_hot & shapes_in(program(name))
-    assert not one_hot & shapes_in(program("view"))
-    assert one_hot & shapes_in(program("observation")) == {"bool[11,13,108]"}
-    assert one_hot & shapes_in(program("legal_mask")) == {"bool[11,13,61]"}
+    fewest, stacked = in_the_loop(program())
+    assert stacked == ["uint32[11,1,13]"], "valid alone"
+    words: dict[tuple[int, ...], tuple[Field, ...]] = {
+        (1,): ("action", "player", "terminated", "truncated"),
+        (3,): ("reward",),
+        (1, 1): ("game", "step"),
+        (9, 1): ("observation", "view", "legal_mask"),
+    }
+    for sizes, name in ((sizes, name) for sizes, names in words.items() for name in names):
+        asked = program(name)
+        operations, stacked = in_the_loop(asked)
+        assert operations > fewest and stacked == [f"uint32[11,{size},13]" for size in sizes], name
+        expected = {"observation": {"bool[11,13,108]"}, "legal_mask": {"bool[11,13,61]"}}.get(name, set())
+        assert one_hot & shapes_in(asked) == expected, name
     _, rows = rollout(KEY, "uniform", None, slots, 2, fields=("action",))
     assert [field.name for field in fields(rows) if getattr(rows, field.name) is not None] == ["valid", "action"]
 

@@ -15,7 +15,7 @@ from jax.core import Tracer
 
 from unojax import agents, bits, game, table
 from unojax.agents import Agent, reveal
-from unojax.device import static, struct
+from unojax.device import static
 from unojax.device.platform import platform
 from unojax.device.random_bits import check_key, key_words, threefry, wrap
 from unojax.device.returned import one_integer
@@ -24,6 +24,7 @@ from unojax.game.steps import max_nodes
 from unojax.observation import Observation
 from unojax.policies import POLICIES, PackedPolicy, get_policy
 from unojax.rules import Rules, as_rules, is_int
+from unojax.simulation.rows import Field, Row, Transitions, pack_row, unpack_rows
 from unojax.simulation.slots import (
     ILLEGAL,
     Decision,
@@ -41,11 +42,9 @@ from unojax.simulation.slots import (
     restart,
     words_at,
 )
-from unojax.table import Node, Picked, Table
-from unojax.view import View, view_at_node, view_of_table
+from unojax.table import Node, Picked
+from unojax.view import view_at_node
 
-Field = Literal["observation", "view", "legal_mask", "action", "player", "reward", "terminated", "truncated", "game", "step"]
-"""What a trajectory can show; see `Transitions`."""
 Sees = Literal["observation", "view"]
 """What policies are given: an `Observation`, one-hot, or a `View`, packed."""
 RolloutPolicy = str | PackedPolicy | Agent | Callable[[Any, Array, Any, Array], Any]
@@ -57,41 +56,6 @@ MOST_SLOTS: Final = 2**31
 _PLAYERS: Final = (0, 1)
 _INIT, _UPDATE = 1, 3
 """What a player's key is for, beside acting."""
-
-
-@struct.dataclass
-class Transitions:
-    """A trajectory of B slots over T rows, [T, B, ...]. What was not asked for is None.
-
-    Rows that are not `valid` show no decision. They still carry the rewards and ends that come after an earlier decision.
-
-    Attributes:
-        valid: bool[T, B] a player acted in this row.
-        extras: what the policy returned beside its action; None if nothing.
-        observation, view: what the player to move sees, one-hot or packed.
-        legal_mask: bool[T, B, 61] its legal actions; [T, B, 62] with challenges.
-        action: int8[T, B] played.
-        player: int8[T, B] who acted, 0 or 1.
-        reward: float32[T, B, 2] rewards of both players since the row's decision, until the next row.
-        terminated: bool[T, B] the game ended since the row's decision, until the next row.
-        truncated: bool[T, B] `Rules.max_steps` cut the game off here. Nobody acts in this row; its observation is the last of the
-            game, and its value the one to bootstrap from.
-        game: uint32[T, B] number of the game.
-        step: int32[T, B] steps of the game before this one.
-    """
-
-    valid: Array
-    extras: Any = None
-    observation: Observation | None = None
-    view: View | None = None
-    legal_mask: Array | None = None
-    action: Array | None = None
-    player: Array | None = None
-    reward: Array | None = None
-    terminated: Array | None = None
-    truncated: Array | None = None
-    game: Array | None = None
-    step: Array | None = None
 
 
 def start_slots(
@@ -281,7 +245,7 @@ def _play_jitted(
     return _play(key, static.join(numbers, skeleton), params, slots, plan)
 
 
-class _Row(NamedTuple):
+class _Asked(NamedTuple):
     """What a row keeps of a decision until its end: bool[B] each, and the extras.
 
     Attributes:
@@ -324,23 +288,25 @@ def _play(key: Words, policies: tuple[Any, ...], params: tuple[Any, ...], slots:
                 is_illegal &= is_choice
         cut_off = jnp.zeros_like(acts) if rules.max_steps is None else is_cut_off(slots, rules.max_steps) & ~slots.illegal
         move = move_by(slots, node, pick, coins, is_illegal, stands_still=cut_off)
-        return Decision(move, _Row(acts & ~cut_off & (move < ILLEGAL), cut_off, extras))
+        return Decision(move, _Asked(acts & ~cut_off & (move < ILLEGAL), cut_off, extras))
 
-    def finish(before: Slots, decision: Decision, after: Slots, rest: None) -> tuple[Slots, None, dict[str, Any]]:
-        row: _Row = decision.seen
+    def finish(before: Slots, decision: Decision, after: Slots, rest: None) -> tuple[Slots, None, tuple[Row, Any]]:
+        asked: _Asked = decision.seen
         terminated = after.table.unpack_meta().phase > table.PLAY
-        shown = _show(plan, before, decision.move, row, after, terminated)
+        packed = pack_row(plan.fields, before, decision.move, asked.acts, asked.cut_off, after)
         if _remember(policies):
-            after = replace(after, memory=_update_memory(before, after, decision.move, row.acts, key, policies))
-        after = restart(after, terminated | row.cut_off, after.game + np.uint32(slots.stride))
+            after = replace(after, memory=_update_memory(before, after, decision.move, asked.acts, key, policies))
+        after = restart(after, terminated | asked.cut_off, after.game + np.uint32(slots.stride))
         if _remember(policies):
             after = _begin_memory(after, key, policies)
-        return after, rest, shown
+        return after, rest, (packed, asked.extras)
 
     ahead = is_packed and plan.num_nodes == 1 and platform() == "cpu"
     forced = partial(_pass_forced, key=slots.key, choices_only=plan.choices_only)
-    slots, _, rows = play_rows(slots, None, begin, forced, finish, num_nodes=plan.num_nodes, num_rows=plan.num_rows, ahead=ahead)
-    return slots, _lay_open(rows, plan, rules)
+    slots, _, (rows, extras) = play_rows(
+        slots, None, begin, forced, finish, num_nodes=plan.num_nodes, num_rows=plan.num_rows, ahead=ahead
+    )
+    return slots, unpack_rows(rows, extras, plan.fields, rules)
 
 
 def _pass_forced(index: Any, slots: Slots, move: Any, *, key: Words, choices_only: bool) -> Array:
@@ -460,51 +426,3 @@ def _update_memory(before: Slots, after: Slots, move: Array, acts: Array, key: W
         new = jax.vmap(partial(agents.update, agent))(keys, old, _seen_by(before, player), action, _seen_by(after, player))
         memories.append(jax.tree.map(lambda new, old: jnp.where(_along(acts, old), new, old), new, old))
     return memories[0], memories[1]
-
-
-def _show(plan: _Plan, before: Slots, move: Array, row: _Row, after: Slots, terminated: Array) -> dict[str, Any]:
-    """Keep of a row what the fields are made of: cards as tables, which are a fifth of the size."""
-    rules = before.rules
-    shown: dict[str, Any] = {"valid": row.acts, "extras": row.extras}
-    makers: dict[Field, Callable[[], Any]] = {
-        "action": lambda: action_of_move(before.table, move),
-        "player": lambda: before.player,
-        "reward": lambda: _rewards(rules, before, after, terminated),
-        "terminated": lambda: terminated,
-        "truncated": lambda: row.cut_off,
-        "game": lambda: before.game,
-        "step": lambda: before.num_steps.astype(jnp.int32),
-    }
-    shown |= {name: make() for name, make in makers.items() if name in plan.fields}
-    if {"observation", "view", "legal_mask"} & set(plan.fields):
-        shown["table"] = before.table
-    if "observation" in plan.fields:
-        shown["last_action"] = before.last_action
-    return shown
-
-
-def _rewards(rules: Rules, before: Slots, after: Slots, terminated: Array) -> Array:
-    """Add up the rewards of a row's steps, float32[2, B]: that of the end, and the penalty for each step before it."""
-    rewards = jnp.where(terminated, game.rewards_at(after.table, rules), np.float32(0))
-    if rules.step_penalty:
-        num_penalties = (after.num_steps - before.num_steps).astype(jnp.int32) - terminated
-        rewards -= np.float32(rules.step_penalty) * num_penalties
-    return rewards
-
-
-def _lay_open(rows: dict[str, Any], plan: _Plan, rules: Rules) -> Transitions:
-    """Make the fields of what the rows kept."""
-    tables: Table | None = rows.pop("table", None)
-    last_action = rows.pop("last_action", None)
-    if "reward" in rows:
-        rows["reward"] = jnp.moveaxis(rows["reward"], 1, -1)
-    if tables is not None:
-        player = tables.unpack_meta().player
-        if "view" in plan.fields:
-            rows["view"] = view_of_table(tables, player, rules)
-        if "observation" in plan.fields:
-            rows["observation"] = observe_tables(tables, last_action, player.astype(jnp.int8), rules)
-        if "legal_mask" in plan.fields:
-            options = lax.optimization_barrier(table.find_node(tables, rules).options)
-            rows["legal_mask"] = game.options_to_actions(options, rules=rules)
-    return Transitions(**rows)
