@@ -73,7 +73,7 @@ def test_it_plays_by_the_type_that_it_takes_the_opponent_for(states: State):
 
     def scores(log_types):
         told = replace(memory, log_types=jnp.broadcast_to(log_types, memory.log_types.shape))
-        return jax.vmap(agent.scores)(told, seen, legal[:, : cards.DRAW])
+        return jax.vmap(agent.scores, (None, 0, 0, 0))(jax.random.key(0), told, seen, legal[:, : cards.DRAW])
 
     first, second = (np.asarray(jax.jit(scores)(jax.nn.log_softmax(each))) for each in types)
     is_scored = np.isfinite(first)
