@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from tests.belief.test_ages import by_kind
+from tests.belief.test_color_bounds import by_kind
 from tests.helpers import ERROR_PROBABILITY, assert_distributed
 from training.policy.games import RULES, Horizon, Rows, _draw, masked_log_probs, play_rows, start_lanes
 from training.policy.learning import Choices, PolicyLoss, advantages, loss_and_gradient
