@@ -236,3 +236,19 @@ def test_an_illegal_action_is_refused():
     wrong = next(action for action in range(61) if action not in state.legal_actions())
     with pytest.raises(ValueError, match=f"action {wrong} is not legal here; legal are"):
         state.apply_action(wrong)
+
+
+def test_impossible_outcomes_and_actions_after_the_end_are_refused():
+    """Each is a card that no deck has, an outcome that the game does not declare, or comes too late."""
+    state = openspiel.load_game(SMALL).new_initial_state()
+    possible = {outcome for outcome, _ in state.chance_outcomes()}
+    for outcome in {-1, 3, 53, 54, 1000} - possible:
+        with pytest.raises(ValueError, match=f"chance outcome {outcome} is impossible here; possible are "):
+            state.clone()._apply_action(outcome)
+    state.apply_action(min(possible))
+    with pytest.raises(ValueError, match="impossible here"):
+        state._apply_action(-1 - min(possible))
+    while not state.is_terminal():
+        state.apply_action(state.chance_outcomes()[0][0] if state.is_chance_node() else state.legal_actions()[0])
+    with pytest.raises(ValueError, match="after the end of the game"):
+        state._apply_action(cards.DRAW)

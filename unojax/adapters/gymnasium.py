@@ -32,6 +32,7 @@ import os
 import warnings
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -44,7 +45,9 @@ from unojax.adapters.seats import as_index, in_32_bits
 from unojax.adapters.solo import Lanes, Seat, Shown, Table
 from unojax.agents import Agent, faults_of
 from unojax.device import static
+from unojax.device.forks import check_not_forked
 from unojax.device.platform import available_cores, platform
+from unojax.device.static import Skeleton
 from unojax.observation import observe
 from unojax.policies import Policy
 from unojax.rules import Rules, as_rules, is_int
@@ -79,16 +82,29 @@ class _Games:
         self.action_space = spaces.Discrete(rules.num_actions)
         self._opponent = as_agent(opponent, rules=rules)
         self._num_told = len(faults_of(self._opponent))
-        self._numbers, skeleton = static.split(self._opponent)
-        self._static = {"skeleton": skeleton, "table": Table(encoder, seat)}
-        cores = available_cores() if platform() == "cpu" else 1
-        self._num_groups = max(1, min(cores, num_envs // _FEWEST_LANES))
-        self._pool = ThreadPoolExecutor(self._num_groups) if self._num_groups > 1 else None
+        self._table = Table(encoder, seat)
+        self._num_envs = num_envs
+        self._pool: ThreadPoolExecutor | None = None
         self._lanes: list[Lanes] = []
         self._over = np.ones(num_envs, bool)
 
+    @cached_property
+    def _num_groups(self) -> int:
+        cores = available_cores() if platform() == "cpu" else 1
+        return max(1, min(cores, self._num_envs // _FEWEST_LANES))
+
+    @cached_property
+    def _split(self) -> tuple[list[Any], Skeleton]:
+        """The opponent's numbers, on the device, and all the rest of it. Not before a reset: JAX starts with it."""
+        return static.split(self._opponent)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave threads behind: they are started again where they are needed."""
+        return vars(self) | {"_pool": None}
+
     def begin(self, seeds: Sequence[int | None]) -> Shown:
         """Begin the first game of each lane; where the seed is None the next one, or if there was none that of some seed."""
+        check_not_forked()
         goes_on = np.array([seed is None for seed in seeds]) & bool(self._lanes)
         keys, games = np.zeros((len(seeds), 2), np.uint32), np.zeros(len(seeds), np.int32)
         if goes_on.any():
@@ -100,7 +116,7 @@ class _Games:
             keys[~goes_on] = np.asarray(_key_data(np.asarray(numbers, np.uint32)))[~goes_on]
         self._over = np.ones(len(seeds), bool)
         groups = zip(*(np.array_split(of_lanes, self._num_groups) for of_lanes in (keys, games)), strict=True)
-        return self._together([(solo.begin, self._numbers, *group) for group in groups])
+        return self._together([(solo.begin, *group) for group in groups])
 
     def step(self, actions: np.ndarray) -> Shown:
         """Play an action, int32[G], in each lane.
@@ -109,12 +125,12 @@ class _Games:
             gymnasium.error.ResetNeeded: no game has begun, or the last step failed.
         """
         groups = np.array_split(actions, self._num_groups)
-        work = [(solo.step, self._numbers, lanes, group) for lanes, group in zip(self._begun(), groups, strict=True)]
+        work = [(solo.step, lanes, group) for lanes, group in zip(self._begun(), groups, strict=True)]
         return self._together(work)
 
     def renew(self) -> Shown:
         """Begin the next game in each lane whose game is over."""
-        return self._together([(solo.renew, self._numbers, lanes) for lanes in self._begun()])
+        return self._together([(solo.renew, lanes) for lanes in self._begun()])
 
     @property
     def lanes(self) -> Lanes:
@@ -124,6 +140,7 @@ class _Games:
     def close(self) -> None:
         if self._pool is not None:
             self._pool.shutdown()
+            self._pool = None
 
     def _begun(self) -> list[Lanes]:
         if not self._lanes:
@@ -131,10 +148,15 @@ class _Games:
         return self._lanes
 
     def _together(self, work: list[tuple[Any, ...]]) -> Shown:
+        numbers, skeleton = self._split
+
         def one(call: tuple[Any, ...]) -> tuple[Lanes, Shown]:
             function, *args = call
-            lanes, shown = function(*args, **self._static)
+            lanes, shown = function(numbers, *args, skeleton=skeleton, table=self._table)
             return lanes, jax.device_get(shown)
+
+        if self._pool is None and len(work) > 1:
+            self._pool = ThreadPoolExecutor(len(work))
 
         # A step takes the lanes' buffers over: if it fails there are none, and the next reset begins anew.
         self._lanes = []

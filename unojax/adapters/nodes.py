@@ -107,7 +107,15 @@ class Nodes:
         return self._pick(position, action, -1)
 
     def draw(self, position: bytes, outcome: int) -> bytes:
-        """Deal, turn up or draw a card."""
+        """Deal, turn up or draw a card.
+
+        Raises:
+            ValueError: If it can't be picked here.
+        """
+        if outcome < 0 or (position, _code(outcome)) not in self._picks:
+            possible = [each for each, _ in self.outcomes(position)]
+            if outcome not in possible:
+                raise ValueError(f"chance outcome {outcome} is impossible here; possible are {', '.join(map(str, possible))}")
         return self._pick(position, -1, outcome)
 
     def _look(self, position: bytes) -> Look:
@@ -128,8 +136,7 @@ class Nodes:
         )
 
     def _pick(self, position: bytes, action: int, outcome: int) -> bytes:
-        # Actions from 0 up, outcomes from -1 down.
-        code = action if outcome < 0 else -1 - outcome
+        code = action if outcome < 0 else _code(outcome)
         found = self._picks.get((position, code))
         if found is None:
             coin, card = divmod(max(outcome, 0), cards.NUM_TYPES)
@@ -147,6 +154,11 @@ class Nodes:
 
     def __deepcopy__(self, memo: dict) -> Nodes:
         return self
+
+
+def _code(outcome: int) -> int:
+    """Number an outcome from -1 down, since actions are numbered from 0 up."""
+    return -1 - outcome
 
 
 class _Seen(NamedTuple):

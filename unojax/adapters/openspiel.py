@@ -209,6 +209,8 @@ class UnoState(pyspiel.State):
         return list(look.legal) if player == look.player and not self.is_chance_node() else []
 
     def _apply_action(self, action: int) -> None:
+        if self.is_terminal():
+            raise ValueError(f"action {action} comes after the end of the game: no action is legal")
         before, is_chance = self._nodes.look(self.position), self.is_chance_node()
         if not is_chance and action not in before.legal:
             raise ValueError(f"action {action} is not legal here; legal are {', '.join(map(str, before.legal))}")

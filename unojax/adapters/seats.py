@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import jax
@@ -15,6 +16,7 @@ from jax.typing import ArrayLike
 from unojax import game, table
 from unojax.adapters.encoding import Encoder
 from unojax.device import struct
+from unojax.device.forks import check_not_forked
 from unojax.game import Packed, State
 from unojax.observation import Observation, determinize, observe_packed
 
@@ -144,28 +146,28 @@ class HostGame:
 
     def __init__(self, encoder: Encoder):
         self.functions = SeatsGame(encoder)
-        self._deal, self._play = (jax.jit(f, static_argnums=0) for f in (_deal, _play))
         self.seats: Seats
         self.shown: Shown
-        self._key: Array
         self._num_deals = 0
         self.seed(None)
 
     def seed(self, seed: int | None) -> None:
         """Begin a sequence of games; None: some sequence."""
-        seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
-        self._key, self._num_deals = jax.random.key(seed, impl="threefry2x32"), 0
+        # An integer, so that JAX does not start before there is a game.
+        self._seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
+        self._num_deals = 0
 
     def deal(self) -> None:
         """Begin the next game of the sequence."""
-        self._game_key = jax.random.fold_in(self._key, self._num_deals)
+        check_not_forked()
+        self._game_key = jax.random.fold_in(jax.random.key(self._seed, impl="threefry2x32"), self._num_deals)
         self._num_deals += 1
-        self._keep(self._deal(self.functions, self._game_key))
+        self._keep(_deal(self.functions, self._game_key))
 
     def play(self, action: int) -> bool:
         """Play an action for the player to move; tells whether it was legal. One that was not loses the game."""
         is_legal = 0 <= action < len(self.shown.mask) and bool(self.shown.mask[action])
-        self._keep(self._play(self.functions, self.seats, in_32_bits(action), self._game_key))
+        self._keep(_play(self.functions, self.seats, in_32_bits(action), self._game_key))
         return is_legal
 
     def observation(self, player: int) -> Observation:
@@ -189,11 +191,13 @@ def game_key(key: Array, place: ArrayLike) -> Array:
     return jax.random.fold_in(key, place)
 
 
+@partial(jax.jit, static_argnums=0)
 def _deal(functions: SeatsGame, key: Array) -> tuple[Seats, Shown]:
     seats = functions.deal(game_key(key, 0))
     return seats, _show(functions, seats)
 
 
+@partial(jax.jit, static_argnums=0)
 def _play(functions: SeatsGame, seats: Seats, action: Array, key: Array) -> tuple[Seats, Shown]:
     seats = functions.play(seats, action, game_key(key, 1 + seats.packed.step_count))
     return seats, _show(functions, seats)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
@@ -108,7 +107,8 @@ def _unflatten(arrays: dict[str, np.ndarray], config: NetworkConfig) -> Network:
         inner: Any = params
         for part in path:
             inner = inner.setdefault(part, {})
-        inner[last] = jnp.asarray(array)
+        # On the host: JAX starts when the network is asked, and not in a process that forks before.
+        inner[last] = array
     return Network(params, config)
 
 
