@@ -49,6 +49,78 @@ class _Choice(NamedTuple):
     is_wrong: Array
 
 
+class _Draw(NamedTuple):
+    """Progress of a draw or a deal.
+
+    Attributes:
+        begins, ends: bool[...] this is its first card, its last one.
+        to_draw: uint32[...] cards still to come.
+        lays: bool[...] its last card is laid on the pile at once.
+        goes_on: bool[...] its last card is kept, and the turn goes on.
+        deal_ends: bool[...] both hands are dealt.
+    """
+
+    begins: Array
+    ends: Array
+    to_draw: Array
+    lays: Array
+    goes_on: Array
+    deal_ends: Array
+
+
+class _Effects(NamedTuple):
+    """What a card that is played or laid does, and what a turn without one leads to.
+
+    Attributes:
+        wins: bool[...] it was the player's last card.
+        skips: bool[...] it is a Skip or a Reverse.
+        draws: uint32[...] cards that it makes the next player draw.
+        penalty: uint32[...] pending after it.
+        passes: bool[...] the other player is to move.
+    """
+
+    wins: Array
+    skips: Array
+    draws: Array
+    penalty: Array
+    passes: Array
+
+
+def resolve(table: Table, node: Node, pick: Picked, coins: Array, rules: Rules) -> Array:
+    """Decide everything that happens at a node, squeezed into one word (uint32[...]) for `commit`.
+
+    Args:
+        table, node: the tables and what `find_node` found there.
+        pick: the element picked of `node.legal` at a decision, of `node.deck` at a chance node; else ignored.
+        coins: uint32[...] random bits, used at START and where a card is laid by chance (`Rules.play_drawn`): the lowest for the
+            first player, the highest two for the colour of a wild.
+        rules: static.
+    """
+    choice = _choice(table, node, pick, rules)
+    draw = _draw_progress(table, node, pick, rules)
+    effects = _effects(node, pick, choice, draw, rules)
+    moved = _moved_card(table, node, pick, rules)
+    after = _bookkeeping(node, pick, coins, choice, draw, effects, rules)
+    starts_step = node.is_decision | (draw.begins & (node.meta.phase == PLAY))
+    # A draw that was under way began as a step of its own.
+    starts_step |= node.is_dead_end & (node.meta.to_draw == 0) if _has_long_draws(rules) else node.is_dead_end
+    return (
+        jnp.where(node.is_over, table.meta, after.pack())
+        | POSITION_FIELD.put(moved.position)
+        | WORD_FIELD.put(moved.word)
+        | OWNER_FIELD.put(_owner_bits(node, choice, draw, rules))
+        | RESHUFFLE_FIELD.put(node.is_reshuffle)
+        | STEP_FIELD.put(starts_step)
+        | PLAY_FIELD.put(choice.plays)
+        | CHOICE_FIELD.put(node.is_decision & (bits.count(node.legal) > 1))
+    )
+
+
+def _has_long_draws(rules: Rules) -> bool:
+    """Tell whether a draw under way may be interrupted: by a reshuffle after it was chosen, or before the first turn."""
+    return rules.draw_is_option or rules.keeps_account
+
+
 def _choice(table: Table, node: Node, pick: Picked, rules: Rules) -> _Choice:
     """Tell plays from draws, passes and challenges (right and wrong ones), where these are options too."""
     if not rules.draw_is_option:
@@ -68,29 +140,32 @@ def _choice(table: Table, node: Node, pick: Picked, rules: Rules) -> _Choice:
     )
 
 
-class _Drawn(NamedTuple):
-    """What becomes of the last card of a draw: bool[...] each; else the turn passes.
+def _draw_progress(table: Table, node: Node, pick: Picked, rules: Rules) -> _Draw:
+    """Count down the cards of a draw or a deal."""
+    meta = node.meta
+    stands_still = node.is_over | node.is_dead_end | node.is_reshuffle
+    draws = ~(node.is_decision | (meta.phase == START) | stands_still)
+    begins = draws & (meta.to_draw == 0)
+    to_draw = jnp.where(draws, jnp.where(begins, cards_due(meta), meta.to_draw) - np.uint32(1), np.uint32(0))
+    ends = draws & (to_draw == 0)
+    is_deal = meta.phase == DEAL
+    deals_next = is_deal & ends & (meta.player == 0)
+    to_draw = jnp.where(deals_next, np.uint32(rules.hand_size), to_draw)
+    lays, goes_on = _last_drawn(table, node, pick, ends & (meta.phase == PLAY), rules)
+    return _Draw(begins, ends, to_draw, lays, goes_on, is_deal & ends & ~deals_next)
 
-    Attributes:
-        lays: it is laid on the pile at once.
-        goes_on: it is kept, and the turn goes on.
-    """
 
-    lays: Array
-    goes_on: Array
-
-
-def _last_drawn(table: Table, node: Node, pick: Picked, ends_draw: Array, rules: Rules) -> _Drawn:
-    """Tell what becomes of the last card of a draw in play (bool[...])."""
+def _last_drawn(table: Table, node: Node, pick: Picked, ends_draw: Array, rules: Rules) -> tuple[Array, Array]:
+    """Tell where the last card of a draw in play (bool[...]) is laid at once, and where it is kept and the turn goes on."""
     never = jnp.zeros_like(ends_draw)
     if not rules.keeps_account and rules.play_drawn == "no":
-        return _Drawn(never, never)
+        return never, never
     meta, rank = node.meta, bits.rank_at(pick.position)
     starts = table.unpack_account().keeps_turn != 0
     is_plain = ends_draw & (meta.penalty == 0) & ~starts
     if rules.play_drawn == "auto":
         fits = (rank >= cards.WILD) | (pick.word == meta.color)
-        return _Drawn(is_plain & fits, (is_plain & ~fits if rules.draw_until_playable else never) | (ends_draw & starts))
+        return is_plain & fits, (is_plain & ~fits if rules.draw_until_playable else never) | (ends_draw & starts)
     hand = bits.insert(node.hand, pick.word, jnp.uint32(1) << pick.position)
     alone = options.of_type(pick.word, rank)
     on_top = options.playable(hand, meta.color, meta.rank, rules)
@@ -100,121 +175,99 @@ def _last_drawn(table: Table, node: Node, pick: Picked, ends_draw: Array, rules:
         goes_on |= is_plain & fits
     if rules.draw_until_playable:
         goes_on |= is_plain & ~fits
-    return _Drawn(never, goes_on | (ends_draw & starts))
+    return never, goes_on | (ends_draw & starts)
 
 
-def resolve(table: Table, node: Node, pick: Picked, coins: Array, rules: Rules) -> Array:
-    """Decide everything that happens at a node, squeezed into one word (uint32[...]) for `commit`.
-
-    Args:
-        table, node: the tables and what `find_node` found there.
-        pick: the element picked of `node.legal` at a decision, of `node.deck` at a chance node; else ignored.
-        coins: uint32[...] random bits, used at START and where a card is laid by chance (`Rules.play_drawn`): the lowest for the
-            first player, the highest two for the colour of a wild.
-        rules: static.
-    """
+def _moved_card(table: Table, node: Node, pick: Picked, rules: Rules) -> Picked:
+    """Find the card that moves: a copy of the type played, the card drawn, or the top card, which a reshuffle leaves behind."""
     meta, is_decision = node.meta, node.is_decision
-    zero, one = np.uint32(0), np.uint32(1)
-    picked_rank = bits.rank_at(pick.position)
-    choice = _choice(table, node, pick, rules)
-
-    # Which card moves: a copy of the type played, the card drawn, or (reshuffle) the top card, which stays behind.
     top_or_played = bits.where(is_decision, node.hand, table.cards_of(PILE, rules))
     copy_word, copy_bit = bits.one_copy(
-        top_or_played, jnp.where(is_decision, pick.word, meta.color), jnp.where(is_decision, picked_rank, meta.rank)
+        top_or_played,
+        jnp.where(is_decision, pick.word, meta.color),
+        jnp.where(is_decision, bits.rank_at(pick.position), meta.rank),
     )
-    by_type = is_decision | node.is_reshuffle
-    moved_word = jnp.where(by_type, copy_word, pick.word)
     if rules.reshuffle_top:
-        copy_bit = jnp.where(node.is_reshuffle, zero, copy_bit)
+        copy_bit = jnp.where(node.is_reshuffle, np.uint32(0), copy_bit)
     copy_position = jnp.minimum(bits.position_of(copy_bit), np.uint32(31))
-    moved_position = jnp.where(by_type, copy_position, pick.position)
+    by_type = is_decision | node.is_reshuffle
+    return Picked(jnp.where(by_type, copy_word, pick.word), jnp.where(by_type, copy_position, pick.position))
 
-    # Draws, deals: how many cards are still to come.
-    is_start = meta.phase == START
+
+def _owner_bits(node: Node, choice: _Choice, draw: _Draw, rules: Rules) -> Array:
+    """Give the owner bits that the moved card gets: uint32[...].
+
+    A play completes those of hand 0 (01) or hand 1 (10) to those of the pile (11); a draw sets those of the hand.
+    """
+    hand, pile = node.meta.player + np.uint32(1), np.uint32(PILE)
     stands_still = node.is_over | node.is_dead_end | node.is_reshuffle
-    draws = ~(is_decision | is_start | stands_still)
-    begins_draw = draws & (meta.to_draw == 0)
-    to_draw = jnp.where(draws, jnp.where(begins_draw, cards_due(meta), meta.to_draw) - one, zero)
-    ends_draw = draws & (to_draw == 0)
-    is_deal = meta.phase == DEAL
-    deals_next = is_deal & ends_draw & (meta.player == 0)
-    to_draw = jnp.where(deals_next, np.uint32(rules.hand_size), to_draw)
-    drawn = _last_drawn(table, node, pick, ends_draw & (meta.phase == PLAY), rules)
+    if rules.draw_is_option:
+        stands_still |= node.is_decision & ~choice.plays
+    sets = jnp.where((node.meta.phase == START) | draw.lays, pile, jnp.where(node.is_decision, pile ^ hand, hand))
+    return jnp.where(stands_still, np.uint32(0), sets)
 
-    # A play completes the owner bits of hand 0 (01) or hand 1 (10) to those of the pile (11); a draw sets those of the hand.
-    hand_owner = meta.player + one
-    sets = jnp.where(is_start | drawn.lays, np.uint32(PILE), jnp.where(is_decision, np.uint32(PILE) ^ hand_owner, hand_owner))
-    sets = jnp.where(stands_still | (is_decision & ~choice.plays) if rules.draw_is_option else stands_still, zero, sets)
 
-    # Effects of a card that is played or laid.
-    acts = choice.plays | drawn.lays
+def _effects(node: Node, pick: Picked, choice: _Choice, draw: _Draw, rules: Rules) -> _Effects:
+    """Work out what a card that is played or laid does to the turn."""
+    zero, rank = np.uint32(0), bits.rank_at(pick.position)
+    acts = choice.plays | draw.lays
     wins = choice.plays & (node.hand_count == 1)
-    skips = (picked_rank == cards.SKIP) | (picked_rank == cards.REVERSE)
-    forfeits = picked_rank == cards.SKIP if rules.reverse_passes else skips
+    skips = (rank == cards.SKIP) | (rank == cards.REVERSE)
+    forfeits = rank == cards.SKIP if rules.reverse_passes else skips
     keeps_turn = acts & (wins | forfeits if rules.skip_forfeits else wins)
     # A Wild+4 that is laid by chance makes nobody draw.
-    new_penalty = jnp.where((picked_rank == cards.WILD_DRAW_FOUR) & ~drawn.lays, np.uint32(4), zero)
-    new_penalty = jnp.where(picked_rank == cards.DRAW_TWO, np.uint32(2), new_penalty)
-    old_penalty = jnp.where(choice.plays | ends_draw, zero, meta.penalty)
+    draws = jnp.where((rank == cards.WILD_DRAW_FOUR) & ~draw.lays, np.uint32(4), zero)
+    draws = jnp.where(rank == cards.DRAW_TWO, np.uint32(2), draws)
+    left = jnp.where(choice.plays | draw.ends, zero, node.meta.penalty)
     if rules.wild_draw_four == "challenge":
-        old_penalty += jnp.where(choice.is_wrong, np.uint32(2), zero)
-    added_up = new_penalty + meta.penalty if rules.stacking else new_penalty
-    penalty = jnp.where(acts & ~wins, added_up, old_penalty)
-    passes = (acts & ~keeps_turn) | (ends_draw & ~drawn.lays & ~drawn.goes_on) | choice.passes | choice.is_right
-    player = meta.player ^ passes.astype(jnp.uint32)
+        left += jnp.where(choice.is_wrong, np.uint32(2), zero)
+    added_up = draws + node.meta.penalty if rules.stacking else draws
+    return _Effects(
+        wins=wins,
+        skips=skips,
+        draws=draws,
+        penalty=jnp.where(acts & ~wins, added_up, left),
+        passes=(acts & ~keeps_turn) | (draw.ends & ~draw.lays & ~draw.goes_on) | choice.passes | choice.is_right,
+    )
+
+
+def _bookkeeping(node: Node, pick: Picked, coins: Array, choice: _Choice, draw: _Draw, effects: _Effects, rules: Rules) -> Meta:
+    """Write down what the next node depends on."""
+    meta, rank, is_start = node.meta, bits.rank_at(pick.position), node.meta.phase == START
+    to_draw, penalty = draw.to_draw, effects.penalty
     if rules.draw_is_option:
         # The cards of a draw that is chosen come at nodes of their own, after a reshuffle if they need one.
         to_draw = jnp.where(choice.draws, cards_due(meta), to_draw)
-    if rules.draw_is_option or rules.keeps_account:
+    if _has_long_draws(rules):
         to_draw = jnp.where(node.is_reshuffle, meta.to_draw, to_draw)
-
-    # The start card.
-    first_player = coins & one if rules.first_player == "random" else zero
+    first_player = coins & np.uint32(1) if rules.first_player == "random" else np.uint32(0)
     if rules.start_effects != "none":
-        first_player ^= skips.astype(jnp.uint32)
+        first_player ^= effects.skips.astype(jnp.uint32)
         if rules.start_effects == "forfeit":
-            penalty = jnp.where(is_start, new_penalty, penalty)
+            penalty = jnp.where(is_start, effects.draws, penalty)
         else:
-            to_draw = jnp.where(is_start, new_penalty, to_draw)
-
-    starts_step = is_decision | (begins_draw & (meta.phase == PLAY))
-    if rules.draw_is_option or rules.keeps_account:
-        # A draw that was under way began as a step of its own.
-        starts_step |= node.is_dead_end & (meta.to_draw == 0)
-    else:
-        starts_step |= node.is_dead_end
-
-    # The next phase.
-    fewer = (node.hand_count < node.opponent_count).astype(jnp.uint32)
-    won_by_mover = np.uint32(OVER_WON_BY_0) + meta.player
-    won_by_count = np.uint32(OVER_WON_BY_0) + (meta.player ^ fewer ^ one)
-    dead_end = jnp.where(node.hand_count == node.opponent_count, np.uint32(OVER_DRAWN), won_by_count)
-    phase = jnp.where(is_deal & ends_draw & ~deals_next, np.uint32(START), meta.phase)
-    phase = jnp.where(is_start, np.uint32(PLAY), phase)
-    phase = jnp.where(wins, won_by_mover, jnp.where(node.is_dead_end, dead_end, phase))
-
-    by_chance = is_start | drawn.lays
-    turns_up = choice.plays | by_chance
-    chance_color = jnp.where(picked_rank >= cards.WILD, coins >> np.uint32(30), pick.word)
-    after = Meta(
-        rank=jnp.where(turns_up, picked_rank, meta.rank),
+            to_draw = jnp.where(is_start, effects.draws, to_draw)
+    by_chance = is_start | draw.lays
+    chance_color = jnp.where(rank >= cards.WILD, coins >> np.uint32(30), pick.word)
+    return Meta(
+        rank=jnp.where(choice.plays | by_chance, rank, meta.rank),
         color=jnp.where(by_chance, chance_color, jnp.where(choice.plays, pick.word, meta.color)),
-        player=jnp.where(is_start, first_player, player),
+        player=jnp.where(is_start, first_player, meta.player ^ effects.passes.astype(jnp.uint32)),
         penalty=jnp.minimum(penalty, np.uint32(MAX_PENALTY)) if rules.stacking else penalty,
         to_draw=to_draw,
-        phase=phase,
-    ).pack()
-    return (
-        jnp.where(node.is_over, table.meta, after)
-        | POSITION_FIELD.put(moved_position)
-        | WORD_FIELD.put(moved_word)
-        | OWNER_FIELD.put(sets)
-        | RESHUFFLE_FIELD.put(node.is_reshuffle)
-        | STEP_FIELD.put(starts_step)
-        | PLAY_FIELD.put(choice.plays)
-        | CHOICE_FIELD.put(is_decision & (bits.count(node.legal) > 1))
+        phase=_next_phase(node, draw, effects.wins),
     )
+
+
+def _next_phase(node: Node, draw: _Draw, wins: Array) -> Array:
+    """Tell how far the game has come: uint32[...]."""
+    meta = node.meta
+    fewer = (node.hand_count < node.opponent_count).astype(jnp.uint32)
+    won_by_count = np.uint32(OVER_WON_BY_0) + (meta.player ^ fewer ^ np.uint32(1))
+    dead_end = jnp.where(node.hand_count == node.opponent_count, np.uint32(OVER_DRAWN), won_by_count)
+    phase = jnp.where(draw.deal_ends, np.uint32(START), meta.phase)
+    phase = jnp.where(meta.phase == START, np.uint32(PLAY), phase)
+    return jnp.where(wins, np.uint32(OVER_WON_BY_0) + meta.player, jnp.where(node.is_dead_end, dead_end, phase))
 
 
 def commit(table: Table, move: Array) -> Table:
