@@ -12,14 +12,14 @@ import pytest
 
 from tests.belief.oracle import FORFEITING, play_games
 from tests.helpers import slow_but
-from unojax.belief.adaptive import Schedule, num_particles_for, resize
+from unojax.belief.adaptive import AdaptiveFilter, resize
 from unojax.belief.particles import Belief, belief_init, belief_update
 from unojax.belief.resample import normalize
 from unojax.observation import Observation, observe
 from unojax.rules import Rules
 from unojax.text import make_state
 
-SIZES = Schedule(sizes=(16, 64, 128), cards_left=(4, 2))
+SIZES = AdaptiveFilter(sizes=(16, 64, 128), cards_left=(4, 2))
 
 
 def view(mine: str, theirs: str) -> Observation:
@@ -52,7 +52,7 @@ def uneven() -> Belief:
     ],
 )
 def test_schedule(mine: str, theirs: str, ess_share: float, size: int) -> None:
-    assert num_particles_for(view(mine, theirs), ess_share, schedule=SIZES) == size
+    assert SIZES.num_particles_for(view(mine, theirs), ess_share) == size
 
 
 @pytest.mark.parametrize("num_particles", slow_but([10, 100], [10, 48, 100, 256]))
@@ -108,7 +108,7 @@ def test_a_whole_game_compiles_a_program_per_size() -> None:
         return belief_update(belief, before, action, after, key)
 
     update = jax.jit(counted)
-    schedule = Schedule(sizes=(16, 32), cards_left=(1,), low_ess=0.0)
+    adaptive = AdaptiveFilter(sizes=(16, 32), cards_left=(1,), low_ess=0.0)
     record = play_games(seed=3, num_games=300, num_steps=25, rules=FORFEITING)
     hands = record.states.hands.sum(-1).min(-1)
     fluctuates = (np.diff((hands <= 1).astype(int), axis=0) != 0).sum(0)
@@ -116,14 +116,14 @@ def test_a_whole_game_compiles_a_program_per_size() -> None:
     for lane in np.argsort(-fluctuates)[:2]:
         before = record.view(0, 0, lane)
         key = jax.random.key(int(lane))
-        size = num_particles_for(before, schedule=schedule)
+        size = adaptive.num_particles_for(before)
         belief = jax.jit(partial(belief_init, num_particles=size))(before, key)
         for step in range(25):
             after = record.view(0, step + 1, lane)
             key_update, key_resize = jax.random.split(jax.random.fold_in(key, step))
             belief, info = update(belief, before, int(record.happened[step, lane]), after, key_update)
             used.append(belief.num_particles)
-            size = num_particles_for(after, info.ess / belief.num_particles, schedule=schedule)
+            size = adaptive.num_particles_for(after, info.ess / belief.num_particles)
             belief = jax.jit(resize, static_argnames="num_particles")(belief, key_resize, num_particles=size)
             assert belief.num_particles == size
             assert not info.depleted
@@ -146,7 +146,7 @@ def test_a_whole_game_compiles_a_program_per_size() -> None:
 )
 def test_bad_schedules(fields: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Schedule(**fields)
+        AdaptiveFilter(**fields)
 
 
 def test_bad_input(uneven: Belief) -> None:
@@ -154,4 +154,4 @@ def test_bad_input(uneven: Belief) -> None:
         resize(uneven, jax.random.key(0), num_particles=0)
     batch = jax.tree.map(lambda x: jnp.stack([x, x]), view("R1", "B1"))
     with pytest.raises(ValueError, match="must be unbatched"):
-        num_particles_for(batch)
+        SIZES.num_particles_for(batch)

@@ -14,7 +14,7 @@ from tests.belief.filtering import FILTER
 from tests.belief.oracle import FORFEITING, play_games
 from tests.helpers import assert_trees_equal
 from unojax.belief import Belief, adaptive, history, summary
-from unojax.belief.adaptive import AdaptiveFilter, Schedule
+from unojax.belief.adaptive import AdaptiveFilter
 from unojax.belief.cache import BeliefCache
 from unojax.belief.exact import exact_init, exact_update
 from unojax.belief.tracking import track
@@ -148,8 +148,7 @@ def test_belief_is_right() -> None:
 
 
 def test_schedule(views: list[Observation]) -> None:
-    schedule = Schedule(sizes=(64, 1024), cards_left=(1,), low_ess=0.0)
-    updater = AdaptiveFilter(Quick(64, prior="uniform"), schedule)
+    updater = AdaptiveFilter(Quick(64, prior="uniform"), sizes=(64, 1024), cards_left=(1,), low_ess=0.0)
     assert (updater.name, updater.num_particles) == ("particles 64/1024", 1024)
     cache = BeliefCache(updater)
     sizes, programs = set(), adaptive._update._cache_size()

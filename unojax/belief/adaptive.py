@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -34,21 +34,24 @@ from unojax.observation import Observation
 
 
 @dataclass(frozen=True)
-class Schedule:
-    """A rule for the number of particles.
+class AdaptiveFilter(ParticleBased):
+    """The particle filter, with as many particles as each position needs. On the host, one game at a time.
 
     Attributes:
+        filter: the particle filter; its number of particles is not used.
         sizes: the numbers of particles, increasing.
         cards_left: for each size after the first, it is used as soon as a player holds no more cards than this; decreasing.
         low_ess: in [0, 1]. The next larger size is used when the last update left an ESS below this share of the particles.
 
     Raises:
-        ValueError: a field is out of its range.
+        ValueError: If a field is out of its range.
     """
 
+    filter: ParticleFilter = field(default_factory=ParticleFilter)
     sizes: tuple[int, ...] = (256, 1024, 4096)
     cards_left: tuple[int, ...] = (6, 3)
     low_ess: float = 0.25
+    on_host = True
 
     def __post_init__(self) -> None:
         if not self.sizes or self.sizes[0] < 1 or list(self.sizes) != sorted(set(self.sizes)):
@@ -62,31 +65,14 @@ class Schedule:
         if not 0.0 <= self.low_ess <= 1.0:
             raise ValueError(f"low_ess must be a share in [0, 1], got {self.low_ess}")
 
-
-DEFAULT_SCHEDULE: Final = Schedule()
-
-
-@dataclass(frozen=True)
-class AdaptiveFilter(ParticleBased):
-    """The particle filter, with as many particles as a schedule asks for at each position. On the host, one game at a time.
-
-    Attributes:
-        filter: the particle filter; its number of particles is not used.
-        schedule: chooses the number.
-    """
-
-    filter: ParticleFilter = field(default_factory=ParticleFilter)
-    schedule: Schedule = DEFAULT_SCHEDULE
-    on_host = True
-
     @property
     def name(self) -> str:
-        return f"particles {'/'.join(map(str, self.schedule.sizes))}"
+        return f"particles {'/'.join(map(str, self.sizes))}"
 
     @property
     def num_particles(self) -> int:
         """Largest number of particles."""
-        return self.schedule.sizes[-1]
+        return self.sizes[-1]
 
     @property
     def opponent(self) -> Opponent:
@@ -94,30 +80,29 @@ class AdaptiveFilter(ParticleBased):
 
     def init(self, key: Array, observation: Observation, log_types: ArrayLike | None = None) -> Belief:
         known = () if log_types is None else (log_types,)
-        sized = dataclasses.replace(self.filter, num_particles=num_particles_for(observation, schedule=self.schedule))
+        sized = dataclasses.replace(self.filter, num_particles=self.num_particles_for(observation))
         return _init(sized, key, observation, *known)
 
     def update(self, key: Array, belief: Belief, before: Observation, action: Array, after: Observation) -> tuple[Belief, Info]:
         key_update, key_resize = jax.random.split(key)
         sized = dataclasses.replace(self.filter, num_particles=belief.num_particles)
         belief, info = _update(sized, key_update, belief, before, action, after)
-        number = num_particles_for(after, info.ess / belief.num_particles, schedule=self.schedule)
+        number = self.num_particles_for(after, info.ess / belief.num_particles)
         return _resize(belief, key_resize, num_particles=number), info
 
+    def num_particles_for(self, observation: Observation, ess_share: float | Array = 1.0) -> int:
+        """Choose how many particles to use from a position on.
 
-def num_particles_for(observation: Observation, ess_share: float | Array = 1.0, *, schedule: Schedule = DEFAULT_SCHEDULE) -> int:
-    """Choose how many particles to use from a position on, on the host.
+        `ess_share` is `Info.ess` of the last update as a share of its particles; 1 at the start.
 
-    `ess_share` is `Info.ess` of the last update as a share of its particles; 1 at the start.
-
-    Raises:
-        ValueError: the observation is batched.
-    """
-    if np.ndim(observation.player) != 0:
-        raise ValueError(f"the observation must be unbatched, got a batch of shape {np.shape(observation.player)}")
-    fewest = min(int(observation.hand_count), int(observation.opponent_count))
-    level = sum(fewest <= limit for limit in schedule.cards_left) + (float(ess_share) < schedule.low_ess)
-    return schedule.sizes[min(level, len(schedule.sizes) - 1)]
+        Raises:
+            ValueError: If the observation is batched.
+        """
+        if np.ndim(observation.player) != 0:
+            raise ValueError(f"the observation must be unbatched, got a batch of shape {np.shape(observation.player)}")
+        fewest = min(int(observation.hand_count), int(observation.opponent_count))
+        level = sum(fewest <= limit for limit in self.cards_left) + (float(ess_share) < self.low_ess)
+        return self.sizes[min(level, len(self.sizes) - 1)]
 
 
 def resize(belief: Belief, key: Array, *, num_particles: int) -> Belief:
