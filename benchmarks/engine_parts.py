@@ -83,11 +83,11 @@ def warm_engine(batch_size: int) -> Engine:
         [],
         policies=static.split(_POLICIES)[1],
         truncates=False,
-        counting=False,
+        gather="hand out",
         on=platform(),
     )
     for _ in range(_WARM_UP_CALLS):
-        slots, next_index, _ = program(slots, next_index, seed, limits, [])
+        slots, next_index, *_ = program(slots, next_index, seed, limits, [])
     return Engine(program, compile_seconds, slots, next_index, seed, limits)
 
 
@@ -118,7 +118,7 @@ def measure_device(batch_size: int, *, repeats: int) -> dict[str, Any]:
 def _play_on(engine: Engine) -> tuple[Slots, list[Array]]:
     slots, next_index, finished = jax.tree.map(jnp.copy, engine.slots), engine.next_index, []
     for _ in range(_CALLS):
-        slots, next_index, results = engine.program(slots, next_index, engine.seed, engine.limits, [])
+        slots, next_index, results, _ = engine.program(slots, next_index, engine.seed, engine.limits, [])
         finished.append(_finished_steps(results))
     return slots, finished
 

@@ -33,7 +33,7 @@ from unojax.policies import distinct, uniform
 from unojax.rules import Rules
 from unojax.search.agents import Remembered, SearchAgent, monte_carlo, tree
 from unojax.simulation import run
-from unojax.simulation.harvest import Limits, advance_slots, start_run
+from unojax.simulation.harvest import Gather, Limits, advance_slots, make_kept, start_run
 
 NODES_PER_STEP: Final = 1 / 0.694
 """Nodes of a packed game for each step, as `benchmarks.engine_parts` counts them in uniform play."""
@@ -42,7 +42,7 @@ NODES_PER_GAME: Final = 120
 ROLLOUT_ROWS: Final = 16
 VALID_OF_THREE_NODES: Final = 0.92
 """Share of the rows of a rollout of uniform play that are valid, with three nodes each."""
-BYTES_PER_ROW: Final = 8 * 4
+BYTES_PER_GAME: Final = 16
 """Of a game's results."""
 
 
@@ -74,13 +74,13 @@ def programs(*, scale: float = 1.0) -> dict[str, DeviceProgram]:
     in_progress, games, particles, decisions = size(2**20), size(1024), size(1024), size(256)
     nodes = 8 * 16 * in_progress
     return {
-        "simulate, statistics": DeviceProgram(partial(_simulate, True, in_progress), "step", nodes / NODES_PER_STEP),
+        "simulate, statistics": DeviceProgram(partial(_simulate, "count", in_progress), "step", nodes / NODES_PER_STEP),
         "simulate, every game": DeviceProgram(
-            # Rows are fetched in powers of two.
-            partial(_simulate, False, in_progress),
+            # Results stay on the device until the last game has ended.
+            partial(_simulate, "keep", in_progress),
             "step",
             nodes / NODES_PER_STEP,
-            host_bytes=int(2 * BYTES_PER_ROW * nodes / NODES_PER_GAME),
+            host_bytes=int(BYTES_PER_GAME * nodes / NODES_PER_GAME),
         ),
         "one-hot": DeviceProgram(partial(_onehot, size(2**18)), "step", 16 * size(2**18)),
         "rollout, counts": DeviceProgram(
@@ -139,15 +139,16 @@ def _keys(number: int) -> Array:
     return jnp.zeros((number, 2), jnp.uint32)
 
 
-def _simulate(counting: bool, lanes: int) -> tuple[Any, tuple[Any, ...]]:
+def _simulate(gather: Gather, lanes: int) -> tuple[Any, tuple[Any, ...]]:
     policies, rules = (uniform, uniform), Rules()
     numbers, skeleton = static.split(distinct(policies))
     limits = Limits(jnp.uint32(0), jnp.uint32(0))
     started = _shapes(partial(start_run, lanes, policies=policies, rules=rules), limits)
     seed = (jnp.uint32(0), jnp.uint32(0))
-    options = {"policies": skeleton, "truncates": False, "counting": counting, "on": run.platform()}
-    program = jax.jit(partial(advance_slots, **options), donate_argnums=0)
-    return program, (*started, seed, limits, numbers)
+    options = {"policies": skeleton, "truncates": False, "gather": gather, "on": run.platform()}
+    kept = _shapes(partial(make_kept, 8 * lanes)) if gather == "keep" else None
+    program = jax.jit(partial(advance_slots, **options), donate_argnums=(0, 5))
+    return program, (*started, seed, limits, numbers, kept)
 
 
 def _onehot(lanes: int) -> tuple[Any, tuple[Any, ...]]:

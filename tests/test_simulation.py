@@ -32,7 +32,6 @@ from unojax.simulation import (
     default_batch_size,
     harvest,
     simulate,
-    stream,
 )
 from unojax.simulation.tally import Tally
 
@@ -199,9 +198,25 @@ def test_a_finished_prefix_is_in_order_and_complete(full_deck: Games):
     assert same(collector.prefix(), whole)
 
 
+def test_results_may_stay_on_the_device():
+    here, there = (simulate(jax.random.key(6), 300, batch_size=BATCH, max_steps=60, on_device=where) for where in (False, True))
+    assert same(here, there) and here.truncated.any() and (here.winner == 1).any()
+    for field in fields(Games):
+        assert isinstance(getattr(here, field.name), np.ndarray) and isinstance(getattr(there, field.name), Array)
+
+
+def test_unknown_options_are_refused():
+    with pytest.raises(TypeError, match="options are rules, batch_size, max_steps, got lanes"):
+        simulate(jax.random.key(0), 4, lanes=3)
+
+
 def test_a_stream_hands_out_each_game_once():
-    index = np.concatenate([finished.index for finished in stream(jax.random.key(6), 1_000, batch_size=BATCH)])
-    np.testing.assert_array_equal(np.sort(index), np.arange(1_000))
+    collector, index = Collector(1_000), []
+    for finished in Stream(jax.random.key(6), 1_000, batch_size=BATCH):
+        collector.add(finished)
+        index.append(finished.index)
+    np.testing.assert_array_equal(np.sort(np.concatenate(index)), np.arange(1_000))
+    assert same(collector.prefix(), simulate(jax.random.key(6), 1_000, batch_size=BATCH))
 
 
 @pytest.mark.parametrize("action", [-1, cards.DRAW, cards.NUM_ACTIONS])

@@ -27,7 +27,7 @@ def test_figures_from_made_up_games(capsys, monkeypatch):
         for call in itertools.count(1):
             yield SimpleNamespace(index=np.arange(4), games=SimpleNamespace(num_steps=np.full(4, 10 * call)))
 
-    monkeypatch.setattr(import_module("unojax.simulation"), "stream", stream)
+    monkeypatch.setattr(import_module("unojax.simulation"), "Stream", stream)
     args = ["bench", "--batch-sizes", "8", "2", "--repeats", "3", "--seconds", "2", "--json", "-"]
     assert main(args) == 0
     eight, two = json.loads(capsys.readouterr().out)["results"]

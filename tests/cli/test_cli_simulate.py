@@ -158,7 +158,7 @@ def interrupted_after(num_calls: int, monkeypatch: pytest.MonkeyPatch, *, times:
         return Interrupted
 
     monkeypatch.setattr(simulate_run, "Counting", interrupted(Counting))
-    monkeypatch.setattr(simulate_run, "stream", interrupted(Stream))
+    monkeypatch.setattr(simulate_run, "Stream", interrupted(Stream))
 
 
 @pytest.mark.parametrize("keeps", [False, True])

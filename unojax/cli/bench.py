@@ -96,12 +96,12 @@ class Bench:
     def _measure(self, batch_size: int, rules: Rules) -> dict[str, Any]:
         import jax
 
-        from unojax.simulation import MAX_GAMES, stream
+        from unojax.simulation import MAX_GAMES, Stream
 
         pair = get_policies(self.policies)
         # There are always more games than are played, so every lane is always busy. In that state as many steps are begun as
         # are handed out with finished games.
-        games = stream(jax.random.key(self.seed, impl="threefry2x32"), MAX_GAMES, pair, rules=rules, batch_size=batch_size)
+        games = Stream(jax.random.key(self.seed, impl="threefry2x32"), MAX_GAMES, pair, rules=rules, batch_size=batch_size)
         began = time.perf_counter()
         settled = len(next(games).index)
         compile_seconds = time.perf_counter() - began

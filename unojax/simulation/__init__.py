@@ -1,4 +1,4 @@
-"""Thousands of games at once: `simulate`, `stream` for those who want results as they come, `count_games` for sums alone.
+"""Thousands of games at once: `simulate`, `Stream` for those who want results as they come, `count_games` for sums alone.
 
 `rollout` plays on in env slots, as a pure function. `slots` has the loop under all of them, `harvest` the device's side of
 `simulate`, `games` its results.
@@ -11,11 +11,11 @@ from unojax.simulation.run import (
     MOST_LANES,
     Counting,
     LongGameError,
+    Options,
     Stream,
     count_games,
     default_batch_size,
     simulate,
-    stream,
 )
 from unojax.simulation.slots import Slots
 
@@ -27,6 +27,7 @@ __all__ = [
     "Finished",
     "Games",
     "LongGameError",
+    "Options",
     "Slots",
     "Stream",
     "Transitions",
@@ -36,5 +37,4 @@ __all__ = [
     "rollout",
     "simulate",
     "start_slots",
-    "stream",
 ]

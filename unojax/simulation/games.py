@@ -7,11 +7,12 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from unojax import game
+from unojax.device import struct
 
 
-@dataclass(frozen=True)
+@struct.dataclass
 class Games:
-    """Results of G complete games, NumPy arrays in the order of the game index.
+    """Results of G complete games, NumPy or JAX arrays in the order of the game index.
 
     Attributes:
         winner: int8[G] player 0 or 1; -1 for a drawn or truncated game.

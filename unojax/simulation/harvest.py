@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +30,7 @@ from unojax.simulation.slots import (
     restart,
     words_at,
 )
+from unojax.table.account import Field as BitField
 
 NODES_PER_BLOCK: Final = 16
 """Nodes between two looks for finished games: a longer row idles more (half a row per game of some 120 nodes), a shorter one
@@ -84,6 +85,35 @@ class Counts(NamedTuple):
     lengths: Array
 
 
+class Kept(NamedTuple):
+    """Results of all games of a run in their order, uint32[G] each; `ending` holds the bit fields below."""
+
+    num_steps: Array
+    num_choices: Array
+    num_reshuffles: Array
+    ending: Array
+
+
+PHASE: Final = BitField(0, 3)
+HAND_0: Final = BitField(3, 7)
+HAND_1: Final = BitField(10, 7)
+"""Of `Kept.ending`: the phase that a game ended in, and the cards left in the hands."""
+
+
+class Progress(NamedTuple):
+    """What became of a call whose results are kept: uint32[] each.
+
+    Attributes:
+        games: that finished.
+        illegal: of them, games in which a policy chose an illegal action.
+        first_illegal: number of one of these.
+    """
+
+    games: Array
+    illegal: Array
+    first_illegal: Array
+
+
 class Limits(NamedTuple):
     """Numbers that may vary without recompiling. `max_steps` is not looked at unless truncation is compiled in."""
 
@@ -102,46 +132,88 @@ def start_run(batch_size: int, limits: Limits, policies: tuple[Policy, ...], rul
     return jax.tree.map(jnp.copy, slots), jnp.uint32(batch_size)
 
 
-@partial(jax.jit, static_argnames=("policies", "truncates", "counting", "on"), donate_argnums=0)
+Gather = Literal["hand out", "count", "keep"]
+"""What becomes of the results of finished games."""
+
+
+@partial(jax.jit, static_argnames=("policies", "truncates", "gather", "on"), donate_argnames=("slots", "kept"))
 def advance_slots(
     slots: Slots,
     next_index: Array,
     seed: Words,
     limits: Limits,
     numbers: list[Array],
+    kept: Kept | None = None,
     *,
     policies: Skeleton,
     truncates: bool,
-    counting: bool,
+    gather: Gather,
     on: Platform,
-) -> tuple[Slots, Array, Results | FinishedFirst | Counts]:
+) -> tuple[Slots, Array, Results | FinishedFirst | Counts | Progress, Kept | None]:
     """Take all slots `NODES_PER_BLOCK * BLOCKS_PER_CALL` nodes further.
 
-    Hand out the games that finished, uint32[blocks, B] (on a GPU uint32[blocks * B], `FinishedFirst`), or if `counting`
-    only count them. `numbers` and `policies` are the `static.split` of one policy for each player, or of one for both.
+    Hand out the games that finished, uint32[blocks, B] (on a GPU uint32[blocks * B], `FinishedFirst`), count them, or put them
+    into their places in `kept`. `numbers` and `policies` are the `static.split` of one policy for each player, or of one for
+    both.
     """
     decide = partial(choose_moves, seed=seed, limits=limits, policies=static.join(numbers, policies), truncates=truncates)
 
-    def finish(_: Slots, decision: Decision, after: Slots, rest: tuple[Array, Counts | None]) -> Any:
+    def finish(_: Slots, decision: Decision, after: Slots, rest: tuple[Array, Any]) -> Any:
         del decision
-        next_index, counts = rest
+        next_index, gathered = rest
         after, next_index, results = _harvest(after, next_index, limits, truncates)
-        if counts is None:
+        if gather == "hand out":
             return after, (next_index, None), results
-        return after, (next_index, _count(counts, results)), None
+        add = _count if gather == "count" else _keep
+        return after, (next_index, add(gathered, results)), None
 
-    slots, (next_index, counts), results = play_rows(
+    none: Any = {"hand out": None, "count": _no_counts(), "keep": (kept, _no_progress())}[gather]
+    slots, (next_index, gathered), results = play_rows(
         slots,
-        (next_index, _no_counts() if counting else None),
+        (next_index, none),
         lambda slots: Decision(decide(slots)),
         lambda index, slots, move: decide(slots),
         finish,
         num_nodes=NODES_PER_BLOCK,
         num_rows=BLOCKS_PER_CALL,
     )
-    if counts is not None:
-        return slots, next_index, counts
-    return slots, next_index, _finished_first(results) if on == "gpu" else results
+    if gather == "keep":
+        kept, results = gathered
+    elif gather == "count":
+        results = gathered
+    elif on == "gpu":
+        results = _finished_first(results)
+    return slots, next_index, results, kept
+
+
+def make_kept(num_games: int) -> Kept:
+    """Make room for the results of a run, for a power of two of games: runs of similar size share their program."""
+    room = 1 << (num_games - 1).bit_length()
+    return Kept(*(jnp.zeros(room, jnp.uint32) for _ in Kept._fields))
+
+
+def _no_progress() -> Progress:
+    zero = jnp.zeros((), jnp.uint32)
+    return Progress(zero, zero, zero)
+
+
+def _keep(so_far: tuple[Kept, Progress], results: Results) -> tuple[Kept, Progress]:
+    """Put the games of a block that finished into their places."""
+    kept, progress = so_far
+    ended = results.game_index != NO_WALK
+    ending = PHASE.put(results.phase) | HAND_0.put(results.hand_0) | HAND_1.put(results.hand_1)
+    fields = Kept(results.num_steps, results.num_choices, results.num_reshuffles, ending)
+
+    def put(into: Array, field: Array) -> Array:
+        return into.at[results.game_index].set(field, mode="drop", unique_indices=True)
+
+    illegal = ended & (results.illegal != 0)
+    first = jnp.where(illegal, results.game_index, NO_WALK).min()
+    return jax.tree.map(put, kept, fields), Progress(
+        games=progress.games + ended.sum(dtype=jnp.uint32),
+        illegal=progress.illegal + illegal.sum(dtype=jnp.uint32),
+        first_illegal=jnp.where(progress.illegal > 0, progress.first_illegal, first),
+    )
 
 
 def _finished_first(results: Results) -> FinishedFirst:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypedDict, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -24,8 +24,22 @@ from unojax.device.platform import platform
 from unojax.device.random_bits import check_key, key_words
 from unojax.policies import Policy, as_policies, distinct, name_of, uniform
 from unojax.rules import Rules, as_rules, check_max_steps, is_int
-from unojax.simulation.games import Collector, Finished, Games
-from unojax.simulation.harvest import LONGEST, MOST_COUNTED, Counts, FinishedFirst, Limits, Results, advance_slots, start_run
+from unojax.simulation.games import Finished, Games
+from unojax.simulation.harvest import (
+    HAND_0,
+    HAND_1,
+    LONGEST,
+    MOST_COUNTED,
+    PHASE,
+    FinishedFirst,
+    Gather,
+    Kept,
+    Limits,
+    Results,
+    advance_slots,
+    make_kept,
+    start_run,
+)
 from unojax.simulation.tally import Tally
 
 MAX_GAMES: Final = 2**31
@@ -43,14 +57,27 @@ _GAMES_PER_LANE: Final = 8
 Policies = tuple[str | Policy, str | Policy]
 
 
+class Options(TypedDict, total=False):
+    """Options of a run of games.
+
+    Attributes:
+        rules: static, or the name of a preset.
+        batch_size: games in progress at a time; the device's default if None.
+        max_steps: truncate games after that many steps, instead of `rules.max_steps`.
+    """
+
+    rules: Rules | str
+    batch_size: int | None
+    max_steps: int | None
+
+
 def simulate(
     key: Array,
     num_games: int,
     policies: Policies = (uniform, uniform),
     *,
-    rules: Rules | str = Rules(),
-    batch_size: int | None = None,
-    max_steps: int | None = None,
+    on_device: bool = False,
+    **options: Unpack[Options],
 ) -> Games:
     """Play exactly `num_games` complete games; player p follows `policies[p]`.
 
@@ -62,42 +89,19 @@ def simulate(
         num_games: 1 .. 2^31.
         policies: two names of `unojax.POLICIES` or policies; a `PackedPolicy` runs packed, any other is called through the
             protocol, with one-hot observations.
-        rules: static, or the name of a preset.
-        batch_size: games in progress at a time; the device's default if None.
-        max_steps: truncate games after that many steps, instead of `rules.max_steps`.
+        on_device: leave the results on the device, as `jax.Array`.
+        options: see `unojax.simulation.Options`.
 
     Raises:
         ValueError: an argument is out of range, one of `policies` is none, or a policy chose an illegal action.
     """
-    _check_num_games(num_games)
-    results = Collector(num_games)
-    for finished in stream(key, num_games, policies, rules=rules, batch_size=batch_size, max_steps=max_steps):
-        results.add(finished)
-    return results.prefix()
+    run = _Keeping(key, num_games, policies, **options)
+    for _ in run:
+        pass
+    return run.games(on_device)
 
 
-def stream(
-    key: Array,
-    num_games: int,
-    policies: Policies = (uniform, uniform),
-    *,
-    rules: Rules | str = Rules(),
-    batch_size: int | None = None,
-    max_steps: int | None = None,
-) -> Stream:
-    """Play games like `simulate`, and hand out the finished ones every few milliseconds; arguments and errors as there."""
-    return Stream(key, num_games, policies, rules=rules, batch_size=batch_size, max_steps=max_steps)
-
-
-def count_games(
-    key: Array,
-    num_games: int,
-    policies: Policies = (uniform, uniform),
-    *,
-    rules: Rules | str = Rules(),
-    batch_size: int | None = None,
-    max_steps: int | None = None,
-) -> Tally:
+def count_games(key: Array, num_games: int, policies: Policies = (uniform, uniform), **options: Unpack[Options]) -> Tally:
     """Play the games that `simulate` plays, and give only their counts, which are added up on the device.
 
     Neither the host nor the device keeps anything for each game; arguments are those of `simulate`.
@@ -106,15 +110,15 @@ def count_games(
         ValueError: as `simulate`, and where there are more than 2^23 games at a time.
         LongGameError: a game took 16,384 steps or more.
     """
-    return sum(Counting(key, num_games, policies, rules=rules, batch_size=batch_size, max_steps=max_steps), Tally())
+    return sum(Counting(key, num_games, policies, **options), Tally())
 
 
 class LongGameError(ValueError):
     """A game was too long to be counted by its length on the device."""
 
 
-class _Calls:
-    """Calls of the program that advances the lanes, over and over; arguments and errors are those of `simulate`.
+class _Run:
+    """A run of games: calls of the program that advances the slots, over and over. Arguments and errors are those of `simulate`.
 
     On a GPU the next call has begun when the results of one are handed out, so that the host looks at them while the device plays
     on.
@@ -123,32 +127,28 @@ class _Calls:
         num_games: to be played.
     """
 
-    _counting: bool
+    _gather: Gather
 
-    def __init__(
-        self,
-        key: Array,
-        num_games: int,
-        policies: Policies = (uniform, uniform),
-        *,
-        rules: Rules | str = Rules(),
-        batch_size: int | None = None,
-        max_steps: int | None = None,
-    ):
+    def __init__(self, key: Array, num_games: int, policies: Policies = (uniform, uniform), **options: Unpack[Options]):
         check_key(key, "simulate")
-        _check_num_games(num_games)
-        rules = as_rules(rules)
-        self.num_games, self._policies = int(num_games), as_policies(policies)
-        batch_size = _checked_batch_size(batch_size, self.num_games)
-        if self._counting and batch_size > MOST_COUNTED:
-            raise ValueError(f"batch_size must be at most {MOST_COUNTED} where games are counted, got {batch_size}")
+        if not (is_int(num_games) and 1 <= num_games <= MAX_GAMES):
+            raise ValueError(f"num_games must be an integer in [1, {MAX_GAMES}], got {num_games!r}")
+        unknown = set(options) - set(Options.__annotations__)
+        if unknown:
+            raise TypeError(f"options are {', '.join(Options.__annotations__)}, got {', '.join(sorted(unknown))}")
+        rules, max_steps = as_rules(options.get("rules", Rules())), options.get("max_steps")
         check_max_steps(max_steps)
         max_steps = rules.max_steps if max_steps is None else max_steps
+        self.num_games, self._policies = int(num_games), as_policies(policies)
+        batch_size = _checked_batch_size(options.get("batch_size"), self.num_games)
+        if self._gather == "count" and batch_size > MOST_COUNTED:
+            raise ValueError(f"batch_size must be at most {MOST_COUNTED} where games are counted, got {batch_size}")
         numbers, skeleton = static.split(distinct(self._policies))
-        options = {"policies": skeleton, "truncates": max_steps is not None, "counting": self._counting}
-        self._run = partial(advance_slots, seed=key_words(key), numbers=numbers, on=platform(), **options)
+        how = {"policies": skeleton, "truncates": max_steps is not None, "gather": self._gather}
+        self._advance = partial(advance_slots, seed=key_words(key), numbers=numbers, on=platform(), **how)
         self._limits = Limits(jnp.uint32(num_games), jnp.uint32(max_steps or 0))
         self._slots, self._next_index = start_run(batch_size, self._limits, self._policies, rules)
+        self._kept = make_kept(self.num_games) if self._gather == "keep" else None
         self._latest: Any = None
         self._ahead: Any = None
         self._num_done = 0
@@ -175,30 +175,61 @@ class _Calls:
         return results
 
     def _call(self) -> Any:
-        self._slots, self._next_index, results = self._run(self._slots, self._next_index, limits=self._limits)
+        self._slots, self._next_index, results, self._kept = self._advance(
+            self._slots, self._next_index, limits=self._limits, kept=self._kept
+        )
         return results
 
+    def _illegal(self, number: int, what: str) -> ValueError:
+        names = " and ".join(dict.fromkeys(map(name_of, self._policies)))
+        return ValueError(f"a policy of {names} chose an illegal action in {what} ({number} such games so far); {_MUST}")
 
-class Stream(_Calls, Iterator[Finished]):
-    """Games as they are finished; see `stream`."""
 
-    _counting = False
+class Stream(_Run, Iterator[Finished]):
+    """The games of `simulate` as they are finished, every few milliseconds; arguments and errors as there."""
+
+    _gather = "hand out"
 
     def __next__(self) -> Finished:
-        finished = _to_host(self._next_results(_shorten), self._policies)
-        self._num_done += len(finished.index)
-        return finished
+        ended: Any = _to_host(self._next_results(_shorten))
+        index = ended.game_index.astype(np.int64)
+        if ended.illegal.any():
+            raise self._illegal(int(np.count_nonzero(ended.illegal)), f"game {index[np.argmax(ended.illegal)]}")
+        self._num_done += len(index)
+        return Finished(index, _games(ended, np))
 
 
-class Counting(_Calls, Iterator[Tally]):
+class Counting(_Run, Iterator[Tally]):
     """Counts of the games that end in each call, added up on the device; arguments and errors are those of `count_games`."""
 
-    _counting = True
+    _gather = "count"
 
     def __next__(self) -> Tally:
-        tally = _tally_of(self._next_results(), self._policies)
+        counts = jax.device_get(self._next_results())
+        if counts.illegal:
+            raise self._illegal(counts.illegal, "a game")
+        tally = _tally_of(counts)
         self._num_done += tally.games
         return tally
+
+
+class _Keeping(_Run, Iterator[int]):
+    """Numbers of the games that end in each call; their results stay on the device, in the order of the games."""
+
+    _gather = "keep"
+
+    def __next__(self) -> int:
+        progress = jax.device_get(self._next_results())
+        if progress.illegal:
+            raise self._illegal(progress.illegal, f"game {progress.first_illegal}")
+        self._num_done += int(progress.games)
+        return int(progress.games)
+
+    def games(self, on_device: bool) -> Games:
+        """Give the results, once all games have ended."""
+        assert self._kept is not None, "made at the start"
+        games = _open_kept(self._kept)
+        return (games if on_device else jax.device_get(games))[: self.num_games]
 
 
 def default_batch_size(num_games: int) -> int:
@@ -221,11 +252,6 @@ def _checked_batch_size(batch_size: int | None, num_games: int) -> int:
     return min(batch_size, 1 << (num_games - 1).bit_length())
 
 
-def _check_num_games(num_games: int) -> None:
-    if not (is_int(num_games) and 1 <= num_games <= MAX_GAMES):
-        raise ValueError(f"num_games must be an integer in [1, {MAX_GAMES}], got {num_games!r}")
-
-
 def _shorten(results: Results | FinishedFirst) -> Results:
     """Leave out what is after the finished games where they come first; waits for them."""
     if isinstance(results, Results):
@@ -235,26 +261,32 @@ def _shorten(results: Results | FinishedFirst) -> Results:
     return _first(results.results, length)
 
 
-def _to_host(results: Results, policies: Policies) -> Finished:
+def _to_host(results: Results) -> Results:
+    """Fetch the results of the games that finished, NumPy."""
     fetched = jax.device_get(results)
     at = np.flatnonzero(fetched.game_index != NO_WALK)
-    ended: Any = jax.tree.map(lambda field: field.ravel()[at], fetched)
-    index = ended.game_index.astype(np.int64)
-    if ended.illegal.any():
-        raise ValueError(
-            f"a policy of {_names(policies)} chose an illegal action in game {index[np.argmax(ended.illegal)]} (one of "
-            f"{np.count_nonzero(ended.illegal)} such games so far); {_MUST}"
-        )
-    winner = np.select([ended.phase == table.OVER_WON_BY_0, ended.phase == table.OVER_WON_BY_1], [0, 1], game.NO_WINNER)
-    games = Games(
-        winner=winner.astype(np.int8),
+    return jax.tree.map(lambda field: field.ravel()[at], fetched)
+
+
+@jax.jit
+def _open_kept(kept: Kept) -> Games:
+    """Make results, on the device, of what was kept of each game."""
+    ending = {"phase": PHASE.get(kept.ending), "hand_0": HAND_0.get(kept.ending), "hand_1": HAND_1.get(kept.ending)}
+    return _games(Results(kept.ending, *kept[:3], illegal=kept.ending, **ending), jnp)
+
+
+def _games(ended: Any, numpy: Any) -> Games:
+    """Make results of games that have ended, by NumPy or by `jax.numpy`."""
+    phase = ended.phase
+    other = numpy.where(phase == table.OVER_WON_BY_1, 1, game.NO_WINNER)
+    return Games(
+        winner=numpy.where(phase == table.OVER_WON_BY_0, 0, other).astype(np.int8),
         num_steps=ended.num_steps.astype(np.int32),
         num_choices=ended.num_choices.astype(np.int32),
         num_reshuffles=ended.num_reshuffles.astype(np.int32),
-        hand_sizes=np.stack([ended.hand_0, ended.hand_1], axis=1).astype(np.int8),
-        truncated=ended.phase == table.PLAY,
+        hand_sizes=numpy.stack([ended.hand_0, ended.hand_1], axis=1).astype(np.int8),
+        truncated=phase == table.PLAY,
     )
-    return Finished(index, games)
 
 
 @partial(jax.jit, static_argnames="number")
@@ -262,14 +294,7 @@ def _first(results: Results, number: int) -> Results:
     return jax.tree.map(lambda field: field[:number], results)
 
 
-def _names(policies: Policies) -> str:
-    return " and ".join(dict.fromkeys(map(name_of, policies)))
-
-
-def _tally_of(counts: Counts, policies: Policies) -> Tally:
-    got = jax.device_get(counts)
-    if got.illegal:
-        raise ValueError(f"a policy of {_names(policies)} chose an illegal action in {got.illegal} games; {_MUST}")
+def _tally_of(got: Any) -> Tally:
     if got.lengths[LONGEST]:
         raise LongGameError(
             f"{got.lengths[LONGEST]} games took {LONGEST} steps or more, which are too many to count by length; give max_steps "

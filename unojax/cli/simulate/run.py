@@ -20,7 +20,7 @@ from unojax.cli.simulate.tables import Played
 from unojax.cli.status import EXIT_INTERRUPTED
 from unojax.files.columns import Columns
 from unojax.rules import Rules
-from unojax.simulation import Counting, Finished, LongGameError, Stream, default_batch_size, stream
+from unojax.simulation import Counting, Finished, LongGameError, Stream, default_batch_size
 from unojax.simulation.tally import Tally
 
 
@@ -70,7 +70,7 @@ def _play(request: Simulate, rules: Rules, keep: Callable[[int, Finished], None]
     def start(swapped: int, by_rows: bool) -> Seating:
         seated = (pair[1], pair[0]) if swapped else pair
         seat_key = jax.random.fold_in(key, 1) if swapped else key
-        play = stream if by_rows else Counting
+        play = Stream if by_rows else Counting
         return Seating(swapped, play(seat_key, num_each[swapped], seated, rules=rules, batch_size=batch_size), keep)
 
     def play_all(by_rows: bool) -> Played:
