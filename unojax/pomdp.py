@@ -26,7 +26,9 @@ from jax.typing import ArrayLike
 
 from unojax import bits, cards, game
 from unojax.device.combinatorics import log_binomial
+from unojax.device.tracing import traced_once
 from unojax.game import State, legal_mask
+from unojax.game.steps import single_action
 from unojax.observation import Observation, check_observation, observe
 from unojax.rules import Rules, agreed_rules
 
@@ -57,7 +59,13 @@ def transition_log_prob(state: State, action: ArrayLike, next_state: State, *, r
     Raises:
         ValueError: an argument is a batch, or the rules of the two states, or `rules`, differ.
     """
-    rules = _check_states(state, next_state, "transition_log_prob", rules)
+    _check_states(state, next_state, "transition_log_prob", rules)
+    return _transition_log_prob(state, single_action(action, "transition_log_prob"), next_state)
+
+
+@traced_once
+def _transition_log_prob(state: State, action: Array, next_state: State) -> Array:
+    rules = state.rules
     reached = _step_to(state, action, next_state)
     is_reached = jnp.bool_(True)
     for name in _MARKOV_FIELDS if rules.max_steps is None else (*_MARKOV_FIELDS, "step_count"):
@@ -68,7 +76,7 @@ def transition_log_prob(state: State, action: ArrayLike, next_state: State, *, r
     log_color = jnp.float32(0.0)
     if rules.play_drawn == "auto":
         # Or a card goes straight to the pile.
-        applies = (jnp.asarray(action) == cards.DRAW) & ~state.is_over & legal_mask(state)[cards.DRAW] & ~reached.terminated
+        applies = (action == cards.DRAW) & ~state.is_over & legal_mask(state)[cards.DRAW] & ~reached.terminated
         laid = applies & (drawn.sum() == 0)
         drawn += (laid & (np.arange(cards.NUM_TYPES, dtype=np.int32) == reached.top_type)).astype(jnp.int32)
         log_color = jnp.where(laid & (reached.top_rank >= cards.WILD), -np.float32(np.log(cards.NUM_COLORS)), log_color)
@@ -110,16 +118,17 @@ def reward(state: State, action: ArrayLike, next_state: State, *, rules: Rules |
         ValueError: an argument is a batch, or the rules of the two states, or `rules`, differ.
     """
     _check_states(state, next_state, "reward", rules)
-    return _step_to(state, action, next_state).rewards
+    return _step_to(state, single_action(action, "reward"), next_state).rewards
 
 
-def _check_states(state: State, next_state: State, name: str, rules: Rules | None) -> Rules:
+def _check_states(state: State, next_state: State, name: str, rules: Rules | None) -> None:
     for one in (state, next_state):
         game.check_state(one, name)
     agreed_rules(state.rules, next_state.rules)
-    return agreed_rules(state.rules, rules)
+    agreed_rules(state.rules, rules)
 
 
-def _step_to(state: State, action: ArrayLike, next_state: State) -> State:
+@traced_once
+def _step_to(state: State, action: Array, next_state: State) -> State:
     """Step with the cards drawn that `next_state` lacks in its deck: to `next_state`, if that can follow."""
     return game.step_with(state, action, game.GivenCards(bits.pack(next_state.deck), next_state.color))

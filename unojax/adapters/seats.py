@@ -17,6 +17,7 @@ from unojax import game, table
 from unojax.adapters.encoding import Encoder
 from unojax.device import struct
 from unojax.device.forks import check_not_forked
+from unojax.device.tracing import traced_once
 from unojax.game import Packed, State
 from unojax.observation import Observation, determinize, observe_packed
 
@@ -74,21 +75,11 @@ class SeatsGame:
 
     def deal(self, key: Array) -> Seats:
         """Begin a game under the encoder's rules. Consumes `key`."""
-        packed = game.init_packed(key, self.encoder.rules)
-        first, second = (self.encoder.init(_key(key, player), observe_packed(packed, jnp.int8(player))) for player in PLAYERS)
-        return Seats(packed, (first, second))
+        return _begin(key, encoder=self.encoder)
 
     def play(self, seats: Seats, action: ArrayLike, key: Array) -> Seats:
         """Play an action by `play_or_lose`. Consumes `key`."""
-        before, after = seats.packed, play_or_lose(seats.packed, jnp.asarray(action), key)
-        around = [
-            (observe_packed(before, player), after.last_action, observe_packed(after, player))
-            for player in map(jnp.int8, PLAYERS)
-        ]
-        first, second = (
-            self.encoder.update(_key(key, player), memory, *around[player]) for player, memory in enumerate(seats.memories)
-        )
-        return Seats(after, (first, second))
+        return _follow(seats, jnp.asarray(action), key, encoder=self.encoder)
 
     def look(self, seats: Seats, player: ArrayLike) -> Array:
         """Write what a player sees: [encoder.size]."""
@@ -113,6 +104,23 @@ class SeatsGame:
             for player, memory in enumerate(seats.memories)
         )
         return Seats(packed, (first, second))
+
+
+@partial(traced_once, static=("encoder",))
+def _begin(key: Array, *, encoder: Encoder) -> Seats:
+    packed = game.init_packed(key, encoder.rules)
+    first, second = (encoder.init(_key(key, player), observe_packed(packed, jnp.int8(player))) for player in PLAYERS)
+    return Seats(packed, (first, second))
+
+
+@partial(traced_once, static=("encoder",))
+def _follow(seats: Seats, action: Array, key: Array, *, encoder: Encoder) -> Seats:
+    before, after = seats.packed, play_or_lose(seats.packed, action, key)
+    around = [
+        (observe_packed(before, player), after.last_action, observe_packed(after, player)) for player in map(jnp.int8, PLAYERS)
+    ]
+    first, second = (encoder.update(_key(key, player), memory, *around[player]) for player, memory in enumerate(seats.memories))
+    return Seats(after, (first, second))
 
 
 def _memory(seats: Seats, player: Array) -> Any:

@@ -18,6 +18,7 @@ present position, and `Info.depleted` says so.
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import Final
 
 import jax
@@ -36,6 +37,7 @@ from unojax.belief.particles.belief import check_start, record_deal
 from unojax.belief.particles.choices import Choice, card_fits, choice_prob
 from unojax.bits import Words
 from unojax.device import control, struct
+from unojax.device.tracing import traced_once
 from unojax.game.steps import single_action
 from unojax.observation import Observation, check_observation
 from unojax.rules import Rules, agreed_rules
@@ -92,6 +94,11 @@ def bootstrap_init(
     """Begin a belief: the opponent's hand is a random subset of the unseen cards. As `particles.belief_init`, with its errors."""
     check_observation(observation, "bootstrap_init", rules)
     check_start(num_particles, prior)
+    return _begin(observation, key, num_particles=num_particles, prior=prior)
+
+
+@partial(traced_once, static=("num_particles", "prior"))
+def _begin(observation: Observation, key: Array, *, num_particles: int, prior: Prior) -> BootstrapBelief:
     nothing = bits.empty(jnp.zeros(num_particles))
     unseen = history.unseen_words(observation)
     hands = gain(key, nothing, unseen, observation.opponent_count.astype(jnp.int32))
@@ -127,6 +134,20 @@ def bootstrap_update(
     if not 0 <= ess_threshold <= 1:
         raise ValueError(f"ess_threshold must be in [0, 1], got {ess_threshold}")
     action = single_action(action, "bootstrap_update").astype(jnp.int32)
+    return _update(belief, before, action, after, key, opponent=opponent, ess_threshold=ess_threshold)
+
+
+@partial(traced_once, static=("opponent", "ess_threshold"))
+def _update(
+    belief: BootstrapBelief,
+    before: Observation,
+    action: Array,
+    after: Observation,
+    key: Array,
+    *,
+    opponent: OpponentModel,
+    ess_threshold: float,
+) -> tuple[BootstrapBelief, Info]:
     key_draw, key_pick, key_anew = jax.random.split(key, 3)
     shown = history.infer_action(before, after)
     inconsistent = ~(history.belongs(before, action, after) & _fits(belief, before))

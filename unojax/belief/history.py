@@ -18,6 +18,7 @@ from jax.typing import ArrayLike
 
 from unojax import bits, cards, game
 from unojax.bits import Words
+from unojax.device.tracing import traced_once
 from unojax.observation import Observation, determinize_packed, observe_packed
 from unojax.rules import Rules, agreed_rules
 from unojax.table.options import has_drawable
@@ -221,6 +222,7 @@ class _SeenCards:
         return word, position
 
 
+@traced_once
 def belongs(before: Observation, action: Array, after: Observation) -> Array:
     """Tell whether an action may be what two observations show: bool[].
 

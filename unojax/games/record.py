@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -11,6 +12,7 @@ from jax import Array
 from unojax import game
 from unojax.device import control
 from unojax.device.random_bits import check_key
+from unojax.device.tracing import traced_once
 from unojax.game import State
 from unojax.observation import observe
 from unojax.policies import Policy, as_policies, ask, distinct, uniform
@@ -42,7 +44,11 @@ def play_game(
     check_key(key, "play_game")
     if not (is_int(num_steps) and num_steps >= 0):
         raise ValueError(f"num_steps must be an integer of at least 0, got {num_steps!r}")
-    asked = distinct(as_policies(policies))
+    return _play(key, policies=distinct(as_policies(policies)), num_steps=num_steps, rules=rules)
+
+
+@partial(traced_once, static=("policies", "num_steps", "rules"))
+def _play(key: Array, *, policies: tuple[Policy, ...], num_steps: int, rules: Rules) -> Trajectory:
     key_start, key_steps = jax.random.split(key)
     start = game.init(key_start, rules=rules)
 
@@ -51,7 +57,7 @@ def play_game(
         key_policy, key_draw = jax.random.split(jax.random.clone(key))
         observation = observe(state, state.current_player)
         legal = game.legal_mask(state)
-        action = ask(asked, key_policy, observation, legal)
+        action = ask(policies, key_policy, observation, legal)
         after = game.step(state, action, key_draw)
         return after, (after, jnp.where(state.is_over, game.NO_ACTION, action))
 

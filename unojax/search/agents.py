@@ -26,6 +26,7 @@ from unojax.belief.opponents import Family, Opponent, PolicyOpponent
 from unojax.belief.updaters import Oracle, Updater, UpdaterKind, parse_updater
 from unojax.device.batching import together
 from unojax.device.platform import platform
+from unojax.device.tracing import traced_once
 from unojax.game import State
 from unojax.observation import Observation
 from unojax.policies import PackedPolicy, get_policy
@@ -234,16 +235,23 @@ class SearchAgent:
         Returns:
             The estimates, and bool[60] (or more, `Rules.num_choices`) what they are of: nothing if there is no choice.
         """
-        key_hands, key_search = jax.random.split(key)
-        is_mine = ~observation.terminated & (observation.current_player == observation.player)
-        legal = legal_mask[: self.rules.num_choices] & is_mine & (legal_mask.sum() > 1)
-        hands = self.hands(key_hands, memory, observation)
-        search = together(lambda _, *decisions: self.estimate(*decisions))
-        return search((), key_search, observation, hands, legal, memory.num_steps), legal
+        return _think(key, memory, observation, legal_mask, agent=self)
 
     def estimate(self, *decisions: Any) -> Estimate:
         """See `Search.estimate`."""
         return self.search.estimate(*decisions)
+
+
+@partial(traced_once, static=("agent",))
+def _think(
+    key: Array, memory: Remembered, observation: Observation, legal_mask: Array, *, agent: SearchAgent
+) -> tuple[Estimate, Array]:
+    key_hands, key_search = jax.random.split(key)
+    is_mine = ~observation.terminated & (observation.current_player == observation.player)
+    legal = legal_mask[: agent.rules.num_choices] & is_mine & (legal_mask.sum() > 1)
+    hands = agent.hands(key_hands, memory, observation)
+    search = together(lambda _, *decisions: agent.estimate(*decisions))
+    return search((), key_search, observation, hands, legal, memory.num_steps), legal
 
 
 def default_num_lanes(num_decisions: int) -> int:

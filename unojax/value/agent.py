@@ -20,6 +20,7 @@ from jax.core import Tracer
 from unojax.agents import Memory
 from unojax.belief.updaters import ColorBoundsFilter, UniformFilter, Updater, parse_updater
 from unojax.device.batching import together
+from unojax.device.tracing import traced_once
 from unojax.observation import Observation
 from unojax.rules import Rules, agreed_rules
 from unojax.specs import format_spec
@@ -106,20 +107,26 @@ class ValueAgent:
         known = memory
         if not isinstance(self.updater, UniformFilter | ColorBoundsFilter):
             known = self.updater.hands(jax.random.fold_in(key, 1), memory, observation)
-        return together(self._scores)(self.network, view_of(observation), known, legal)
+        return _score(self.network, view_of(observation), known, legal, updater=self.updater, head=self.head)
 
-    def _scores(self, network: Network, view: View, known: Any, legal: Array) -> Array:
-        if isinstance(self.updater, UniformFilter):
-            outlook = outlook_of_unseen(view)
-        elif isinstance(self.updater, ColorBoundsFilter):
-            outlook = outlook_of_ages(view, known)
-        else:
-            outlook = outlook_of_hands(view, known, self.updater.opponent)
-        if self.head == "policy":
-            logits = network(features(view, outlook)).policy_logits
-            assert logits is not None
-            return jnp.where(legal, logits, -jnp.inf)
-        return value_plays(network, view, outlook, legal)
+
+@partial(traced_once, static=("updater", "head"))
+def _score(network: Network, view: View, known: Any, legal: Array, *, updater: Updater, head: Head) -> Array:
+    return together(partial(_scores, updater=updater, head=head))(network, view, known, legal)
+
+
+def _scores(network: Network, view: View, known: Any, legal: Array, *, updater: Updater, head: Head) -> Array:
+    if isinstance(updater, UniformFilter):
+        outlook = outlook_of_unseen(view)
+    elif isinstance(updater, ColorBoundsFilter):
+        outlook = outlook_of_ages(view, known)
+    else:
+        outlook = outlook_of_hands(view, known, updater.opponent)
+    if head == "policy":
+        logits = network(features(view, outlook)).policy_logits
+        assert logits is not None
+        return jnp.where(legal, logits, -jnp.inf)
+    return value_plays(network, view, outlook, legal)
 
 
 def value(

@@ -1,0 +1,103 @@
+"""Public functions called twice outside `jit`: the second call compiles nothing, so that memory stays, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import unojax
+from tests.helpers import slow_but
+from unojax.adapters.encoding import Encoder
+from unojax.adapters.seats import SeatsGame
+from unojax.belief import bootstrap, updaters
+from unojax.rules import Rules
+
+KEY = jax.random.key(0)
+_compiled = [0]
+
+
+def _note(event: str, duration_secs: float, **_: Any) -> None:
+    del duration_secs
+    _compiled[0] += event == "/jax/core/compile/backend_compile_duration"
+
+
+jax.monitoring.register_event_duration_secs_listener(_note)
+
+
+@cache
+def step_seen() -> tuple[Any, ...]:
+    """A state, an action and the next state, with what player 0 sees of both."""
+    state = unojax.init(KEY)
+    action = jnp.int32(np.asarray(unojax.legal_mask(state)).argmax())
+    after = unojax.step(state, action, KEY)
+    return state, action, after, unojax.observe(state, 0), unojax.observe(after, 0)
+
+
+def play_game() -> Any:
+    return unojax.play_game(KEY, ("linear", "uniform"), num_steps=3)
+
+
+def transition() -> Any:
+    state, action, after, *_ = step_seen()
+    return unojax.transition_log_prob(state, action, after), unojax.reward(state, action, after)
+
+
+def bootstrapped() -> Any:
+    _, action, _, before, after = step_seen()
+    belief = bootstrap.bootstrap_init(before, KEY, num_particles=8)
+    return bootstrap.bootstrap_update(belief, before, action, after, KEY)
+
+
+def particles() -> Any:
+    _, action, _, before, after = step_seen()
+    belief = unojax.belief_init(before, KEY, num_particles=8)
+    return unojax.belief_update(belief, before, action, after, KEY)
+
+
+def closed_forms() -> Any:
+    _, action, _, before, after = step_seen()
+    every = [updaters.ColorBoundsFilter(), updaters.UniformFilter(), updaters.ClosedFormFilter()]
+    return [each.update(KEY, each.init(KEY, before), before, action, after) for each in every]
+
+
+def decide(spec: str) -> Any:
+    state, *_, before, _ = step_seen()
+    agent = unojax.parse_agent(spec)
+    return agent.act(KEY, agent.init(KEY, before), before, unojax.legal_mask(state))
+
+
+def search() -> Any:
+    return decide("mc:belief=unseen,particles=4,rollouts=8")
+
+
+def network() -> Any:
+    return decide("value:belief=unseen")
+
+
+def seats() -> Any:
+    games = SeatsGame(Encoder(rules=Rules(hand_size=3)))
+    dealt = games.deal(KEY)
+    return games.look(games.play(dealt, jnp.int32(60), KEY), 0)
+
+
+def small_ones() -> Any:
+    state, _, _, before, after = step_seen()
+    mask = unojax.legal_mask(state)
+    return unojax.uniform(KEY, before, mask), unojax.infer_action(before, after), unojax.observation_log_prob(before, state)
+
+
+EVERY = [play_game, transition, bootstrapped, particles, closed_forms, search, network, seats, small_ones]
+
+
+@pytest.mark.parametrize("call", slow_but([each for each in EVERY if each is not particles], EVERY))
+def test_the_second_call_compiles_nothing(call: Callable[[], Any]):
+    call()
+    _compiled[0] = 0
+    jax.block_until_ready(jax.tree.leaves(call()))
+    assert _compiled[0] == 0
