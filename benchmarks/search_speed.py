@@ -33,7 +33,7 @@ from unojax.observation import Observation, determinize_packed, observe
 from unojax.policies import LINEAR
 from unojax.search.agents import Remembered, SearchAgent, monte_carlo, tree
 from unojax.search.monte_carlo import ROUNDS, Estimate, Samples, sample_hands
-from unojax.search.rollouts import Lanes, Rollouts, list_arms, play_out
+from unojax.search.rollouts import Lanes, Rollouts, Starts, list_arms, play_out
 from unojax.search.tree import TreeGuide, new_store
 from unojax.table import Node
 
@@ -163,7 +163,7 @@ def nodes_per_rollout(agent: SearchAgent, decisions: Problems, *, num_rollouts: 
         tables, types = jax.tree.map(lambda x: x.reshape(-1), placed)
         arms = list_arms(decisions.legal[:, : cards.DRAW])
         seeds = jax.vmap(key_words)(pairs[:, 1])
-        _, (_, nodes) = play_out(tables, seeds, arms, how, types=types, store=(inner, jnp.float32(0)))
+        _, (_, nodes) = play_out(Starts(tables, seeds, types), arms, how, (inner, jnp.float32(0)))
         return nodes / (arms.number * num_rollouts)
 
     return float(count(decisions, jax.random.split(jax.random.key(8), len(decisions.legal))))

@@ -40,7 +40,7 @@ from unojax.observation import observe
 from unojax.policies import POLICIES, Policy
 from unojax.policies.scoring import WEIGHT_NAMES, LinearPolicy, LookaheadPolicy
 from unojax.rules import Rules
-from unojax.search.rollouts import Rollouts, list_arms, play_out
+from unojax.search.rollouts import Rollouts, Starts, list_arms, play_out
 from unojax.simulation import simulate
 from unojax.view import view_of
 
@@ -146,7 +146,7 @@ def compare_plays(
     player = static.join(numbers, policy)
     tables = jax.tree.map(lambda x: jnp.repeat(x, num_samples, axis=0), jax.vmap(game.to_table)(states))
     arms = list_arms(legal)
-    returns, _ = play_out(tables, seeds, arms, Rollouts(player, _RULES, num_samples, _LANES))
+    returns, _ = play_out(Starts(tables, seeds), arms, Rollouts(player, _RULES, num_samples, _LANES))
     counts = jnp.arange(legal.size) < arms.number
     grid = jnp.zeros(legal.shape, jnp.float32).at[arms.position, arms.action].add(jnp.where(counts, returns.mean(1), 0.0))
 

@@ -16,7 +16,7 @@ from unojax.game import State
 from unojax.observation import determinize_packed, observe
 from unojax.policies import LINEAR, POLICIES, uniform
 from unojax.search import monte_carlo
-from unojax.search.rollouts import Arms, Rollouts, Style, list_arms, play_out
+from unojax.search.rollouts import Arms, Rollouts, Starts, Style, list_arms, play_out
 
 RULES = Rules()
 UNIFORM = Rollouts((uniform,), RULES, num_samples=8, num_lanes=256)
@@ -31,7 +31,7 @@ def returns_of(
     tables = jax.tree.map(lambda x: jnp.repeat(x, how.num_samples, axis=0), jax.vmap(game.to_table)(states))
     seeds = jax.vmap(key_words)(jax.random.split(jax.random.key(seed), number))
     passed = jnp.full(number, num_steps, jnp.int32)
-    return play_out(tables, seeds, arms, how, types=types, first_sample=first, num_steps=passed)[0]
+    return play_out(Starts(tables, seeds, types, first_sample=first, num_steps=passed), arms, how)[0]
 
 
 def arms_of(states: State) -> Arms:

@@ -39,7 +39,7 @@ from unojax.device.static import Skeleton
 from unojax.policies import PackedPolicy, get_policy, narrow
 from unojax.rules import Rules
 from unojax.search.agents import default_num_lanes
-from unojax.search.rollouts import FREE, Arms, Rollouts, play_out
+from unojax.search.rollouts import FREE, Arms, Rollouts, Starts, play_out
 from unojax.table import Table
 from unojax.view import view_at_node
 
@@ -172,5 +172,5 @@ def _points(
     counted = replace(rules, points=False, step_penalty=0.0)
     how = Rollouts(policies, counted, num_rollouts, default_num_lanes(number * each))
     samples = jax.tree.map(lambda word: jnp.repeat(word, num_rollouts), tables)
-    returns, _ = play_out(samples, seeds, arms, how, players=players, num_steps=steps)
+    returns, _ = play_out(Starts(samples, seeds, players=players, num_steps=steps), arms, how)
     return (1 + returns.mean(-1).reshape(number, each)) / 2

@@ -21,7 +21,7 @@ from unojax.bits import Words
 from unojax.device import control
 from unojax.device.random_bits import key_words
 from unojax.observation import Observation, determinize_packed
-from unojax.search.rollouts import Arms, Rollouts, list_arms, play_out
+from unojax.search.rollouts import Arms, Rollouts, Starts, list_arms, play_out
 
 ROUNDS: Final = 4
 """Looks at the estimates on the way, if a search may stop early."""
@@ -164,7 +164,8 @@ def flat_monte_carlo(
         here = jax.tree.map(lambda x: lax.dynamic_slice_in_dim(x, first, per_round, axis=1), samples)
         placed = jax.vmap(determinize_packed)(observations, here.hands), here.types
         tables, types = jax.tree.map(lambda x: x.reshape(-1), placed)
-        new, store = play_out(tables, seeds, playing, of_round, types=types, first_sample=first, num_steps=num_steps, store=store)
+        starts = Starts(tables, seeds, types, first_sample=first, num_steps=num_steps)
+        new, store = play_out(starts, playing, of_round, store)
         new = jnp.zeros_like(new).at[order].set(new)
         returns = lax.dynamic_update_slice_in_dim(returns, new, first, axis=1)
         return returns, num_played + jnp.where(alive, per_round, 0), store

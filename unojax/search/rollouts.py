@@ -134,6 +134,25 @@ class Guide(Protocol):
         ...
 
 
+class _NoGuide:
+    """A guide that leaves all decisions to the policies."""
+
+    def start(self, num_lanes: int) -> tuple[()]:
+        return ()
+
+    def waits(self, walks: Any, lanes: Lanes, node: Node) -> Array:
+        return jnp.zeros_like(node.is_decision)
+
+    def follow(self, walks: Any, lanes: Lanes, move: Array) -> Any:
+        return walks
+
+    def advise(self, store: Any, walks: Any, lanes: Lanes, position: Array) -> tuple[Any, Any, Array]:
+        return store, walks, lanes.first
+
+    def learn(self, store: Any, walks: Any, ended: Array, returns: Array) -> Any:
+        return store
+
+
 @dataclass(frozen=True)
 class Rollouts:
     """Settings of rollouts, and one block of moves of theirs. Static, but for numbers in the policies.
@@ -156,6 +175,19 @@ class Rollouts:
     discount: float = 1.0
     guide: Guide | None = None
     types: tuple[Style, ...] = ()
+
+    @property
+    def leader(self) -> Guide:
+        """The guide; one that never chooses where there is none."""
+        return _NoGuide() if self.guide is None else self.guide
+
+    @property
+    def nodes_per_block(self) -> int:
+        """Nodes between two looks for finished rollouts."""
+        if self.rules.max_steps is None or self.guide is not None:
+            return NODES_PER_BLOCK
+        # Short games would leave most lanes idle. With a guide, which advises between blocks, it would change results.
+        return min(NODES_PER_BLOCK, 1 + self.rules.max_steps // 4)
 
     def decide(self, now: tuple[Lanes, Any]) -> Array:
         """Choose what happens at each lane's node: uint32[B] moves of `unojax.table`."""
@@ -182,8 +214,7 @@ class Rollouts:
         pick = Picked(*(jnp.where(is_free, p, g) for p, g in zip(pick, given, strict=True)))
         coins = coins if self.rules.play_drawn == "auto" else jnp.uint32(0)
         move = table.resolve(lanes.table, node, pick, coins, self.rules)
-        if self.guide is not None:
-            move = jnp.where(self.guide.waits(walks, lanes, node), table.stay(lanes.table), move)
+        move = jnp.where(self.leader.waits(walks, lanes, node), table.stay(lanes.table), move)
         if lanes.steps_left is not None:
             move = jnp.where(_is_truncated(lanes, lanes.steps_left), table.stay(lanes.table), move)
         return move
@@ -191,8 +222,7 @@ class Rollouts:
     def carry_out(self, now: tuple[Lanes, Any], move: Array) -> tuple[Lanes, Any]:
         """Take every lane and its walk one node further."""
         lanes, walks = now
-        if self.guide is not None:
-            walks = self.guide.follow(walks, lanes, move)
+        walks = self.leader.follow(walks, lanes, move)
         one = jnp.where(lanes.table.unpack_meta().player == lanes.player, np.uint32(1), np.uint32(1 << 16))
         chooses = table.is_step(move) if self.rules.draw_is_option else table.is_play(move)
         lanes = lanes._replace(
@@ -232,114 +262,125 @@ class Rollouts:
         return ended, returns
 
 
-def play_out(
-    tables: Table,
-    seeds: tuple[Array, Array],
-    arms: Arms,
-    how: Rollouts,
-    *,
-    types: Array | None = None,
-    players: Array | None = None,
-    first_sample: Array | int = 0,
-    num_steps: Array | None = None,
-    store: Any = None,
-) -> tuple[Array, Any]:
-    """Play every sample of every arm to its end.
+class Starts(NamedTuple):
+    """Where rollouts begin: G positions in R samples each.
 
-    Args:
+    Attributes:
         tables: G * R tables: sample s of position g at g * R + s, the player to move at a decision.
         seeds: uint32[G] each: the two words of a threefry2x32 key for each position.
-        arms: the first actions.
-        how: the rollouts are played.
-        types: uint32[G * R] of the other player in each sample, an index of `how.types`; of no use if there are none.
+        types: uint32[G * R] of the other player in each sample, an index of `Rollouts.types`; of no use if there are none.
         players: uint32[G] whose returns they are, and who follows the first policy; None: the player to move.
         first_sample: added to the sample's number in the random words.
         num_steps: int32[G] steps of the game before each position, which count towards a truncation; None: none.
+    """
+
+    tables: Table
+    seeds: tuple[Array, Array]
+    types: Array | None = None
+    players: Array | None = None
+    first_sample: Array | int = 0
+    num_steps: Array | None = None
+
+    def steps_left(self, rules: Rules) -> Array | None:
+        """Count the steps until games are truncated, uint32[G]; None if they are not."""
+        if rules.max_steps is None:
+            return None
+        passed = jnp.zeros(self.seeds[0].shape, jnp.int32) if self.num_steps is None else self.num_steps
+        return jnp.maximum(np.int32(rules.max_steps) - passed, np.int32(0)).astype(jnp.uint32)
+
+
+class _Progress(NamedTuple):
+    """Rollouts in progress: the lanes, the guide's walks and store, the next rollout's number, returns float32[A * R] so far."""
+
+    lanes: Lanes
+    walks: Any
+    next_rollout: Array
+    returns: Array
+    store: Any
+
+
+def play_out(starts: Starts, arms: Arms, how: Rollouts, store: Any = None) -> tuple[Array, Any]:
+    """Play every sample of every arm to its end.
+
+    Args:
+        starts: the positions that the arms are of.
+        arms: the first actions.
+        how: the rollouts are played.
         store: what the guide knows.
 
     Returns:
-        float32[A, R] returns of the player who takes the first action, or of `players`: discount^(steps after the first) times 1
-        for a win, -1 for a loss, 0 for a drawn or truncated game, less the discounted penalties of the steps that did not end the
-        game. 0 for arms that do not count. And the guide's store.
+        float32[A, R] returns of the player who takes the first action, or of `Starts.players`: discount^(steps after the first)
+        times 1 for a win, -1 for a loss, 0 for a drawn or truncated game, less the discounted penalties of the steps that did not
+        end the game. 0 for arms that do not count. And the guide's store.
 
     Raises:
         ValueError: there are more rollouts than 32 bits can number.
     """
-    most = len(arms.position) * how.num_samples
-    if most >= NO_ROLLOUT:
+    size = len(arms.position) * how.num_samples
+    if size >= NO_ROLLOUT:
         raise ValueError(
-            f"{how.num_samples} rollouts for each of up to {len(arms.position)} plays are {most} at a time, and at most "
+            f"{how.num_samples} rollouts for each of up to {len(arms.position)} plays are {size} at a time, and at most "
             f"{NO_ROLLOUT - 1} are possible; lower the rollouts, or the decisions that are searched together"
         )
-    types = types if how.types else None
     # Arrays, whoever gives the weights: one program for all of them.
     how = replace(how, policies=static.join(*static.split(how.policies)))
-    guide, num_samples = how.guide, np.uint32(how.num_samples)
-    num_rollouts = arms.number.astype(jnp.uint32) * num_samples
-    nodes_per_block = NODES_PER_BLOCK
-    steps_left = None
-    if how.rules.max_steps is not None:
-        if guide is None:
-            # Short games would leave most lanes idle. With a guide, which advises between blocks, it would change results.
-            nodes_per_block = min(nodes_per_block, 1 + how.rules.max_steps // 4)
-        passed = jnp.zeros(seeds[0].shape, jnp.int32) if num_steps is None else num_steps
-        steps_left = jnp.maximum(np.int32(how.rules.max_steps) - passed, np.int32(0)).astype(jnp.uint32)
+    guide = how.leader
 
-    def refill(lanes: Lanes, next_rollout: Array, ended: Array) -> tuple[Lanes, Array]:
-        rollout, next_rollout = next_walks(ended, next_rollout, num_rollouts)
-        has_next = rollout != NO_ROLLOUT
-        # Lanes that go on look at rollout 0, which is in the cache.
-        index = jnp.where(ended & has_next, rollout, np.uint32(0))
-        arm, sample = index // num_samples, index % num_samples
-        position = arms.position[arm]
-        at = position * np.int32(how.num_samples) + sample.astype(jnp.int32)
-        start = jax.tree.map(lambda x: x[at], tables)
-        zero = jnp.zeros_like(index)
-        fresh = Lanes(
-            # An idle lane stands still, like a game that is over.
-            table=start._replace(meta=jnp.where(has_next, start.meta, table.IDLE)),
-            rollout=rollout,
-            sample=sample + jnp.asarray(first_sample, jnp.uint32),
-            plays=zero,
-            draws=zero,
-            num_steps=zero,
-            first=arms.action[arm].astype(jnp.uint32),
-            player=start.unpack_meta().player if players is None else players[position],
-            type=None if types is None else types[at],
-            seed=(seeds[0][position], seeds[1][position]),
-            steps_left=None if steps_left is None else steps_left[position],
-        )
-        return jax.tree.map(partial(jnp.where, ended), fresh, lanes), next_rollout
+    def next_lanes(next_rollout: Array, wanted: Array) -> tuple[Lanes, Array]:
+        number = arms.number.astype(jnp.uint32) * np.uint32(how.num_samples)
+        rollout, next_rollout = next_walks(wanted, next_rollout, number)
+        return _lanes_of(rollout, wanted, starts, arms, how), next_rollout
 
-    def block(carry: tuple[Lanes, Any, Array, Array, Any]) -> tuple[Lanes, Any, Array, Array, Any]:
-        lanes, walks, next_rollout, returns, store = carry
-        if guide is not None:
-            position = arms.position[jnp.where(lanes.rollout == NO_ROLLOUT, np.uint32(0), lanes.rollout // num_samples)]
-            store, walks, first = guide.advise(store, walks, lanes, position)
-            lanes = lanes._replace(first=first)
+    def block(now: _Progress) -> _Progress:
+        store, walks, first = guide.advise(now.store, now.walks, now.lanes, _positions_of(now.lanes, arms, how))
+        lanes = now.lanes._replace(first=first)
         # Standing still comes first, so that the program decides at one place.
-        still, now = table.stay(lanes.table), (lanes, walks)
-        lanes, walks = walk(now, still, lambda i, now, move: how.decide(now), how.carry_out, num_nodes=nodes_per_block + 1)
+        still = table.stay(lanes.table)
+        lanes, walks = walk(
+            (lanes, walks), still, lambda i, both, move: how.decide(both), how.carry_out, num_nodes=how.nodes_per_block + 1
+        )
         ended, outcome = how.cut_off(lanes)
-        returns = returns.at[jnp.where(ended, lanes.rollout, np.uint32(returns.size))].set(outcome, mode="drop")
-        if guide is not None:
-            store = guide.learn(store, walks, ended, outcome)
-            walks = jax.tree.map(partial(jnp.where, ended), guide.start(how.num_lanes), walks)
-        lanes, next_rollout = refill(lanes, next_rollout, ended | (lanes.rollout == NO_ROLLOUT))
-        return lanes, walks, next_rollout, returns, store
+        returns = now.returns.at[jnp.where(ended, lanes.rollout, np.uint32(size))].set(outcome, mode="drop")
+        store = guide.learn(store, walks, ended, outcome)
+        walks = jax.tree.map(partial(jnp.where, ended), guide.start(how.num_lanes), walks)
+        wanted = ended | (lanes.rollout == NO_ROLLOUT)
+        fresh, next_rollout = next_lanes(now.next_rollout, wanted)
+        return _Progress(jax.tree.map(partial(jnp.where, wanted), fresh, lanes), walks, next_rollout, returns, store)
 
-    zero = jnp.zeros(how.num_lanes, jnp.uint32)
-    none = None if steps_left is None else zero
-    no_type = None if types is None else zero
-    idle = Lanes(
-        table.new_table(zero, how.rules), zero + NO_ROLLOUT, zero, zero, zero, zero, zero, zero, no_type, (zero, zero), none
+    lanes, next_rollout = next_lanes(jnp.uint32(0), jnp.ones(how.num_lanes, bool))
+    begun = _Progress(lanes, guide.start(how.num_lanes), next_rollout, jnp.zeros(size, jnp.float32), store)
+    done = control.while_loop(lambda now: (now.lanes.rollout != NO_ROLLOUT).any(), block, begun)
+    return done.returns.reshape(-1, how.num_samples), done.store
+
+
+def _lanes_of(rollout: Array, wanted: Array, starts: Starts, arms: Arms, how: Rollouts) -> Lanes:
+    """Begin the rollouts of lanes, uint32[B] or `NO_ROLLOUT`; of no meaning in those that are not wanted, bool[B]."""
+    has_one = rollout != NO_ROLLOUT
+    # Lanes that go on look at rollout 0, which is in the cache.
+    arm, sample = jnp.divmod(jnp.where(wanted & has_one, rollout, np.uint32(0)), np.uint32(how.num_samples))
+    position = arms.position[arm]
+    at = position * np.int32(how.num_samples) + sample.astype(jnp.int32)
+    start = jax.tree.map(lambda x: x[at], starts.tables)
+    steps_left, zero = starts.steps_left(how.rules), jnp.zeros_like(rollout)
+    return Lanes(
+        # An idle lane stands still, like a game that is over.
+        table=start._replace(meta=jnp.where(has_one, start.meta, table.IDLE)),
+        rollout=rollout,
+        sample=sample + jnp.asarray(starts.first_sample, jnp.uint32),
+        plays=zero,
+        draws=zero,
+        num_steps=zero,
+        first=arms.action[arm].astype(jnp.uint32),
+        player=start.unpack_meta().player if starts.players is None else starts.players[position],
+        type=starts.types[at] if how.types and starts.types is not None else None,
+        seed=(starts.seeds[0][position], starts.seeds[1][position]),
+        steps_left=None if steps_left is None else steps_left[position],
     )
-    lanes, next_rollout = refill(idle, jnp.uint32(0), jnp.ones(how.num_lanes, bool))
-    walks = None if guide is None else guide.start(how.num_lanes)
-    returns = jnp.zeros(arms.position.shape[0] * how.num_samples, jnp.float32)
-    first = (lanes, walks, next_rollout, returns, store)
-    *_, returns, store = control.while_loop(lambda carry: (carry[0].rollout != NO_ROLLOUT).any(), block, first)
-    return returns.reshape(-1, how.num_samples), store
+
+
+def _positions_of(lanes: Lanes, arms: Arms, how: Rollouts) -> Array:
+    """Find the position of each lane: int32[B]; of an idle one any."""
+    return arms.position[jnp.where(lanes.rollout == NO_ROLLOUT, np.uint32(0), lanes.rollout // np.uint32(how.num_samples))]
 
 
 def _is_truncated(lanes: Lanes, steps_left: Array) -> Array:

@@ -13,7 +13,7 @@ from unojax.device.random_bits import key_words
 from unojax.observation import Observation, determinize_packed
 from unojax.search.agents import Remembered, SearchAgent, default_num_lanes
 from unojax.search.monte_carlo import sample_hands
-from unojax.search.rollouts import FREE, Arms, Rollouts, play_out
+from unojax.search.rollouts import FREE, Arms, Rollouts, Starts, play_out
 
 
 def win_probability(
@@ -42,14 +42,13 @@ def win_probability(
     rules, lanes = replace(search.rules, step_penalty=0.0, points=False), default_num_lanes(1)
     how = Rollouts(search.policies, rules, num_samples, lanes, types=search.search.types)
     arm = Arms(jnp.zeros(1, jnp.int32), jnp.full(1, FREE).astype(jnp.int32), jnp.int32(1))
-    (returns,), _ = play_out(
-        determinize_packed(observation, samples.hands),
-        jax.tree.map(lambda word: word[None], key_words(key_games)),
-        arm,
-        how,
+    starts = Starts(
+        tables=determinize_packed(observation, samples.hands),
+        seeds=jax.tree.map(lambda word: word[None], key_words(key_games)),
         types=samples.types,
         players=observation.player.astype(jnp.uint32)[None],
         num_steps=jnp.asarray(memory.num_steps)[None],
     )
+    (returns,), _ = play_out(starts, arm, how)
     wins = (np.float32(1) + returns) / np.float32(2)
     return wins.mean(), wins.std(ddof=1) / np.float32(np.sqrt(num_samples))
