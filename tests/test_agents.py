@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -18,9 +19,9 @@ from unojax.agents import PolicyAgent, next_game, reveal
 from unojax.belief.updaters import Oracle, ParticleFilter, UniformFilter, parse_updater
 from unojax.bits import unpack
 from unojax.observation import observe
-from unojax.policies import LINEAR, POLICIES
+from unojax.policies import LINEAR, POLICIES, uniform
 from unojax.rules import PRESETS, Rules
-from unojax.specs import AGENTS, as_agent, choose_opponent, format_spec, parse_agent, settings_of
+from unojax.specs import AGENTS, as_agent, choose_opponent, format_spec, parse_agent, register, settings_of
 
 
 @dataclass(frozen=True)
@@ -51,13 +52,31 @@ def example(
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(AGENTS, "example", f"{__name__}:example")
-    monkeypatch.setitem(AGENTS, "instance", "unojax.policies:uniform")
+    monkeypatch.setitem(AGENTS, "example", lambda: example)
+    monkeypatch.setitem(AGENTS, "instance", lambda: uniform)
 
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_policy_is_an_agent_of_its_name(name: str):
     assert parse_agent(name) == PolicyAgent(name, POLICIES[name])
+
+
+def test_agents_of_others_can_be_registered():
+    def load() -> Callable[..., Made]:
+        return example
+
+    for _ in range(2):
+        # A module that is imported anew registers the same again.
+        register("their-own", load)
+    assert parse_agent("their-own:rollouts=20") == example(rollouts=20)
+    del AGENTS["their-own"]
+
+
+@pytest.mark.parametrize("name", ["", "with space", "a:b", "linear", "example", "mc"])
+def test_a_name_is_registered_once(name: str):
+    message = "is taken" if name in (*POLICIES, *AGENTS) else "must consist of letters, digits and hyphens, got"
+    with pytest.raises(ValueError, match=message):
+        register(name, lambda: example)
 
 
 def test_an_entry_may_be_a_policy():

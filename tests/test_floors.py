@@ -96,6 +96,26 @@ def test_no_circle():
     assert circle(house(PACKAGE)) == []
 
 
+def test_training_stands_above_the_package():
+    """Its modules form no circle, and no module of the package imports one."""
+    training = ROOT / "training"
+    assert circle(house(training)) == []
+    of_training = set(modules(training))
+    assert {name for name, path in modules(PACKAGE).items() if imports(path, of_training)} == set()
+
+
+def test_no_text_names_a_module_of_the_package():
+    """An import by a text, such as "unojax.value.agent:value", would be on no floor; the face alone hands names on so."""
+    known = set(modules(PACKAGE))
+    named = {
+        f"{name}: {text}"
+        for name, path in modules(PACKAGE).items()
+        for text in (node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant))
+        if isinstance(text, str) and re.fullmatch(r"[\w.]+:\w+", text) and text.partition(":")[0] in known
+    }
+    assert named == set()
+
+
 def test_the_root_is_tidy():
     loose = sorted(path.name for path in PACKAGE.glob("*.py") if not path.name.startswith("__"))
     assert len(loose) <= 12, loose

@@ -1,11 +1,12 @@
 """unojax: a GPU-batched simulator, belief tracker and solver for two-player UNO with hidden hands.
 
-The names below are imported when they are first used, so that `import unojax` costs nothing and the command line answers at once.
+The names below are imported when they are first used, so that `import unojax` costs little and the command line answers at once.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from unojax import registry as registry  # fills the table of agents
 from unojax.display import SHOWN_BY
 
 if TYPE_CHECKING:

@@ -1,9 +1,9 @@
 """Agents by text: `uniform`, `name:key=value,key=value`. Imports no JAX until an agent is made.
 
-A name stands for a named policy (`unojax.policies.POLICIES`) or for an entry of `AGENTS`. An entry names, as `module:attribute`,
-a policy, or a factory of agents: a function whose parameters all have defaults. Those with simple types are the keys, the factory
-checks their values, and the `name` of what it makes is `format_spec(entry, factory, values)`. A parameter `rules` gets the rules
-of the game. `my.py:clever` names a policy, an agent or a factory in a file of one's own, see `unojax.files.own`.
+A name stands for a named policy (`unojax.policies.POLICIES`) or for an entry of `AGENTS`, which `register` adds. An entry leads
+to a policy, or to a factory of agents: a function whose parameters all have defaults. Those with simple types are the keys, the
+factory checks their values, and the `name` of what it makes is `format_spec(entry, factory, values)`. A parameter `rules` gets
+the rules of the game. `my.py:clever` names a policy, an agent or a factory in a file of one's own, see `unojax.files.own`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import shutil
 import types
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from importlib import import_module
 from inspect import Parameter, signature, unwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
@@ -34,16 +33,6 @@ POLICY_NAMES: Final = (
 )
 """The names in `unojax.policies.POLICIES`, for those who can't wait for JAX; a test holds the two together."""
 
-AGENTS: Final[dict[str, str]] = {
-    "mc": "unojax.search.agents:monte_carlo",
-    "policy": "unojax.value.agent:policy",
-    "process": "unojax.adapters.process:process",
-    "rlcard": "unojax.adapters.rlcard:agent",
-    "tree": "unojax.search.agents:tree",
-    "value": "unojax.value.agent:value",
-}
-"""Names beside those of the named policies, and where they lead."""
-
 _LAST_KEYS: Final = {"process": "command", "rlcard": "model"}
 """Keys without a name in the spec, whose value is all that follows the others, whatever is in it: `process:seconds=2,python
 my.py`."""
@@ -53,6 +42,26 @@ _NONE: Final = "none"
 
 Factory = Callable[..., "Agent"]
 """A function that makes agents; all its parameters have defaults."""
+
+AGENTS: Final[dict[str, Callable[[], Factory]]] = {}
+"""Names beside those of the named policies; each value imports and returns a factory. `unojax.registry` fills it."""
+
+
+def register(name: str, load: Callable[[], Factory]) -> None:
+    """Let a spec name agents.
+
+    Args:
+        name: Name before the colon of a spec: letters, digits and hyphens.
+        load: Function that imports and returns the factory. It runs when a spec first needs the factory.
+
+    Raises:
+        ValueError: If the name is none, or is taken by another agent or policy.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9-]+", name):
+        raise ValueError(f"an agent's name must consist of letters, digits and hyphens, got {name!r}")
+    if name in POLICY_NAMES or AGENTS.get(name, load) is not load:
+        raise ValueError(f"the name {name!r} is taken; register the agent under another one")
+    AGENTS[name] = load
 
 
 def parse_agent(spec: str, *, rules: Rules | str | None = None, **changes: Any) -> Agent:
@@ -240,9 +249,8 @@ def format_spec(name: str, factory: Factory, values: Mapping[str, Any]) -> str:
 
 def factory_of(name: str) -> Factory:
     """Give the function behind an entry of `AGENTS`. Raises ValueError where it needs a library that is not there."""
-    module, _, attribute = AGENTS[name].partition(":")
     try:
-        return getattr(import_module(module), attribute)
+        return AGENTS[name]()
     except ImportError as error:
         raise ValueError(f"agent {name!r} can't be made: {error}") from error
 

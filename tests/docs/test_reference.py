@@ -23,6 +23,7 @@ INNER = {
         "games.question",
         "games.setup",
         "arena.lanes",
+        "registry",
         "arena.results",
     ),
     *("adapters.callback", "adapters.nodes", "adapters.requirements", "adapters.seats", "adapters.solo"),
