@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -26,11 +27,17 @@ class Resumed(NamedTuple):
         state: on the host.
         best: score so far, of networks judged as they are now; -1 if there is none.
         num_devices: that it was written on; None: not known.
+        damaged: later checkpoints that could not be read, and why.
     """
 
     state: Any
     best: float
     num_devices: int | None = None
+    damaged: tuple[str, ...] = ()
+
+
+class _DamagedError(Exception):
+    """A checkpoint can't be read."""
 
 
 class Checkpoints:
@@ -75,16 +82,34 @@ class Checkpoints:
         return self._manager.latest_step()
 
     def load(self, config: RunConfig) -> Resumed:
-        """Read the newest checkpoint.
+        """Read the newest checkpoint, or if it is damaged the one before.
+
+        A damaged one is set aside, in a folder "damaged" of the run, since its iteration will be written anew.
 
         Raises:
             ValueError: there is none, or it is of a run with another configuration, against other networks, or under another
                 version of the rules.
         """
-        step = self.newest()
-        if step is None:
-            raise ValueError(f"there is no checkpoint to resume from in {self._manager.directory}; start without --resume")
-        about: Any = self._manager.restore(step, args=ocp.args.Composite(about=ocp.args.JsonRestore()))["about"]
+        damaged = []
+        for step in sorted(self._manager.all_steps(), reverse=True):
+            try:
+                resumed = self._load(step, config)
+            except _DamagedError as error:
+                damaged.append((step, error))
+                continue
+            # Of several processes the first one writes.
+            if jax.process_index() == 0:
+                for number, _ in damaged:
+                    self._set_aside(number)
+            return resumed._replace(damaged=tuple(f"iteration {number}: {error}" for number, error in damaged))
+        if damaged:
+            step, error = damaged[0]
+            raise ValueError(f"no checkpoint in {self._manager.directory} can be read; that of iteration {step}: {error}")
+        raise ValueError(f"there is no checkpoint to resume from in {self._manager.directory}; start without --resume")
+
+    def _load(self, step: int, config: RunConfig) -> Resumed:
+        """Read the checkpoint of an iteration. Raises ValueError as `load` does, and _DamagedError if it can't be read."""
+        about = self._read(step, about=ocp.args.JsonRestore())
         if about["rules_version"] != RULES_VERSION:
             raise ValueError(
                 f"the run was made under version {about['rules_version']} of the rules, this is version {RULES_VERSION}: "
@@ -100,10 +125,25 @@ class Checkpoints:
             )
         target = jax.eval_shape(lambda: with_plain_key(config.fresh()))
         target = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), target)
-        restored: Any = self._manager.restore(step, args=ocp.args.Composite(state=ocp.args.StandardRestore(target)))["state"]
+        restored = self._read(step, state=ocp.args.StandardRestore(target))
         # A score against others, or in fewer games, is no measure for those to come.
         best = about["best"] if _judged(config) == _judged(saved) else -1.0
         return Resumed(with_key(jax.tree.map(jnp.asarray, restored)), best, about.get("devices"))
+
+    def _read(self, step: int, **item: Any) -> Any:
+        (name,) = item
+        try:
+            return self._manager.restore(step, args=ocp.args.Composite(**item))[name]
+        # What Orbax raises depends on which of its files is damaged, and how.
+        except Exception as error:
+            raise _DamagedError(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}") from error
+
+    def _set_aside(self, step: int) -> None:
+        folder = Path(self._manager.directory)
+        aside = folder.parent / "damaged" / f"{step}-{time.time_ns()}"
+        aside.parent.mkdir(exist_ok=True)
+        (folder / str(step)).rename(aside)
+        self._manager.reload()
 
     def close(self) -> None:
         """Wait for what is being written."""

@@ -51,7 +51,7 @@ def train(config: RunConfig, launch: Launch, console: Console) -> int:
     iterate = config.make_iteration(mesh)
     is_first = jax.process_index() == 0
     checkpoints = Checkpoints(config.run, config.digest_networks())
-    state, best, num_devices = _begin(config, launch, checkpoints)
+    state, best, num_devices, damaged = _begin(config, launch, checkpoints)
     _write_options(config, is_first)
     done = int(state.iteration)
     state = on_mesh(state, mesh)
@@ -65,6 +65,8 @@ def train(config: RunConfig, launch: Launch, console: Console) -> int:
             f"{mesh.size} device{'s' * (mesh.size > 1)} ({jax.devices()[0].device_kind}), {network.num_params:,} parameters, "
             f"iteration {done} of {config.iterations}, run in {config.run}. The first iteration compiles."
         )
+        for what in damaged:
+            console.print(f"Set aside a checkpoint that can't be read, in {config.run / 'damaged'}: {what}", soft_wrap=True)
         if num_devices not in (None, mesh.size):
             told = f"Its newest checkpoint is from {num_devices} device{'s' * (num_devices > 1)}"
             console.print(f"{told}: sums are taken in another order now, which changes their last digits.")

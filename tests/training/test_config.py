@@ -387,3 +387,37 @@ def test_a_resumed_run_has_the_options_that_it_began_with(tmp_path: Path):
     config, _ = parse(["--resume", f"--run={tmp_path}", "--seed", "4"], train_expert.DEFAULT)
     assert to_dict(config) == to_dict(dataclasses.replace(began, run=tmp_path, seed=4))
     assert parse(["--run", str(tmp_path)], ValueConfig())[0] == ValueConfig(run=tmp_path)
+
+
+@pytest.mark.parametrize("item", ["about", "state"])
+def test_the_checkpoint_before_a_damaged_one_is_resumed(tmp_path: Path, item: str):
+    config = ValueConfig(network=NetworkConfig(width=8))
+    (tmp_path / "checkpoints").mkdir()
+    first = config.start()
+    later = first._replace(iteration=first.iteration + 5)
+    with closing(Checkpoints(tmp_path)) as checkpoints:
+        checkpoints.save(first, config, 0.25)
+        checkpoints.save(later, config, 0.75)
+    for path in (tmp_path / "checkpoints" / str(int(later.iteration)) / item).rglob("*"):
+        if path.is_file():
+            path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with closing(Checkpoints(tmp_path)) as checkpoints:
+        resumed = checkpoints.load(config)
+        assert (int(resumed.state.iteration), resumed.best) == (int(first.iteration), 0.25)
+        assert len(resumed.damaged) == 1 and resumed.damaged[0].startswith(f"iteration {int(later.iteration)}: ")
+        # Its iteration can be written again.
+        checkpoints.save(later, config, 0.5)
+    with closing(Checkpoints(tmp_path)) as checkpoints:
+        assert (checkpoints.load(config).best, checkpoints.load(config).damaged) == (0.5, ())
+
+
+def test_damaged_checkpoints_alone_are_named(tmp_path: Path):
+    config = ValueConfig(network=NetworkConfig(width=8))
+    (tmp_path / "checkpoints").mkdir()
+    with closing(Checkpoints(tmp_path)) as checkpoints:
+        checkpoints.save(config.start(), config, 0.25)
+    for path in (tmp_path / "checkpoints" / "0" / "about").rglob("*"):
+        if path.is_file():
+            path.write_text("{")
+    with closing(Checkpoints(tmp_path)) as checkpoints, pytest.raises(ValueError, match=r"no checkpoint in .* can be read"):
+        checkpoints.load(config)
