@@ -173,3 +173,20 @@ def test_a_command_keeps_its_programs(tmp_path: Path, monkeypatch: pytest.Monkey
     subprocess.run([sys.executable, "-c", COMMAND], check=True, capture_output=True)
     kept = {path.name for path in (tmp_path / "unojax" / "jax").glob("*-cache")}
     assert any("advance_slots" in name for name in kept), kept
+
+
+def test_a_damaged_entry_is_replaced(tmp_path: Path):
+    """Without a word, and once: JAX would warn and compile at every start."""
+    environment = os.environ | {"JAX_COMPILATION_CACHE_DIR": str(tmp_path)}
+
+    def run() -> dict[str, bytes]:
+        ran = subprocess.run([sys.executable, "-c", COMMAND], env=environment, check=True, capture_output=True, text=True)
+        assert ran.stderr == ""
+        return {path.name: path.read_bytes() for path in tmp_path.glob("*-cache")}
+
+    whole = run()
+    for name in whole:
+        (tmp_path / name).write_bytes(b"damaged")
+    again = run()
+    assert again.keys() == whole.keys()
+    assert b"damaged" not in again.values()

@@ -6,9 +6,14 @@ program, the compiler, its flags and the machine, so an outdated entry is never 
 
 from __future__ import annotations
 
+import glob
 import math
 import os
+import re
 import sys
+import warnings
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,7 +57,29 @@ def keep_compiled_programs() -> Path | None:
         return None
     # All programs: a command has hundreds of small ones.
     _set({_FOLDER: str(folder), _LEAST_SECONDS: 0.0})
+    _replace_broken_entries(folder)
     return folder
+
+
+def _replace_broken_entries(folder: Path) -> None:
+    """Remove entries that JAX can't read: it warns, compiles, and then leaves what is there as it is, so it would for ever."""
+    show = warnings.showwarning
+    if isinstance(show, partial) and show.func is _show_or_remove:
+        show = show.args[1]
+    warnings.showwarning = partial(_show_or_remove, folder, show)
+
+
+def _show_or_remove(folder: Path, show: Callable[..., None], message: Warning | str, *about: Any, **options: Any) -> None:
+    broken = re.match(r"Error reading persistent compilation cache entry for '([^']+)'", str(message))
+    try:
+        # Those of other programs of that name go along, since the warning names no other part of the key.
+        entries = list(folder.glob(f"{glob.escape(broken[1])}-*-cache")) if broken else []
+        for entry in entries:
+            entry.unlink(missing_ok=True)
+    except OSError:
+        entries = []
+    if not entries:
+        show(message, *about, **options)
 
 
 def _config() -> Any:
