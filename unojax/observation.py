@@ -114,15 +114,13 @@ def check_observation(observation: Observation, name: str, rules: Rules | None =
     agreed_rules(observation.rules, rules)
 
 
-def observe(state: State, player: ArrayLike, *, rules: Rules | None = None) -> Observation:
+def observe(state: State, player: ArrayLike) -> Observation:
     """Show one player, 0 or 1, what it may know of a state. A player outside, in an array, sees no hand at all.
 
     Raises:
-        ValueError: a Python or NumPy integer that is neither 0 nor 1, or no integer at all; the state or the player is a batch;
-            `rules` are given and not those of the state.
+        ValueError: a Python or NumPy integer that is neither 0 nor 1, or no integer at all; the state or the player is a batch.
     """
     game.check_state(state, "observe")
-    agreed_rules(state.rules, rules)
     if isinstance(player, int | np.integer) and player not in (0, 1):
         raise ValueError(f"player must be 0 or 1, got {player}")
     player = jnp.asarray(player)

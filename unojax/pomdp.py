@@ -30,7 +30,7 @@ from unojax.device.tracing import traced_once
 from unojax.game import State, legal_mask
 from unojax.game.steps import single_action
 from unojax.observation import Observation, check_observation, observe
-from unojax.rules import Rules, agreed_rules
+from unojax.rules import agreed_rules
 
 _BINOMIAL: Final = np.array([[comb(n, k) for k in range(5)] for n in range(cards.NUM_CARDS + 1)], np.int32)
 """int32[109, 5]: C(n, k). At most C(108, 4) < 2^24, so exact in float32 too."""
@@ -39,7 +39,7 @@ _MARKOV_FIELDS: Final = tuple(
 )
 
 
-def transition_log_prob(state: State, action: ArrayLike, next_state: State, *, rules: Rules | None = None) -> Array:
+def transition_log_prob(state: State, action: ArrayLike, next_state: State) -> Array:
     """Compute log T(s' | s, a), the log probability that `action` leads from `state` to `next_state`.
 
     A draw of k cards takes the multiset d from a deck of n cards, after the reshuffle if there is one, with the multivariate
@@ -57,9 +57,9 @@ def transition_log_prob(state: State, action: ArrayLike, next_state: State, *, r
         float32[], nats; -inf where the move is impossible.
 
     Raises:
-        ValueError: an argument is a batch, or the rules of the two states, or `rules`, differ.
+        ValueError: an argument is a batch, or the rules of the two states differ.
     """
-    _check_states(state, next_state, "transition_log_prob", rules)
+    _check_states(state, next_state, "transition_log_prob")
     return _transition_log_prob(state, single_action(action, "transition_log_prob"), next_state)
 
 
@@ -91,15 +91,15 @@ def _transition_log_prob(state: State, action: Array, next_state: State) -> Arra
     return jnp.where(is_reached, log_prob + log_color, -jnp.inf)
 
 
-def observation_log_prob(observation: Observation, state: State, *, rules: Rules | None = None) -> Array:
+def observation_log_prob(observation: Observation, state: State) -> Array:
     """Compute log O(o | s): 0 if `observation` is what its player sees of `state`, else -inf. float32[], nats.
 
     All fields count, `last_action` among them.
 
     Raises:
-        ValueError: an argument is a batch, or the rules of observation and state, or `rules`, differ.
+        ValueError: an argument is a batch, or the rules of observation and state differ.
     """
-    check_observation(observation, "observation_log_prob", rules)
+    check_observation(observation, "observation_log_prob")
     agreed_rules(state.rules, observation.rules)
     expected = observe(state, observation.player)
     same = jax.tree.map(lambda a, b: (a == b).all(), expected, observation)
@@ -107,7 +107,7 @@ def observation_log_prob(observation: Observation, state: State, *, rules: Rules
     return jnp.where(jnp.stack(jax.tree.leaves(same)).all() & is_player, jnp.float32(0), -jnp.inf)
 
 
-def reward(state: State, action: ArrayLike, next_state: State, *, rules: Rules | None = None) -> Array:
+def reward(state: State, action: ArrayLike, next_state: State) -> Array:
     """Compute R(s, a, s'), each player's reward for the step as `game.step` gives it: float32[2].
 
     +1 / -1 for a win and a loss (or the points under `Rules.points`), 0 for a drawn game, `-rules.step_penalty` for a step that
@@ -115,17 +115,16 @@ def reward(state: State, action: ArrayLike, next_state: State, *, rules: Rules |
     reward, so it is the same for all states that can follow; for one that can't, it is still theirs.
 
     Raises:
-        ValueError: an argument is a batch, or the rules of the two states, or `rules`, differ.
+        ValueError: an argument is a batch, or the rules of the two states differ.
     """
-    _check_states(state, next_state, "reward", rules)
+    _check_states(state, next_state, "reward")
     return _step_to(state, single_action(action, "reward"), next_state).rewards
 
 
-def _check_states(state: State, next_state: State, name: str, rules: Rules | None) -> None:
+def _check_states(state: State, next_state: State, name: str) -> None:
     for one in (state, next_state):
         game.check_state(one, name)
     agreed_rules(state.rules, next_state.rules)
-    agreed_rules(state.rules, rules)
 
 
 @traced_once

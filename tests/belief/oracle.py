@@ -225,19 +225,19 @@ class Record(NamedTuple):
 def _play_games(key, num_games: int, num_steps: int, rules: Rules):
     def one_step(states, key):
         key_legal, key_any, key_choice, key_step = jax.random.split(key, 4)
-        legal = jax.vmap(partial(game.legal_mask, rules=rules))(states)
+        legal = jax.vmap(game.legal_mask)(states)
         actions = jax.random.categorical(key_legal, jnp.where(legal, 0.0, -jnp.inf))
         # One action in twenty is any of the 61, so that illegal ones occur.
         is_any = jax.random.bernoulli(key_choice, 0.05, (num_games,))
         actions = jnp.where(is_any, jax.random.randint(key_any, (num_games,), 0, cards.NUM_ACTIONS), actions)
-        after = jax.vmap(partial(game.step, rules=rules))(states, actions, jax.random.split(key_step, num_games))
+        after = jax.vmap(game.step)(states, actions, jax.random.split(key_step, num_games))
         return after, (after, actions)
 
     key_init, key_steps = jax.random.split(key)
     first = jax.vmap(partial(game.init, rules=rules))(jax.random.split(key_init, num_games))
     _, (rest, actions) = jax.lax.scan(one_step, first, jax.random.split(key_steps, num_steps))
     states = jax.tree.map(lambda x, xs: jnp.concatenate([x[None], xs]), first, rest)
-    seen = jax.vmap(jax.vmap(partial(observe, rules=rules), (0, None)), (0, None))
+    seen = jax.vmap(jax.vmap(observe, (0, None)), (0, None))
     return states, (seen(states, jnp.int8(0)), seen(states, jnp.int8(1))), actions
 
 

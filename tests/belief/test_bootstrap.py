@@ -193,7 +193,7 @@ def test_rules_are_checked() -> None:
 def test_deal_prior() -> None:
     """Expected counts against the exact prior, which differs visibly from the uniform one: 6 standard errors, below 1e-6."""
     rules = Rules(deck=small_deck(colors=1, ranks=(1, 2), wilds=3), hand_size=1)
-    view = observe(game.init(jax.random.key(0), rules=rules), 0, rules=rules)
+    view = observe(game.init(jax.random.key(0), rules=rules), 0)
     n = 100_000
     belief = bootstrap_init(view, jax.random.key(1), num_particles=n, prior="deal")
     got = np.asarray(summary.expected_counts(belief))

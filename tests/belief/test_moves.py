@@ -109,7 +109,7 @@ def words_of(sets: list[list[int]]) -> bits.Words:
 def seen() -> Observation:
     """Only the seat and the deck of it are used."""
     with jax.ensure_compile_time_eval():
-        return observe(make_state("G5", "R1", "B9", rules=RULES), 0, rules=RULES)
+        return observe(make_state("G5", "R1", "B9", rules=RULES), 0)
 
 
 @cache

@@ -68,7 +68,7 @@ def test_game_is_that_of_play_game(data: dict[str, Any]):
     assert [turn["turn"] for turn in data["turns"]] == list(range(num_steps + 1))
     for turn in data["turns"]:
         state = jax.tree.map(lambda x, t=turn["turn"]: x[t], game.states)
-        assert turn["truth"]["position"] == format_position(state, rules=RULES)
+        assert turn["truth"]["position"] == format_position(state)
     assert Rules(**(data["rules"] | {"deck": tuple(data["rules"]["deck"])})) == RULES
 
 

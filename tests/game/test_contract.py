@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.experimental import checkify
 
 from tests.game.few_cards import NINE, SHORT, SKIP_PASSES
 from tests.helpers import (
@@ -123,28 +123,20 @@ def test_cards_are_conserved_by_type_in_every_step_of_random_games():
 
 
 def test_rules_go_with_the_state():
-    """The keyword is accepted; rules that differ are an error and not another game."""
+    """What takes a state has no keyword for them; states of different rules do not belong together."""
     state, key = make_state("R5 W", "G1", "R7", rules=SKIP_PASSES), jax.random.key(0)
     assert jax.eval_shape(functools.partial(game.init, rules=SHORT), key).rules == SHORT
-    takes = {
-        "step": functools.partial(game.step, state, 5, key),
-        "step_checked": checkify.checkify(functools.partial(game.step_checked, state, 5, key)),
-        "legal_mask": functools.partial(game.legal_mask, state),
-        "observe": functools.partial(observe, state, 0),
-        "transition_log_prob": functools.partial(pomdp.transition_log_prob, state, 5, state),
-        "reward": functools.partial(pomdp.reward, state, 5, state),
-    }
-    for function in takes.values():
-        for rules in (None, SKIP_PASSES):
-            jax.eval_shape(lambda f=function, r=rules: f(rules=r))
+    assert jax.eval_shape(game.step, state, 5, key).rules == jax.eval_shape(observe, state, 0).rules == SKIP_PASSES
+    of_states = (
+        *(game.step, game.step_checked, game.legal_mask, observe, format_position),
+        *(pomdp.transition_log_prob, pomdp.observation_log_prob, pomdp.reward),
+    )
+    assert not any("rules" in inspect.signature(function).parameters for function in of_states)
+    for function in (pomdp.transition_log_prob, pomdp.reward):
         with pytest.raises(ValueError, match="skip_forfeits=True instead of False"):
-            function(rules=Rules())
+            function(state, 5, make_state("R5 W", "G1", "R7"))
     with pytest.raises(ValueError, match="hand_size=1 instead of 7, deck of 9 cards instead of 108, max_steps=2"):
-        game.step(make_state("R5", "G1", "R7"), 5, key, rules=SHORT)
-    with pytest.raises(ValueError, match="skip_forfeits"):
-        format_position(state, rules=Rules())
-    with pytest.raises(ValueError, match="rules differ"):
-        pomdp.transition_log_prob(state, 5, make_state("R5 W", "G1", "R7"))
+        pomdp.reward(make_state("R5", "G1", "R7"), 5, jax.eval_shape(functools.partial(game.init, rules=SHORT), key))
 
 
 @pytest.mark.parametrize("size", [1, 2, 108])

@@ -225,7 +225,7 @@ def test_the_outlook_of_unseen_cards_is_hypergeometric(seen: Observation):
 def test_an_opponent_with_all_unseen_cards_is_known():
     rules = Rules(deck=small_deck(colors=1, ranks=(1, 2, 3), wilds=1), hand_size=1)
     state = make_state("R1", "R1 R3 W W+4 R2", "R2", pile="R3", deck="", rules=rules)
-    seen = observe(state, 0, rules=rules)
+    seen = observe(state, 0)
     outlook = jax.jit(lambda seen: outlook_of_unseen(view_of(seen)))(seen)
     np.testing.assert_allclose(outlook.expected, counts_of(state.hands[1]), atol=1e-6)
     np.testing.assert_allclose(outlook.none_of_color, [0, 1, 1, 1], atol=1e-6)

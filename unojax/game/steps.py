@@ -20,7 +20,7 @@ from unojax.device.tracing import traced_once
 from unojax.game.layout import Packed, begin_packed, from_table, lay_out, pack_state, turn_of
 from unojax.game.masks import hand_legal_mask, options_to_actions, turn_legal_mask
 from unojax.game.state import USE_VMAP, Error, State, check_state
-from unojax.rules import Rules, agreed_rules, as_rules
+from unojax.rules import Rules, as_rules
 from unojax.table import Table, options
 from unojax.table.options import Picked
 
@@ -65,7 +65,7 @@ def _deal(key: Array, rules: Rules) -> Table:
     return walk(undealt, decide(0, undealt), decide, table.commit, num_nodes=num_nodes)
 
 
-def legal_mask(state: State, *, rules: Rules | None = None) -> Array:
+def legal_mask(state: State) -> Array:
     """Mark the legal actions of the player to move: bool[61]; exactly {DRAW} if drawing is forced, all when the game is over.
 
     Under rules with challenges the mask is bool[62] (`Rules.num_actions`).
@@ -73,10 +73,9 @@ def legal_mask(state: State, *, rules: Rules | None = None) -> Array:
     A finished game accepts every action and ignores it, so that normalising a policy over the mask never divides by zero.
 
     Raises:
-        ValueError: the state is a batch, or `rules` are given and not those of the state.
+        ValueError: the state is a batch.
     """
     check_state(state, "legal_mask")
-    agreed_rules(state.rules, rules)
     return _legal_mask(state)
 
 
@@ -99,7 +98,7 @@ def packed_legal_mask(packed: Packed) -> Array:
     return options_to_actions(options, rules=packed.rules) | packed.is_over
 
 
-def step(state: State, action: ArrayLike, key: Array, *, rules: Rules | None = None) -> State:
+def step(state: State, action: ArrayLike, key: Array) -> State:
     """Play an action for the player to move.
 
     Args:
@@ -107,13 +106,11 @@ def step(state: State, action: ArrayLike, key: Array, *, rules: Rules | None = N
         action: integer scalar in 0..60 (0..61 where a Wild+4 may be challenged). One that is out of range or illegal changes
             nothing but `error` and the rewards (0).
         key: consumed by draws only.
-        rules: those of the state, if given.
 
     Raises:
-        ValueError: the state, the action or the key is a batch, the action is no integer, or `rules` are not the state's.
+        ValueError: the state, the action or the key is a batch, or the action is no integer.
     """
     check_state(state, "step")
-    agreed_rules(state.rules, rules)
     check_key(key, "step")
     return _step(state, single_action(action, "step"), key)
 
@@ -271,7 +268,7 @@ def rewards_at(after: Table, rules: Rules) -> Array:
     return jnp.where(phase > table.PLAY, at_end, 0.0 - rules.step_penalty).astype(jnp.float32)
 
 
-def step_checked(state: State, action: ArrayLike, key: Array, *, rules: Rules | None = None) -> State:
+def step_checked(state: State, action: ArrayLike, key: Array) -> State:
     """Play an action as `step` does, and fail on an illegal one; for debugging.
 
     Use it as `jax.jit(checkify.checkify(step_checked))(state, action, key)`; the error returned beside the state raises at
@@ -282,7 +279,7 @@ def step_checked(state: State, action: ArrayLike, key: Array, *, rules: Rules | 
     """
     check_state(state, "step_checked")
     action = single_action(action, "step_checked")
-    mask = legal_mask(state, rules=rules)
+    mask = legal_mask(state)
     num_actions = state.rules.num_actions
     in_range = (action >= 0) & (action < num_actions)
     checkify.check(in_range, f"action must be in 0..{num_actions - 1}, got {{action}}", action=action)

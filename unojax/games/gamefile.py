@@ -56,9 +56,9 @@ class GameFile:
             players=players,
             seed=None if seed is None else int(seed),
             rules=rules,
-            start=format_position(game.start, rules=rules),
+            start=format_position(game.start),
             actions=tuple(step.notation(with_cards=True) for step in game.steps),
-            end=format_position(game.end, rules=rules),
+            end=format_position(game.end),
         )
 
     @property
@@ -75,7 +75,7 @@ class GameFile:
         start = parse_position(self.start, rules=self.rules)
         # All cards drawn are named, so that nothing is left to this key; if not, the end shows it.
         game = replay(start, " ".join(self.actions), jax.random.key(0, impl="threefry2x32"))
-        if (end := format_position(game.end, rules=self.rules)) != self.end:
+        if (end := format_position(game.end)) != self.end:
             raise ValueError(f"the actions lead to {end!r}, but the file says that the game ended at {self.end!r}")
         return game
 

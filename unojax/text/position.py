@@ -10,7 +10,7 @@ import numpy as np
 
 from unojax import cards, game
 from unojax.game import State
-from unojax.rules import Rules, agreed_rules, as_rules, is_int
+from unojax.rules import Rules, as_rules, is_int
 from unojax.text.notation import EMPTY, checked_counts, format_action, join_cards, parse_action, parse_counts, split_cards
 
 _POSITION_HELP: Final = (
@@ -83,15 +83,15 @@ def make_state(
     return state
 
 
-def format_position(state: State, *, rules: Rules | None = None) -> str:
+def format_position(state: State) -> str:
     """Write a whole position as one line; the grammar is in `unojax.text`.
 
     Raises:
-        ValueError: it is no state or a batch, its cards are not those of its rules, or `rules` are given and are others.
+        ValueError: it is no state or a batch, or its cards are not those of its rules.
     """
     if not isinstance(state, State):
         raise ValueError(f"format_position takes a State, got {type(state).__name__}")
-    rules = agreed_rules(state.rules, rules)
+    rules = state.rules
     if np.shape(state.hands) != (2, cards.NUM_CARDS):
         raise ValueError(
             f"state must be a single one, with hands of shape (2, {cards.NUM_CARDS}), got {np.shape(state.hands)}; "
