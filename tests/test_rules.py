@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 import jax
@@ -13,7 +13,8 @@ import pytest
 
 from tests.oracle import game as oracle
 from unojax import cards, init, make_state, parse_agent, parse_position
-from unojax.rules import Rules, as_rules, small_deck
+from unojax import rules as rules_module
+from unojax.rules import Rules, as_rules, check_plain, small_deck
 
 
 def test_defaults_are_the_rules_of_the_game():
@@ -123,3 +124,20 @@ def test_small_deck_refuses_what_is_out_of_range(arguments: dict[str, Any]):
 def test_rules_show_what_differs_from_the_default_and_are_read_back(rules: Rules):
     assert eval(repr(rules), {"Rules": Rules}) == rules
     assert repr(Rules(hand_size=5)) == "Rules(hand_size=5)"
+
+
+def test_every_field_is_known_to_all_modules():
+    """A new field is refused where it would be answered in silence, until its author has looked there (see `KNOWN`)."""
+    assert {field.name for field in fields(Rules)} == rules_module.KNOWN
+
+
+@pytest.mark.parametrize("name", ["reverse_passes", "points", "hand_size"])
+def test_a_field_that_modules_do_not_know_is_refused_or_no_plain_rule(name: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(rules_module, "KNOWN", rules_module.KNOWN - {name})
+    assert Rules().has_plain_steps and not Rules().unknown
+    rules = Rules(**{name: 5 if name == "hand_size" else True})
+    assert rules.unknown == [name] and not rules.has_plain_turns
+    with pytest.raises(ValueError, match=f"was not trained for rules with {name}"):
+        parse_agent("value", rules=rules)
+    with pytest.raises(ValueError, match=f"the closed form can't follow rules with {name}="):
+        check_plain(rules, "the closed form")

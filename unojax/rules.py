@@ -231,7 +231,12 @@ class Rules:
     @property
     def has_plain_turns(self) -> bool:
         """Whether a player may play all that fits the top card, and nothing while a penalty is pending."""
-        return not (self.draw_is_option or self.keeps_account or self.wild_draw_four != "any")
+        return not (self.draw_is_option or self.keeps_account or self.wild_draw_four != "any" or self.unknown)
+
+    @property
+    def unknown(self) -> list[str]:
+        """Fields that differ from the default rules, and that not all modules know yet (`KNOWN`)."""
+        return [name for name in self.changes if name not in KNOWN]
 
     @property
     def changes(self) -> dict[str, Any]:
@@ -259,6 +264,15 @@ class Rules:
     def name(self) -> str | None:
         """Name of the preset that these rules are, or None."""
         return next((name for name, preset in PRESETS.items() if preset == self), None)
+
+
+KNOWN: Final = frozenset(
+    "skip_forfeits start_card hand_size deck first_player max_steps step_penalty may_draw play_drawn draw_until_playable "
+    "wild_draw_four stacking start_effects reverse_passes reshuffle_top points".split()
+)
+"""Fields that all modules know whose answers depend on them. Rules that change another one count as neither plain nor known to
+networks, closed forms and the solver, which refuse them. Before a field is added here, look at `Rules.has_plain_turns` and
+`has_plain_steps`, `check_plain`, `value.network.check_network`, `table.options` and `viz.words.why_not`."""
 
 
 POINTS: Final = tuple(50 if t >= cards.WILD_TYPE else t % 13 if t % 13 < cards.SKIP else 20 for t in range(cards.NUM_TYPES))
@@ -320,7 +334,7 @@ def check_plain(rules: Rules, what: str) -> None:
         ValueError: a rule that differs is named.
     """
     names = ("may_draw", "play_drawn", "draw_until_playable", "wild_draw_four", "stacking", "reshuffle_top")
-    others = [name for name in rules.changes if name in names]
+    others = [name for name in rules.changes if name in names or name not in KNOWN]
     others += ["start_effects"] * (rules.start_effects == "keep_turn") + ["start_card"] * (rules.start_card == "not_draw_four")
     if others:
         told = ", ".join(f"{name}={getattr(rules, name)!r}" for name in others)

@@ -44,3 +44,11 @@ def test_why_a_card_can_not_be_played(rules: Rules, changes: dict[str, int], car
     assert why_not(view, playable, card_type) == words
     said = why_not(view, playable, card_type, notation=True)
     assert len(said) <= len(words) and (card in said) == (said.startswith(card) or words.startswith("You don't hold"))
+
+
+def test_no_false_reason_is_given_for_a_card_that_fits_the_top():
+    """As under a rule that this function does not know."""
+    view = observe(make_state("R5 W G8", "Y0", "R+2"), 0)
+    for card in ("R5", "W"):
+        said = why_not(view, set(), cards.TYPE_NAMES.index(card), notation=True)
+        assert said == f"{card} can't be played under these rules"

@@ -28,6 +28,8 @@ from unojax.belief.opponents import Family, Opponent
 from unojax.belief.particles import Belief
 from unojax.device.tracing import traced_once
 from unojax.observation import Observation
+from unojax.rules import Rules
+from unojax.table.options import playable
 
 
 def slot_probs(belief: WeightedHands) -> Array:
@@ -70,9 +72,10 @@ def prob_color(belief: WeightedHands) -> Array:
     return jnp.stack([_prob(belief, (word & bits.COLORED) != 0) for word in belief.packed])
 
 
-def prob_no_playable(belief: WeightedHands, color: ArrayLike, rank: ArrayLike) -> Array:
+def prob_no_playable(belief: WeightedHands, color: ArrayLike, rank: ArrayLike, *, rules: Rules = Rules()) -> Array:
     """Compute the probability that the opponent holds no card playable on `rank` with `color` active: float32[]."""
-    options = bits.playable(belief.packed, jnp.asarray(color).astype(jnp.uint32), jnp.asarray(rank).astype(jnp.uint32))
+    color, rank = (jnp.asarray(part).astype(jnp.uint32) for part in (color, rank))
+    options = playable(belief.packed, color, rank, rules)
     return _prob(belief, bits.any_of(options) == 0)
 
 
@@ -141,7 +144,7 @@ def summarize(hands: Hands, observation: Observation) -> BeliefSummary:
         prob_holds=prob_holds(hands),
         expected_counts=expected_counts(hands),
         prob_color=prob_color(hands),
-        prob_no_playable=prob_no_playable(hands, observation.color, observation.top_rank),
+        prob_no_playable=prob_no_playable(hands, observation.color, observation.top_rank, rules=observation.rules),
         num_distinct=num_distinct(hands),
         ess=resample.effective_sample_size(hands.log_weights),
         num_hands=hands.log_weights.shape[-1],

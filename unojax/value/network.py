@@ -59,6 +59,10 @@ def check_network(network: Network, name: str, rules: Rules) -> None:
     Raises:
         ValueError: it does not.
     """
+    if rules.unknown:
+        raise ValueError(
+            f"network {name} was not trained for rules with {', '.join(rules.unknown)}: leave them at their defaults"
+        )
     if has_turn_columns(rules) and not network.config.turns:
         raise ValueError(
             f"network {name} knows plays, forced draws and penalties of 2 and 4: it can't play rules where drawing is a choice "

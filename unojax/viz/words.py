@@ -114,6 +114,9 @@ def why_not(view: Observation, playable: Collection[int], card_type: int, *, not
         return f"{name} needs a hand without {cards.COLOR_NAMES[scene.color]}"
     if card_type == cards.WILD_DRAW_FOUR_TYPE and rules.wild_draw_four == "last":
         return f"{name} can't be played while another card can"
+    color, rank = cards.COLOR_OF_TYPE[card_type], cards.RANK_OF_TYPE[card_type]
+    if rank >= cards.WILD or color == scene.color or rank == view.top_rank:
+        return f"{capitalized(name)} can't be played under these rules"
     return f"{capitalized(name)} does not go on {top_words(scene, notation=notation)}"
 
 
