@@ -10,7 +10,7 @@ import pytest
 
 from unojax import analysis, bits, cards
 from unojax.analysis import Decisions, Recorded
-from unojax.belief.updaters import ExactFilter, ParticleFilter
+from unojax.belief.updaters import ExactFilter, ParticleFilter, UniformFilter
 from unojax.rules import Rules, small_deck
 
 SMALL = Rules(deck=small_deck(colors=2, ranks=(1, 2, 10, 12), wilds=1), hand_size=3)
@@ -89,3 +89,14 @@ def test_no_decision_at_all(games: Recorded):
     endless = games._replace(states=dataclasses.replace(games.states, terminated=np.zeros_like(games.states.terminated)))
     with pytest.raises(ValueError, match="there is no decision"):
         analysis.decisions_of(jax.random.key(4), endless, FILTER, player=PLAYER)
+
+
+def test_any_updater_of_the_device_tells_what_was_believed(games: Recorded, decisions: Decisions):
+    """Hands that are drawn from the unseen cards, at the same decisions."""
+    uniform = analysis.decisions_of(jax.random.key(1), games, UniformFilter(32), player=PLAYER)
+    np.testing.assert_array_equal(uniform.action, decisions.action)
+    held = np.asarray(bits.type_counts(uniform.hands.packed))
+    assert (held.sum(-1) == np.asarray(uniform.observation.opponent_count)[:, None]).all()
+    assert (held <= np.asarray(uniform.observation.unseen)[:, None]).all()
+    with pytest.raises(ValueError, match="exact runs on the host"):
+        analysis.decisions_of(jax.random.key(1), games, ExactFilter(), player=PLAYER)

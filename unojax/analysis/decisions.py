@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,9 +13,9 @@ from jax import Array
 from unojax import bits, game
 from unojax.analysis.tracking import Recorded, in_parts, over_games
 from unojax.belief.hands import Hands
-from unojax.belief.particles import Belief, Info
+from unojax.belief.particles import Info
 from unojax.belief.tracking import run_filter
-from unojax.belief.updaters import ParticleFilter
+from unojax.belief.updaters import ParticleFilter, Updater
 from unojax.bits import Words
 from unojax.game import State
 from unojax.observation import Observation, observe
@@ -45,14 +45,16 @@ class Decisions(NamedTuple):
     points: np.ndarray
 
 
-def decisions_of(key: Array, games: Recorded, updater: ParticleFilter = _SMALL_FILTER, *, player: int = 0) -> Decisions:
-    """Track games with the particle filter of player 0 or 1, and take out its decisions. Consumes `key`.
+def decisions_of(key: Array, games: Recorded, updater: Updater = _SMALL_FILTER, *, player: int = 0) -> Decisions:
+    """Track games with an updater of player 0 or 1, and take out its decisions. Consumes `key`.
 
     Games that go on after what is recorded are left out; one that `Rules.max_steps` cut off is worth half a point.
 
     Raises:
-        ValueError: there is no decision.
+        ValueError: If there is no decision, or the updater runs on the host only.
     """
+    if updater.on_host:
+        raise ValueError(f"decisions_of tracks many games at once, and {updater.name} runs on the host; use ParticleFilter")
     program = partial(_decisions_of_games, updater=updater, player=player)
     is_decision, columns = in_parts(key, games, program)
     ended = games.states.is_over[:, -1]
@@ -78,19 +80,21 @@ _Rows = tuple[Array, _Row]
 
 
 @partial(jax.jit, static_argnames=("updater", "player"))
-def _decisions_of_games(states: State, num_updates: Array, keys: Array, *, updater: ParticleFilter, player: int) -> _Rows:
+def _decisions_of_games(states: State, num_updates: Array, keys: Array, *, updater: Updater, player: int) -> _Rows:
     """Find the positions that are decisions, bool[G, T + 1], and a row for each position, of zeros where it is none."""
 
     def one_game(args: tuple[State, Array, Array]) -> _Rows:
         states, num_updates, key = args
         views = jax.vmap(observe, (0, None))(states, player)
+        # Beyond the streams of the updates and of the start.
+        key_hands = jax.random.fold_in(key, len(states.terminated) + 1)
 
-        def row(t: Array, seen: Observation, belief: Belief) -> _Row:
+        def row(t: Array, seen: Observation, belief: Any) -> _Row:
             theirs = bits.pack(states.hands[t, 1 - player])
-            hands = Hands.of(belief)
+            hands = updater.hands(jax.random.fold_in(key_hands, t), belief, seen)
             return seen, seen.legal_mask[: seen.rules.num_choices], hands, theirs
 
-        def note(out: _Rows, t: Array, seen: Observation, belief: Belief, info: Info) -> _Rows:
+        def note(out: _Rows, t: Array, seen: Observation, belief: Any, info: Info) -> _Rows:
             del info
             is_decision = seen.is_my_turn & ~seen.terminated & (seen.legal_mask.sum() > 1)
 
