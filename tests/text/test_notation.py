@@ -130,3 +130,42 @@ ODD += [jnp.array(True), jnp.float32(5), jnp.array([5])]
 def test_only_actions_are_written(action: Any):
     with pytest.raises(ValueError, match=r"action must be an integer in \[0, 61\], got"):
         text.format_action(action)
+
+
+# In words
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("B 5", "B5"),
+        ("blue 5, red skip,Green reverse yellow +2", "B5 RS GR Y+2"),
+        ("red5 yellow draw two", "R5 Y+2"),
+        ("wild, wild draw four, Wild +4, W + 4", "W W+4 W+4 W+4"),
+        ("W B 5 R R", "W B5 RR"),
+        ("R5,YS, W+4", "R5 YS W+4"),
+    ],
+)
+def test_cards_may_be_written_in_words(line: str, names: str):
+    np.testing.assert_array_equal(text.parse_cards(line), text.parse_cards(names))
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("blue 5", "B5"),
+        ("b 5", "B5"),
+        ("red skip", "RS"),
+        ("wild red", "W:R"),
+        ("W+4 blue", "W+4:B"),
+        ("wild draw four: g", "W+4:G"),
+    ],
+)
+def test_actions_may_be_written_in_words(line: str, name: str):
+    assert text.parse_action(line) == text.parse_action(name)
+
+
+@pytest.mark.parametrize("line", ["purple 5", "blue", "B 55", "redgreen 5", "R 5 5"])
+def test_words_that_name_no_card_are_refused(line: str):
+    with pytest.raises(ValueError, match="unknown card"):
+        text.parse_cards(line)

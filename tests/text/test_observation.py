@@ -44,6 +44,13 @@ def test_an_observation_of_a_finished_game_and_of_a_wild_top():
     assert lines[-1].split() == ["last", "-"]
 
 
+def test_one_card_is_told_as_one_and_read_back():
+    seen = observe(text.make_state("R5 B7", "G1", "R7"), 0)
+    shown = text.format_observation(seen)
+    assert "  opponent  1 card\n" in shown
+    chex.assert_trees_all_equal(text.parse_observation(shown), seen)
+
+
 # repr
 
 

@@ -21,8 +21,34 @@ _CARD_HELP: Final = (
 _ACTION_HELP: Final = "an action is a card (R5, YS, BR, G+2), a wild with the declared colour (W:R, W+4:B), draw, or challenge"
 
 
+_IN_WORDS: Final = [
+    (re.compile(rf"\b{words}(?![A-Z])"), name)
+    for words, name in [
+        *((color.upper(), color[0].upper()) for color in cards.COLOR_NAMES),
+        (r"WILD\s*(?:DRAW\s*(?:FOUR|4)|\+\s*4)", "W+4"),
+        (r"W\s*\+\s*4", "W+4"),
+        ("WILD", "W"),
+        ("SKIP", "S"),
+        ("REVERSE", "R"),
+        (r"DRAW\s*(?:TWO|2)", "+2"),
+    ]
+]
+_COLOR_APART: Final = re.compile(r"(?<![^\s,])([RYBG])\s+(\+2|[0-9SR])(?![^\s,])")
+_WILD_WITH_COLOR: Final = re.compile(r"^(W(?:\+4)?)\s*[:\s]\s*([RYBG])$")
+
+
+def in_notation(text: str) -> str:
+    """Write card names in words, such as `red 5` and `wild draw four`, as the notation has them; all in capitals."""
+    text = text.upper()
+    for words, name in _IN_WORDS:
+        text = words.sub(name, text)
+    return _COLOR_APART.sub(r"\1\2", text)
+
+
 def parse_cards(text: str) -> np.ndarray:
     """Read cards separated by blanks or commas, `"R5 YS, W+4"`: canonical one-hot, bool[108]. The empty text is the empty set.
+
+    Cards may be written in words too, `"red 5, yellow skip, wild draw four"`, or as `"R 5"`.
 
     Raises:
         ValueError: a name is unknown, or a card comes more often than there are copies.
@@ -42,10 +68,12 @@ def format_cards(onehot: ArrayLike) -> str:
 def parse_action(text: str) -> int:
     """Read an action: `"R5"`, `"W:R"`, `"draw"`, `"challenge"` to 0..61. Passing is `"draw"` too.
 
+    Cards may be written in words too, `"red 5"`, `"wild red"`.
+
     Raises:
         ValueError: it is none; a wild without a declared colour, or a coloured card with one.
     """
-    name, colon, letter = text.strip().upper().partition(":")
+    name, colon, letter = _WILD_WITH_COLOR.sub(r"\1:\2", in_notation(text).strip()).partition(":")
     if name in _OTHER_ACTIONS and not colon:
         return _OTHER_ACTIONS[name]
     if name not in _TYPE_OF_NAME:
@@ -96,7 +124,7 @@ def parse_counts(text: str, what: str = "cards") -> np.ndarray:
     if not isinstance(text, str):
         raise ValueError(f"{what} must be text such as 'R5 YS, W+4', got {text!r}")
     counts = np.zeros(cards.NUM_TYPES, int)
-    for name in re.split(r"[\s,]+", text.upper()):
+    for name in re.split(r"[\s,]+", in_notation(text)):
         if not name:
             continue
         if name not in _TYPE_OF_NAME:

@@ -8,6 +8,7 @@ from typing import Final
 
 import jax
 import numpy as np
+from jax.typing import ArrayLike
 
 from unojax import cards, game
 from unojax.observation import Observation, observe
@@ -33,7 +34,7 @@ _OBSERVATION_HELP: Final = (
 _OBSERVATION_LINES: Final = re.compile(
     r"player (?P<observer>[01]): player (?P<player>[01]) to move(?P<has_drawn>, has drawn(?: (?P<drawn>\w\S*))?)?"
     r"(?:, must draw (?P<penalty>\d+))?(?:, may challenge \((?P<contested>\w+) before\))? "
-    r"top (?P<top>\S+) \((?P<color>\w+)\) hand (?P<hand>.+) opponent (?P<other>\d+) cards deck (?P<deck>\d+) cards "
+    r"top (?P<top>\S+) \((?P<color>\w+)\) hand (?P<hand>.+) opponent (?P<other>\d+) cards? deck (?P<deck>\d+) cards? "
     r"pile (?P<pile>.+) last (?P<last>\S+)"
 )
 
@@ -73,12 +74,16 @@ def format_observation(observation: Observation) -> str:
             f"player {player}: {turn}",
             f"  top       {top} ({color})",
             f"  hand      {format_cards(seen.hand) or EMPTY}",
-            f"  opponent  {int(seen.opponent_count)} cards",
-            f"  deck      {int(seen.deck_count)} cards",
+            f"  opponent  {_number(seen.opponent_count)}",
+            f"  deck      {_number(seen.deck_count)}",
             f"  pile      {' '.join(names_of(pile)) or EMPTY}",
             f"  last      {EMPTY if last == game.NO_ACTION else format_action(last)}",
         ]
     )
+
+
+def _number(count: ArrayLike) -> str:
+    return "1 card" if int(count) == 1 else f"{int(count)} cards"
 
 
 def make_observation(

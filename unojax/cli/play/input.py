@@ -10,6 +10,7 @@ import numpy as np
 
 from unojax import cards, text
 from unojax.observation import Observation
+from unojax.text.notation import in_notation
 from unojax.viz.words import why_not
 
 _LONGEST_QUOTE = 20
@@ -88,8 +89,8 @@ class Options:
             if not 1 <= int(word[:9]) <= len(self.types):
                 raise ValueError(f"There is no {quote(word)[1:-1]}: type {self._choices()}.")
             return self._play(self.types[int(word[:9]) - 1])
-        if word.upper() in cards.TYPE_NAMES:
-            return self._play(cards.TYPE_NAMES.index(word.upper()))
+        if (name := in_notation(word)) in cards.TYPE_NAMES:
+            return self._play(cards.TYPE_NAMES.index(name))
         try:
             action = text.parse_action(word)
         except ValueError:
