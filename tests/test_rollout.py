@@ -481,25 +481,43 @@ def test_two_sets_of_extras_have_one_structure():
 
 
 ON_DEVICES = """
-import json, jax, jax.numpy as jnp, numpy as np
-from functools import partial
+import json, jax, numpy as np
 from jax.sharding import Mesh, PartitionSpec as P
 from benchmarks.timing import digest
-from unojax import rollout, start_slots
+from unojax import rollout, simulate, start_slots
+from unojax.simulation import Collector, Stream, count_games
 key = jax.random.key(3)
 fields = ("observation", "legal_mask", "action", "reward", "terminated", "game")
 def play(slots):
     return rollout(key, "uniform", None, slots, 24, fields=fields)
 slots = start_slots(key, 24)
-found = {"plain": play(slots)[1]}
+found = {"rows": play(slots)[1]}
+devices = [len(found["rows"].action.sharding.device_set)]
 mesh = Mesh(np.array(jax.devices()), ("slots",))
 in_shards = jax.shard_map(play, mesh=mesh, in_specs=P("slots"), out_specs=(P("slots"), P(None, "slots")))
-found["shard_map"] = jax.jit(in_shards)(slots)[1]
-print(json.dumps([jax.device_count(), *(digest(map(np.asarray, jax.tree.leaves(rows))) for rows in found.values())]))
+found["rows in shard_map"] = jax.jit(in_shards)(slots)[1]
+games = simulate(key, 203, on_device=True, max_steps=90, batch_size=56)
+devices.append(len(games.winner.sharding.device_set))
+found["games"] = games
+streamed = Collector(203)
+for finished in Stream(key, 203, max_steps=90, batch_size=56):
+    streamed.add(finished)
+found["streamed"] = streamed.prefix()
+found["few"] = simulate(key, 203, max_steps=90)[:1]
+found["one"] = simulate(key, 1, max_steps=90)
+counts = count_games(key, 203, max_steps=90)
+found["counts"] = [np.asarray(number) for number in vars(counts).values()]
+with jax.default_device(jax.devices()[-1]):
+    alone = simulate(key, 203, max_steps=90, on_device=True, batch_size=56)
+    devices.append(len(alone.winner.sharding.device_set))
+found["alone"] = alone
+print(json.dumps([devices, {name: digest(map(np.asarray, jax.tree.leaves(of))) for name, of in found.items()}]))
 """
 
 
-def test_the_same_rows_on_1_2_and_8_devices():
+def test_the_same_rows_and_games_on_1_2_and_8_devices():
+    """Without a word all devices are used; `jax.default_device` keeps to one."""
+
     def run(num_devices: int) -> list:
         environment = os.environ | {"JAX_NUM_CPU_DEVICES": str(num_devices), "JAX_PLATFORMS": "cpu"}
         root = Path(__file__).parents[1]
@@ -509,9 +527,12 @@ def test_the_same_rows_on_1_2_and_8_devices():
         assert found.returncode == 0, found.stderr
         return json.loads(found.stdout)
 
-    digests = set()
+    expected = None
     for num_devices in (1, 2, 8):
-        devices, *of_rows = run(num_devices)
-        assert devices == num_devices
-        digests |= set(of_rows)
-    assert len(digests) == 1
+        devices, digests = run(num_devices)
+        assert devices == [num_devices, num_devices, 1]
+        assert digests["rows"] == digests["rows in shard_map"]
+        assert digests["games"] == digests["streamed"] == digests["alone"]
+        assert digests["few"] == digests["one"]
+        expected = digests if expected is None else expected
+        assert digests == expected

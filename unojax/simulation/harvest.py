@@ -8,11 +8,13 @@ from typing import Any, Final, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
+from jax.sharding import Mesh, PartitionSpec
 
 from unojax import bits, game, table
 from unojax.device import static
 from unojax.device.lanes import NO_WALK, refill
+from unojax.device.mesh import AXIS, spread
 from unojax.device.platform import Platform
 from unojax.device.static import Skeleton
 from unojax.policies import PackedPolicy, Policy, ask
@@ -57,7 +59,7 @@ class Results(NamedTuple):
 
 
 class FinishedFirst(NamedTuple):
-    """Results of a call in one row, those of the `number` finished games (int32[]) first."""
+    """Results of a call in one row, those of the `number` finished games first, int32[D] of each device."""
 
     results: Results
     number: Array
@@ -121,22 +123,28 @@ class Limits(NamedTuple):
     max_steps: Array
 
 
-def start_run(batch_size: int, limits: Limits, policies: tuple[Policy, ...], rules: Rules) -> tuple[Slots, Array]:
-    """Start slots at the beginning of games 0..batch_size-1, and give the number of the next game."""
-    number = jnp.arange(batch_size, dtype=jnp.uint32)
+def start_run(
+    batch_size: int, limits: Limits, policies: tuple[Policy, ...], rules: Rules, num_devices: int = 1
+) -> tuple[Slots, Array]:
+    """Start slots at the beginning of games 0 .. batch_size - 1, and give how many games of each device have begun, uint32[D]."""
+    on_each = batch_size // num_devices
+    index = jnp.arange(on_each, dtype=jnp.uint32)
+    number = jnp.concatenate([_numbered(index, np.uint32(device), num_devices) for device in range(num_devices)])
     number = jnp.where(number < limits.num_games, number, NO_WALK)
     counts = dict.fromkeys(("num_choices", "num_reshuffles"), jnp.zeros_like(number))
     last_action = None if _all_packed(policies) else jnp.full_like(number, game.NO_ACTION, jnp.int8)
     slots = fresh_slots(number, rules, last_action=last_action, **counts)
     # Every leaf a buffer of its own: the run takes them over.
-    return jax.tree.map(jnp.copy, slots), jnp.uint32(batch_size)
+    begun = jnp.full(num_devices, on_each, jnp.uint32)
+    slots = jax.tree.map(jnp.copy, slots)
+    return spread((slots, begun), num_devices) if num_devices > 1 else (slots, begun)
 
 
 Gather = Literal["hand out", "count", "keep"]
 """What becomes of the results of finished games."""
 
 
-@partial(jax.jit, static_argnames=("policies", "truncates", "gather", "on"), donate_argnames=("slots", "kept"))
+@partial(jax.jit, static_argnames=("policies", "truncates", "gather", "on", "mesh"), donate_argnames=("slots", "kept"))
 def advance_slots(
     slots: Slots,
     next_index: Array,
@@ -149,47 +157,92 @@ def advance_slots(
     truncates: bool,
     gather: Gather,
     on: Platform,
+    mesh: Mesh | None = None,
 ) -> tuple[Slots, Array, Results | FinishedFirst | Counts | Progress, Kept | None]:
     """Take all slots `NODES_PER_BLOCK * BLOCKS_PER_CALL` nodes further.
 
     Hand out the games that finished, uint32[blocks, B] (on a GPU uint32[blocks * B], `FinishedFirst`), count them, or put them
     into their places in `kept`. `numbers` and `policies` are the `static.split` of one policy for each player, or of one for
-    both.
+    both. Devices of a mesh deal out games of their own: number n goes to device n mod D of D. `next_index`, uint32[D], counts the
+    games of each, and so do counts and progress with a first axis.
     """
+    how = {"policies": policies, "truncates": truncates, "gather": gather, "on": on}
+    if mesh is None:
+        return _advance(slots, next_index, seed, limits, numbers, kept, (np.uint32(0), 1), **how)
+
+    def of_device(slots: Slots, next_index: Array, kept: Kept | None, seed: Words, limits: Limits, numbers: list[Array]) -> Any:
+        device = lax.axis_index(AXIS).astype(jnp.uint32)
+        return _advance(slots, next_index, seed, limits, numbers, kept, (device, mesh.size), **how)
+
+    split, whole = PartitionSpec(AXIS), PartitionSpec()
+    of_results = PartitionSpec(None, AXIS) if gather == "hand out" and on == "cpu" else split
+    program = jax.shard_map(
+        of_device,
+        mesh=mesh,
+        in_specs=(split, split, split, whole, whole, whole),
+        out_specs=(split, split, of_results, split),
+    )
+    return program(slots, next_index, kept, seed, limits, numbers)
+
+
+def _advance(
+    slots: Slots,
+    next_index: Array,
+    seed: Words,
+    limits: Limits,
+    numbers: list[Array],
+    kept: Kept | None,
+    share: tuple[Any, int],
+    *,
+    policies: Skeleton,
+    truncates: bool,
+    gather: Gather,
+    on: Platform,
+) -> tuple[Slots, Array, Any, Kept | None]:
+    """Do what `advance_slots` does on one device; `share` is its number, uint32[], and how many there are."""
+    num_devices = share[1]
     decide = partial(choose_moves, seed=seed, limits=limits, policies=static.join(numbers, policies), truncates=truncates)
 
     def finish(_: Slots, decision: Decision, after: Slots, rest: tuple[Array, Any]) -> Any:
         del decision
         next_index, gathered = rest
-        after, next_index, results = _harvest(after, next_index, limits, truncates)
+        after, next_index, results = _harvest(after, next_index, limits, truncates, share)
         if gather == "hand out":
             return after, (next_index, None), results
-        add = _count if gather == "count" else _keep
-        return after, (next_index, add(gathered, results)), None
+        if gather == "count":
+            return after, (next_index, _count(gathered, results)), None
+        return after, (next_index, _keep(gathered, results, num_devices)), None
 
     none: Any = {"hand out": None, "count": _no_counts(), "keep": (kept, _no_progress())}[gather]
     slots, (next_index, gathered), results = play_rows(
         slots,
-        (next_index, none),
+        (next_index[0], none),
         lambda slots: Decision(decide(slots)),
         lambda index, slots, move: decide(slots),
         finish,
         num_nodes=NODES_PER_BLOCK,
         num_rows=BLOCKS_PER_CALL,
     )
+    if gather == "hand out":
+        return slots, next_index[None], _finished_first(results) if on == "gpu" else results, None
     if gather == "keep":
-        kept, results = gathered
-    elif gather == "count":
-        results = gathered
-    elif on == "gpu":
-        results = _finished_first(results)
-    return slots, next_index, results, kept
+        kept, gathered = gathered
+    return slots, next_index[None], jax.tree.map(lambda x: x[None], gathered), kept
 
 
-def make_kept(num_games: int) -> Kept:
-    """Make room for the results of a run, for a power of two of games: runs of similar size share their program."""
-    room = 1 << (num_games - 1).bit_length()
-    return Kept(*(jnp.zeros(room, jnp.uint32) for _ in Kept._fields))
+def make_kept(num_games: int, num_devices: int = 1) -> Kept:
+    """Make room for the results of a run, on each device for a power of two of games: runs of similar size share their program.
+
+    Game n is in place n // D of device n mod D.
+    """
+    room = 1 << (-(-num_games // num_devices) - 1).bit_length()
+    kept = Kept(*(jnp.zeros(room * num_devices, jnp.uint32) for _ in Kept._fields))
+    return spread(kept, num_devices) if num_devices > 1 else kept
+
+
+def in_order(kept: Kept, num_devices: int) -> Kept:
+    """Put the results of all devices in the order of the games."""
+    return jax.tree.map(lambda field: field.reshape(num_devices, -1).T.reshape(-1), kept)
 
 
 def _no_progress() -> Progress:
@@ -197,7 +250,7 @@ def _no_progress() -> Progress:
     return Progress(zero, zero, zero)
 
 
-def _keep(so_far: tuple[Kept, Progress], results: Results) -> tuple[Kept, Progress]:
+def _keep(so_far: tuple[Kept, Progress], results: Results, num_devices: int) -> tuple[Kept, Progress]:
     """Put the games of a block that finished into their places."""
     kept, progress = so_far
     ended = results.game_index != NO_WALK
@@ -205,7 +258,8 @@ def _keep(so_far: tuple[Kept, Progress], results: Results) -> tuple[Kept, Progre
     fields = Kept(results.num_steps, results.num_choices, results.num_reshuffles, ending)
 
     def put(into: Array, field: Array) -> Array:
-        return into.at[results.game_index].set(field, mode="drop", unique_indices=True)
+        # That of no game is beyond the end on any number of devices.
+        return into.at[results.game_index // np.uint32(num_devices)].set(field, mode="drop", unique_indices=True)
 
     illegal = ended & (results.illegal != 0)
     first = jnp.where(illegal, results.game_index, NO_WALK).min()
@@ -226,7 +280,7 @@ def _finished_first(results: Results) -> FinishedFirst:
     def put(field: Array) -> Array:
         return jnp.full_like(field, NO_WALK).at[place].set(field, mode="drop", unique_indices=True)
 
-    return FinishedFirst(jax.tree.map(put, flat), so_far[-1])
+    return FinishedFirst(jax.tree.map(put, flat), so_far[-1:])
 
 
 def _no_counts() -> Counts:
@@ -294,7 +348,9 @@ def _ask(policies: tuple[Policy, ...], slots: Slots, words: Words) -> Array:
     return jax.vmap(ask_one)(slots, words)
 
 
-def _harvest(slots: Slots, next_index: Array, limits: Limits, truncates: bool) -> tuple[Slots, Array, Results]:
+def _harvest(
+    slots: Slots, next_index: Array, limits: Limits, truncates: bool, share: tuple[Any, int]
+) -> tuple[Slots, Array, Results]:
     """Hand out the results of finished games and start the next ones in their slots."""
     phase = slots.table.unpack_meta().phase
     ended = (phase > table.PLAY) | slots.illegal
@@ -312,5 +368,12 @@ def _harvest(slots: Slots, next_index: Array, limits: Limits, truncates: bool) -
         hand_1=bits.count(slots.table.cards_of(table.HAND_1, slots.rules)),
         illegal=slots.illegal.astype(jnp.uint32),
     )
-    number, next_index = refill(ended, next_index, limits.num_games)
-    return restart(slots, ended, number), next_index, results
+    device, num_devices = share
+    of_device = (limits.num_games + np.uint32(num_devices - 1) - device) // np.uint32(num_devices)
+    index, next_index = refill(ended, next_index, of_device)
+    return restart(slots, ended, _numbered(index, device, num_devices)), next_index, results
+
+
+def _numbered(index: Array, device: Any, num_devices: int) -> Array:
+    """Give the numbers of a device's games, uint32[...], that it counts by an index."""
+    return jnp.where(index == NO_WALK, NO_WALK, index * np.uint32(num_devices) + device)

@@ -16,6 +16,7 @@ from jax.core import Tracer
 from unojax import agents, bits, game, table
 from unojax.agents import Agent, reveal
 from unojax.device import static
+from unojax.device.mesh import spread
 from unojax.device.platform import platform
 from unojax.device.random_bits import check_key, key_words, threefry, wrap
 from unojax.device.returned import one_integer
@@ -61,7 +62,7 @@ _INIT, _UPDATE = 1, 3
 def start_slots(
     key: Array, num_slots: int, *, rules: Rules | str = Rules(), policy: RolloutPolicy | Sequence[RolloutPolicy] | None = None
 ) -> Slots:
-    """Deal the games 0 .. num_slots - 1, one in each env slot.
+    """Deal the games 0 .. num_slots - 1, one in each env slot, on all local devices if they can share the slots equally.
 
     Args:
         key: a threefry2x32 key (the default kind), of all deals and draws of all games that these slots will play.
@@ -77,7 +78,8 @@ def start_slots(
         raise ValueError(f"num_slots must be an integer in [1, {MOST_SLOTS}], got {num_slots!r}")
     policies = () if policy is None else _as_policies(policy)
     numbers, skeleton = static.split(policies)
-    return _start(key_words(key), numbers, num_slots=int(num_slots), rules=as_rules(rules), skeleton=skeleton)
+    slots = _start(key_words(key), numbers, num_slots=int(num_slots), rules=as_rules(rules), skeleton=skeleton)
+    return spread(slots, int(num_slots))
 
 
 @partial(jax.jit, static_argnames=("num_slots", "rules", "skeleton"))

@@ -16,10 +16,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.sharding import Mesh
 
 from unojax import game, table
 from unojax.device import static
 from unojax.device.lanes import NO_WALK
+from unojax.device.mesh import local_mesh
 from unojax.device.platform import platform
 from unojax.device.random_bits import check_key, key_words
 from unojax.policies import Policy, as_policies, distinct, name_of, uniform
@@ -37,6 +39,7 @@ from unojax.simulation.harvest import (
     Limits,
     Results,
     advance_slots,
+    in_order,
     make_kept,
     start_run,
 )
@@ -140,15 +143,17 @@ class _Run:
         check_max_steps(max_steps)
         max_steps = rules.max_steps if max_steps is None else max_steps
         self.num_games, self._policies = int(num_games), as_policies(policies)
+        mesh = _mesh_for(self.num_games)
+        self._num_devices = _size(mesh)
         batch_size = _checked_batch_size(options.get("batch_size"), self.num_games)
         if self._gather == "count" and batch_size > MOST_COUNTED:
             raise ValueError(f"batch_size must be at most {MOST_COUNTED} where games are counted, got {batch_size}")
         numbers, skeleton = static.split(distinct(self._policies))
-        how = {"policies": skeleton, "truncates": max_steps is not None, "gather": self._gather}
+        how = {"policies": skeleton, "truncates": max_steps is not None, "gather": self._gather, "mesh": mesh}
         self._advance = partial(advance_slots, seed=key_words(key), numbers=numbers, on=platform(), **how)
         self._limits = Limits(jnp.uint32(num_games), jnp.uint32(max_steps or 0))
-        self._slots, self._next_index = start_run(batch_size, self._limits, self._policies, rules)
-        self._kept = make_kept(self.num_games) if self._gather == "keep" else None
+        self._slots, self._next_index = start_run(batch_size, self._limits, self._policies, rules, self._num_devices)
+        self._kept = make_kept(self.num_games, self._num_devices) if self._gather == "keep" else None
         self._latest: Any = None
         self._ahead: Any = None
         self._num_done = 0
@@ -156,7 +161,9 @@ class _Run:
     @property
     def num_begun(self) -> int:
         """Games begun so far, those of the lowest indices."""
-        return min(int(self._next_index), self.num_games)
+        # Device d of D has begun the games d, d + D, ... so far.
+        last = (np.asarray(self._next_index).astype(np.int64) - 1) * self._num_devices + np.arange(self._num_devices)
+        return min(int(last.max()) + 1, self.num_games)
 
     def end_at(self, num_games: int) -> None:
         """Play the first `num_games` games only, which must not be fewer than are begun."""
@@ -205,7 +212,7 @@ class Counting(_Run, Iterator[Tally]):
     _gather = "count"
 
     def __next__(self) -> Tally:
-        counts = jax.device_get(self._next_results())
+        counts = jax.tree.map(lambda of_devices: of_devices.sum(0), jax.device_get(self._next_results()))
         if counts.illegal:
             raise self._illegal(counts.illegal, "a game")
         tally = _tally_of(counts)
@@ -220,27 +227,40 @@ class _Keeping(_Run, Iterator[int]):
 
     def __next__(self) -> int:
         progress = jax.device_get(self._next_results())
-        if progress.illegal:
-            raise self._illegal(progress.illegal, f"game {progress.first_illegal}")
-        self._num_done += int(progress.games)
-        return int(progress.games)
+        if progress.illegal.any():
+            number = progress.first_illegal[np.argmax(progress.illegal > 0)]
+            raise self._illegal(int(progress.illegal.sum()), f"game {number}")
+        finished = int(progress.games.sum())
+        self._num_done += finished
+        return finished
 
     def games(self, on_device: bool) -> Games:
         """Give the results, once all games have ended."""
         assert self._kept is not None, "made at the start"
-        games = _open_kept(self._kept)
+        games = _open_kept(self._kept, num_devices=self._num_devices)
         return (games if on_device else jax.device_get(games))[: self.num_games]
 
 
-def default_batch_size(num_games: int) -> int:
-    """Choose how many games are in progress at a time in a run of so many.
+def _mesh_for(num_games: int) -> Mesh | None:
+    """Give the devices that a run is divided among; None: one, on which fewer games than devices are played, too."""
+    mesh = local_mesh()
+    return mesh if num_games >= _size(mesh) else None
 
-    On CPU what stays in the second-level cache, on GPU what fills the device; and few enough that most lanes are busy until the
-    end. A power of two, so that runs of similar size share their compiled program.
+
+def _size(mesh: Mesh | None) -> int:
+    return 1 if mesh is None else mesh.size
+
+
+def default_batch_size(num_games: int) -> int:
+    """Choose how many games are in progress at a time in a run of so many, on all devices together.
+
+    On CPU what stays in the second-level cache, on GPU what fills the device; and few enough that most slots are busy until the
+    end. On each device a power of two, so that runs of similar size share their compiled program.
     """
-    on = platform()
-    lanes = max(-(-num_games // _GAMES_PER_LANE), min(num_games, _FULL[on]))
-    return min(MOST_LANES[on], 1 << (lanes - 1).bit_length())
+    on, num_devices = platform(), _size(_mesh_for(num_games))
+    of_device = -(-num_games // num_devices)
+    slots = max(-(-of_device // _GAMES_PER_LANE), min(of_device, _FULL[on]))
+    return num_devices * min(MOST_LANES[on], 1 << (slots - 1).bit_length())
 
 
 def _checked_batch_size(batch_size: int | None, num_games: int) -> int:
@@ -248,8 +268,10 @@ def _checked_batch_size(batch_size: int | None, num_games: int) -> int:
         return default_batch_size(num_games)
     if not (is_int(batch_size) and batch_size >= 1):
         raise ValueError(f"batch_size must be None or an integer of at least 1, got {batch_size!r}")
-    # More lanes than games would stand idle.
-    return min(batch_size, 1 << (num_games - 1).bit_length())
+    num_devices = _size(_mesh_for(num_games))
+    on_each, of_device = -(-batch_size // num_devices), -(-num_games // num_devices)
+    # More slots than games would stand idle.
+    return num_devices * min(on_each, 1 << (of_device - 1).bit_length())
 
 
 def _shorten(results: Results | FinishedFirst) -> Results:
@@ -257,8 +279,9 @@ def _shorten(results: Results | FinishedFirst) -> Results:
     if isinstance(results, Results):
         return results
     # Programs for few sizes, not for each number of games.
-    length = min(len(results.results.game_index), 1 << int(results.number).bit_length())
-    return _first(results.results, length)
+    number = np.atleast_1d(jax.device_get(results.number))
+    on_each = len(results.results.game_index) // len(number)
+    return _first(results.results, min(on_each, 1 << int(number.max()).bit_length()), len(number))
 
 
 def _to_host(results: Results) -> Results:
@@ -268,9 +291,10 @@ def _to_host(results: Results) -> Results:
     return jax.tree.map(lambda field: field.ravel()[at], fetched)
 
 
-@jax.jit
-def _open_kept(kept: Kept) -> Games:
+@partial(jax.jit, static_argnames="num_devices")
+def _open_kept(kept: Kept, *, num_devices: int) -> Games:
     """Make results, on the device, of what was kept of each game."""
+    kept = in_order(kept, num_devices)
     ending = {"phase": PHASE.get(kept.ending), "hand_0": HAND_0.get(kept.ending), "hand_1": HAND_1.get(kept.ending)}
     return _games(Results(kept.ending, *kept[:3], illegal=kept.ending, **ending), jnp)
 
@@ -289,9 +313,9 @@ def _games(ended: Any, numpy: Any) -> Games:
     )
 
 
-@partial(jax.jit, static_argnames="number")
-def _first(results: Results, number: int) -> Results:
-    return jax.tree.map(lambda field: field[:number], results)
+@partial(jax.jit, static_argnames=("number", "num_devices"))
+def _first(results: Results, number: int, num_devices: int) -> Results:
+    return jax.tree.map(lambda field: field.reshape(num_devices, -1)[:, :number], results)
 
 
 def _tally_of(got: Any) -> Tally:
