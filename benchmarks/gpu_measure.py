@@ -14,9 +14,9 @@ import numpy as np
 from benchmarks import belief_speed, engine, gpu_target, search_speed, timing
 from benchmarks.gpu_count import count
 from benchmarks.gpu_programs import policy_training, programs, value_training
-from training.devices import make_mesh
 from training.loop import on_mesh
 from training.policy.config import PolicyConfig
+from training.updates import make_mesh
 from training.value.config import ValueConfig
 from unojax import init, observe
 from unojax.arena import play_match

@@ -15,8 +15,8 @@ from jax.sharding import AxisType, Mesh
 
 import unojax
 from benchmarks import belief_speed, engine, gpu_target, rollout
-from training.devices import AXIS
 from training.policy.config import PolicyConfig
+from training.updates import AXIS
 from training.value.config import ValueConfig
 from unojax import observe
 from unojax.arena import lanes
@@ -126,7 +126,7 @@ def _multiple(number: float, updates: int, of: int) -> int:
 
 
 def _training(config: ValueConfig | PolicyConfig) -> tuple[Any, tuple[Any, ...]]:
-    # As `training.devices.make_mesh` makes them.
+    # As `training.updates.make_mesh` makes them.
     mesh = Mesh(gpu_target.mesh().devices, (AXIS,), axis_types=(AxisType.Explicit,))
     return config.make_iteration(mesh), (_shapes(config.start),)
 

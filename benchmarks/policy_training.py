@@ -19,9 +19,9 @@ from rich.table import Table
 
 from benchmarks import timing
 from training.config import Launch
-from training.devices import make_mesh
 from training.loop import on_mesh
 from training.policy.config import PolicyConfig
+from training.updates import make_mesh
 from unojax.device.compilation_cache import keep_compiled_programs
 
 _WARM_UP = 3

@@ -24,8 +24,7 @@ from rich.table import Table
 
 from benchmarks.timing import console, environment, write_json
 from training.value.learning import states_of
-from training.value.options import SELF, SelfPlay
-from training.value.selfplay import Episodes, play_episodes
+from training.value.selfplay import SELF, Episodes, SelfPlay, play_episodes
 from unojax import bits, cards
 from unojax.analysis.calibration import calibrate
 from unojax.analysis.estimates import Measure, estimate_ratio

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from training.devices import AXIS
 from training.loop import on_mesh
+from training.updates import AXIS
 from training.value.config import ValueConfig
-from training.value.options import SelfPlay
+from training.value.selfplay import SelfPlay
 from unojax import init, observe, step
 from unojax.arena import play_match
 from unojax.belief import belief_init, belief_update, infer_action

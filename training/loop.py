@@ -25,9 +25,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from training.checkpoints import Checkpoints, Resumed
 from training.config import Launch, RunConfig, parse, to_dict, with_key, with_plain_key
-from training.devices import make_mesh
 from training.evaluation import Standing, evaluate, mean_score, table_of
 from training.metrics import MetricsLog
+from training.updates import make_mesh
 from unojax.cli.interrupts import noted_interrupts
 from unojax.cli.status import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_USAGE, leave_at_once
 from unojax.device.compilation_cache import keep_compiled_programs

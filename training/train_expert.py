@@ -18,7 +18,7 @@ from training.loop import leave
 from training.train_value import main
 from training.value.config import ValueConfig
 from training.value.learning import Loss
-from training.value.options import SelfPlay
+from training.value.selfplay import SelfPlay
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,15 @@ def test_loops_may_begin_with_a_constant(loop: str):
     np.testing.assert_array_equal(jax.vmap(partial(add_up, loop))(x), [6.0, 12.0])
 
 
+@pytest.mark.parametrize("loop", ["fori", "while", "scan", "chain"])
+def test_loops_where_the_mesh_is_not_told_what_differs(loop: str):
+    """Training maps its iterations so."""
+    mapped = jax.shard_map(
+        jax.vmap(partial(add_up, loop)), mesh=MESHES["plain"], in_specs=P("d"), out_specs=P("d"), check_vma=False
+    )
+    np.testing.assert_array_equal(jax.jit(mapped)(jnp.array([1.0, 2.0])), [6.0, 12.0])
+
+
 @pytest.mark.parametrize("number", [2.0, -2.0])
 def test_one_branch_may_give_a_constant(number: float):
     def choose(x: Array) -> tuple[Array, Array]:

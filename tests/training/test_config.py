@@ -19,11 +19,11 @@ from tests.value.positions import observe_all, random_network, random_states, sa
 from training import train_expert
 from training.checkpoints import Checkpoints
 from training.config import Launch, from_dict, parse, read_file, to_dict, with_plain_key
-from training.optimizer import Optimizer
 from training.policy.config import PolicyConfig
+from training.updates import Optimizer
 from training.value.config import ValueConfig
 from training.value.learning import Loss
-from training.value.options import SelfPlay
+from training.value.selfplay import SelfPlay
 from unojax.belief.opponents import parse_opponent
 from unojax.belief.updaters import ParticleFilter
 from unojax.value import NetworkConfig, features, load_pretrained, outlook_of_unseen, save_network

@@ -16,8 +16,7 @@ import scipy.stats
 from tests.helpers import ERROR_PROBABILITY, assert_distributed, long_but
 from tests.value.positions import RULES, legal_all, observe_all, random_network, random_states
 from training.value import selfplay
-from training.value.options import SELF, SelfPlay
-from training.value.selfplay import Episodes, play_episodes
+from training.value.selfplay import SELF, Episodes, SelfPlay, play_episodes
 from unojax import bits, cards, game, table
 from unojax.game import GivenCards, State
 from unojax.observation import Observation

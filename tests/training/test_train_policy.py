@@ -15,10 +15,10 @@ from tests.training.runs import trained
 from training import loop
 from training.checkpoints import Checkpoints
 from training.config import Evaluation, from_dict, parse, to_dict, with_key, with_plain_key
-from training.devices import make_mesh
 from training.evaluation import evaluate
 from training.policy.config import PolicyConfig
 from training.policy.learning import PolicyLoss
+from training.updates import make_mesh
 from unojax.specs import parse_agent
 from unojax.value import NetworkConfig, load_network
 

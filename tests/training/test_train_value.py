@@ -28,13 +28,12 @@ from tests.value.positions import random_network
 from training import loop
 from training.checkpoints import Checkpoints
 from training.config import parse, to_dict
-from training.devices import make_mesh
 from training.evaluation import Standing, evaluate
-from training.optimizer import Optimizer
+from training.updates import Optimizer, make_mesh
 from training.value import trainer
 from training.value.config import ValueConfig
 from training.value.learning import Loss, Sums
-from training.value.options import SelfPlay
+from training.value.selfplay import SelfPlay
 from training.value.trainer import Metrics, TrainState, check_mesh, make_iteration, start
 from unojax.arena.ratings import paired_score
 from unojax.cli.status import EXIT_ERROR, EXIT_INTERRUPTED
@@ -173,7 +172,7 @@ def test_a_run_leaves_everything_behind(runs: Runs, whole: str):
 
 
 def test_the_network_that_is_left_is_the_running_average(runs: Runs, whole: str):
-    state, best, num_devices = Checkpoints(runs.folder / "whole").load(runs.config("whole"))
+    state, best, num_devices, *_ = Checkpoints(runs.folder / "whole").load(runs.config("whole"))
     assert int(state.iteration) == ITERATIONS
     assert_trees_equal(load_network(runs.folder / "whole" / "last.safetensors").params, state.average)
     assert not jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), state.params, state.average))
@@ -187,7 +186,7 @@ def assert_same_end(runs: Runs, name: str, other: str) -> None:
         assert one.keys() == two.keys()
         for key in one:
             np.testing.assert_array_equal(one[key].view(np.uint32), two[key].view(np.uint32), err_msg=key)
-    (one, best, _), (two, best_of_other, _) = (Checkpoints(runs.folder / run).load(runs.config(run)) for run in (name, other))
+    (one, best, *_), (two, best_of_other, *_) = (Checkpoints(runs.folder / run).load(runs.config(run)) for run in (name, other))
     assert_trees_equal(jax.random.key_data(one.key), jax.random.key_data(two.key))
     assert_trees_equal(one._replace(key=None), two._replace(key=None))
     assert best == best_of_other

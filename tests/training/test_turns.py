@@ -21,8 +21,7 @@ from training.evaluation import Standing, evaluate
 from training.value import trainer
 from training.value.config import ValueConfig
 from training.value.learning import Loss, loss_and_gradient, states_of
-from training.value.options import SelfPlay
-from training.value.selfplay import Episodes
+from training.value.selfplay import Episodes, SelfPlay
 from unojax import cards, game
 from unojax.arena import play_match
 from unojax.arena.ratings import paired_score

@@ -21,7 +21,7 @@ from tests.value.positions import TURNS, legal_all, random_network, random_state
 from training.config import Launch
 from training.loop import train
 from training.value.config import ValueConfig
-from training.value.options import SelfPlay
+from training.value.selfplay import SelfPlay
 from unojax import bits, cards, game
 from unojax.game import State
 from unojax.observation import observe

@@ -11,11 +11,11 @@ from jax.sharding import Mesh
 
 from training.checks import check_options, is_positive
 from training.config import Evaluation, RunConfig
-from training.optimizer import Optimizer
 from training.policy import trainer
 from training.policy.games import RULES
 from training.policy.learning import PolicyLoss
 from training.policy.trainer import PolicyMetrics, PolicyPlan, PolicyState
+from training.updates import Optimizer
 from unojax.agents import Agent
 from unojax.rules import Rules
 from unojax.value.agent import policy

@@ -12,11 +12,9 @@ import optax
 from jax import Array, lax
 from jax.sharding import Mesh
 
-from training.chunks import sum_chunks
-from training.devices import AXIS, divide
-from training.optimizer import Learner, Optimizer, learn
 from training.policy.games import Lanes, Rows, masked_log_probs, play_rows, start_lanes
 from training.policy.learning import Choices, PolicyLoss, Sums, advantages, loss_and_gradient
+from training.updates import AXIS, Learner, Optimizer, divide, learn, sum_chunks
 from unojax.device.platform import platform
 from unojax.device.random_bits import key_words
 from unojax.value.network import Network, NetworkConfig, Params, init_network

@@ -11,10 +11,10 @@ from jax.sharding import Mesh
 
 from training.checks import check_options, is_positive
 from training.config import Evaluation, RunConfig
-from training.optimizer import Optimizer
+from training.updates import Optimizer
 from training.value import trainer
 from training.value.learning import Loss
-from training.value.options import SelfPlay, is_network
+from training.value.selfplay import SelfPlay, is_network
 from training.value.trainer import Metrics, Plan, TrainState
 from unojax.agents import Agent
 from unojax.rules import Rules

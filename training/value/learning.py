@@ -13,7 +13,7 @@ import optax
 from jax import Array, lax
 
 from training.checks import check_options, is_not_negative, is_share
-from training.chunks import sum_chunks
+from training.updates import sum_chunks
 from training.value.selfplay import Episodes
 from unojax import bits
 from unojax.device.batching import for_chosen

@@ -13,11 +13,9 @@ import optax
 from jax import Array, lax
 from jax.sharding import Mesh
 
-from training.devices import AXIS, divide
-from training.optimizer import Learner, Optimizer, learn
+from training.updates import AXIS, Learner, Optimizer, divide, learn
 from training.value.learning import Loss, Sums, loss_and_gradient, targets_of
-from training.value.options import SelfPlay
-from training.value.selfplay import play_episodes
+from training.value.selfplay import SelfPlay, play_episodes
 from unojax.value.network import Network, NetworkConfig, Params, init_network
 
 _GAMES, _SHOWN, _PICKS = range(3)

@@ -96,5 +96,6 @@ def _cast(tree: Any, like: Any) -> Any:
 
 def _axes_of(x: Any) -> frozenset[str]:
     """Find the axes over which an array, or what `eval_shape` says of one, may differ."""
-    # No public name reads it from a type, in JAX 0.10 as in 0.12.
-    return (x if isinstance(x, jax.ShapeDtypeStruct) else jax.typeof(x)).manual_axis_type.varying
+    # No public name reads it from a type, in JAX 0.10 as in 0.12. `shard_map` without `check_vma` says nothing of it.
+    axes = (x if isinstance(x, jax.ShapeDtypeStruct) else jax.typeof(x)).manual_axis_type
+    return frozenset() if axes is None else axes.varying

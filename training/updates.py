@@ -1,20 +1,31 @@
-"""The optimizer of every training, and its updates."""
+"""Updates of parameters, whatever is trained: the optimizer, sums over chunks, and one iteration on all devices.
+
+Sums are taken a chunk at a time: nothing is computed of the elements that are not chosen, and what a network's layers hand on
+stays in the processor's cache.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import optax
 from jax import Array, lax
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
 
 from training.checks import check_options, is_not_negative, is_share
 from unojax.value.network import Params
 
+AXIS: Final = "games"
+"""Axis of the devices."""
+_S = TypeVar("_S")
+_M = TypeVar("_M")
 _Sums = TypeVar("_Sums")
+_Tree = TypeVar("_Tree")
 
 
 @dataclass(frozen=True)
@@ -101,3 +112,52 @@ def learn(
 
     learner, (sums, norms) = lax.scan(one_update, learner, jnp.arange(num_updates))
     return learner, jax.tree.map(lambda x: x.sum(0), sums), norms[-1]
+
+
+def sum_chunks(of_chunk: Callable[[Array, Array], _Tree], chosen: Array, chunk: int) -> _Tree:
+    """Sum what `of_chunk` gives over the chosen elements, bool[...].
+
+    `of_chunk(index, is_real)` gets flat indices, int32[chunk], and bool[chunk], which of them count: the rest fills the chunk up.
+    Where there are no more elements than a chunk holds, it is one of all, chosen or not.
+    """
+    if chosen.size <= chunk:
+        return of_chunk(jnp.arange(chosen.size), chosen.reshape(-1))
+    # Filled up to whole chunks with one beyond the end.
+    (index,) = jnp.nonzero(chosen.reshape(-1), size=-(-chosen.size // chunk) * chunk, fill_value=chosen.size)
+    number = chosen.sum()
+
+    def one_chunk(i: Array, total: _Tree) -> _Tree:
+        at = lax.dynamic_slice(index, [i * chunk], [chunk])
+        return jax.tree.map(jnp.add, total, of_chunk(at, i * chunk + jnp.arange(chunk) < number))
+
+    of_one = jax.eval_shape(of_chunk, index[:chunk], jnp.ones(chunk, bool))
+    zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), of_one)
+    return lax.fori_loop(0, (number + chunk - 1) // chunk, one_chunk, zero)
+
+
+def make_mesh() -> Mesh:
+    """Put all devices of all processes in a row."""
+    return jax.make_mesh((jax.device_count(),), (AXIS,))
+
+
+def divide(
+    iteration: Callable[[_S, Array], tuple[_S, _M]], num_games: int, updates: int, mesh: Mesh
+) -> Callable[[_S], tuple[_S, _M]]:
+    """Compile an iteration for all devices: the state is on each of them, the games are divided among them.
+
+    Args:
+        iteration: `iteration(state, number)` with the numbers of a device's games, int32[updates, n], as many of each update.
+            It may communicate along the axis `AXIS`, and gives the same on all devices.
+        num_games: of all devices.
+        updates: that each learn from an equal share of the games.
+        mesh: the devices.
+    """
+    of_devices = NamedSharding(mesh, P(None, AXIS))
+    mapped = jax.shard_map(iteration, mesh=mesh, in_specs=(P(), of_devices.spec), out_specs=P(), check_vma=False)
+
+    @jax.jit
+    def divided(state: _S) -> tuple[_S, _M]:
+        number = jnp.arange(num_games, dtype=jnp.int32).reshape(updates, -1)
+        return mapped(state, jax.reshard(number, of_devices))
+
+    return divided
