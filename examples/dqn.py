@@ -7,12 +7,16 @@ import tempfile
 from pathlib import Path
 
 import jax
-import rlcard
-from rlcard.agents import DQNAgent, RandomAgent
-from rlcard.utils import reorganize
 
-import unojax
-import unojax.adapters.rlcard  # registers unojax-uno
+from unojax.adapters.requirements import needed_by
+
+with needed_by(__file__, "examples"):
+    import rlcard
+    from rlcard.agents import DQNAgent, RandomAgent
+    from rlcard.utils import reorganize
+
+    import unojax
+    import unojax.adapters.rlcard  # registers unojax-uno
 
 
 def main(num_games: int = 3000, num_pairs: int = 200, opponent: str = "uniform") -> float:

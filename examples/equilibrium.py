@@ -3,11 +3,14 @@
 python examples/equilibrium.py
 """
 
-import pyspiel
-from open_spiel.python import policy
-from open_spiel.python.algorithms import cfr, exploitability
+from unojax.adapters.requirements import needed_by
 
-from unojax.adapters.openspiel import NAME
+with needed_by(__file__, "examples"):
+    import pyspiel
+    from open_spiel.python import policy
+    from open_spiel.python.algorithms import cfr, exploitability
+
+    from unojax.adapters.openspiel import NAME
 
 DECK = "R1 R2 Y1 Y2 RS W"
 

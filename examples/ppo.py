@@ -10,10 +10,13 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
-from flax import nnx
 
 import unojax
+from unojax.adapters.requirements import needed_by
+
+with needed_by(__file__, "examples"):
+    import optax
+    from flax import nnx
 
 SLOTS, ROWS, EPOCHS, BATCHES, LEARNING_RATE = 1024, 32, 2, 8, 1e-3
 TRACE, CLIP, ENTROPY, VALUE = 0.9, 0.2, 0.02, 0.5

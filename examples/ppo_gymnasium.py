@@ -3,13 +3,16 @@
 python examples/ppo_gymnasium.py
 """
 
-import gymnasium
-import numpy as np
-from gymnasium.vector import AutoresetMode
-from sb3_contrib import MaskablePPO
-from stable_baselines3.common.vec_env import VecEnv
+from unojax.adapters.requirements import needed_by
 
-from unojax.adapters.gymnasium import ID
+with needed_by(__file__, "examples"):
+    import gymnasium
+    import numpy as np
+    from gymnasium.vector import AutoresetMode
+    from sb3_contrib import MaskablePPO
+    from stable_baselines3.common.vec_env import VecEnv
+
+    from unojax.adapters.gymnasium import ID
 
 
 class Games(VecEnv):

@@ -8,10 +8,14 @@ python examples/search.py
 
 import jax
 import jax.numpy as jnp
-import mctx
 
-import unojax
-from unojax.adapters.pgx import Uno
+from unojax.adapters.requirements import needed_by
+
+with needed_by(__file__, "examples"):
+    import mctx
+
+    import unojax
+    from unojax.adapters.pgx import Uno
 
 
 def logits(state):

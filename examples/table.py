@@ -5,7 +5,10 @@ python examples/table.py
 
 import numpy as np
 
-from unojax.adapters import pettingzoo
+from unojax.adapters.requirements import needed_by
+
+with needed_by(__file__, "examples"):
+    from unojax.adapters import pettingzoo
 
 
 def main(num_games: int = 50) -> dict[str, int]:
