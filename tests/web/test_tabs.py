@@ -259,6 +259,22 @@ def test_the_largest_file_is_answered_and_pages_know_its_size(server: Server):
         assert "This is no saved game" in page.told(kind="load", text="\0" * largest)
 
 
+def test_rules_that_the_usual_opponent_does_not_know_are_dealt_with_another(server: Server, monkeypatch):
+    """As in the terminal; a person who has asked for another opponent keeps it."""
+    monkeypatch.setattr("unojax.web.games.choose_opponent", lambda _, rules: "uniform" if rules.draw_is_option else "value")
+    with Page(server) as page:
+        page.say(kind="hello")
+        page.hear("state")
+        page.say(kind="deal", choices={"preset": "official", "seed": "5", "seat": "0", "opponent": "value"})
+        chosen = page.hear("choices")["choices"]
+        while chosen["preset"] != "official":
+            chosen = page.hear("choices")["choices"]
+        assert chosen["opponent"] == "uniform"
+        words = "value does not know these rules, so uniform plays against you."
+        while page.hear("custom")["content"].get("text") != words:
+            pass
+
+
 def test_saved_games_are_loaded_and_choices_taken_back(server: Server):
     with Page(server) as page:
         page.say(kind="hello")

@@ -16,7 +16,7 @@ from unojax.board.game import DEFAULT_ADVISER, BoardGame
 from unojax.games.gamefile import GameFile, parse_game, read_game, write_game
 from unojax.games.setup import Setup
 from unojax.rules import PRESETS, Rules, as_rules, small_deck
-from unojax.specs import runs_code
+from unojax.specs import choose_opponent, runs_code
 
 _NAME: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """What a tab calls its game: a UUID, and so the name of a file."""
@@ -193,8 +193,12 @@ class Games:
         seat = str(choices.get("seat", "0"))
         if seat not in ("0", "1"):
             raise ValueError(f"the seat must be 0 or 1, got {seat!r}")
-        game = self._new(name, opponent, int(seat), read_rules(choices, now.rules))
-        self._replace(name, now, game, int(seed) if seed else None)
+        rules = read_rules(choices, now.rules)
+        # The opponent that a first game has may know no other rules.
+        able = choose_opponent(None, rules) if opponent == choose_opponent(None, Rules()) else opponent
+        self._replace(name, now, self._new(name, able, int(seat), rules), int(seed) if seed else None)
+        if able != opponent:
+            self.find(name).tell(f"{opponent} does not know these rules, so {able} plays against you.")
 
     def _load(self, name: str, text: str) -> None:
         now, saved = self.find(name), parse_game(text)
