@@ -5,9 +5,8 @@ A game of `simulate` depends on the key and its index alone, so its deal can be 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,13 +14,10 @@ import numpy as np
 from jax import Array
 
 from unojax import bits, cards, table
-from unojax.device import control
 from unojax.device.random_bits import key_words
-from unojax.policies import uniform
 from unojax.rules import Rules, as_rules, is_int
 from unojax.simulation import MAX_GAMES
-from unojax.simulation.harvest import Limits, choose_moves, start_run
-from unojax.simulation.slots import Slots, carry_out
+from unojax.simulation.slots import deal, fresh_slots
 
 _GAMES_PER_CALL = 2**16
 
@@ -57,16 +53,8 @@ def deal_hands(key: Array, num_games: int, *, rules: Rules | str = Rules()) -> D
 
 @partial(jax.jit, static_argnames=("size", "rules"))
 def _deal(seed: tuple[Array, Array], start: Array, *, size: int, rules: Rules) -> tuple[Array, Array]:
-    # No policy is asked before the deal is done, and no limit looked at.
-    limits = Limits(jnp.uint32(0xFFFF_FFFF), jnp.uint32(0))
-    policies = (uniform,)
-    slots, _ = start_run(size, limits, policies, rules)
-    slots = replace(slots, game=slots.game + start)
-
-    def one_node(_: Any, slots: Slots) -> Slots:
-        return carry_out(slots, choose_moves(slots, seed, limits, policies, truncates=False))
-
-    dealt = control.fori_loop(0, 2 * rules.hand_size + 1, one_node, slots).table
+    number = start + jnp.arange(size, dtype=jnp.uint32)
+    dealt = deal(fresh_slots(number, rules), seed, 2 * rules.hand_size + 1).table
     meta = dealt.unpack_meta()
     hands = [cards.counts(bits.unpack(bits.canonical(dealt.cards_of(owner, rules)))) for owner in (table.HAND_0, table.HAND_1)]
     return jnp.stack(hands, 1), cards.type_of(meta.color, meta.rank).astype(jnp.int8)

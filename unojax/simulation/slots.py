@@ -253,3 +253,33 @@ def observe_tables(tables: Table, last_action: Array | None, player: Array, rule
     """Show each table to a player, int8[...]; elementwise."""
     assert last_action is not None, "kept where somebody looks at it"
     return observe_packed(begin_packed(tables, rules, last_action=last_action), player)
+
+
+def pass_forced(index: Any, slots: Slots, move: Any, *, key: Words, choices_only: bool) -> Array:
+    """Give the move at a node where nobody is asked; a slot where a player is to act, or that is cut off, stands still."""
+    del index, move
+    node = table.find_node(slots.table, slots.rules)
+    word, coins = words_at(key, slots)
+    waits = is_turn(slots)
+    if choices_only:
+        waits &= node.is_decision & (bits.count(node.legal) > 1)
+    if slots.rules.max_steps is not None:
+        waits |= is_cut_off(slots, slots.rules.max_steps)
+    pick = Picked(*bits.choose(bits.where(node.is_decision, node.legal, node.deck), word))
+    return move_by(slots, node, pick, coins, None, stands_still=waits)
+
+
+def deal(slots: Slots, key: Words, num_nodes: int) -> Slots:
+    """Pass the first nodes of games, static, or all before the first turn if there are fewer."""
+
+    def finish(before: Slots, decision: Decision, after: Slots, rest: None) -> tuple[Slots, None, None]:
+        del before, decision
+        return after, rest, None
+
+    def by_chance(index: Any, slots: Slots, move: Any) -> Array:
+        return pass_forced(index, slots, move, key=key, choices_only=False)
+
+    slots, _, _ = play_rows(
+        slots, None, lambda slots: Decision(by_chance(0, slots, None)), by_chance, finish, num_nodes=num_nodes, num_rows=1
+    )
+    return slots
