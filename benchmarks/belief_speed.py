@@ -71,8 +71,8 @@ def prepare(
     draws = np.asarray(positions.actions == cards.DRAW)
     return positions, {
         "stage_quantiles": np.quantile(stages, (0, 0.25, 0.5, 0.75, 1)).tolist(),
-        "filled_slots_mean": float(np.mean(positions.beliefs.ledger.num_slots)),
-        "opponent_plays_so_far_mean": float(np.mean(positions.beliefs.ledger.num_plays)),
+        "filled_slots_mean": float(np.mean(positions.beliefs.public.num_slots)),
+        "opponent_plays_so_far_mean": float(np.mean(positions.beliefs.public.num_records)),
         "share_opponent_plays": float((~mine & ~draws).mean()),
         "share_opponent_draws": float((~mine & draws).mean()),
         "share_own_plays": float((mine & ~draws).mean()),

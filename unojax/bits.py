@@ -25,7 +25,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from unojax import cards
-from unojax.device.platform import platform
+from unojax.device.platform import by_platform
 from unojax.device.tracing import traced_once
 
 Words = tuple[Array, Array, Array, Array]
@@ -64,11 +64,12 @@ def pack(onehot: ArrayLike) -> Words:
     padding = [(0, 0)] * (onehot.ndim - 1) + [(0, 32 - cards.NUM_CARDS // 4)]
     blocks = jnp.pad(nibbles, padding).reshape(*onehot.shape[:-1], 4, 8)
     shifted = blocks << cards.along_last(_NIBBLE_SHIFTS, blocks.ndim)
-    if platform() == "gpu":
-        # A sum is a kernel of its own there, with what comes before it once more.
-        dense = functools.reduce(jnp.bitwise_or, (shifted[..., i] for i in range(8)))
-    else:
-        dense = shifted.sum(-1, dtype=jnp.uint32)
+    # A sum is a kernel of its own on a GPU, with what comes before it once more.
+    dense = by_platform(
+        lambda shifted: shifted.sum(-1, dtype=jnp.uint32),
+        lambda shifted: functools.reduce(jnp.bitwise_or, (shifted[..., i] for i in range(8))),
+        shifted,
+    )
     # 108 bits in a row, 32 to a word, are recut into words of 27.
     d0, d1, d2, d3 = (dense[..., i] for i in range(4))
     return (

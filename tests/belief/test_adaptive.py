@@ -68,7 +68,7 @@ def test_copies_follow_the_weights(uneven: Belief, num_particles: int) -> None:
     assert np.ptp(resized.log_weights) == 0
     # Each particle is known by its likelihood, and hands and labels move along with it.
     ancestors = np.asarray(resized.log_likelihood).astype(int)
-    np.testing.assert_array_equal(resized.cloud.labels, jnp.moveaxis(uneven.cloud.labels[:, ancestors], 1, 0))
+    np.testing.assert_array_equal(resized.trajectories.labels, jnp.moveaxis(uneven.trajectories.labels[:, ancestors], 1, 0))
     np.testing.assert_array_equal(resized.packed[2], uneven.packed[2][ancestors])
     copies = np.stack([np.bincount(row, minlength=64) for row in ancestors])
     expected = num_particles * np.exp(np.asarray(uneven.log_weights, np.float64))

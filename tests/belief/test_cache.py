@@ -37,7 +37,7 @@ class Quick(ParticleFilter):
     """
 
     def update(self, key: jax.Array, belief: Belief, before: Observation, action: jax.Array, after: Observation) -> Any:
-        key = jax.random.fold_in(key, belief.cloud.labels.sum(dtype=jnp.uint32))
+        key = jax.random.fold_in(key, belief.trajectories.labels.sum(dtype=jnp.uint32))
         return self.init(key, after), plain_info(~history.belongs(before, action, after), ess=self.num_particles)
 
 
@@ -112,7 +112,7 @@ def test_games_with_a_common_past_share_it(views: list[Observation]) -> None:
 
 def test_other_keys_give_other_particles(views: list[Observation]) -> None:
     one, two = make().belief(views[:1]), make(key=jax.random.key(1)).belief(views[:1])
-    assert (np.asarray(one.cloud.labels) != np.asarray(two.cloud.labels)).any()
+    assert (np.asarray(one.trajectories.labels) != np.asarray(two.trajectories.labels)).any()
 
 
 def test_beliefs_are_those_of_track(views: list[Observation]) -> None:

@@ -316,7 +316,7 @@ def test_beliefs_and_opponents_that_do_not_belong_together() -> None:
         belief_update(plain, *arguments, opponent=TREMBLING)
     with pytest.raises(ValueError, match=r"tells 3 types of opponents apart, and this opponent has none"):
         belief_update(typed, *arguments)
-    with pytest.raises(ValueError, match="knows no types of opponents: begin it with a family"):
+    with pytest.raises(ValueError, match="tracks no opponent types: begin it with a family"):
         summary.type_probs(plain)
     with pytest.raises(ValueError, match=r"log_types must be float\[3\], one for each type, got shape \(2,\)"):
         belief_init(before, jax.random.key(0), num_particles=4, opponent=TREMBLING, log_types=np.zeros(2))

@@ -21,7 +21,7 @@ from unojax.belief.opponents import (
     parse_opponent,
     uniform_opponent,
 )
-from unojax.belief.particles import ledger, likelihood
+from unojax.belief.particles import likelihood, public
 from unojax.game import hand_legal_mask
 from unojax.observation import Observation
 from unojax.policies import POLICIES, LinearPolicy
@@ -63,13 +63,13 @@ def test_packed_path_equals_the_protocol(model) -> None:
     def plain(observation, legal_mask):
         return model(observation, legal_mask)
 
-    compare = jax.jit(lambda play, like: tuple(likelihood.play_prob(packed, play, m, like) for m in (model, plain)))
+    compare = jax.jit(lambda record, like: tuple(likelihood.choice_prob(packed, packed, record, m, like) for m in (model, plain)))
     possible = 0
     for before, action in recorded_plays():
         for observer_count in (2, 9):
-            book = ledger.record_play(ledger.empty(max_slots=4, max_plays=1), before, action)
-            play = jax.tree.map(lambda rows: rows[0], book.plays)._replace(observer_count=jnp.int8(observer_count))
-            fast, slow = compare(play, before)
+            book = public.empty(max_slots=4, max_records=1)
+            record = public.observed_choice(book, before, action)._replace(observer_count=jnp.int32(observer_count))
+            fast, slow = compare(record, before)
             # Two plays whose points are equal but for rounding: which is the best, two programs may see differently. It happens
             # to one hand in a thousand of a policy that adds points up, and to none of any other.
             is_same = np.isclose(fast, slow, rtol=1e-5, atol=1e-6)

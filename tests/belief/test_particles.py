@@ -29,10 +29,10 @@ from unojax.belief import (
 )
 from unojax.belief.bootstrap import bootstrap_init
 from unojax.belief.exact import exact_init, exact_update
-from unojax.belief.history import Prior, looks_dealt
+from unojax.belief.history import Prior, fingerprint, looks_dealt
 from unojax.belief.opponents import OpponentModel, PolicyOpponent
-from unojax.belief.particles import accounts, likelihood
-from unojax.belief.particles.ledger import as_words
+from unojax.belief.particles import likelihood, trajectory
+from unojax.belief.particles.trajectory import as_words
 from unojax.observation import Observation, observe
 from unojax.policies import POLICIES
 from unojax.rules import Rules, StartCard, small_deck
@@ -75,37 +75,39 @@ class Track(NamedTuple):
 
 def invariants(belief: Belief, seen: Observation, opponent: OpponentModel, rules: Rules) -> dict[str, jax.Array]:
     """What must hold in all particles of a belief at an observation: bool[] each."""
-    cloud, book = belief.cloud, belief.ledger
+    now, public = belief.trajectories, belief.public
 
-    def is_same(words: bits.Words, onehot: jax.Array) -> jax.Array:
-        return (bits.unpack(bits.canonical(words)) == onehot).all()
+    def is_same(sets: jax.Array, onehot: jax.Array) -> jax.Array:
+        return (bits.unpack(bits.canonical(as_words(sets))) == onehot).all()
 
-    def union(*sets: bits.Words) -> bits.Words:
-        return bits.map_words(lambda *words: jnp.bitwise_or.reduce(jnp.stack(words)), *sets)
+    def count(sets: jax.Array) -> jax.Array:
+        return bits.count(as_words(sets))
 
-    everything = as_words(jnp.asarray(bits.all_cards(rules.deck)))
-    outside = union(cloud.hand, cloud.deck, cloud.own)
-    pile = bits.map_words(lambda a, o: a & ~o, everything, outside)
-    filled = jnp.arange(cloud.labels.shape[0])[:, None] < book.num_slots
+    everything = jnp.asarray(bits.all_cards(rules.deck))[:, None]
+    outside = now.hand | now.deck | now.own
+    filled = jnp.arange(public.max_slots)[:, None] < public.num_slots
     # A label that was released, or not yet given, is card_of(RELEASED): no card.
-    live = accounts.card_of(jnp.where(filled, cloud.labels, accounts.RELEASED))
-    rebuilt = bits.map_words(lambda w: jnp.bitwise_or.reduce(w, axis=0), live)
-    replayed = likelihood.log_likelihood(cloud, book, opponent, seen)
+    live = trajectory.card_of(jnp.where(filled, now.labels, trajectory.RELEASED))
+    recorded = jnp.arange(public.max_records)[:, None] < public.num_records
+    replayed = likelihood.log_likelihood(now, public, opponent, seen)
     hands = bits.unpack(belief.packed)
     return {
-        "no card in two places": (bits.count(outside) == sum(map(bits.count, (cloud.hand, cloud.deck, cloud.own)))).all(),
-        "only cards of the game": (bits.any_of(bits.map_words(lambda o, a: o & ~a, outside, everything)) == 0).all(),
-        "own cards": is_same(cloud.own, seen.hand),
-        "pile": is_same(pile, seen.pile),
-        "unseen": is_same(union(cloud.hand, cloud.deck), cards.onehot(seen.unseen)),
-        "hand count": (bits.count(cloud.hand) == seen.opponent_count).all(),
-        "deck count": (bits.count(cloud.deck) == seen.deck_count).all(),
-        "hand is what the slots hold": bits.any_of(bits.map_words(jnp.bitwise_xor, rebuilt, cloud.hand)).max() == 0,
-        "one live slot per card": (((cloud.labels < accounts.RELEASED) & filled).sum(0) == bits.count(cloud.hand)).all(),
+        "no card in two places": (count(outside) == count(now.hand) + count(now.deck) + count(now.own)).all(),
+        "only cards of the game": ((outside & ~everything) == 0).all(),
+        "own cards": is_same(now.own, seen.hand),
+        "pile": is_same(everything & ~outside, seen.pile),
+        "unseen": is_same(now.hand | now.deck, cards.onehot(seen.unseen)),
+        "hand count": (count(now.hand) == seen.opponent_count).all(),
+        "deck count": (count(now.deck) == seen.deck_count).all(),
+        "hand is what the slots hold": (jnp.bitwise_or.reduce(live, axis=1) == now.hand).all(),
+        "one live slot per card": (((now.labels < trajectory.RELEASED) & filled).sum(0) == count(now.hand)).all(),
+        "nothing beyond what is filled": ((filled | (now.labels == trajectory.RELEASED)).all())
+        & (recorded | (now.played == trajectory.RELEASED)).all(),
         "particles are canonical": (hands == bits.unpack(bits.canonical(bits.pack(hands)))).all(),
         "likelihood is that of the replay": (jnp.abs(replayed - belief.log_likelihood) <= 1e-4).all(),
         "weights are normalised": jnp.abs(logsumexp(belief.log_weights)) < 1e-4,
         "no particle of weight zero": jnp.isfinite(belief.target_weights).all(),
+        "the position that was reached": belief.seen == fingerprint(seen),
     }
 
 

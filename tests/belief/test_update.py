@@ -26,7 +26,9 @@ from unojax.belief import (
     history,
     uniform_opponent,
 )
-from unojax.belief.particles.event import Event, Weighing, read_event, weigh
+from unojax.belief.particles import runners, stages
+from unojax.belief.particles.runners import Options, Weighing
+from unojax.belief.particles.stages import Transition
 from unojax.belief.updaters import BootstrapFilter, ClosedFormFilter, ExactFilter, plain_info
 from unojax.observation import Observation, observe
 from unojax.text import make_state, parse_action
@@ -46,8 +48,8 @@ def thin_lane(player: int, lane: int) -> tuple[list[Observation], np.ndarray]:
 def assert_begun_anew(belief: Belief, info: Info, seen: Observation) -> None:
     assert info.restarted
     assert not (info.depleted or info.resampled)
-    assert int(belief.ledger.num_slots) == int(seen.opponent_count)
-    assert int(belief.ledger.num_plays) == 0
+    assert int(belief.public.num_slots) == int(seen.opponent_count)
+    assert int(belief.public.num_records) == 0
     np.testing.assert_allclose(belief.log_weights, -np.log(64.0), rtol=1e-6)
     assert all(check(belief, seen).values())
 
@@ -57,14 +59,16 @@ def test_the_last_play_that_fits_begins_anew() -> None:
     """The belief restarts at the play that fills its capacity, and not before; then it is as good as one from the position."""
     record, happened = games(THIN), games(THIN).happened
     plays = ((happened >= 0) & (happened < cards.DRAW) & (record.states.current_player[:-1] == 1)).cumsum(0)
-    lane = int(np.flatnonzero(plays[-1] > SMALL["max_plays"])[0])
+    capacity = start(record.view(0, 0, 0), jax.random.key(0)).public.max_records
+    assert SMALL["max_plays"] <= capacity < SMALL["max_plays"] + 4
+    lane = int(np.flatnonzero(plays[-1] > capacity)[0])
     views, happened = thin_lane(0, lane)
-    first = int((plays[:, lane] >= SMALL["max_plays"]).argmax())
+    first = int((plays[:, lane] >= capacity).argmax())
     belief = start(views[0], jax.random.key(lane))
     for t in range(first):
         belief, info = update(belief, views[t], happened[t], views[t + 1], jax.random.fold_in(jax.random.key(lane), t))
         assert not info.restarted
-    assert int(belief.ledger.num_plays) == SMALL["max_plays"] - 1
+    assert int(belief.public.num_records) == capacity - 1
     belief, info = update(belief, views[first], happened[first], views[first + 1], jax.random.key(lane))
     assert_begun_anew(belief, info, views[first + 1])
 
@@ -76,11 +80,11 @@ def test_one_slot_too_many_begins_anew() -> None:
     t, lane = np.argwhere(drawn > 0)[0].tolist()
     before, after = record.view(0, t, lane), record.view(0, t + 1, lane)
     belief = start(before, jax.random.key(lane))
-    capacity = belief.ledger.epoch.shape[0]
+    capacity = belief.public.max_slots
     assert SMALL["max_slots"] <= capacity < SMALL["max_slots"] + 8
     for spare in (0, -1):
         used = jnp.int32(capacity - drawn[t, lane] - spare)
-        full = dataclasses.replace(belief, ledger=dataclasses.replace(belief.ledger, num_slots=used))
+        full = dataclasses.replace(belief, public=dataclasses.replace(belief.public, num_slots=used))
         updated, info = update(full, before, happened[t, lane].astype(np.int32), after, jax.random.key(1))
         assert bool(info.restarted) == (spare < 0)
     assert_begun_anew(updated, info, after)
@@ -220,7 +224,7 @@ def test_an_uneven_belief_stays_as_it_was_too() -> None:
 def quick_update(belief: Belief, before: Observation, action: jax.Array, after: Observation, key: jax.Array):
     """In place of `belief_update`, which takes long to compile: it tells what is inconsistent and believes nothing."""
     del key
-    return belief, plain_info(~history.belongs(before, action, after))
+    return belief, plain_info(~history.is_consistent(before, action, after))
 
 
 @pytest.mark.parametrize("whole", slow_but([False], [False, True]))
@@ -235,7 +239,13 @@ def test_checked_update_raises(whole: bool, monkeypatch: pytest.MonkeyPatch) -> 
     if whole:
         assert_trees_equal(result, update(belief, views[0], happened[0], views[1], jax.random.key(1)))
     error, _ = checked(belief, views[0], np.int32(7), views[1], jax.random.key(1))
-    with pytest.raises(checkify.JaxRuntimeError, match="observations around action 7 are not one micro-step apart"):
+    with pytest.raises(checkify.JaxRuntimeError, match="observations around action 7 are not one transition apart"):
+        error.throw()
+    # The cards are those of the action, and only the rules of the game tell whose turn it is.
+    other_turn = dataclasses.replace(views[1], current_player=1 - views[1].current_player)
+    assert history.is_consistent(views[0], happened[0], other_turn)
+    error, _ = checked(belief, views[0], happened[0], other_turn, jax.random.key(1))
+    with pytest.raises(checkify.JaxRuntimeError, match="are not one transition apart"):
         error.throw()
 
 
@@ -258,38 +268,42 @@ def test_what_is_out_of_range_is_refused() -> None:
 
 
 @pytest.fixture(scope="module")
-def uneven() -> tuple[Belief, Event]:
-    """A belief of uneven weights, and an event."""
+def uneven() -> tuple[Belief, Transition]:
+    """A belief of uneven weights, and a transition whose evidence has no constant factor."""
     views, happened = thin_lane(0, 0)
     belief = start(views[0], jax.random.key(0))
     belief = dataclasses.replace(belief, log_weights=jax.nn.log_softmax(jnp.arange(64.0) / 8))
-    return belief, jax.jit(read_event)(belief, views[0], happened[0], views[1])
+    read = jax.jit(lambda *arguments: stages.read_transition(*arguments, (jnp.uint32(0), jnp.uint32(1))))
+    of = read(belief, views[0], happened[0], views[1])
+    assert of.moved and not of.inconsistent
+    return belief, of._replace(log_constant=jnp.float32(0.0))
 
 
-def weighed(belief: Belief, event: Event, log_lik: Any = 0.0, outgrown: bool = False, ess_threshold: float = 0.5) -> Weighing:
-    nothing = jnp.zeros(64)
-    return jax.jit(weigh, static_argnums=6)(
-        belief, event, nothing, jnp.float32(0.0), nothing + log_lik, jnp.bool_(outgrown), ess_threshold
-    )
+def weighed(belief: Belief, of: Transition, log_lik: Any = 0.0, ess_threshold: float = 0.5) -> Weighing:
+    nothing, options = jnp.zeros(64), Options(uniform_opponent, ess_threshold, 6)
+    return jax.jit(runners._weigh, static_argnames="options")(belief, of, nothing, nothing + log_lik, options=options)
 
 
-def test_what_is_no_finite_likelihood_is_impossible(uneven: tuple[Belief, Event]) -> None:
-    belief, event = uneven
-    found = weighed(belief, event, jnp.zeros(64).at[:3].set(jnp.array([jnp.inf, jnp.nan, -jnp.inf])))
+def test_what_is_no_finite_likelihood_is_impossible(uneven: tuple[Belief, Transition]) -> None:
+    belief, of = uneven
+    found = weighed(belief, of, jnp.zeros(64).at[:3].set(jnp.array([jnp.inf, jnp.nan, -jnp.inf])))
     assert np.isneginf(found.log_weights[:3]).all() and not found.depleted
     np.testing.assert_allclose(found.log_weights[3:], jax.nn.log_softmax(belief.log_weights[3:]), rtol=1e-5)
     np.testing.assert_allclose(found.log_evidence, jax.nn.logsumexp(belief.log_weights[3:]), atol=1e-6)
     for nowhere in (jnp.inf, jnp.nan):
-        assert weighed(belief, event, nowhere).depleted
+        assert weighed(belief, of, nowhere).depleted
 
 
-def test_where_nothing_moved_nothing_is_resampled(uneven: tuple[Belief, Event]) -> None:
-    belief, event = uneven
-    assert weighed(belief, event, ess_threshold=1.0).resampled
-    nothing = event._replace(moved=jnp.bool_(False))
+@pytest.mark.parametrize("field", ["num_slots", "num_records"])
+def test_where_nothing_moved_nothing_is_resampled(uneven: tuple[Belief, Transition], field: str) -> None:
+    belief, of = uneven
+    assert weighed(belief, of, ess_threshold=1.0).resampled
+    nothing = of._replace(moved=jnp.bool_(False))
     assert not weighed(belief, nothing, ess_threshold=1.0).resampled
-    assert weighed(belief, event, outgrown=True).restarted
-    found = weighed(belief, nothing._replace(inconsistent=jnp.bool_(True)), outgrown=True)
+    outgrown = dataclasses.replace(of.new, **{field: jnp.int32(100)})
+    assert not weighed(belief, of).restarted
+    assert weighed(belief, of._replace(new=outgrown)).restarted
+    found = weighed(belief, nothing._replace(inconsistent=jnp.bool_(True), new=outgrown))
     assert not (found.restarted or found.resampled or found.depleted)
 
 

@@ -144,7 +144,7 @@ def _picked(belief: Belief, key: Array, log_weights: Array, num_particles: int) 
         belief,
         log_weights=even,
         log_likelihood=belief.log_likelihood[..., ancestors],
-        cloud=jax.tree.map(lambda a: a[..., ancestors], belief.cloud),
+        trajectories=jax.tree.map(lambda a: a[..., ancestors], belief.trajectories),
         target=None if belief.target is None else belief.target._replace(log_weights=even),
     )
     if belief.target is None:

@@ -7,8 +7,8 @@ simulated, and everything else that is seen multiplies the weight by its probabi
     the opponent could not play     1 if H holds no playable card, else 0
     the observer draws J            prod_t C(U_t - H_t, J_t) / C(|U| - |H|, |J|)
 
-Where turns are not plain, a particle also remembers the card drawn in a turn that goes on, and what a draw, a pass or a challenge
-tells multiplies the weight too.
+A particle also remembers the card drawn in a turn that continues. The evidence of a draw, a pass or a challenge multiplies the
+weight too.
 
 It is unbiased for the evidence and consistent as N grows, but a particle survives a play only if it happens to hold the card,
 and nothing ever renews the hands. On the full deck all weights reach zero in most games; the belief is then begun anew from the
@@ -32,9 +32,10 @@ from unojax.belief import history, resample
 from unojax.belief.hands import gain
 from unojax.belief.history import Prior
 from unojax.belief.opponents import Family, Opponent, OpponentModel, uniform_opponent
-from unojax.belief.particles import Info, accounts, ledger, likelihood
-from unojax.belief.particles.belief import check_start, record_deal
-from unojax.belief.particles.choices import Choice, card_fits, choice_prob
+from unojax.belief.particles import Info, public
+from unojax.belief.particles.belief import check_start, deal_of, shows_deal
+from unojax.belief.particles.likelihood import card_fits, choice_prob, start_log_prob
+from unojax.belief.particles.public import Record
 from unojax.bits import Words
 from unojax.device import control, struct
 from unojax.device.tracing import traced_once
@@ -54,13 +55,13 @@ class BootstrapBelief:
         log_weights: float32[N] nats, normalised.
         packed: four uint32[N], the hands as packed canonical sets.
         rules: static; of the game.
-        drawn: four uint32[N], a set of one card: the type that was drawn last; None if steps are plain.
+        drawn: four uint32[N], a set of one card: the type that was drawn last.
     """
 
     log_weights: Array
     packed: Words
     rules: Rules = struct.field(pytree_node=False)
-    drawn: Words | None = None
+    drawn: Words
     log_joint = None
 
     @property
@@ -102,12 +103,12 @@ def _begin(observation: Observation, key: Array, *, num_particles: int, prior: P
     nothing = bits.empty(jnp.zeros(num_particles))
     unseen = history.unseen_words(observation)
     hands = gain(key, nothing, unseen, observation.opponent_count.astype(jnp.int32))
-    book = record_deal(ledger.empty(max_slots=1, max_plays=1, rules=observation.rules), observation, unseen, prior)
-    log_weights, _ = resample.normalize(likelihood.start_log_prob(hands, book, observation.rules))
-    drawn = None
-    if not observation.rules.has_plain_steps:
-        goes_on = observation.has_drawn & history.opponent_moved(observation)
-        drawn = bits.where(goes_on, _any_card(jax.random.fold_in(key, _LAST_CARD), hands), bits.empty(hands[0]))
+    log_weights = resample.uniform_log_weights(num_particles)
+    if shows_deal(observation.rules, prior):
+        log_start = start_log_prob(hands, deal_of(observation, unseen), observation.rules)
+        log_weights, _ = resample.normalize(log_start)
+    continues = observation.has_drawn & history.opponent_moved(observation)
+    drawn = bits.where(continues, _any_card(jax.random.fold_in(key, _LAST_CARD), hands), bits.empty(hands[0]))
     return BootstrapBelief(log_weights=log_weights, packed=hands, rules=observation.rules, drawn=drawn)
 
 
@@ -150,34 +151,15 @@ def _update(
 ) -> tuple[BootstrapBelief, Info]:
     key_draw, key_pick, key_anew = jax.random.split(key, 3)
     shown = history.infer_action(before, after)
-    inconsistent = ~(history.belongs(before, action, after) & _fits(belief, before))
+    inconsistent = ~(history.is_consistent(before, action, after) & _fits(belief, before))
     # Nothing moves in a finished game, nor by an action that the rules refuse.
     moved = ~inconsistent & (shown >= 0)
     action = jnp.where(moved, shown, cards.DRAW)
-    by_opponent = history.opponent_moved(before)
-    is_draw = moved & (action == cards.DRAW)
-    now = belief.packed
-
-    nothing = jnp.zeros_like(belief.log_weights)
-    if before.rules.has_plain_steps:
-        drawn, kind = None, jnp.where(is_draw, jnp.where(by_opponent, 1, 2), jnp.where(moved & by_opponent, 0, 3))
-        hands, log_increment = control.switch(
-            kind,
-            (
-                lambda: _opponent_plays(now, before, action, opponent),
-                lambda: _opponent_draws(key_draw, now, before, after),
-                lambda: _observer_draws(now, before, after),
-                lambda: (now, nothing),
-            ),
-        )
-    else:
-        assert belief.drawn is not None
-        last = belief.drawn
-        hands, drawn, log_increment = control.cond(
-            moved,
-            lambda: _any_step(key_draw, now, last, before, action, after, opponent),
-            lambda: (now, last, nothing),
-        )
+    hands, drawn, log_increment = control.cond(
+        moved,
+        lambda: _any_step(key_draw, belief.packed, belief.drawn, before, action, after, opponent),
+        lambda: (belief.packed, belief.drawn, jnp.zeros_like(belief.log_weights)),
+    )
     # As impossible counts what is no finite likelihood.
     dead = jnp.isneginf(belief.log_weights) | jnp.isneginf(log_increment) | ~(log_increment < jnp.inf)
     log_weights, log_evidence = resample.normalize(jnp.where(dead, -jnp.inf, belief.log_weights + log_increment))
@@ -220,26 +202,8 @@ def _any_card(key: Array, hands: Words) -> Words:
 def _fits(belief: BootstrapBelief, seen: Observation) -> Array:
     """Tell whether an observation shows the position of a belief: bool[]. All of its particles are possible there, or none."""
     hand = bits.map_words(lambda w: w[0], belief.packed)
-    not_unseen = accounts.without(hand, history.unseen_words(seen))
+    not_unseen = _without(hand, history.unseen_words(seen))
     return (bits.count(hand).astype(jnp.int32) == seen.opponent_count.astype(jnp.int32)) & (bits.any_of(not_unseen) == 0)
-
-
-def _opponent_plays(hands: Words, before: Observation, action: Array, opponent: OpponentModel) -> tuple[Words, Array]:
-    """Give canonical hands after an event and its log probability float32[N] nats given each hand, as do the next two."""
-    book = ledger.record_play(ledger.empty(max_slots=1, max_plays=1), before, action)
-    play = ledger.Plays(*(rows[0] for rows in book.plays))
-    color, rank = (action // cards.NUM_RANKS).astype(jnp.uint32), (action % cards.NUM_RANKS).astype(jnp.uint32)
-    word, bit = bits.one_copy(hands, color, rank)
-    log_prob = jnp.log(likelihood.play_prob(hands, play, opponent, before))
-    return bits.canonical(bits.remove(hands, word, bit)), jnp.where(bit != 0, log_prob, -jnp.inf)
-
-
-def _opponent_draws(key: Array, hands: Words, before: Observation, after: Observation) -> tuple[Words, Array]:
-    options = bits.playable(hands, before.color.astype(jnp.uint32), before.top_rank.astype(jnp.uint32))
-    could_play = (before.penalty == 0) & (bits.any_of(options) != 0)
-    unseen = bits.pack(cards.onehot(history.unseen_at_draw(before, after)))
-    drawn = gain(key, hands, unseen, history.opponent_drew(before, after))
-    return drawn, jnp.where(could_play, -jnp.inf, 0.0)
 
 
 def _any_step(
@@ -248,15 +212,13 @@ def _any_step(
     """Give hands, cards drawn last and log probabilities float32[N] after a step under any rules."""
     rules, theirs = before.rules, history.opponent_moved(before)
     is_draw, is_challenge = action == cards.DRAW, action == cards.CHALLENGE
-    book = ledger.record_play(ledger.empty(max_slots=1, max_plays=1, rules=rules), before, action)
-    assert isinstance(book.turns, ledger.Turns)
-    choice = jax.tree.map(lambda rows: rows[0], Choice(book.plays, book.turns))
+    record = public.observed_choice(public.empty(max_slots=1, max_records=1), before, action)
 
     # What the opponent chose. Who draws again could not play the card drawn, so it had no choice.
     draws_on = is_draw & ((after.opponent_count > before.opponent_count) | after.terminated)
     draws_again = draws_on & before.has_drawn & (rules.play_drawn == "may")
-    fitted = card_fits(hands, drawn, choice.play, rules)
-    prob = jnp.where(draws_again, (~fitted).astype(jnp.float32), choice_prob(hands, drawn, choice, opponent, before))
+    fitted = card_fits(hands, drawn, record, rules)
+    prob = jnp.where(draws_again, (~fitted).astype(jnp.float32), choice_prob(hands, drawn, record, opponent, before))
     if rules.play_drawn != "may":
         prob = jnp.where(draws_on & before.has_drawn, 1.0, prob)
     log_prob = jnp.where(theirs, jnp.log(prob), 0.0)
@@ -280,12 +242,12 @@ def _any_step(
     number = jnp.where(is_draw & theirs, history.opponent_drew(before, after), 0)
     after_draw = gain(key, hands, unseen, number)
     # Of two canonical sets, the larger less the smaller has the types that came.
-    drawn = bits.where(number > 0, accounts.without(after_draw, hands), drawn)
+    drawn = bits.where(number > 0, _without(after_draw, hands), drawn)
     looks = (number > 0) & (before.penalty == 0)
-    return after_draw, drawn, log_prob + jnp.where(looks, _log_look(after_draw, drawn, choice, before, after), 0.0)
+    return after_draw, drawn, log_prob + jnp.where(looks, _log_look(after_draw, drawn, record, before, after), 0.0)
 
 
-def _log_look(hands: Words, drawn: Words, choice: Choice, before: Observation, after: Observation) -> Array:
+def _log_look(hands: Words, drawn: Words, record: Record, before: Observation, after: Observation) -> Array:
     """Compute the log probability of what becomes of a turn after the card that was drawn last: 0 or -inf, float32[N]."""
     rules = before.rules
     if rules.play_drawn == "auto":
@@ -294,7 +256,12 @@ def _log_look(hands: Words, drawn: Words, choice: Choice, before: Observation, a
     if (rules.play_drawn == "may") == rules.draw_until_playable:
         return jnp.zeros(hands[0].shape)
     goes_on = after.has_drawn == (rules.play_drawn == "may")
-    return jnp.where(card_fits(hands, drawn, choice.play, rules) == goes_on, 0.0, -jnp.inf)
+    return jnp.where(card_fits(hands, drawn, record, rules) == goes_on, 0.0, -jnp.inf)
+
+
+def _without(a: Words, b: Words) -> Words:
+    """Collect the cards of the first set that are not in the second."""
+    return bits.map_words(lambda x, y: x & ~y, a, b)
 
 
 def _observer_draws(hands: Words, before: Observation, after: Observation, laid: Array | None = None) -> tuple[Words, Array]:
@@ -311,7 +278,7 @@ def _observer_draws(hands: Words, before: Observation, after: Observation, laid:
     def one_card(index: Array, log_increment: Array) -> Array:
         card_type = jnp.argmax(totals > index)
         of_type = bits.pack(cards.onehot(jnp.where(jnp.arange(cards.NUM_TYPES) == card_type, unseen, 0)))
-        in_deck = bits.count(accounts.without(of_type, hands)).astype(jnp.int32)
+        in_deck = bits.count(_without(of_type, hands)).astype(jnp.int32)
         left = in_deck - (index - (totals - drawn)[card_type])
         log_factor = jnp.where(left > 0, jnp.log(jnp.maximum(left, 1).astype(jnp.float32)), -jnp.inf)
         return log_increment + log_factor - jnp.log((deck_count - index).astype(jnp.float32))

@@ -27,26 +27,22 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from unojax import cards, game
-from unojax.belief import asked, history, turns
+from unojax.belief import history, turns
 from unojax.belief.history import Prior
 from unojax.belief.lattice import (
     UnexplainedError,
     along,
     choose,
     counts_at,
-    draw_one,
     playable,
     product,
-    shifted,
     total_over,
     without,
 )
 from unojax.belief.opponents import (
     Family,
     Opponent,
-    OpponentModel,
     check_types,
-    consistent_opponent,
     type_prior,
     uniform_opponent,
 )
@@ -245,8 +241,7 @@ def exact_update(
         belief, before, after: the belief at `before`, and the observer's observations around the micro-step; unbatched.
         action: the public action taken, 0..60, or 61 for a challenge; not looked at if nothing happened (the game was over, or
             the action illegal).
-        opponent: the built-in `uniform_opponent` and `consistent_opponent` take a fast path. Or the `Family` that the belief was
-            begun with.
+        opponent: Opponent model, or the `Family` that the belief was begun with.
         rules: those of belief and observations, if given.
 
     Returns:
@@ -265,7 +260,7 @@ def exact_update(
         agreed_rules(belief.rules, one.rules)
     if not (np.array_equal(belief.unseen, before.unseen) and belief.hand_count == int(before.opponent_count)):
         raise ValueError("`before` does not show the position of this belief: the unseen cards or the opponent's count differ")
-    is_one_step, shown, played_type, could_not_play, opponent_drew, drawn, unseen, laid = jax.device_get(_read(before, after))
+    is_one_step, shown, played_type, opponent_drew, drawn, unseen, laid = jax.device_get(_read(before, after))
     if not is_one_step:
         raise ValueError("`before` and `after` are not one micro-step apart; feed the observer's view of every micro-step")
     if shown == game.NO_ACTION:
@@ -275,10 +270,7 @@ def exact_update(
 
     known = Known(belief.probs, belief.drawn, belief.hand_count, 0.0)
     step = Step(action, int(played_type), int(opponent_drew), drawn.astype(np.int64), unseen.astype(np.int64), int(laid))
-    if belief.rules.has_plain_steps:
-        known = _update_plain(known, belief.types, before, step, bool(could_not_play), opponent)
-    else:
-        known = turns.update(known, belief.types, before, after, step, opponent)
+    known = turns.update(known, belief.types, before, after, step, opponent)
     left = np.asarray(after.unseen, np.int64)
     return ExactBelief(known.probs, belief.types, left, known.hand_count, belief.rules, known.drawn), known.log_evidence
 
@@ -312,56 +304,11 @@ def _update_each_type(
     return replace(one, probs=probs, drawn=drawn, log_type_probs=log_type_probs, given_type=tuple(given_type)), log_evidence
 
 
-def _update_plain(
-    known: Known, types: np.ndarray, before: Observation, step: Step, could_not_play: bool, opponent: OpponentModel
-) -> Known:
-    """Condition on a step where who can play must, and nobody else may."""
-    playable_types = playable(int(before.color), int(before.top_rank))
-    if step.action == cards.DRAW:
-        if could_not_play:
-            possible = np.zeros_like(known.probs)
-            possible[without(types, playable_types)] = 1.0
-            known = known.given(possible)
-        if step.observer_drew.any():
-            in_deck = int(step.unseen.sum()) - known.hand_count
-            deck = np.asarray(before.rules.deck)
-            ways = product(types, lambda t, held: choose(step.unseen[t] - held, step.observer_drew[t]), deck)
-            known = known.given(ways / math.comb(in_deck, int(step.observer_drew.sum())))
-        for _ in range(step.opponent_drew):
-            probs = draw_one(known.probs, types, step.unseen, known.hand_count)
-            known = known._replace(probs=probs, hand_count=known.hand_count + 1)
-    elif history.opponent_moved(before):
-        axis = int(np.flatnonzero(types == step.played_type)[0])
-        known = known.given(_play_likelihood(known.probs, types, before, step.action, axis, opponent))
-        known = known._replace(probs=shifted(known.probs, axis, -1), hand_count=known.hand_count - 1)
-    return known
-
-
 @jax.jit
 def _read(before: Observation, after: Observation) -> tuple[Array, ...]:
     """Read all that one micro-step shows in one program."""
     action = history.infer_action(before, after)
-    could_not_play = history.opponent_could_not_play(before, action)
     is_one_step, played_type = history.is_one_step(before, after), history.played_type(after)
     drew, own = history.opponent_drew(before, after), history.observer_drew(before, after)
     unseen, laid = history.unseen_at_draw(before, after), history.laid_type(before, after)
-    return is_one_step, action, played_type, could_not_play, drew, own, unseen, laid
-
-
-def _play_likelihood(
-    probs: np.ndarray, types: np.ndarray, before: Observation, action: int, axis: int, opponent: OpponentModel
-) -> np.ndarray:
-    """Compute pi(action | H) for all hands of the lattice of positive probability that hold the card of `axis`; else 0."""
-    holds = probs > 0
-    holds[(slice(None),) * axis + (0,)] = False
-    if opponent is consistent_opponent:
-        return holds.astype(np.float64)
-    if opponent is uniform_opponent:
-        can_play = playable(int(before.color), int(before.top_rank))
-        num_actions = np.zeros(probs.shape)
-        for i in np.flatnonzero(can_play[types]).tolist():
-            num_declared = cards.NUM_COLORS if types[i] >= cards.WILD_TYPE else 1
-            num_actions += num_declared * along(np.arange(probs.shape[i]) > 0, i, probs.ndim)
-        return holds / np.maximum(num_actions, 1)
-
-    return asked.likelihood(before, action, holds, types, opponent)[0]
+    return is_one_step, action, played_type, drew, own, unseen, laid

@@ -39,10 +39,7 @@ def imagine(observation: Observation, hand: ArrayLike) -> Observation:
 
 def playable_types(color: ArrayLike, rank: ArrayLike) -> Array:
     """Mark the card types that may be played on a top card of `rank` with `color` active; wild cards always may: bool[54]."""
-    options = bits.matching(jnp.asarray(color).astype(jnp.uint32), jnp.asarray(rank).astype(jnp.uint32))
-    # A wild is playable with any colour declared; red will do.
-    declared = np.maximum(cards.COLOR_OF_TYPE, 0) * cards.NUM_RANKS
-    return game.options_to_mask(options)[declared + cards.RANK_OF_TYPE]
+    return (cards.COLOR_OF_TYPE == jnp.asarray(color)) | (cards.RANK_OF_TYPE == jnp.asarray(rank)) | (cards.COLOR_OF_TYPE < 0)
 
 
 def opponent_moved(before: Observation) -> Array:
@@ -220,6 +217,56 @@ class _SeenCards:
         picks = zip(AnyCards()(index, hidden), self._given(index, deck), strict=True)
         word, position = (jnp.where(self._is_hidden, a, b) for a, b in picks)
         return word, position
+
+
+def fingerprint(observation: Observation) -> Array:
+    """Hash all that an observation shows, except the last action: uint32[]. Two different ones agree with probability 2^-32."""
+
+    def number(value: Array, shift: int) -> Array:
+        return jnp.asarray(value).astype(jnp.uint32) << np.uint32(shift)
+
+    seen = observation
+    counts = number(seen.opponent_count, 0) | number(seen.deck_count, 8) | number(seen.penalty, 16) | number(seen.drawn + 1, 24)
+    table = number(seen.top_rank, 0) | number(seen.color, 4) | number(seen.player, 8) | number(seen.current_player, 9)
+    turn = number(seen.terminated, 10) | number(seen.has_drawn, 11) | number(seen.contested + 1, 12)
+    words = jnp.stack([*bits.pack(seen.hand), *bits.pack(seen.pile), counts, table | turn])
+    # The hash of `trajectory.random_bits`, of each word at its place.
+    x = words + np.arange(1, len(words) + 1, dtype=np.uint32) * np.uint32(0x9E37_79B9)
+    x = (x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB_352D)
+    x = (x ^ (x >> np.uint32(15))) * np.uint32(0x846C_A68B)
+    return (x ^ (x >> np.uint32(16))).sum(dtype=jnp.uint32)
+
+
+def is_consistent(before: Observation, action: Array, after: Observation) -> Array:
+    """Return whether an action may be what two observations show, by the cards alone: bool[].
+
+    Nobody's cards change but the mover's, and no card is lost. That finds another action, a transition that was left out, and the
+    other player's view; `belongs` proves it by the rules of the game, at some hundred times the cost.
+
+    Raises:
+        ValueError: If the rules of the two differ.
+    """
+    agreed_rules(before.rules, after.rules)
+    rules, theirs, shown = before.rules, opponent_moved(before), infer_action(before, after)
+    is_play, is_draw = (shown >= 0) & (shown < cards.DRAW), shown == cards.DRAW
+    types = np.arange(cards.NUM_TYPES)
+    hand, hand_after, pile, pile_after = (
+        cards.counts(onehot).astype(jnp.int32) for onehot in (before.hand, after.hand, before.pile, after.pile)
+    )
+    played = ((types == played_type(after)) & is_play).astype(jnp.int32)
+    laid = (types == laid_type(before, after)).astype(jnp.int32)
+    top = jnp.zeros_like(pile) if rules.reshuffle_top else (types == played_type(before)).astype(jnp.int32)
+    left = jnp.where(is_draw & reshuffled(before, after), top, pile)
+    fits = (pile_after == left + played + laid).all() & (hand_after - hand + jnp.where(theirs, 0, played) >= 0).all()
+
+    own_change = hand_after.sum() - hand.sum()
+    their_change = after.opponent_count.astype(jnp.int32) - before.opponent_count
+    change, other = jnp.where(theirs, their_change, own_change), jnp.where(theirs, own_change, their_change)
+    due = jnp.maximum(before.penalty.astype(jnp.int32), 1)
+    fits &= (other == 0) & jnp.where(is_play, change == -1, (change == 0) | (is_draw & (change == due)))
+    fits &= hand_after.sum() + after.opponent_count + pile_after.sum() + after.deck_count == rules.num_cards
+    fits &= before.player == after.player
+    return fits & jnp.where(shown < 0, fingerprint(before) == fingerprint(after), shown == action)
 
 
 @traced_once

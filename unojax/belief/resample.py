@@ -9,7 +9,7 @@ import numpy as np
 from jax import Array, lax
 from jax.scipy.special import logsumexp
 
-from unojax.device.platform import platform
+from unojax.device.platform import by_platform
 from unojax.device.tracing import traced_once
 
 
@@ -54,9 +54,10 @@ def systematic(uniform: Array, log_weights: Array, num: int | None = None) -> Ar
     # The sum that was accumulated, not 1: rounding can leave no point beyond the last end, and none before the first.
     points = (jnp.arange(num, dtype=jnp.float32) + uniform) * (ends[-1] / num)
     # side="right": a point that meets an end belongs to the next particle of positive weight, also when the point is 0.
-    # On a GPU the steps of the search are one kernel.
-    method = "scan_unrolled" if platform() == "gpu" else "scan"
-    ancestors = jnp.searchsorted(ends, points, side="right", method=method).astype(jnp.int32)
+    search = partial(jnp.searchsorted, side="right")
+    # On a GPU the unrolled steps of the search are one kernel.
+    ancestors = by_platform(partial(search, method="scan"), partial(search, method="scan_unrolled"), ends, points)
+    ancestors = ancestors.astype(jnp.int32)
     last = jnp.max(jnp.where(weights > 0, jnp.arange(n, dtype=jnp.int32), 0))
     ancestors = jnp.minimum(ancestors, last)
     return jnp.where(is_dead, jnp.arange(num, dtype=jnp.int32) % n, ancestors)

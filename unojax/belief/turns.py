@@ -1,11 +1,11 @@
-"""The exact filter's step for rules under which turns differ: draws at will, cards just drawn, challenges, penalties answered.
+"""The exact filter's step.
 
-All that the opponent does is evidence through the opponent model, which is asked about every hand; a draw that was forced is the
-case of a single legal action. A card that the opponent has drawn in a turn that goes on is a part of the belief,
+Every action of the opponent is evidence through the opponent model, which is evaluated for every hand; a forced draw is the case
+of a single legal action. A card that the opponent has drawn in a turn that continues is a part of the belief,
 
     b(H, t) = P(the hand is H, and t in it was drawn last | history)
 
-until the opponent plays it, passes, or draws again. Whether a turn goes on says something of that card, a card that is laid at
+until the opponent plays it, passes, or draws again. Whether a turn continues is evidence about that card, a card that is laid at
 once came from the deck, and a challenge shows whether the other hand held a colour.
 """
 

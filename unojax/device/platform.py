@@ -1,40 +1,39 @@
-"""The machine: what programs are tuned for, and what of it this process may use."""
+"""The machine: what programs are made for, and what of it this process may use."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Final, Literal
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
 
 import jax
+from jax import lax
+from jax.extend import backend
 
 Platform = Literal["cpu", "gpu"]
+_T = TypeVar("_T")
 
-_chosen: Final[ContextVar[Platform | None]] = ContextVar("platform", default=None)
+
+def by_platform(on_cpu: Callable[..., _T], on_accelerator: Callable[..., _T], *args: Any) -> _T:
+    """Call the form of a function that suits the platform which the program is lowered for.
+
+    Both give the same results. A process that has only CPUs traces only their form.
+    """
+    if jax.default_backend() == "cpu" and set(backend.backends()) == {"cpu"}:
+        return on_cpu(*args)
+    return lax.platform_dependent(*args, cpu=on_cpu, default=on_accelerator)
 
 
 def platform() -> Platform:
-    """Tell what sizes and loops are chosen for: "gpu" if JAX's default backend is any accelerator, else "cpu"."""
-    return _chosen.get() or ("cpu" if jax.default_backend() == "cpu" else "gpu")
-
-
-@contextmanager
-def tuned_for(target: Platform) -> Iterator[None]:
-    """Make programs for another platform than the one they run on: to test their form, or to compile for a device elsewhere.
-
-    Programs traced before or inside are forgotten, since JAX does not see that the platform is another one.
-    """
-    token = _chosen.set(target)
-    jax.clear_caches()
-    try:
-        yield
-    finally:
-        _chosen.reset(token)
-        jax.clear_caches()
+    """Return which sizes suit the device that new arrays are placed on: "gpu" for any accelerator, else "cpu"."""
+    device = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
+    if device is None:
+        name = jax.default_backend()
+    else:
+        name = device if isinstance(device, str) else device.platform
+    return "cpu" if name == "cpu" else "gpu"
 
 
 def available_cores() -> int:
-    """Count CPU cores: those that the process is bound to where the system tells, else all of them."""
+    """Count CPU cores: those that the process is bound to if the system tells, else all of them."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

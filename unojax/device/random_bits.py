@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from unojax.device.platform import platform
+from unojax.device.platform import by_platform
 
 _ROTATIONS: Final = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY: Final = np.uint32(0x1BD1_1BDA)
@@ -38,12 +38,16 @@ def random_words(key: Array, number: int) -> Array:
     """Make the bits of `jax.random.bits(key, (number,), jnp.uint32)`, on a CPU in one kernel in place of a loop of small ones."""
     is_threefry = str(jax.random.key_impl(key)) == "threefry2x32"
     # A setting that JAX makes at run time, so that a type checker does not know it.
-    if platform() != "cpu" or not (is_threefry and jax.config.jax_threefry_partitionable):  # pyright: ignore[reportAttributeAccessIssue]
+    if not (is_threefry and jax.config.jax_threefry_partitionable):  # pyright: ignore[reportAttributeAccessIssue]
         return jax.random.bits(key, (number,), jnp.uint32)
-    counter = jnp.arange(number, dtype=jnp.uint32)
-    high, low = threefry(key_words(key), (jnp.zeros_like(counter), counter))
-    # In a buffer of its own: XLA on CPU would make the words anew wherever they are looked at.
-    return lax.optimization_barrier(high ^ low)
+
+    def in_one_kernel(key: Array) -> Array:
+        counter = jnp.arange(number, dtype=jnp.uint32)
+        high, low = threefry(key_words(key), (jnp.zeros_like(counter), counter))
+        # In a buffer of its own: XLA on CPU would recompute the words for each use.
+        return lax.optimization_barrier(high ^ low)
+
+    return by_platform(in_one_kernel, lambda key: jax.random.bits(key, (number,), jnp.uint32), key)
 
 
 def split(words: tuple[Array, Array], number: int) -> list[tuple[Array, Array]]:

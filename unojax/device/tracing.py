@@ -60,9 +60,9 @@ def open_closure(function: Callable[..., Any], *args: Any) -> tuple[Callable[...
 
     def opened(captured: tuple[Array, ...], *args: Any) -> Any:
         leaves = jax.tree.leaves(args)
-        is_alike = all(map(_differ_alike, leaves, closed.in_avals))
-        if not (captured or is_alike):
+        if not (captured or all(map(_differ_alike, leaves, closed.in_avals))):
             return function(*args)
+        # The program that was traced, and not the function once more: that would take as long again.
         rest = iter(captured)
         consts = [next(rest) if traced else const for traced, const in zip(is_traced, closed.consts, strict=True)]
         leaves = jaxpr_as_fun(ClosedJaxpr(closed.jaxpr, consts))(*leaves)

@@ -1,4 +1,4 @@
-"""The particle filter: `belief` has its start, `filter` the update, `moves` the derivation, `accounts` what a particle is."""
+"""The particle filter: `filter` has the update, `stages` its events, `proposals` the derivation, `trajectory` the particles."""
 
 from unojax.belief.particles.belief import MAX_PLAYS, MAX_SLOTS, Belief, Info, belief_init
 from unojax.belief.particles.filter import NUM_MOVES, belief_update, belief_update_checked

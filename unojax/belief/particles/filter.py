@@ -1,7 +1,8 @@
 """The particle filter over the opponent's hand: `belief_update`.
 
-Events that contradict a particle repair it with an exact weight instead of killing it, and Metropolis moves refresh it (`moves`
-has the derivation). Unbiased for the evidence, consistent as N grows, and no hand that the history rules out has any weight.
+Particles that contradict an event are changed by a conditional proposal with an exact weight, instead of dying, and Metropolis
+moves rejuvenate them (`proposals` has the derivation). The filter is unbiased for the evidence and consistent as N grows, and no
+hand that the history rules out has any weight.
 """
 
 from __future__ import annotations
@@ -12,27 +13,28 @@ from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 from jax.custom_batching import custom_vmap
 from jax.experimental import checkify
 
+from unojax.belief import history
 from unojax.belief.opponents import Opponent, check_types, uniform_opponent
-from unojax.belief.particles import lockstep, one_game
-from unojax.belief.particles.accounts import in_lockstep
+from unojax.belief.particles import runners
 from unojax.belief.particles.belief import Belief, Info
-from unojax.belief.particles.event import MOST_ROUNDS
+from unojax.belief.particles.runners import Options
 from unojax.device import control
-from unojax.device.batching import spread, together
-from unojax.device.random_bits import check_key
+from unojax.device.batching import spread
+from unojax.device.platform import by_platform
+from unojax.device.random_bits import check_key, key_words
 from unojax.device.tracing import open_closure
 from unojax.game.steps import single_action
 from unojax.observation import Observation, check_observation
 from unojax.rules import Rules, agreed_rules
 
-__all__ = ["MOST_ROUNDS", "NUM_MOVES", "belief_update", "belief_update_checked"]
+__all__ = ["NUM_MOVES", "belief_update", "belief_update_checked"]
 
 NUM_MOVES: Final = 6
-"""Default number of refreshing moves after a resampling, each of one card: about a hand's worth."""
+"""Default number of rejuvenation moves after a resampling, each of one card: about a hand's worth."""
 
 
 def belief_update(
@@ -47,33 +49,34 @@ def belief_update(
     ess_threshold: float = 0.5,
     num_moves: int = NUM_MOVES,
 ) -> tuple[Belief, Info]:
-    """Condition the belief on one micro-step: one public action of one player.
+    """Condition the belief on one transition: one public action of one player.
 
-    Under rules with plain steps (`Rules.has_plain_steps`) games of a `vmap` are taken together, under others one after the other.
+    A batch of games, by `jax.vmap`, is updated one game after the other on a CPU and together on a GPU, to the same particles.
 
     Args:
-        belief, before, after: the belief before the micro-step, and the observer's observations around it.
-        action: the public action of whoever moved, integer scalar, as `infer_action(before, after)` recovers it.
-        key: threefry2x32; consumed.
-        opponent: the opponent model, static. One that gives a legal action probability zero (a deterministic policy, say) needs
-            some `tremble`: particles are repaired on the assumption that any legal action may be taken. Or a `Family` of them,
-            with which the belief was begun: one of its types must give every action a positive probability. A model may close
-            over arrays, such as its parameters. Under `jax.vmap` over these, updates run one after the other; derivatives by them
-            are those of forward mode (`jax.jvp`), since JAX has no reverse mode for loops of varying length.
-        rules: those of belief and observations, if given.
-        ess_threshold: resample when the ESS falls below this share of N, static.
-        num_moves: refreshing moves after a resampling, static; more of them if the ESS was below N/2 by far (`MOST_ROUNDS`).
-            Each renews one card of the hand, in turn. With fewer, particles that were resampled stay alike, and marginals are
-            noisier: by 4.5 times the variance of N independent draws with one random card, by 1.3 times with the default.
+        belief, before, after: The belief before the transition, and the observer's observations around it.
+        action: Public action of whoever moved, integer scalar, as `infer_action(before, after)` recovers it.
+        key: Key, threefry2x32; consumed.
+        opponent: Opponent model, static. A model that gives a legal action probability zero (a deterministic policy, for example)
+            needs some `tremble`, since proposals assume that any legal action may be taken. Or the `Family` that the belief was
+            begun with; one of its types must give every action a positive probability. A model may close over arrays, such as its
+            parameters. Under `jax.vmap` over these, updates run one after the other. Derivatives with respect to them are those of
+            forward mode (`jax.jvp`), since JAX has no reverse mode for loops of varying length.
+        rules: Rules of belief and observations, if given.
+        ess_threshold: Share of N below which the ESS makes the filter resample, static.
+        num_moves: Rejuvenation moves after a resampling, static; more of them if the ESS was far below N/2
+            (`runners.MOST_ROUNDS`). Each renews one card of the hand, in turn. With fewer, resampled particles stay alike, and
+            marginals are noisier: 4.5 times the variance of N independent draws with one move, 1.3 times with the default.
 
     Returns:
-        The belief after the micro-step, and what happened. The belief is as it was if nothing moved (finished game, illegal
-        action), or if the observations belong neither together, nor to the action, or not to this belief (`Info.inconsistent`).
+        The belief after the transition, and diagnostics. The belief stays as it was if nothing moved (finished game, illegal
+        action), or if the observations do not fit together, or not to the action or this belief (`Info.inconsistent`). That is
+        judged by the cards that everybody holds; `belief_update_checked` proves it by the rules of the game.
 
     Raises:
-        ValueError: an observation, the action, the belief or the key is a batch, the action is no integer or the key none, the
-            rules of belief and observations, or `rules`, differ, the belief was begun with other types of opponents, or an option
-            is out of range.
+        ValueError: If an observation, the action, the belief or the key is a batch, the action is no integer or the key no key,
+            the rules of belief and observations, or `rules`, differ, the belief was begun with other types of opponents, or an
+            option is out of range.
     """
     check_key(key, "belief_update")
     if belief.log_weights.ndim != 1:
@@ -85,13 +88,10 @@ def belief_update(
     for seen in (before, after):
         check_observation(seen, "belief_update", rules)
         agreed_rules(belief.rules, seen.rules)
-    options = {"opponent": opponent, "ess_threshold": ess_threshold, "num_moves": num_moves}
-    arguments = (belief, before, single_action(action, "belief_update").astype(jnp.int32), after, key)
-    # Games in lockstep know plain steps only; under other rules they are taken one by one everywhere.
-    if in_lockstep() and belief.rules.has_plain_steps:
-        updated, info = together(lambda _, *games: lockstep.update_games(*games, **options))((), *arguments)
-    else:
-        updated, info = _one_by_one(partial(one_game.update, **options))(*arguments)
+    action = single_action(action, "belief_update").astype(jnp.int32)
+    # Words in place of a key, which a loop over games could not index.
+    words = jnp.stack(key_words(key))
+    updated, info = _update(belief, before, action, after, words, options=Options(opponent, ess_threshold, num_moves))
     if belief.log_types is None:
         return updated, info
     return updated, info._replace(type_probs=jnp.exp(updated.log_type_probs))
@@ -100,56 +100,84 @@ def belief_update(
 def belief_update_checked(
     belief: Belief, before: Observation, action: Array, after: Observation, key: Array, **options: Any
 ) -> tuple[Belief, Info]:
-    """`belief_update`, with its `options`, that fails on observations that do not belong together, for debugging.
+    """`belief_update`, with its `options`, that fails on observations that are not one transition apart, for debugging.
+
+    It proves by the rules of the game that the action leads from `before` to `after`, which compiles twice as long.
 
     After `jax.jit(checkify.checkify(belief_update_checked))(belief, before, action, after, key)`, `err.throw()` raises.
     """
     belief, info = belief_update(belief, before, action, after, key, **options)
     checkify.check(
-        ~info.inconsistent,
-        "the observations around action {action} are not one micro-step apart, show another action, or are not of this belief's "
-        "position: give every micro-step of either player, as the observer sees it",
+        ~info.inconsistent & history.belongs(before, jnp.asarray(action), after),
+        "the observations around action {action} are not one transition apart, show another action, or are not of this belief's "
+        "position: pass every transition of either player, as the observer sees it",
         action=jnp.asarray(action),
     )
     return belief, info
 
 
-def _one_by_one(update: Callable[..., tuple[Belief, Info]]) -> Callable[..., tuple[Belief, Info]]:
-    """Map `update` over the games one after the other if it is vmapped.
+def _update(*arguments: Any, options: Options) -> tuple[Belief, Info]:
+    """Update one game, or under `jax.vmap` a batch of games, in the form for the platform that the program is lowered for."""
 
-    The form for a CPU, where the particles of one game are enough to keep the vector units busy, and stay in the cache. Games in
-    lockstep would take every branch of an update, and the longest of each loop.
+    def in_batch_of_one(*arguments: Any) -> tuple[Belief, Info]:
+        batch = jax.tree.map(lambda leaf: leaf[None], arguments)
+        return jax.tree.map(lambda leaf: leaf[0], runners.update_games(*batch, options))
+
+    def one_game(*arguments: Any) -> tuple[Belief, Info]:
+        return by_platform(lambda *arguments: runners.update_game(*arguments, options), in_batch_of_one, *arguments)
+
+    opened, captured = open_closure(one_game, *arguments)
+    of_game = custom_vmap(opened)
+
+    def in_turn(captured: Any, *arguments: Any, is_mapped: Any = False) -> tuple[Belief, Info]:
+        return _one_by_one(of_game, captured, is_mapped, *arguments)
+
+    @custom_vmap
+    def of_batch(*arguments: Any) -> tuple[Belief, Info]:
+        return by_platform(
+            partial(in_turn, captured), lambda *arguments: runners.update_games(*arguments, options), *arguments
+        )
+
+    @of_game.def_vmap
+    def over_games(axis_size: int, is_mapped: Any, captured: Any, *arguments: Any) -> tuple[tuple[Belief, Info], Any]:
+        arguments = jax.tree.map(partial(spread, axis_size), arguments, tuple(is_mapped[1:]))
+        # A batch of parameters of a model, or traced ones, reach a game as an argument alone.
+        result = in_turn(captured, *arguments, is_mapped=is_mapped[0]) if captured else of_batch(*arguments)
+        return result, jax.tree.map(lambda _: True, result)
+
+    @of_batch.def_vmap
+    def over_batches(axis_size: int, is_mapped: Any, *arguments: Any) -> tuple[tuple[Belief, Info], Any]:
+        # Batches of batches are one larger batch.
+        arguments = jax.tree.map(partial(spread, axis_size), arguments, tuple(is_mapped))
+        merged = of_batch(*jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), arguments))
+        result = jax.tree.map(lambda leaf: leaf.reshape(axis_size, -1, *leaf.shape[1:]), merged)
+        return result, jax.tree.map(lambda _: True, result)
+
+    return of_game(captured, *arguments)
+
+
+def _one_by_one(
+    of_game: Callable[..., tuple[Belief, Info]], captured: Any, is_mapped: Any, beliefs: Belief, *others: Any
+) -> tuple[Belief, Info]:
+    """Update G games one after the other, in place: a donated batch of beliefs needs no second one.
+
+    `captured` are arrays that the opponent model closes over, one for each game if `is_mapped`.
     """
+    num_games = len(beliefs.log_weights)
+    if is_mapped is False:
+        is_mapped = jax.tree.map(lambda _: False, captured)
 
-    def of_one(*args: Any) -> tuple[Belief, Info]:
-        opened, captured = open_closure(update, *args)
-        of_game = custom_vmap(opened)
-        of_game.def_vmap(partial(_over_games, of_game))
-        return of_game(captured, *args)
+    def row_of(game: Array, leaf: Array) -> Array:
+        return lax.dynamic_index_in_dim(leaf, game, keepdims=False)
 
-    return of_one
-
-
-def _over_games(
-    update: Callable[..., tuple[Belief, Info]], axis_size: int, in_batched: Any, *args: Any
-) -> tuple[tuple[Belief, Info], Any]:
-    captured, beliefs, *events, key = args
-    # Keys are taken apart, since a loop that indexes them looks like one that uses them again and again.
-    impl = jax.random.key_impl(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else None
-    rows = [captured, *events, key if impl is None else jax.random.key_data(key)]
-    is_mapped = [in_batched[0], *in_batched[2:]]
-
-    def of_game(game: Array, beliefs: Belief) -> tuple[Belief, Info]:
-        here, *events, key = jax.tree.map(lambda x, mapped: x[game] if mapped else x, rows, is_mapped)
-        key = key if impl is None else jax.random.wrap_key_data(key, impl=impl)
-        return update(here, jax.tree.map(lambda rows: rows[game], beliefs), *events, key)
+    def of_row(game: Array, beliefs: Belief) -> tuple[Belief, Info]:
+        own = jax.tree.map(lambda leaf, is_mapped: row_of(game, leaf) if is_mapped else leaf, captured, is_mapped)
+        return of_game(own, *jax.tree.map(partial(row_of, game), (beliefs, *others)))
 
     def one_game(game: Array, result: tuple[Belief, Info]) -> tuple[Belief, Info]:
-        return jax.tree.map(lambda rows, row: rows.at[game].set(row), result, of_game(game, result[0]))
+        updated = of_row(game, result[0])
+        return jax.tree.map(lambda rows, row: lax.dynamic_update_index_in_dim(rows, row, game, 0), result, updated)
 
-    # In place: a game's belief is overwritten by its successor, so that a donated batch needs no second one.
-    beliefs = jax.tree.map(partial(spread, axis_size), beliefs, in_batched[1])
-    shapes = jax.eval_shape(of_game, jnp.int32(0), beliefs)[1]
-    infos = jax.tree.map(lambda info: jnp.zeros((axis_size, *info.shape), info.dtype), shapes)
-    result = control.fori_loop(0, axis_size, one_game, (beliefs, infos))
-    return result, jax.tree.map(lambda _: True, result)
+    shapes = jax.eval_shape(of_row, jnp.int32(0), beliefs)[1]
+    infos = jax.tree.map(lambda info: jnp.zeros((num_games, *info.shape), info.dtype), shapes)
+    return control.fori_loop(0, num_games, one_game, (beliefs, infos))

@@ -1,32 +1,32 @@
-"""Likelihood of the opponent's plays in each account: the plays replayed through every particle.
+"""Likelihood of the opponent's choices in each trajectory: the choices replayed through every particle.
 
-    p(plays | account)  =  prod_t pi(a_t | H_t, public_t) / copies_t
+    p(choices | trajectory)  =  prod_t pi(a_t | H_t, public_t) / copies_t
 
-with H_t the hand before the t-th play and copies_t the number of cards of the played type in it, each of which was as likely to
-be the physical card played. Where turns are not plain, other choices of the opponent's count as its plays do (copies_t 1, as for
-a card just drawn), and what was told of its hand (`choices`). All functions work on N particles at once.
+with H_t the hand before the t-th choice and copies_t the number of cards of the played type in it, each of which was as likely to
+be the physical card played. It is 1 for a card just drawn, and for a draw, a pass or a challenge. All functions work on N
+particles at once.
 
-What was told of a hand rules accounts out, and repairs weigh them as if it did not: the backward kernel of `moves` must not lead
-to an impossible account. So the filter's target has such accounts, at `SOFTENED` in place of 0, and they count for nothing in
-what a belief says (`belief.report`).
+Facts revealed about the hand (`public.FITS` and the like) rule trajectories out, which the conditional proposals do not know. The
+backward kernel of `proposals` must not lead to an impossible trajectory. So the filter's target contains such trajectories, with
+the factor `SOFTENED` instead of 0, and what a belief reports gives them weight zero (`belief.report`).
 
-A `Family` of K types has K likelihoods of an account, from one replay. The type is summed over and not sampled: the target is the
-posterior of the accounts whatever the type (`mixed`), and each of them tells the types apart by itself (`log_type_probs`).
+A `Family` of K types has K likelihoods of a trajectory, from one replay. The type is summed out and not sampled
+(Rao-Blackwellisation): the target is the posterior of the trajectories whatever the type (`mixed`). Each trajectory infers the
+type by itself (`log_type_probs`).
 
-    p(account | history)  ~  sum_k p(k) p_k(plays | account)            p(k | account, history)  ~  p(k) p_k(plays | account)
+    p(x | history)  ~  sum_k p(k) p_k(choices | x)                  p(k | x, history)  ~  p(k) p_k(choices | x)
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 from jax.scipy.special import logsumexp
 
 from unojax import bits, cards, game
@@ -39,111 +39,241 @@ from unojax.belief.opponents import (
     models_of,
     packed_likelihood_of,
 )
-from unojax.belief.particles.accounts import RELEASED, ROWS_PER_TURN, Cloud, card_of, common, flip, num_turns
-from unojax.belief.particles.choices import Choice, choice_prob
-from unojax.belief.particles.ledger import FITS, Ledger, Plays, StartDraw, Turns, as_words
-from unojax.bits import Words
+from unojax.belief.particles.public import FAILS, FITS, HOLDS_COLOR, Deal, PublicHistory, Record, decode
+from unojax.belief.particles.trajectory import RELEASED, Trajectories, as_words, card_of, card_words
+from unojax.bits import Words, map_words
 from unojax.device import control
 from unojax.observation import Observation
 from unojax.rules import Rules
-from unojax.table import Picked
+from unojax.table import Turn, options_of, pick_of
+from unojax.table.options import has_drawable, playable
 from unojax.view import View
 
-# A logarithm costs as much as a play, so probabilities are multiplied, four at a time, in a range that float32 has: the product
-# vanishes only if their geometric mean is below 1e-17.
-_SCALE: Final = 2.0**24
-LOG_SCALE: Final = 24.0 * math.log(2.0)
 SOFTENED: Final = 0.125
-"""Factor in the target for what was told of a hand and is not so in an account."""
+"""Factor in the target for a fact that was revealed about the hand and does not hold in a trajectory."""
 
 
 class Exchange(NamedTuple):
-    """Two cards that change places in an account, for each of N particles.
+    """Two cards that change places in a trajectory, for each of N particles.
 
-    `slot` uint16[N] is live and holds one of `cards`, and so does `other`; `NO_SLOT` if its card is in the deck.
+    `slot` uint16[N] is live and holds one of `cards` (uint32[4, N]), and so does `other`; `NO_SLOT` if its card is in the deck.
     """
 
-    cards: Words
+    cards: Array
     slot: Array
     other: Array
 
-    def hand(self, hand: Words, num_slots: Array) -> Words:
-        """Give what a hand of the past, when so many slots were filled, would have been after the exchange."""
+    def apply(self, hand: Words, num_slots: Array) -> Words:
+        """Return what a hand of the past, when so many slots were filled, would have been after the exchange."""
         # With both slots filled the hand held both cards and still does; with one, it held one of them and holds the other now.
         differs = (num_slots > self.slot.astype(jnp.int32)) ^ (num_slots > self.other.astype(jnp.int32))
-        return flip(hand, self.cards, differs)
+        return self._flip(hand, differs)
+
+    def apply_at(self, card: Words, slot: Array) -> Words:
+        """Return the card that a slot (int32[]) would hold after the exchange, as a set."""
+        return self._flip(card, (self.slot.astype(jnp.int32) == slot) | (self.other.astype(jnp.int32) == slot))
+
+    def _flip(self, words: Words, where: Array) -> Words:
+        return map_words(lambda w, c: w ^ jnp.where(where, c, np.uint32(0)), words, as_words(self.cards))
+
+
+def log_factors(
+    hand: Words, drawn: Words, record: Record, opponent: Opponent, like: Observation, softened: bool = True
+) -> list[Array]:
+    """Compute the log factor (nats) of one record, float32[N] for each model of the opponent.
+
+    Args:
+        hand: four uint32[N] before the choice.
+        drawn: four uint32[N] the card in the hand that was drawn in the same turn; looked at only if there was one.
+        record: scalars.
+        opponent: one model or several types.
+        like: any observation of the observer's.
+        softened: static; see `log_likelihood`.
+    """
+    rules = like.rules
+    copies = _copies_held(hand, record)
+    factors = [choice_prob(hand, drawn, record, model, like) / copies for model in models_of(opponent)]
+    if softened and rules.tells_of_hands:
+        is_told = _depends_on_facts(record.action, rules)
+        factors = [jnp.where(is_told & (factor == 0), SOFTENED, factor) for factor in factors]
+    return [jnp.log(factor) for factor in factors]
+
+
+def _copies_held(hand: Words, record: Record) -> Array:
+    """Count the cards that could have been the one played: float32[N]; 1 if no card of the hand's was chosen."""
+    bit = bits.rank_bit(record.play_rank.astype(jnp.uint32))
+    second = bits.both_copies(bit) ^ bit
+    colored = bits.word_at(hand, record.play_color.astype(jnp.uint32))
+    num_colored = (colored & bit != 0).astype(jnp.uint32) + (colored & second != 0).astype(jnp.uint32)
+    w0, w1, w2, w3 = ((word & bit != 0).astype(jnp.uint32) for word in hand)
+    copies = jnp.where(record.play_rank >= cards.WILD, (w0 + w1) + (w2 + w3), num_colored)
+    is_any = (record.action < cards.DRAW) & ~record.has_drawn
+    return jnp.where(is_any, jnp.maximum(copies, np.uint32(1)), np.uint32(1)).astype(jnp.float32)
+
+
+def choice_prob(hand: Words, drawn: Words, record: Record, opponent: OpponentModel, like: Observation) -> Array:
+    """Compute the probability of a choice, or of a fact revealed (0 or 1), given each hand: float32[N]; see `factors_of`."""
+    rules, code = like.rules, record.action
+    turn = _turn(drawn, record, rules)
+    legal = options_of(hand, turn, rules)
+    # Whoever has drawn and passes could have played the card.
+    is_forced = bits.any_of(legal) == 0
+    forced = (is_forced & (code == cards.DRAW) & ~record.has_drawn).astype(jnp.float32)
+    chooses = (code < cards.DRAW) | ~is_forced if rules.draw_is_option else code < cards.DRAW
+    prob = jnp.where(chooses, _model_prob(hand, legal, turn, record, opponent, like), forced)
+    if not rules.tells_of_hands:
+        return prob
+    fits = card_fits(hand, drawn, record, rules)
+    contested = bits.word_at(hand, record.contested.astype(jnp.uint32)) & bits.COLORED
+    prob = jnp.where(code == FITS, fits.astype(jnp.float32), prob)
+    prob = jnp.where(code == FAILS, (~fits).astype(jnp.float32), prob)
+    return jnp.where(code == HOLDS_COLOR, (contested != 0).astype(jnp.float32), prob)
+
+
+def card_fits(hand: Words, drawn: Words, record: Record, rules: Rules) -> Array:
+    """Return whether the card `drawn`, in the hand, may be played on the top card of a record: bool[N]."""
+    on_top = playable(hand, record.color.astype(jnp.uint32), record.rank.astype(jnp.uint32), rules)
+    return bits.any_of(map_words(lambda a, b: a & b, on_top, bits.types(drawn))) != 0
+
+
+def _turn(drawn: Words, record: Record, rules: Rules) -> Turn:
+    word, position = bits.nth(drawn, jnp.uint32(0)) if rules.keeps_account else (np.uint32(0), np.uint32(0))
+    rank = bits.rank_at(jnp.asarray(position))
+    return Turn(
+        color=record.color.astype(jnp.uint32),
+        rank=record.rank.astype(jnp.uint32),
+        penalty=record.penalty.astype(jnp.uint32),
+        can_draw=has_drawable(record.deck_count, bits.count(_pile(record)).astype(jnp.int32), rules),
+        drawn_color=jnp.where(rank >= cards.WILD, np.uint32(0), word),
+        drawn_rank=rank,
+        has_drawn=record.has_drawn,
+        contested=(record.contested + 1).astype(jnp.uint32),
+    )
+
+
+def _pile(record: Record) -> Words:
+    w0, w1, w2, w3 = (record.pile[..., c] for c in range(cards.NUM_COLORS))
+    return w0, w1, w2, w3
+
+
+def _model_prob(hand: Words, legal: Words, turn: Turn, record: Record, opponent: OpponentModel, like: Observation) -> Array:
+    """Ask the model for the probability of an action that is one of several options."""
+    rules = like.rules
+    action = jnp.clip(record.action, 0, rules.num_choices - 1).astype(jnp.uint32)
+    if isinstance(opponent, PackedOpponent):
+        view = View(
+            hand=hand,
+            opponent_count=record.observer_count.astype(jnp.uint32),
+            pile=_pile(record),
+            color=turn.color,
+            rank=turn.rank,
+            penalty=turn.penalty,
+            is_own_turn=jnp.ones_like(turn.color, bool),
+            rules=rules,
+            account=game.account_at(turn).pack() if rules.keeps_account else (),
+        )
+        return packed_likelihood_of(opponent, view, legal, pick_of(action, rules))
+
+    them = (1 - like.player).astype(like.player.dtype)
+
+    def small(number: Array) -> Array:
+        return number.astype(jnp.int8)
+
+    view = Observation(
+        player=them,
+        hand=like.hand,
+        pile=bits.unpack(_pile(record)),
+        opponent_count=small(record.observer_count),
+        deck_count=small(record.deck_count),
+        top_rank=small(record.rank),
+        color=small(record.color),
+        penalty=small(record.penalty),
+        current_player=them,
+        last_action=small(record.last_action),
+        terminated=jnp.zeros_like(like.terminated),
+        rules=rules,
+        has_drawn=record.has_drawn,
+        contested=small(record.contested),
+    )
+
+    def one_hand(onehot: Array, drawn: Array) -> Array:
+        imagined = dataclasses.replace(view, hand=onehot, drawn=drawn)
+        return likelihood_of(opponent, imagined, imagined.legal_mask, action)
+
+    type_drawn = small(jnp.where(record.has_drawn, cards.type_of(turn.drawn_color, turn.drawn_rank).astype(jnp.int32), game.NONE))
+    hands = bits.unpack(bits.canonical(hand))
+    return jax.vmap(one_hand)(hands, jnp.broadcast_to(type_drawn, len(hands)))
 
 
 def log_likelihood(
-    cloud: Cloud,
-    ledger: Ledger,
+    now: Trajectories,
+    history: PublicHistory,
     opponent: Opponent,
     like: Observation,
     exchange: Exchange | None = None,
     *,
     softened: bool = True,
 ) -> Array:
-    """Compute the log likelihood (nats) of all plays of the opponent: float32[N], or by type [K, N].
+    """Compute the log likelihood (nats) of all choices of the opponent, one after the other: float32[N], or by type [K, N].
 
     Under the "deal" prior it starts from the probability of the start card, one left by the deal that might be turned up.
     `like` is any observation of the observer's; with `exchange` the likelihood is as it were after it. Not `softened`, it is -inf
-    where what was told of the hand is not so.
+    where a fact revealed about the hand does not hold. `schedule.log_likelihoods` is the form for a GPU.
     """
+    deal = Deal(*history.deal)
 
     def seen_from(hand: Array, num_slots: Array) -> Words:
-        return as_words(hand) if exchange is None else exchange.hand(as_words(hand), num_slots)
+        return as_words(hand) if exchange is None else exchange.apply(as_words(hand), num_slots)
 
-    models, plays = models_of(opponent), ledger.plays
-    # What is the same for all hands is worked out for all plays at once.
-    shown = None if isinstance(ledger.turns, Turns) else show(plays)
-    begins = jnp.concatenate([ledger.num_dealt[None], plays.slots_before[:-1]])
+    def one(t: Array, carry: tuple[Array, Array, list[Array]]) -> tuple[Array, Array, list[Array]]:
+        """Add the factors of one record; the hand is that at the record before."""
+        hand, filled, totals = carry
+        record = decode(history.records[t])
+        played = jnp.where(t > 0, now.played[jnp.maximum(t - 1, 0)], RELEASED)
+        hand = _fill(now, hand & ~card_of(played), filled, record.slots_before)
+        seen, drawn = seen_from(hand, record.slots_before), drawn_at(now, record, exchange, like.rules)
+        factors = log_factors(seen, drawn, record, opponent, like, softened)
+        return hand, record.slots_before, [total + factor for total, factor in zip(totals, factors, strict=True)]
 
-    def one(t: Array, carry: tuple[Array, list[Array]]) -> tuple[Array, list[Array]]:
-        """Go on by one row of the plays, with the products of the factors so far."""
-        hand, products = carry
-        play = Plays(*(rows[t] for rows in plays))
-        hand = _fill(cloud, hand, begins[t], play.slots_before)
-        seen = seen_from(hand, play.slots_before)
-        if isinstance(ledger.turns, Turns):
-            choice = Choice(play, Turns(*(rows[t] for rows in ledger.turns)))
-            drawn = _drawn(cloud, play, exchange)
-            factors = [_choice_factor(seen, drawn, choice, model, like) for model in models]
-            if softened and like.rules.tells_of_hands:
-                is_told = _is_told(play, like.rules)
-                factors = [jnp.where(is_told & (factor == 0), SOFTENED * _SCALE, factor) for factor in factors]
-        else:
-            here = jax.tree.map(lambda rows: rows[t], shown)
-            factors = [factor_of(seen, here, model, like) for model in models]
-        products = [product * factor for product, factor in zip(products, factors, strict=True)]
-        return hand & ~_words_of(cloud.played[t]), products
+    dealt = _fill(now, jnp.zeros_like(now.hand), jnp.int32(0), deal.num_dealt)
+    start = start_log_prob(seen_from(dealt, deal.num_dealt), deal, like.rules)
+    first = (dealt, deal.num_dealt, [start] * len(models_of(opponent)))
+    return by_type(control.fori_loop(0, history.num_records, one, first)[2], opponent)
 
-    def several(block: Array, carry: tuple[Array, list[Array]]) -> tuple[Array, list[Array]]:
-        hand, totals = carry
-        first, ones = ROWS_PER_TURN * block, [jnp.ones_like(total) for total in totals]
-        end = jnp.minimum(first + ROWS_PER_TURN, ledger.num_plays)
-        hand, products = control.fori_loop(first, end, one, (hand, ones))
-        totals = [
-            total + (jnp.log(product) - (end - first).astype(jnp.float32) * LOG_SCALE)
-            for total, product in zip(totals, products, strict=True)
-        ]
-        return hand, totals
 
-    dealt = _fill(cloud, jnp.zeros((cards.NUM_COLORS, *cloud.hand[0].shape), jnp.uint32), jnp.int32(0), ledger.num_dealt)
-    first = (dealt, [start_log_prob(seen_from(dealt, ledger.num_dealt), ledger, like.rules)] * len(models))
-    return by_type(control.fori_loop(0, num_turns(ledger.num_plays), several, first)[1], opponent)
+def drawn_at(now: Trajectories, record: Record, exchange: Exchange | None, rules: Rules) -> Words:
+    """Return the card that was acquired last before a choice, as a set; the hand under rules that never ask."""
+    if not rules.keeps_account:
+        return as_words(now.hand)
+    slot = jnp.maximum(record.slots_before - 1, 0)
+    card = card_words(now.labels[slot] & ~RELEASED)
+    return card if exchange is None else exchange.apply_at(card, slot)
+
+
+def _fill(now: Trajectories, hand: Array, first: Array, end: Array) -> Array:
+    """Add the cards that slots first..end-1 got to hands uint32[4, N]."""
+
+    def two(index: Array, hand: Array) -> Array:
+        for slot in (first + 2 * index, first + 2 * index + 1):
+            hand = hand | card_of(jnp.where(slot < end, now.labels[slot] & ~RELEASED, RELEASED))
+        return hand
+
+    # Two cards at most have mostly come: they need no loop.
+    hand = two(jnp.int32(0), hand)
+    return control.fori_loop(1, (end - first + 1) // 2, two, hand)
 
 
 def by_type(log_likelihoods: Sequence[Array], opponent: Opponent) -> Array:
-    """Give the likelihood of an opponent's only model, float32[N], or those of its types, [K, N]."""
+    """Return the likelihood of an opponent's only model, float32[N], or those of its types, [K, N]."""
     if not isinstance(opponent, Family):
         return log_likelihoods[0]
     stacked = jnp.stack(log_likelihoods)
-    # NaN from a model counts as impossible: the other types are none the worse for it.
+    # NaN from a model counts as impossible, which leaves the other types as they are.
     return jnp.where(jnp.isnan(stacked), -jnp.inf, stacked)
 
 
 def mixed(log_likelihood: Array, log_types: Array | None) -> Array:
-    """Compute the log likelihood of accounts whatever the opponent's type: float32[N].
+    """Compute the log likelihood of trajectories whatever the opponent's type: float32[N].
 
     Args:
         log_likelihood: float32[N], or [K, N] by type.
@@ -153,162 +283,50 @@ def mixed(log_likelihood: Array, log_types: Array | None) -> Array:
 
 
 def log_joint(log_weights: Array, log_likelihood: Array, log_types: Array) -> Array:
-    """Compute ln P(type, account) from the weights of N accounts, float32[N], which are those of `mixed` likelihoods: [K, N]."""
-    of_account = log_types[:, None] + log_likelihood - mixed(log_likelihood, log_types)[None, :]
-    return log_weights[None, :] + jnp.where(jnp.isneginf(log_weights)[None, :], -jnp.inf, of_account)
+    """Compute ln P(type, trajectory) from the weights float32[N] of trajectories with `mixed` likelihoods: [K, N]."""
+    of_trajectory = log_types[:, None] + log_likelihood - mixed(log_likelihood, log_types)[None, :]
+    return log_weights[None, :] + jnp.where(jnp.isneginf(log_weights)[None, :], -jnp.inf, of_trajectory)
 
 
 def log_type_probs(joint: Array) -> Array:
-    """Compute ln P(type) from ln P(type, account), [K, N]: float32[K]."""
+    """Compute ln P(type) from ln P(type, trajectory), [K, N]: float32[K]."""
     return jax.nn.log_softmax(logsumexp(joint, axis=1))
 
 
-class Shown(NamedTuple):
-    """A recorded play, and what of it is the same for all hands.
-
-    Attributes:
-        play: the play.
-        options: what may be played on the top card, see `bits.matching`.
-        played: the play among the options.
-        copies: all cards of the type played.
-    """
-
-    play: Plays
-    options: Words
-    played: Picked
-    copies: Words
+def has_facts(history: PublicHistory, rules: Rules) -> Array:
+    """Return whether any fact was revealed about the hand so far: bool[]."""
+    is_recorded = jnp.arange(history.max_records) < history.num_records
+    return (_depends_on_facts(decode(history.records).action, rules) & is_recorded).any()
 
 
-def show(play: Plays) -> Shown:
-    """Work out what of a play, or of several, is the same for all hands."""
-    action = play.action.astype(jnp.uint32)
-    color, rank = action // cards.NUM_RANKS, action % cards.NUM_RANKS
-    return Shown(
-        play=play,
-        options=bits.matching(play.color.astype(jnp.uint32), play.rank.astype(jnp.uint32)),
-        played=Picked(color, bits.position_of(bits.rank_bit(rank))),
-        copies=bits.type_mask(color, rank),
-    )
+def _depends_on_facts(action: Array, rules: Rules) -> Array:
+    """Mark records that are, or depend on, facts revealed about the hand: bool[...]."""
+    is_fact = action >= FITS
+    return is_fact | (action == cards.DRAW) if rules.draw_four_depends_on_hand else is_fact
 
 
-def factor_of(before: Words, shown: Shown, opponent: OpponentModel, like: Observation) -> Array:
-    """Compute the scaled factor of one play, from the hands before it: float32[N]."""
-    copies = bits.count(common(before, shown.copies))
-    return _shown_prob(before, shown, opponent, like) * _SCALE / copies.astype(jnp.float32)
+def start_log_prob(dealt: Words, deal: Deal, rules: Rules) -> Array:
+    """Compute the log probability (nats) of the start card: float32[N]; 0 if the deal does not show in it (`num_dealt` 0).
 
-
-def _choice_factor(before: Words, drawn: Words, choice: Choice, opponent: OpponentModel, like: Observation) -> Array:
-    """Compute the scaled factor of one choice, from the hands before it and the cards just drawn: float32[N]."""
-    action = choice.play.action.astype(jnp.uint32)
-    copies = bits.count(common(before, bits.type_mask(action // cards.NUM_RANKS, action % cards.NUM_RANKS)))
-    is_any = (action < cards.DRAW) & ~choice.turn.has_drawn
-    prob = choice_prob(before, drawn, choice, opponent, like) * _SCALE
-    return prob / jnp.where(is_any, jnp.maximum(copies, np.uint32(1)), np.uint32(1)).astype(jnp.float32)
-
-
-def is_told(ledger: Ledger, rules: Rules) -> Array:
-    """Tell whether anything was told of the hand so far: bool[]."""
-    return (_is_told(ledger.plays, rules) & (jnp.arange(len(ledger.plays.action)) < ledger.num_plays)).any()
-
-
-def _is_told(play: Plays, rules: Rules) -> Array:
-    """Mark rows that are, or hang on, what was told of the hand: bool[...]."""
-    told = play.action >= FITS
-    return told | (play.action == cards.DRAW) if rules.draw_four_depends_on_hand else told
-
-
-def _drawn(cloud: Cloud, play: Plays, exchange: Exchange | None) -> Words:
-    """Find the card that was acquired last before a play, as a set of one card: four uint32[N]."""
-    slot = jnp.maximum(play.slots_before - 1, 0)
-    card = card_of(cloud.labels[slot] & ~RELEASED)
-    if exchange is None:
-        return card
-    is_exchanged = (exchange.slot.astype(jnp.int32) == slot) | (exchange.other.astype(jnp.int32) == slot)
-    return flip(card, exchange.cards, is_exchanged)
-
-
-def start_log_prob(dealt: Words, ledger: Ledger, rules: Rules) -> Array:
-    """Compute the log probability (nats) of the start card: float32[N]; 0 if the ledger leaves it out (`num_dealt` 0).
-
-    It was any of the cards left that might be turned up, as likely. Where the first player drew cards after it, any of that
-    player's may be those: the mean over how many of them might have been turned up, a hypergeometric number.
+    It was any of the cards left that might be turned up, as likely. If the first player drew cards after it, any of that
+    player's cards may be those: the mean over how many of them might have been turned up, a hypergeometric number.
     """
     held = num_startable(dealt, rules)
-    left = jnp.maximum(ledger.num_startable - held, 1).astype(jnp.float32)
-    if not isinstance(ledger.start_draw, StartDraw):
-        return jnp.where(ledger.num_dealt > 0, -jnp.log(left), 0.0)
-    number, own = ledger.start_draw
-    startable = jnp.where(own < 0, held, own).astype(jnp.float32)
+    left = jnp.maximum(deal.num_startable - held, 1).astype(jnp.float32)
+    if rules.start_effects != "keep_turn":
+        return jnp.where(deal.num_dealt > 0, -jnp.log(left), 0.0)
+    number = deal.num_drawn
+    startable = jnp.where(deal.own_startable < 0, held, deal.own_startable).astype(jnp.float32)
     size = (rules.hand_size + number).astype(jnp.float32)
     one = jnp.where(number > 0, startable / size, 0.0)
     # The second card, after a first one that could not and one that could be turned up.
     then_one, then_two = (jnp.where(number > 1, s / jnp.maximum(size - 1, 1), 0.0) for s in (startable, startable - 1))
     odds = (1 - one) * (1 - then_one) / left
     odds += ((1 - one) * then_one + one * (1 - then_two)) / (left + 1) + one * then_two / (left + 2)
-    return jnp.where(ledger.num_dealt > 0, jnp.log(odds), 0.0)
+    return jnp.where(deal.num_dealt > 0, jnp.log(odds), 0.0)
 
 
 def num_startable(hands: Words, rules: Rules) -> Array:
-    """Count the cards of hands that might be turned up to start a game, where not all might: int32[...]."""
+    """Count the cards of hands that might be turned up to start a game, if not all might: int32[...]."""
     startable = bits.COLORED if rules.start_card == "non_wild" else bits.COLORED | bits.WILD_BIT
-    return bits.count(bits.map_words(lambda w: w & startable, hands)).astype(jnp.int32)
-
-
-def _fill(cloud: Cloud, hand: Array, first: Array, end: Array) -> Array:
-    """Add the cards that slots first..end-1 got to the hands, uint32[4, N]."""
-
-    def one(slot: Array, hand: Array) -> Array:
-        return hand | _words_of(cloud.labels[slot] & ~RELEASED)
-
-    return control.fori_loop(first, end, one, hand)
-
-
-def _words_of(number: Array) -> Array:
-    """Make the set that holds one card as `card_of` does, its words side by side: uint32[4, N]. On a CPU that is one kernel."""
-    word = 32 * np.arange(cards.NUM_COLORS, dtype=np.uint32)[:, None]
-    return lax.shift_left(jnp.uint32(1), number.astype(jnp.uint32)[None] - word)
-
-
-def play_prob(hand: Words, play: Plays, opponent: OpponentModel, like: Observation) -> Array:
-    """Compute the probability that the model gives one recorded play, for each hand (four uint32[N]): float32[N]."""
-    return _shown_prob(hand, show(play), opponent, like)
-
-
-def _shown_prob(hand: Words, shown: Shown, opponent: OpponentModel, like: Observation) -> Array:
-    play = shown.play
-    if isinstance(opponent, PackedOpponent):
-        color = play.color.astype(jnp.uint32)
-        view = View(
-            hand=hand,
-            opponent_count=play.observer_count.astype(jnp.uint32),
-            pile=as_words(play.pile),
-            color=color,
-            rank=play.rank.astype(jnp.uint32),
-            penalty=jnp.zeros_like(color),
-            is_own_turn=jnp.ones_like(color, bool),
-            rules=like.rules,
-        )
-        return packed_likelihood_of(opponent, view, common(bits.types(hand), shown.options), shown.played)
-
-    them = (1 - like.player).astype(like.player.dtype)
-    view = Observation(
-        player=them,
-        hand=like.hand,
-        pile=bits.unpack(as_words(play.pile)),
-        opponent_count=play.observer_count,
-        deck_count=play.deck_count,
-        top_rank=play.rank,
-        color=play.color,
-        penalty=jnp.zeros_like(like.penalty),
-        current_player=them,
-        last_action=play.last_action,
-        terminated=jnp.zeros_like(like.terminated),
-        rules=like.rules,
-    )
-
-    def one_hand(onehot: Array) -> Array:
-        imagined = dataclasses.replace(view, hand=onehot)
-        legal_mask = game.hand_legal_mask(onehot, play.color, play.rank, imagined.penalty)
-        return likelihood_of(opponent, imagined, legal_mask, play.action.astype(jnp.uint32))
-
-    return jax.vmap(one_hand)(bits.unpack(bits.canonical(hand)))
+    return bits.count(map_words(lambda w: w & startable, hands)).astype(jnp.int32)

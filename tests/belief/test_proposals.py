@@ -1,0 +1,420 @@
+"""Conditional proposals and rejuvenation moves against an enumeration of all trajectories of one crafted history."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cache, partial
+from itertools import permutations
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from tests.belief.oracle import FORFEITING
+from tests.helpers import ERROR_PROBABILITY, assert_distributed, deck_of
+from unojax import bits, cards, init, observe
+from unojax.belief import belief_init, uniform_opponent
+from unojax.belief.history import playable_types
+from unojax.belief.particles import Belief, proposals, public
+from unojax.belief.particles.likelihood import Exchange, log_likelihood
+from unojax.belief.particles.public import PublicHistory
+from unojax.belief.particles.rows import GROUP, PARALLEL, SERIAL, Rows
+from unojax.belief.particles.stages import random_words
+from unojax.belief.particles.trajectory import RELEASED, Trajectories, as_words
+from unojax.device.random_bits import key_words
+from unojax.observation import Observation
+from unojax.rules import Rules
+from unojax.text import make_state
+
+NUM = 40_000
+
+# The observer holds G5, and G1 lies under R9. The opponent's first two cards cannot be played on red 1; it draws a third, plays a
+# blue 2 on a blue 9, and draws a fourth after a reshuffle that brings G1 and a 9 back.
+UNSEEN = "R1 R2 Y1 Y1 Y2 B2 B2 W"
+RULES = Rules(deck=deck_of(f"{UNSEEN} G5 G1 B9"), hand_size=1)
+
+
+def labels_of(text: str) -> list[int]:
+    """Labels of the lowest copies of some cards: word * 32 + position."""
+    onehot = cards.onehot(np.array(deck_of(text)))
+    slots = np.flatnonzero(onehot)
+    return (slots // 27 * 32 + slots % 27).tolist()
+
+
+UNSEEN_LABELS = labels_of(UNSEEN)
+BACK = labels_of("G1 B9")
+
+
+def type_of(label: int) -> int:
+    return int(cards.TYPE_OF_SLOT[label // 32 * 27 + label % 32])
+
+
+YELLOW_1, YELLOW_2, BLUE_2, GREEN_1, WILD = (cards.TYPE_NAMES.index(name) for name in ("Y1", "Y2", "B2", "G1", "W"))
+
+
+def is_playable(card_type: int, color: int, rank: int) -> bool:
+    return card_type >= 52 or card_type // 13 == color or (rank < 13 and card_type % 13 == rank)
+
+
+def num_options(hand: list[int], color: int, rank: int) -> int:
+    """Actions that a hand of labels offers."""
+    types = {type_of(label) for label in hand}
+    return sum(4 if t >= 52 else 1 for t in types if is_playable(t, color, rank))
+
+
+class Trajectory(NamedTuple):
+    """Labels of the four slots, the one that was played, and the likelihood of the play."""
+
+    labels: tuple[int, ...]
+    played: int
+    likelihood: float
+
+    @property
+    def hand(self) -> list[int]:
+        return [label for label in self.labels if label != self.played]
+
+    @property
+    def deck(self) -> list[int]:
+        # Of the blue 9 that was on top and the G1, both came back; the blue 2 is on top now.
+        return [label for label in UNSEEN_LABELS + BACK if label not in self.labels]
+
+
+@cache
+def enumerated() -> list[Trajectory]:
+    """All trajectories of the crafted history."""
+    result = []
+    for first in permutations(UNSEEN_LABELS, 3):
+        if any(is_playable(type_of(label), 0, 1) for label in first[:2]):
+            continue
+        blue_twos = [label for label in first if type_of(label) == BLUE_2]
+        for played in blue_twos:
+            likelihood = 1 / num_options(list(first), 2, 9) / len(blue_twos)
+            left = [label for label in UNSEEN_LABELS + BACK if label not in first]
+            result += [Trajectory((*first, last), played, likelihood) for last in left]
+    return result
+
+
+def posterior() -> np.ndarray:
+    likelihood = np.array([one.likelihood for one in enumerated()])
+    return likelihood / likelihood.sum()
+
+
+def sets_of(sets: list[list[int]]) -> jax.Array:
+    """Sets of labels as uint32[4, N]."""
+    words = np.zeros((4, len(sets)), np.uint32)
+    for n, labels in enumerate(sets):
+        for label in labels:
+            words[label // 32, n] |= np.uint32(1 << label % 32)
+    return jnp.asarray(words)
+
+
+def cards_playable_on(color: int, rank: int) -> jax.Array:
+    """All cards that may be played on a top card: uint32[4, 1]."""
+    is_playable = np.asarray(playable_types(color, rank))[cards.TYPE_OF_SLOT]
+    return jnp.stack(bits.pack(is_playable))[:, None]
+
+
+@cache
+def seen() -> Observation:
+    """Only the seat and the deck of it are used."""
+    with jax.ensure_compile_time_eval():
+        return observe(make_state("G5", "R1", "B9", rules=RULES), 0, rules=RULES)
+
+
+def record_play(history: PublicHistory, color: jax.Array, rank: jax.Array, action: jax.Array) -> PublicHistory:
+    """The history after a play on a top card of a colour and a rank."""
+    before = dataclasses.replace(seen(), color=jnp.int8(color), top_rank=jnp.int8(rank))
+    return public.append(history, public.observed_choice(history, before, action), jnp.bool_(True))
+
+
+@cache
+def crafted_history() -> PublicHistory:
+    history = public.add_slots(public.empty(max_slots=8, max_records=4), jnp.int32(2))
+    history = dataclasses.replace(history, allowed=history.allowed & ~cards_playable_on(0, 1))
+    history = public.add_slots(history, jnp.int32(1))
+    history = record_play(history, jnp.int8(2), jnp.int8(9), jnp.int32(2 * 15 + 2))
+    reshuffled = dataclasses.replace(history, recent=jnp.zeros_like(history.recent))
+    return public.add_slots(reshuffled, jnp.int32(1))
+
+
+def particles_of(chosen: np.ndarray) -> Trajectories:
+    """Particles that are some of the trajectories, by index."""
+    every = enumerated()
+    labels = np.full((8, len(every)), RELEASED, np.uint8)
+    for n, one in enumerate(every):
+        labels[:4, n] = [label | RELEASED if label == one.played else label for label in one.labels]
+    played = np.full((4, len(every)), RELEASED, np.uint8)
+    played[0] = [one.played for one in every]
+    particles = Trajectories(
+        hand=sets_of([one.hand for one in every]),
+        deck=sets_of([one.deck for one in every]),
+        own=sets_of([labels_of("G5")] * len(every)),
+        recycled=sets_of([BACK] * len(every)),
+        labels=jnp.asarray(labels),
+        played=jnp.asarray(played),
+    )
+    return jax.tree.map(lambda x: x[..., chosen], particles)
+
+
+def sample(seed: int) -> Trajectories:
+    """Independent draws from the exact posterior."""
+    return particles_of(np.random.default_rng(seed).choice(len(enumerated()), NUM, p=posterior()))
+
+
+def words(seed: int, number: int = NUM) -> jax.Array:
+    return random_words(key_words(jax.random.key(seed)), number)
+
+
+@jax.jit
+def likelihood(now: Trajectories, history: PublicHistory, exchange: Exchange | None = None) -> jax.Array:
+    return log_likelihood(now, history, uniform_opponent, seen(), exchange)
+
+
+def test_log_likelihood_by_hand() -> None:
+    every = particles_of(np.arange(len(enumerated())))
+    expected = [one.likelihood for one in enumerated()]
+    assert len(set(expected)) >= 4
+    np.testing.assert_allclose(np.exp(likelihood(every, crafted_history())), expected, rtol=1e-5)
+
+
+def test_rejuvenation_leaves_the_posterior_as_it_is() -> None:
+    """Chi-square over all trajectories after three moves of independent draws; fails for a right move with probability 1e-6."""
+    history = crafted_history()
+
+    @jax.jit
+    def moved(
+        random: jax.Array, now: Trajectories, log_lik: jax.Array, place: jax.Array
+    ) -> tuple[Trajectories, jax.Array, jax.Array]:
+        slot = SERIAL.nth_live(history, now.labels, place)
+        proposal = proposals.propose(SERIAL, random, now, history, slot)
+        return proposals.accept(SERIAL, now, history, proposal, log_lik, likelihood(now, history, proposal.exchange))
+
+    now, changed = sample(seed=1), np.zeros(NUM, bool)
+    log_lik = likelihood(now, history)
+    for place in range(3):
+        now, log_lik, accepted = moved(words(place), now, log_lik, jnp.int32(place))
+        changed |= np.asarray(accepted)
+    assert 0.2 < float(changed.mean()) < 1.0
+    index = {(*one.labels, one.played): i for i, one in enumerate(enumerated())}
+    labels = np.asarray(now.labels[:4] & ~RELEASED).T
+    found = [index[(*row, played)] for row, played in zip(labels.tolist(), now.played[0].tolist(), strict=True)]
+    assert_distributed(np.bincount(found, minlength=len(index)), posterior())
+    np.testing.assert_allclose(np.exp(log_lik), np.array([one.likelihood for one in enumerated()])[found], rtol=1e-5)
+    again = particles_of(np.array(found))
+    for one, other in zip(jax.tree.leaves(again), jax.tree.leaves(now), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def counts(labels: list[int]) -> np.ndarray:
+    return np.bincount([type_of(label) for label in labels], minlength=54)
+
+
+def assert_weighted(log_weights: jax.Array, now: Trajectories, outcomes: list[tuple[float, list[int]]]) -> None:
+    """Weighted means of 1 and of the counts of each type against (probability, hand) of all outcomes: z-tests, 1e-6 in all."""
+    weights = np.exp(np.asarray(log_weights, np.float64))
+    held = np.asarray(cards.counts(bits.unpack(bits.canonical(as_words(now.hand)))))
+    values = weights[:, None] * np.column_stack([np.ones(NUM), held])
+    expected = np.sum([p * np.append(1.0, counts(hand)) for p, hand in outcomes], axis=0)
+    # A type that no outcome holds must not occur with any weight at all.
+    error = values.std(0) / np.sqrt(NUM)
+    threshold = stats.norm.isf(ERROR_PROBABILITY / 2 / (expected > 0).sum())
+    assert (np.abs(values.mean(0) - expected) <= threshold * error + 1e-6).all()
+    alive = np.isfinite(log_weights)
+    assert (held[alive].sum(-1) == len(outcomes[0][1])).all()
+
+
+def after_a_play(now: Trajectories, color: jax.Array, rank: jax.Array) -> tuple[Trajectories, jax.Array]:
+    history = crafted_history()
+    after, log_weight = proposals.condition_on_play(SERIAL, words(2), now, history, color, rank)
+    recorded = record_play(history, color, rank, color * 15 + rank)
+    return after, log_weight + likelihood(after, recorded) - likelihood(now, history)
+
+
+def without_a_play(now: Trajectories, color: int, rank: int) -> tuple[Trajectories, jax.Array]:
+    history = crafted_history()
+    forbidden = jnp.broadcast_to(cards_playable_on(color, rank), history.allowed.shape)
+    slots, filled = jnp.arange(8), jnp.arange(8) < history.num_slots
+    after, log_weight = proposals.condition_on_absence(SERIAL, words(3), now, history, forbidden, slots, filled)
+    return after, log_weight + likelihood(after, history) - likelihood(now, history)
+
+
+def after_a_seen_draw(now: Trajectories, color: jax.Array, rank: jax.Array, keeps: bool) -> tuple[Trajectories, jax.Array]:
+    history = crafted_history()
+    after, log_weight = proposals.condition_on_seen_draw(SERIAL, words(4), now, history, color, rank, jnp.bool_(keeps))
+    return after, log_weight + likelihood(after, history) - likelihood(now, history)
+
+
+@pytest.mark.parametrize("card_type", [BLUE_2, YELLOW_1, YELLOW_2, GREEN_1])
+def test_a_play(card_type: int) -> None:
+    """The opponent plays one more card, on a top card of the same type; the green 1 only the reshuffle brought into the deck."""
+    color, rank = card_type // 13, card_type % 13
+    now, log_weights = after_a_play(sample(seed=2), jnp.uint32(color), jnp.uint32(rank))
+    unseen = UNSEEN_LABELS + BACK
+    # One blue 2 was played and is on top.
+    num_copies = sum(type_of(label) == card_type for label in unseen) - (card_type == BLUE_2)
+    outcomes = []
+    for p, one in zip(posterior(), enumerated(), strict=True):
+        fitting = [label for label in one.hand if type_of(label) == card_type]
+        if fitting:
+            outcomes.append((p / num_options(one.hand, color, rank), [label for label in one.hand if label != fitting[0]]))
+    assert sum(p for p, _ in outcomes) > 0.05
+    assert_weighted(log_weights + np.log(num_copies), now, outcomes)
+
+
+@pytest.mark.parametrize("card_type", [YELLOW_1, WILD, GREEN_1])
+def test_a_play_of_the_card_just_drawn(card_type: int) -> None:
+    """It is the one in the fourth slot. The model's answer apart, which is that of any other play."""
+    color, rank = (card_type // 13, card_type % 13) if card_type < 52 else (0, card_type - 39)
+    history = crafted_history()
+    arguments = words(5), sample(seed=5), history, jnp.uint32(color), jnp.uint32(rank)
+    after, log_weights = proposals.condition_on_drawn_play(SERIAL, *arguments)
+    is_drawn = [type_of(one.labels[3]) == card_type for one in enumerated()]
+    outcomes = [
+        (p, [label for label in one.hand if label != one.labels[3]])
+        for p, one, drawn in zip(posterior(), enumerated(), is_drawn, strict=True)
+        if drawn
+    ]
+    assert_weighted(log_weights, after, outcomes)
+    played = np.asarray(after.played[1])[np.isfinite(log_weights)]
+    assert {type_of(label) for label in played.tolist()} == {card_type}
+    np.testing.assert_array_equal(after.labels[3], after.played[1] | RELEASED)
+
+
+@pytest.mark.parametrize(("color", "rank"), [(1, 9), (0, 1), (3, 1)])
+def test_an_opponent_that_cannot_play(color: int, rank: int) -> None:
+    now, log_weights = without_a_play(sample(seed=3), color, rank)
+    outcomes = [
+        (p, one.hand)
+        for p, one in zip(posterior(), enumerated(), strict=True)
+        if not any(is_playable(type_of(label), color, rank) for label in one.hand)
+    ]
+    assert 0.02 < sum(p for p, _ in outcomes) < 0.8
+    assert_weighted(log_weights, now, outcomes)
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+@pytest.mark.parametrize("card_type", [BLUE_2, YELLOW_1, WILD, GREEN_1])
+def test_a_draw_that_the_observer_sees(card_type: int, keeps: bool) -> None:
+    color, rank = (card_type // 13, card_type % 13) if card_type < 52 else (0, card_type - 39)
+
+    before = sample(seed=4)
+    now, log_weights = after_a_seen_draw(before, jnp.uint32(color), jnp.uint32(rank), keeps)
+    num_copies = sum(type_of(label) == card_type for label in UNSEEN_LABELS + BACK) - (card_type == BLUE_2)
+    outcomes = []
+    for p, one in zip(posterior(), enumerated(), strict=True):
+        ways = sum(type_of(label) == card_type for label in one.deck)
+        if ways:
+            outcomes.append((p * ways / len(one.deck), one.hand))
+    num_deck = len(enumerated()[0].deck)
+    assert_weighted(log_weights + np.log(num_copies / num_deck), now, outcomes)
+    # It leaves the deck for the observer's hand, or for the pile.
+    alive = np.isfinite(log_weights)
+    assert (np.asarray(bits.count(as_words(now.deck)))[alive] == num_deck - 1).all()
+    gained = np.asarray(cards.counts(bits.unpack(bits.canonical(as_words(now.own & ~before.own)))))[alive]
+    np.testing.assert_array_equal(gained, np.broadcast_to(keeps * (np.arange(54) == card_type), gained.shape))
+
+
+@pytest.mark.parametrize("fitting", [[], [YELLOW_1, YELLOW_2, GREEN_1]], ids=["any", "some"])
+def test_a_draw_that_the_observer_does_not_see(fitting: list[int]) -> None:
+    """Of any card, or of one of a few that fit what the turn shows of it; into the fifth slot."""
+    could_be = jnp.stack(bits.pack(np.isin(cards.TYPE_OF_SLOT, fitting)))[:, None] if fitting else None
+    before = sample(seed=6)
+    now, log_weights = proposals.draw_unseen(SERIAL, words(6), before, crafted_history(), jnp.int32(4), could_be)
+    outcomes = [
+        (p / len(one.deck), [*one.hand, label])
+        for p, one in zip(posterior(), enumerated(), strict=True)
+        for label in one.deck
+        if not fitting or type_of(label) in fitting
+    ]
+    assert_weighted(log_weights, now, outcomes)
+    alive = np.isfinite(log_weights)
+    drawn = np.asarray(now.hand & ~before.hand)[:, alive]
+    np.testing.assert_array_equal(drawn, sets_of([[label] for label in now.labels[4, alive].tolist()]))
+    np.testing.assert_array_equal(drawn, np.asarray(before.deck & ~now.deck)[:, alive])
+
+
+@pytest.fixture(scope="module")
+def flat() -> tuple[Observation, Belief]:
+    """The belief right after a deal, whose particles are all as likely."""
+    view = observe(init(jax.random.key(0), rules=FORFEITING), 0)
+    return view, jax.jit(partial(belief_init, num_particles=500, max_slots=16, max_plays=4))(view, jax.random.key(0))
+
+
+def test_weights_of_a_flat_belief_are_constant(flat: tuple[Observation, Belief]) -> None:
+    """With k cards in hand of u unseen ones: k/u for a play, 1 - k/u for a draw of the observer, in every particle."""
+    view, belief = flat
+    share = int(view.opponent_count) / int(view.unseen.sum())
+    play = jax.jit(partial(proposals.condition_on_play, SERIAL))
+    draw = jax.jit(partial(proposals.condition_on_seen_draw, SERIAL, keeps=jnp.bool_(True)))
+    tried = 0
+    for card_type in np.flatnonzero(view.unseen).tolist():
+        color, rank = (card_type // 13, card_type % 13) if card_type < 52 else (2, card_type - 39)
+        arguments = (words(card_type, 500), belief.trajectories, belief.public, jnp.uint32(color), jnp.uint32(rank))
+        for move, expected in ((play, share), (draw, 1 - share)):
+            now, log_weights = move(*arguments)
+            np.testing.assert_allclose(np.exp(log_weights), expected, rtol=1e-5)
+            moved = int(move is play)
+            assert (bits.count(as_words(now.hand)) == int(view.opponent_count) - moved).all()
+            tried += 1
+    assert tried >= 10
+
+
+def test_slots_in_several_rounds_are_weighed_once_each() -> None:
+    """Seven cards not seen, all of which could be of the top card's colour: in rounds of four slots, or all in one."""
+    seen = observe(init(jax.random.key(0)), 0)
+    belief = belief_init(seen, jax.random.key(1), num_particles=8)
+    before, history, random = belief.trajectories, belief.public, words(2, 8)
+    forbidden = jnp.broadcast_to(cards_playable_on(0, 5), history.allowed.shape)
+    is_open = proposals.open_slots(history, forbidden)
+    assert is_open.sum() == 7
+
+    @partial(jax.jit, static_argnames=("rows", "at_a_time"))
+    def in_rounds(now: Trajectories, *, rows: Rows, at_a_time: int) -> tuple[Trajectories, jax.Array]:
+        log_weights = jnp.zeros(8)
+        for first in range(0, 7, at_a_time):
+            slots = first + jnp.arange(at_a_time)
+            round_of = random, now, history, forbidden, slots, slots < 7
+            now, log_weight = proposals.condition_on_absence(rows, *round_of)
+            log_weights += log_weight
+        return now, log_weights
+
+    expected, log_expected = in_rounds(before, rows=SERIAL, at_a_time=7)
+    assert (expected.labels != before.labels).any() and len(set(np.asarray(log_expected).tolist())) > 1
+    held = bits.unpack(bits.canonical(as_words(expected.hand)))
+    assert not np.asarray(held)[:, np.asarray(playable_types(0, 5))[cards.TYPE_OF_SLOT]].any()
+    for rows in (SERIAL, PARALLEL):
+        now, log_weights = in_rounds(before, rows=rows, at_a_time=GROUP)
+        for one, other in zip(expected, now, strict=True):
+            np.testing.assert_array_equal(one, other)
+        np.testing.assert_allclose(log_weights, log_expected, rtol=1e-5)
+
+
+def test_both_forms_of_the_loops_propose_the_same() -> None:
+    """All proposals and a move of the crafted particles, by loops over the slots and by all rows at once."""
+    now, history = jax.tree.map(lambda x: x[..., :1000], sample(seed=7)), crafted_history()
+    could_be = cards_playable_on(1, 9)
+
+    @partial(jax.jit, static_argnames="rows")
+    def all_of_them(now: Trajectories, *, rows: Rows) -> list[tuple[Trajectories, jax.Array]]:
+        random, yellow_1, keeps = words(7, 1000), (jnp.uint32(1), jnp.uint32(1)), jnp.bool_(True)
+        slot = rows.nth_live(history, now.labels, jnp.int32(1))
+        proposal = proposals.propose(rows, random, now, history, slot)
+        proposed = likelihood(now, history, proposal.exchange)
+        after, log_lik, _ = proposals.accept(rows, now, history, proposal, likelihood(now, history), proposed)
+        return [
+            proposals.condition_on_play(rows, random, now, history, *yellow_1),
+            proposals.condition_on_drawn_play(rows, random, now, history, *yellow_1),
+            proposals.condition_on_seen_draw(rows, random, now, history, *yellow_1, keeps),
+            proposals.draw_unseen(rows, random, now, history, jnp.int32(4), could_be),
+            (after, log_lik),
+        ]
+
+    pairs = zip(all_of_them(now, rows=SERIAL), all_of_them(now, rows=PARALLEL), strict=True)
+    for (one, log_one), (other, log_other) in pairs:
+        assert (np.asarray(one.labels) != np.asarray(now.labels)).any()
+        for mine, theirs in zip(one, other, strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+        np.testing.assert_allclose(log_one, log_other, rtol=1e-5)

@@ -1,0 +1,377 @@
+r"""Conditional proposals: carry particles through one public event, and weight them.
+
+**Trajectories.** A particle is a complete trajectory of the hidden past (`unojax.belief.particles.trajectory`). All trajectories
+that fit the observed types have the same prior probability, because draws are uniform over physical cards. The posterior is
+therefore flat over the possible trajectories, times the likelihood of the opponent's choices,
+
+    p(x | history)  ~  [x possible]  *  prod_t pi(a_t | H_t(x), public_t) / copies_t(x)
+
+(`unojax.belief.particles.likelihood`).
+
+**Why not bootstrap.** A public event rules trajectories out: the opponent plays a card that a particle does not hold, it could
+not play although the particle could, or the observer draws a card that the particle holds. Weights of 0 or 1 lose most particles at
+every such event. Instead a conditional proposal exchanges a card of the hand for one of the deck. The particle is weighted as in
+a step of an SMC sampler (Del Moral, Doucet, Jasra 2006, eq. 12): for old and new targets p, p', forward kernel K and *any*
+backward kernel L,
+
+    weight(x -> x')  =  p'(x') L(x | x') / (p(x) K(x' | x)),
+
+which is unbiased for the evidence for every L with L(x | x') > 0 only where K(x' | x) > 0 and p(x) > 0. Each proposal
+below has one form: keep x if it already fits, else pick a slot j (with probability c_j) and a replacement (1 of m) for its
+card. The backward kernel is K reversed under a flat p. With it, the weights of a kept and of a changed particle differ only by
+the ratio of the likelihoods:
+
+    opponent plays card A       slot j chosen with probability c_j among those that could hold A; m cards of the deck could have
+                                been in its place:                             weight 1 / (1 + m c_j)
+    opponent could not play     per slot, m_good cards that fit, m_bad that do not:   weight m_good / (m_good + m_bad)
+    observer draws card A       sum over slots i that could hold A, with m_i cards that could replace it there:
+                                                                               weight 1 / (1 + sum_i 1 / m_i)
+    opponent draws unseen       the card is drawn from those that fit what the turn shows of it, m_fit of m in the deck:
+                                                                               weight m_fit / m
+
+Which copy A of the type seen is drawn at random among the n unseen copies, which multiplies the evidence by n. For a flat
+belief without reshuffles the weights are constant: with k cards in hand of u unseen ones, k/u for a play and 1 - k/u for a
+draw, the exact evidence.
+
+**Which exchanges are valid.** A card may replace another in a slot if it was in the deck from before the slot was filled until
+now, and its type was not ruled out since. Cards that came back by a reshuffle may enter only slots filled after the latest
+reshuffle. So no invalid trajectory can arise; the valid ones that are missed (after two reshuffles) cost only efficiency.
+
+Functions here work on all N particles at once. Their first argument is the form of the loops over slots (`rows`), their second
+random words uint32[N], other ones for each call. Weights are natural logs.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+
+from unojax import bits
+from unojax.belief.particles.likelihood import Exchange, mixed
+from unojax.belief.particles.public import PublicHistory
+from unojax.belief.particles.rows import Rows
+from unojax.belief.particles.trajectory import (
+    NO_SLOT,
+    RELEASED,
+    Trajectories,
+    as_words,
+    card_of,
+    card_words,
+    contains,
+    random_bits,
+    random_card,
+)
+from unojax.bits import Words, map_words
+
+_SHARES: Final = 512
+_LOW: Final = np.uint32(0xFFFF)
+_HIGH: Final = np.uint32(16)
+_COPY, _SLOT, _NEW, _ACCEPT = range(4)
+"""Streams of random bits."""
+
+
+def condition_on_play(
+    rows: Rows, random: Array, now: Trajectories, history: PublicHistory, color: Array, rank: Array
+) -> tuple[Trajectories, Array]:
+    """Condition on a play of the opponent: a card of the type (uint32[] each) leaves the hand of every particle.
+
+    `history` is the one before the play is recorded.
+
+    Returns:
+        The trajectories after the play, changed where they held no such card, and float32[N] log weights, -inf where that was
+        impossible. The log evidence still needs the log number of unseen copies.
+    """
+    label = _random_copy(rows, random, now, history, color, rank)
+    holds, is_barred = contains(as_words(now.hand), label), contains(as_words(now.recycled), label)
+    # A slot with fewer alternatives is the likelier one: c_j is close to the conditional probability of each slot. Whole
+    # numbers, so that sums are exact and two of them fit in a word; the sum is below 2^16.
+    num_allowed = bits.count(as_words(history.allowed))
+    shares = jnp.where(_takes_type(history, color, rank), _SHARES // jnp.maximum(num_allowed, 1), 0).astype(jnp.uint32)
+
+    def share(slot: ArrayLike) -> Array:
+        row = rows.label_at(now.labels, jnp.asarray(slot)) if jnp.ndim(slot) else now.labels[slot]
+        return jnp.where(_exchangeable(rows, now, history, slot, row, is_barred), rows.at(shares, slot), np.uint32(0))
+
+    def place(slot: ArrayLike) -> Array:
+        """Return the slot of the card in the high half, if it is held there."""
+        return (now.labels[slot] == label).astype(jnp.uint32) * (jnp.asarray(slot, jnp.uint32) << _HIGH)
+
+    sums, search = rows.total_and_search(history, share, place, jnp.zeros_like(random))
+    total = sums & _LOW
+    chosen = search(bits.uniform_below(random_bits(random, _SLOT), total))
+    found = holds | (total > 0)
+    slot = rows.once(history, lambda: jnp.where(found, jnp.where(holds, sums >> _HIGH, chosen).astype(jnp.uint16), NO_SLOT))
+    old = rows.label_at(now.labels, jnp.where(found, slot, 0))
+    out = jnp.where(found & ~holds, old, RELEASED)
+
+    deck = map_words(lambda d, o, c: (d | o) & ~c, as_words(now.deck), card_words(out), card_words(label))
+    others = map_words(lambda a, b: a & b, insertable(rows, now, history, slot), deck)
+    share_at = rows.at(shares, jnp.minimum(slot.astype(jnp.int32), history.max_slots - 1))
+    weight = jnp.where(_exchangeable(rows, now, history, slot, old, is_barred), share_at, np.uint32(0)).astype(jnp.float32)
+    log_weight = -jnp.log1p(bits.count(others).astype(jnp.float32) * weight / jnp.maximum(total, 1).astype(jnp.float32))
+    after = now._replace(
+        hand=now.hand & ~(card_of(out) | card_of(label)),
+        deck=(now.deck | card_of(out)) & ~card_of(label),
+        labels=rows.put(history, now.labels, (slot, label | RELEASED)),
+        played=now.played.at[history.num_records].set(label, mode="drop"),
+    )
+    return after, jnp.where(found, log_weight, -jnp.inf)
+
+
+def condition_on_drawn_play(
+    rows: Rows, random: Array, now: Trajectories, history: PublicHistory, color: Array, rank: Array
+) -> tuple[Trajectories, Array]:
+    """Condition on a play of the opponent of the card that it has just drawn, which is in the slot filled last.
+
+    As `condition_on_play`, but the copy is one of those that the slot and the deck hold, n of them. Then only the deck's cards
+    can have been in its place, m of them, and the weight is n / (1 + m), the evidence and no more.
+    """
+    slot = history.num_slots - 1
+    drawn = now.labels[slot]
+    in_deck = map_words(lambda d, c: d | c, as_words(now.deck), card_words(drawn))
+    copies = map_words(lambda d, t: d & t, in_deck, bits.type_mask(color, rank))
+    label = rows.once(history, lambda: random_card(random_bits(random, _COPY), copies))
+    could_hold = insertable(rows, now, history, slot)
+    others = map_words(lambda a, d, c: a & d & ~c, could_hold, in_deck, card_words(label))
+    fits = _takes_type(history, color, rank)[slot] & (bits.any_of(copies) != 0)
+    log_weight = jnp.log(bits.count(copies).astype(jnp.float32)) - jnp.log1p(bits.count(others).astype(jnp.float32))
+    after = now._replace(
+        hand=now.hand & ~card_of(drawn),
+        deck=(now.deck | card_of(drawn)) & ~card_of(label),
+        labels=now.labels.at[slot].set(label | RELEASED, mode="drop"),
+        played=now.played.at[history.num_records].set(label, mode="drop"),
+    )
+    return after, jnp.where(fits, log_weight, -jnp.inf)
+
+
+def open_slots(history: PublicHistory, sets: Array) -> Array:
+    """Return which slots could hold one of some cards (uint32[4, 1] or [4, S]): bool[S]."""
+    return bits.any_of(as_words(history.allowed & sets)) != 0
+
+
+def condition_on_absence(
+    rows: Rows, random: Array, now: Trajectories, history: PublicHistory, forbidden: Array, slots: Array, are_due: Array
+) -> tuple[Trajectories, Array]:
+    """Condition on some slots holding none of the cards that are forbidden there.
+
+    Args:
+        rows, random, now: see above.
+        history: the one before the cards are forbidden.
+        forbidden: uint32[4, S].
+        slots: int32[K] different slots; in the order of their acquisition over all calls for an event.
+        are_due: bool[K] the others stay as they are.
+
+    Returns:
+        The changed trajectories, and float32[N] log weights, -inf if no card fits a slot.
+    """
+    labels = now.labels.at[slots].get(mode="clip")
+    deck, log_weight, changed = now.deck, jnp.zeros(random.shape), []
+
+    def choose(slot: Array, is_due: Array, row: Array, deck: Array, log_weight: Array) -> tuple[Array, Array]:
+        """Return the label that the slot gets, and the weights so far."""
+        counts = is_due & (row < RELEASED)
+        ruled_out = as_words(rows.at(forbidden, slot))
+        # The cards that this slot could hold with all other slots as they are: its own and those in the deck.
+        could_hold = insertable(rows, now, history, slot)
+        free = map_words(lambda a, d, c: a & (d | c), could_hold, as_words(deck), card_words(row))
+        good = map_words(lambda f, r: f & ~r, free, ruled_out)
+        num_good, num_free = bits.count(good).astype(jnp.float32), bits.count(free).astype(jnp.float32)
+        offends = contains(ruled_out, row)
+        exchangeable = contains(could_hold, row)
+        share = num_good / jnp.maximum(num_free, 1.0)
+        # A card that no exchange could have put here has one trajectory behind it: itself.
+        share = jnp.where(exchangeable, share, jnp.where(offends, 0.0, 1.0))
+        changes = counts & offends & exchangeable & (num_good > 0)
+        new = random_card(random_bits(random, slot), good)
+        return jnp.where(changes, new, row), log_weight + jnp.log(jnp.where(counts, share, 1.0))
+
+    for slot, is_due, row in zip(jnp.minimum(slots, history.max_slots - 1), are_due, labels, strict=True):
+        new, log_weight = rows.once(history, partial(choose, slot, is_due, row, deck, log_weight))
+        deck = jnp.where(new != row, deck ^ card_of(row) ^ card_of(new), deck)
+        changed.append(new)
+    labels = now.labels.at[slots].set(jnp.stack(changed), mode="drop", unique_indices=True)
+    # What came into the deck left the hand, and the other way round.
+    return now._replace(hand=now.hand ^ now.deck ^ deck, deck=deck, labels=labels), log_weight
+
+
+def condition_on_seen_draw(
+    rows: Rows, random: Array, now: Trajectories, history: PublicHistory, color: Array, rank: Array, keeps: Array
+) -> tuple[Trajectories, Array]:
+    """Condition on a draw that the observer sees: a card of the type (uint32[] each) leaves the deck of every particle.
+
+    It goes to the observer's hand, or onto the pile unless `keeps` (bool[]).
+
+    Returns:
+        The trajectories after the draw, changed where the opponent held the card, and float32[N] log weights, -inf where that was
+        impossible. The log evidence still needs the log number of unseen copies of the type, less that of the cards in the deck.
+    """
+    label = _random_copy(rows, random, now, history, color, rank)
+    holds, is_barred = contains(as_words(now.hand), label), contains(as_words(now.recycled), label)
+    slot = rows.find(history, now.labels, label)
+    could_hold = insertable(rows, now, history, slot)
+    free = map_words(lambda a, d: a & d, could_hold, as_words(now.deck))
+    changes = holds & contains(could_hold, label) & (bits.any_of(free) != 0)
+    # The label of the card that takes its place, or its own.
+    new = rows.once(history, lambda: jnp.where(changes, random_card(random_bits(random, _NEW), free), label))
+    changed = new != label
+    deck = map_words(lambda d, c, n: d & ~(c | n), as_words(now.deck), card_words(label), card_words(new))
+    after = now._replace(
+        hand=jnp.where(changed, now.hand ^ card_of(label) ^ card_of(new), now.hand),
+        deck=now.deck & ~(card_of(label) | card_of(new)),
+        own=jnp.where(keeps, now.own | card_of(label), now.own),
+        labels=rows.put(history, now.labels, (jnp.where(changed, slot, NO_SLOT), new)),
+    )
+    takes = _takes_type(history, color, rank)
+
+    def share(slot: ArrayLike) -> Array:
+        could_hold = takes[slot] & _exchangeable(rows, now, history, slot, after.labels[slot], is_barred)
+        others = map_words(lambda a, d: a & d, insertable(rows, now, history, slot), deck)
+        return jnp.where(could_hold, 1.0 / (bits.count(others) + np.uint32(1)).astype(jnp.float32), 0.0)
+
+    total = rows.total(history, share, jnp.zeros(random.shape))
+    return after, jnp.where(holds & ~changed, -jnp.inf, -jnp.log1p(total))
+
+
+def draw_unseen(
+    rows: Rows, random: Array, now: Trajectories, history: PublicHistory, slot: Array, could_be: Array | None = None
+) -> tuple[Trajectories, Array]:
+    """Let the opponent draw one card from each particle's deck into a slot (int32[]), uniformly among those that it can be.
+
+    `could_be` (uint32[4, 1]) are the cards that fit what the turn showed of it afterwards; None for any, whose log weight is 0.
+    """
+    deck = as_words(now.deck)
+    fitting = deck if could_be is None else map_words(lambda d, c: d & c, deck, as_words(could_be))
+    label = rows.once(history, lambda: random_card(random_bits(random, _NEW), fitting))
+    log_weight = jnp.zeros(random.shape)
+    if could_be is not None:
+        log_weight = jnp.log(bits.count(fitting).astype(jnp.float32)) - jnp.log(bits.count(deck).astype(jnp.float32))
+    after = now._replace(
+        hand=now.hand | card_of(label),
+        deck=now.deck & ~card_of(label),
+        labels=now.labels.at[slot].set(label, mode="drop"),
+    )
+    return after, log_weight
+
+
+def play_own(now: Trajectories, color: Array, rank: Array) -> Trajectories:
+    """Move a card of a type from the observer's hand onto the pile."""
+    own = as_words(now.own)
+    return now._replace(own=jnp.stack(bits.remove(own, *bits.one_copy(own, color, rank))))
+
+
+def reshuffle(now: Trajectories, all_cards: Array, color: Array, rank: Array, with_top: bool = False) -> Trajectories:
+    """Put the pile back into the deck, except its top card of type (`color`, `rank`), or `with_top` (static) that too."""
+    back = all_cards[:, None] & ~(now.hand | now.deck | now.own)
+    if not with_top:
+        words = as_words(back)
+        back = jnp.stack(bits.remove(words, *bits.one_copy(words, color, rank)))
+    return now._replace(deck=now.deck | back, recycled=now.recycled | back)
+
+
+class Proposal(NamedTuple):
+    """An exchange that each particle may make.
+
+    Attributes:
+        exchange: the cards, and their slots.
+        out, new: uint8[N] labels of the card that leaves the slot of the hand, and of the one that comes into it.
+        fits: bool[N] the exchange is valid in both directions.
+        random: uint32[N] random bits that decide.
+    """
+
+    exchange: Exchange
+    out: Array
+    new: Array
+    fits: Array
+    random: Array
+
+
+def propose(rows: Rows, random: Array, now: Trajectories, history: PublicHistory, slot: Array) -> Proposal:
+    """Propose the exchanges of a Metropolis move (resample-move; Gilks and Berzuini 2001), in slots uint16[N].
+
+    The card of a slot changes places with a random one of the other unseen cards that the slot could hold. The proposal is
+    symmetric: the slot could hold its own card too, so that as many cards could be proposed for the way back. With `accept` it
+    leaves the posterior invariant. Nothing fits a slot beyond the filled ones.
+    """
+    has_slot = slot < history.num_slots.astype(slot.dtype)
+    out = rows.once(history, lambda: rows.label_at(now.labels, jnp.where(has_slot, slot, 0)))
+    could_hold = insertable(rows, now, history, slot)
+    unseen = map_words(lambda h, d: h | d, as_words(now.hand), as_words(now.deck))
+    others = map_words(lambda a, u, c: a & u & ~c, could_hold, unseen, card_words(out))
+    new = rows.once(history, lambda: random_card(random_bits(random, _NEW), others))
+    # The other card may lie in another slot of the hand; then the two slots swap.
+    other = rows.find(history, now.labels, new)
+    back = insertable(rows, now, history, other)
+    fits = has_slot & (bits.any_of(others) != 0) & contains(could_hold, out)
+    fits &= (other == NO_SLOT) | (contains(back, out) & contains(back, new))
+    return Proposal(Exchange(card_of(out) | card_of(new), slot, other), out, new, fits, random_bits(random, _ACCEPT))
+
+
+def accept(
+    rows: Rows,
+    now: Trajectories,
+    history: PublicHistory,
+    proposal: Proposal,
+    log_lik: Array,
+    proposed: Array,
+    log_types: Array | None = None,
+) -> tuple[Trajectories, Array, Array]:
+    """Make the exchanges that are accepted, with probability min(1, likelihood ratio).
+
+    Args:
+        rows, now, history: see above.
+        proposal: the exchanges.
+        log_lik, proposed: float32[N] nats, or by type [K, N]: log likelihoods before and after them.
+        log_types: float32[K] nats, prior of the opponent's types; None without types.
+
+    Returns:
+        The trajectories, their log likelihood, and bool[N] which particles changed.
+    """
+    (both, slot, other), out, new, fits, random = proposal
+    log_ratio = mixed(proposed, log_types) - mixed(log_lik, log_types)
+    # Multiples of 2^-24, uniform in [0, 1).
+    uniform = (random >> np.uint32(8)).astype(jnp.float32) * np.float32(2.0**-24)
+    accepted = rows.once(history, lambda: fits & (uniform < jnp.exp(log_ratio)))
+    change = jnp.where(accepted & (other == NO_SLOT), both, np.uint32(0))
+    changes = ((jnp.where(accepted, slot, NO_SLOT), new), (jnp.where(accepted, other, NO_SLOT), out))
+    labels = rows.put(history, now.labels, *changes, few=True)
+    now = now._replace(hand=now.hand ^ change, deck=now.deck ^ change, labels=labels)
+    return now, jnp.where(accepted, proposed, log_lik), accepted
+
+
+def insertable(rows: Rows, now: Trajectories, history: PublicHistory, slot: ArrayLike) -> Words:
+    """Return the cards that an exchange may put into a slot, if they are in the deck now: four uint32[N].
+
+    `slot` is one for all particles, or uint16[N] one for each; with `NO_SLOT` the answer is meaningless.
+    """
+    slot = jnp.minimum(jnp.asarray(slot).astype(jnp.int32), history.max_slots - 1)
+    # Cards that came back by a reshuffle may only enter a slot filled after the latest one.
+    barred = jnp.where(rows.at(history.recent, slot), np.uint32(0), bits.ALL_SLOTS)
+    allowed = tuple(rows.at(word, slot) for word in history.allowed)
+    return map_words(lambda a, r: a & ~(r & barred), allowed, as_words(now.recycled))
+
+
+def _exchangeable(rows: Rows, now: Trajectories, history: PublicHistory, slot: ArrayLike, row: Array, is_barred: Array) -> Array:
+    """Return whether a live slot, one or uint16[N], may exchange its label `row` for a card: bool[N].
+
+    A reshuffle keeps an older slot from doing so if it put back either of the two cards; `is_barred` says so of the new one.
+    """
+    slot = jnp.minimum(jnp.asarray(slot).astype(jnp.int32), history.max_slots - 1)
+    is_free = rows.at(history.recent, slot) | ~(contains(as_words(now.recycled), row) | is_barred)
+    return (row < RELEASED) & is_free
+
+
+def _random_copy(rows: Rows, random: Array, now: Trajectories, history: PublicHistory, color: Array, rank: Array) -> Array:
+    """Pick a random unseen card of a type: uint8[N] labels."""
+    of_type = bits.type_mask(color, rank)
+    copies = map_words(lambda h, d, t: (h | d) & t, as_words(now.hand), as_words(now.deck), of_type)
+    return rows.once(history, lambda: random_card(random_bits(random, _COPY), copies))
+
+
+def _takes_type(history: PublicHistory, color: Array, rank: Array) -> Array:
+    """Return which slots could hold a type: bool[S]. It is public, and the same for all copies."""
+    return open_slots(history, jnp.stack(bits.type_mask(color, rank))[:, None])

@@ -1,0 +1,281 @@
+"""All hands of the past at once: the likelihood of the opponent's choices in the form for a GPU.
+
+`likelihood.log_likelihood` replays the choices one after the other. Here the history of a game becomes a **schedule** of steps that
+are all alike, four of them a block, and the blocks of all games stand in one row, as many as each game has. A thread takes a
+block, from the hand that the particle held before it (`Past.starts`). So a few kernels suffice for any number of choices, and
+short games don't wait for long ones.
+"""
+
+from __future__ import annotations
+
+from functools import partial, reduce
+from typing import Final, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from unojax.belief.opponents import Opponent, is_packed, models_of
+from unojax.belief.particles.likelihood import Exchange, by_type, log_factors, start_log_prob
+from unojax.belief.particles.public import Deal, PublicHistory, Record, decode
+from unojax.belief.particles.rows import GROUP
+from unojax.belief.particles.trajectory import NO_SLOT, RELEASED, Trajectories, as_words, card_words
+from unojax.bits import Words, map_words
+from unojax.device.batching import take_rows
+from unojax.observation import Observation
+from unojax.rules import Rules
+
+STEPS_PER_BLOCK: Final = GROUP
+_BLOCKS_PER_GROUP: Final = 16
+_UNPACKED_LANES: Final = 2**17
+
+
+class Schedule(NamedTuple):
+    """The histories of C games in steps that are all alike: at most two cards acquired, then a record or none. K blocks of B steps.
+
+    Of the slots filled before the first record, the first few (`_num_at_once`) are filled before the first step.
+
+    Attributes:
+        game: int32[K] the game of each block, whose blocks follow one another.
+        first, end: int32[K, B] the slot of the first card acquired, and that after the last one.
+        record: int32[K, B] the number of the record.
+        is_record: bool[K, B] there is one.
+        begin, number: int32[C] the first block of each game, and how many it has.
+    """
+
+    game: Array
+    first: Array
+    end: Array
+    record: Array
+    is_record: Array
+    begin: Array
+    number: Array
+
+    def step(self, i: int) -> Schedule:
+        """Return a step of a block's schedule."""
+        return self._replace(first=self.first[i], end=self.end[i], record=self.record[i], is_record=self.is_record[i])
+
+    def by_block(self) -> Schedule:
+        """Return the schedule with its blocks on the leading axis of every field, for `jax.vmap`."""
+        return self._replace(begin=self.game, number=self.game)
+
+
+class Past(NamedTuple):
+    """Hands of N particles of C games in the past.
+
+    Attributes:
+        schedule: the steps, in K blocks.
+        place: int32[K] the place of each block's game among the tables of labels.
+        records: the record of each step, [K, B] each.
+        starts: uint32[K, 4, N], before each block.
+        dealt: uint32[C, 4, N], the hand as it was dealt, if the history knows of a deal.
+    """
+
+    schedule: Schedule
+    place: Array
+    records: Record
+    starts: Array
+    dealt: Array
+
+
+def num_blocks(history: PublicHistory, rules: Rules) -> Array:
+    """Count the blocks of a game's schedule: int32[]."""
+    return -(-_steps(history, rules)[1].sum(dtype=jnp.int32) // STEPS_PER_BLOCK)
+
+
+def most_blocks(max_slots: int, max_records: int) -> int:
+    """Count the blocks that the schedule of a game can have at most."""
+    return -(-(max_records + (max_slots + 1) // 2) // STEPS_PER_BLOCK)
+
+
+def schedule_of(histories: PublicHistory, rules: Rules, wanted: Array, length: int) -> Schedule:
+    """Write the schedule of the `wanted` ones of C games (bool[C]), which have at most `length` blocks (static) together."""
+    before, steps = jax.vmap(partial(_steps, rules=rules))(histories)
+    ends = jnp.cumsum(steps, axis=1, dtype=jnp.int32)
+    number = jnp.where(wanted, -(-ends[:, -1] // STEPS_PER_BLOCK), 0)
+    index = jnp.arange(len(number))
+    begin = jnp.where(index[:, None] > index, number, 0).sum(1, dtype=jnp.int32)
+    block = jnp.arange(length)
+    game = jnp.maximum((begin <= block[:, None]).sum(1, dtype=jnp.int32) - 1, 0)
+    # Blocks beyond the last one have no steps: they count as later ones of the last game.
+    step = STEPS_PER_BLOCK * (block - begin[game])[:, None] + jnp.arange(STEPS_PER_BLOCK)
+    filled, ends = _slots_before(histories.records)[game], jnp.where(wanted[:, None], ends, 0)[game]
+    record = jnp.minimum((ends[:, None] <= step[..., None]).sum(-1, dtype=jnp.int32), ends.shape[1] - 1)
+
+    def at_record(rows: Array, record: Array) -> Array:
+        return jnp.take_along_axis(rows, record, 1, mode="clip")
+
+    begins = jnp.where(record > 0, at_record(ends, record - 1), 0)
+    first = at_record(before[game], record) + 2 * (step - begins)
+    is_step = step < ends[:, -1:]
+    end = jnp.where(is_step, jnp.minimum(first + 2, at_record(filled, record)), 0)
+    is_record = is_step & (step == at_record(ends, record) - 1)
+    return Schedule(game, first, end, record, is_record, begin, number)
+
+
+def _slots_before(records: Array) -> Array:
+    return decode(records).slots_before
+
+
+def _steps(history: PublicHistory, rules: Rules) -> tuple[Array, Array]:
+    """Return the slots filled before each record's own, and the number of its steps: int32[T] each."""
+    filled = _slots_before(history.records)
+    before = jnp.concatenate([jnp.minimum(filled[:1], _num_at_once(rules)), filled[:-1]])
+    steps = jnp.maximum((filled - before + 1) // 2, 1)
+    return before, jnp.where(jnp.arange(len(filled)) < history.num_records, steps, 0)
+
+
+def _num_at_once(rules: Rules) -> int:
+    return min(rules.hand_size, 8)
+
+
+def past_of(now: Trajectories, at: Array, histories: PublicHistory, rules: Rules, wanted: Array, length: int) -> Past:
+    """Work out the hands before all blocks of records.
+
+    Args:
+        now: of it the labels uint8[G, S, N] and the cards played uint8[G, T, N].
+        at: int32[C] the places of the games among them.
+        histories: of the C games.
+        rules: of all games.
+        wanted: bool[C] the games that matter.
+        length: static; blocks that they have together at most.
+    """
+    schedule = schedule_of(histories, rules, wanted, length)
+    # A place beyond the end is that of a game that nobody wants.
+    at = jnp.minimum(at, len(now.labels) - 1)
+    place = at[schedule.game]
+
+    def first_slots(number: int, end: Array) -> Array:
+        rows = (now.labels.at[at, slot].get(mode="promise_in_bounds") for slot in range(min(number, now.labels.shape[1])))
+        return jnp.stack(reduce(_xor, (_card_where(row & ~RELEASED, (slot < end)[:, None]) for slot, row in enumerate(rows))), 1)
+
+    @jax.vmap
+    def change(place: Array, block: Schedule) -> Array:
+        """Collect the cards that come or go in a block, except those that do both: the sum modulo two."""
+        steps = map(block.step, range(STEPS_PER_BLOCK))
+        return jnp.stack(reduce(_xor, (_xor(_came(now, place, step), _went(now, place, step)) for step in steps)))
+
+    # Kept from being fused into what follows, where each block would do it all again.
+    before = _sum_before(lax.optimization_barrier(change(place, schedule.by_block())))
+    # What came and went in earlier games is there twice: it goes out.
+    at_first = first_slots(_num_at_once(rules), _slots_before(histories.records[:, 0]))
+    of_games = before.at[schedule.begin].get(mode="clip") ^ at_first
+    return Past(
+        schedule=schedule,
+        place=place,
+        records=decode(histories.records[schedule.game[:, None], schedule.record]),
+        starts=before ^ of_games.at[schedule.game].get(mode="promise_in_bounds"),
+        dealt=first_slots(rules.hand_size, histories.deal[:, 0]),
+    )
+
+
+def _sum_before(rows: Array) -> Array:
+    """Add up modulo two the earlier ones of rows uint32[K, 4, N], for each of them."""
+    number, *shape = rows.shape
+    groups = jnp.pad(rows, ((0, -number % _BLOCKS_PER_GROUP), (0, 0), (0, 0))).reshape(-1, _BLOCKS_PER_GROUP, *shape)
+
+    def earlier(rows: Array) -> Array:
+        """Sum up along the axis before the last two."""
+        index = jnp.arange(rows.shape[-3])
+        is_earlier = (index[:, None] > index)[..., None, None]
+        return lax.reduce_xor(jnp.where(is_earlier, rows[..., None, :, :, :], np.uint32(0)), (rows.ndim - 2,))
+
+    of_groups = earlier(lax.reduce_xor(groups, (1,)))
+    return (earlier(groups) ^ of_groups[:, None]).reshape(-1, *shape)[:number]
+
+
+def log_likelihoods(
+    past: Past,
+    now: Trajectories,
+    histories: PublicHistory,
+    opponent: Opponent,
+    like: Observation,
+    exchange: Exchange | None = None,
+    *,
+    softened: bool = True,
+) -> Array:
+    """Compute the log likelihood (nats) of all choices of the opponents: float32[C, N] or [C, K, N].
+
+    See `likelihood.log_likelihood`; all arguments are of C games, except `past` and `now`.
+    """
+    num_models, schedule = len(models_of(opponent)), past.schedule
+
+    def of_block(place: Array, block: Schedule, records: Record, start: Array) -> list[Array]:
+        hand, seen_by, made = as_words(start), take_rows(like, block.game), take_rows(exchange, block.game)
+        totals = [jnp.zeros(hand[0].shape, jnp.float32)] * num_models
+        for i in range(STEPS_PER_BLOCK):
+            step, record = block.step(i), jax.tree.map(lambda rows, i=i: rows[i], records)
+            hand = _xor(hand, _came(now, place, step))
+            seen, drawn = (hand, hand) if made is None else (made.apply(hand, record.slots_before),) * 2
+            if like.rules.keeps_account:
+                slot = jnp.maximum(record.slots_before - 1, 0)
+                drawn = card_words(_row(now.labels, place, slot) & ~RELEASED)
+                drawn = drawn if made is None else made.apply_at(drawn, slot)
+            factors = log_factors(seen, drawn, record, opponent, seen_by, softened)
+            totals = [total + jnp.where(step.is_record, f, 0.0) for total, f in zip(totals, factors, strict=True)]
+            hand = _xor(hand, _went(now, place, step))
+        return totals
+
+    blocks = past.place, schedule.by_block(), past.records, past.starts
+    if is_packed(opponent):
+        totals = jax.vmap(of_block)(*blocks)
+    else:
+        # A model that is not packed unpacks the hands: a few blocks at a time, for the sake of memory.
+        some = max(1, _UNPACKED_LANES // past.starts.shape[-1])
+        totals = lax.map(lambda block: of_block(*block), blocks, batch_size=some)
+    deals = Deal(*histories.deal.T)
+    dealt = past.dealt if exchange is None else jax.vmap(_applied)(exchange, past.dealt, deals.num_dealt)
+    at_start = jax.vmap(lambda hand, deal: start_log_prob(as_words(hand), deal, like.rules))(dealt, deals)
+    most = most_blocks(now.labels.shape[1], histories.records.shape[1])
+    of_games = [at_start + _sum_of_games(total, schedule, most) for total in totals]
+    return jax.vmap(lambda *of_game: by_type(of_game, opponent))(*of_games)
+
+
+def _sum_of_games(rows: Array, schedule: Schedule, most: int) -> Array:
+    """Add up rows float32[K, N] of blocks for each game, which has `most` (static) at most: float32[C, N]."""
+    index = jnp.arange(min(most, len(rows)))
+    own = rows.at[schedule.begin[:, None] + index].get(mode="clip")
+    return jnp.where((index < schedule.number[:, None])[..., None], own, 0.0).sum(1)
+
+
+def exchanged(past: Past, histories: PublicHistory, exchange: Exchange, where: Array) -> Past:
+    """Return the past after an exchange in the particles `where` (bool[C, N])."""
+    made = Exchange(exchange.cards, *(jnp.where(where, slot, NO_SLOT) for slot in (exchange.slot, exchange.other)))
+
+    def start(game: Array, hand: Array, first: Array) -> Array:
+        # Slots that are filled when a block begins are those before its first step's.
+        return _applied(take_rows(made, game), hand, first)
+
+    starts = jax.vmap(start)(past.schedule.game, past.starts, past.schedule.first[:, 0])
+    return past._replace(starts=starts, dealt=jax.vmap(_applied)(made, past.dealt, histories.deal[:, 0]))
+
+
+def _applied(exchange: Exchange, hand: Array, num_slots: Array) -> Array:
+    return jnp.stack(exchange.apply(as_words(hand), num_slots))
+
+
+def _row(table: Array, place: Array, index: Array) -> Array:
+    """Take a row of a game's table; the last one for an index beyond it."""
+    number = table.shape[1]
+    return table.reshape(-1, table.shape[2]).at[place * number + jnp.minimum(index, number - 1)].get(mode="promise_in_bounds")
+
+
+def _came(now: Trajectories, place: Array, step: Schedule) -> Words:
+    """Collect the cards that are acquired in a step."""
+    rows = (_row(now.labels, place, step.first + i) & ~RELEASED for i in range(2))
+    first, second = (_card_where(row, step.first + i < step.end) for i, row in enumerate(rows))
+    return _xor(first, second)
+
+
+def _went(now: Trajectories, place: Array, step: Schedule) -> Words:
+    """Collect the card that is played in a step."""
+    return _card_where(_row(now.played, place, step.record), step.is_record)
+
+
+def _card_where(labels: Array, counts: Array) -> Words:
+    return card_words(jnp.where(counts, labels, RELEASED))
+
+
+def _xor(a: Words, b: Words) -> Words:
+    return map_words(lambda x, y: x ^ y, a, b)
