@@ -23,11 +23,12 @@ from unojax.arena import lanes
 from unojax.belief import Belief, Info, belief_init, belief_update
 from unojax.belief.hands import Hands
 from unojax.belief.opponents import FAMILY, Opponent, parse_opponent, uniform_opponent
-from unojax.belief.particles import NUM_MOVES, lockstep
-from unojax.belief.particles.event import Weighing, num_rounds
-from unojax.belief.particles.past import num_blocks
+from unojax.belief.particles import NUM_MOVES, runners
+from unojax.belief.particles.schedule import num_blocks
+from unojax.belief.particles.stages import read_transition
 from unojax.device import static
 from unojax.device.batching import num_turns
+from unojax.device.random_bits import key_words
 from unojax.observation import Observation
 from unojax.policies import distinct, uniform
 from unojax.rules import Rules
@@ -204,23 +205,22 @@ def belief_turns(games: int, particles: int) -> dict[str, float]:
     positions, _ = belief_speed.prepare(num_games=games, num_particles=fewer, max_steps=400, seed=0)
     keys = jax.random.split(jax.random.key(7), games)
     _, info = jax.jit(jax.vmap(belief_update))(*positions, keys)
-    book = positions.beliefs.ledger
-    max_slots, max_plays = book.epoch.shape[-1], book.plays.action.shape[-1]
+    history = positions.beliefs.public
 
     # Positions are arguments: as constants the compiler would work on them itself, for ten seconds.
     @jax.jit
     def due(positions: belief_speed.Positions, info: Info) -> tuple[dict[str, Array], Array]:
-        facts = jax.vmap(lockstep.read_facts)(*positions, keys)
+        rules = positions.before.rules
+        of = jax.vmap(lambda *position: read_transition(*position[:-1], key_words(position[-1])))(*positions, keys)
         nothing = jnp.zeros(games)
-        weighed = Weighing(nothing, info.ess, nothing, info.depleted, info.restarted, info.resampled)
-        moves_due = jax.vmap(lambda weighed: num_rounds(weighed, fewer, NUM_MOVES))(weighed)
-        hand_count = positions.after.opponent_count.astype(jnp.int32)
-        blocks = jax.vmap(partial(num_blocks, rules=positions.before.rules))(facts.new)
-        long = lockstep.is_long(facts, max_slots)
-        return lockstep.due_repairs(facts, max_slots) | lockstep.due_moves(weighed, moves_due, hand_count, long), blocks
+        weighed = runners.Weighing(nothing, info.ess, nothing, info.depleted, info.restarted, info.resampled)
+        moves_due = jax.vmap(lambda weighed: runners.num_moves_due(weighed, fewer, NUM_MOVES))(weighed)
+        blocks = jax.vmap(partial(num_blocks, rules=rules))(of.new)
+        rounds = runners.due_stages(of, rules) | runners.due_moves(weighed, moves_due, runners.is_long(of.new))
+        return rounds | {"reset": info.restarted}, blocks
 
     rounds, blocks = jax.device_get(due(positions, info))
-    chunks = lockstep.chunks_for(games, particles, max_slots, max_plays)
+    chunks = runners.chunks_for(games, particles, history.max_slots, history.max_records)
 
     def turns(name: str) -> float:
         chunk = chunks[name]

@@ -87,6 +87,6 @@ def test_everything_is_measured_and_written(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_every_loop_of_an_update_has_a_length_from_real_games() -> None:
     turns = belief_turns(32, 1024)
-    assert {"/play/", "/long_play/", "/moves/", "/more_moves/", "/opponent_draw/", "/reset/"} <= set(turns)
+    assert {"/play/", "/long play/", "/rejuvenation/", "/long rejuvenation/", "/unseen draw/", "/reset/"} <= set(turns)
     assert sum(turns.values()) > 5
     assert "belief_update" in programs(scale=0.01)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal, TypeVar
 
 import jax
@@ -13,12 +14,17 @@ from jax.extend import backend
 Platform = Literal["cpu", "gpu"]
 _T = TypeVar("_T")
 
+_target: Platform | None = None
+"""Set by `tuned_for`, for all threads."""
+
 
 def by_platform(on_cpu: Callable[..., _T], on_accelerator: Callable[..., _T], *args: Any) -> _T:
     """Call the form of a function that suits the platform which the program is lowered for.
 
     Both give the same results. A process that has only CPUs traces only their form.
     """
+    if _target is not None:
+        return (on_cpu if _target == "cpu" else on_accelerator)(*args)
     if jax.default_backend() == "cpu" and set(backend.backends()) == {"cpu"}:
         return on_cpu(*args)
     return lax.platform_dependent(*args, cpu=on_cpu, default=on_accelerator)
@@ -26,12 +32,27 @@ def by_platform(on_cpu: Callable[..., _T], on_accelerator: Callable[..., _T], *a
 
 def platform() -> Platform:
     """Return which sizes suit the device that new arrays are placed on: "gpu" for any accelerator, else "cpu"."""
+    if _target is not None:
+        return _target
     device = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
-    if device is None:
-        name = jax.default_backend()
-    else:
-        name = device if isinstance(device, str) else device.platform
+    name = jax.default_backend() if device is None else getattr(device, "platform", device)
     return "cpu" if name == "cpu" else "gpu"
+
+
+@contextmanager
+def tuned_for(target: Platform) -> Iterator[None]:
+    """Make programs in the form for another platform than the one that runs them: to test a form, or to compile for elsewhere.
+
+    It holds for all threads. Programs traced before or inside are forgotten, since JAX does not see that the form is another one.
+    """
+    global _target  # noqa: PLW0603 - the one setting of the process
+    before, _target = _target, target
+    jax.clear_caches()
+    try:
+        yield
+    finally:
+        _target = before
+        jax.clear_caches()
 
 
 def available_cores() -> int:

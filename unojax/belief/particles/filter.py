@@ -60,8 +60,8 @@ def belief_update(
         opponent: Opponent model, static. A model that gives a legal action probability zero (a deterministic policy, for example)
             needs some `tremble`, since proposals assume that any legal action may be taken. Or the `Family` that the belief was
             begun with; one of its types must give every action a positive probability. A model may close over arrays, such as its
-            parameters. Under `jax.vmap` over these, updates run one after the other. Derivatives with respect to them are those of
-            forward mode (`jax.jvp`), since JAX has no reverse mode for loops of varying length.
+            parameters. Under `jax.vmap` over these, updates run one after the other. Their derivatives are those of forward mode
+            (`jax.jvp`), since JAX has no reverse mode for loops of varying length.
         rules: Rules of belief and observations, if given.
         ess_threshold: Share of N below which the ESS makes the filter resample, static.
         num_moves: Rejuvenation moves after a resampling, static; more of them if the ESS was far below N/2
@@ -134,9 +134,7 @@ def _update(*arguments: Any, options: Options) -> tuple[Belief, Info]:
 
     @custom_vmap
     def of_batch(*arguments: Any) -> tuple[Belief, Info]:
-        return by_platform(
-            partial(in_turn, captured), lambda *arguments: runners.update_games(*arguments, options), *arguments
-        )
+        return by_platform(partial(in_turn, captured), lambda *arguments: runners.update_games(*arguments, options), *arguments)
 
     @of_game.def_vmap
     def over_games(axis_size: int, is_mapped: Any, captured: Any, *arguments: Any) -> tuple[tuple[Belief, Info], Any]:

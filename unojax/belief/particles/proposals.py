@@ -9,9 +9,9 @@ therefore flat over the possible trajectories, times the likelihood of the oppon
 (`unojax.belief.particles.likelihood`).
 
 **Why not bootstrap.** A public event rules trajectories out: the opponent plays a card that a particle does not hold, it could
-not play although the particle could, or the observer draws a card that the particle holds. Weights of 0 or 1 lose most particles at
-every such event. Instead a conditional proposal exchanges a card of the hand for one of the deck. The particle is weighted as in
-a step of an SMC sampler (Del Moral, Doucet, Jasra 2006, eq. 12): for old and new targets p, p', forward kernel K and *any*
+not play although the particle could, or the observer draws a card that the particle holds. Weights of 0 or 1 lose most particles
+at every such event. Instead a conditional proposal exchanges a card of the hand for one of the deck. The particle is weighted as
+in a step of an SMC sampler (Del Moral, Doucet, Jasra 2006, eq. 12): for old and new targets p, p', forward kernel K and *any*
 backward kernel L,
 
     weight(x -> x')  =  p'(x') L(x | x') / (p(x) K(x' | x)),

@@ -3,8 +3,8 @@
 `update_game` takes one game through its stages, with branches and loops as that game needs them. The particles of one game are
 enough to keep a CPU's vector units busy, and stay in its cache.
 
-`update_games` takes the games of a batch together, as a GPU likes it: few kernels, each for all particles of many games. The games
-for which a stage is due are gathered, as many at a time as fill the device, worked on in loops of fixed length, and put back
+`update_games` takes the games of a batch together, as suits a GPU: few kernels, each for all particles of many games. Games for
+which a stage is due are gathered, as many at a time as fill the device, worked on in loops of fixed length, and put back
 (`batching.Agenda`). The host asks only whether there is more to do. Most games are young and have few slots and records: stages
 that go through the slots take most games on the first rows of the tables alone (`SHORT`), and likelihoods go through the records
 in one row of blocks (`schedule`).
@@ -139,7 +139,8 @@ def _run(
     def one_round(index: Array, carry: tuple[tuple[Array, ...], Array]) -> tuple[tuple[Array, ...], Array]:
         written, log_increment = carry
         current = now._replace(**dict(zip(stage.writes, written, strict=True)))
-        after, log_weight = stage.apply(SERIAL, of, index, random_of_round(random, number, index), current)
+        random_here = random_of_round(random, number, stage.stream(index))
+        after, log_weight = stage.apply(SERIAL, of, index, random_here, current)
         return tuple(getattr(after, name) for name in stage.writes), log_increment + log_weight
 
     first = tuple(getattr(now, name) for name in stage.writes), log_increment
@@ -183,7 +184,7 @@ def _rejuvenate(
         return now, log_lik.at[..., ancestors].get(mode="promise_in_bounds")
 
     now, log_lik = control.fori_loop(0, weighing.resampled.astype(jnp.int32), pick, (now, log_lik))
-    rounds, place = _moves_due(weighing, num_particles, num_moves), _places(of)
+    rounds, place = num_moves_due(weighing, num_particles, num_moves), _places(of)
 
     def move(index: Array, carry: tuple[tuple[Array, Array, Array], Array, Array]) -> Any:
         (hand, deck, labels), log_lik, changed = carry
@@ -267,7 +268,7 @@ def _reached(of: Transition, belief: Belief, after: Observation) -> Array:
     return jnp.where(of.inconsistent, belief.seen, reading.fingerprint(after))
 
 
-def _moves_due(weighing: Weighing, num_particles: int, num_moves: int) -> Array:
+def num_moves_due(weighing: Weighing, num_particles: int, num_moves: int) -> Array:
     """Return the number of rejuvenation moves: int32[]. The fewer ancestors, the more there is to renew."""
     loss = jnp.clip(0.5 * num_particles / jnp.maximum(weighing.ess, 1.0), 1.0, MOST_ROUNDS)
     return jnp.where(weighing.resampled, jnp.round(num_moves * loss).astype(jnp.int32), 0)
@@ -315,23 +316,16 @@ def update_games(
 
     of, random = jax.vmap(read)(beliefs, before, action, after, keys)
     history, max_slots = of.new, of.new.max_slots
-    short, long = min(SHORT, max_slots), (history.num_slots > SHORT) & (max_slots > SHORT)
-    stages, due = stages_of(rules), {}
-    for _, stage in stages:
-        rounds = jax.vmap(stage.rounds)(of).astype(jnp.int32)
-        rounds = -(-rounds // stage.at_a_time)
-        due[stage.name] = jnp.where(long, 0, rounds) if stage.visits_slots else rounds
-        due[f"long {stage.name}"] = jnp.where(long, rounds, 0)
-    due["likelihood"] = of.changes_likelihood
+    short, stages = min(SHORT, max_slots), stages_of(rules)
+    long = is_long(history)
     chunks = chunks_for(num_games, num_particles, max_slots, history.max_records)
     blocks = jax.vmap(partial(schedule.num_blocks, rules=rules))(history)
-    agenda = Agenda(due, num_games)
+    agenda = Agenda(due_stages(of, rules), num_games)
 
     work = Work(beliefs.trajectories, jnp.zeros_like(beliefs.log_weights), random)
     for number, stage in stages:
-        for name, slots in (
-            ((stage.name, short), (f"long {stage.name}", max_slots)) if stage.visits_slots else ((stage.name, max_slots),)
-        ):
+        parts = [(stage.name, short), (f"long {stage.name}", max_slots)] if stage.visits_slots else [(stage.name, max_slots)]
+        for name, slots in parts:
             work = agenda.do(name, chunks[name].games, partial(_work_on, stage=stage, number=number, of=of, slots=slots), work)
 
     def do_blocks(agenda: Agenda, name: str, task: Callable[..., _State], state: _State) -> _State:
@@ -347,9 +341,8 @@ def update_games(
 
     log_lik = do_blocks(agenda, "likelihood", partial(replay, now=work.now), beliefs.log_likelihood)
     weighing = jax.vmap(partial(_weigh, options=options))(beliefs, of, work.log_increment, log_lik)
-    moves_due = jax.vmap(partial(_moves_due, num_particles=num_particles, num_moves=options.num_moves))(weighing)
-    visits = jnp.where(weighing.resampled, jnp.maximum(-(-moves_due // MOVES_AT_A_TIME), 1), 0)
-    due = {"rejuvenation": (visits > 0) & ~long, "long rejuvenation": jnp.where(long, visits, jnp.maximum(visits - 1, 0))}
+    moves_due = jax.vmap(partial(num_moves_due, num_particles=num_particles, num_moves=options.num_moves))(weighing)
+    due = due_moves(weighing, moves_due, long)
     if rules.tells_of_hands:
         due["strict likelihood"] = jax.vmap(partial(has_facts, rules=rules))(history)
     agenda = Agenda(due, num_games)
@@ -380,6 +373,34 @@ def update_games(
         known = jax.vmap(_known_types)(beliefs, weighing, log_lik)
         updated = dataclasses.replace(updated, log_types=jnp.where(weighing.restarted[:, None], known, log_types))
     return updated, jax.vmap(_info)(of, weighing, acceptance)
+
+
+def is_long(histories: PublicHistory) -> Array:
+    """Return which games have more than `SHORT` slots: bool[G]."""
+    return (histories.num_slots > SHORT) & (histories.max_slots > SHORT)
+
+
+def due_stages(of: Transition, rules: Rules) -> dict[str, Array]:
+    """Return how often the particles of each of G games are worked on, by the name of the work: int32[G]."""
+    long, due = is_long(of.new), {}
+    for _, stage in stages_of(rules):
+        visits = -(-jax.vmap(stage.rounds)(of).astype(jnp.int32) // stage.at_a_time)
+        due[stage.name] = jnp.where(long, 0, visits) if stage.visits_slots else visits
+        if stage.visits_slots:
+            due[f"long {stage.name}"] = jnp.where(long, visits, 0)
+    return due | {"likelihood": of.changes_likelihood.astype(jnp.int32)}
+
+
+def due_moves(weighing: Weighing, moves_due: Array, long: Array) -> dict[str, Array]:
+    """Return how often each of G games is rejuvenated, by the name of the work: int32[G].
+
+    Few games need more than the first visit, but all would wait for them.
+    """
+    visits = jnp.where(weighing.resampled, jnp.maximum(-(-moves_due // MOVES_AT_A_TIME), 1), 0)
+    return {
+        "rejuvenation": jnp.where(long, 0, jnp.minimum(visits, 1)),
+        "long rejuvenation": jnp.where(long, visits, jnp.maximum(visits - 1, 0)),
+    }
 
 
 class Chunk(NamedTuple):
@@ -413,13 +434,19 @@ def _work_on(index: Array, at: Array, work: Work, *, stage: Stage, number: int, 
     games, random, log_increment = take_rows((of, work.random, work.log_increment), at)
     games = games._replace(old=_cut(games.old, slots), new=_cut(games.new, slots), forbidden=games.forbidden[:, :, :slots])
 
+    step = PARALLEL.at_a_time if stage.by_slot else 1
+
     def one_game(of: Transition, random: Array, now: Trajectories, log_increment: Array) -> tuple[Trajectories, Array]:
-        for i in range(0, stage.at_a_time, PARALLEL.at_a_time if stage.by_slot else 1):
-            number_of_round = stage.at_a_time * index + i
-            random_here = random_of_round(random, number, number_of_round)
+        def one_round(i: Array | int, carry: tuple[Trajectories, Array]) -> tuple[Trajectories, Array]:
+            now, log_increment = carry
+            number_of_round = stage.at_a_time * index + step * i
+            random_here = random_of_round(random, number, stage.stream(number_of_round))
             now, log_weight = stage.apply(PARALLEL, of, number_of_round, random_here, now)
-            log_increment = log_increment + log_weight
-        return now, log_increment
+            return now, log_increment + log_weight
+
+        # A few rounds are one kernel, and more of them a loop.
+        rounds = stage.at_a_time // step
+        return control.fori_loop(0, rounds, one_round, (now, log_increment), unroll=rounds if rounds <= 4 else 1)
 
     after, log_increment = jax.vmap(one_game)(games, random, _take(work.now, at, slots), log_increment)
     written = {name: put_rows(getattr(work.now, name), at, getattr(after, name)) for name in stage.writes}

@@ -1,7 +1,7 @@
 """All hands of the past at once: the likelihood of the opponent's choices in the form for a GPU.
 
-`likelihood.log_likelihood` replays the choices one after the other. Here the history of a game becomes a **schedule** of steps that
-are all alike, four of them a block, and the blocks of all games stand in one row, as many as each game has. A thread takes a
+`likelihood.log_likelihood` replays the choices one after the other. Here the history of a game becomes a **schedule** of steps
+that are all alike, four of them a block, and the blocks of all games stand in one row, as many as each game has. A thread takes a
 block, from the hand that the particle held before it (`Past.starts`). So a few kernels suffice for any number of choices, and
 short games don't wait for long ones.
 """
@@ -32,7 +32,7 @@ _UNPACKED_LANES: Final = 2**17
 
 
 class Schedule(NamedTuple):
-    """The histories of C games in steps that are all alike: at most two cards acquired, then a record or none. K blocks of B steps.
+    """The histories of C games in K blocks of B steps, all alike: at most two cards acquired, then a record or none.
 
     Of the slots filled before the first record, the first few (`_num_at_once`) are filled before the first step.
 

@@ -2,7 +2,7 @@
 
 A transition is one public action of one player. `read_transition` works out all that is public about it. What it does to the
 particles is a sequence of **stages** (`STAGES`): each says for which transitions it is due, in how many rounds, and what a round
-does to the particles of one game. `runners` has the two interpreters: games one after the other, and the games of a batch together.
+does to the particles of one game. `runners` has the two interpreters: games one after the other, or those of a batch together.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Transition(NamedTuple):
         moved: bool[] something happened.
         changes_likelihood: bool[] trajectories have changed, or there is one more record.
         color, rank: uint32[] of a play.
-        plays, plays_drawn, observer_plays: bool[] the opponent played a card of its hand, the card just drawn; the observer played.
+        plays, plays_drawn, observer_plays: bool[] the opponent played a card of its hand; the card just drawn; the observer did.
         reshuffles: bool[] the pile went back into the deck.
         forbidden: uint32[4, S] cards that each slot held none of, before anything was drawn.
         open_slots: int32[S] the slots that could hold such a card, in order; then S.
@@ -118,6 +118,10 @@ class Stage:
     rules: Callable[[Rules], bool] = lambda rules: True
     by_slot: bool = False
     visits_slots: bool = False
+
+    def stream(self, index: Array) -> Array:
+        """Return the number of the random words of a round. What is done slot by slot draws other bits for each slot by itself."""
+        return jnp.zeros_like(index) if self.by_slot else index
 
 
 def _play(rows: Rows, of: Transition, index: Array, random: Array, now: Trajectories) -> tuple[Trajectories, Array]:

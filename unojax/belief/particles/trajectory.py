@@ -4,9 +4,9 @@ A particle is a complete trajectory of the hidden past in physical cards (slots 
 which label each slot of the opponent's hand got when it was filled, which of them it played, and which ones the observer drew.
 Equal cards look the same, so labels are never seen, only their types.
 
-Sets of N particles are stored as arrays uint32[4, N], whose rows are the words of `unojax.bits`, so that one kernel changes a set.
-What looks at several words of a set works on these apart (`as_words`): XLA on a CPU would compute a row of an array again for each
-use. All functions work on N particles at once.
+Sets of N particles are stored as arrays uint32[4, N], whose rows are the words of `unojax.bits`: one kernel changes a set. What
+looks at several words of a set works on these apart (`as_words`), since XLA on a CPU would compute a row of an array again for
+each use. All functions work on N particles at once.
 """
 
 from __future__ import annotations
