@@ -14,7 +14,7 @@ from jax import Array
 from unojax import bits, cards
 from unojax.belief import history
 from unojax.belief.lattice import counts_at
-from unojax.belief.opponents import OpponentModel, likelihood_of
+from unojax.belief.opponents import OpponentModel, likelihood_of, uniform_opponent
 from unojax.observation import Observation
 from unojax.table.options import of_type, playable
 
@@ -25,7 +25,9 @@ _CHUNK: Final = 2048
 def likelihood(
     before: Observation, action: int, may_hold: np.ndarray, types: np.ndarray, opponent: OpponentModel, drawn: int = -1
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Ask a model for pi(action | H) of every hand H that the opponent may hold.
+    """Evaluate a model's pi(action | H) for every hand H that the opponent may hold.
+
+    `uniform_opponent` is divided out in float64, so that exact beliefs are exact to more digits than a model's float32.
 
     Args:
         before: the observer's view when the opponent decides.
@@ -39,10 +41,12 @@ def likelihood(
         float64 on the lattice, 0 where the action is not legal; and bool, where there was a choice.
     """
     ask = partial(_ask, before, jnp.int32(action), jnp.int8(drawn), opponent=opponent)
-    values, has_choice = _over_hands(ask, may_hold, types)
+    values, num_legal = _over_hands(ask, may_hold, types)
+    if opponent is uniform_opponent:
+        values = (values > 0) / np.maximum(num_legal, 1)
     if not (np.isfinite(values).all() and (values >= 0).all()):
         raise ValueError("the opponent model must give finite likelihoods of at least 0")
-    return values, has_choice > 0
+    return values, num_legal > 1
 
 
 def fits(before: Observation, may_hold: np.ndarray, types: np.ndarray, drawn: int) -> np.ndarray:
@@ -71,7 +75,7 @@ def _ask(before: Observation, action: Array, drawn: Array, hands: Array, *, oppo
     def one(hand: Array) -> tuple[Array, Array]:
         view = dataclasses.replace(history.imagine(before, hand), drawn=drawn)
         legal = view.legal_mask
-        return likelihood_of(opponent, view, legal, action), (legal.sum() > 1).astype(jnp.float32)
+        return likelihood_of(opponent, view, legal, action), legal.sum(dtype=jnp.int32)
 
     return jax.vmap(one)(hands)
 

@@ -269,7 +269,7 @@ def _observer_draws(hands: Words, before: Observation, after: Observation, laid:
     unseen = history.unseen_at_draw(before, after)
     drawn = history.observer_drew(before, after).astype(jnp.int32)
     if laid is not None:
-        drawn += jnp.arange(cards.NUM_TYPES) == laid
+        drawn += (jnp.arange(cards.NUM_TYPES) == laid).astype(jnp.int32)
     number = drawn.sum(dtype=jnp.int32)
     # One card after the other, in the order of types; the card at place i is of the first type whose running total exceeds i.
     totals = jnp.cumsum(drawn, dtype=jnp.int32)

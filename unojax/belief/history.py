@@ -259,12 +259,14 @@ def is_consistent(before: Observation, action: Array, after: Observation) -> Arr
     left = jnp.where(is_draw & reshuffled(before, after), top, pile)
     fits = (pile_after == left + played + laid).all() & (hand_after - hand + jnp.where(theirs, 0, played) >= 0).all()
 
-    own_change = hand_after.sum() - hand.sum()
-    their_change = after.opponent_count.astype(jnp.int32) - before.opponent_count
+    theirs_before, theirs_after, deck_after = (
+        count.astype(jnp.int32) for count in (before.opponent_count, after.opponent_count, after.deck_count)
+    )
+    own_change, their_change = hand_after.sum() - hand.sum(), theirs_after - theirs_before
     change, other = jnp.where(theirs, their_change, own_change), jnp.where(theirs, own_change, their_change)
     due = jnp.maximum(before.penalty.astype(jnp.int32), 1)
     fits &= (other == 0) & jnp.where(is_play, change == -1, (change == 0) | (is_draw & (change == due)))
-    fits &= hand_after.sum() + after.opponent_count + pile_after.sum() + after.deck_count == rules.num_cards
+    fits &= hand_after.sum() + theirs_after + pile_after.sum() + deck_after == rules.num_cards
     fits &= before.player == after.player
     return fits & jnp.where(shown < 0, fingerprint(before) == fingerprint(after), shown == action)
 
@@ -306,7 +308,7 @@ def reshuffled(before: Observation, after: Observation) -> Array:
     """
     if before.rules.play_drawn != "auto":
         return after.pile.sum(-1) < before.pile.sum(-1)
-    return after.pile.sum(-1) - (laid_type(before, after) >= 0) < before.pile.sum(-1)
+    return after.pile.sum(-1) - (laid_type(before, after) >= 0).astype(jnp.int32) < before.pile.sum(-1)
 
 
 def unseen_at_draw(before: Observation, after: Observation) -> Array:

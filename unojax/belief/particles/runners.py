@@ -280,7 +280,7 @@ def _places(of: Transition) -> Callable[[Array], Array]:
     Moves that take one place after the other renew a hand faster than moves at random places.
     """
     before = of.before
-    live = before.opponent_count.astype(jnp.int32) + of.num_unseen - (of.plays | of.plays_drawn)
+    live = before.opponent_count.astype(jnp.int32) + of.num_unseen - (of.plays | of.plays_drawn).astype(jnp.int32)
     hand_count = jnp.maximum(live, 1)
     first = bits.uniform_below(of.words[1], hand_count.astype(jnp.uint32)).astype(jnp.int32)
     return lambda index: (first + index) % hand_count

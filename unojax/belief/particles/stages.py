@@ -362,9 +362,9 @@ def _shown_of_drawn_card(before: Observation, after: Observation) -> tuple[Array
 
 def _seen_cards(before: Observation, after: Observation, laid: Array) -> tuple[Array, Array]:
     """Return the cards that the observer drew, or that anyone drew and laid, int32[54], and the size of the deck before."""
-    drawn = cards.counts(after.hand).astype(jnp.int32) - cards.counts(before.hand)
+    drawn = cards.counts(after.hand).astype(jnp.int32) - cards.counts(before.hand).astype(jnp.int32)
     if before.rules.play_drawn == "auto":
-        drawn += jnp.arange(cards.NUM_TYPES) == laid
+        drawn += (jnp.arange(cards.NUM_TYPES) == laid).astype(jnp.int32)
     unseen = reading.unseen_at_draw(before, after)
     return drawn, unseen.sum(dtype=jnp.int32) - before.opponent_count.astype(jnp.int32)
 
@@ -387,4 +387,4 @@ def _log_seen_draw(before: Observation, after: Observation, drawn: Array, deck_c
 def _cards_of(types: Any) -> Array:
     """Collect all cards of some types (bool[54]): uint32[4, 1]."""
     marked = jnp.asarray(types)[np.asarray(cards.TYPE_OF_SLOT)].reshape(cards.NUM_COLORS, -1).astype(jnp.uint32)
-    return (marked << np.arange(marked.shape[1], dtype=np.uint32)).sum(1, dtype=jnp.uint32)[:, None]
+    return (marked << np.arange(marked.shape[1], dtype=np.uint32)[None]).sum(1, dtype=jnp.uint32)[:, None]
