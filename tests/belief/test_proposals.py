@@ -121,7 +121,7 @@ def cards_playable_on(color: int, rank: int) -> jax.Array:
 def seen() -> Observation:
     """Only the seat and the deck of it are used."""
     with jax.ensure_compile_time_eval():
-        return observe(make_state("G5", "R1", "B9", rules=RULES), 0, rules=RULES)
+        return observe(make_state("G5", "R1", "B9", rules=RULES), 0)
 
 
 def record_play(history: PublicHistory, color: jax.Array, rank: jax.Array, action: jax.Array) -> PublicHistory:

@@ -155,8 +155,9 @@ class Agenda:
         def one_turn(carry: tuple[Array, _Tree]) -> tuple[Array, _Tree]:
             cursor, state = carry
             begin, index = cursor[kind]
-            rounds = -lax.dynamic_slice(ranked, [kind, begin], [1, chunk])[0]
-            at = lax.dynamic_slice(order, [kind, begin], [1, chunk])[0]
+            here = [jnp.int32(kind), begin]
+            rounds = -lax.dynamic_slice(ranked, here, [1, chunk])[0]
+            at = lax.dynamic_slice(order, here, [1, chunk])[0]
             needs, number = rounds > index, chunk
             if sizes is not None:
                 up_to = jnp.tri(chunk, dtype=bool)

@@ -170,7 +170,7 @@ def condition_on_absence(
         The changed trajectories, and float32[N] log weights, -inf if no card fits a slot.
     """
     labels = now.labels.at[slots].get(mode="clip")
-    deck, log_weight, changed = now.deck, jnp.zeros(random.shape), []
+    deck, log_weight, changed = now.deck, jnp.zeros(random.shape, jnp.float32), []
 
     def choose(slot: Array, is_due: Array, row: Array, deck: Array, log_weight: Array) -> tuple[Array, Array]:
         """Return the label that the slot gets, and the weights so far."""
@@ -233,7 +233,7 @@ def condition_on_seen_draw(
         others = map_words(lambda a, d: a & d, insertable(rows, now, history, slot), deck)
         return jnp.where(could_hold, 1.0 / (bits.count(others) + np.uint32(1)).astype(jnp.float32), 0.0)
 
-    total = rows.total(history, share, jnp.zeros(random.shape))
+    total = rows.total(history, share, jnp.zeros(random.shape, jnp.float32))
     return after, jnp.where(holds & ~changed, -jnp.inf, -jnp.log1p(total))
 
 
@@ -247,7 +247,7 @@ def draw_unseen(
     deck = as_words(now.deck)
     fitting = deck if could_be is None else map_words(lambda d, c: d & c, deck, as_words(could_be))
     label = rows.once(history, lambda: random_card(random_bits(random, _NEW), fitting))
-    log_weight = jnp.zeros(random.shape)
+    log_weight = jnp.zeros(random.shape, jnp.float32)
     if could_be is not None:
         log_weight = jnp.log(bits.count(fitting).astype(jnp.float32)) - jnp.log(bits.count(deck).astype(jnp.float32))
     after = now._replace(

@@ -192,7 +192,7 @@ class _Parallel(Rows):
 
     def find(self, history: PublicHistory, labels: Array, label: Array) -> Array:
         index = jnp.arange(labels.shape[0], dtype=jnp.uint16)[:, None]
-        return jnp.where(labels == label, index, NO_SLOT).min(0)
+        return jnp.where(labels == label[None], index, NO_SLOT).min(0)
 
     def nth_live(self, history: PublicHistory, labels: Array, place: Array) -> Array:
         num_rows, place = labels.shape[0], place.astype(jnp.uint32)

@@ -165,7 +165,7 @@ def _rejuvenate(
     ancestors = control.cond(
         weighing.resampled,
         lambda: resample.systematic(_uniform(of.words[0]), weighing.log_weights),
-        lambda: jnp.arange(num_particles),
+        lambda: jnp.arange(num_particles, dtype=jnp.int32),
     )
 
     def pick(index: Array, carry: tuple[Trajectories, Array]) -> tuple[Trajectories, Array]:

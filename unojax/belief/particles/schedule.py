@@ -95,11 +95,11 @@ def schedule_of(histories: PublicHistory, rules: Rules, wanted: Array, length: i
     ends = jnp.cumsum(steps, axis=1, dtype=jnp.int32)
     number = jnp.where(wanted, -(-ends[:, -1] // STEPS_PER_BLOCK), 0)
     index = jnp.arange(len(number))
-    begin = jnp.where(index[:, None] > index, number, 0).sum(1, dtype=jnp.int32)
+    begin = jnp.where(index[:, None] > index[None], number[None], 0).sum(1, dtype=jnp.int32)
     block = jnp.arange(length)
-    game = jnp.maximum((begin <= block[:, None]).sum(1, dtype=jnp.int32) - 1, 0)
+    game = jnp.maximum((begin[None] <= block[:, None]).sum(1, dtype=jnp.int32) - 1, 0)
     # Blocks beyond the last one have no steps: they count as later ones of the last game.
-    step = STEPS_PER_BLOCK * (block - begin[game])[:, None] + jnp.arange(STEPS_PER_BLOCK)
+    step = STEPS_PER_BLOCK * (block - begin[game])[:, None] + jnp.arange(STEPS_PER_BLOCK)[None]
     filled, ends = _slots_before(histories.records)[game], jnp.where(wanted[:, None], ends, 0)[game]
     record = jnp.minimum((ends[:, None] <= step[..., None]).sum(-1, dtype=jnp.int32), ends.shape[1] - 1)
 
@@ -178,7 +178,7 @@ def _sum_before(rows: Array) -> Array:
     def earlier(rows: Array) -> Array:
         """Sum up along the axis before the last two."""
         index = jnp.arange(rows.shape[-3])
-        is_earlier = (index[:, None] > index)[..., None, None]
+        is_earlier = (index[:, None] > index[None])[..., None, None]
         return lax.reduce_xor(jnp.where(is_earlier, rows[..., None, :, :, :], np.uint32(0)), (rows.ndim - 2,))
 
     of_groups = earlier(lax.reduce_xor(groups, (1,)))
@@ -235,8 +235,8 @@ def log_likelihoods(
 def _sum_of_games(rows: Array, schedule: Schedule, most: int) -> Array:
     """Add up rows float32[K, N] of blocks for each game, which has `most` (static) at most: float32[C, N]."""
     index = jnp.arange(min(most, len(rows)))
-    own = rows.at[schedule.begin[:, None] + index].get(mode="clip")
-    return jnp.where((index < schedule.number[:, None])[..., None], own, 0.0).sum(1)
+    own = rows.at[schedule.begin[:, None] + index[None]].get(mode="clip")
+    return jnp.where((index[None] < schedule.number[:, None])[..., None], own, 0.0).sum(1)
 
 
 def exchanged(past: Past, histories: PublicHistory, exchange: Exchange, where: Array) -> Past:

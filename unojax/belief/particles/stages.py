@@ -120,7 +120,7 @@ class Stage:
     visits_slots: bool = False
 
     def stream(self, index: Array) -> Array:
-        """Return the number of the random words of a round. What is done slot by slot draws other bits for each slot by itself."""
+        """Return the number of the random words of a round. What is done slot by slot draws other bits for each slot itself."""
         return jnp.zeros_like(index) if self.by_slot else index
 
 
@@ -247,7 +247,7 @@ def read_transition(
     is_open = proposals.open_slots(old, forbidden) & (jnp.arange(old.max_slots) < old.num_slots)
     place = jnp.where(is_open, jnp.cumsum(is_open, dtype=jnp.int32) - 1, old.max_slots)
     open_slots = jnp.full(old.max_slots, old.max_slots, jnp.int32)
-    open_slots = open_slots.at[place].set(jnp.arange(old.max_slots), mode="drop")
+    open_slots = open_slots.at[place].set(jnp.arange(old.max_slots, dtype=jnp.int32), mode="drop")
 
     reshuffles = is_draw & reading.reshuffled(before, after)
     laid = reading.laid_type(before, after)
