@@ -92,6 +92,8 @@ LIMITS = {
     "slots_before": (0, 2**16 - 1),
     "action": (0, HOLDS_COLOR),
     "last_action": (-1, cards.CHALLENGE),
+    "play_color": (0, 4),
+    "play_rank": (0, 14),
     "color": (0, 3),
     "rank": (0, 14),
     "observer_count": (0, 108),

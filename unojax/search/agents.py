@@ -235,6 +235,11 @@ class SearchAgent:
         Returns:
             The estimates, and bool[60] (or more, `Rules.num_choices`) what they are of: nothing if there is no choice.
         """
+        if self.updater.on_host:
+            # A program takes the hands, but not the belief that they come from.
+            key, key_hands = jax.random.split(key)
+            hands = self.hands(key_hands, memory, observation)
+            return _search(key, hands, memory.num_steps, observation, legal_mask, agent=self)
         return _think(key, memory, observation, legal_mask, agent=self)
 
     def estimate(self, *decisions: Any) -> Estimate:
@@ -247,11 +252,18 @@ def _think(
     key: Array, memory: Remembered, observation: Observation, legal_mask: Array, *, agent: SearchAgent
 ) -> tuple[Estimate, Array]:
     key_hands, key_search = jax.random.split(key)
+    hands = agent.hands(key_hands, memory, observation)
+    return _search(key_search, hands, memory.num_steps, observation, legal_mask, agent=agent)
+
+
+@partial(traced_once, static=("agent",))
+def _search(
+    key: Array, hands: Hands, num_steps: Array, observation: Observation, legal_mask: Array, *, agent: SearchAgent
+) -> tuple[Estimate, Array]:
     is_mine = ~observation.terminated & (observation.current_player == observation.player)
     legal = legal_mask[: agent.rules.num_choices] & is_mine & (legal_mask.sum() > 1)
-    hands = agent.hands(key_hands, memory, observation)
     search = together(lambda _, *decisions: agent.estimate(*decisions))
-    return search((), key_search, observation, hands, legal, memory.num_steps), legal
+    return search((), key, observation, hands, legal, num_steps), legal
 
 
 def default_num_lanes(num_decisions: int) -> int:
