@@ -207,7 +207,7 @@ class ClosedFormFilter(_Modelless):
     ) -> tuple[closed_form.ClosedFormBelief, Info]:
         del key
         held = belief.sizes.sum(dtype=jnp.int32)
-        consistent = history.belongs(before, action, after) & (held == before.opponent_count.astype(jnp.int32))
+        consistent = history.is_consistent(before, action, after) & (held == before.opponent_count.astype(jnp.int32))
         updated = closed_form.closed_form_update(belief, before, action, after, exclude_drawn=self.exclude_drawn)
         return jax.tree.map(lambda new, old: jnp.where(consistent, new, old), updated, belief), plain_info(~consistent)
 
@@ -236,7 +236,7 @@ class ColorBoundsFilter(_Modelless):
 
     def update(self, key: Array, belief: Array, before: Observation, action: Array, after: Observation) -> tuple[Array, Info]:
         del key
-        return color_bounds.after_step(belief, before, action, after), plain_info(~history.belongs(before, action, after))
+        return color_bounds.after_step(belief, before, action, after), plain_info(~history.is_consistent(before, action, after))
 
     def hands(self, key: Array, belief: Array, observation: Observation) -> Hands:
         return Hands.alike(color_bounds.draw_hands(key, belief, observation, self.num_hands))
@@ -260,7 +260,7 @@ class UniformFilter(_Modelless):
         self, key: Array, belief: tuple[()], before: Observation, action: Array, after: Observation
     ) -> tuple[tuple[()], Info]:
         del key
-        return belief, plain_info(~history.belongs(before, action, after))
+        return belief, plain_info(~history.is_consistent(before, action, after))
 
     def hands(self, key: Array, belief: tuple[()], observation: Observation) -> Hands:
         del belief
