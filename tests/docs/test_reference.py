@@ -17,6 +17,7 @@ INNER = {
     *(
         "device.blame",
         "device.control",
+        "device.forks",
         "device.returned",
         "device.struct",
         "games.ahead",
