@@ -189,7 +189,8 @@ def test_belief_is_that_of_the_history(capsys):
     believed = [data["belief"]["prob_holds"].get(name, 0.0) for name in cards.TYPE_NAMES]
     np.testing.assert_allclose(believed, exact.prob_holds, atol=0.2)
     alone = run_json(capsys, data["observation"])["belief"]["prob_holds"]
-    assert max(abs(alone[name] - data["belief"]["prob_holds"][name]) for name in alone) > 0.25
+    # Exactly it is 0.255 for one card; three standard deviations of a mean over 256 hands are 0.09.
+    assert max(abs(alone[name] - data["belief"]["prob_holds"][name]) for name in alone) > 0.15
     out = run_text(capsys, OPPONENT_DRAWS, "--history", history)
     assert "from 5 actions, player 1 taken for uniform" in " ".join(out.split())
     assert "--history would sharpen it" in " ".join(run_text(capsys, data["observation"]).split())
