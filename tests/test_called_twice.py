@@ -60,6 +60,13 @@ def particles() -> Any:
     return unojax.belief_update(belief, before, action, after, KEY)
 
 
+def batches_of_particles() -> Any:
+    _, action, _, before, after = step_seen()
+    belief = unojax.belief_init(before, KEY, num_particles=8)
+    update = jax.vmap(lambda key: unojax.belief_update(belief, before, action, after, key)[1])
+    return update(jax.random.split(KEY, 2))
+
+
 def closed_forms() -> Any:
     _, action, _, before, after = step_seen()
     every = [updaters.ColorBoundsFilter(), updaters.UniformFilter(), updaters.ClosedFormFilter()]
@@ -92,10 +99,10 @@ def small_ones() -> Any:
     return unojax.uniform(KEY, before, mask), unojax.infer_action(before, after), unojax.observation_log_prob(before, state)
 
 
-EVERY = [play_game, transition, bootstrapped, particles, closed_forms, search, network, seats, small_ones]
+EVERY = [play_game, transition, bootstrapped, particles, batches_of_particles, closed_forms, search, network, seats, small_ones]
 
 
-@pytest.mark.parametrize("call", slow_but([each for each in EVERY if each is not particles], EVERY))
+@pytest.mark.parametrize("call", slow_but([each for each in EVERY if each is not batches_of_particles], EVERY))
 def test_the_second_call_compiles_nothing(call: Callable[[], Any]):
     call()
     _compiled[0] = 0

@@ -26,7 +26,7 @@ from unojax.device import control
 from unojax.device.batching import spread
 from unojax.device.platform import by_platform
 from unojax.device.random_bits import check_key, key_words
-from unojax.device.tracing import open_closure
+from unojax.device.tracing import open_closure, traced_once
 from unojax.game.steps import single_action
 from unojax.observation import Observation, check_observation
 from unojax.rules import Rules, agreed_rules
@@ -116,6 +116,7 @@ def belief_update_checked(
     return belief, info
 
 
+@partial(traced_once, static=("options",))
 def _update(*arguments: Any, options: Options) -> tuple[Belief, Info]:
     """Update one game, or under `jax.vmap` a batch of games, in the form for the platform that the program is lowered for."""
 
