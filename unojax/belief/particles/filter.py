@@ -122,10 +122,10 @@ def _update(*arguments: Any, options: Options) -> tuple[Belief, Info]:
 
     def in_batch_of_one(*arguments: Any) -> tuple[Belief, Info]:
         batch = jax.tree.map(lambda leaf: leaf[None], arguments)
-        return jax.tree.map(lambda leaf: leaf[0], runners.update_games(*batch, options))
+        return jax.tree.map(lambda leaf: leaf[0], runners.update_games(*batch, options=options))
 
     def one_game(*arguments: Any) -> tuple[Belief, Info]:
-        return by_platform(lambda *arguments: runners.update_game(*arguments, options), in_batch_of_one, *arguments)
+        return by_platform(lambda *arguments: runners.update_game(*arguments, options=options), in_batch_of_one, *arguments)
 
     opened, captured = open_closure(one_game, *arguments)
     of_game = custom_vmap(opened)
@@ -135,7 +135,9 @@ def _update(*arguments: Any, options: Options) -> tuple[Belief, Info]:
 
     @custom_vmap
     def of_batch(*arguments: Any) -> tuple[Belief, Info]:
-        return by_platform(partial(in_turn, captured), lambda *arguments: runners.update_games(*arguments, options), *arguments)
+        return by_platform(
+            partial(in_turn, captured), lambda *arguments: runners.update_games(*arguments, options=options), *arguments
+        )
 
     @of_game.def_vmap
     def over_games(axis_size: int, is_mapped: Any, captured: Any, *arguments: Any) -> tuple[tuple[Belief, Info], Any]:

@@ -351,7 +351,7 @@ def insertable(rows: Rows, now: Trajectories, history: PublicHistory, slot: Arra
     slot = jnp.minimum(jnp.asarray(slot).astype(jnp.int32), history.max_slots - 1)
     # Cards that came back by a reshuffle may only enter a slot filled after the latest one.
     barred = jnp.where(rows.at(history.recent, slot), np.uint32(0), bits.ALL_SLOTS)
-    allowed = tuple(rows.at(word, slot) for word in history.allowed)
+    allowed = map_words(lambda word: rows.at(word, slot), as_words(history.allowed))
     return map_words(lambda a, r: a & ~(r & barred), allowed, as_words(now.recycled))
 
 

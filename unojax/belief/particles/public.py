@@ -60,14 +60,11 @@ _COLUMNS = 7
 def encode(record: Record) -> Array:
     """Encode records: uint32[..., 7], the four words of the pile and three words of small numbers."""
     groups = (
-        (record.slots_before, 0, record.action, 16, record.last_action + 1, 24),
-        (record.color, 0, record.rank, 8, record.observer_count, 16, record.deck_count, 24),
-        (record.penalty, 0, record.contested + 1, 8, record.has_drawn, 12, record.play_color, 16, record.play_rank, 24),
+        ((record.slots_before, 0), (record.action, 16), (record.last_action + 1, 24)),
+        ((record.color, 0), (record.rank, 8), (record.observer_count, 16), (record.deck_count, 24)),
+        ((record.penalty, 0), (record.contested + 1, 8), (record.has_drawn, 12), (record.play_color, 16), (record.play_rank, 24)),
     )
-    words = [
-        sum(number.astype(jnp.uint32) << np.uint32(shift) for number, shift in zip(group[::2], group[1::2], strict=True))
-        for group in groups
-    ]
+    words = [sum(number.astype(jnp.uint32) << np.uint32(shift) for number, shift in group) for group in groups]
     return jnp.concatenate([record.pile, jnp.stack(words, -1)], -1)
 
 

@@ -179,8 +179,10 @@ def _rejuvenate(
 
             return control.fori_loop(0, num_groups(number), one_group, table)
 
-        sets = [sets.at[:, ancestors].get(mode="promise_in_bounds") for sets in now[:4]]
-        now = Trajectories(*sets, picked(history.num_slots, now.labels), picked(history.num_records, now.played))
+        hand, deck, own, recycled = (sets.at[:, ancestors].get(mode="promise_in_bounds") for sets in now[:4])
+        now = Trajectories(
+            hand, deck, own, recycled, picked(history.num_slots, now.labels), picked(history.num_records, now.played)
+        )
         return now, log_lik.at[..., ancestors].get(mode="promise_in_bounds")
 
     now, log_lik = control.fori_loop(0, weighing.resampled.astype(jnp.int32), pick, (now, log_lik))
