@@ -20,14 +20,14 @@ _Function = TypeVar("_Function", bound=Callable)
 def traced_once(function: _Function, *, static: tuple[str, ...] = ()) -> _Function:
     """Decorate a function of arrays that many programs share.
 
-    It is traced once for arguments of the same shapes and types, and its operations are copied into each program that calls it
-    (as `jax.numpy` does with its own). Called outside `jit` it is one program, and not a kernel for each operation.
+    It is traced once for arguments of the same shapes and types, and stands once in each program that calls it, however often; XLA
+    copies it to the calls. Called outside `jit` it is one program, and not a kernel for each operation.
 
     Args:
         function: pure, and of arrays and pytrees of arrays alone but for what is static.
         static: names of its static arguments, given by name. Where one can't be hashed, the function is called as it is.
     """
-    traced = jax.jit(function, static_argnames=static, inline=True)
+    traced = jax.jit(function, static_argnames=static)
     if not static:
         return cast(_Function, traced)
 

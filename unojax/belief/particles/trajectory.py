@@ -20,6 +20,7 @@ from jax.typing import ArrayLike
 
 from unojax import bits, cards
 from unojax.bits import Words
+from unojax.device.tracing import traced_once
 
 RELEASED: Final = np.uint8(0x80)
 """Set in the label of a slot whose card has been played. Alone, it is the label of no card."""
@@ -54,6 +55,7 @@ def as_words(array: Array) -> Words:
     return array[0], array[1], array[2], array[3]
 
 
+@traced_once
 def card_of(label: Array) -> Array:
     """Return the set that holds one card, by its label: uint32[4, ...]. Empty for a label with `RELEASED` set."""
     first = 32 * np.arange(cards.NUM_COLORS, dtype=np.uint32).reshape(-1, *[1] * label.ndim)
@@ -61,6 +63,7 @@ def card_of(label: Array) -> Array:
     return lax.shift_left(jnp.uint32(1), label.astype(jnp.uint32)[None] - first)
 
 
+@traced_once
 def card_words(label: Array) -> Words:
     """Return the words of `card_of`."""
     label = label.astype(jnp.uint32)
@@ -68,12 +71,14 @@ def card_words(label: Array) -> Words:
     return w0, w1, w2, w3
 
 
+@traced_once
 def contains(words: Words, label: Array) -> Array:
     """Return whether a set holds the card with a label: bool[...]. Meaningless for a label with `RELEASED` set."""
     label = label.astype(jnp.uint32)
     return bits.contains(words, label >> np.uint32(5), label & np.uint32(31))
 
 
+@traced_once
 def random_bits(words: Array, stream: ArrayLike) -> Array:
     """Return random bits that differ for every stream: uint32[N].
 
@@ -86,6 +91,7 @@ def random_bits(words: Array, stream: ArrayLike) -> Array:
     return x ^ (x >> np.uint32(16))
 
 
+@traced_once
 def random_card(random: Array, words: Words) -> Array:
     """Pick a uniformly random card of each set, by random bits uint32[N]: uint8[N] labels."""
     word, position = bits.choose(words, random)
