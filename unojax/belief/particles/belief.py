@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import Final, NamedTuple, get_args
 
 import jax
@@ -25,6 +26,7 @@ from unojax.belief.particles.trajectory import RELEASED, Trajectories, as_words,
 from unojax.device import control, struct
 from unojax.device.random_bits import check_key, key_words, threefry
 from unojax.device.struct import by_field
+from unojax.device.tracing import traced_once
 from unojax.observation import Observation, check_observation
 from unojax.rules import Rules, is_int
 
@@ -193,7 +195,26 @@ def belief_init(
         )
     log_prior = type_prior(opponent, log_types)
     log_types = None if log_prior is None else jax.nn.log_softmax(jnp.asarray(log_prior, jnp.float32))
-    history = public.empty(max_slots=capacity_for(max_slots), max_records=capacity_for(max_plays))
+    trajectories, history, log_lik = _draw_start(
+        observation,
+        key,
+        num_particles=num_particles,
+        max_slots=capacity_for(max_slots),
+        max_records=capacity_for(max_plays),
+        prior=prior,
+    )
+    log_weights = resample.normalize(log_lik)[0]
+    log_lik = by_type([log_lik] * len(models_of(opponent)), opponent)
+    target = start_target(log_weights, log_lik, log_types) if rules.tells_of_hands else None
+    return Belief(log_weights, log_lik, trajectories, history, reading.fingerprint(observation), rules, target, log_types)
+
+
+@partial(traced_once, static=("num_particles", "max_slots", "max_records", "prior"))
+def _draw_start(
+    observation: Observation, key: Array, *, num_particles: int, max_slots: int, max_records: int, prior: Prior
+) -> tuple[Trajectories, PublicHistory, Array]:
+    """Draw the trajectories of a belief that begins, with the public history and their log likelihoods, float32[N]."""
+    history = public.empty(max_slots=max_slots, max_records=max_records)
     counter = jnp.arange(num_particles, dtype=jnp.uint32)
     random, _ = threefry(key_words(key), (jnp.zeros_like(counter), counter))
 
@@ -204,14 +225,11 @@ def belief_init(
     trajectories = control.fori_loop(0, observation.opponent_count.astype(jnp.int32), draw, start)
     history = public_start(observation, history)
     log_lik = jnp.zeros(num_particles, jnp.float32)
-    if shows_deal(rules, prior):
+    if shows_deal(observation.rules, prior):
         deal = deal_of(observation, reading.unseen_words(observation))
         history = dataclasses.replace(history, deal=jnp.stack(deal))
-        log_lik = start_log_prob(as_words(trajectories.hand), deal, rules)
-    log_weights = resample.normalize(log_lik)[0]
-    log_lik = by_type([log_lik] * len(models_of(opponent)), opponent)
-    target = start_target(log_weights, log_lik, log_types) if rules.tells_of_hands else None
-    return Belief(log_weights, log_lik, trajectories, history, reading.fingerprint(observation), rules, target, log_types)
+        log_lik = start_log_prob(as_words(trajectories.hand), deal, observation.rules)
+    return trajectories, history, log_lik
 
 
 def start_target(log_weights: Array, log_lik: Array, log_types: Array | None) -> Target:
