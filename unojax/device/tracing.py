@@ -20,8 +20,8 @@ _Function = TypeVar("_Function", bound=Callable)
 def traced_once(function: _Function, *, static: tuple[str, ...] = ()) -> _Function:
     """Decorate a function of arrays that many programs share.
 
-    It is traced once for arguments of the same shapes and types, and stands once in each program that calls it, however often; XLA
-    copies it to the calls. Called outside `jit` it is one program, and not a kernel for each operation.
+    It is traced once for arguments of the same shapes and types, and stands once in each program that calls it. XLA copies it to
+    the calls. Called outside `jit` it is one program, and not a kernel for each operation.
 
     Args:
         function: pure, and of arrays and pytrees of arrays alone but for what is static.
