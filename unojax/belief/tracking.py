@@ -109,7 +109,7 @@ def look(updater: Updater, key: Array, belief: Any, observation: Observation) ->
 
 
 def shapes_of(updater: Updater, key: Array, observation: Observation) -> Any:
-    """Return what `begin` returns as `jax.ShapeDtypeStruct`s, long before it does. Not of an updater of the host."""
+    """Return the shapes of what `begin` returns, each a `jax.ShapeDtypeStruct`. Not of an updater of the host."""
     return _init.shapes(key, observation, updater=updater)
 
 
