@@ -47,6 +47,7 @@ from unojax.belief.particles.stages import (
 from unojax.belief.particles.trajectory import Trajectories
 from unojax.device import control
 from unojax.device.batching import Agenda, put_rows, take_part, take_rows
+from unojax.device.tracing import compiled_apart
 from unojax.observation import Observation
 from unojax.rules import Rules
 
@@ -94,7 +95,7 @@ def update_game(
 ) -> tuple[Belief, Info]:
     """Update the belief of one game; `key` uint32[2], else as `belief_update`."""
     words, rules, num_particles = (key[0], key[1]), belief.rules, belief.num_particles
-    of = read_transition(belief, before, action, after, words)
+    of = compiled_apart(read_transition)(belief, before, action, after, words)
     random = random_words(words, num_particles)
     now, log_increment = belief.trajectories, jnp.zeros_like(belief.log_weights)
     for number, stage in stages_of(rules):
