@@ -109,7 +109,7 @@ def test_beliefs_have_the_form_of_their_platform(
 ) -> None:
     """With marks in place of the two interpreters, which take long to compile."""
 
-    def marked(mark: Callable[[jax.Array], jax.Array], belief: Belief, *others: Any) -> tuple[Belief, Info]:
+    def marked(mark: Callable[[jax.Array], jax.Array], belief: Belief, *others: Any, options: Any) -> tuple[Belief, Info]:
         info = plain_info()
         leading = belief.log_weights.shape[:-1]
         info = jax.tree.map(lambda x: jnp.broadcast_to(x, (*leading, *jnp.shape(x))), info)

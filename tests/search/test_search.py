@@ -173,7 +173,9 @@ def test_tree_search_finds_the_best_reply_by_brute_force(endgames, searched):
 @pytest.mark.parametrize("agent", [FLAT, TREE], ids=["flat", "tree"])
 def test_a_win_is_found(agent: SearchAgent):
     # The skip, and the last card before the opponent's turn. The other way round the opponent may play its last card.
-    estimate, legal = think(agent, [position("RS R0", "Y0", "R2")])
+    # Four hands are sampled of four cards, two of which can follow: with this key some can.
+    keys = jax.random.split(jax.random.key(1), NUM)
+    estimate, legal = think(agent, [position("RS R0", "Y0", "R2")], keys=keys)
     assert names(np.flatnonzero(legal[0])) == ["R0", "RS"]
     assert estimate.value[0, parse_action("RS")] == pytest.approx(DISCOUNT)
     assert estimate.value[0, parse_action("R0")] < 0.5

@@ -9,7 +9,7 @@ import numpy as np
 from unojax import Rules, bits, cards, game, make_state, parse_action, parse_cards, table
 from unojax.game import State
 from unojax.policies import uniform
-from unojax.search.rollouts import Rollouts, list_arms, play_out
+from unojax.search.rollouts import Rollouts, Starts, list_arms, play_out
 from unojax.search.tree import MAX_OPTIONS, TreeGuide, _rank_of_first, new_store
 from unojax.table import Picked
 
@@ -71,7 +71,7 @@ def test_simulations_meet_in_nodes_and_every_visit_is_backed_up():
     guide = TreeGuide(uniform, RULES, num_nodes=4096, exploration=1.0)
     how = Rollouts((uniform,), RULES, num_samples, num_lanes=64, guide=guide)
     seeds = (jnp.zeros(1, jnp.uint32), jnp.ones(1, jnp.uint32))
-    returns, store = jax.jit(partial(play_out, how=how))(tables, seeds, arms, store=new_store(1, 4096))
+    returns, store = jax.jit(partial(play_out, how=how))(Starts(tables, seeds), arms, store=new_store(1, 4096))
     visits = np.asarray(store.visits).reshape(-1, MAX_OPTIONS)
     totals = np.asarray(store.returns).reshape(-1, MAX_OPTIONS)
     histories = np.asarray(store.histories)

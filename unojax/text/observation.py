@@ -8,7 +8,7 @@ from typing import Final
 
 import jax
 import numpy as np
-from jax.typing import ArrayLike
+from jax import Array
 
 from unojax import cards, game
 from unojax.observation import Observation, observe
@@ -82,7 +82,7 @@ def format_observation(observation: Observation) -> str:
     )
 
 
-def _number(count: ArrayLike) -> str:
+def _number(count: Array) -> str:
     return "1 card" if int(count) == 1 else f"{int(count)} cards"
 
 
