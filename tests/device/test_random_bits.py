@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from unojax.device.random_bits import key_words, random_words, split, threefry, wrap
+from unojax.device.random_bits import key_words, random_words, threefry, wrap
 
 
 @pytest.mark.parametrize(
@@ -49,13 +49,9 @@ def test_words_are_the_bits_of_jax_random(impl: str, partitionable: bool):
         np.testing.assert_array_equal(jax.jit(random_words, static_argnums=1)(key, 7), expected)
 
 
-@pytest.mark.parametrize("partitionable", [True, False])
-def test_keys_are_split_as_jax_splits_them(partitionable: bool):
+def test_a_key_is_made_of_its_words():
     key = jax.random.key(3)
-    with jax.threefry_partitionable(partitionable):
-        words = split(key_words(key), 5)
-        np.testing.assert_array_equal(np.array(words), jax.random.key_data(jax.random.split(key, 5)))
-        assert wrap(words[2]) == jax.random.split(key, 5)[2]
+    assert wrap(key_words(key)) == key
 
 
 def test_key_words_of_a_typed_and_a_raw_key_are_the_same():

@@ -50,14 +50,6 @@ def random_words(key: Array, number: int) -> Array:
     return by_platform(in_one_kernel, lambda key: jax.random.bits(key, (number,), jnp.uint32), key)
 
 
-def split(words: tuple[Array, Array], number: int) -> list[tuple[Array, Array]]:
-    """Make the words of the keys of `jax.random.split`, for those of a key, elementwise: on a GPU many splits are one kernel."""
-    # A setting that JAX makes at run time, so that a type checker does not know it.
-    if jax.config.jax_threefry_partitionable:  # pyright: ignore[reportAttributeAccessIssue]
-        return [threefry(words, (jnp.uint32(0), jnp.uint32(i))) for i in range(number)]
-    return [(key[0], key[1]) for key in jax.random.key_data(jax.random.split(wrap(words), number))]
-
-
 def wrap(words: tuple[Array, Array]) -> Array:
     """Make the key that has two words."""
     return jax.random.wrap_key_data(jnp.stack(words), impl="threefry2x32")
