@@ -88,7 +88,7 @@ def invariants(belief: Belief, seen: Observation, opponent: OpponentModel, rules
     filled = jnp.arange(public.max_slots)[:, None] < public.num_slots
     # A label that was released, or not yet given, is card_of(RELEASED): no card.
     live = trajectory.card_of(jnp.where(filled, now.labels, trajectory.RELEASED))
-    recorded = jnp.arange(public.max_records)[:, None] < public.num_records
+    recorded = jnp.arange(now.played.shape[0])[:, None] < public.num_records
     replayed = likelihood.log_likelihood(now, public, opponent, seen)
     hands = bits.unpack(belief.packed)
     return {

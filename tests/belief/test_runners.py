@@ -244,11 +244,11 @@ def test_a_single_game_and_batches_of_batches(monkeypatch: pytest.MonkeyPatch) -
 
     update_games, asked = runners.update_games, []
 
-    def update(beliefs: Belief, *others: Any) -> tuple[Belief, Info]:
+    def update(beliefs: Belief, *others: Any, options: Any) -> tuple[Belief, Info]:
         """Go all the way with the whole batch alone: JAX traces its parts too, on the way to it."""
         asked.append(beliefs.log_weights.shape)
         if asked[-1] == (6, 8):
-            return update_games(beliefs, *others)
+            return update_games(beliefs, *others, options=options)
         return beliefs, jax.vmap(lambda _: plain_info())(beliefs.log_weights)
 
     monkeypatch.setattr(runners, "update_games", update)
@@ -258,6 +258,8 @@ def test_a_single_game_and_batches_of_batches(monkeypatch: pytest.MonkeyPatch) -
     check(jax.vmap(jax.vmap(belief_update)), 2, 3)
     assert asked[-1] == (6, 8)
     asked.clear()
+    # What was traced for a single game would not be traced again.
+    jax.clear_caches()
     check(belief_update)
     assert set(asked) == {(1, 8)}
 

@@ -172,8 +172,8 @@ def belief_init(
         key: Key, threefry2x32 (the default kind); consumed.
         num_particles: N, static.
         rules: Rules of the observation, if given.
-        max_slots, max_plays: Static capacity, rounded up to a multiple of four; `max_plays` None is `MAX_PLAYS`. A game that
-            outgrows one of them restarts the belief (`Info.restarted`).
+        max_slots, max_plays: Static capacity; the former rounded up to a multiple of four, the latter `MAX_PLAYS` if None. A game
+            that outgrows one of them restarts the belief (`Info.restarted`).
         prior: "uniform" or "deal", which differs only right after a deal; see `exact.exact_init`.
         opponent: Opponent model of the updates to come, static; only a `Family` makes a difference.
         log_types: float32[K] nats, ln P(type) of the opponent up to a constant, such as `Belief.log_type_probs` at the end of an
@@ -200,7 +200,7 @@ def belief_init(
         key,
         num_particles=num_particles,
         max_slots=capacity_for(max_slots),
-        max_records=capacity_for(max_plays),
+        max_records=max_plays,
         prior=prior,
     )
     log_weights = resample.normalize(log_lik)[0]
@@ -299,5 +299,5 @@ def before_the_draw(observation: Observation, num_particles: int, max_slots: int
         own=spread(own),
         recycled=nothing,
         labels=jnp.full((max_slots, num_particles), RELEASED, jnp.uint8),
-        played=jnp.full((max_records, num_particles), RELEASED, jnp.uint8),
+        played=jnp.full((capacity_for(max_records), num_particles), RELEASED, jnp.uint8),
     )
