@@ -38,7 +38,7 @@ def run(request: Advise, rules: Rules) -> int:
 
             search = read_search(request.agent, rules)
             how = {"replicates": request.replicates, "seconds": request.seconds, "seed": request.seed}
-            for advised in improve(read_game(position, **words, rules=rules), search, **how, on_status=say):  # noqa: B007
+            for advised in improve(read_game(position, **words, rules=rules), search, **how, on_status=say):  # noqa: B007 - the last is shown after it
                 pass
     except ImpossibleActionError as error:
         raise ValueError(f"--history: {error}") from None
