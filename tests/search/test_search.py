@@ -33,6 +33,7 @@ NUM_ENDGAMES = 16
 SETTINGS = {"particles": 4, "policy": "uniform", "keep": 0.0, "discount": DISCOUNT, "rules": RULES}
 FLAT = monte_carlo(belief="unseen", rollouts=512, **SETTINGS)
 TREE = tree(belief="unseen", simulations=1000, stop=0.0, exploration=1.0, **SETTINGS)
+TREE_BY_UCB1 = tree(belief="unseen", simulations=1000, stop=0.0, selection="ucb1", exploration=1.0, **SETTINGS)
 TRUTH = monte_carlo(belief="truth", rollouts=512, stop=3.0, **SETTINGS)
 
 
@@ -152,9 +153,10 @@ def searched(endgames) -> tuple[Estimate, np.ndarray]:
     return think(FLAT, endgames[0])
 
 
-def test_tree_search_finds_the_best_reply_by_brute_force(endgames, searched):
+@pytest.mark.parametrize("agent", [TREE, TREE_BY_UCB1], ids=["puct", "ucb1"])
+def test_tree_search_finds_the_best_reply_by_brute_force(agent: SearchAgent, endgames, searched):
     states, exact = endgames
-    estimate, legal = think(TREE, states)
+    estimate, legal = think(agent, states)
     errors, flat_errors = [], []
     for i, values in enumerate(exact):
         assert set(np.flatnonzero(legal[i])) == set(values)
@@ -408,6 +410,7 @@ def test_rollouts_follow_the_types_that_the_belief_tells_apart():
         (partial(monte_carlo, weight=np.inf), "weight must be a number of rollouts, at least 0, got inf"),
         (partial(monte_carlo, rollouts=32, stop=np.inf), "stop must be a number of standard errors, or 0 for never, got inf"),
         (partial(tree, exploration=np.inf), "exploration must be a finite number, at least 0, got inf"),
+        (partial(tree, selection="ucb"), "selection must be puct or ucb1, got 'ucb'"),
         (partial(monte_carlo, discount=0.0), "discount must be in"),
         (partial(monte_carlo, keep=-1.0), "keep must be"),
         (partial(tree, simulations=5), "multiple of 4"),

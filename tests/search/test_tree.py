@@ -1,10 +1,12 @@
-"""What the tree tells apart and what it must not."""
+"""What the tree tells apart and what it must not, and which play a node chooses."""
 
+import math
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from unojax import Rules, bits, cards, game, make_state, parse_action, parse_cards, table
 from unojax.game import State
@@ -83,3 +85,33 @@ def test_simulations_meet_in_nodes_and_every_visit_is_backed_up():
     # Whoever comes twice to a node with a choice tries more than one play there.
     busy = visits.sum(1) >= 10
     assert busy.any() and ((visits[busy] > 0).sum(1) > 1).all()
+
+
+def select_by_hand(selection: str, c: float, visits: list[float], returns: list[float], favourite: int) -> int:
+    """The option that a node takes, in plain Python."""
+    n, options = sum(visits), range(len(visits))
+    if selection == "ucb1":
+        untried = [a for a in options if visits[a] == 0]
+        if untried:
+            return favourite if favourite in untried else untried[0]
+        return max(options, key=lambda a: returns[a] / visits[a] + c * math.sqrt(math.log(n) / visits[a]))
+    prior = [0.5 / len(visits) + 0.5 * (a == favourite) for a in options]
+    means = [returns[a] / visits[a] if visits[a] else sum(returns) / max(n, 1) for a in options]
+    return max(options, key=lambda a: means[a] + c * prior[a] * math.sqrt(1 + n) / (1 + visits[a]))
+
+
+@pytest.mark.parametrize("selection", ["puct", "ucb1"])
+def test_a_node_chooses_as_by_hand(selection: str):
+    """500 nodes: some never visited, some with plays that were not tried, some where all were."""
+    rng = np.random.default_rng(7)
+    visits, returns = np.zeros((2, 500, MAX_OPTIONS), np.float32)
+    number, favourite = rng.integers(2, MAX_OPTIONS + 1, 500), np.zeros(500, np.uint32)
+    for i, n in enumerate(number):
+        visits[i, :n] = rng.integers(0, (1, 3, 40)[i % 3], n) + (i % 4 == 0)
+        returns[i, :n] = np.round(visits[i, :n] * rng.uniform(-1, 1, n), 3)
+        favourite[i] = rng.integers(n)
+    guide = TreeGuide(uniform, RULES, 16, 0.7, selection)
+    chosen = guide._select(jnp.asarray(visits), jnp.asarray(returns), jnp.asarray(number, jnp.uint32), jnp.asarray(favourite))
+    for i, n in enumerate(number):
+        expected = select_by_hand(selection, 0.7, visits[i, :n].tolist(), returns[i, :n].tolist(), int(favourite[i]))
+        assert int(chosen[i]) == expected, (i, visits[i, :n], returns[i, :n], favourite[i])

@@ -33,7 +33,7 @@ from unojax.policies import PackedPolicy, get_policy
 from unojax.rules import Rules, agreed_rules, is_int
 from unojax.search.monte_carlo import ROUNDS, Estimate, choose, flat_monte_carlo, sample_hands
 from unojax.search.rollouts import Rollouts, Style
-from unojax.search.tree import TreeGuide, new_store
+from unojax.search.tree import EXPLORATION, Selection, TreeGuide, new_store
 from unojax.specs import Factory, factory_of, format_spec, settings_of
 
 if TYPE_CHECKING:
@@ -332,7 +332,8 @@ def tree(
     weight: float = 100.0,
     simulations: int = 1000,
     stop: float = 2.0,
-    exploration: float = 0.25,
+    selection: Selection = "puct",
+    exploration: float | None = None,
     nodes: int = 2048,
     rules: Rules = Rules(),
 ) -> SearchAgent:
@@ -340,7 +341,9 @@ def tree(
 
     Args:
         simulations: games simulated for each legal play.
-        exploration: constant c of the tree's selection rule.
+        selection: rule by which a node of the tree chooses a play: "puct", with a prior that favours the rollout policy's play, or
+            "ucb1", which tries each play once and then adds c sqrt(ln N / N(a)) to its mean return.
+        exploration: constant c of the selection rule; None: 0.25 with "puct", 0.5 with "ucb1".
         nodes: capacity of the tree of one decision.
         belief, model, particles, policy, opponent, keep, discount, leaf, weight, stop, rules: as in `monte_carlo`.
 
@@ -348,11 +351,15 @@ def tree(
         ValueError: as `monte_carlo` does.
     """
     given = locals()
+    if selection not in EXPLORATION:
+        raise ValueError(f"selection must be {' or '.join(EXPLORATION)}, got {selection!r}")
+    if exploration is None:
+        exploration = EXPLORATION[selection]
     if not 0 <= exploration < math.inf:
         raise ValueError(f"exploration must be a finite number, at least 0, got {exploration!r}")
     if not (is_int(nodes) and nodes >= 1):
         raise ValueError(f"nodes must be at least 1, got {nodes!r}")
-    guide = TreeGuide(get_policy(policy), rules, nodes, exploration)
+    guide = TreeGuide(get_policy(policy), rules, nodes, exploration, selection)
     return _put_together("tree", tree, given, num_samples=simulations, guide=guide)
 
 

@@ -3,12 +3,14 @@
 The tree of one decision has a node for each history that the searching player may see after it: what both players played, what
 the player itself drew, that the opponent drew. Simulations whose sampled hands and draws lead to the same history meet in its
 node; the samples that pass through a node are its particle set, distributed as the belief after that history (POMCP; Silver and
-Veness 2010). At a node the player takes the option of highest
+Veness 2010). At a node the player takes the option with the highest score:
 
-    Q(a) + c P(a) sqrt(1 + N) / (1 + N(a))
+    puct    Q(a) + c P(a) sqrt(1 + N) / (1 + N(a))
+    ucb1    Q(a) + c sqrt(ln N / N(a)), after each option once, the rollout policy's play first
 
-(PUCT as in Silver et al. 2017), with N visits, Q the sum of the returns so far over N, and P a prior that favours the rollout
-policy's play. A simulation adds at most one node and goes on with the rollout policy. The opponent follows the policy everywhere:
+(PUCT as in Silver et al. 2017; UCB1 as in Auer, Cesa-Bianchi and Fischer 2002, and in POMCP.) N counts visits, Q is the sum of the
+returns so far over the visits, and P a prior that favours the rollout policy's play. A simulation adds at most one node and
+continues with the rollout policy. The opponent follows the policy everywhere:
 it is part of the environment, so returns are the player's at every node and no sign ever changes, whoever moves twice in a row.
 
 The root is not in the tree: its plays share samples, round by round, and those that fall behind are given up, as in flat Monte
@@ -24,7 +26,7 @@ others look better than they are meanwhile, up to a drawn game. Once all simulat
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -43,6 +45,9 @@ MAX_DEPTH: Final = 6
 """Nodes of the tree on the way of a simulation, at most."""
 MAX_OPTIONS: Final = 16
 """Plays of a node, at most; a decision between more is left to the policy."""
+Selection = Literal["puct", "ucb1"]
+EXPLORATION: Final[dict[Selection, float]] = {"puct": 0.25, "ucb1": 0.5}
+"""The constant c of each selection rule by default."""
 _PRIOR_OF_POLICY: Final = 0.5
 """Share of the prior that the policy's own play gets; all plays share the rest."""
 _ADVISED_AT_A_TIME: Final = 512
@@ -89,15 +94,21 @@ def new_store(num_decisions: int, num_nodes: int) -> Store:
 
 @dataclass(frozen=True)
 class TreeGuide:
-    """A `rollouts.Guide`, see the module: `num_nodes` is M, `exploration` c.
+    """A `rollouts.Guide`, see the module. A history whose place in the tree is taken is left to the rollout policy.
 
-    A history whose place in the tree is taken is left to the rollout policy.
+    Attributes:
+        policy: the rollout policy.
+        rules: of the game.
+        num_nodes: M.
+        exploration: c.
+        selection: rule by which a node chooses.
     """
 
     policy: PackedPolicy
     rules: Rules
     num_nodes: int
     exploration: float
+    selection: Selection = "puct"
 
     def start(self, num_lanes: int) -> Walks:
         zero = jnp.zeros(num_lanes, jnp.uint32)
@@ -166,16 +177,27 @@ class TreeGuide:
         return store._replace(returns=total)
 
     def _select(self, visits: Array, returns: Array, number: Array, favourite: Array) -> Array:
-        """int32[B]: the option of highest PUCT score among the first `number`."""
+        """int32[B]: the option with the highest score among the first `number`."""
         option = np.arange(MAX_OPTIONS, dtype=np.uint32)[None]
+        score = self._ucb1 if self.selection == "ucb1" else self._puct
+        scores = score(visits, returns, number[:, None], option == favourite[:, None])
+        return jnp.argmax(jnp.where(option < number[:, None], scores, -jnp.inf), axis=-1).astype(jnp.int32)
+
+    def _puct(self, visits: Array, returns: Array, number: Array, is_favourite: Array) -> Array:
         all_visits = visits.sum(-1, keepdims=True)
         # A play not tried is as good as the node so far.
         mean = returns.sum(-1, keepdims=True) / jnp.maximum(all_visits, 1.0)
         q = jnp.where(visits > 0, returns / jnp.maximum(visits, 1.0), mean)
-        of_favourite = jnp.where(option == favourite[:, None], np.float32(_PRIOR_OF_POLICY), np.float32(0.0))
-        prior = (1.0 - _PRIOR_OF_POLICY) / number[:, None].astype(jnp.float32) + of_favourite
-        score = q + self.exploration * prior * jnp.sqrt(1.0 + all_visits) / (1.0 + visits)
-        return jnp.argmax(jnp.where(option < number[:, None], score, -jnp.inf), axis=-1).astype(jnp.int32)
+        of_favourite = jnp.where(is_favourite, np.float32(_PRIOR_OF_POLICY), np.float32(0.0))
+        prior = (1.0 - _PRIOR_OF_POLICY) / number.astype(jnp.float32) + of_favourite
+        return q + self.exploration * prior * jnp.sqrt(1.0 + all_visits) / (1.0 + visits)
+
+    def _ucb1(self, visits: Array, returns: Array, number: Array, is_favourite: Array) -> Array:
+        tried = jnp.maximum(visits, 1.0)
+        all_visits = jnp.maximum(visits.sum(-1, keepdims=True), 1.0)
+        score = returns / tried + self.exploration * jnp.sqrt(jnp.log(all_visits) / tried)
+        untried = jnp.where(is_favourite, jnp.inf, jnp.finfo(jnp.float32).max)
+        return jnp.where(visits > 0, score, untried)
 
 
 def _rank_of_first(chosen: Words, options: Words) -> Array:
