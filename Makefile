@@ -35,7 +35,7 @@ test: setup
 test-all: setup
 	@$(BIN)/python -m pytest -m "slow or not slow" $(ARGS)
 
-# Runs all notebooks at full size and writes docs/notebooks/; ARGS="01_tour" one of them. UNOJAX_NOTEBOOK_SCALE=0.05 makes it short.
+# Runs all notebooks at full size and writes notebooks/*.ipynb; ARGS="01_tour" one of them. UNOJAX_NOTEBOOK_SCALE=0.05 makes it short.
 notebooks: setup
 	@$(BIN)/python -m notebooks.render $(ARGS)
 

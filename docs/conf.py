@@ -1,5 +1,6 @@
 """Sphinx's settings: `make docs` builds the site into build/docs."""
 
+import shutil
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -31,7 +32,9 @@ exclude_patterns = ["_sphinx"]
 # Reference pages and docstrings; `name` in a docstring is a link where there is such a name, and code where not.
 default_role = "py:obj"
 
-# Notebooks are pages already: `make notebooks` ran them.
+# Notebooks are pages already: `make notebooks` ran them. Sphinx reads pages of this folder only.
+shutil.rmtree(HERE / "notebooks", ignore_errors=True)
+shutil.copytree(HERE.parent / "notebooks", HERE / "notebooks", ignore=shutil.ignore_patterns("*.py", "*.toml", "__pycache__"))
 nb_execution_mode = "off"
 nb_merge_streams = True
 nb_render_markdown_format = "gfm"

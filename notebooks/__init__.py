@@ -1,1 +1,1 @@
-"""Notebooks, as text that Jupyter opens through jupytext; `python -m notebooks.render` runs them."""
+"""Notebooks, each a pair of text and .ipynb that jupytext keeps together; `python -m notebooks.render` runs them."""

@@ -1,6 +1,6 @@
-"""Run the notebooks from top to bottom and write each with its outputs as .ipynb.
+"""Run the notebooks from top to bottom and write each with its outputs beside its text, as .ipynb.
 
-    python -m notebooks.render                    # all of them, at full size, into docs/notebooks/
+    python -m notebooks.render                    # all of them, at full size
     python -m notebooks.render 01_tour --out DIR  # one of them, somewhere else
 
 `UNOJAX_NOTEBOOK_SCALE=0.05` runs them with a twentieth of the games. A cell that raises ends the run with a non-zero status.
@@ -25,9 +25,8 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError
 
 FOLDER: Final = Path(__file__).parent
 SOURCES: Final = {path.stem: path for path in sorted(FOLDER.glob("[0-9]*.py"))}
-PAGES: Final = FOLDER.parent / "docs" / "notebooks"
 MAX_BYTES: Final = 1_000_000
-"""Largest size of a page: the repository keeps them."""
+"""Largest size of an .ipynb file: the repository keeps them."""
 _SECONDS_PER_CELL: Final = 1800
 
 
@@ -98,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "names", nargs="*", metavar="NAME", help=f"{', '.join(SOURCES)}, or a file (default: all)"
     )
     parser.add_argument(
-        "--out", type=Path, default=PAGES, help="folder for the pages (default: docs/notebooks)"
+        "--out", type=Path, default=FOLDER, help="folder for the .ipynb files (default: notebooks)"
     )
     arguments = parser.parse_args(argv)
     sources = {

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from jupytext.config import load_jupytext_config
+from jupytext.paired_paths import paired_paths
 
 from notebooks import render
 from tests.helpers import long_but
@@ -100,9 +102,16 @@ def check_page(run: subprocess.CompletedProcess[str], path: Path) -> nbformat.No
 @pytest.mark.parametrize("name", render.SOURCES)
 def test_page_is_of_this_notebook(name: str):
     # What it shows comes from the last full run, but its text must be the present one.
-    page = nbformat.read(render.PAGES / f"{name}.ipynb", as_version=4)
+    page = nbformat.read(render.FOLDER / f"{name}.ipynb", as_version=4)
     source = render.read_source(render.SOURCES[name])
     assert [cell.source for cell in page.cells] == [cell.source for cell in source.cells], "run: make notebooks"
+
+
+@pytest.mark.parametrize("name", render.SOURCES)
+def test_jupyter_opens_text_and_notebook_as_one(name: str):
+    notebook = str(render.FOLDER / f"{name}.ipynb")
+    formats = load_jupytext_config(notebook).default_formats(notebook)
+    assert {path for path, _ in paired_paths(notebook, "ipynb", formats)} == {notebook, str(render.SOURCES[name])}
 
 
 def test_cell_that_raises_ends_the_run(tmp_path: Path):
