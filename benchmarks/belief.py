@@ -36,9 +36,10 @@ from benchmarks.belief_scores import Cost, Scores, score, score_exact
 from unojax.analysis import Recorded, estimate_ratio, record
 from unojax.belief.opponents import PolicyOpponent, consistent_opponent
 from unojax.belief.updaters import BootstrapFilter, ClosedFormFilter, ExactFilter, ParticleFilter, UniformFilter, Updater
+from unojax.decks import small_deck
 from unojax.device.platform import available_cores, platform
 from unojax.policies import get_policy, uniform
-from unojax.rules import Rules, small_deck
+from unojax.rules import Rules
 
 FULL: Final = Rules()
 SMALL: Final = Rules(deck=small_deck(colors=2, ranks=(1, 2, 10, 12), wilds=1), hand_size=4)

@@ -15,8 +15,9 @@ import pytest
 from tests.helpers import NUM_GAMES, Played, counter, counts_of, play, variant
 from tests.oracle import game as oracle
 from unojax import cards
+from unojax.decks import small_deck
 from unojax.game import State
-from unojax.rules import Rules, small_deck
+from unojax.rules import Rules
 
 HARDLY_MATCHING = tuple({"R1": 2, "Y2": 2, "B3": 2, "R4": 1}.get(card, 0) for card in oracle.CARDS)
 RULES = {

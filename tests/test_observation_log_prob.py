@@ -13,9 +13,10 @@ import pytest
 
 from tests.oracle.positions import from_oracle, multiset, onehot, random_position
 from unojax import pomdp, text
+from unojax.decks import small_deck
 from unojax.game import State
 from unojax.observation import observe
-from unojax.rules import Rules, small_deck
+from unojax.rules import Rules
 
 RULES = Rules(deck=small_deck(colors=2, ranks=(0, 1, 10, 12), wilds=1), hand_size=2, step_penalty=0.25)
 

@@ -19,9 +19,10 @@ from tests.oracle import game as oracle
 from tests.oracle.chain import successors
 from tests.oracle.positions import from_oracle, multiset, onehot, random_game, to_oracle
 from unojax import cards, game, pomdp, text
+from unojax.decks import small_deck
 from unojax.game import State
 from unojax.observation import observe
-from unojax.rules import Rules, small_deck
+from unojax.rules import Rules
 
 RULES = {
     "all effects": Rules(deck=small_deck(colors=2, ranks=(0, 1, 10, 12), wilds=1), hand_size=2, step_penalty=0.25),

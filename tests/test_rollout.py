@@ -21,10 +21,10 @@ from jax.extend.core import jaxprs_in_params
 import unojax
 from unojax import Rules, Slots, State, Transitions, check_slots, rollout, simulate, start_slots
 from unojax.cards import DRAW
+from unojax.decks import small_deck
 from unojax.game import GivenCards, from_table, rewards_at, step_with
 from unojax.observation import Observation
 from unojax.policies import RulePolicy
-from unojax.rules import small_deck
 from unojax.simulation.rows import Field
 from unojax.view import View
 

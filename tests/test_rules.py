@@ -14,7 +14,8 @@ import pytest
 from tests.oracle import game as oracle
 from unojax import cards, init, make_state, parse_agent, parse_position
 from unojax import rules as rules_module
-from unojax.rules import Rules, as_rules, check_plain, small_deck
+from unojax.decks import small_deck
+from unojax.rules import Rules, as_rules, check_plain
 
 
 def test_defaults_are_the_rules_of_the_game():

@@ -18,10 +18,11 @@ from tests.oracle import chain
 from tests.oracle.game import Variant
 from unojax import bits, cards
 from unojax.agents import PolicyAgent
+from unojax.decks import small_deck
 from unojax.device.platform import tuned_for
 from unojax.observation import Observation
 from unojax.policies import POLICIES, Preference, RulePolicy, uniform
-from unojax.rules import Rules, small_deck
+from unojax.rules import Rules
 from unojax.simulation import (
     Collector,
     Counting,

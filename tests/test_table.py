@@ -13,8 +13,9 @@ import pytest
 from tests.helpers import assert_trees_equal, counter, counts_of, play, slow_but, variant
 from tests.oracle import game as oracle
 from unojax import bits, cards, game, table
+from unojax.decks import small_deck
 from unojax.observation import observe, observe_packed
-from unojax.rules import Rules, as_rules, small_deck
+from unojax.rules import Rules, as_rules
 from unojax.table import Picked, Table
 from unojax.view import view_at_node, view_of
 

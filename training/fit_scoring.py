@@ -29,11 +29,10 @@ from scipy.optimize import minimize
 
 from training.checks import check_options, is_positive
 from unojax import game
-from unojax.cli.status import EXIT_USAGE
-from unojax.cli.targets import check_target
 from unojax.device import static
+from unojax.device.process import EXIT_USAGE
 from unojax.device.static import Skeleton
-from unojax.files import write_whole
+from unojax.files import check_target, write_whole
 from unojax.game import State
 from unojax.games.record import play_game
 from unojax.observation import observe

@@ -28,9 +28,8 @@ from training.config import Launch, RunConfig, parse, to_dict, with_key, with_pl
 from training.evaluation import Standing, evaluate, mean_score, table_of
 from training.metrics import MetricsLog
 from training.updates import make_mesh
-from unojax.cli.interrupts import noted_interrupts
-from unojax.cli.status import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_USAGE, leave_at_once
 from unojax.device.compilation_cache import keep_compiled_programs
+from unojax.device.process import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_USAGE, leave_at_once, noted_interrupts
 from unojax.device.small_loops import build_small_loops_whole
 from unojax.files import write_whole
 from unojax.value.network import Network

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from unojax.arena import Matches, Pairs, play_match, play_rounds
     from unojax.arena.ratings import bradley_terry, paired_score
     from unojax.belief import Belief, Info, belief_init, belief_update, belief_update_checked, infer_action
+    from unojax.decks import parse_deck, small_deck
     from unojax.device.compilation_cache import keep_compiled_programs
     from unojax.game import Error, State, init, legal_mask, step, step_checked
     from unojax.games.advising import advise
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from unojax.observation import Observation, determinize, observe
     from unojax.policies import POLICIES, PackedPolicy, Policy, RulePolicy, get_policy, uniform
     from unojax.pomdp import observation_log_prob, reward, transition_log_prob
-    from unojax.rules import RULES_VERSION, Rules, small_deck
+    from unojax.rules import RULES_VERSION, Rules
     from unojax.simulation import Games, Slots, Transitions, check_slots, rollout, simulate, start_slots
     from unojax.specs import parse_agent
     from unojax.text.notation import format_action, format_cards, parse_action, parse_cards
@@ -43,7 +44,8 @@ _HOMES = {
     "observation": ("Observation", "determinize", "observe"),
     "policies": ("POLICIES", "PackedPolicy", "Policy", "RulePolicy", "get_policy", "uniform"),
     "pomdp": ("observation_log_prob", "reward", "transition_log_prob"),
-    "rules": ("RULES_VERSION", "Rules", "small_deck"),
+    "decks": ("parse_deck", "small_deck"),
+    "rules": ("RULES_VERSION", "Rules"),
     "simulation": ("Games", "Slots", "Transitions", "check_slots", "rollout", "simulate", "start_slots"),
     "specs": ("parse_agent",),
     "text.notation": ("format_action", "format_cards", "parse_action", "parse_cards"),
@@ -52,7 +54,21 @@ _HOMES = {
     "view": ("View", "view_of"),
 }
 _SUBMODULES = (
-    *("agents", "analysis", "arena", "belief", "bits", "cards", "device", "game", "games", "observation", "policies", "pomdp"),
+    *(
+        "agents",
+        "analysis",
+        "arena",
+        "belief",
+        "bits",
+        "cards",
+        "decks",
+        "device",
+        "game",
+        "games",
+        "observation",
+        "policies",
+        "pomdp",
+    ),
     *("rules", "search", "simulation", "solve", "specs", "table", "text", "value", "view", "viz", "widget"),
 )
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -72,7 +88,16 @@ __all__ += [
     "observe",
     "paired_score",
 ]
-__all__ += ["parse_action", "parse_agent", "parse_cards", "parse_observation", "parse_position", "play_game", "play_match"]
+__all__ += [
+    "parse_action",
+    "parse_agent",
+    "parse_cards",
+    "parse_deck",
+    "parse_observation",
+    "parse_position",
+    "play_game",
+    "play_match",
+]
 __all__ += [
     "play_rounds",
     "reward",

@@ -13,19 +13,21 @@ The slots are laid out as four blocks of 27, one for each colour, which is also 
     offset 25       one of the four Wild cards
     offset 26       one of the four Wild+4 cards
 
-The tables are NumPy arrays, so importing this module starts no JAX backend.
+The tables are NumPy arrays, and a function imports JAX when it is first called: commands that only read cards and rules do
+without it.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
 
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
-from jax.typing import ArrayLike
 
-from unojax.device.tracing import traced_once
+if TYPE_CHECKING:
+    from jax import Array
+    from jax.typing import ArrayLike
 
 NUM_COLORS: Final = 4
 NUM_RANKS: Final = 15
@@ -118,23 +120,35 @@ def along_last(values: np.ndarray, num_axes: int) -> np.ndarray:
     return values.reshape((1,) * (num_axes - 1) + values.shape)
 
 
+@cache
+def _traced(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    from unojax.device.tracing import traced_once
+
+    return traced_once(function)
+
+
 def counts(onehot: ArrayLike) -> Array:
     """Count the copies of each type in a set of cards: `bool[..., 108] -> int8[..., 54]`.
 
     Raises:
         ValueError: the last axis is another one.
     """
+    import jax.numpy as jnp
+
     _check_last(onehot, NUM_CARDS, "onehot")
-    return _counts(jnp.asarray(onehot))
+    return _traced(_counts)(jnp.asarray(onehot))
 
 
-@traced_once
 def _counts(onehot: Array) -> Array:
+    import jax.numpy as jnp
+
     return by_copy(onehot).sum(-1, dtype=jnp.int8)
 
 
 def by_copy(of_slots: Array) -> Array:
     """Lay out what there is of each slot, [..., 108], by type and copy: [..., 54, 4], zero past a type's last copy."""
+    import jax.numpy as jnp
+
     is_copy = (SLOTS_OF_TYPE < NUM_CARDS).reshape((1,) * (of_slots.ndim - 1) + SLOTS_OF_TYPE.shape)
     # No index is out of bounds, which checkify would tell of.
     return jnp.where(is_copy, of_slots[..., np.minimum(SLOTS_OF_TYPE, NUM_CARDS - 1)], np.zeros((), of_slots.dtype))
@@ -149,17 +163,20 @@ def onehot(counts: ArrayLike) -> Array:
     Raises:
         ValueError: the last axis is another one.
     """
+    import jax.numpy as jnp
+
     _check_last(counts, NUM_TYPES, "counts")
-    return _onehot(jnp.asarray(counts))
+    return _traced(_onehot)(jnp.asarray(counts))
 
 
-@traced_once
 def _onehot(counts: Array) -> Array:
     return counts[..., TYPE_OF_SLOT] > along_last(COPY_OF_SLOT, counts.ndim).astype(counts.dtype)
 
 
 def type_of(color: ArrayLike, rank: ArrayLike) -> Array:
     """Give the card type of a rank and its (own or declared) colour, int32; the colour of a Wild or Wild+4 is ignored."""
+    import jax.numpy as jnp
+
     rank = jnp.asarray(rank, jnp.int32)
     return jnp.where(rank >= WILD, rank + _WILD_SHIFT, jnp.asarray(color, jnp.int32) * NUM_COLORED_RANKS + rank)
 

@@ -22,14 +22,15 @@ are others that people and programs play, and each field of `Rules` changes one 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from numbers import Real
-from typing import Any, Final, Literal, TypeGuard, get_args
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from unojax import cards
+from unojax import cards, decks
+from unojax.decks import is_int
 
 RULES_VERSION: Final = 1
 """Changes when the same keys and actions give another game, and never for a speed-up. Stored in records and checkpoints."""
@@ -40,28 +41,23 @@ PlayDrawn = Literal["no", "may", "auto"]
 WildDrawFour = Literal["any", "no_color", "last", "challenge"]
 StartEffects = Literal["none", "forfeit", "keep_turn"]
 
-_CHOICES: Final = {
-    "start_card": get_args(StartCard),
-    "first_player": get_args(FirstPlayer),
-    "play_drawn": get_args(PlayDrawn),
-    "wild_draw_four": get_args(WildDrawFour),
-    "start_effects": get_args(StartEffects),
-}
-_SWITCHES: Final = ("skip_forfeits", "may_draw", "draw_until_playable", "stacking", "reverse_passes", "reshuffle_top", "points")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
     """Options of the game. Frozen and hashable, so that it can be a static argument under `jit`.
 
     Attributes:
-        skip_forfeits: Skip and Reverse make the same player move again; False: they just pass the turn.
+        skip_forfeits: Skip and Reverse make the same player move again. False: they just pass the turn.
         start_card: "non_wild" puts a Wild or Wild+4 back and turns another card; "any" keeps it, the active colour is then
             uniformly random; "not_draw_four" keeps a Wild and puts a Wild+4 back.
         hand_size: cards dealt to each player.
-        deck: how many copies of each of the 54 types are in the game, at most `cards.COPIES`.
+        deck: copies of each of the 54 card types, 13 for each colour, then Wild and Wild+4; or text, see `decks.parse_deck`.
+            full: all 108 cards. numbers: 0-9 alone, 76 cards. FILE.json: a list of the 54 copy counts. Or parts of the full
+            deck, such as colors=2,ranks=0-5+S,copies=1,wilds=1: the first 2 of red, yellow, blue, green; of each the ranks 0 to
+            5 and Skip (0-9, S, R, +2, joined by +; or none); at most 1 copy of each card; 1 Wild and 1 Wild+4. A part that is
+            not named stays full.
         first_player: "zero", or "random" for a fair coin.
-        max_steps: the game is truncated after that many steps; None: never.
+        max_steps: steps after which the game is truncated, without a winner. None: never.
         step_penalty: subtracted from both players' rewards at each step that does not end the game.
         may_draw: a player may draw although it could play, as long as there is a card to draw, or take a penalty that it could
             answer. False: who can play or answer must.
@@ -77,13 +73,13 @@ class Rules:
             challenger moves; else the challenger draws two cards more. Who was right is announced, the hand is not shown.
         stacking: a pending +2 may be answered with a +2 and a Wild+4 with a playable Wild+4; penalties add up, and who does not
             answer draws them all. Nothing can be played on a penalty after a challenge.
-        start_effects: "none". "forfeit": a Skip or Reverse turned up lets the other player begin, and a +2 (or Wild+4, where one
-            may be turned up) is a penalty of the first player. "keep_turn": the same, but the first player has drawn the cards
-            when the game begins, and moves.
+        start_effects: effect of an action card turned up at the start. "none": nothing. "forfeit": a Skip or Reverse lets the
+            other player begin, and a +2 (or Wild+4, where one may be turned up) is a penalty of the first player. "keep_turn":
+            the same, but the first player has drawn the cards when the game begins, and moves.
         reverse_passes: Reverse just passes the turn, where Skip forfeits it.
         reshuffle_top: the whole pile goes back into the deck, the top card too; its colour and rank stay in force.
-        points: rewards at the end are the points of the loser's hand (`POINTS`) in units of `MATCH_POINTS`, for the winner, and
-            their negative for the loser.
+        points: rewards at the end are the points of the loser's hand (see `POINTS`) in units of 500, for the winner, and their
+            negative for the loser.
 
     Raises:
         ValueError: a field is out of its range.
@@ -92,7 +88,7 @@ class Rules:
     skip_forfeits: bool = True
     start_card: StartCard = "non_wild"
     hand_size: int = 7
-    deck: tuple[int, ...] = tuple(cards.COPIES.tolist())
+    deck: tuple[int, ...] = decks.FULL
     first_player: FirstPlayer = "zero"
     max_steps: int | None = None
     step_penalty: float = 0.0
@@ -147,13 +143,14 @@ class Rules:
         return cls(**own | changes)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "deck", _checked_deck(self.deck))
-        for name in _SWITCHES:
-            if not isinstance(getattr(self, name), bool):
-                raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise ValueError(f"{name} must be one of {choices}, got {getattr(self, name)!r}")
+        deck = decks.parse_deck(self.deck) if isinstance(self.deck, str) else self.deck
+        object.__setattr__(self, "deck", decks.check_copies(deck))
+        for name, kind in field_types().items():
+            value = getattr(self, name)
+            if kind is bool and not isinstance(value, bool):
+                raise ValueError(f"{name} must be True or False, got {value!r}")
+            if get_origin(kind) is Literal and value not in get_args(kind):
+                raise ValueError(f"{name} must be one of {get_args(kind)}, got {value!r}")
         check_max_steps(self.max_steps)
         is_number = isinstance(self.step_penalty, Real) and not isinstance(self.step_penalty, bool)
         if not (is_number and abs(self.step_penalty) <= float(np.finfo(np.float32).max)):
@@ -266,6 +263,12 @@ class Rules:
         return next((name for name, preset in PRESETS.items() if preset == self), None)
 
 
+@cache
+def field_types() -> dict[str, Any]:
+    """Return the type of each field of `Rules`: what options, forms and parameters are made from."""
+    return get_type_hints(Rules)
+
+
 KNOWN: Final = frozenset(
     "skip_forfeits start_card hand_size deck first_player max_steps step_penalty may_draw play_drawn draw_until_playable "
     "wild_draw_four stacking start_effects reverse_passes reshuffle_top points".split()
@@ -279,31 +282,6 @@ POINTS: Final = tuple(50 if t >= cards.WILD_TYPE else t % 13 if t % 13 < cards.S
 """Points of each of the 54 types in a loser's hand: 0-9 face value, Skip, Reverse and +2 20, Wild and Wild+4 50."""
 MATCH_POINTS: Final = 500
 """Points that win a match of several rounds."""
-
-
-def small_deck(*, colors: int = 4, ranks: Sequence[int] = tuple(range(13)), copies: int = 2, wilds: int = 4) -> tuple[int, ...]:
-    """Make the copy counts of a smaller deck, for exact solving: `Rules(deck=small_deck(colors=2, ranks=(1, 2, 10), wilds=1))`.
-
-    Args:
-        colors: the first so many of red, yellow, blue, green.
-        ranks: coloured ranks 0..12 (Skip 10, Reverse 11, +2 12).
-        copies: at most so many copies of each coloured card (there is only one 0).
-        wilds: so many Wild and as many Wild+4.
-
-    Raises:
-        ValueError: an argument is out of its range.
-    """
-    for name, value, low, high in (("colors", colors, 1, 4), ("copies", copies, 1, 2), ("wilds", wilds, 0, 4)):
-        if not (is_int(value) and low <= value <= high):
-            raise ValueError(f"{name} must be an integer in [{low}, {high}], got {value!r}")
-    if bad := [r for r in ranks if not (is_int(r) and 0 <= r < cards.NUM_COLORED_RANKS)]:
-        raise ValueError(f"ranks must be integers in [0, 12], got {bad}")
-    deck = np.zeros(cards.NUM_TYPES, int)
-    for color in range(colors):
-        for rank in ranks:
-            deck[color * 13 + rank] = min(copies, int(cards.COPIES[color * 13 + rank]))
-    deck[cards.WILD_TYPE :] = wilds
-    return tuple(deck.tolist())
 
 
 def agreed_rules(carried: Rules, given: Rules | None) -> Rules:
@@ -349,21 +327,6 @@ def check_max_steps(max_steps: object) -> None:
     """
     if max_steps is not None and not (is_int(max_steps) and 1 <= max_steps < 2**31):
         raise ValueError(f"max_steps must be None or an integer in [1, {2**31 - 1}], got {max_steps!r}")
-
-
-def is_int(value: object) -> TypeGuard[int]:
-    """Tell a Python or NumPy integer, True and False excepted."""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-
-
-def _checked_deck(deck: Sequence[int]) -> tuple[int, ...]:
-    values = np.asarray(deck)
-    if values.shape != (cards.NUM_TYPES,) or values.dtype.kind not in "iu":
-        raise ValueError(f"deck must be {cards.NUM_TYPES} integer copy counts, one per card type, got {deck!r}")
-    if (bad := np.flatnonzero((values < 0) | (values > cards.COPIES))).size:
-        t = int(bad[0])
-        raise ValueError(f"deck[{t}] ({cards.TYPE_NAMES[t]}) must be in [0, {cards.COPIES[t]}], got {values[t]}")
-    return tuple(int(v) for v in values)
 
 
 PRESETS: Final = {"default": Rules(), "official": Rules.official(), "house": Rules.house(), "rlcard": Rules.rlcard()}

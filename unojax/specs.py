@@ -12,14 +12,16 @@ import os
 import re
 import shlex
 import shutil
+import sys
 import types
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from inspect import Parameter, signature, unwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from unojax.device.blame import blamed_on
+from unojax.docstrings import read_docstring
 from unojax.files.own import file_of, is_own, load_own, split_own
 
 if TYPE_CHECKING:
@@ -393,3 +395,44 @@ def format_value(value: Any) -> str:
         short = f"{value:g}"
         return short if float(short) == value else repr(value)
     return str(value)
+
+
+class Key(NamedTuple):
+    """A key of a spec: what is allowed, its default and what it means; `is_shared`: the same as of another agent."""
+
+    key: str
+    kind: str
+    default: str
+    meaning: str
+    is_shared: bool
+
+
+def describe_agent(name: str) -> tuple[str, list[Key]]:
+    """Say what an agent is, and list its parameters, from the docstring of the function that makes it."""
+    try:
+        factory = factory_of(name)
+    except ValueError as error:
+        # It needs a library that is not there.
+        return f"{error}.", []
+    summary, meanings = read_docstring(factory)
+    parameters = []
+    for key, (kind, default) in keys_of(factory).items():
+        # Python leaves docstrings out if it is told to (-OO).
+        meaning = meanings.get(key, "")
+        if is_shared := meaning.startswith("as in `"):
+            # Told once, of the function named there.
+            other = getattr(sys.modules[factory.__module__], meaning.split("`")[1])
+            meaning = read_docstring(other)[1].get(key, "")
+        # What was measured for a default stands in brackets, and in the docstring alone.
+        meaning = re.sub(r"\s*\([^()]*\)", "", meaning).replace("`", "").rstrip(".")
+        parameters.append(Key(key, _kind_words(kind), format_value(default), meaning, is_shared))
+    return summary, parameters
+
+
+def _kind_words(kind: Any) -> str:
+    """Write the type of a parameter as what may be written for it."""
+    if kind in (int, float, str, bool, types.NoneType):
+        return {int: "whole number", float: "number", str: "text", bool: "true, false", types.NoneType: "none"}[kind]
+    if get_origin(kind) is Literal:
+        return ", ".join(map(str, get_args(kind)))
+    return " or ".join(_kind_words(option) for option in get_args(kind))

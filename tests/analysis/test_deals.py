@@ -10,7 +10,8 @@ import scipy.stats
 from tests.helpers import ERROR_PROBABILITY, deck_of
 from unojax import cards, simulate
 from unojax.analysis import card_worth, deal_hands
-from unojax.rules import Rules, small_deck
+from unojax.decks import small_deck
+from unojax.rules import Rules
 
 FULL_DECK = np.asarray(cards.COPIES, int)
 

@@ -11,7 +11,8 @@ import pytest
 from unojax import analysis, bits, cards
 from unojax.analysis import Decisions, Recorded
 from unojax.belief.updaters import ExactFilter, ParticleFilter, UniformFilter
-from unojax.rules import Rules, small_deck
+from unojax.decks import small_deck
+from unojax.rules import Rules
 
 SMALL = Rules(deck=small_deck(colors=2, ranks=(1, 2, 10, 12), wilds=1), hand_size=3)
 PLAYER, NUM_PARTICLES = 1, 512

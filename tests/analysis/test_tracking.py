@@ -11,8 +11,9 @@ from unojax import analysis, cards
 from unojax.analysis import Recorded, Tracks
 from unojax.belief import closed_form, exact
 from unojax.belief.updaters import BootstrapFilter, ClosedFormFilter, ExactFilter, ParticleFilter, UniformFilter
+from unojax.decks import small_deck
 from unojax.observation import observe
-from unojax.rules import Rules, small_deck
+from unojax.rules import Rules
 
 SMALL = Rules(deck=small_deck(colors=2, ranks=(1, 2, 10, 12), wilds=1), hand_size=3)
 NUM_GAMES = 16

@@ -18,9 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from unojax import cards, game
+from unojax.decks import small_deck
 from unojax.game import State
 from unojax.observation import Observation, observe
-from unojax.rules import Rules, small_deck
+from unojax.rules import Rules
 
 FULL = Rules()
 _WITH_ACTIONS = small_deck(colors=2, ranks=(1, 10, 12), wilds=1)

@@ -19,9 +19,10 @@ from unojax import bits, cards, game
 from unojax.belief import history, opponents, summary
 from unojax.belief.bootstrap import bootstrap_init, bootstrap_update
 from unojax.belief.exact import exact_init, exact_update
+from unojax.decks import small_deck
 from unojax.observation import Observation, observe
 from unojax.policies import get_policy
-from unojax.rules import Rules, small_deck
+from unojax.rules import Rules
 
 NUM_STEPS = 14
 RUNS = 48

@@ -18,8 +18,9 @@ from tests.belief.oracle import FORFEITING, PASSING, THIN, Record, play_games
 from unojax import cards, game
 from unojax.belief import exact, opponents
 from unojax.belief.exact import ExactBelief, exact_init, exact_update
+from unojax.decks import small_deck
 from unojax.observation import Observation, observe
-from unojax.rules import Rules, small_deck
+from unojax.rules import Rules
 
 NUM_STEPS = 25
 

@@ -33,9 +33,10 @@ from unojax.belief.history import Prior, fingerprint, looks_dealt
 from unojax.belief.opponents import OpponentModel, PolicyOpponent
 from unojax.belief.particles import likelihood, trajectory
 from unojax.belief.particles.trajectory import as_words
+from unojax.decks import small_deck
 from unojax.observation import Observation, observe
 from unojax.policies import POLICIES
-from unojax.rules import Rules, StartCard, small_deck
+from unojax.rules import Rules, StartCard
 
 NUM_STEPS = 25
 NUM_PARTICLES = 256

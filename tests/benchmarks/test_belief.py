@@ -16,7 +16,8 @@ from benchmarks.belief_scores import NUM_BINS, Scores
 from benchmarks.belief_speed import Call
 from unojax.analysis import Recorded, record, track
 from unojax.belief.updaters import BootstrapFilter, ClosedFormFilter, ExactFilter, UniformFilter, Updater, plain_info
-from unojax.rules import Rules, small_deck
+from unojax.decks import small_deck
+from unojax.rules import Rules
 
 RULES = Rules(deck=small_deck(colors=2, ranks=(1, 2, 10, 12), wilds=1), hand_size=4)
 

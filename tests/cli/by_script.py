@@ -9,8 +9,8 @@ import numpy as np
 from rich.console import Console
 
 from unojax import Rules, parse_position
-from unojax.cli.options import parse_deck
 from unojax.cli.play.loop import Conversation
+from unojax.decks import parse_deck
 from unojax.games.session import Session
 from unojax.search.agents import monte_carlo
 from unojax.specs import parse_agent

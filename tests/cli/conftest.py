@@ -14,7 +14,7 @@ from tests.cli.by_script import AGENT, RULES, SEEDS, someone, talk
 from tests.documented import mismatches
 from unojax.cli import main, output
 from unojax.cli.play.loop import Record
-from unojax.cli.status import EXIT_USAGE
+from unojax.device.process import EXIT_USAGE
 from unojax.games.session import Session
 
 

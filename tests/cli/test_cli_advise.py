@@ -20,7 +20,7 @@ from unojax.belief.tracking import track
 from unojax.belief.updaters import ExactFilter
 from unojax.cli import main
 from unojax.cli.advise import view as advise_view
-from unojax.cli.options import parse_deck
+from unojax.decks import parse_deck
 from unojax.games import advising
 from unojax.games.seen import legal_actions, play_seen
 from unojax.search import pooling

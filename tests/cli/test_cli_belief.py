@@ -21,7 +21,8 @@ from unojax.belief.opponents import TREMBLE
 from unojax.belief.tracking import track
 from unojax.belief.updaters import ExactFilter
 from unojax.cli import drawing, main
-from unojax.cli.options import get_opponent, parse_deck
+from unojax.cli.options import get_opponent
+from unojax.decks import parse_deck
 from unojax.games import replay
 from unojax.games.gamefile import GameFile, write_game
 from unojax.specs import POLICY_NAMES

@@ -12,7 +12,8 @@ import tyro
 
 from unojax import POLICIES, Rules, cards, small_deck
 from unojax.cli import options
-from unojax.cli.options import RuleOptions, parse_deck
+from unojax.cli.options import RuleOptions
+from unojax.decks import parse_deck
 from unojax.rules import PRESETS
 from unojax.specs import POLICY_NAMES
 
@@ -141,7 +142,7 @@ def test_deck_file_errors(tmp_path, content: str):
 def test_deck_file_with_too_many_copies(tmp_path):
     path = tmp_path / "deck.json"
     path.write_text(json.dumps([2, *cards.COPIES.tolist()[1:]]))
-    with pytest.raises(ValueError, match=r"deck\[0\] \(R0\) must be in \[0, 1\], got 2"):
+    with pytest.raises(ValueError, match=r"--deck\[0\] \(R0\) must be in \[0, 1\], got 2"):
         RuleOptions(deck=str(path)).build()
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from unojax import Rules, parse_position
 from unojax.cli import main
-from unojax.cli.options import parse_deck
+from unojax.decks import parse_deck
 from unojax.games.gamefile import GameFile, write_game
 from unojax.games.session import Session
 from unojax.specs import parse_agent

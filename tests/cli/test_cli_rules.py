@@ -7,8 +7,8 @@ import pytest
 
 from unojax import Rules, cards, legal_mask, make_state
 from unojax.cli import main
-from unojax.cli.options import parse_deck
 from unojax.cli.rules import rules_in_words
+from unojax.decks import parse_deck
 from unojax.text import format_action
 
 

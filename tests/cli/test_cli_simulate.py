@@ -18,9 +18,9 @@ from scipy.stats import binomtest
 
 from unojax import Games, Rules, get_policy, simulate
 from unojax.cli import main, output, targets
-from unojax.cli.options import parse_deck
 from unojax.cli.simulate import run as simulate_run
 from unojax.cli.simulate.tables import QUANTILES, Played, Rate, win_table
+from unojax.decks import parse_deck
 from unojax.simulation import Counting, LongGameError, Stream
 from unojax.simulation.tally import Tally
 

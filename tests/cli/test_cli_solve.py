@@ -13,7 +13,8 @@ from unojax import solve
 from unojax.cli import main
 from unojax.cli.solve.command import Game
 from unojax.cli.solve.games import rules_of
-from unojax.rules import Rules, small_deck
+from unojax.decks import small_deck
+from unojax.rules import Rules
 
 TINY = "solve rules --deck colors=2,ranks=1-2,wilds=0 --hand-size 2 --max-steps 6 --quiet".split()
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.helpers import assert_trees_equal
 from unojax import Rules, parse_position
-from unojax.cli.options import parse_deck
+from unojax.decks import parse_deck
 from unojax.games import replay
 from unojax.games.gamefile import GameFile, parse_game, read_game, write_game
 from unojax.text import format_position

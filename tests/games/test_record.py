@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from unojax import Observation, cards, game
+from unojax.decks import small_deck
 from unojax.games.record import Trajectory, play_game
 from unojax.games.replay import play
 from unojax.policies import POLICIES, Policy, uniform
 from unojax.pomdp import transition_log_prob
-from unojax.rules import Rules, small_deck
+from unojax.rules import Rules
 
 RULES = Rules(deck=small_deck(colors=2, ranks=(1, 2, 10, 12), wilds=1), hand_size=3)
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.helpers import deck_of
 from unojax import Rules, parse_position
+from unojax.decks import small_deck
 from unojax.games.replay import replay
-from unojax.rules import small_deck
 
 FEW = Rules(deck=small_deck(colors=2, ranks=(*range(4), 10, 12), copies=1, wilds=1), hand_size=3)
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.helpers import assert_trees_equal
 from unojax import Rules, cards
-from unojax.cli.options import parse_deck
+from unojax.decks import parse_deck
 from unojax.games.replay import Replay, play
 from unojax.games.seen import play_seen, read_seen
 from unojax.policies import uniform

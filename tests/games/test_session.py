@@ -11,7 +11,7 @@ import pytest
 from tests.helpers import assert_trees_equal
 from unojax import Rules, cards, parse_position
 from unojax.agents import RESIGN
-from unojax.cli.options import parse_deck
+from unojax.decks import parse_deck
 from unojax.games.session import Session, draw_seat
 from unojax.specs import parse_agent
 from unojax.text import parse_action

@@ -12,7 +12,7 @@ import pytest
 from tests.belief.oracle import legal_actions
 from unojax import Rules, cards
 from unojax.cli import main
-from unojax.cli.options import parse_deck
+from unojax.decks import parse_deck
 from unojax.games.trajectories import stream_trajectories
 from unojax.policies import LINEAR, LinearPolicy
 

@@ -16,9 +16,10 @@ from tests.helpers import slow_but
 from unojax import game, make_state
 from unojax.agents import Agent, reveal
 from unojax.arena import play_match
+from unojax.decks import small_deck
 from unojax.game import State
 from unojax.observation import observe
-from unojax.rules import Rules, small_deck
+from unojax.rules import Rules
 from unojax.specs import parse_agent
 
 RULES = Rules(deck=small_deck(colors=2, ranks=(0, 1, 2), wilds=0), hand_size=2)

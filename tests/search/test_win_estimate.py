@@ -10,7 +10,7 @@ import pytest
 
 from unojax import Rules, observe, parse_position
 from unojax.agents import reveal
-from unojax.cli.options import parse_deck
+from unojax.decks import parse_deck
 from unojax.search.agents import monte_carlo
 from unojax.search.win_estimate import win_probability
 

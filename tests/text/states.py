@@ -9,8 +9,9 @@ import numpy as np
 
 from tests.helpers import play
 from unojax import cards, observation
+from unojax.decks import small_deck
 from unojax.game import State
-from unojax.rules import Rules, small_deck
+from unojax.rules import Rules
 
 TINY = Rules(deck=small_deck(colors=2, ranks=(1, 12), copies=1, wilds=1), hand_size=1, start_card="any")
 RULES = {

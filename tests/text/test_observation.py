@@ -16,8 +16,9 @@ from tests.text.states import NUM_LINES, RULES, observe, one, some_states
 from unojax import cards, text
 from unojax.belief import belief_init
 from unojax.belief.updaters import plain_info
+from unojax.decks import small_deck
 from unojax.game import State, init
-from unojax.rules import Rules, small_deck
+from unojax.rules import Rules
 from unojax.view import view_of
 
 # Observations

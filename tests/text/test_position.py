@@ -13,9 +13,10 @@ import pytest
 from tests.helpers import deck_of, slow_but
 from tests.text.states import NUM_LINES, RULES, TINY, one, shown, slots, some_states
 from unojax import cards, game, text
+from unojax.decks import small_deck
 from unojax.game import State
 from unojax.games.replay import replay
-from unojax.rules import Rules, small_deck
+from unojax.rules import Rules
 
 STACKED = Rules(stacking=True)
 

@@ -36,7 +36,7 @@ from training.value.learning import Loss, Sums
 from training.value.selfplay import SelfPlay
 from training.value.trainer import Metrics, TrainState, check_mesh, make_iteration, start
 from unojax.arena.ratings import paired_score
-from unojax.cli.status import EXIT_ERROR, EXIT_INTERRUPTED
+from unojax.device.process import EXIT_ERROR, EXIT_INTERRUPTED
 from unojax.value import Network, NetworkConfig, load_network, save_network
 
 ROOT = Path(__file__).parents[2]

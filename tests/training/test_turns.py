@@ -25,7 +25,7 @@ from training.value.selfplay import Episodes, SelfPlay
 from unojax import cards, game
 from unojax.arena import play_match
 from unojax.arena.ratings import paired_score
-from unojax.cli.status import EXIT_INTERRUPTED
+from unojax.device.process import EXIT_INTERRUPTED
 from unojax.game import State
 from unojax.observation import observe
 from unojax.rules import Rules

@@ -16,9 +16,10 @@ from tests.value.positions import RULES, legal_all, observe_all, random_hands, r
 from unojax import bits, cards, game
 from unojax.belief.hands import Hands
 from unojax.belief.opponents import parse_opponent
+from unojax.decks import small_deck
 from unojax.game import State
 from unojax.observation import Observation, observe
-from unojax.rules import Rules, small_deck
+from unojax.rules import Rules
 from unojax.text import make_state
 from unojax.value.features import (
     COLOR_COLUMNS,

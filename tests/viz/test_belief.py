@@ -13,7 +13,8 @@ from tests.viz.games import seen_by
 from tests.viz.reading import SVG, lines, parse
 from unojax import bits, cards
 from unojax.belief.exact import exact_init
-from unojax.rules import Rules, small_deck
+from unojax.decks import small_deck
+from unojax.rules import Rules
 from unojax.text import make_state, parse_cards
 from unojax.viz import belief_svg
 from unojax.viz.belief import SAID, contrast, percent, scale_color

@@ -10,7 +10,7 @@ from unittest import mock
 from comm.base_comm import BaseComm
 
 from unojax import Rules, parse_position
-from unojax.cli.options import parse_deck
+from unojax.decks import parse_deck
 from unojax.widget import Board
 
 RULES = Rules(deck=parse_deck("colors=2,ranks=0-3+S++2,copies=1,wilds=1"), hand_size=3)

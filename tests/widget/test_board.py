@@ -16,7 +16,7 @@ from tests.widget.pages import MY_TURN, QUIET, RULES, Comm, board_at, make
 from unojax import Rules, cards, make_state, parse_position
 from unojax.agents import RESIGN
 from unojax.board import page
-from unojax.cli.options import parse_deck
+from unojax.decks import parse_deck
 from unojax.games.gamefile import parse_game, read_game
 from unojax.games.seen import legal_actions
 from unojax.games.session import Session

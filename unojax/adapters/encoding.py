@@ -43,8 +43,9 @@ from jax import Array, lax
 from unojax import cards
 from unojax.belief import belief_init, closed_form, summary
 from unojax.belief.updaters import ParticleFilter
+from unojax.decks import is_int
 from unojax.observation import Observation
-from unojax.rules import Rules, as_rules, is_int
+from unojax.rules import Rules, as_rules
 
 BeliefKind = Literal["none", "unseen", "particles"]
 DType = Literal["float32", "int8"]

@@ -44,13 +44,14 @@ from unojax.adapters.requirements import missing
 from unojax.adapters.seats import as_index, in_32_bits
 from unojax.adapters.solo import Lanes, Seat, Shown, Table
 from unojax.agents import Agent, faults_of
+from unojax.decks import is_int
 from unojax.device import static
 from unojax.device.forks import check_not_forked
 from unojax.device.platform import available_cores, platform
 from unojax.device.static import Skeleton
 from unojax.observation import observe
 from unojax.policies import Policy
-from unojax.rules import Rules, as_rules, is_int
+from unojax.rules import Rules, as_rules
 from unojax.specs import as_agent
 from unojax.text import format_observation
 

@@ -38,6 +38,7 @@ from typing import Final
 
 from unojax.adapters.callback import HostAgent, Question
 from unojax.agents import RESIGN
+from unojax.device.process import call_before_leaving
 from unojax.specs import format_value
 from unojax.text import format_action, format_observation, parse_action
 
@@ -238,10 +239,14 @@ _ENDING: Final = threading.Event()
 
 @atexit.register
 def close_all() -> None:
-    """Stop all programs for good. Whoever leaves this process without the hooks of `atexit` calls it before."""
+    """Stop all programs for good."""
     _ENDING.set()
     for program in list(_PROGRAMS.values()):
         program.close()
+
+
+# They would outlive a process that leaves without the hooks of `atexit`.
+call_before_leaving(close_all)
 
 
 @dataclass(frozen=True)

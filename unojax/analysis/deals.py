@@ -14,8 +14,9 @@ import numpy as np
 from jax import Array
 
 from unojax import bits, cards, table
+from unojax.decks import is_int
 from unojax.device.random_bits import key_words
-from unojax.rules import Rules, as_rules, is_int
+from unojax.rules import Rules, as_rules
 from unojax.simulation import MAX_GAMES
 from unojax.simulation.slots import deal, fresh_slots
 

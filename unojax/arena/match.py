@@ -20,12 +20,13 @@ from unojax.arena import lanes as device
 from unojax.arena.adjusted import judge_of
 from unojax.arena.lanes import MatchLanes, Seats
 from unojax.arena.pairs import Pairs, check_series, split_pairs
+from unojax.decks import is_int
 from unojax.device import static
 from unojax.device.blame import blamed_on
 from unojax.device.platform import available_cores, platform
 from unojax.device.random_bits import check_key
 from unojax.policies import Policy
-from unojax.rules import POINTS, Rules, as_rules, is_int
+from unojax.rules import POINTS, Rules, as_rules
 from unojax.specs import as_agent
 from unojax.text import format_action
 

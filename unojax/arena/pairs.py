@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from unojax.rules import is_int
+from unojax.decks import is_int
 
 
 @dataclass(frozen=True)

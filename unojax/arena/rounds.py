@@ -18,8 +18,9 @@ from unojax.arena.match import (
     play_batches,
 )
 from unojax.arena.pairs import Pairs, split_pairs
+from unojax.decks import is_int
 from unojax.device.random_bits import check_key
-from unojax.rules import MATCH_POINTS, Rules, as_rules, is_int
+from unojax.rules import MATCH_POINTS, Rules, as_rules
 from unojax.specs import as_agent
 
 MAX_ROUNDS: Final = 2**12

@@ -24,9 +24,9 @@ from unojax.belief.history import Prior
 from unojax.belief.opponents import Family, Opponent, OpponentModel, parse_opponent, uniform_opponent
 from unojax.belief.particles import MAX_SLOTS, NUM_MOVES, Belief, Info, belief_init, belief_update
 from unojax.belief.particles.belief import check_start
+from unojax.decks import is_int
 from unojax.game import State
 from unojax.observation import Observation
-from unojax.rules import is_int
 
 UpdaterKind = Literal["particles", "bootstrap", "closed", "ages", "unseen", "truth"]
 """What `parse_updater` makes, by the word that an agent's `belief=` has."""

@@ -12,13 +12,14 @@ from jax import Array
 from unojax import cards, text
 from unojax.agents import Memory
 from unojax.board import page
+from unojax.decks import is_int
 from unojax.game import State
 from unojax.games.advisor import Advisor, WinEstimate
 from unojax.games.gamefile import GameFile, write_game
 from unojax.games.session import Session, advice_key
 from unojax.games.setup import Setup
 from unojax.observation import Observation
-from unojax.rules import Rules, agreed_rules, is_int
+from unojax.rules import Rules, agreed_rules
 from unojax.search.agents import SearchAgent
 from unojax.specs import choose_opponent, parse_agent
 

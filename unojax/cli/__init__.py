@@ -5,43 +5,21 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import io
 import os
-import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, NoReturn, Protocol, cast
+from typing import Any, NoReturn
 
-from unojax.cli.status import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_USAGE, leave_at_once
+from unojax.device.process import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_USAGE, leave_at_once
 from unojax.device.small_loops import build_small_loops_whole
 
-if TYPE_CHECKING:
-    from unojax.cli.options import RuleOptions
 
-_DESCRIPTION: Final = (
-    "Two-player UNO with hidden hands, many thousands of games at a time.\n\n"
-    "unojax COMMAND --help: the options of a command. unojax --version: versions, of all that a report needs."
-)
+def commands() -> dict[str, type[Any]]:
+    """Return the commands by name: dataclasses whose fields are the options."""
+    from unojax.cli import parsing
 
-
-class Command(Protocol):
-    """A command with its options, as tyro has read them."""
-
-    def run(self) -> int:
-        """Carry the command out and return the exit status. Raises ValueError where an option's value is not allowed."""
-        ...
-
-
-class Options(Protocol):
-    """Options of a command of several files; `run(options, rules)` of the module `run` beside theirs carries it out."""
-
-    @property
-    def rules(self) -> RuleOptions: ...
-
-    def check(self) -> None:
-        """Raise ValueError where a value is not allowed, before JAX is imported."""
-        ...
+    return dict(parsing.commands())
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -58,9 +36,16 @@ def main(args: Sequence[str] | None = None) -> int:
 
             print(describe())
             return _flushed(0)
-        command = _parse(args or ["--help"])
-        name = f"unojax {args[0]}"
-        return _flushed(_run(command))
+        if not args or args[0] in ("-h", "--help"):
+            from unojax.cli.parsing import overview
+
+            print(overview())
+            return _flushed(0)
+        from unojax.cli.parsing import parse
+
+        if args[0] in commands():
+            name = f"unojax {args[0]}"
+        return _flushed(_run(parse(args)))
     except KeyboardInterrupt:
         return _complain(name, "stopped", EXIT_INTERRUPTED)
     except BrokenPipeError:
@@ -110,77 +95,18 @@ def _drop_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _run(command: Command | Options) -> int:
+def _run(command: Any) -> int:
     from unojax.cli import targets
     from unojax.device.compilation_cache import keep_compiled_programs
 
     targets.check_apart(command)
     if hasattr(command, "run"):
         keep_compiled_programs()
-        return cast(Command, command).run()
-    options = cast(Options, command)
-    options.check()
+        return command.run()
+    command.check()
     keep_compiled_programs()
-    module = type(options).__module__.removesuffix("command") + "run"
-    return import_module(module).run(options, options.rules.build())
-
-
-def commands() -> dict[str, type]:
-    """The commands by their names, in the order of the help: dataclasses whose fields are the options."""
-    from unojax.cli.advise.command import Advise
-    from unojax.cli.agents import ShowAgents
-    from unojax.cli.arena.command import Arena
-    from unojax.cli.belief.command import ShowBelief
-    from unojax.cli.bench import Bench
-    from unojax.cli.evaluate import Evaluate
-    from unojax.cli.exploit import Exploit
-    from unojax.cli.play.command import PlayGame
-    from unojax.cli.record.command import Record
-    from unojax.cli.replay import ShowReplay
-    from unojax.cli.review.command import Review
-    from unojax.cli.rules import ShowRules
-    from unojax.cli.simulate.command import Simulate
-    from unojax.cli.solve.command import Solve
-
-    found: dict[str, type] = {"simulate": Simulate, "arena": Arena, "advise": Advise, "belief": ShowBelief, "rules": ShowRules}
-    found |= {"bench": Bench, "play": PlayGame, "replay": ShowReplay, "review": Review, "record": Record}
-    return found | {"solve": Solve, "exploit": Exploit, "evaluate": Evaluate, "agents": ShowAgents}
-
-
-def _parse(args: list[str]) -> Command | Options:
-    import tyro
-
-    known = commands()
-    said = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(said):
-            return tyro.extras.subcommand_cli_from_dict(known, prog="unojax", description=_DESCRIPTION, args=args)
-    except SystemExit as exit_:
-        if exit_.code in (0, None):
-            raise
-        name = f"unojax {args[0]}" if args[0] in known else "unojax"
-        raise ValueError(f"{_condense(said.getvalue())} ({name} --help lists the options)") from None
-
-
-def _condense(box: str) -> str:
-    """Bring to one line tyro's framed report: what is wrong, its suggestions, and no help texts."""
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", box)
-    framed = plain.startswith("╭")
-    rows = [row.strip("│ ") for row in plain.splitlines() if not row.startswith(("╭", "╰"))]
-    sections = [" ".join(section.split()) for section in re.split(r"[─-]{3,}", "\n".join(rows))]
-    if not framed and len(sections) > 1:
-        # Without the characters for a frame, its title ("Value error") is a section of its own.
-        del sections[0]
-    what = sections[0].removesuffix(".")
-    # There is one level of commands.
-    what = re.sub(r" or misplaced| \(applied to [a-z ]+\)| Arguments are applied to the directly preceding .*", "", what)
-    meant = [option for s in sections if s.startswith("Perhaps you meant") for option in re.findall(r"--[a-z-]+(?= [A-Z{])", s)]
-    meant = [option for option in meant if option not in what.split()]
-    if meant:
-        what += f"; perhaps you meant {' or '.join(dict.fromkeys(meant))}"
-    elif len(sections) > 1 and sections[1].startswith("Available"):
-        what += f". {sections[1]}"
-    return what
+    module = type(command).__module__.removesuffix("command") + "run"
+    return import_module(module).run(command, command.rules.build())
 
 
 def _complain(name: str, what: str, status: int) -> int:

@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
-from unojax.files import is_special
+from unojax.files import check_target, is_special
 from unojax.specs import files_of
 
 STDOUT: Final = "-"
@@ -52,18 +52,6 @@ def _read_files(options: Any) -> Iterator[tuple[Path, str]]:
                 if isinstance(spec, str):
                     # A number or a flag is no file; a program may have no suffix.
                     yield from ((path, f"read by {spec}") for path in files_of(spec) if path.suffix or os.path.isfile(path))
-
-
-def check_target(option: str, target: str, hint: str = "") -> None:
-    """Raise ValueError for no path, one that is a folder, or one beside which no file can be made."""
-    if not target:
-        raise ValueError(f"{option}: the name of the file is empty{hint}")
-    path = Path(target)
-    if path.is_dir() or target.endswith(os.sep):
-        raise ValueError(f"{option}: {target!r} is a folder{hint}")
-    if not is_special(path) and not os.access(path.resolve().parent, os.W_OK | os.X_OK):
-        what = "no permission" if path.resolve().parent.is_dir() else "there is no such folder"
-        raise ValueError(f"{option}: can't write {target!r}: {what}")
 
 
 def check_json_target(target: str | None) -> None:

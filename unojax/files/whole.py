@@ -50,3 +50,24 @@ def create_beside(path: Path) -> BinaryIO:
 def is_special(path: Path) -> bool:
     """Tell a device or a pipe, which must be written to and not replaced."""
     return path.exists() and not path.is_file()
+
+
+def check_target(option: str, target: str, hint: str = "") -> None:
+    """Check, before slow work, that a file can be written after it.
+
+    Args:
+        option: what named the file, for messages.
+        target: path of the file.
+        hint: ending of the messages about an empty path or a folder.
+
+    Raises:
+        ValueError: If the path is empty or a folder, or no file can be made beside it.
+    """
+    if not target:
+        raise ValueError(f"{option}: the name of the file is empty{hint}")
+    path = Path(target)
+    if path.is_dir() or target.endswith(os.sep):
+        raise ValueError(f"{option}: {target!r} is a folder{hint}")
+    if not is_special(path) and not os.access(path.resolve().parent, os.W_OK | os.X_OK):
+        what = "no permission" if path.resolve().parent.is_dir() else "there is no such folder"
+        raise ValueError(f"{option}: can't write {target!r}: {what}")

@@ -25,9 +25,10 @@ from typing import Any, Final
 
 import jax
 
+from unojax.decks import is_int
 from unojax.files import write_whole
 from unojax.games.replay import Replay, replay
-from unojax.rules import RULES_VERSION, Rules, is_int
+from unojax.rules import RULES_VERSION, Rules
 from unojax.text import format_position, parse_position
 
 FORMAT: Final = "unojax game 1"

@@ -10,13 +10,14 @@ import jax.numpy as jnp
 from jax import Array
 
 from unojax import game
+from unojax.decks import is_int
 from unojax.device import control
 from unojax.device.random_bits import check_key
 from unojax.device.tracing import traced_once
 from unojax.game import State
 from unojax.observation import observe
 from unojax.policies import Policy, as_policies, ask, distinct, uniform
-from unojax.rules import Rules, is_int
+from unojax.rules import Rules
 
 
 class Trajectory(NamedTuple):

@@ -17,13 +17,14 @@ import numpy as np
 from jax import Array
 
 from unojax import bits, cards, game, text
+from unojax.decks import is_int
 from unojax.device import static
 from unojax.device.static import Skeleton
 from unojax.game import State
 from unojax.games.record import Trajectory, play_game
 from unojax.observation import Observation, observe
 from unojax.policies import Policy, distinct
-from unojax.rules import Rules, is_int
+from unojax.rules import Rules
 
 MAX_STEPS: Final = 1000
 """Steps of a game of policies that are kept, or as many as the caller asks for if that is more."""

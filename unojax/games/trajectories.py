@@ -28,6 +28,7 @@ import numpy as np
 from jax import Array
 
 from unojax import cards, game
+from unojax.decks import is_int
 from unojax.device import control, static
 from unojax.device.random_bits import check_key
 from unojax.device.static import Skeleton
@@ -35,7 +36,7 @@ from unojax.files.columns import Columns
 from unojax.game import State
 from unojax.observation import observe
 from unojax.policies import Policy, as_policies, ask, distinct
-from unojax.rules import Rules, as_rules, is_int
+from unojax.rules import Rules, as_rules
 
 _STEPS: Final = 64
 """Steps between two looks of the host at which games are over."""

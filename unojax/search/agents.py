@@ -24,13 +24,14 @@ from jax.typing import ArrayLike
 from unojax.belief.hands import Hands
 from unojax.belief.opponents import Family, Opponent, PolicyOpponent
 from unojax.belief.updaters import Oracle, Updater, UpdaterKind, parse_updater
+from unojax.decks import is_int
 from unojax.device.batching import together
 from unojax.device.platform import platform
 from unojax.device.tracing import traced_once
 from unojax.game import State
 from unojax.observation import Observation
 from unojax.policies import PackedPolicy, get_policy
-from unojax.rules import Rules, agreed_rules, is_int
+from unojax.rules import Rules, agreed_rules
 from unojax.search.monte_carlo import ROUNDS, Estimate, choose, flat_monte_carlo, sample_hands
 from unojax.search.rollouts import Rollouts, Style
 from unojax.search.tree import EXPLORATION, Selection, TreeGuide, new_store

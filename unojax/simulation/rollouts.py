@@ -15,6 +15,7 @@ from jax.core import Tracer
 
 from unojax import agents, bits, game, table
 from unojax.agents import Agent, reveal
+from unojax.decks import is_int
 from unojax.device import static
 from unojax.device.mesh import spread
 from unojax.device.platform import platform
@@ -24,7 +25,7 @@ from unojax.device.static import Skeleton
 from unojax.game.steps import max_nodes
 from unojax.observation import Observation
 from unojax.policies import POLICIES, PackedPolicy, get_policy
-from unojax.rules import Rules, as_rules, is_int
+from unojax.rules import Rules, as_rules
 from unojax.simulation.rows import Field, Row, Transitions, pack_row, unpack_rows
 from unojax.simulation.slots import (
     ILLEGAL,

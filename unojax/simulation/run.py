@@ -19,13 +19,14 @@ from jax import Array
 from jax.sharding import Mesh
 
 from unojax import game, table
+from unojax.decks import is_int
 from unojax.device import static
 from unojax.device.lanes import NO_WALK
 from unojax.device.mesh import local_mesh
 from unojax.device.platform import platform
 from unojax.device.random_bits import check_key, key_words
 from unojax.policies import Policy, as_policies, distinct, name_of, uniform
-from unojax.rules import Rules, as_rules, check_max_steps, is_int
+from unojax.rules import Rules, as_rules, check_max_steps
 from unojax.simulation.games import Finished, Games
 from unojax.simulation.harvest import (
     HAND_0,

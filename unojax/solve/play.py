@@ -22,10 +22,11 @@ from unojax import cards, game
 from unojax.agents import RESIGN, Agent, PolicyAgent, act, check_sees_no_hidden_hand, update
 from unojax.belief.hands import Hands
 from unojax.belief.updaters import GivenHands
+from unojax.decks import is_int
 from unojax.device import static
 from unojax.observation import Observation, observe
 from unojax.policies import Policy
-from unojax.rules import Rules, is_int
+from unojax.rules import Rules
 from unojax.solve.expansion import table_of
 from unojax.solve.seen import HiddenHands, Seen, look_back
 from unojax.solve.strategies import Strategies, colors_shown, of_policy

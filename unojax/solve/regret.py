@@ -21,7 +21,7 @@ from typing import get_args
 
 import numpy as np
 
-from unojax.rules import is_int
+from unojax.decks import is_int
 from unojax.solve import updates
 from unojax.solve.strategies import Strategies, exploitability, value
 from unojax.solve.treeplex import Tree, Treeplex

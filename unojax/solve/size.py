@@ -14,7 +14,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import scipy.stats
 
-from unojax.rules import Rules, is_int
+from unojax.decks import is_int
+from unojax.rules import Rules
 from unojax.solve.expansion import Expander, Lanes, Meta
 from unojax.solve.steps import begun_draws, deal_card, game_rules, num_steps_of, turn_up
 from unojax.table import PLAY

@@ -9,8 +9,9 @@ import jax
 import numpy as np
 
 from unojax import cards, game
+from unojax.decks import is_int
 from unojax.game import State
-from unojax.rules import Rules, as_rules, is_int
+from unojax.rules import Rules, as_rules
 from unojax.text.notation import EMPTY, checked_counts, format_action, join_cards, parse_action, parse_counts, split_cards
 
 _POSITION_HELP: Final = (

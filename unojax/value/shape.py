@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from unojax.rules import is_int
+from unojax.decks import is_int
 from unojax.value.features import COLOR_COLUMNS, COLOR_TURN_COLUMNS, SHARED_COLUMNS, SHARED_TURN_COLUMNS
 
 _LARGEST: Final = {"width": 4096, "color_layers": 64, "trunk_layers": 64}

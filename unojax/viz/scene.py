@@ -13,9 +13,9 @@ import jax
 import numpy as np
 
 from unojax import cards
+from unojax.decks import is_int
 from unojax.game import NO_ACTION, NO_WINNER, State
 from unojax.observation import Observation
-from unojax.rules import is_int
 
 Viewer = Literal[0, 1, "public"]
 """The one whose knowledge a picture is limited to: player 0, player 1, or anybody who sees neither hand."""

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from unojax.board.game import DEFAULT_ADVISER, BoardGame
+from unojax.decks import small_deck
 from unojax.games.gamefile import GameFile, parse_game, read_game, write_game
 from unojax.games.setup import Setup
-from unojax.rules import PRESETS, Rules, as_rules, small_deck
+from unojax.rules import PRESETS, Rules, as_rules
 from unojax.specs import choose_opponent, runs_code
 
 _NAME: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

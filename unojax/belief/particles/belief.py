@@ -23,12 +23,13 @@ from unojax.belief.particles.likelihood import by_type, log_joint, log_type_prob
 from unojax.belief.particles.public import Deal, PublicHistory
 from unojax.belief.particles.rows import SERIAL, capacity_for
 from unojax.belief.particles.trajectory import RELEASED, Trajectories, as_words, random_bits
+from unojax.decks import is_int
 from unojax.device import control, struct
 from unojax.device.random_bits import check_key, key_words, threefry
 from unojax.device.struct import by_field
 from unojax.device.tracing import traced_once
 from unojax.observation import Observation, check_observation
-from unojax.rules import Rules, is_int
+from unojax.rules import Rules
 
 MAX_SLOTS: Final = 192
 """Default capacity of a belief: cards the opponent ever acquired."""

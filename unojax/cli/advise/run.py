@@ -15,7 +15,7 @@ from unojax.belief.updaters import UniformFilter
 from unojax.cli import drawing, output, targets
 from unojax.cli.advise import view
 from unojax.cli.advise.command import Advise
-from unojax.cli.status import EXIT_INTERRUPTED
+from unojax.device.process import EXIT_INTERRUPTED
 from unojax.games.advising import COMPILING, Advised, improve, read_game, read_search
 from unojax.games.seen import ImpossibleActionError
 from unojax.rules import Rules

@@ -22,7 +22,7 @@ from unojax.cli import output, players, targets
 from unojax.cli.arena import plot, tables
 from unojax.cli.arena.command import Arena
 from unojax.cli.arena.fingerprint import fingerprint
-from unojax.cli.status import EXIT_INTERRUPTED
+from unojax.device.process import EXIT_INTERRUPTED
 from unojax.rules import Rules
 from unojax.specs import parse_agent
 

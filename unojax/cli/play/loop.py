@@ -17,7 +17,7 @@ from unojax.cli import output
 from unojax.cli.output import COMPILING
 from unojax.cli.play import view
 from unojax.cli.play.input import Command, Options, Wild, Wish, read_color, read_wish
-from unojax.cli.status import EXIT_INTERRUPTED
+from unojax.device.process import EXIT_INTERRUPTED
 from unojax.games.advisor import Advisor
 from unojax.games.ahead import Ahead
 from unojax.games.gamefile import GameFile, write_game

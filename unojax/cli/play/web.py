@@ -9,7 +9,7 @@ import webbrowser
 from unojax.cli import output
 from unojax.cli.play.advice import read_adviser
 from unojax.cli.play.command import PlayGame
-from unojax.cli.status import EXIT_ERROR
+from unojax.device.process import EXIT_ERROR
 from unojax.games.session import draw_seat
 from unojax.rules import Rules
 from unojax.specs import choose_opponent, parse_agent

@@ -9,7 +9,7 @@ import jax
 from unojax.cli import output
 from unojax.cli.options import get_policies
 from unojax.cli.record.command import Record
-from unojax.cli.status import EXIT_INTERRUPTED
+from unojax.device.process import EXIT_INTERRUPTED
 from unojax.games.trajectories import stream_trajectories
 from unojax.rules import Rules
 

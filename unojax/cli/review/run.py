@@ -12,7 +12,7 @@ from unojax.analysis.reviewing import ReviewedTurn, review
 from unojax.cli import output, targets
 from unojax.cli.review import view
 from unojax.cli.review.command import Review
-from unojax.cli.status import EXIT_INTERRUPTED
+from unojax.device.process import EXIT_INTERRUPTED
 from unojax.games.advising import read_search
 from unojax.games.gamefile import PERSON, GameFile, read_game
 from unojax.games.replay import Replay

@@ -12,12 +12,11 @@ import jax
 import numpy as np
 
 from unojax.cli import output, targets
-from unojax.cli.interrupts import noted_interrupts
 from unojax.cli.options import get_policies
 from unojax.cli.simulate import tables
 from unojax.cli.simulate.command import Simulate
 from unojax.cli.simulate.tables import Played
-from unojax.cli.status import EXIT_INTERRUPTED
+from unojax.device.process import EXIT_INTERRUPTED, noted_interrupts
 from unojax.files.columns import Columns
 from unojax.rules import Rules
 from unojax.simulation import Counting, Finished, LongGameError, Stream, default_batch_size

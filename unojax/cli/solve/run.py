@@ -17,7 +17,7 @@ from unojax import solve
 from unojax.cli import output, targets
 from unojax.cli.solve.command import Solve
 from unojax.cli.solve.games import rules_of
-from unojax.cli.status import EXIT_INTERRUPTED
+from unojax.device.process import EXIT_INTERRUPTED
 from unojax.rules import RULES_VERSION, Rules
 from unojax.solve import CFRState, Solution, Tree
 

@@ -1,0 +1,140 @@
+"""The commands by what people want, their overview, and the parser's errors in one line. Imports no JAX."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Sequence
+from dataclasses import fields
+from difflib import get_close_matches
+from typing import Any, Final, Protocol
+
+import tyro
+from tyro import _errors
+
+from unojax.cli.options import RuleOptions
+
+_DESCRIPTION: Final = "Two-player UNO with hidden hands, many thousands of games at a time."
+_WIDTH: Final = 80
+_MAX_SUGGESTIONS: Final = 2
+
+
+class Command(Protocol):
+    """A command with its options, as the parser has read them: a dataclass."""
+
+    def run(self) -> int:
+        """Carry the command out and return the exit status. Raises ValueError if an option's value is not allowed."""
+        ...
+
+
+def groups() -> dict[str, dict[str, type[Command]]]:
+    """Return the commands by name, in groups by what people want."""
+    from unojax.cli.advise.command import Advise
+    from unojax.cli.agents import ShowAgents
+    from unojax.cli.arena.command import Arena
+    from unojax.cli.belief.command import ShowBelief
+    from unojax.cli.bench import Bench
+    from unojax.cli.evaluate import Evaluate
+    from unojax.cli.exploit import Exploit
+    from unojax.cli.play.command import PlayGame
+    from unojax.cli.record.command import Record
+    from unojax.cli.replay import ShowReplay
+    from unojax.cli.review.command import Review
+    from unojax.cli.rules import ShowRules
+    from unojax.cli.simulate.command import Simulate
+    from unojax.cli.solve.command import Solve
+
+    return {
+        "Play": {"play": PlayGame, "advise": Advise, "rules": ShowRules},
+        "Look back at a game": {"replay": ShowReplay, "review": Review, "belief": ShowBelief},
+        "Many games": {"simulate": Simulate, "record": Record, "bench": Bench},
+        "Compare agents": {"arena": Arena, "evaluate": Evaluate, "agents": ShowAgents},
+        "Optimal play": {"solve": Solve, "exploit": Exploit},
+    }
+
+
+def commands() -> dict[str, type[Command]]:
+    """Return the commands by name, in the order of the overview."""
+    return {name: command for group in groups().values() for name, command in group.items()}
+
+
+def overview() -> str:
+    """Describe all commands, a line or two each."""
+    rows = ["usage: unojax COMMAND [OPTIONS]", "", _DESCRIPTION]
+    width = max(map(len, commands()))
+    for heading, group in groups().items():
+        rows += ["", heading]
+        for name, command in group.items():
+            # Python leaves docstrings out if it is told to (-OO).
+            summary = (command.__doc__ or "").partition(".")[0]
+            rows += textwrap.wrap(f"  {name:{width}}  {summary}", _WIDTH, subsequent_indent=" " * (width + 4)) or [f"  {name}"]
+    rows += ["", "unojax COMMAND --help: its options. unojax --version: what a report of a defect needs to name."]
+    return "\n".join(rows)
+
+
+def parse(args: Sequence[str]) -> Command:
+    """Read a command and its options.
+
+    Raises:
+        ValueError: If they can't be read; the message is one line.
+        SystemExit: If the help of the command was asked for, and printed.
+    """
+    known, name = commands(), args[0]
+    if name not in known:
+        raise ValueError(f"there is no command {name!r}{_suggestions([name], list(known))}; the commands: {', '.join(known)}")
+    command = known[name]
+
+    def complain(event: _errors.ParseErrorEvent) -> None:
+        raise ValueError(f"{_words(event, option_names(command))} (unojax {name} --help lists the options)")
+
+    with _errors.on_parse_error(complain):
+        return tyro.cli(command, prog=f"unojax {name}", args=list(args[1:]))
+
+
+def option_names(command: type[Any]) -> list[str]:
+    """Return the options of a command, as they are typed."""
+    own = [field.name for field in fields(command)]
+    names = own + [field.name for field in fields(RuleOptions)] * ("rules" in own)
+    return [f"--{name.replace('_', '-')}" for name in dict.fromkeys(names)]
+
+
+def _words(event: _errors.ParseErrorEvent, options: list[str]) -> str:
+    """Say in a sentence what can't be read."""
+    match event:
+        case _errors.UnrecognizedArgs(tokens=tokens):
+            return _unknown(tokens, options)
+        case _errors.MissingArgs(missing_arguments=missing, unrecognized_tokens=tokens):
+            if tokens:
+                return _unknown(tokens, options)
+            return f"missing: {', '.join(_name(each.arg) for each in missing)}"
+        case _errors.InvalidChoice(argument=argument, value=value, choices=choices):
+            allowed = sorted(choice for choice in choices if choice != "None")
+            return f"{_name(argument)}: must be one of {', '.join(allowed)}, got {value!r}"
+        case _errors.BadValue(argument=argument, reason="too_few_values"):
+            return f"{_name(argument)}: a value is missing after it"
+        case _errors.InstantiationFailure(argument=argument, message=message):
+            # The parser names the option in some messages of its own.
+            told = re.sub(r"^.*?: ", "", message) if argument is None else message
+            return " ".join(f"{_name(argument)}: {told}".split() if argument is not None else told.split())
+        case _errors.BadValue(argument=argument, offending_value=value):
+            return f"{_name(argument)}: got {value!r}, which is not allowed"
+        case _:
+            return f"the options can't be read ({type(event).__name__})"
+
+
+def _name(argument: Any) -> str:
+    """Name an argument as the help does: `--games`, `FILE.json`."""
+    return str(argument.lowered.metavar) if argument.is_positional() else argument.display_name()
+
+
+def _unknown(tokens: list[str], options: list[str]) -> str:
+    unknown = [token for token in tokens if token.startswith("-")] or tokens
+    what = "option" if unknown[0].startswith("-") else "argument"
+    return f"unknown {what} {' '.join(unknown)}{_suggestions(unknown, options)}"
+
+
+def _suggestions(words: list[str], known: list[str]) -> str:
+    """Suggest names that begin like a word, or differ from it by a slip; nothing if there are none."""
+    meant = [each for word in words for each in known if len(word) > len("--xx") and each.startswith(word)]
+    meant += [each for word in words for each in get_close_matches(word, known, n=_MAX_SUGGESTIONS, cutoff=0.75)]
+    return f"; perhaps you meant {' or '.join(dict.fromkeys(meant[:_MAX_SUGGESTIONS]))}" if meant else ""

@@ -1,0 +1,20 @@
+"""What docstrings say, for help and tables. Imports no JAX."""
+
+from __future__ import annotations
+
+
+def read_docstring(described: object) -> tuple[str, dict[str, str]]:
+    """Read the first sentence of a docstring, and what it says of each argument or attribute, on one line each.
+
+    Args:
+        described: Function or class with a docstring in sections, or without one.
+    """
+    from docstring_parser import parse
+    from docstring_parser.common import DocstringStyle
+
+    read = parse(described.__doc__ or "", style=DocstringStyle.GOOGLE)
+    meanings = {}
+    for param in read.params:
+        for key in param.arg_name.split(","):
+            meanings[key.strip()] = " ".join((param.description or "").replace('"', "").split()).replace("None:", "none:")
+    return (read.short_description or "").replace("`", ""), meanings
