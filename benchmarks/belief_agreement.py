@@ -103,7 +103,7 @@ class ExactTrack(NamedTuple):
         situations: bool[n, len(SITUATIONS)].
         expected, variance: float64[n, 54] of the copies of each type.
         unseen: bool[n, 54] the types that are not all in sight.
-        possible: for each update bool[hands], whether the hand with that number in the lattice is possible.
+        possible: for each update bool[hands], whether the hand with that number in the joint table is possible.
         log_evidence: float64[n].
     """
 
@@ -116,7 +116,7 @@ class ExactTrack(NamedTuple):
 
 
 class ParticleTrack(NamedTuple):
-    """Particle beliefs along a game, [T + 1]: expected float32[..., 54], hands int32[..., N] by number in the lattice."""
+    """Particle beliefs along a game, [T + 1]: expected float32[..., 54], hands int32[..., N] by number in the joint table."""
 
     expected: Array
     hands: Array

@@ -23,7 +23,7 @@ from unojax.arena import lanes
 from unojax.belief import Belief, Info, belief_init, belief_update
 from unojax.belief.hands import Hands
 from unojax.belief.opponents import FAMILY, Opponent, parse_opponent, uniform_opponent
-from unojax.belief.particles import NUM_MOVES, runners
+from unojax.belief.particles import NUM_MOVES, parallel, weighing
 from unojax.belief.particles.schedule import num_blocks
 from unojax.belief.particles.stages import read_transition
 from unojax.device import static
@@ -213,14 +213,14 @@ def belief_turns(games: int, particles: int) -> dict[str, float]:
         rules = positions.before.rules
         of = jax.vmap(lambda *position: read_transition(*position[:-1], key_words(position[-1])))(*positions, keys)
         nothing = jnp.zeros(games)
-        weighed = runners.Weighing(nothing, info.ess, nothing, info.depleted, info.restarted, info.resampled)
-        moves_due = jax.vmap(lambda weighed: runners.num_moves_due(weighed, fewer, NUM_MOVES))(weighed)
+        weighed = weighing.Weighing(nothing, info.ess, nothing, info.depleted, info.restarted, info.resampled)
+        moves_due = jax.vmap(lambda weighed: weighing.num_moves_due(weighed, fewer, NUM_MOVES))(weighed)
         blocks = jax.vmap(partial(num_blocks, rules=rules))(of.new)
-        rounds = runners.due_stages(of, rules) | runners.due_moves(weighed, moves_due, runners.is_long(of.new))
+        rounds = parallel.due_stages(of, rules) | parallel.due_moves(weighed, moves_due, parallel.is_long(of.new))
         return rounds | {"reset": info.restarted}, blocks
 
     rounds, blocks = jax.device_get(due(positions, info))
-    chunks = runners.chunks_for(games, particles, history.max_slots, history.max_records)
+    chunks = parallel.chunks_for(games, particles, history.max_slots, history.max_records)
 
     def turns(name: str) -> float:
         chunk = chunks[name]

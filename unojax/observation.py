@@ -96,13 +96,11 @@ class Observation(Displayed):
         return game.turn_of(self, self.deck_count, self.pile.sum(-1, dtype=jnp.int8), self.drawn, self.has_drawn)
 
 
-def check_observation(observation: Observation, name: str, rules: Rules | None = None) -> None:
-    """Check that what came to the function `name` is a single observation, and of the rules given beside it, if any.
-
-    Shapes and rules are static, so this works while tracing too.
+def check_observation(observation: Observation, name: str) -> None:
+    """Check that what came to the function `name` is a single observation. Shapes are static, so this works while tracing too.
 
     Raises:
-        ValueError: it is a batch, or no observation, or of other rules.
+        ValueError: it is a batch, or no observation.
     """
     if not isinstance(observation, Observation):
         raise ValueError(f"{name} takes an Observation, got {type(observation).__name__}")
@@ -111,7 +109,17 @@ def check_observation(observation: Observation, name: str, rules: Rules | None =
         raise ValueError(
             f"{name} takes a single observation, got a hand of shape {shapes[0]}; map over a batch with jax.vmap({name})"
         )
-    agreed_rules(observation.rules, rules)
+
+
+def check_transition(rules: Rules, before: Observation, after: Observation, name: str) -> None:
+    """Check that the observations around a transition that came to the function `name` are single ones, and of some rules.
+
+    Raises:
+        ValueError: If one of them is a batch, or no observation, or of other rules.
+    """
+    for seen in (before, after):
+        check_observation(seen, name)
+        agreed_rules(rules, seen.rules)
 
 
 def observe(state: State, player: ArrayLike) -> Observation:

@@ -41,9 +41,9 @@ def expected(before: Observation, action: int, after: Observation) -> ExactBelie
     # One of two choices, or of five with a wild card and its colours.
     passes = np.where(number >= cards.WILD_TYPE, 1 / 5, fits / 2)
     weights = probs * (counts @ passes)
-    lattice = np.zeros(start.probs.shape)
-    lattice[tuple(counts[:, t] for t in start.types)] = weights / weights.sum()
-    return ExactBelief(lattice, start.types, start.unseen, start.hand_count, RULES)
+    table = np.zeros(start.probs.shape)
+    table[tuple(counts[:, t] for t in start.types)] = weights / weights.sum()
+    return ExactBelief(table, start.types, start.unseen, start.hand_count, RULES)
 
 
 def test_the_exact_filter(step: tuple[Observation, int, Observation]):

@@ -66,7 +66,7 @@ def played() -> None:
 
 
 class Track(NamedTuple):
-    """R runs over T steps: expected counts, numbers of the hands in the lattice, `Info`; and what held in some of the runs."""
+    """R runs over T steps: expected counts, numbers of the hands in the joint table, `Info`; and what held in some of the runs."""
 
     expected: jax.Array
     hands: jax.Array
@@ -113,7 +113,7 @@ def invariants(belief: Belief, seen: Observation, opponent: OpponentModel, rules
 
 
 def numbers_of(belief: Belief, rules: Rules) -> jax.Array:
-    """int32[N]: the numbers of the hands in the lattice of the exact filter."""
+    """int32[N]: the numbers of the hands in the joint table of the exact filter."""
     deck = np.array(rules.deck)
     shape = deck[deck > 0] + 1
     strides = np.zeros(54, np.int32)

@@ -22,9 +22,8 @@ from unojax.belief.particles import Belief, proposals, public
 from unojax.belief.particles.likelihood import Exchange, log_likelihood
 from unojax.belief.particles.public import PublicHistory
 from unojax.belief.particles.rows import GROUP, PARALLEL, SERIAL, Rows
-from unojax.belief.particles.stages import random_words
 from unojax.belief.particles.trajectory import RELEASED, Trajectories, as_words
-from unojax.device.random_bits import key_words
+from unojax.device.random_bits import key_words, threefry_words
 from unojax.observation import Observation
 from unojax.rules import Rules
 from unojax.text import make_state
@@ -165,7 +164,7 @@ def sample(seed: int) -> Trajectories:
 
 
 def words(seed: int, number: int = NUM) -> jax.Array:
-    return random_words(key_words(jax.random.key(seed)), number)
+    return threefry_words(key_words(jax.random.key(seed)), number)[0]
 
 
 @jax.jit

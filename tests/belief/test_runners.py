@@ -20,13 +20,14 @@ from unojax import game
 from unojax.belief import Belief, Info, belief_init, belief_update, uniform_opponent
 from unojax.belief.history import infer_action
 from unojax.belief.opponents import Family, Opponent, PolicyOpponent
-from unojax.belief.particles import proposals, runners, schedule, stages
+from unojax.belief.particles import parallel, proposals, schedule, stages
 from unojax.belief.particles.likelihood import Exchange, log_likelihood
 from unojax.belief.particles.rows import GROUP, SERIAL
-from unojax.belief.particles.runners import Options
 from unojax.belief.particles.trajectory import Trajectories
+from unojax.belief.particles.weighing import Options
 from unojax.belief.updaters import plain_info
 from unojax.device.batching import Agenda, num_turns, put_in_columns, put_rows, take_rows
+from unojax.device.random_bits import threefry_words
 from unojax.observation import Observation, observe
 from unojax.policies import POLICIES
 from unojax.rules import Rules
@@ -63,7 +64,7 @@ def test_all_hands_of_the_past_at_once(opponent: Opponent) -> None:
 
     @jax.jit
     def propose(place: jax.Array, now: Trajectories) -> proposals.Proposal:
-        random = stages.random_words((jnp.uint32(0), place.astype(jnp.uint32)), now.hand.shape[1])
+        random = threefry_words((jnp.uint32(0), place.astype(jnp.uint32)), now.hand.shape[1])[0]
         return proposals.propose(SERIAL, random, now, history, SERIAL.nth_live(history, now.labels, place))
 
     @jax.jit
@@ -134,12 +135,12 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
         dataclasses.replace(stage, lanes=LANES, at_a_time=min(GROUP if stage.by_slot else 2, stage.at_a_time))
         for stage in stages.STAGES
     )
-    for module in (stages, runners):
+    for module in (stages, parallel):
         monkeypatch.setattr(module, "STAGES", small)
-    monkeypatch.setattr(runners, "SHORT", 8)
-    monkeypatch.setattr(runners, "MOVES_AT_A_TIME", 4)
-    monkeypatch.setattr(runners, "LANES", dict.fromkeys(runners.LANES, LANES))
-    monkeypatch.setattr(runners, "BLOCK_LANES", dict.fromkeys(runners.BLOCK_LANES, BLOCK_LANES))
+    monkeypatch.setattr(parallel, "SHORT", 8)
+    monkeypatch.setattr(parallel, "MOVES_AT_A_TIME", 4)
+    monkeypatch.setattr(parallel, "LANES", dict.fromkeys(parallel.LANES, LANES))
+    monkeypatch.setattr(parallel, "BLOCK_LANES", dict.fromkeys(parallel.BLOCK_LANES, BLOCK_LANES))
 
 
 def assert_same(one: Any, other: Any, name: str) -> None:
@@ -171,7 +172,7 @@ def test_a_batch_together_equals_its_games_one_by_one(name: str, opponent: Oppon
     rules, options = RULES[name], Options(opponent, 0.5, 6)
     steps, capacity = steps_of(rules), CAPACITY | {"max_plays": 4 if rules.has_plain_steps else 8}
     one_by_one = jax.jit(jax.vmap(partial(belief_update, opponent=opponent)))
-    together = jax.jit(partial(runners.update_games, options=options))
+    together = jax.jit(partial(parallel.update_games, options=options))
     start = jax.jit(jax.vmap(partial(belief_init, num_particles=NUM_PARTICLES, opponent=opponent, **capacity)))
     beliefs, infos, reached = start(steps.at(0), jax.random.split(jax.random.key(9), NUM_GAMES)), [], []
     rounds: dict[str, list[np.ndarray]] = {stage.name: [] for _, stage in stages.stages_of(rules)}
@@ -204,13 +205,13 @@ def test_a_batch_together_equals_its_games_one_by_one(name: str, opponent: Oppon
     # Of all stages, most for several games at a time and some in more rounds than are made at a time, of short and long games.
     for stage, numbers in rounds.items():
         assert np.max(numbers), f"no {stage}"
-    at_a_time = {stage.name: stage.at_a_time for stage in runners.STAGES}
+    at_a_time = {stage.name: stage.at_a_time for stage in parallel.STAGES}
     for stage in ("cards ruled out", "unseen draw"):
         assert np.max(rounds[stage]) > at_a_time[stage], stage
     assert np.max(rounds["seen draw"]) > 1
     assert max((number > 0).sum() for number in rounds["play"]) > LANES // NUM_PARTICLES
     num_slots = np.array([row[0] for row in reached])
-    assert (num_slots > runners.SHORT).any() and (num_slots <= runners.SHORT).any()
+    assert (num_slots > parallel.SHORT).any() and (num_slots <= parallel.SHORT).any()
     if rules.tells_of_hands:
         # Trajectories that are impossible, among others that are not.
         assert any((np.isneginf(weights) & np.isfinite(target)).any() for _, weights, target in reached)
@@ -242,7 +243,7 @@ def test_a_single_game_and_batches_of_batches(monkeypatch: pytest.MonkeyPatch) -
         assert updated.log_weights.shape == (*leading, 8)
         assert info.ess.shape == leading
 
-    update_games, asked = runners.update_games, []
+    update_games, asked = parallel.update_games, []
 
     def update(beliefs: Belief, *others: Any, options: Any) -> tuple[Belief, Info]:
         """Go all the way with the whole batch alone: JAX traces its parts too, on the way to it."""
@@ -251,7 +252,7 @@ def test_a_single_game_and_batches_of_batches(monkeypatch: pytest.MonkeyPatch) -
             return update_games(beliefs, *others, options=options)
         return beliefs, jax.vmap(lambda _: plain_info())(beliefs.log_weights)
 
-    monkeypatch.setattr(runners, "update_games", update)
+    monkeypatch.setattr(parallel, "update_games", update)
     monkeypatch.setattr(
         "unojax.belief.particles.filter.by_platform", lambda on_cpu, on_accelerator, *arguments: on_accelerator(*arguments)
     )
@@ -262,6 +263,36 @@ def test_a_single_game_and_batches_of_batches(monkeypatch: pytest.MonkeyPatch) -
     jax.clear_caches()
     check(belief_update)
     assert set(asked) == {(1, 8)}
+
+
+@pytest.mark.parametrize("is_mapped", [False, True])
+def test_games_go_together_under_a_model_with_traced_parameters(is_mapped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On an accelerator; only under parameters of their own they go one after the other."""
+    steps = steps_of(FORFEITING)
+    before, after = (jax.tree.map(lambda x: x[:4], steps.at(t)) for t in (0, 1))
+    keys = jnp.zeros((4, 2), jnp.uint32)
+    beliefs = jax.eval_shape(jax.vmap(partial(belief_init, num_particles=8, **CAPACITY)), before, keys)
+    asked = []
+
+    def update_games(beliefs: Belief, seen: Observation, *others: Any, options: Any) -> tuple[Belief, Info]:
+        asked.append(beliefs.log_weights.shape)
+        likelihoods = jax.vmap(lambda seen: options.opponent(seen, seen.legal_mask).sum())(seen)
+        return beliefs, jax.vmap(lambda x: plain_info(log_evidence=x))(likelihoods)
+
+    monkeypatch.setattr(parallel, "update_games", update_games)
+    monkeypatch.setattr(
+        "unojax.belief.particles.filter.by_platform", lambda on_cpu, on_accelerator, *arguments: on_accelerator(*arguments)
+    )
+
+    def update(scale: jax.Array, *arguments: Any) -> tuple[Belief, Info]:
+        return belief_update(*arguments, opponent=lambda seen, legal: scale * legal.astype(jnp.float32))
+
+    scales = jnp.ones(4) if is_mapped else jnp.float32(1)
+    of_games = jax.vmap(update, (0 if is_mapped else None, 0, 0, 0, 0, 0))
+    updated, info = jax.eval_shape(of_games, scales, beliefs, before, jnp.zeros(4, jnp.int32), after, keys)
+    assert updated.log_weights.shape == (4, 8)
+    assert info.log_evidence.shape == (4,)
+    assert ((4, 8) in asked) == (not is_mapped)
 
 
 @pytest.mark.slow

@@ -26,9 +26,9 @@ from unojax.belief import (
     history,
     uniform_opponent,
 )
-from unojax.belief.particles import runners, stages
-from unojax.belief.particles.runners import Options, Weighing
+from unojax.belief.particles import stages, weighing
 from unojax.belief.particles.stages import Transition
+from unojax.belief.particles.weighing import Options, Weighing
 from unojax.belief.updaters import BootstrapFilter, ClosedFormFilter, ExactFilter, plain_info
 from unojax.observation import Observation, observe
 from unojax.text import make_state, parse_action
@@ -281,7 +281,7 @@ def uneven() -> tuple[Belief, Transition]:
 
 def weighed(belief: Belief, of: Transition, log_lik: Any = 0.0, ess_threshold: float = 0.5) -> Weighing:
     nothing, options = jnp.zeros(64), Options(uniform_opponent, ess_threshold, 6)
-    return jax.jit(runners._weigh, static_argnames="options")(belief, of, nothing, nothing + log_lik, options=options)
+    return jax.jit(weighing.weigh, static_argnames="options")(belief, of, nothing, nothing + log_lik, options=options)
 
 
 def test_what_is_no_finite_likelihood_is_impossible(uneven: tuple[Belief, Transition]) -> None:

@@ -17,7 +17,7 @@ from unojax.rules import Rules
 
 
 def hands_of(shape: Sequence[int], types: np.ndarray) -> list[list[int]]:
-    """All hands of a lattice of counts, in its order."""
+    """All hands of a joint table of counts, in its order."""
     return [np.repeat(types, counts).tolist() for counts in np.ndindex(*shape)]
 
 

@@ -15,7 +15,7 @@ import pytest
 from tests.belief.oracle import THIN
 from unojax import game
 from unojax.belief import Belief, Info, belief_init, belief_update
-from unojax.belief.particles import runners
+from unojax.belief.particles import parallel, serial
 from unojax.belief.updaters import plain_info
 from unojax.device.platform import by_platform, platform, tuned_for
 from unojax.observation import observe
@@ -115,8 +115,8 @@ def test_beliefs_have_the_form_of_their_platform(
         info = jax.tree.map(lambda x: jnp.broadcast_to(x, (*leading, *jnp.shape(x))), info)
         return belief.__class__(**vars(belief) | {"log_weights": mark(belief.log_weights)}), info
 
-    monkeypatch.setattr(runners, "update_game", partial(marked, jnp.cos))
-    monkeypatch.setattr(runners, "update_games", partial(marked, jnp.tanh))
+    monkeypatch.setattr(serial, "update_game", partial(marked, jnp.cos))
+    monkeypatch.setattr(parallel, "update_games", partial(marked, jnp.tanh))
     seen = observe(game.init(jax.random.key(0), rules=THIN), 0)
     belief = belief_init(seen, jax.random.key(0), num_particles=4, max_slots=12, max_plays=4)
     arguments = belief, seen, jnp.int32(60), seen, jax.random.key(1)

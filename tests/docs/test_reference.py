@@ -13,7 +13,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 COMMAND_LINE = ("cli", "web", "board", "files", "display", "__main__")
 """Parts of the package without a public name."""
 INNER = {
-    *("belief.asked", "belief.history", "belief.lattice", "belief.turns"),
+    *("belief.asked", "belief.history", "belief.joint_table", "belief.turns"),
     *(
         "device.blame",
         "device.control",

@@ -1,4 +1,4 @@
-"""What an opponent's action says of each hand that it may hold: opponent models asked about all hands of a lattice."""
+"""What an opponent's action says of each hand that it may hold: opponent models asked about all hands of a joint table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jax import Array
 
 from unojax import bits, cards
 from unojax.belief import history
-from unojax.belief.lattice import counts_at
+from unojax.belief.joint_table import counts_at
 from unojax.belief.opponents import OpponentModel, likelihood_of, uniform_opponent
 from unojax.observation import Observation
 from unojax.table.options import of_type, playable
@@ -32,13 +32,13 @@ def likelihood(
     Args:
         before: the observer's view when the opponent decides.
         action: what it did.
-        may_hold: bool, the lattice of hands; others get 0.
+        may_hold: bool, the joint table of hands; others get 0.
         types: int64[T] of the axes.
         opponent: the model.
         drawn: type of the card that the opponent has just drawn, if it has.
 
     Returns:
-        float64 on the lattice, 0 where the action is not legal; and bool, where there was a choice.
+        float64 of each hand, 0 where the action is not legal; and bool, where there was a choice.
     """
     ask = partial(_ask, before, jnp.int32(action), jnp.int8(drawn), opponent=opponent)
     values, num_legal = _over_hands(ask, may_hold, types)
@@ -50,7 +50,7 @@ def likelihood(
 
 
 def fits(before: Observation, may_hold: np.ndarray, types: np.ndarray, drawn: int) -> np.ndarray:
-    """Tell for which hands (with the card in them) a card of type `drawn` may be played: bool on the lattice."""
+    """Tell for which hands (with the card in them) a card of type `drawn` may be played: bool of each hand."""
     return _over_hands(partial(_fits, before, jnp.int8(drawn)), may_hold, types)[0] > 0
 
 

@@ -40,8 +40,8 @@ from unojax.bits import Words
 from unojax.device import control, struct
 from unojax.device.tracing import traced_once
 from unojax.game.steps import single_action
-from unojax.observation import Observation, check_observation
-from unojax.rules import Rules, agreed_rules
+from unojax.observation import Observation, check_observation, check_transition
+from unojax.rules import Rules
 
 _LAST_CARD: Final = np.uint32(2**32 - 1)
 """Beyond all counters of a draw."""
@@ -89,11 +89,10 @@ def bootstrap_init(
     key: Array,
     *,
     num_particles: int = 1024,
-    rules: Rules | None = None,
     prior: Prior = "uniform",
 ) -> BootstrapBelief:
     """Begin a belief: the opponent's hand is a random subset of the unseen cards. As `particles.belief_init`, with its errors."""
-    check_observation(observation, "bootstrap_init", rules)
+    check_observation(observation, "bootstrap_init")
     check_start(num_particles, prior)
     return _begin(observation, key, num_particles=num_particles, prior=prior)
 
@@ -120,7 +119,6 @@ def bootstrap_update(
     key: Array,
     *,
     opponent: OpponentModel = uniform_opponent,
-    rules: Rules | None = None,
     ess_threshold: float = 0.5,
 ) -> tuple[BootstrapBelief, Info]:
     """Condition the belief on one micro-step; arguments, results and errors as those of `particles.belief_update`.
@@ -129,9 +127,7 @@ def bootstrap_update(
     of opponents is a ValueError.
     """
     check_one_model(opponent)
-    for seen in (before, after):
-        check_observation(seen, "bootstrap_update", rules)
-        agreed_rules(belief.rules, seen.rules)
+    check_transition(belief.rules, before, after, "bootstrap_update")
     if not 0 <= ess_threshold <= 1:
         raise ValueError(f"ess_threshold must be in [0, 1], got {ess_threshold}")
     action = single_action(action, "bootstrap_update").astype(jnp.int32)

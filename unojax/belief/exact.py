@@ -29,7 +29,7 @@ from jax.typing import ArrayLike
 from unojax import cards, game
 from unojax.belief import history, turns
 from unojax.belief.history import Prior
-from unojax.belief.lattice import (
+from unojax.belief.joint_table import (
     UnexplainedError,
     along,
     choose,
@@ -47,10 +47,10 @@ from unojax.belief.opponents import (
     uniform_opponent,
 )
 from unojax.belief.turns import Known, Step
-from unojax.observation import Observation, check_observation
-from unojax.rules import Rules, agreed_rules
+from unojax.observation import Observation, check_observation, check_transition
+from unojax.rules import Rules
 
-MAX_LATTICE: Final = 5_000_000
+MAX_TABLE: Final = 5_000_000
 """Largest number of tensor entries (40 MB in float64)."""
 
 
@@ -131,15 +131,14 @@ class ExactBelief:
         else:
             raise ValueError(f"hand must be bool[108] or integer counts[54], got {hand.dtype}{list(hand.shape)}")
         on_axes = counts[self.types]
-        is_on_lattice = counts.sum() == on_axes.sum() and (on_axes >= 0).all() and (on_axes < self.probs.shape).all()
-        prob = float(self.probs[tuple(on_axes)]) if is_on_lattice else 0.0
+        is_in_table = counts.sum() == on_axes.sum() and (on_axes >= 0).all() and (on_axes < self.probs.shape).all()
+        prob = float(self.probs[tuple(on_axes)]) if is_in_table else 0.0
         return math.log(prob) if prob > 0 else -math.inf
 
 
 def exact_init(
     observation: Observation,
     *,
-    rules: Rules | None = None,
     prior: Prior = "uniform",
     opponent: Opponent = uniform_opponent,
     log_types: ArrayLike | None = None,
@@ -150,7 +149,6 @@ def exact_init(
 
     Args:
         observation: of the player whose belief it is, in a game whose deck is small enough.
-        rules: those of the observation, if given.
         prior: "uniform" is the formula above: the convention of all beliefs here, and right for any position without a history.
             "deal" is the posterior right after the deal, and "uniform" at any other position. Under `start_card="non_wild"` it
             differs a little: the start card is uniform over the coloured cards not dealt, so its identity has likelihood
@@ -159,19 +157,19 @@ def exact_init(
         opponent, log_types: as in `particles.belief_init`.
 
     Raises:
-        ValueError: the lattice of hands is larger than `MAX_LATTICE`, the observation is a batch, `rules` are other ones than the
-            observation's, there is no such prior, or `log_types` are not those of a family.
+        ValueError: the joint table of hands is larger than `MAX_TABLE`, the observation is a batch, there is no such
+            prior, or `log_types` are not those of a family.
     """
     if prior not in get_args(Prior):
         raise ValueError(f"prior must be one of {get_args(Prior)}, got {prior!r}")
-    check_observation(observation, "exact_init", rules)
+    check_observation(observation, "exact_init")
     rules = observation.rules
     deck = np.asarray(rules.deck)
     types = np.flatnonzero(deck)
     shape = deck[types] + 1
-    if (size := math.prod(shape.tolist())) > MAX_LATTICE:
+    if (size := math.prod(shape.tolist())) > MAX_TABLE:
         raise ValueError(
-            f"the lattice of hands has {size:.3g} entries, at most {MAX_LATTICE} are allowed; use a deck with fewer types "
+            f"the table of hands has {size:.3g} entries, at most {MAX_TABLE} are allowed; use a deck with fewer types "
             f"or copies (`rules.small_deck`), or the particle filter"
         )
     unseen = np.asarray(observation.unseen, np.int64)
@@ -208,7 +206,7 @@ def _by_any_card(belief: ExactBelief) -> np.ndarray:
 
 
 def _start_odds(observation: Observation, hand_count: int, num_startable: int, held: np.ndarray, end: int) -> np.ndarray:
-    """Compute the probability of the start card, which was any of the startable cards not dealt, on the lattice.
+    """Compute the probability of the start card, which was any of the startable cards not dealt, in the joint table.
 
     Where the first player drew cards after it, any of that player's may be those: the mean over how many of them might have been
     turned up. Types up to `end` may be; there are `num_startable` that the observer does not hold, and `held` in the hand.
@@ -233,7 +231,6 @@ def exact_update(
     after: Observation,
     *,
     opponent: Opponent = uniform_opponent,
-    rules: Rules | None = None,
 ) -> tuple[ExactBelief, float]:
     """Condition the belief on one micro-step.
 
@@ -242,7 +239,6 @@ def exact_update(
         action: the public action taken, 0..60, or 61 for a challenge; not looked at if nothing happened (the game was over, or
             the action illegal).
         opponent: Opponent model, or the `Family` that the belief was begun with.
-        rules: those of belief and observations, if given.
 
     Returns:
         The next belief, and the log evidence in nats: ln P(what the observer saw in this micro-step | history), the opponent's
@@ -254,10 +250,8 @@ def exact_update(
     """
     check_types(len(belief.given_type), opponent, "exact_init")
     if isinstance(opponent, Family):
-        return _update_each_type(belief, before, action, after, opponent, rules)
-    for one in (before, after):
-        check_observation(one, "exact_update", rules)
-        agreed_rules(belief.rules, one.rules)
+        return _update_each_type(belief, before, action, after, opponent)
+    check_transition(belief.rules, before, after, "exact_update")
     if not (np.array_equal(belief.unseen, before.unseen) and belief.hand_count == int(before.opponent_count)):
         raise ValueError("`before` does not show the position of this belief: the unseen cards or the opponent's count differ")
     is_one_step, shown, played_type, opponent_drew, drawn, unseen, laid = jax.device_get(_read(before, after))
@@ -276,7 +270,7 @@ def exact_update(
 
 
 def _update_each_type(
-    belief: ExactBelief, before: Observation, action: int, after: Observation, family: Family, rules: Rules | None
+    belief: ExactBelief, before: Observation, action: int, after: Observation, family: Family
 ) -> tuple[ExactBelief, float]:
     """Condition hand and type: the belief given each type, and the types by its evidence."""
     assert belief.log_type_probs is not None
@@ -284,7 +278,7 @@ def _update_each_type(
     for index in np.flatnonzero(np.isfinite(log_joint)).tolist():
         try:
             model = family.models[index]
-            given_type[index], log_evidence = exact_update(given_type[index], before, action, after, opponent=model, rules=rules)
+            given_type[index], log_evidence = exact_update(given_type[index], before, action, after, opponent=model)
             log_joint[index] += log_evidence
         except UnexplainedError as error:
             log_joint[index], unexplained = -math.inf, error

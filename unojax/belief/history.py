@@ -18,6 +18,7 @@ from jax.typing import ArrayLike
 
 from unojax import bits, cards, game
 from unojax.bits import Words
+from unojax.device.random_bits import hash_bits
 from unojax.device.tracing import traced_once
 from unojax.observation import Observation, determinize_packed, observe_packed
 from unojax.rules import Rules, agreed_rules
@@ -230,11 +231,8 @@ def fingerprint(observation: Observation) -> Array:
     table = number(seen.top_rank, 0) | number(seen.color, 4) | number(seen.player, 8) | number(seen.current_player, 9)
     turn = number(seen.terminated, 10) | number(seen.has_drawn, 11) | number(seen.contested + 1, 12)
     words = jnp.stack([*bits.pack(seen.hand), *bits.pack(seen.pile), counts, table | turn])
-    # The hash of `trajectory.random_bits`, of each word at its place.
-    x = words + np.arange(1, len(words) + 1, dtype=np.uint32) * np.uint32(0x9E37_79B9)
-    x = (x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB_352D)
-    x = (x ^ (x >> np.uint32(15))) * np.uint32(0x846C_A68B)
-    return (x ^ (x >> np.uint32(16))).sum(dtype=jnp.uint32)
+    # Each word at its place.
+    return hash_bits(words, np.arange(1, len(words) + 1, dtype=np.uint32)).sum(dtype=jnp.uint32)
 
 
 def is_consistent(before: Observation, action: Array, after: Observation) -> Array:

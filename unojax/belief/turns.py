@@ -18,7 +18,7 @@ import numpy as np
 
 from unojax import cards
 from unojax.belief import asked, history
-from unojax.belief.lattice import along, choose, condition, draw_one, product, shifted, without
+from unojax.belief.joint_table import along, choose, condition, draw_one, product, shifted, without
 from unojax.belief.opponents import OpponentModel
 from unojax.observation import Observation
 
@@ -27,8 +27,8 @@ class Known(NamedTuple):
     """A belief on its way through a step.
 
     Attributes:
-        probs: float64, the lattice of hands.
-        drawn: float64[T, lattice], split by the type of the card drawn last; None if the opponent's turn does not go on.
+        probs: float64, the joint table of hands.
+        drawn: float64[T, ...], split by the type of the card drawn last; None if the opponent's turn does not go on.
         hand_count: cards in the hand.
         log_evidence: nats so far.
     """
@@ -44,7 +44,7 @@ class Known(NamedTuple):
         return self._replace(probs=probs, drawn=None, log_evidence=self.log_evidence + log_evidence)
 
     def split(self, weights: np.ndarray) -> Known:
-        """Condition the split belief: `drawn` times weights [T, lattice]."""
+        """Condition the split belief: `drawn` times weights [T, ...]."""
         assert self.drawn is not None
         drawn, log_evidence = condition(self.drawn, weights)
         return self._replace(probs=drawn.sum(0), drawn=drawn, log_evidence=self.log_evidence + log_evidence)

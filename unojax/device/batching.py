@@ -60,38 +60,41 @@ def together(work: Callable[..., Any]) -> Callable[..., Any]:
 
     Args:
         work: `work(shared, *args)` with a leading axis on all of `args` and on the result. `shared` is what has none. Elements
-            for which it differs, or an array that `work` closes over, are taken one after the other.
+            that differ in it, or in a traced array that `work` closes over, are taken one after the other.
 
     Returns:
         `of_one(shared, *args)`.
     """
 
     def of_one(shared: Any, *args: Any) -> Any:
-        result = _of_batch(work, shared, *jax.tree.map(lambda x: jnp.asarray(x)[None], args))
+        result = _of_batch(work, {}, shared, *jax.tree.map(lambda x: jnp.asarray(x)[None], args))
         return jax.tree.map(lambda x: x[0], result)
 
     return of_one
 
 
-def _of_batch(work: Callable[..., Any], shared: Any, *args: Any) -> Any:
-    """Call `work`, so that `vmap` makes a larger batch of batches."""
+def _of_batch(work: Callable[..., Any], now: dict[int, Array], shared: Any, *args: Any) -> Any:
+    """Call `work`, so that `vmap` makes a larger batch of batches.
+
+    `now` are the arrays that stand for those which `work` closes over, by the identity of these. Within another transformation
+    `work` still closes over the arrays from before it.
+    """
     opened, captured = open_closure(work, shared, *args)
     mapped = custom_vmap(opened)
 
     @mapped.def_vmap
     def of_batches(axis_size: int, in_batched: Any, *all_args: Any) -> tuple[Any, Any]:
         current, shared, *args = all_args
-        # After another transformation `work` still closes over what it closed over before, so it can't be called again.
-        is_stale = any(now is not before for now, before in zip(current, captured, strict=True))
-        if is_stale or any(jax.tree.leaves(in_batched[:2])):
+        if any(jax.tree.leaves(in_batched[:2])):
             result = _one_by_one(mapped, axis_size, in_batched, all_args)
         else:
             rows = jax.tree.map(partial(spread, axis_size), args, list(in_batched[2:]))
-            merged = _of_batch(work, shared, *jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rows))
+            now = {id(before): array for before, array in zip(captured, current, strict=True)}
+            merged = _of_batch(work, now, shared, *jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rows))
             result = jax.tree.map(lambda x: x.reshape(axis_size, -1, *x.shape[1:]), merged)
         return result, jax.tree.map(lambda _: True, result)
 
-    return mapped(captured, shared, *args)
+    return mapped(tuple(now.get(id(array), array) for array in captured), shared, *args)
 
 
 def _one_by_one(function: Callable[..., Any], axis_size: int, in_batched: Any, args: Any) -> Any:

@@ -13,11 +13,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.typing import ArrayLike
 
 from unojax.device.platform import by_platform
+from unojax.device.tracing import traced_once
 
 _ROTATIONS: Final = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY: Final = np.uint32(0x1BD1_1BDA)
+_GOLDEN: Final = np.uint32(0x9E37_79B9)
 
 
 def threefry(key: tuple[Array, Array], counter: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -34,6 +37,25 @@ def threefry(key: tuple[Array, Array], counter: tuple[Array, Array]) -> tuple[Ar
     return x0, x1
 
 
+def threefry_words(key: tuple[Array, Array], number: int) -> tuple[Array, Array]:
+    """Make two uint32[number] of random bits of a key: `threefry` of the counters 0 to `number - 1`."""
+    counter = jnp.arange(number, dtype=jnp.uint32)
+    return threefry(key, (jnp.zeros_like(counter), counter))
+
+
+@traced_once
+def hash_bits(words: Array, stream: ArrayLike) -> Array:
+    """Hash words uint32[...] to random bits that differ for every stream, an integer of any shape.
+
+    An integer hash of the word and the stream ("lowbias32", C. Wellons, github.com/skeeto/hash-prospector): a tenth of the
+    operations of Threefry, which makes the words themselves.
+    """
+    x = words + jnp.asarray(stream, jnp.uint32) * _GOLDEN
+    x = (x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB_352D)
+    x = (x ^ (x >> np.uint32(15))) * np.uint32(0x846C_A68B)
+    return x ^ (x >> np.uint32(16))
+
+
 def random_words(key: Array, number: int) -> Array:
     """Make the bits of `jax.random.bits(key, (number,), jnp.uint32)`, on a CPU in one kernel in place of a loop of small ones."""
     is_threefry = str(jax.random.key_impl(key)) == "threefry2x32"
@@ -42,8 +64,7 @@ def random_words(key: Array, number: int) -> Array:
         return jax.random.bits(key, (number,), jnp.uint32)
 
     def in_one_kernel(key: Array) -> Array:
-        counter = jnp.arange(number, dtype=jnp.uint32)
-        high, low = threefry(key_words(key), (jnp.zeros_like(counter), counter))
+        high, low = threefry_words(key_words(key), number)
         # In a buffer of its own: XLA on CPU would recompute the words for each use.
         return lax.optimization_barrier(high ^ low)
 

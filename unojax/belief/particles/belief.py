@@ -21,11 +21,11 @@ from unojax.belief.opponents import Opponent, models_of, type_prior, uniform_opp
 from unojax.belief.particles import proposals, public
 from unojax.belief.particles.likelihood import by_type, log_joint, log_type_probs, mixed, num_startable, start_log_prob
 from unojax.belief.particles.public import Deal, PublicHistory
-from unojax.belief.particles.rows import SERIAL, capacity_for
-from unojax.belief.particles.trajectory import RELEASED, Trajectories, as_words, random_bits
+from unojax.belief.particles.rows import SERIAL, Rows, capacity_for
+from unojax.belief.particles.trajectory import RELEASED, Trajectories, as_words, random_of_round
 from unojax.decks import is_int
-from unojax.device import control, struct
-from unojax.device.random_bits import check_key, key_words, threefry
+from unojax.device import struct
+from unojax.device.random_bits import check_key, key_words, threefry_words
 from unojax.device.struct import by_field
 from unojax.device.tracing import traced_once
 from unojax.observation import Observation, check_observation
@@ -157,7 +157,6 @@ def belief_init(
     key: Array,
     *,
     num_particles: int = 1024,
-    rules: Rules | None = None,
     max_slots: int = MAX_SLOTS,
     max_plays: int | None = None,
     prior: Prior = "uniform",
@@ -172,7 +171,6 @@ def belief_init(
         observation: Observation of the player whose belief it is.
         key: Key, threefry2x32 (the default kind); consumed.
         num_particles: N, static.
-        rules: Rules of the observation, if given.
         max_slots, max_plays: Static capacity; the former rounded up to a multiple of four, the latter `MAX_PLAYS` if None. A game
             that outgrows one of them restarts the belief (`Info.restarted`).
         prior: "uniform" or "deal", which differs only right after a deal; see `exact.exact_init`.
@@ -182,10 +180,10 @@ def belief_init(
 
     Raises:
         ValueError: If a size is not positive, `max_slots` is below the number of cards in the game, there is no such prior, the
-            observation is a batch, `rules` differ from the observation's, or `log_types` are not those of a family.
+            observation is a batch, or `log_types` are not those of a family.
     """
     check_key(key, "belief_init")
-    check_observation(observation, "belief_init", rules)
+    check_observation(observation, "belief_init")
     rules = observation.rules
     check_start(num_particles, prior)
     max_plays = MAX_PLAYS * (2 - rules.has_plain_steps) if max_plays is None else max_plays
@@ -196,7 +194,7 @@ def belief_init(
         )
     log_prior = type_prior(opponent, log_types)
     log_types = None if log_prior is None else jax.nn.log_softmax(jnp.asarray(log_prior, jnp.float32))
-    trajectories, history, log_lik = _draw_start(
+    trajectories, history, log_lik = _begin(
         observation,
         key,
         num_particles=num_particles,
@@ -211,20 +209,13 @@ def belief_init(
 
 
 @partial(traced_once, static=("num_particles", "max_slots", "max_records", "prior"))
-def _draw_start(
+def _begin(
     observation: Observation, key: Array, *, num_particles: int, max_slots: int, max_records: int, prior: Prior
 ) -> tuple[Trajectories, PublicHistory, Array]:
     """Draw the trajectories of a belief that begins, with the public history and their log likelihoods, float32[N]."""
-    history = public.empty(max_slots=max_slots, max_records=max_records)
-    counter = jnp.arange(num_particles, dtype=jnp.uint32)
-    random, _ = threefry(key_words(key), (jnp.zeros_like(counter), counter))
-
-    def draw(slot: Array, now: Trajectories) -> Trajectories:
-        return proposals.draw_unseen(SERIAL, random_bits(random, slot), now, history, slot)[0]
-
-    start = before_the_draw(observation, num_particles, history.max_slots, history.max_records)
-    trajectories = control.fori_loop(0, observation.opponent_count.astype(jnp.int32), draw, start)
-    history = public_start(observation, history)
+    random = threefry_words(key_words(key), num_particles)[0]
+    empty = public.empty(max_slots=max_slots, max_records=max_records)
+    trajectories, history = draw_start(SERIAL, random, 0, observation, empty)
     log_lik = jnp.zeros(num_particles, jnp.float32)
     if shows_deal(observation.rules, prior):
         deal = deal_of(observation, reading.unseen_words(observation))
@@ -278,13 +269,30 @@ def check_start(num_particles: int, prior: Prior) -> None:
         raise ValueError(f"prior must be one of {get_args(Prior)}, got {prior!r}")
 
 
-def public_start(observation: Observation, history: PublicHistory) -> PublicHistory:
-    """Return the public history of a belief that begins at an observation, with the capacity of `history`."""
-    empty = public.empty(max_slots=history.max_slots, max_records=history.max_records)
-    return public.add_slots(empty, observation.opponent_count.astype(jnp.int32))
+def draw_start(
+    rows: Rows, random: Array, number: int, observation: Observation, like: PublicHistory
+) -> tuple[Trajectories, PublicHistory]:
+    """Draw the opponent's hand from all unseen cards: the trajectories and the public history of a belief without a past.
+
+    Args:
+        rows: form of the loops over slots.
+        random: uint32[N] random words of the update.
+        number: static; the stage that the draw is, see `random_of_round`.
+        observation: where the belief begins.
+        like: any history of the capacity wanted.
+    """
+    hand_count = observation.opponent_count.astype(jnp.int32)
+    empty = public.empty(max_slots=like.max_slots, max_records=like.max_records)
+
+    def draw(slot: Array, now: Trajectories) -> Trajectories:
+        return proposals.draw_unseen(rows, random_of_round(random, number, slot), now, empty, slot)[0]
+
+    start = _before_the_draw(observation, len(random), like.max_slots, like.max_records)
+    now = rows.repeat(hand_count, observation.rules.num_cards, draw, start)
+    return now, public.add_slots(empty, hand_count)
 
 
-def before_the_draw(observation: Observation, num_particles: int, max_slots: int, max_records: int) -> Trajectories:
+def _before_the_draw(observation: Observation, num_particles: int, max_slots: int, max_records: int) -> Trajectories:
     """Return the particles of a belief as if the opponent were about to draw its whole hand from all unseen cards."""
     own, unseen = bits.pack(observation.hand), reading.unseen_words(observation)
     # Equal cards need labels of their own: the observer's cards take the lowest copies, the unseen ones the next.

@@ -7,29 +7,26 @@ hand that the history rules out has any weight.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
-from jax.custom_batching import custom_vmap
 from jax.experimental import checkify
 
 from unojax.belief import history
 from unojax.belief.opponents import Opponent, check_types, uniform_opponent
-from unojax.belief.particles import runners
+from unojax.belief.particles import parallel, serial
 from unojax.belief.particles.belief import Belief, Info
-from unojax.belief.particles.runners import Options
+from unojax.belief.particles.weighing import Options
 from unojax.device import control
-from unojax.device.batching import spread
+from unojax.device.batching import together
 from unojax.device.platform import by_platform
 from unojax.device.random_bits import check_key, key_words
-from unojax.device.tracing import open_closure, traced_once
+from unojax.device.tracing import traced_once
 from unojax.game.steps import single_action
-from unojax.observation import Observation, check_observation
-from unojax.rules import Rules, agreed_rules
+from unojax.observation import Observation, check_transition
 
 __all__ = ["NUM_MOVES", "belief_update", "belief_update_checked"]
 
@@ -45,7 +42,6 @@ def belief_update(
     key: Array,
     *,
     opponent: Opponent = uniform_opponent,
-    rules: Rules | None = None,
     ess_threshold: float = 0.5,
     num_moves: int = NUM_MOVES,
 ) -> tuple[Belief, Info]:
@@ -62,10 +58,9 @@ def belief_update(
             begun with; one of its types must give every action a positive probability. A model may close over arrays, such as its
             parameters. Under `jax.vmap` over these, updates run one after the other. Their derivatives are those of forward mode
             (`jax.jvp`), since JAX has no reverse mode for loops of varying length.
-        rules: Rules of belief and observations, if given.
         ess_threshold: Share of N below which the ESS makes the filter resample, static.
         num_moves: Rejuvenation moves after a resampling, static; more of them if the ESS was far below N/2
-            (`runners.MOST_ROUNDS`). Each renews one card of the hand, in turn. With fewer, resampled particles stay alike, and
+            (`weighing.MOST_ROUNDS`). Each renews one card of the hand, in turn. With fewer, resampled particles stay alike, and
             marginals are noisier: 4.5 times the variance of N independent draws with one move, 1.3 times with the default.
 
     Returns:
@@ -75,7 +70,7 @@ def belief_update(
 
     Raises:
         ValueError: If an observation, the action, the belief or the key is a batch, the action is no integer or the key no key,
-            the rules of belief and observations, or `rules`, differ, the belief was begun with other types of opponents, or an
+            the rules of belief and observations differ, the belief was begun with other types of opponents, or an
             option is out of range.
     """
     check_key(key, "belief_update")
@@ -85,9 +80,7 @@ def belief_update(
     check_types(0 if belief.log_types is None else belief.log_types.shape[-1], opponent, "belief_init")
     if not 0 <= ess_threshold <= 1 or num_moves < 0:
         raise ValueError(f"ess_threshold must be in [0, 1] and num_moves at least 0, got {ess_threshold} and {num_moves}")
-    for seen in (before, after):
-        check_observation(seen, "belief_update", rules)
-        agreed_rules(belief.rules, seen.rules)
+    check_transition(belief.rules, before, after, "belief_update")
     action = single_action(action, "belief_update").astype(jnp.int32)
     # Words in place of a key, which a loop over games could not index.
     words = jnp.stack(key_words(key))
@@ -120,60 +113,20 @@ def belief_update_checked(
 def _update(*arguments: Any, options: Options) -> tuple[Belief, Info]:
     """Update one game, or under `jax.vmap` a batch of games, in the form for the platform that the program is lowered for."""
 
-    def in_batch_of_one(*arguments: Any) -> tuple[Belief, Info]:
-        batch = jax.tree.map(lambda leaf: leaf[None], arguments)
-        return jax.tree.map(lambda leaf: leaf[0], runners.update_games(*batch, options=options))
+    def update(_: Any, *games: Any) -> tuple[Belief, Info]:
+        one_by_one, at_once = partial(_one_by_one, options=options), partial(parallel.update_games, options=options)
+        return by_platform(one_by_one, at_once, *games)
 
-    def one_game(*arguments: Any) -> tuple[Belief, Info]:
-        return by_platform(lambda *arguments: runners.update_game(*arguments, options=options), in_batch_of_one, *arguments)
-
-    opened, captured = open_closure(one_game, *arguments)
-    of_game = custom_vmap(opened)
-
-    def in_turn(captured: Any, *arguments: Any, is_mapped: Any = False) -> tuple[Belief, Info]:
-        return _one_by_one(of_game, captured, is_mapped, *arguments)
-
-    @custom_vmap
-    def of_batch(*arguments: Any) -> tuple[Belief, Info]:
-        return by_platform(
-            partial(in_turn, captured), lambda *arguments: runners.update_games(*arguments, options=options), *arguments
-        )
-
-    @of_game.def_vmap
-    def over_games(axis_size: int, is_mapped: Any, captured: Any, *arguments: Any) -> tuple[tuple[Belief, Info], Any]:
-        arguments = jax.tree.map(partial(spread, axis_size), arguments, tuple(is_mapped[1:]))
-        # A batch of parameters of a model, or traced ones, reach a game as an argument alone.
-        result = in_turn(captured, *arguments, is_mapped=is_mapped[0]) if captured else of_batch(*arguments)
-        return result, jax.tree.map(lambda _: True, result)
-
-    @of_batch.def_vmap
-    def over_batches(axis_size: int, is_mapped: Any, *arguments: Any) -> tuple[tuple[Belief, Info], Any]:
-        # Batches of batches are one larger batch.
-        arguments = jax.tree.map(partial(spread, axis_size), arguments, tuple(is_mapped))
-        merged = of_batch(*jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), arguments))
-        result = jax.tree.map(lambda leaf: leaf.reshape(axis_size, -1, *leaf.shape[1:]), merged)
-        return result, jax.tree.map(lambda _: True, result)
-
-    return of_game(captured, *arguments)
+    return together(update)((), *arguments)
 
 
-def _one_by_one(
-    of_game: Callable[..., tuple[Belief, Info]], captured: Any, is_mapped: Any, beliefs: Belief, *others: Any
-) -> tuple[Belief, Info]:
-    """Update G games one after the other, in place: a donated batch of beliefs needs no second one.
-
-    `captured` are arrays that the opponent model closes over, one for each game if `is_mapped`.
-    """
+def _one_by_one(beliefs: Belief, *others: Any, options: Options) -> tuple[Belief, Info]:
+    """Update G games one after the other, in place: a donated batch of beliefs needs no second one."""
     num_games = len(beliefs.log_weights)
-    if is_mapped is False:
-        is_mapped = jax.tree.map(lambda _: False, captured)
-
-    def row_of(game: Array, leaf: Array) -> Array:
-        return lax.dynamic_index_in_dim(leaf, game, keepdims=False)
 
     def of_row(game: Array, beliefs: Belief) -> tuple[Belief, Info]:
-        own = jax.tree.map(lambda leaf, is_mapped: row_of(game, leaf) if is_mapped else leaf, captured, is_mapped)
-        return of_game(own, *jax.tree.map(partial(row_of, game), (beliefs, *others)))
+        rows = jax.tree.map(lambda leaf: lax.dynamic_index_in_dim(leaf, game, keepdims=False), (beliefs, *others))
+        return serial.update_game(*rows, options=options)
 
     def one_game(game: Array, result: tuple[Belief, Info]) -> tuple[Belief, Info]:
         updated = of_row(game, result[0])

@@ -63,10 +63,10 @@ from unojax.belief.particles.trajectory import (
     card_of,
     card_words,
     contains,
-    random_bits,
     random_card,
 )
 from unojax.bits import Words, map_words
+from unojax.device.random_bits import hash_bits
 
 _SHARES: Final = 512
 _LOW: Final = np.uint32(0xFFFF)
@@ -103,7 +103,7 @@ def condition_on_play(
 
     sums, search = rows.total_and_search(history, share, place, jnp.zeros_like(random))
     total = sums & _LOW
-    chosen = search(bits.uniform_below(random_bits(random, _SLOT), total))
+    chosen = search(bits.uniform_below(hash_bits(random, _SLOT), total))
     found = holds | (total > 0)
     slot = rows.once(history, lambda: jnp.where(found, jnp.where(holds, sums >> _HIGH, chosen).astype(jnp.uint16), NO_SLOT))
     old = rows.label_at(now.labels, jnp.where(found, slot, 0))
@@ -135,7 +135,7 @@ def condition_on_drawn_play(
     drawn = now.labels[slot]
     in_deck = map_words(lambda d, c: d | c, as_words(now.deck), card_words(drawn))
     copies = map_words(lambda d, t: d & t, in_deck, bits.type_mask(color, rank))
-    label = rows.once(history, lambda: random_card(random_bits(random, _COPY), copies))
+    label = rows.once(history, lambda: random_card(hash_bits(random, _COPY), copies))
     could_hold = insertable(rows, now, history, slot)
     others = map_words(lambda a, d, c: a & d & ~c, could_hold, in_deck, card_words(label))
     fits = _takes_type(history, color, rank)[slot] & (bits.any_of(copies) != 0)
@@ -187,7 +187,7 @@ def condition_on_absence(
         # A card that no exchange could have put here has one trajectory behind it: itself.
         share = jnp.where(exchangeable, share, jnp.where(offends, 0.0, 1.0))
         changes = counts & offends & exchangeable & (num_good > 0)
-        new = random_card(random_bits(random, slot), good)
+        new = random_card(hash_bits(random, slot), good)
         return jnp.where(changes, new, row), log_weight + jnp.log(jnp.where(counts, share, 1.0))
 
     for slot, is_due, row in zip(jnp.minimum(slots, history.max_slots - 1), are_due, labels, strict=True):
@@ -217,7 +217,7 @@ def condition_on_seen_draw(
     free = map_words(lambda a, d: a & d, could_hold, as_words(now.deck))
     changes = holds & contains(could_hold, label) & (bits.any_of(free) != 0)
     # The label of the card that takes its place, or its own.
-    new = rows.once(history, lambda: jnp.where(changes, random_card(random_bits(random, _NEW), free), label))
+    new = rows.once(history, lambda: jnp.where(changes, random_card(hash_bits(random, _NEW), free), label))
     changed = new != label
     deck = map_words(lambda d, c, n: d & ~(c | n), as_words(now.deck), card_words(label), card_words(new))
     after = now._replace(
@@ -246,7 +246,7 @@ def draw_unseen(
     """
     deck = as_words(now.deck)
     fitting = deck if could_be is None else map_words(lambda d, c: d & c, deck, as_words(could_be))
-    label = rows.once(history, lambda: random_card(random_bits(random, _NEW), fitting))
+    label = rows.once(history, lambda: random_card(hash_bits(random, _NEW), fitting))
     log_weight = jnp.zeros(random.shape, jnp.float32)
     if could_be is not None:
         log_weight = jnp.log(bits.count(fitting).astype(jnp.float32)) - jnp.log(bits.count(deck).astype(jnp.float32))
@@ -302,13 +302,13 @@ def propose(rows: Rows, random: Array, now: Trajectories, history: PublicHistory
     could_hold = insertable(rows, now, history, slot)
     unseen = map_words(lambda h, d: h | d, as_words(now.hand), as_words(now.deck))
     others = map_words(lambda a, u, c: a & u & ~c, could_hold, unseen, card_words(out))
-    new = rows.once(history, lambda: random_card(random_bits(random, _NEW), others))
+    new = rows.once(history, lambda: random_card(hash_bits(random, _NEW), others))
     # The other card may lie in another slot of the hand; then the two slots swap.
     other = rows.find(history, now.labels, new)
     back = insertable(rows, now, history, other)
     fits = has_slot & (bits.any_of(others) != 0) & contains(could_hold, out)
     fits &= (other == NO_SLOT) | (contains(back, out) & contains(back, new))
-    return Proposal(Exchange(card_of(out) | card_of(new), slot, other), out, new, fits, random_bits(random, _ACCEPT))
+    return Proposal(Exchange(card_of(out) | card_of(new), slot, other), out, new, fits, hash_bits(random, _ACCEPT))
 
 
 def accept(
@@ -369,7 +369,7 @@ def _random_copy(rows: Rows, random: Array, now: Trajectories, history: PublicHi
     """Pick a random unseen card of a type: uint8[N] labels."""
     of_type = bits.type_mask(color, rank)
     copies = map_words(lambda h, d, t: (h | d) & t, as_words(now.hand), as_words(now.deck), of_type)
-    return rows.once(history, lambda: random_card(random_bits(random, _COPY), copies))
+    return rows.once(history, lambda: random_card(hash_bits(random, _COPY), copies))
 
 
 def _takes_type(history: PublicHistory, color: Array, rank: Array) -> Array:

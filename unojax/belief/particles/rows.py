@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import Final, TypeVar
 
 import jax
@@ -60,6 +61,10 @@ class Rows(ABC):
         """Call `compute()`, and keep it from being fused into each of its users."""
 
     @abstractmethod
+    def repeat(self, number: Array, most: int, body: Callable[[Array, _T], _T], first: _T) -> _T:
+        """Return what `body(index, carry)` makes of `first` in `number` rounds, int32[], which are at most `most` (static)."""
+
+    @abstractmethod
     def total(self, history: PublicHistory, term: Term, zero: Array) -> Array:
         """Add up `term(slot)` over the filled slots and some that are not."""
 
@@ -104,6 +109,10 @@ class _Serial(Rows):
         shapes = jax.eval_shape(compute)
         # A branch that the compiler cannot remove. (From jax 0.12 on, an optimization barrier has the same effect.)
         return control.cond(history.num_slots >= 0, compute, lambda: jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes))
+
+    def repeat(self, number: Array, most: int, body: Callable[[Array, _T], _T], first: _T) -> _T:
+        del most
+        return control.fori_loop(0, number.astype(jnp.int32), body, first)
 
     def _fold(self, history: PublicHistory, visit: Callable[[ArrayLike, Array], Array], first: Array) -> Array:
         def two_slots(index: ArrayLike, carry: Array) -> Array:
@@ -164,6 +173,12 @@ class _Parallel(Rows):
 
     def once(self, history: PublicHistory, compute: Callable[[], _T]) -> _T:
         return compute()
+
+    def repeat(self, number: Array, most: int, body: Callable[[Array, _T], _T], first: _T) -> _T:
+        def one_round(index: Array, carry: _T) -> _T:
+            return jax.tree.map(partial(jnp.where, index < number), body(index, carry), carry)
+
+        return control.fori_loop(0, most, one_round, first)
 
     def total(self, history: PublicHistory, term: Term, zero: Array) -> Array:
         return jax.vmap(term)(jnp.arange(history.max_slots)).sum(0, dtype=zero.dtype)

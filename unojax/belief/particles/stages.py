@@ -2,7 +2,8 @@
 
 A transition is one public action of one player. `read_transition` works out all that is public about it. What it does to the
 particles is a sequence of **stages** (`STAGES`): each says for which transitions it is due, in how many rounds, and what a round
-does to the particles of one game. `runners` has the two interpreters: games one after the other, or those of a batch together.
+does to the particles of one game. Two interpreters run them: `serial` one game after the other, `parallel` a batch
+together.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from unojax.belief.particles import proposals, public
 from unojax.belief.particles.belief import Belief
 from unojax.belief.particles.public import FAILS, FITS, HOLDS_COLOR, PublicHistory
 from unojax.belief.particles.rows import Rows
-from unojax.belief.particles.trajectory import Trajectories, random_bits
+from unojax.belief.particles.trajectory import Trajectories
 from unojax.device.combinatorics import log_binomial
 from unojax.device.random_bits import threefry
 from unojax.observation import Observation
@@ -76,20 +77,6 @@ class Transition(NamedTuple):
     new: PublicHistory
     log_constant: Array
     words: Array
-
-
-class Work(NamedTuple):
-    """The particles of a game on their way through an update.
-
-    Attributes:
-        now: the trajectories.
-        log_increment: float32[N] nats, log weights of the proposals so far.
-        random: uint32[N] a random word for each particle.
-    """
-
-    now: Trajectories
-    log_increment: Array
-    random: Array
 
 
 @dataclass(frozen=True)
@@ -201,11 +188,6 @@ def stages_of(rules: Rules) -> list[tuple[int, Stage]]:
     return [(number, stage) for number, stage in enumerate(STAGES) if stage.rules(rules)]
 
 
-def random_of_round(random: Array, number: int, index: Array) -> Array:
-    """Return the random words of a round of a stage, uint32[N], from those of the update."""
-    return random_bits(random, np.uint32(number << 16) + index.astype(jnp.uint32))
-
-
 def read_transition(
     belief: Belief, before: Observation, action: Array, after: Observation, key: tuple[Array, Array]
 ) -> Transition:
@@ -298,12 +280,6 @@ def read_transition(
         log_constant=log_constant,
         words=jnp.stack([high, low]),
     )
-
-
-def random_words(key: tuple[Array, Array], num_particles: int) -> Array:
-    """Return the random words of an update, one for each particle: uint32[N]."""
-    counter = jnp.arange(num_particles, dtype=jnp.uint32)
-    return threefry(key, (jnp.zeros_like(counter), counter))[0]
 
 
 def most_records_per_step(rules: Rules) -> int:

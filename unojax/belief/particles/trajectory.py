@@ -20,14 +20,13 @@ from jax.typing import ArrayLike
 
 from unojax import bits, cards
 from unojax.bits import Words
+from unojax.device.random_bits import hash_bits
 from unojax.device.tracing import traced_once
 
 RELEASED: Final = np.uint8(0x80)
 """Set in the label of a slot whose card has been played. Alone, it is the label of no card."""
 NO_SLOT: Final = np.uint16(0xFFFF)
 """Beyond every slot."""
-
-_GOLDEN: Final = np.uint32(0x9E37_79B9)
 
 
 class Trajectories(NamedTuple):
@@ -78,17 +77,9 @@ def contains(words: Words, label: Array) -> Array:
     return bits.contains(words, label >> np.uint32(5), label & np.uint32(31))
 
 
-@traced_once
-def random_bits(words: Array, stream: ArrayLike) -> Array:
-    """Return random bits that differ for every stream: uint32[N].
-
-    An integer hash of the word and the stream ("lowbias32", C. Wellons, github.com/skeeto/hash-prospector): a tenth of the
-    operations of Threefry, which makes the words themselves.
-    """
-    x = words + jnp.asarray(stream, jnp.uint32) * _GOLDEN
-    x = (x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB_352D)
-    x = (x ^ (x >> np.uint32(15))) * np.uint32(0x846C_A68B)
-    return x ^ (x >> np.uint32(16))
+def random_of_round(random: Array, number: int, index: ArrayLike) -> Array:
+    """Return the random words of a round of a stage, uint32[N], from those of the update; `number` (static) is the stage's."""
+    return hash_bits(random, np.uint32(number << 16) + jnp.asarray(index).astype(jnp.uint32))
 
 
 @traced_once

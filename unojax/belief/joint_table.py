@@ -1,4 +1,4 @@
-"""Tensors over all hands of a small deck, one axis for each card type: what the exact filter computes with. NumPy on the host."""
+"""Joint tables: tensors over all hands of a small deck, one axis for each card type. NumPy on the host, for the exact filter."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def shifted(values: np.ndarray, axis: int, by: int) -> np.ndarray:
 
 
 def counts_at(index: tuple[np.ndarray, ...], types: np.ndarray) -> np.ndarray:
-    """Count the cards of the hands at K places of the lattice: int8[K, 54]."""
+    """Count the cards of the hands at K places of a joint table: int8[K, 54]."""
     counts = np.zeros((index[0].size, cards.NUM_TYPES), np.int8)
     counts[:, types] = np.stack(index, -1)
     return counts
@@ -72,7 +72,7 @@ def along(values: np.ndarray, axis: int, ndim: int) -> np.ndarray:
 
 
 def product(types: np.ndarray, factor: Callable[[int, int], int], deck: np.ndarray) -> np.ndarray:
-    """Compute the tensor prod_t factor(t, H_t) over the lattice."""
+    """Compute the tensor prod_t factor(t, H_t) over the joint table."""
     result = np.ones(())
     for t in types:
         result = np.multiply.outer(result, np.array([factor(int(t), held) for held in range(deck[t] + 1)], np.float64))
@@ -80,7 +80,7 @@ def product(types: np.ndarray, factor: Callable[[int, int], int], deck: np.ndarr
 
 
 def total_over(types: np.ndarray, deck: np.ndarray, where: np.ndarray | None = None) -> np.ndarray:
-    """Compute the tensor sum_t H_t over the lattice, over the axes chosen by `where` (default: all)."""
+    """Compute the tensor sum_t H_t over the joint table, over the axes chosen by `where` (default: all)."""
     result = np.zeros((), np.int64)
     for i, t in enumerate(types):
         result = np.add.outer(result, np.arange(int(deck[t]) + 1) * (where is None or bool(where[i])))

@@ -1,0 +1,298 @@
+"""The interpreter of the filter's stages for a GPU: the games of a batch together, in few kernels for all their particles.
+
+Games for which a stage is due are gathered, as many at a time as fill the device. They are worked on in loops of fixed length,
+and put back (`batching.Agenda`). The host asks only whether there is more to do. Most games are young and have few slots and
+records. So stages that go through the slots take most games on the first rows of the tables alone (`SHORT`), and likelihoods go
+through the records in one row of blocks (`schedule`).
+
+`serial` gives the same particles, and weights that differ by the rounding of sums of logarithms.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeVar
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from unojax.belief import resample
+from unojax.belief.particles import proposals, schedule
+from unojax.belief.particles.belief import Belief, Info, start_target
+from unojax.belief.particles.likelihood import Exchange, has_facts
+from unojax.belief.particles.public import PublicHistory
+from unojax.belief.particles.rows import PARALLEL
+from unojax.belief.particles.stages import STAGES, Stage, Transition, read_transition, stages_of
+from unojax.belief.particles.trajectory import Trajectories, random_of_round
+from unojax.belief.particles.weighing import (
+    REJUVENATION,
+    Options,
+    Weighing,
+    info_of,
+    known_types,
+    num_moves_due,
+    places_to_move,
+    reached,
+    reinitialised,
+    uniform_of,
+    weigh,
+    without_impossible,
+)
+from unojax.device import control
+from unojax.device.batching import Agenda, put_rows, take_part, take_rows
+from unojax.device.random_bits import threefry_words
+from unojax.observation import Observation
+from unojax.rules import Rules
+
+SHORT: Final = 64
+"""Slots that nearly all games have at most: in uniform play all but one in two hundred."""
+LANES: Final = {"rejuvenation": 2**17, "long rejuvenation": 2**14, "likelihood": 2**20, "reset": 2**13, "long": 2**13}
+"""Particles that a GPU works on at a time, besides those of `Stage.lanes`; "long" are the stages of games with many slots.
+
+So many that a device is full and the particles of a thousand games in uniform play are done at one go; fewer where few games need
+it.
+"""
+BLOCK_LANES: Final = {"likelihood": 5 * 2**19, "rejuvenation": 2**19, "long rejuvenation": 2**17}
+"""Blocks of records that a GPU works on at a time, times particles."""
+MOVES_AT_A_TIME: Final = 12
+"""Rejuvenation moves between two looks at which games need more."""
+_State = TypeVar("_State")
+
+
+class Work(NamedTuple):
+    """The particles of games on their way through an update.
+
+    Attributes:
+        now: the trajectories.
+        log_increment: float32[N] nats, log weights of the proposals so far.
+        random: uint32[N] a random word for each particle.
+    """
+
+    now: Trajectories
+    log_increment: Array
+    random: Array
+
+
+def update_games(
+    beliefs: Belief, before: Observation, action: Array, after: Observation, keys: Array, options: Options
+) -> tuple[Belief, Info]:
+    """Update the beliefs of G games together; all arguments have a leading axis G, else as `update_game`."""
+    num_games, num_particles = beliefs.log_weights.shape
+    rules, log_types = beliefs.rules, beliefs.log_types
+
+    def read(belief: Belief, before: Observation, action: Array, after: Observation, key: Array) -> tuple[Transition, Array]:
+        words = (key[0], key[1])
+        return read_transition(belief, before, action, after, words), threefry_words(words, num_particles)[0]
+
+    of, random = jax.vmap(read)(beliefs, before, action, after, keys)
+    history, max_slots = of.new, of.new.max_slots
+    short, stages = min(SHORT, max_slots), stages_of(rules)
+    long = is_long(history)
+    chunks = chunks_for(num_games, num_particles, max_slots, history.max_records)
+    blocks = jax.vmap(partial(schedule.num_blocks, rules=rules))(history)
+    agenda = Agenda(due_stages(of, rules), num_games)
+
+    work = Work(beliefs.trajectories, jnp.zeros_like(beliefs.log_weights), random)
+    for number, stage in stages:
+        parts = [(stage.name, short), (f"long {stage.name}", max_slots)] if stage.visits_slots else [(stage.name, max_slots)]
+        for name, slots in parts:
+            work = agenda.do(name, chunks[name].games, partial(_work_on, stage=stage, number=number, of=of, slots=slots), work)
+
+    def do_blocks(agenda: Agenda, name: str, task: Callable[..., _State], state: _State) -> _State:
+        games, room = chunks[name]
+        return agenda.do(name, games, partial(task, num_blocks=room), state, blocks, room)
+
+    def replay(index: Array, at: Array, log_lik: Array, *, num_blocks: int, now: Trajectories, softened: bool = True) -> Array:
+        part, wanted = take_rows(history, at), at < num_games
+        past = schedule.past_of(now, at, part, rules, wanted, num_blocks)
+        like = take_rows(before, at)
+        found = schedule.log_likelihoods(past, now, part, options.opponent, like, softened=softened)
+        return put_rows(log_lik, at, found)
+
+    log_lik = do_blocks(agenda, "likelihood", partial(replay, now=work.now), beliefs.log_likelihood)
+    weighing = jax.vmap(partial(weigh, options=options))(beliefs, of, work.log_increment, log_lik)
+    moves_due = jax.vmap(partial(num_moves_due, num_particles=num_particles, num_moves=options.num_moves))(weighing)
+    due = due_moves(weighing, moves_due, long)
+    if rules.tells_of_hands:
+        due["strict likelihood"] = jax.vmap(partial(has_facts, rules=rules))(history)
+    agenda = Agenda(due, num_games)
+    move = partial(
+        _move_games, of=of, random=random, weighing=weighing, moves_due=moves_due, log_types=log_types, options=options
+    )
+    # Zeros that are made in the kernel which makes the sizes, and not in one of their own.
+    state = (work.now, log_lik, jnp.minimum(weighing.ess, 0.0))
+    state = do_blocks(agenda, "rejuvenation", partial(move, slots=short, begun=jnp.zeros_like(moves_due)), state)
+    begun = (~long).astype(jnp.int32)
+    now, moved_lik, acceptance = do_blocks(agenda, "long rejuvenation", partial(move, slots=max_slots, begun=begun), state)
+
+    even = resample.uniform_log_weights(num_particles)
+    log_weights = jnp.where(weighing.resampled[:, None], even, weighing.log_weights)
+    target = None
+    if rules.tells_of_hands:
+        target = jax.vmap(start_target)(log_weights, moved_lik, log_types)
+    seen = jax.vmap(reached)(of, beliefs, after)
+    updated = Belief(log_weights, moved_lik, now, history, seen, rules, target, log_types)
+    if rules.tells_of_hands:
+        chunks["strict likelihood"] = chunks["likelihood"]
+        log_strict = do_blocks(agenda, "strict likelihood", partial(replay, now=now, softened=False), moved_lik)
+        updated, weighing = jax.vmap(without_impossible)(beliefs, updated, weighing, log_strict)
+    # Rare: reinitialised from the position alone.
+    agenda = Agenda({"reset": weighing.restarted}, num_games)
+    updated = agenda.do("reset", chunks["reset"].games, partial(_restart_games, after=after, random=random), updated)
+    if log_types is not None:
+        known = jax.vmap(known_types)(beliefs, weighing, log_lik)
+        updated = dataclasses.replace(updated, log_types=jnp.where(weighing.restarted[:, None], known, log_types))
+    return updated, jax.vmap(info_of)(of, weighing, acceptance)
+
+
+def is_long(histories: PublicHistory) -> Array:
+    """Return which games have more than `SHORT` slots: bool[G]."""
+    return (histories.num_slots > SHORT) & (histories.max_slots > SHORT)
+
+
+def due_stages(of: Transition, rules: Rules) -> dict[str, Array]:
+    """Return how often the particles of each of G games are worked on, by the name of the work: int32[G]."""
+    long, due = is_long(of.new), {}
+    for _, stage in stages_of(rules):
+        visits = -(-jax.vmap(stage.rounds)(of).astype(jnp.int32) // stage.at_a_time)
+        due[stage.name] = jnp.where(long, 0, visits) if stage.visits_slots else visits
+        if stage.visits_slots:
+            due[f"long {stage.name}"] = jnp.where(long, visits, 0)
+    return due | {"likelihood": of.changes_likelihood.astype(jnp.int32)}
+
+
+def due_moves(weighing: Weighing, moves_due: Array, long: Array) -> dict[str, Array]:
+    """Return how often each of G games is rejuvenated, by the name of the work: int32[G].
+
+    Few games need more than the first visit, but all would wait for them.
+    """
+    visits = jnp.where(weighing.resampled, jnp.maximum(-(-moves_due // MOVES_AT_A_TIME), 1), 0)
+    return {
+        "rejuvenation": jnp.where(long, 0, jnp.minimum(visits, 1)),
+        "long rejuvenation": jnp.where(long, visits, jnp.maximum(visits - 1, 0)),
+    }
+
+
+class Chunk(NamedTuple):
+    """What a GPU works on at a time: so many games, and of them as many as have so many blocks of records together (0: any)."""
+
+    games: int
+    blocks: int
+
+
+def chunks_for(num_games: int, num_particles: int, max_slots: int, max_records: int) -> dict[str, Chunk]:
+    """Return what a GPU works on at a time of beliefs with some capacity, by the name of the work."""
+    lanes = {stage.name: stage.lanes for stage in STAGES} | {f"long {stage.name}": LANES["long"] for stage in STAGES} | LANES
+    games = {name: max(1, min(num_games, number // num_particles)) for name, number in lanes.items()}
+    most = schedule.most_blocks(max_slots, max_records)
+    blocks = {name: max(most, min(most * games[name], lanes // num_particles)) for name, lanes in BLOCK_LANES.items()}
+    return {name: Chunk(number, blocks.get(name, 0)) for name, number in games.items()}
+
+
+def _take(now: Trajectories, at: Array, slots: int) -> Trajectories:
+    """Take the particles of some games, with the first few slots."""
+    return take_rows(now._replace(labels=()), at)._replace(labels=take_part(now.labels, at, slots))
+
+
+def _cut(history: PublicHistory, slots: int) -> PublicHistory:
+    """Keep the first few slots of histories."""
+    return dataclasses.replace(history, allowed=history.allowed[:, :, :slots], recent=history.recent[:, :slots])
+
+
+def _work_on(index: Array, at: Array, work: Work, *, stage: Stage, number: int, of: Transition, slots: int) -> Work:
+    """Make some rounds of a stage with the particles of some games, on the first few slots."""
+    games, random, log_increment = take_rows((of, work.random, work.log_increment), at)
+    games = games._replace(old=_cut(games.old, slots), new=_cut(games.new, slots), forbidden=games.forbidden[:, :, :slots])
+
+    step = PARALLEL.at_a_time if stage.by_slot else 1
+
+    def one_game(of: Transition, random: Array, now: Trajectories, log_increment: Array) -> tuple[Trajectories, Array]:
+        def one_round(i: Array | int, carry: tuple[Trajectories, Array]) -> tuple[Trajectories, Array]:
+            now, log_increment = carry
+            number_of_round = stage.at_a_time * index + step * i
+            random_here = random_of_round(random, number, stage.stream(number_of_round))
+            now, log_weight = stage.apply(PARALLEL, of, number_of_round, random_here, now)
+            return now, log_increment + log_weight
+
+        # A few rounds are one kernel, and more of them a loop.
+        rounds = stage.at_a_time // step
+        return control.fori_loop(0, rounds, one_round, (now, log_increment), unroll=rounds if rounds <= 4 else 1)
+
+    after, log_increment = jax.vmap(one_game)(games, random, _take(work.now, at, slots), log_increment)
+    written = {name: put_rows(getattr(work.now, name), at, getattr(after, name)) for name in stage.writes}
+    return work._replace(now=work.now._replace(**written), log_increment=put_rows(work.log_increment, at, log_increment))
+
+
+def _move_games(
+    index: Array,
+    at: Array,
+    state: tuple[Trajectories, Array, Array],
+    *,
+    num_blocks: int,
+    slots: int,
+    begun: Array,
+    of: Transition,
+    random: Array,
+    weighing: Weighing,
+    moves_due: Array,
+    log_types: Array | None,
+    options: Options,
+) -> tuple[Trajectories, Array, Array]:
+    """Resample the particles of some games and make the first few rejuvenation moves; or the next, after those of `begun`.
+
+    Also add up the share of particles that a move changes, on average.
+    """
+    tables, all_log_lik, changed = state
+    now = _take(tables, at, slots)
+    games, log_weights, types, batch = take_rows((of, weighing.log_weights, log_types, begun), at)
+    random, log_lik, moves_due, so_far = take_rows((random, all_log_lik, moves_due, changed), at)
+    history, like, rules, batch = _cut(games.new, slots), games.before, of.before.rules, batch + index
+
+    def resampled(word: Array, log_weights: Array, batch: Array, rows: Any) -> Any:
+        ancestors = resample.systematic(uniform_of(word), log_weights)
+        ancestors = jnp.where(batch == 0, ancestors, jnp.arange(len(ancestors)))
+        return jax.tree.map(lambda rows: rows.at[..., ancestors].get(mode="promise_in_bounds"), rows)
+
+    def to_move(now: Trajectories, history: PublicHistory, of: Transition, batch: Array, moves_due: Array) -> Array:
+        """Return the slots uint16[..., N] of the moves."""
+        number = MOVES_AT_A_TIME * batch + jnp.arange(MOVES_AT_A_TIME)
+        # No hand has a card at a place beyond all slots, so that nothing moves in games that have had their moves.
+        places = jnp.where(number < moves_due, places_to_move(of)(number), slots)
+        # Cards change places among the slots that hold one, which stay the same.
+        return jax.vmap(partial(PARALLEL.nth_live, history, now.labels))(places)
+
+    now, log_lik = jax.vmap(resampled)(games.words[:, 0], log_weights, batch, (now, log_lik))
+    moved = jax.vmap(to_move)(now, history, games, batch, moves_due)
+    past = schedule.past_of(now, jnp.arange(len(at)), history, rules, at < len(tables.labels), num_blocks)
+
+    def move(number: Array, carry: tuple[Trajectories, schedule.Past, Array, Array]) -> Any:
+        now, past, log_lik, changes = carry
+
+        def propose(batch: Array, random: Array, now: Trajectories, history: PublicHistory, slot: Array) -> proposals.Proposal:
+            random = random_of_round(random, REJUVENATION, MOVES_AT_A_TIME * batch + number)
+            return proposals.propose(PARALLEL, random, now, history, slot)
+
+        proposal = jax.vmap(propose)(batch, random, now, history, moved[:, number])
+        exchange: Exchange = proposal.exchange
+        proposed = schedule.log_likelihoods(past, now, history, options.opponent, like, exchange)
+        accept = jax.vmap(partial(proposals.accept, PARALLEL))
+        now, log_lik, accepted = accept(now, history, proposal, log_lik, proposed, types)
+        past = schedule.exchanged(past, history, exchange, accepted)
+        return now, past, log_lik, changes + accepted.astype(jnp.uint8)
+
+    first = (now, past, log_lik, jnp.zeros(random.shape, jnp.uint8))
+    now, _, log_lik, changes = control.fori_loop(0, MOVES_AT_A_TIME, move, first)
+    tables = Trajectories(*(put_rows(table, at, new) for table, new in zip(tables, now, strict=True)))
+    share = changes.mean(-1, dtype=jnp.float32) / jnp.maximum(moves_due, 1).astype(jnp.float32)
+    return tables, put_rows(all_log_lik, at, log_lik), put_rows(changed, at, so_far + share)
+
+
+def _restart_games(index: Array, at: Array, beliefs: Belief, *, after: Observation, random: Array) -> Belief:
+    """Reinitialise the beliefs of some games at an observation."""
+    some, seen, random = take_rows((beliefs, after, random), at)
+
+    restarted = jax.vmap(partial(reinitialised, PARALLEL))(some, seen, random)
+    return jax.tree.map(lambda rows, new: put_rows(rows, at, new), beliefs, restarted)

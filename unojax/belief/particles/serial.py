@@ -1,0 +1,149 @@
+"""The interpreter of the filter's stages for a CPU: one game at a time, with branches and loops as that game needs them.
+
+The particles of one game are enough to keep a CPU's vector units busy, and stay in its cache. `parallel`
+gives the same particles.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax.numpy as jnp
+from jax import Array, lax
+
+from unojax.belief import resample
+from unojax.belief.particles import proposals
+from unojax.belief.particles.belief import Belief, Info, start_target
+from unojax.belief.particles.likelihood import has_facts, log_likelihood
+from unojax.belief.particles.rows import GROUP, SERIAL, num_groups
+from unojax.belief.particles.stages import Stage, Transition, read_transition, stages_of
+from unojax.belief.particles.trajectory import Trajectories, random_of_round
+from unojax.belief.particles.weighing import (
+    REJUVENATION,
+    Options,
+    Weighing,
+    info_of,
+    known_types,
+    num_moves_due,
+    places_to_move,
+    reached,
+    reinitialised,
+    uniform_of,
+    weigh,
+    without_impossible,
+)
+from unojax.device import control
+from unojax.device.random_bits import threefry_words
+from unojax.device.tracing import compiled_apart, traced_once
+from unojax.observation import Observation
+
+
+@partial(traced_once, static=("options",))
+def update_game(
+    belief: Belief, before: Observation, action: Array, after: Observation, key: Array, *, options: Options
+) -> tuple[Belief, Info]:
+    """Update the belief of one game; `key` uint32[2], else as `belief_update`."""
+    words, rules, num_particles = (key[0], key[1]), belief.rules, belief.num_particles
+    of = compiled_apart(read_transition)(belief, before, action, after, words)
+    random = threefry_words(words, num_particles)[0]
+    now, log_increment = belief.trajectories, jnp.zeros_like(belief.log_weights)
+    for number, stage in stages_of(rules):
+        now, log_increment = _run(stage, number, of, random, now, log_increment)
+    likelihood = partial(log_likelihood, history=of.new, opponent=options.opponent, like=before)
+
+    def replay(index: Array, log_lik: Array, now: Trajectories = now) -> Array:
+        return likelihood(now)
+
+    log_lik = control.fori_loop(0, of.changes_likelihood.astype(jnp.int32), replay, belief.log_likelihood)
+    weighing = weigh(belief, of, log_increment, log_lik, options)
+    now, log_lik, acceptance = _rejuvenate(of, weighing, random, now, log_lik, belief.log_types, likelihood, options.num_moves)
+    log_weights = jnp.where(weighing.resampled, resample.uniform_log_weights(num_particles), weighing.log_weights)
+    target = None if belief.target is None else start_target(log_weights, log_lik, belief.log_types)
+    updated = Belief(log_weights, log_lik, now, of.new, reached(of, belief, after), rules, target, belief.log_types)
+    if rules.tells_of_hands:
+        strict = partial(likelihood, softened=False)
+        log_strict = control.fori_loop(0, has_facts(of.new, rules).astype(jnp.int32), lambda _, log_lik: strict(now), log_lik)
+        updated, weighing = without_impossible(belief, updated, weighing, log_strict)
+
+    def restart(belief: Belief) -> Belief:
+        return reinitialised(SERIAL, belief, after, random)
+
+    restarted = control.cond(weighing.restarted, restart, lambda belief: belief, updated)
+    if belief.log_types is not None:
+        known = known_types(belief, weighing, log_lik)
+        restarted = dataclasses.replace(restarted, log_types=jnp.where(weighing.restarted, known, belief.log_types))
+    return restarted, info_of(of, weighing, acceptance)
+
+
+def _run(
+    stage: Stage, number: int, of: Transition, random: Array, now: Trajectories, log_increment: Array
+) -> tuple[Trajectories, Array]:
+    """Run the rounds of a stage that are due; only what it writes is carried along."""
+
+    def one_round(index: Array, carry: tuple[tuple[Array, ...], Array]) -> tuple[tuple[Array, ...], Array]:
+        written, log_increment = carry
+        current = now._replace(**dict(zip(stage.writes, written, strict=True)))
+        random_here = random_of_round(random, number, stage.stream(index))
+        after, log_weight = stage.apply(SERIAL, of, index, random_here, current)
+        return tuple(getattr(after, name) for name in stage.writes), log_increment + log_weight
+
+    first = tuple(getattr(now, name) for name in stage.writes), log_increment
+    written, log_increment = control.fori_loop(0, stage.rounds(of).astype(jnp.int32), one_round, first)
+    return now._replace(**dict(zip(stage.writes, written, strict=True))), log_increment
+
+
+def _rejuvenate(
+    of: Transition,
+    weighing: Weighing,
+    random: Array,
+    now: Trajectories,
+    log_lik: Array,
+    log_types: Array | None,
+    likelihood: Callable[..., Array],
+    num_moves: int,
+) -> tuple[Trajectories, Array, Array]:
+    """Resample if due, then make the rejuvenation moves; return the share of particles that a move changed, too."""
+    history, num_particles = of.new, len(random)
+
+    # In a branch: XLA would take it out of the loop below, and so do it for each game.
+    ancestors = control.cond(
+        weighing.resampled,
+        lambda: resample.systematic(uniform_of(of.words[0]), weighing.log_weights),
+        lambda: jnp.arange(num_particles, dtype=jnp.int32),
+    )
+
+    def pick(index: Array, carry: tuple[Trajectories, Array]) -> tuple[Trajectories, Array]:
+        now, log_lik = carry
+
+        def picked(number: Array, table: Array) -> Array:
+            def one_group(group: Array, table: Array) -> Array:
+                some = lax.dynamic_slice_in_dim(table, GROUP * group, GROUP)
+                some = some.at[:, ancestors].get(mode="promise_in_bounds")
+                return lax.dynamic_update_slice_in_dim(table, some, GROUP * group, 0)
+
+            return control.fori_loop(0, num_groups(number), one_group, table)
+
+        hand, deck, own, recycled = (sets.at[:, ancestors].get(mode="promise_in_bounds") for sets in now[:4])
+        now = Trajectories(
+            hand, deck, own, recycled, picked(history.num_slots, now.labels), picked(history.num_records, now.played)
+        )
+        return now, log_lik.at[..., ancestors].get(mode="promise_in_bounds")
+
+    now, log_lik = control.fori_loop(0, weighing.resampled.astype(jnp.int32), pick, (now, log_lik))
+    rounds, place = num_moves_due(weighing, num_particles, num_moves), places_to_move(of)
+
+    def move(index: Array, carry: tuple[tuple[Array, Array, Array], Array, Array]) -> Any:
+        (hand, deck, labels), log_lik, changed = carry
+        current = now._replace(hand=hand, deck=deck, labels=labels)
+        slot = SERIAL.nth_live(history, labels, place(index))
+        proposal = proposals.propose(SERIAL, random_of_round(random, REJUVENATION, index), current, history, slot)
+        proposed = likelihood(current, exchange=proposal.exchange)
+        current, log_lik, accepted = proposals.accept(SERIAL, current, history, proposal, log_lik, proposed, log_types)
+        return (current.hand, current.deck, current.labels), log_lik, changed + accepted.mean(dtype=jnp.float32)
+
+    first = (now.hand, now.deck, now.labels), log_lik, jnp.float32(0.0)
+    (hand, deck, labels), log_lik, changed = control.fori_loop(0, rounds, move, first)
+    return now._replace(hand=hand, deck=deck, labels=labels), log_lik, changed / jnp.maximum(rounds, 1).astype(jnp.float32)

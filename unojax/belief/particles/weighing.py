@@ -1,0 +1,149 @@
+"""Weights after a transition, and what follows from them: the parts of an update that both interpreters share."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from unojax import bits
+from unojax.belief import history as reading
+from unojax.belief import resample
+from unojax.belief.opponents import Opponent
+from unojax.belief.particles.belief import Belief, Info, draw_start, report, start_target
+from unojax.belief.particles.likelihood import log_joint, log_type_probs, mixed
+from unojax.belief.particles.rows import Rows
+from unojax.belief.particles.stages import STAGES, Transition, most_records_per_step
+from unojax.observation import Observation
+
+MOST_ROUNDS: Final = 4.0
+"""At most so many times more rejuvenation moves are made when the effective sample size was very low."""
+REJUVENATION, REINITIALISATION = len(STAGES), len(STAGES) + 1
+"""Numbers of these stages; see `random_of_round`."""
+
+
+class Options(NamedTuple):
+    """Static options of an update; see `belief_update`."""
+
+    opponent: Opponent
+    ess_threshold: float
+    num_moves: int
+
+
+class Weighing(NamedTuple):
+    """Weights after a transition, and what follows from them; `Info` says what the fields are."""
+
+    log_weights: Array
+    ess: Array
+    log_evidence: Array
+    depleted: Array
+    restarted: Array
+    resampled: Array
+
+
+def weigh(belief: Belief, of: Transition, log_increment: Array, log_lik: Array, options: Options) -> Weighing:
+    """Weigh the particles of a belief that is as it was before the transition.
+
+    `log_increment` float32[N] are the log weights of the proposals, `log_lik` float32[N] or [K, N] the new likelihoods.
+    """
+    before, new = belief.target_weights, of.new
+    dead = jnp.isneginf(before) | jnp.isneginf(log_increment)
+    joint = before + log_increment + mixed(log_lik, belief.log_types) - mixed(belief.log_likelihood, belief.log_types)
+    # What is no finite likelihood of an opponent model counts as impossible.
+    joint = jnp.where(dead | ~(joint < jnp.inf), -jnp.inf, joint)
+    log_weights, log_sum = resample.normalize(joint)
+    ess = resample.effective_sample_size(log_weights)
+    depleted = jnp.isneginf(log_sum + of.log_constant) & ~of.inconsistent
+    # Reinitialised while the last record and the card looked at still fit, so that this update's evidence is right.
+    outgrown = new.num_slots > new.max_slots - belief.rules.tells_of_hands
+    outgrown |= new.num_records > new.max_records - most_records_per_step(belief.rules)
+    restarted = depleted | (outgrown & ~of.inconsistent)
+    log_weights = jnp.where(of.inconsistent, before, log_weights)
+    # A particle of weight zero may hold an impossible hand; it is not carried over.
+    is_due = (ess < options.ess_threshold * belief.num_particles) | jnp.isneginf(log_weights).any()
+    return Weighing(
+        log_weights=log_weights,
+        ess=ess,
+        log_evidence=jnp.where(of.inconsistent, 0.0, log_sum + of.log_constant),
+        depleted=depleted,
+        restarted=restarted,
+        resampled=of.moved & ~restarted & is_due,
+    )
+
+
+def without_impossible(belief: Belief, updated: Belief, weighing: Weighing, log_strict: Array) -> tuple[Belief, Weighing]:
+    """Return what a belief reports after its update, and the evidence, without impossible trajectories."""
+    reported = report(updated, log_strict)
+    assert reported.target is not None and belief.target is not None
+    depleted = jnp.isneginf(reported.target.log_possible)
+    log_evidence = weighing.log_evidence + jnp.where(
+        weighing.depleted, 0.0, reported.target.log_possible - belief.target.log_possible
+    )
+    return reported, weighing._replace(
+        log_evidence=log_evidence, depleted=weighing.depleted | depleted, restarted=weighing.restarted | depleted
+    )
+
+
+def known_types(belief: Belief, weighing: Weighing, log_lik: Array) -> Array:
+    """Return what is known of the opponent's type when a belief is reinitialised: float32[K] nats.
+
+    By the particles after the transition, whose likelihoods are `log_lik`; by those before it if none explains the transition.
+    """
+    assert belief.log_types is not None
+    after = log_joint(weighing.log_weights, log_lik, belief.log_types)
+    earlier = log_joint(belief.target_weights, belief.log_likelihood, belief.log_types)
+    return log_type_probs(jnp.where(weighing.depleted, earlier, after))
+
+
+def reinitialised(rows: Rows, belief: Belief, after: Observation, random: Array) -> Belief:
+    """Return a belief that begins at an observation, whose particles are all alike; `random` are words of the update."""
+    now, history = draw_start(rows, random, REINITIALISATION, after, belief.public)
+    log_lik, log_weights = jnp.zeros_like(belief.log_likelihood), resample.uniform_log_weights(belief.num_particles)
+    target = None if belief.target is None else start_target(log_weights, log_lik, belief.log_types)
+    return dataclasses.replace(
+        belief, log_weights=log_weights, log_likelihood=log_lik, trajectories=now, public=history, target=target
+    )
+
+
+def reached(of: Transition, belief: Belief, after: Observation) -> Array:
+    """Return the fingerprint of the observation that a belief has reached."""
+    return jnp.where(of.inconsistent, belief.seen, reading.fingerprint(after))
+
+
+def num_moves_due(weighing: Weighing, num_particles: int, num_moves: int) -> Array:
+    """Return the number of rejuvenation moves: int32[]. The fewer ancestors, the more there is to renew."""
+    loss = jnp.clip(0.5 * num_particles / jnp.maximum(weighing.ess, 1.0), 1.0, MOST_ROUNDS)
+    return jnp.where(weighing.resampled, jnp.round(num_moves * loss).astype(jnp.int32), 0)
+
+
+def places_to_move(of: Transition) -> Callable[[Array], Array]:
+    """Return the place of the card that a move renews among the live slots, in the order of acquisition.
+
+    Moves that take one place after the other renew a hand faster than moves at random places.
+    """
+    before = of.before
+    live = before.opponent_count.astype(jnp.int32) + of.num_unseen - (of.plays | of.plays_drawn).astype(jnp.int32)
+    hand_count = jnp.maximum(live, 1)
+    first = bits.uniform_below(of.words[1], hand_count.astype(jnp.uint32)).astype(jnp.int32)
+    return lambda index: (first + index) % hand_count
+
+
+def uniform_of(word: Array) -> Array:
+    """Return a number uniform in [0, 1) from a random word: float32[]."""
+    return (word >> np.uint32(8)).astype(jnp.float32) * np.float32(2.0**-24)
+
+
+def info_of(of: Transition, weighing: Weighing, acceptance: Array) -> Info:
+    return Info(
+        ess=weighing.ess,
+        log_evidence=weighing.log_evidence,
+        depleted=weighing.depleted,
+        restarted=weighing.restarted,
+        resampled=weighing.resampled,
+        acceptance=acceptance,
+        inconsistent=of.inconsistent,
+    )
