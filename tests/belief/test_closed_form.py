@@ -62,26 +62,17 @@ def subsets(unseen: str, held: int) -> list[np.ndarray]:
     return [text_to_counts(" ".join(chosen)) for chosen in combinations(unseen.split(), held)]
 
 
-FORMS = (
-    closed_form.prob_holds_card,
-    closed_form.expected_counts,
-    closed_form.prob_holds,
-    closed_form.count_probs,
-    closed_form.prob_no_color,
-    closed_form.prob_no_playable,
-    closed_form.expected_playable,
-    closed_form.entropy_of_subsets,
-    closed_form.entropy_of_hands,
-)
-
-
 @jax.jit
 def uniform_forms(seen: Observation) -> dict[str, jax.Array]:
-    return {fn.__name__: fn(seen) for fn in FORMS}
+    belief, top = closed_form.uniform(seen), (seen.color, seen.top_rank)
+    of_belief = {name: getattr(belief, name) for name in ("expected_counts", "prob_holds", "count_probs", "prob_no_color")}
+    of_top = {name: getattr(belief, name)(*top) for name in ("prob_no_playable", "expected_playable")}
+    functions = closed_form.prob_holds_card, closed_form.entropy_of_subsets, closed_form.entropy_of_hands
+    return of_belief | of_top | {function.__name__: function(seen) for function in functions}
 
 
 update = jax.jit(closed_form_update, static_argnames="exclude_drawn")
-prob_none_of = jax.jit(closed_form.prob_none_of)
+prob_none_of = jax.jit(lambda seen, types: closed_form.uniform(seen).prob_none_of(types))
 
 
 @pytest.mark.parametrize("held", [0, 1, 3, 5, 12, 13])
@@ -230,14 +221,14 @@ def test_penalty_tells_nothing() -> None:
     before, after = draw(position(UNSEEN, 2), 4, penalty=4)
     for exclude_drawn in (False, True):
         form = update(closed_form_init(before), before, cards.DRAW, after, exclude_drawn=exclude_drawn)
-        np.testing.assert_allclose(form.expected_counts, closed_form.expected_counts(after), rtol=1e-6)
+        np.testing.assert_allclose(form.expected_counts, closed_form.uniform(after).expected_counts, rtol=1e-6)
 
 
 def test_wrong_form_starts_afresh_when_it_contradicts_itself() -> None:
     """Three unplayable cards are unseen; a hand of four of them cannot be."""
     before, after = draw(position("R1 R2 Y1 Y2 Y3 W", 3))
     wrong = update(closed_form_init(before), before, cards.DRAW, after, exclude_drawn=True)
-    np.testing.assert_allclose(wrong.expected_counts, closed_form.expected_counts(after), rtol=1e-6)
+    np.testing.assert_allclose(wrong.expected_counts, closed_form.uniform(after).expected_counts, rtol=1e-6)
     right = update(closed_form_init(before), before, cards.DRAW, after)
     np.testing.assert_allclose(right.expected_counts, text_to_counts("R1 R2 W") / 3 + text_to_counts("Y1 Y2 Y3"), rtol=1e-6)
 

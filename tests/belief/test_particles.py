@@ -66,7 +66,7 @@ def played() -> None:
 
 
 class Track(NamedTuple):
-    """R runs over T steps: expected counts, numbers of the hands in the joint table, `Info`; and what held in some of the runs."""
+    """R runs over T steps: expected counts, numbers of the hands in the table, `Info`; and what held in some of the runs."""
 
     expected: jax.Array
     hands: jax.Array

@@ -203,5 +203,5 @@ class Encoder:
         if self.belief == "particles":
             return summary.slot_probs(memory)
         # A slot is set if more copies of its type are held than its own number.
-        at_most = jnp.cumsum(closed_form.count_probs(observation), -1)
+        at_most = jnp.cumsum(closed_form.uniform(observation).count_probs, -1)
         return jnp.clip(1.0 - at_most[cards.TYPE_OF_SLOT, cards.COPY_OF_SLOT], 0.0, 1.0)

@@ -178,7 +178,7 @@ def summarize(turns: Sequence[BeliefTurn]) -> Summary:
     )
 
 
-_uniform = jax.jit(closed_form.count_probs)
+_uniform = jax.jit(lambda observation: closed_form.uniform(observation).count_probs)
 
 
 def _finite(value: float | None) -> float | None:

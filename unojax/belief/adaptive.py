@@ -108,8 +108,8 @@ class AdaptiveFilter(ParticleBased):
 def resize(belief: Belief, key: Array, *, num_particles: int) -> Belief:
     """Give a belief another number of equally weighted particles; jit-able with `num_particles` static.
 
-    Systematic resampling: a particle of weight w is copied M w times on average, within two of it, and never if w is zero.
-    Copies part company at the next refreshing moves. A belief of that size is returned as it is, with its weights.
+    Systematic resampling: a particle of weight w is copied M w times on average, within one of it, and never if w is zero.
+    Copies differ after the next rejuvenation moves. A belief of that size is returned as it is, with its weights.
 
     Raises:
         ValueError: `num_particles` is not positive.
@@ -121,7 +121,7 @@ def resize(belief: Belief, key: Array, *, num_particles: int) -> Belief:
     resized = _picked(belief, key, belief.target_weights, num_particles)
     if belief.target is None:
         return resized
-    # Few of the accounts may be possible, so that none is among those picked: then from these alone.
+    # Few of the trajectories may be possible, so that none of them is picked: then from these alone.
     possible = _picked(belief, key, belief.log_weights, num_particles)
     assert resized.target is not None
     return jax.tree.map(partial(jnp.where, jnp.isneginf(resized.target.log_possible)), possible, resized)
@@ -129,16 +129,7 @@ def resize(belief: Belief, key: Array, *, num_particles: int) -> Belief:
 
 def _picked(belief: Belief, key: Array, log_weights: Array, num_particles: int) -> Belief:
     """Pick particles by weights, float32[N] nats."""
-    key_ancestors, key_thin = jax.random.split(key)
-    missing = max(num_particles - belief.num_particles, 0)
-    padded = jnp.pad(log_weights, (0, missing), constant_values=-jnp.inf)
-    ancestors = resample.systematic(jax.random.uniform(key_ancestors, dtype=jnp.float32), padded)
-    # Fewer than these are wanted: one out of every N / M, at a common random offset.
-    stride = padded.shape[0] / num_particles
-    places = jnp.floor(
-        (jnp.arange(num_particles, dtype=jnp.float32) + jax.random.uniform(key_thin, dtype=jnp.float32)) * stride
-    ).astype(jnp.int32)
-    ancestors = ancestors[jnp.minimum(places, padded.shape[0] - 1)]
+    ancestors = resample.systematic(jax.random.uniform(key, dtype=jnp.float32), log_weights, num_particles)
     even = resample.uniform_log_weights(num_particles)
     resized = dataclasses.replace(
         belief,

@@ -25,7 +25,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.scipy.special import gammaln
 
 from unojax import bits, cards
 from unojax.belief import history, resample
@@ -38,6 +37,7 @@ from unojax.belief.particles.likelihood import card_fits, choice_prob, start_log
 from unojax.belief.particles.public import Record
 from unojax.bits import Words
 from unojax.device import control, struct
+from unojax.device.combinatorics import log_binomial
 from unojax.device.tracing import traced_once
 from unojax.game.steps import single_action
 from unojax.observation import Observation, check_observation, check_transition
@@ -230,7 +230,7 @@ def _any_step(
 
     # What was drawn and seen, then what was not.
     laid = history.laid_type(before, after)
-    _, log_seen = _observer_draws(hands, before, after, laid)
+    log_seen = _log_seen_draw(hands, before, after, laid)
     log_prob += jnp.where(is_draw & (~theirs | (laid >= 0)), log_seen, 0.0)
     if rules.play_drawn == "auto":
         log_prob -= jnp.where(laid >= cards.WILD_TYPE, jnp.log(jnp.float32(cards.NUM_COLORS)), 0.0)
@@ -260,24 +260,14 @@ def _without(a: Words, b: Words) -> Words:
     return bits.map_words(lambda x, y: x & ~y, a, b)
 
 
-def _observer_draws(hands: Words, before: Observation, after: Observation, laid: Array | None = None) -> tuple[Words, Array]:
-    """Do it for cards that the observer drew, and for one that anybody drew and laid (its type, or -1)."""
-    unseen = history.unseen_at_draw(before, after)
+def _log_seen_draw(hands: Words, before: Observation, after: Observation, laid: Array) -> Array:
+    """Compute the log probability of the cards that the observer drew, or that anybody drew and laid (a type, or -1): float32[N].
+
+    With n cards of the deck seen, of J_t types, it is prod_t C(U_t - H_t, J_t) / C(|U| - |H|, n).
+    """
+    unseen = history.unseen_at_draw(before, after).astype(jnp.int32)
     drawn = history.observer_drew(before, after).astype(jnp.int32)
-    if laid is not None:
-        drawn += (jnp.arange(cards.NUM_TYPES) == laid).astype(jnp.int32)
-    number = drawn.sum(dtype=jnp.int32)
-    # One card after the other, in the order of types; the card at place i is of the first type whose running total exceeds i.
-    totals = jnp.cumsum(drawn, dtype=jnp.int32)
+    drawn += (jnp.arange(cards.NUM_TYPES) == laid).astype(jnp.int32)
+    left = jnp.maximum(unseen - bits.type_counts(hands), 0)
     deck_count = unseen.sum(dtype=jnp.int32) - before.opponent_count.astype(jnp.int32)
-
-    def one_card(index: Array, log_increment: Array) -> Array:
-        card_type = jnp.argmax(totals > index)
-        of_type = bits.pack(cards.onehot(jnp.where(jnp.arange(cards.NUM_TYPES) == card_type, unseen, 0)))
-        in_deck = bits.count(_without(of_type, hands)).astype(jnp.int32)
-        left = in_deck - (index - (totals - drawn)[card_type])
-        log_factor = jnp.where(left > 0, jnp.log(jnp.maximum(left, 1).astype(jnp.float32)), -jnp.inf)
-        return log_increment + log_factor - jnp.log((deck_count - index).astype(jnp.float32))
-
-    log_orders = gammaln(number.astype(jnp.float32) + 1.0) - gammaln(drawn.astype(jnp.float32) + 1.0).sum()
-    return hands, control.fori_loop(0, number, one_card, jnp.full(hands[0].shape, log_orders))
+    return log_binomial(left, drawn).sum(-1) - log_binomial(deck_count, drawn.sum(dtype=jnp.int32))

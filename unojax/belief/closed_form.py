@@ -8,11 +8,13 @@ k-subset of the n = |U| unseen cards, so the count of any class of m unseen card
     P(H holds none of them) = C(n - m, k) / C(n, k)
     E[number held]          = k m / n
 
-**`ClosedFormBelief`** adds what the history says as long as it stays a product of such terms. The cards of the hand are put in
-groups by age. "Could not play" says that no card held at that moment is of a type then playable, so each group g of m_g cards has
-a set of available cards A_g of its own, and the sets are nested, A_1 in A_2 in ... in U, for older cards have been excluded at
-least as often. Hands that agree are counted by filling the oldest group first, prod_g C(|A_g| - M_g, m_g) with M_g = m_1 + ... +
-m_(g-1), since all older cards lie in A_g. Hence
+`uniform` is that belief, a `ClosedFormBelief` of one group.
+
+**Along a game**, `closed_form_update` adds what the history says as long as it stays a product of such terms. The cards of the
+hand are put in groups by age. "Could not play" says that no card held at that moment is of a type then playable. So each group g
+of m_g cards has a set of available cards A_g of its own. The sets are nested, A_1 in A_2 in ... in U, for older cards have been
+excluded at least as often. Hands that agree are counted by filling the oldest group first, prod_g C(|A_g| - M_g, m_g) with
+M_g = m_1 + ... + m_(g-1), since all older cards lie in A_g. Hence
 
     P(H holds none of a class S) = prod_g C(|A_g| - M_g - |A_g & S|, m_g) / C(|A_g| - M_g, m_g)
     E[H_t] = sum_g e_g(t),   e_g(t) = m_g (A_g(t) - e_1(t) - ... - e_(g-1)(t)) / (|A_g| - M_g)
@@ -40,7 +42,7 @@ from unojax.observation import Observation
 from unojax.rules import check_plain
 
 MAX_GROUPS: Final = 8
-"""Groups of cards by age in a `ClosedFormBelief`."""
+"""Groups of cards by age in a `ClosedFormBelief` that follows a game."""
 _COUNTS: Final = np.arange(5)
 
 
@@ -55,50 +57,6 @@ def prob_holds_card(observation: Observation) -> Array:
     return observation.opponent_count.astype(jnp.float32) / jnp.maximum(num_unseen, 1).astype(jnp.float32)
 
 
-def expected_counts(observation: Observation) -> Array:
-    """Compute the expected copies of each type in the opponent's hand, U_t |H| / |U|: float32[54]."""
-    return observation.unseen.astype(jnp.float32) * prob_holds_card(observation)
-
-
-def count_probs(observation: Observation) -> Array:
-    """Compute the probability that the opponent holds 0..4 copies of each type, hypergeometric: float32[54, 5]."""
-    unseen, held = observation.unseen.astype(jnp.int32), observation.opponent_count.astype(jnp.int32)
-    return jnp.exp(_log_hypergeometric(_COUNTS[None], unseen[:, None], unseen.sum(), held))
-
-
-def prob_none_of(observation: Observation, types: ArrayLike) -> Array:
-    """Compute the probability C(|U| - |N|, k) / C(|U|, k) that the opponent holds no card of `types` (bool[54]): float32[]."""
-    return jnp.exp(_log_prob_none(observation, jnp.where(jnp.asarray(types), observation.unseen, 0).sum(-1)))
-
-
-def _log_prob_none(observation: Observation, marked: Array) -> Array:
-    """Compute the log probability that the opponent holds none of so many unseen cards, for integers of any shape."""
-    total, held = observation.unseen.sum(-1, dtype=jnp.int32), observation.opponent_count
-    return log_binomial_ratio(total - marked, held, total, held)
-
-
-def prob_holds(observation: Observation) -> Array:
-    """Compute the probability that the opponent holds at least one card of each type: float32[54]."""
-    return -jnp.expm1(_log_prob_none(observation, observation.unseen))
-
-
-def prob_no_color(observation: Observation) -> Array:
-    """Compute the probability that the opponent holds no card of each colour (wild cards have none): float32[4]."""
-    of_color = np.arange(cards.NUM_COLORS)[:, None] == cards.COLOR_OF_TYPE
-    return jnp.exp(_log_prob_none(observation, jnp.where(of_color, observation.unseen, 0).sum(-1)))
-
-
-def prob_no_playable(observation: Observation) -> Array:
-    """Compute the probability that the opponent holds no card that is playable on the present top card and colour: float32[]."""
-    return prob_none_of(observation, history.playable_types(observation.color, observation.top_rank))
-
-
-def expected_playable(observation: Observation) -> Array:
-    """Compute the expected playable cards in the opponent's hand on the present top card, k |N| / |U|: float32[]."""
-    playable = history.playable_types(observation.color, observation.top_rank)
-    return jnp.where(playable, observation.unseen, 0).sum(-1).astype(jnp.float32) * prob_holds_card(observation)
-
-
 def entropy_of_subsets(observation: Observation) -> Array:
     """Compute the entropy (nats) of the uniform belief over *physical* hands, ln C(|U|, k), copies told apart: float32[]."""
     return log_binomial(observation.unseen.sum(-1), observation.opponent_count)
@@ -109,14 +67,14 @@ def entropy_of_hands(observation: Observation) -> Array:
 
     A hand H stands for prod_t C(U_t, H_t) equally likely subsets, so the entropy is ln C(|U|, k) - sum_t E[ln C(U_t, H_t)].
     """
-    probs = count_probs(observation)
+    probs = uniform(observation).count_probs
     log_ways = jnp.where(probs > 0, log_binomial(observation.unseen[:, None], _COUNTS[None]), 0.0)
     return entropy_of_subsets(observation) - (probs * log_ways).sum()
 
 
 @struct.dataclass
 class ClosedFormBelief:
-    """The opponent's hand as groups of cards by age, oldest first. G = `MAX_GROUPS`; see the formulas of the module.
+    """The opponent's hand as G groups of cards by age, oldest first; see the formulas of the module.
 
     Attributes:
         sizes: int32[G] cards in each group; used groups come first.
@@ -131,7 +89,7 @@ class ClosedFormBelief:
         """Expected copies of each type in the hand: float32[54]."""
         free = self._free()
         expected = jnp.zeros(cards.NUM_TYPES, jnp.float32)
-        for g in range(MAX_GROUPS):
+        for g in range(len(self.sizes)):
             # Where `free` is 0 the group is empty.
             share = self.sizes[g].astype(jnp.float32) / jnp.maximum(free[g], 1).astype(jnp.float32)
             expected = expected + share * (self.available[g].astype(jnp.float32) - expected)
@@ -144,9 +102,9 @@ class ClosedFormBelief:
         The c copies that older groups hold are among the group's available ones, which leaves it A_g(t) - c.
         """
         free = self._free()
-        probs = jnp.zeros((cards.NUM_TYPES, _COUNTS.size), jnp.float32).at[:, 0].set(1.0)
+        probs = jnp.exp(_log_hypergeometric(_COUNTS[None], self.available[0, :, None], free[0], self.sizes[0]))
         held, total = _COUNTS[None, :, None], _COUNTS[None, None, :]
-        for g in range(MAX_GROUPS):
+        for g in range(1, len(self.sizes)):
             left = self.available[g, :, None, None] - held
             is_possible = (left >= 0) & (total >= held)
             marked, picked = jnp.where(is_possible, left, 0), jnp.where(is_possible, total - held, 0)
@@ -168,6 +126,15 @@ class ClosedFormBelief:
         """Compute the probability that the hand holds no card playable on a top card of `rank` with `color` active: float32[]."""
         return self.prob_none_of(history.playable_types(color, rank))
 
+    @property
+    def prob_no_color(self) -> Array:
+        """Probability that the hand holds no card of each colour (wild cards have none): float32[4]."""
+        return jax.vmap(self.prob_none_of)(np.arange(cards.NUM_COLORS)[:, None] == cards.COLOR_OF_TYPE)
+
+    def expected_playable(self, color: ArrayLike, rank: ArrayLike) -> Array:
+        """Compute the expected cards that are playable on a top card of `rank` with `color` active: float32[]."""
+        return jnp.where(history.playable_types(color, rank), self.expected_counts, 0.0).sum()
+
     def _free(self) -> Array:
         """Count the cards that the older groups leave to each group, |A_g| - M_g: int32[G]."""
         return self.available.sum(-1) - (jnp.cumsum(self.sizes) - self.sizes)
@@ -178,8 +145,13 @@ class ClosedFormBelief:
         return log_binomial_ratio(free - marked, sizes, free, sizes).sum(0)
 
 
+def uniform(observation: Observation) -> ClosedFormBelief:
+    """Return the uniform belief of a position: the hand is one group, from all unseen cards."""
+    return _uniform(observation.opponent_count, observation.unseen, num_groups=1)
+
+
 def closed_form_init(observation: Observation) -> ClosedFormBelief:
-    """Begin the uniform belief: the hand is one group, from all unseen cards.
+    """Begin a belief that follows a game with the uniform one.
 
     Raises:
         ValueError: the rules are such that the closed form can't follow the game.
@@ -244,6 +216,6 @@ def draw_hands(key: Array, belief: ClosedFormBelief, number: int) -> bits.Words:
     return hands
 
 
-def _uniform(hand_count: Array, unseen: Array) -> ClosedFormBelief:
-    sizes = jnp.zeros(MAX_GROUPS, jnp.int32).at[0].set(hand_count.astype(jnp.int32))
-    return ClosedFormBelief(sizes=sizes, available=jnp.broadcast_to(unseen.astype(jnp.int32), (MAX_GROUPS, cards.NUM_TYPES)))
+def _uniform(hand_count: Array, unseen: Array, num_groups: int = MAX_GROUPS) -> ClosedFormBelief:
+    sizes = jnp.zeros(num_groups, jnp.int32).at[0].set(hand_count.astype(jnp.int32))
+    return ClosedFormBelief(sizes=sizes, available=jnp.broadcast_to(unseen.astype(jnp.int32), (num_groups, cards.NUM_TYPES)))

@@ -116,7 +116,7 @@ def filled_count_probs(hands: TypedHands, observation: Observation) -> Array:
     For hands that the others lack, log scores stay finite.
     """
     n = hands.log_weights.shape[-1]
-    return (n * summary.count_probs(hands) + closed_form.count_probs(observation)) / (n + 1)
+    return (n * summary.count_probs(hands) + closed_form.uniform(observation).count_probs) / (n + 1)
 
 
 class ParticleBased(_Modelled):
@@ -268,7 +268,7 @@ class UniformFilter(_Modelless):
 
     def count_probs(self, belief: tuple[()], observation: Observation) -> Array:
         del belief
-        return closed_form.count_probs(observation)
+        return closed_form.uniform(observation).count_probs
 
 
 @dataclass(frozen=True)
