@@ -118,8 +118,9 @@ def measure(agents: list[Agent], opponent: Agent, judge: SearchAgent, num_games:
         num_decisions += len(at)
         short[:, at] += shortfall(values[at], legal[at], np.stack(jax.device_get(chosen))[:, at])
         before = lanes
-        lanes, action, num_left, is_wrong = advance(seats, before, [chosen[0], theirs], chunk=_CHUNK)
-        assert not is_wrong
+        lanes, action, counts = advance(seats, before, [chosen[0], theirs], chunk=_CHUNK)
+        num_left, num_wrong = np.asarray(counts)[0]
+        assert not num_wrong
         memories = [
             remember(p.numbers, p.who, memory, seats, before, lanes, action, skeleton=p.skeleton, chunk=_CHUNK)
             for p, memory in zip(players, memories, strict=True)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
+import socket
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -23,10 +29,29 @@ from unojax.text import format_cards, make_state, parse_action
 ERROR_PROBABILITY = 1e-6
 """With which a right program fails a single statistical test, over the choice of its seed."""
 
+ROOT = Path(__file__).parents[1]
+
 jitted_step = jax.jit(game.step)
 jitted_mask = jax.jit(game.legal_mask)
 fold_in_all = jax.jit(jax.vmap(jax.random.fold_in, (0, None)))
 """Keys of one step of many runs, by the key of each run and the number of the step."""
+
+
+def run_on_devices(program: str, num_devices: int) -> Any:
+    """What a program prints last, as JSON, in a process of its own that has so many CPU devices."""
+    environment = os.environ | {"JAX_NUM_CPU_DEVICES": str(num_devices), "JAX_PLATFORMS": "cpu"}
+    found = subprocess.run(
+        [sys.executable, "-c", program], env=environment, cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert found.returncode == 0, found.stderr
+    return json.loads(found.stdout.splitlines()[-1])
+
+
+def free_address() -> str:
+    """An address on this machine at which several processes can meet."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        return f"localhost:{free.getsockname()[1]}"
 
 
 def slow_but(quick: Collection[Any], cases: Iterable[Any]) -> list[Any]:

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -19,6 +14,7 @@ from jax import Array
 from jax.extend.core import jaxprs_in_params
 
 import unojax
+from tests.helpers import run_on_devices
 from unojax import Rules, Slots, State, Transitions, check_slots, rollout, simulate, start_slots
 from unojax.cards import DRAW
 from unojax.decks import small_deck
@@ -32,7 +28,7 @@ KEY = jax.random.key(3)
 SMALL = Rules(deck=small_deck(colors=2, ranks=(1, 2, 10, 12)), hand_size=3)
 """Skips, penalties and reshuffles within a few steps."""
 EVERYTHING: tuple[Field, ...] = (
-    *("observation", "view", "legal_mask", "action", "player", "reward", "terminated", "truncated", "game", "step"),
+    *("observation", "view", "legal_mask", "state", "action", "player", "reward", "terminated", "truncated", "game", "step"),
 )
 FEW: tuple[Field, ...] = ("action", "player", "reward", "terminated", "game", "step")
 
@@ -119,6 +115,7 @@ def test_every_row_is_a_step_of_the_contract(rules: Rules):
                 "observation": ~row.valid | equal(row.observation, seen),
                 "view": ~row.valid | equal(canonical(row.view), unojax.view_of(seen)),
                 "legal_mask": ~row.valid | equal(row.legal_mask, mask),
+                "state": ~row.valid | equal(row.state, replace(state, step_count=jnp.int32(0))),
                 "player": ~row.valid | (row.player == state.current_player),
                 "next": ~goes_on | equal(bare(to_next), bare(reached)),
                 "reward on the way": ~goes_on | equal(row.reward, to_next.rewards),
@@ -518,18 +515,9 @@ print(json.dumps([devices, {name: digest(map(np.asarray, jax.tree.leaves(of))) f
 def test_the_same_rows_and_games_on_1_2_and_8_devices():
     """Without a word all devices are used; `jax.default_device` keeps to one."""
 
-    def run(num_devices: int) -> list:
-        environment = os.environ | {"JAX_NUM_CPU_DEVICES": str(num_devices), "JAX_PLATFORMS": "cpu"}
-        root = Path(__file__).parents[1]
-        found = subprocess.run(
-            [sys.executable, "-c", ON_DEVICES], env=environment, cwd=root, capture_output=True, text=True, check=False
-        )
-        assert found.returncode == 0, found.stderr
-        return json.loads(found.stdout)
-
     expected = None
     for num_devices in (1, 2, 8):
-        devices, digests = run(num_devices)
+        devices, digests = run_on_devices(ON_DEVICES, num_devices)
         assert devices == [num_devices, num_devices, 1]
         assert digests["rows"] == digests["rows in shard_map"]
         assert digests["games"] == digests["streamed"] == digests["alone"]

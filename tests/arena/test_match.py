@@ -14,7 +14,7 @@ import pytest
 import scipy.stats
 from jax import Array
 
-from tests.helpers import ERROR_PROBABILITY, slow_but
+from tests.helpers import ERROR_PROBABILITY, run_on_devices, slow_but
 from unojax import cards, legal_mask, make_state
 from unojax.agents import PolicyAgent
 from unojax.arena import AgentError, Batch, Pairs, compile_match, default_batch_size, lanes, play_batches, play_match
@@ -279,6 +279,27 @@ def test_other_numbers_do_not_compile_anew():
     sizes = [program._cache_size() for program in programs]
     play_match(jax.random.key(3), (Witness(forgets=0.5), SCARCEST), 4, batch_size=BATCH)
     assert [program._cache_size() for program in programs] == sizes
+
+
+ON_DEVICES = """
+import json, jax
+from benchmarks.timing import digest
+from tests.arena.test_match import LOWEST, SCARCEST, Witness
+from unojax.arena import play_match
+found = [len(jax.local_devices())]
+for agents, options in (((Witness(), SCARCEST), {"batch_size": 32}), ((LOWEST, "linear"), {"adjust": 4})):
+    pairs = play_match(jax.random.key(3), agents, 24, **options)
+    found.append(digest(values for name, values in vars(pairs).items() if name != "seconds"))
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.slow
+def test_the_same_games_on_1_2_and_8_devices():
+    """With memories, scores adjusted for luck, and the default batch size."""
+    found = [run_on_devices(ON_DEVICES, number) for number in (1, 2, 8)]
+    assert [number for number, *_ in found] == [1, 2, 8]
+    assert len({tuple(digests) for _, *digests in found}) == 1
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -10,7 +11,8 @@ import numpy as np
 import pytest
 
 from tests.belief.oracle import legal_actions
-from unojax import Rules, cards
+from tests.helpers import run_on_devices
+from unojax import Rules, cards, simulate
 from unojax.cli import main
 from unojax.decks import parse_deck
 from unojax.games.trajectories import stream_trajectories
@@ -75,6 +77,46 @@ def test_rows_tell_what_is_legal():
     assert len(legal) < len(rows["game"]) and rows["legal"].shape[1] == rules.num_actions == 62
 
 
+@pytest.mark.parametrize(
+    ("policies", "rules"),
+    [
+        (("linear", "uniform"), replace(RULES, max_steps=12, step_penalty=0.125)),
+        (("linear", lambda key, observation, legal_mask: legal_mask.argmax()), replace(Rules.official(), points=True)),
+    ],
+)
+def test_games_are_those_of_simulate(policies, rules: Rules):
+    """Their lengths, winners, rewards and ends, with truncation, penalties, points, and a policy of either kind."""
+    key = jax.random.key(3)
+    parts = list(stream_trajectories(key, 30, policies, rules=rules, batch_size=16))
+    rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    games = simulate(key, 30, policies, rules=rules)
+    last = np.flatnonzero(np.append(rows["game"][1:] != rows["game"][:-1], True))
+    assert (rows["step"][last] + 1 == games.num_steps).all()
+    mover, outcome = rows["player"][last], rows["outcome"][last]
+    assert (np.select([outcome > 0, outcome < 0], [mover, 1 - mover], -1) == games.winner).all()
+    assert (rows["truncated"][last] == games.truncated).all() and rows["done"].sum() == 30
+    assert games.truncated.any() == (rules.max_steps is not None)
+    on_the_way = np.where(rows["done"] & ~rows["truncated"], 0, -rules.step_penalty)
+    ends = rows["reward"] - on_the_way
+    assert (ends[~rows["done"]] == 0).all() and (np.sign(ends[last]) == outcome).all()
+
+
+DEVICES = """
+import json, jax
+from benchmarks.timing import digest
+from unojax.games.trajectories import stream_trajectories
+parts = list(stream_trajectories(jax.random.key(1), 40, ("linear", "uniform"), batch_size=16))
+print(json.dumps([jax.device_count(), digest(column for part in parts for column in part.values())]))
+"""
+
+
+@pytest.mark.slow
+def test_the_same_rows_on_1_2_and_8_devices():
+    found = [run_on_devices(DEVICES, number) for number in (1, 2, 8)]
+    assert [number for number, _ in found] == [1, 2, 8]
+    assert len({rows for _, rows in found}) == 1
+
+
 @pytest.mark.slow
 def test_the_batch_size_changes_nothing(rows):
     (again,) = stream_trajectories(jax.random.key(1), NUM_GAMES, ("scarcest-color", "uniform"), rules=RULES, batch_size=64)
@@ -93,8 +135,8 @@ def test_a_policys_numbers_may_be_arrays():
 
 
 def test_games_that_nobody_asked_for_are_not_played():
-    """The last batch has lanes to spare: what a policy would do wrong in a later game is no fault of these."""
-    key = jax.random.key(4)
+    """Slots are left over at the end: what a policy would do wrong in a later game is no fault of these."""
+    key = jax.random.key(5)
     first = next(stream_trajectories(key, 1, ("uniform", "uniform"), rules=RULES))
 
     def only_there(key, observation, legal_mask):

@@ -21,19 +21,20 @@ are from its baseline's, the more variance is left; of one that plays at random 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.sharding import Mesh
 
 from unojax import bits, game, table
 from unojax.agents import RESIGN, Agent, PolicyAgent
 from unojax.arena.lanes import JUDGE, MatchLanes, Seats, fold, mover_of
 from unojax.device import static
 from unojax.device.batching import for_chosen
+from unojax.device.mesh import program_of_batch
 from unojax.device.random_bits import key_words
 from unojax.device.static import Skeleton
 from unojax.policies import PackedPolicy, get_policy, narrow
@@ -59,13 +60,15 @@ class Judge:
         policies: the baselines of A and of B, or one that both have.
         differs: whether A, and whether B, is anything but its baseline.
         num_rollouts: of each estimate.
-        chunk: decisions at a time.
+        chunk: decisions at a time, on each device.
+        mesh: the devices that share the games; None: one.
     """
 
     policies: _Policies
     differs: tuple[bool, bool]
     num_rollouts: int
     chunk: int
+    mesh: Mesh | None = None
 
     def deals(self, seats: Seats, lanes: MatchLanes) -> Array:
         """Estimate the points of A in games that begin: float32[G]; but for what cancels in a pair, which are 1/2."""
@@ -73,28 +76,30 @@ class Judge:
         if len(self.policies) == 1:
             return half
         numbers, skeleton = static.split(self.policies)
-        return _value_deals(numbers, seats, lanes, half, skeleton=skeleton, num_rollouts=self.num_rollouts, chunk=self.chunk)
+        fixed = {"num_rollouts": self.num_rollouts, "chunk": self.chunk, "mesh": self.mesh}
+        return _value_deals(numbers, seats, lanes, half, skeleton=skeleton, **fixed)
 
     def decisions(self, seats: Seats, lanes: MatchLanes, actions: list[Array]) -> Array | float:
         """Estimate what legal actions of the agents change of A's points where they decide: float32[G], 0 elsewhere."""
         if not any(self.differs):
             return 0.0
         numbers, skeleton = static.split(self.policies)
-        fixed = {"differs": self.differs, "num_rollouts": self.num_rollouts, "chunk": self.chunk}
+        fixed = {"differs": self.differs, "num_rollouts": self.num_rollouts, "chunk": self.chunk, "mesh": self.mesh}
         return _value_decisions(numbers, seats, lanes, actions, skeleton=skeleton, **fixed)
 
 
-def judge_of(agents: tuple[Agent, Agent], num_rollouts: int, chunk: int) -> Judge:
+def judge_of(agents: tuple[Agent, Agent], num_rollouts: int, chunk: int, mesh: Mesh | None = None) -> Judge:
     """Make the judge of a match."""
     # Of a subclass nobody knows what it chooses.
     own = [agent.policy if type(agent) is PolicyAgent else None for agent in agents]
     first, second = (policy if isinstance(policy, PackedPolicy) else None for policy in own)
     stand_in = get_policy(STAND_IN)
     policies = first or stand_in, second or stand_in
-    return Judge(policies[:1] if policies[0] is policies[1] else policies, (first is None, second is None), num_rollouts, chunk)
+    policies = policies[:1] if policies[0] is policies[1] else policies
+    return Judge(policies, (first is None, second is None), num_rollouts, chunk, mesh)
 
 
-@partial(jax.jit, static_argnames=("skeleton", "num_rollouts", "chunk"))
+@program_of_batch(1, static=("skeleton", "num_rollouts", "chunk"))
 def _value_deals(
     numbers: list[Array], seats: Seats, lanes: MatchLanes, half: Array, *, skeleton: Skeleton, num_rollouts: int, chunk: int
 ) -> Array:
@@ -108,7 +113,7 @@ def _value_deals(
     return for_chosen(~lanes.state.is_over, chunk, work, (tables, first, *_told(seats, lanes)), half)
 
 
-@partial(jax.jit, static_argnames=("skeleton", "differs", "num_rollouts", "chunk"))
+@program_of_batch(1, static=("skeleton", "differs", "num_rollouts", "chunk"))
 def _value_decisions(
     numbers: list[Array],
     seats: Seats,

@@ -16,6 +16,7 @@ from unojax import cards, game
 from unojax.agents import RESIGN, Agent, Memory, act, next_game, reveal, update
 from unojax.device import static
 from unojax.device.batching import update_chosen
+from unojax.device.mesh import program_of_batch
 from unojax.device.static import Skeleton
 from unojax.game import State
 from unojax.observation import observe
@@ -59,7 +60,7 @@ class MatchLanes(NamedTuple):
     num_choices: Array
 
 
-@partial(jax.jit, static_argnames="rules")
+@program_of_batch(1, static=("rules",))
 def deal(key: Array, pair: Array, which: Array, is_used: Array, *, rules: Rules) -> tuple[Seats, MatchLanes]:
     """Start games; unused ones are over from the beginning."""
     keys = jax.vmap(partial(jax.random.fold_in, key))(pair)
@@ -73,7 +74,7 @@ def deal(key: Array, pair: Array, which: Array, is_used: Array, *, rules: Rules)
     return Seats(keys, which), jax.vmap(deal_one)(keys, is_used)
 
 
-@partial(jax.jit, static_argnames="skeleton")
+@program_of_batch(2, static=("skeleton",))
 def begin(
     numbers: list[Array], index: Array, seats: Seats, lanes: MatchLanes, last: Memory | None = None, *, skeleton: Skeleton
 ) -> Memory:
@@ -88,7 +89,7 @@ def begin(
     return jax.vmap(begin_one)(seats, lanes, last)
 
 
-@partial(jax.jit, static_argnames=("skeleton", "chunk"))
+@program_of_batch(2, static=("skeleton", "chunk"))
 def decide(
     numbers: list[Array], index: Array, memory: Memory, seats: Seats, lanes: MatchLanes, *, skeleton: Skeleton, chunk: int
 ) -> Array:
@@ -112,9 +113,10 @@ def find_waiting(seats: Seats, lanes: MatchLanes, index: ArrayLike) -> Array:
     return ~lanes.state.is_over & (lanes.forced < 0) & (mover_of(seats, lanes.state) == index)
 
 
-@partial(jax.jit, static_argnames="chunk")
-def advance(seats: Seats, lanes: MatchLanes, actions: list[Array], *, chunk: int) -> tuple[MatchLanes, Array, Array, Array]:
-    """Take every unfinished game one step further; also the actions int32[G], how many go on, and if an action was illegal."""
+@program_of_batch(0, static=("chunk",))
+def advance(seats: Seats, lanes: MatchLanes, actions: list[Array], *, chunk: int) -> tuple[MatchLanes, Array, Array]:
+    """Take every unfinished game one step further; also the actions int32[G], and for the host int32[1, 2] of each device: how
+    many games go on, and in how many an action was illegal."""
     mover = mover_of(seats, lanes.state)
     action = jnp.where(lanes.forced >= 0, lanes.forced, jnp.where(mover == 0, actions[0], actions[1]))
 
@@ -134,10 +136,11 @@ def advance(seats: Seats, lanes: MatchLanes, actions: list[Array], *, chunk: int
         )
 
     lanes = _update_chosen(~lanes.state.is_over, chunk, advance_one, (seats, action, mover), lanes)
-    return lanes, action, jnp.sum(~lanes.state.is_over), jnp.any(lanes.state.error != 0)
+    counts = jnp.stack([(~lanes.state.is_over).sum(), (lanes.state.error != 0).sum()])
+    return lanes, action, counts[None]
 
 
-@partial(jax.jit, static_argnames=("skeleton", "chunk"), donate_argnames="memory")
+@program_of_batch(2, static=("skeleton", "chunk"), donate=(2,))
 def remember(
     numbers: list[Array],
     index: Array,

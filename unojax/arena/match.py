@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import jax
 import numpy as np
 from jax import Array
+from jax.sharding import Mesh
 
 from unojax import cards, game
 from unojax.agents import Agent, Memory
@@ -23,6 +24,7 @@ from unojax.arena.pairs import Pairs, check_series, split_pairs
 from unojax.decks import is_int
 from unojax.device import static
 from unojax.device.blame import blamed_on
+from unojax.device.mesh import local_mesh, mesh_for, size_of
 from unojax.device.platform import available_cores, platform
 from unojax.device.random_bits import check_key
 from unojax.policies import Policy
@@ -33,7 +35,7 @@ from unojax.text import format_action
 MAX_PAIRS: Final = 2**30
 """Pairs that one key numbers."""
 MOST_GAMES: Final = {"cpu": 1024, "gpu": 4096}
-"""Games in progress at a time, in a batch."""
+"""Games in progress at a time on a device, in a batch."""
 _CHUNKS: Final = {"cpu": 8, "gpu": 2}
 """Into how many chunks a batch is divided: a chunk that is not full is computed whole."""
 _SMALLEST_CHUNK: Final = 32
@@ -61,6 +63,8 @@ def play_match(
 ) -> Pairs:
     """Play pairs 0 .. num_pairs - 1 of a match.
 
+    All local devices share the games if they can divide the batch size equally. Results are the same on any number of them.
+
     Args:
         key: the source of everything random; the same key gives the same deals to any agents.
         agents: A and B: agents, specs of agents such as "linear" or "mc:rollouts=64", or policies.
@@ -72,8 +76,8 @@ def play_match(
         adjust: rollouts of each estimate by which the luck is taken out of the points (`Pairs.adjusted`); 0: it is not.
         batch_size: games in progress at a time in a batch, an even number; None: what suits the device. Changes no result, but
             of `tree`, whose simulations are fewer at a time and look further where fewer decisions are searched together.
-        workers: batches in progress at a time; None: one for each CPU core, or 1 with a GPU. Changes no result, but for the batch
-            size that it leads to.
+        workers: batches in progress at a time; None: one for each CPU core that a device has, or 1 with a GPU. Changes no result,
+            but for the batch size that it leads to.
 
     Raises:
         ValueError: an argument is out of range, the key is none, or an agent is none.
@@ -106,20 +110,21 @@ def checked_workers(workers: int | None) -> int:
 
 
 def default_workers() -> int:
-    """Choose how many batches are in progress at a time.
+    """Choose how many batches are in progress at a time, each on all local devices.
 
     XLA lets go of Python's lock, and one batch alone leaves a part of the cores idle.
     """
-    return available_cores() if platform() == "cpu" else 1
+    return max(1, available_cores() // size_of(local_mesh())) if platform() == "cpu" else 1
 
 
 def default_batch_size(num_games: int, workers: int) -> int:
     """Choose how many games are in progress at a time in a batch, for so many games of a match.
 
-    A power of two, so that matches of similar size share their compiled programs; some work for every worker.
+    On each device a power of two, so that matches of similar size share their compiled programs; some work for every worker.
     """
-    share = max(2, -(-num_games // workers))
-    return min(MOST_GAMES[platform()], 1 << (share - 1).bit_length())
+    num_devices = size_of(local_mesh())
+    share = max(2, -(-num_games // (workers * num_devices)))
+    return num_devices * min(MOST_GAMES[platform()], 1 << (share - 1).bit_length())
 
 
 class Batch(NamedTuple):
@@ -197,9 +202,11 @@ class _Play:
     ):
         self._key, self._batch, self._rules, self._batch_size = key, batch, rules, batch_size
         self._stop, self._on_games = stop, on_games
-        self._chunk = min(batch_size, max(_SMALLEST_CHUNK, batch_size // _CHUNKS[platform()]))
-        self._sides = [_Side(agent, index, self._chunk) for index, agent in enumerate(batch.agents)]
-        self._judge = judge_of(batch.agents, batch.adjust, self._chunk) if batch.adjust else None
+        self._mesh = mesh_for(batch_size)
+        on_each = batch_size // size_of(self._mesh)
+        self._chunk = min(on_each, max(_SMALLEST_CHUNK, on_each // _CHUNKS[platform()]))
+        self._sides = [_Side(agent, index, self._chunk, self._mesh) for index, agent in enumerate(batch.agents)]
+        self._judge = judge_of(batch.agents, batch.adjust, self._chunk, self._mesh) if batch.adjust else None
 
     def all_rounds(self) -> Pairs:
         """Play all rounds, or as far as they come until all is stopped."""
@@ -218,7 +225,8 @@ class _Play:
         pair = np.zeros(self._batch_size, np.uint32)
         pair[:num_games] = np.repeat(pairs, 2)
         which = np.arange(self._batch_size, dtype=np.int32) % 2
-        seats, lanes = device.deal(self._key, pair, which, np.arange(self._batch_size) < num_games, rules=self._rules)
+        is_used = np.arange(self._batch_size) < num_games
+        seats, lanes = device.deal(self._key, pair, which, is_used, rules=self._rules, mesh=self._mesh)
         for side in self._sides:
             side.begin(seats, lanes)
         adjusted = np.full(self._batch_size, np.nan) if self._judge is None else self._judge.deals(seats, lanes)
@@ -226,7 +234,8 @@ class _Play:
         # At least one step, which compiles the programs.
         while True:
             actions = [side.decide(seats, lanes) for side in self._sides]
-            after, action, live, wrong = device.advance(seats, lanes, actions, chunk=self._chunk)
+            after, action, counts = device.advance(seats, lanes, actions, chunk=self._chunk, mesh=self._mesh)
+            live, wrong = np.asarray(counts).sum(0).tolist()
             if wrong:
                 raise AgentError(_describe_illegal(self._batch.agents, pairs, lanes, after, action))
             if self._judge is not None:
@@ -234,9 +243,9 @@ class _Play:
             for side in self._sides:
                 side.remember(seats, lanes, after, action)
             lanes = after
-            if int(live) < num_live:
-                self._on_games(num_live - int(live))
-                num_live = int(live)
+            if live < num_live:
+                self._on_games(num_live - live)
+                num_live = live
             if num_live == 0 or self._stop.is_set():
                 break
 
@@ -264,12 +273,12 @@ def _card_points(lanes: MatchLanes) -> np.ndarray:
 class _Side:
     """One of the two agents in a batch: its memories, and the time it takes."""
 
-    def __init__(self, agent: Agent, index: int, chunk: int):
+    def __init__(self, agent: Agent, index: int, chunk: int, mesh: Mesh | None):
         self.agent = agent
         self.seconds = 0.0
         self._index = np.int32(index)
         self._numbers, self._skeleton = static.split(agent)
-        self._chunk = chunk
+        self._chunk, self._mesh = chunk, mesh
         self._memory: Memory | None = None
 
     def begin(self, seats: Seats, lanes: MatchLanes) -> None:
@@ -288,7 +297,8 @@ class _Side:
         began = time.perf_counter()
         try:
             with blamed_on(f"agent {self.agent.name}", AgentError):
-                return jax.block_until_ready(program(self._numbers, self._index, *args, skeleton=self._skeleton, **static_args))
+                static_args |= {"skeleton": self._skeleton, "mesh": self._mesh}
+                return jax.block_until_ready(program(self._numbers, self._index, *args, **static_args))
         finally:
             self.seconds += time.perf_counter() - began
 

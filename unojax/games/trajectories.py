@@ -27,19 +27,19 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from unojax import cards, game
+from unojax import cards
 from unojax.decks import is_int
-from unojax.device import control, static
+from unojax.device import static
 from unojax.device.random_bits import check_key
 from unojax.device.static import Skeleton
 from unojax.files.columns import Columns
-from unojax.game import State
-from unojax.observation import observe
-from unojax.policies import Policy, as_policies, ask, distinct
+from unojax.policies import PackedPolicy, Policy, as_policies, distinct
 from unojax.rules import Rules, as_rules
+from unojax.simulation import Slots, Transitions, rollout, start_slots
 
-_STEPS: Final = 64
-"""Steps between two looks of the host at which games are over."""
+_ROWS: Final = 64
+"""Rows of a rollout between two looks of the host for complete games."""
+_FIELDS: Final = ("state", "observation", "legal_mask", "action", "player", "reward", "terminated", "truncated", "game", "step")
 
 
 def stream_trajectories(
@@ -47,12 +47,16 @@ def stream_trajectories(
 ) -> Iterator[Columns]:
     """Play games of two policies and give all their steps, whole games in their order, a batch of games at a time.
 
+    They are the games that `simulate` plays with the same key. All local devices share the games if they can divide the batch
+    equally.
+
     Args:
-        key: game g uses `fold_in(key, g)`, so games are the same whatever the batch size. Consumed.
+        key: a threefry2x32 key (the default kind); game g uses the random stream (key, g), so games are the same whatever the
+            batch size.
         num_games: at least 1.
         policies: player p follows `policies[p]`, a name or a policy.
         rules: of the game.
-        batch_size: games at a time.
+        batch_size: games at a time. While a long game goes on, later games are held in memory, too.
 
     Yields:
         The columns above, NumPy.
@@ -64,73 +68,91 @@ def stream_trajectories(
     for name, number in (("num_games", num_games), ("batch_size", batch_size)):
         if not (is_int(number) and number >= 1):
             raise ValueError(f"{name} must be an integer of at least 1, got {number!r}")
-    rules = as_rules(rules)
     weights, skeleton = static.split(distinct(as_policies(policies)))
     size = min(batch_size, num_games)
+    slots = start_slots(key, size, rules=as_rules(rules))
+    games = _Games(num_games)
     for first in range(0, num_games, size):
-        # A lane too many plays the last game again, of which one is handed out.
-        numbers = np.minimum(np.arange(first, first + size), num_games - 1)
-        keys, states = _begin(key, numbers, rules=rules)
-        parts = []
-        while True:
-            states, rows = _advance(weights, keys, states, skeleton=skeleton)
-            parts.append(jax.device_get(rows))
-            # A game stands still at an illegal action, so it would never be over.
-            if (wrong := np.flatnonzero(np.asarray(states.error))).size:
-                raise ValueError(f"a policy chose an illegal action in game {numbers[wrong[0]]}")
-            if np.asarray(states.is_over).all():
-                break
-        yield _flat(parts, numbers, jax.device_get(states), min(size, num_games - first))
+        batch = range(first, min(first + size, num_games))
+        while not games.are_complete(batch):
+            slots, rows = _advance(weights, key, slots, skeleton=skeleton)
+            games.add(jax.device_get(rows))
+            # A game stands still at an illegal action, so it would never be over. A slot plays games beyond the last one, too.
+            if (wrong := np.flatnonzero(np.asarray(slots.illegal & (slots.game < num_games)))).size:
+                raise ValueError(f"a policy chose an illegal action in game {np.asarray(slots.game)[wrong[0]]}")
+        yield games.take(batch)
 
 
-def _flat(parts: list[Columns], numbers: np.ndarray, ends: Any, num_games: int) -> Columns:
-    """Lay the steps [T, G] of games that are over out as rows, game after game."""
-    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    taken = columns.pop("taken").T[:num_games]
-    which, step = np.nonzero(taken)
-    rows = {name: values.swapaxes(0, 1)[which, step] for name, values in columns.items()}
-    winner, mover = ends.winner[which], rows["player"]
-    outcome = np.where(winner < 0, 0, np.where(winner == mover, 1, -1)).astype(np.float32)
-    head = {"game": numbers[which].astype(np.int64), "step": step.astype(np.int32)}
-    return head | rows | {"outcome": outcome}
+@partial(jax.jit, static_argnames="skeleton", donate_argnames="slots")
+def _advance(weights: list[Array], key: Array, slots: Slots, *, skeleton: Skeleton) -> tuple[Slots, dict[str, Array]]:
+    """Play rows in all slots, and make their columns, [T, B, ...]."""
+    policies = [_with_params(policy) for policy in static.join(weights, skeleton)]
+    params = [None] * len(policies)
+    slots, rows = rollout(key, policies, params if len(policies) > 1 else None, slots, _ROWS, fields=_FIELDS)
+    return slots, _columns(rows)
 
 
-@partial(jax.jit, static_argnames="rules")
-def _begin(key: Array, numbers: Array, *, rules: Rules) -> tuple[Array, State]:
-    pairs = jax.vmap(lambda number: jax.random.split(jax.random.fold_in(key, number)))(numbers)
-    return pairs[:, 1], jax.vmap(partial(game.init, rules=rules))(pairs[:, 0])
+def _with_params(policy: Policy) -> Any:
+    """Give a policy the signature that `rollout` asks for."""
+    if isinstance(policy, PackedPolicy):
+        return policy
+    return lambda params, key, observation, legal_mask: policy(key, observation, legal_mask)
 
 
-@partial(jax.jit, static_argnames="skeleton")
-def _advance(weights: list[Array], keys: Array, states: State, *, skeleton: Skeleton) -> tuple[State, dict[str, Array]]:
-    step = jax.vmap(partial(_step, static.join(weights, skeleton)))
-    return control.scan(lambda carry, _: step(keys, carry), states, None, length=_STEPS)
+def _columns(rows: Transitions) -> dict[str, Array]:
+    seen, state, player = rows.observation, rows.state, rows.player
+    assert seen is not None and state is not None and player is not None and rows.reward is not None, "asked for"
+    is_first = player == 0
+    other_hand = jnp.where(is_first[..., None], state.hands[..., 1, :], state.hands[..., 0, :])
+    types = {"hand": seen.hand, "pile": seen.pile, "opponent_hand": other_hand}
+    numbers = ("opponent_count", "deck_count", "top_rank", "color", "penalty")
+    as_seen = ("has_drawn", "drawn", "contested", "last_action")
+    as_played = ("valid", "game", "step", "player", "action", "terminated", "truncated")
+    return (
+        {name: getattr(rows, name) for name in as_played}
+        | {name: cards.counts(of).astype(jnp.uint8) for name, of in types.items()}
+        | {name: getattr(seen, name).astype(jnp.uint8) for name in numbers}
+        | {name: getattr(seen, name) for name in as_seen}
+        | {"legal": rows.legal_mask, "reward": jnp.where(is_first, rows.reward[..., 0], rows.reward[..., 1])}
+    )
 
 
-def _step(policies: tuple[Policy, ...], key: Array, state: State) -> tuple[State, dict[str, Array]]:
-    key_policy, key_draw = jax.random.split(jax.random.fold_in(key, state.step_count))
-    seen, legal = observe(state, state.current_player), game.legal_mask(state)
-    action = ask(policies, key_policy, seen, legal)
-    after = game.step(state, action, key_draw)
-    row = {
-        "taken": ~state.is_over,
-        "player": state.current_player.astype(jnp.int8),
-        "hand": cards.counts(seen.hand).astype(jnp.uint8),
-        "pile": cards.counts(seen.pile).astype(jnp.uint8),
-        "opponent_hand": cards.counts(state.hands[1 - state.current_player]).astype(jnp.uint8),
-        "opponent_count": seen.opponent_count.astype(jnp.uint8),
-        "deck_count": seen.deck_count.astype(jnp.uint8),
-        "top_rank": seen.top_rank.astype(jnp.uint8),
-        "color": seen.color.astype(jnp.uint8),
-        "penalty": seen.penalty.astype(jnp.uint8),
-        "has_drawn": seen.has_drawn,
-        "drawn": seen.drawn.astype(jnp.int8),
-        "contested": seen.contested.astype(jnp.int8),
-        "last_action": seen.last_action.astype(jnp.int8),
-        "legal": legal,
-        "action": action.astype(jnp.int8),
-        "reward": after.rewards[state.current_player].astype(jnp.float32),
-        "done": after.is_over,
-        "truncated": after.truncated,
-    }
-    return after, row
+class _Games:
+    """Steps of games that were not handed out yet, on the host."""
+
+    def __init__(self, num_games: int):
+        self._held: list[Columns] = []
+        self._is_complete = np.zeros(num_games, bool)
+        self._is_cut_off = np.zeros(num_games, bool)
+
+    def are_complete(self, batch: range) -> bool:
+        return bool(self._is_complete[batch.start : batch.stop].all())
+
+    def add(self, rows: Columns) -> None:
+        """Add rows of a rollout, [T, B, ...]."""
+        asked = rows["game"] < len(self._is_complete)
+        for name, games in (("terminated", self._is_complete), ("truncated", self._is_cut_off)):
+            games[rows["game"][asked & rows[name]]] = True
+        self._is_complete |= self._is_cut_off
+        self._held.append({name: column[asked & rows["valid"]] for name, column in rows.items() if name != "valid"})
+
+    def take(self, batch: range) -> Columns:
+        """Hand out complete games, game after game."""
+        held = {name: np.concatenate([part[name] for part in self._held]) for name in self._held[0]}
+        is_in = held["game"] < batch.stop
+        self._held = [{name: column[~is_in] for name, column in held.items()}]
+        # The rows of a game are in the order of its steps already.
+        order = np.flatnonzero(is_in)[np.argsort(held["game"][is_in], kind="stable")]
+        rows = {name: column[order] for name, column in held.items()}
+        number = rows.pop("game").astype(np.int64)
+        is_last = np.append(number[1:] != number[:-1], True)
+        # Nobody acts where a game is cut off: the row before is its last.
+        truncated = is_last & self._is_cut_off[number]
+        done = rows.pop("terminated") | truncated
+        # Of the game's last mover; the step that ends a game has no penalty.
+        won = np.where(truncated, 0, np.sign(rows["reward"]))[is_last]
+        which = np.cumsum(is_last) - is_last
+        same = rows["player"] == rows["player"][is_last][which]
+        outcome = np.where(same, won[which], -won[which]).astype(np.float32)
+        head = {"game": number, "step": rows.pop("step"), "player": rows.pop("player")}
+        return head | rows | {"outcome": outcome, "done": done, "truncated": truncated}

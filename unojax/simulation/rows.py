@@ -16,6 +16,8 @@ from jax import Array, lax
 
 from unojax import game, table
 from unojax.device import struct
+from unojax.game import State
+from unojax.game.layout import begin_packed
 from unojax.observation import Observation
 from unojax.rules import Rules
 from unojax.simulation.slots import Slots, action_of_move, observe_tables
@@ -24,7 +26,9 @@ from unojax.table.account import Field as BitField
 from unojax.table.layout import META_BITS, new_table
 from unojax.view import View, view_of_table
 
-Field = Literal["observation", "view", "legal_mask", "action", "player", "reward", "terminated", "truncated", "game", "step"]
+Field = Literal[
+    "observation", "view", "legal_mask", "state", "action", "player", "reward", "terminated", "truncated", "game", "step"
+]
 """What a trajectory can show; see `Transitions`."""
 
 _VALID: Final = BitField(0, 1)
@@ -35,8 +39,10 @@ _ACTION: Final = BitField(4, 7)
 """Of the first word of what came of a row."""
 _LAST_ACTION: Final = BitField(18, 7)
 """Of a table's `meta`, above what the table uses. Stored plus one, since it is -1 at the start of a game."""
-_OF_CARDS: Final = frozenset(("observation", "view", "legal_mask"))
+_OF_CARDS: Final = frozenset(("observation", "view", "legal_mask", "state"))
 """Fields that are made of a table."""
+_SHOW_LAST_ACTION: Final = frozenset(("observation", "state"))
+"""Fields of these that show the action before."""
 
 
 @struct.dataclass
@@ -50,6 +56,8 @@ class Transitions:
         extras: what the policy returned beside its action; None if nothing.
         observation, view: what the player to move sees, one-hot or packed.
         legal_mask: bool[T, B, 61] its legal actions; [T, B, 62] with challenges.
+        state: all cards, the hidden hand too: for critics and targets, and nothing that a policy may see. The episode's own
+            fields (`rewards`, `truncated`, `step_count`, `error`) are as at the start of a game.
         action: int8[T, B] played.
         player: int8[T, B] who acted, 0 or 1.
         reward: float32[T, B, 2] rewards of both players since the row's decision, until the next row.
@@ -65,6 +73,7 @@ class Transitions:
     observation: Observation | None = None
     view: View | None = None
     legal_mask: Array | None = None
+    state: State | None = None
     action: Array | None = None
     player: Array | None = None
     reward: Array | None = None
@@ -99,7 +108,7 @@ def pack_row(fields: Sequence[Field], before: Slots, move: Array, acts: Array, c
     known = []
     if _OF_CARDS & set(fields):
         tables = before.table
-        if "observation" in fields:
+        if _SHOW_LAST_ACTION & set(fields):
             assert before.last_action is not None, "kept in the slots of rollouts"
             tables = tables._replace(meta=tables.meta | _LAST_ACTION.put(before.last_action + 1))
         known += jax.tree.leaves(tables)
@@ -171,6 +180,8 @@ def _show_cards(tables: Table, fields: Sequence[Field], rules: Rules) -> dict[st
         shown["view"] = view_of_table(tables, player, rules)
     if "observation" in fields:
         shown["observation"] = observe_tables(tables, last_action, player.astype(jnp.int8), rules)
+    if "state" in fields:
+        shown["state"] = begin_packed(tables, rules, last_action=last_action).unpack()
     if "legal_mask" in fields:
         options = lax.optimization_barrier(table.find_node(tables, rules).options)
         shown["legal_mask"] = game.options_to_actions(options, rules=rules)

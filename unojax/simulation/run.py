@@ -22,7 +22,7 @@ from unojax import game, table
 from unojax.decks import is_int
 from unojax.device import static
 from unojax.device.lanes import NO_WALK
-from unojax.device.mesh import local_mesh
+from unojax.device.mesh import local_mesh, size_of
 from unojax.device.platform import platform
 from unojax.device.random_bits import check_key, key_words
 from unojax.policies import Policy, as_policies, distinct, name_of, uniform
@@ -145,7 +145,7 @@ class _Run:
         max_steps = rules.max_steps if max_steps is None else max_steps
         self.num_games, self._policies = int(num_games), as_policies(policies)
         mesh = _mesh_for(self.num_games)
-        self._num_devices = _size(mesh)
+        self._num_devices = size_of(mesh)
         batch_size = _checked_batch_size(options.get("batch_size"), self.num_games)
         if self._gather == "count" and batch_size > MOST_COUNTED:
             raise ValueError(f"batch_size must be at most {MOST_COUNTED} where games are counted, got {batch_size}")
@@ -245,11 +245,7 @@ class _Keeping(_Run, Iterator[int]):
 def _mesh_for(num_games: int) -> Mesh | None:
     """Give the devices that a run is divided among; None: one, on which fewer games than devices are played, too."""
     mesh = local_mesh()
-    return mesh if num_games >= _size(mesh) else None
-
-
-def _size(mesh: Mesh | None) -> int:
-    return 1 if mesh is None else mesh.size
+    return mesh if num_games >= size_of(mesh) else None
 
 
 def default_batch_size(num_games: int) -> int:
@@ -258,7 +254,7 @@ def default_batch_size(num_games: int) -> int:
     On CPU what stays in the second-level cache, on GPU what fills the device; and few enough that most slots are busy until the
     end. On each device a power of two, so that runs of similar size share their compiled program.
     """
-    on, num_devices = platform(), _size(_mesh_for(num_games))
+    on, num_devices = platform(), size_of(_mesh_for(num_games))
     of_device = -(-num_games // num_devices)
     slots = max(-(-of_device // _GAMES_PER_LANE), min(of_device, _FULL[on]))
     return num_devices * min(MOST_LANES[on], 1 << (slots - 1).bit_length())
@@ -269,7 +265,7 @@ def _checked_batch_size(batch_size: int | None, num_games: int) -> int:
         return default_batch_size(num_games)
     if not (is_int(batch_size) and batch_size >= 1):
         raise ValueError(f"batch_size must be None or an integer of at least 1, got {batch_size!r}")
-    num_devices = _size(_mesh_for(num_games))
+    num_devices = size_of(_mesh_for(num_games))
     on_each, of_device = -(-batch_size // num_devices), -(-num_games // num_devices)
     # More slots than games would stand idle.
     return num_devices * min(on_each, 1 << (of_device - 1).bit_length())

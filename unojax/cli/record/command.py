@@ -21,7 +21,7 @@ class Record:
     games: Annotated[Count, tyro.conf.arg(help="How many games. Ctrl-C stops, and keeps those that are complete.")] = 1000
     policies: TwoPolicies = ("linear", "linear")
     seed: Annotated[Seed, tyro.conf.arg(help="The same seed gives the same games, whatever the batch size.")] = 0
-    batch_size: Annotated[Count, tyro.conf.arg(help="Games played, and held in memory, at a time.")] = 256
+    batch_size: Annotated[Count, tyro.conf.arg(help="Games played at a time.")] = 256
     quiet: Annotated[Flag, tyro.conf.arg(help="No progress bar.")] = False
     rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)
 
