@@ -22,6 +22,8 @@ from unojax.observation import observe
 from unojax.policies import LINEAR, POLICIES, uniform
 from unojax.rules import PRESETS, Rules
 from unojax.specs import AGENTS, as_agent, choose_opponent, format_spec, parse_agent, register, settings_of
+from unojax.value import load_network
+from unojax.value.network import knows_turns
 
 
 @dataclass(frozen=True)
@@ -234,6 +236,14 @@ def test_somebody_plays_under_all_rules(rules: Rules):
     name = choose_opponent(None, rules)
     assert parse_agent(name, rules=rules).name == name
     assert choose_opponent("uniform", rules) == "uniform"
+
+
+@pytest.mark.parametrize(
+    "rules", [*PRESETS.values(), Rules(skip_forfeits=False), Rules(stacking=True), Rules(hand_size=5)], ids=repr
+)
+def test_the_shipped_network_plays_where_it_knows_the_rules(rules: Rules):
+    network = load_network("pretrained", rules)
+    assert choose_opponent(None, rules) == ("value" if knows_turns(network, rules) else "mc:rollouts=200")
 
 
 def test_the_registry_needs_no_jax():

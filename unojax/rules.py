@@ -246,6 +246,10 @@ class Rules:
         """Whether turns are plain and a card that is drawn is kept, from a deck that never gets the top card back."""
         return self.has_plain_turns and self.play_drawn == "no" and not self.reshuffle_top
 
+    def has_turns_of(self, other: Rules) -> bool:
+        """Whether turns go as under other rules; deals, decks and ends of games may differ (`TURNS`)."""
+        return all(getattr(self, name) == getattr(other, name) for name in TURNS)
+
     @property
     def tells_of_hands(self) -> bool:
         """Whether a step can tell of another hand what is no matter of single cards: that it holds one of some, or not."""
@@ -269,6 +273,16 @@ def field_types() -> dict[str, Any]:
     return get_type_hints(Rules)
 
 
+TURNS: Final = (
+    "skip_forfeits",
+    "may_draw",
+    "play_drawn",
+    "draw_until_playable",
+    "wild_draw_four",
+    "stacking",
+    "reverse_passes",
+)
+"""Fields that say what a player may do in a turn, and what follows. A network plays by the turns it was trained for."""
 KNOWN: Final = frozenset(
     "skip_forfeits start_card hand_size deck first_player max_steps step_penalty may_draw play_drawn draw_until_playable "
     "wild_draw_four stacking start_effects reverse_passes reshuffle_top points".split()

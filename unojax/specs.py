@@ -30,11 +30,13 @@ if TYPE_CHECKING:
     from unojax.rules import Rules
 
 POLICY_NAMES: Final = (
-    *("uniform", "keep-wilds", "wilds-first", "actions-first", "actions-last", "scarcest-color", "commonest-color"),
+    *("uniform", "greedy", "keep-wilds", "wilds-first", "actions-first", "actions-last", "scarcest-color", "commonest-color"),
     *("repeat-turns", "guard", "lookahead", "linear"),
 )
 """The names in `unojax.policies.POLICIES`, for those who can't wait for JAX; a test holds the two together."""
 
+SHIPPED_RULES: Final = ("default", "rlcard")
+"""Rules that shipped networks play by, for those who can't wait for JAX; a test holds the two together."""
 _LAST_KEYS: Final = {"process": "command", "rlcard": "model"}
 """Keys without a name in the spec, whose value is all that follows the others, whatever is in it: `process:seconds=2,python
 my.py`."""
@@ -100,13 +102,13 @@ def parse_agent(spec: str, *, rules: Rules | str | None = None, **changes: Any) 
 
 
 def choose_opponent(asked: str | None, rules: Rules) -> str:
-    """Name the opponent of a person: the one asked for; else the shipped network, or a search under rules unknown to it.
+    """Name the opponent of a person: the one asked for; else the shipped network, or a search under rules unknown to it."""
+    from unojax.rules import PRESETS
 
-    Those are what `unojax.value.features.has_turn_columns` tells, which takes JAX.
-    """
     if asked is not None:
         return asked
-    return "mc:rollouts=200" if rules.draw_is_option or rules.stacking else "value"
+    is_known = not rules.unknown and any(rules.has_turns_of(PRESETS[name]) for name in SHIPPED_RULES)
+    return "value" if is_known else "mc:rollouts=200"
 
 
 def knowing_search(policy: str) -> str:

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from tests.belief.oracle import FORFEITING, play_games
+from tests.helpers import after
 from unojax import bits, cards
 from unojax.belief.opponents import (
     FAMILY,
+    SLIP,
     Family,
     PolicyOpponent,
     consistent_opponent,
@@ -22,9 +24,13 @@ from unojax.belief.opponents import (
     uniform_opponent,
 )
 from unojax.belief.particles import likelihood, public
-from unojax.game import hand_legal_mask
-from unojax.observation import Observation
-from unojax.policies import POLICIES, LinearPolicy
+from unojax.game import State, actions_to_options, hand_legal_mask
+from unojax.observation import Observation, observe
+from unojax.policies import POLICIES, LinearPolicy, greedy
+from unojax.rules import Rules
+from unojax.table import pick_of
+from unojax.text import make_state, parse_action
+from unojax.view import view_of
 
 MODELS = [
     uniform_opponent,
@@ -91,7 +97,7 @@ def test_probabilities_are_over_the_legal_actions(model) -> None:
     probs, legal = jax.jit(jax.vmap(one))(random_hands(seed=2, num=100))
     np.testing.assert_allclose(probs.sum(-1), 1.0, rtol=1e-5)
     assert (np.asarray(probs)[~np.asarray(legal)] == 0).all()
-    if model.tremble > 0:
+    if model.tremble > 0 and model.policy != greedy:
         least = model.tremble / legal.sum(-1, keepdims=True)
         assert (np.where(legal, probs - least, 0.0) > -1e-6).all()
 
@@ -104,6 +110,55 @@ def test_trembling_mixes_with_uniform_play() -> None:
     pure, mixed = (PolicyOpponent(wilds_first, tremble)(view, legal) for tremble in (0.0, 0.2))
     np.testing.assert_allclose([pure[13], pure[3]], [1.0, 0.0])
     np.testing.assert_allclose([mixed[13], mixed[3]], [0.9, 0.1], rtol=1e-6)
+
+
+OFFICIAL = Rules.official()
+
+
+def in_the_view_of(state: State) -> tuple[Observation, jax.Array]:
+    seen = observe(state, state.current_player)
+    return seen, seen.legal_mask
+
+
+def test_a_trembling_policy_draws_and_challenges_as_rarely_as_any_other() -> None:
+    """So that a voluntary draw or a challenge says nothing of the opponent's type, and rules no hand out."""
+    state = make_state("R1 R2 B9", "Y1 Y2", "R7", rules=OFFICIAL)
+    contested = make_state("W+4 B9", "Y1 Y2", "R7", rules=OFFICIAL)
+    cases = [(state, "draw", 3), (after(contested, "W+4:B"), "challenge", 2)]
+    for name in ("greedy", "linear", "linear+0.5", "guard+0.9"):
+        model = parse_opponent(name)
+        assert isinstance(model, PolicyOpponent)
+        for position, action, num_legal in cases:
+            seen, legal = in_the_view_of(position)
+            probs = np.asarray(model(seen, legal))
+            np.testing.assert_allclose(probs.sum(), 1.0, rtol=1e-5)
+            np.testing.assert_allclose(probs[parse_action(action)], SLIP / num_legal, rtol=1e-5)
+            np.testing.assert_allclose(PolicyOpponent(model.policy)(seen, legal)[parse_action(action)], 0.0)
+    # The one who can't play draws for certain, by whatever policy.
+    seen, legal = in_the_view_of(make_state("B1 B2", "Y1 Y2", "R7", rules=OFFICIAL))
+    np.testing.assert_allclose(parse_opponent("linear+0.5")(seen, legal)[cards.DRAW], 1.0, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["greedy", "linear+0.5"])
+def test_packed_hands_draw_and_challenge_as_the_protocol_says(name: str) -> None:
+    model = parse_opponent(name)
+    for state in (
+        make_state("R1 R2 B9", "Y1 Y2", "R7", rules=OFFICIAL),
+        after(make_state("W+4 B9", "R1 R2 B9", "R7", rules=OFFICIAL), "W+4:B"),
+    ):
+        seen, legal = in_the_view_of(state)
+        options, expected = actions_to_options(legal, OFFICIAL), np.asarray(model(seen, legal))
+        for action in np.flatnonzero(legal):
+            played = pick_of(jnp.uint32(action), OFFICIAL)
+            np.testing.assert_allclose(model.likelihood(view_of(seen), options, played), expected[action], rtol=1e-5)
+
+
+def test_greedy_play_is_uniform_where_play_is_forced() -> None:
+    before, action = recorded_plays()[0]
+    hands = bits.pack(random_hands(seed=4, num=200))
+    record = public.observed_choice(public.empty(max_slots=4, max_records=1), before, action)
+    probs = [likelihood.choice_prob(hands, hands, record, parse_opponent(name), before) for name in ("greedy", "uniform")]
+    np.testing.assert_array_equal(*probs)
 
 
 def test_a_name_can_be_read_again() -> None:
@@ -123,6 +178,7 @@ def test_tremble_is_a_probability(tremble: float) -> None:
     [
         ("uniform", uniform_opponent),
         ("consistent", consistent_opponent),
+        ("greedy", PolicyOpponent(POLICIES["greedy"], 0.05)),
         ("guard", PolicyOpponent(POLICIES["guard"], 0.05)),
         ("linear+0.5", PolicyOpponent(POLICIES["linear"], 0.5)),
         ("guard+0", PolicyOpponent(POLICIES["guard"])),

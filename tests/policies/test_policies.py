@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.helpers import actions, play
+from tests.helpers import actions, after, play
 from unojax import bits, cards, game
 from unojax.game import State
 from unojax.observation import observe
@@ -58,6 +58,8 @@ def choices(name: str, hand: str, top: str, theirs: str = "B1 B2 B3 B4 B5") -> s
     [
         ("uniform", "R1 R1 RS W B9", "R7", "R1 RS W:R W:Y W:B W:G"),
         ("uniform", "B9 G2", "R7", "draw"),
+        ("greedy", "R1 R1 RS W B9", "R7", "R1 RS W:R W:Y W:B W:G"),
+        ("greedy", "B9 G2", "R7", "draw"),
         ("keep-wilds", "R1 RS W W+4 B9", "R7", "R1 RS"),
         ("keep-wilds", "W B9 B8 G2", "R7", "W:B"),
         ("keep-wilds", "W B9 G2", "R7", "W:B W:G"),
@@ -107,6 +109,7 @@ def _plain(name: str) -> list[Callable[[set[int], dict[int, int]], set[int]]]:
 
     return {
         "uniform": [],
+        "greedy": [],
         "keep-wilds": [only(lambda r: r < cards.WILD), declare],
         "wilds-first": [only(lambda r: r >= cards.WILD), declare],
         "actions-first": [only(lambda r: r >= cards.SKIP), declare],
@@ -173,7 +176,7 @@ def test_batches_are_refused_with_the_way_to_map(size: int):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in POLICIES if name != "uniform"])
+@pytest.mark.parametrize("name", [name for name in POLICIES if name not in ("uniform", "greedy")])
 def test_each_policy_beats_uniform_play(name: str):
     policy = POLICIES[name]
     first, second = (simulate(jax.random.key(1), 8_000, pair, batch_size=256) for pair in ((policy, uniform), (uniform, policy)))
@@ -181,9 +184,35 @@ def test_each_policy_beats_uniform_play(name: str):
     assert ((first.winner == 0).mean() + (second.winner == 1).mean()) / 2 > 0.515
 
 
+OFFICIAL = Rules.official()
+
+
+def decisions_with_a_draw() -> list[tuple[State, str, str]]:
+    """Positions, with what a player does that plays if it can, and what it may do instead."""
+    return [
+        (make_state("R1 R2 B9", "Y1 Y2", "R7", rules=OFFICIAL), "R1 R2", "draw"),
+        (make_state("B1 B2", "Y1 Y2", "R7", rules=OFFICIAL), "draw", ""),
+        (make_state("R1 B9", "Y1 Y2", "R7", drawn="R1", rules=OFFICIAL), "R1", "draw"),
+        (after(make_state("W+4 B9", "Y1 Y2", "R7", rules=OFFICIAL), "W+4:B"), "draw", "challenge"),
+    ]
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_only_uniform_play_draws_passes_and_challenges_at_will(name: str):
+    decisions = decisions_with_a_draw()
+    states = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(state for state, _, _ in decisions))
+    _, mask, probs = map(np.asarray, action_probs(states, name=name))
+    for (state, sane, at_will), legal, prob in zip(decisions, mask, probs, strict=True):
+        taken = set(np.flatnonzero(prob).tolist())
+        assert set(np.flatnonzero(legal).tolist()) == actions(f"{sane} {at_will}"), state
+        assert taken <= actions(sane) if name != "uniform" else taken == actions(f"{sane} {at_will}")
+        if name == "greedy":
+            assert taken == actions(sane)
+
+
 def test_an_unknown_name_is_refused_with_the_known_ones():
     assert get_policy("guard") is POLICIES["guard"]
-    with pytest.raises(ValueError, match=r"no policy is called 'smart'; choose one of uniform, keep-wilds, .*guard"):
+    with pytest.raises(ValueError, match=r"no policy is called 'smart'; choose one of uniform, greedy, keep-wilds, .*guard"):
         get_policy("smart")
 
 

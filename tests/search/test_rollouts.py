@@ -14,9 +14,10 @@ from unojax import Rules, bits, cards, game, make_state
 from unojax.device.random_bits import key_words
 from unojax.game import State
 from unojax.observation import determinize_packed, observe
-from unojax.policies import LINEAR, POLICIES, uniform
+from unojax.policies import LINEAR, POLICIES, greedy, uniform
 from unojax.search import monte_carlo
 from unojax.search.rollouts import Arms, Rollouts, Starts, Style, list_arms, play_out
+from unojax.text import parse_action
 
 RULES = Rules()
 UNIFORM = Rollouts((uniform,), RULES, num_samples=8, num_lanes=256)
@@ -175,10 +176,23 @@ def test_in_each_sample_the_other_player_is_of_its_type(positions: State):
     against_uniform = np.asarray(returns_of(positions, arms, 3, how))
     against_linear = np.asarray(returns_of(positions, arms, 3, replace(how, policies=(LINEAR,))))
     counts = (np.arange(len(arms.position)) < arms.number)[:, None]
-    # One that always trembles takes any legal option.
+    # One that always trembles makes any legal play.
     is_linear = counts & (np.asarray(kinds)[arms.position] == 1)
     np.testing.assert_array_equal(typed, np.where(is_linear, against_linear, against_uniform))
     assert (against_uniform != against_linear)[counts[:, 0]].mean() > 0.1
+
+
+def test_a_type_that_trembles_plays_what_it_can():
+    """Sample by sample its games are those of greedy play, under rules where drawing is a choice."""
+    rules = Rules.official(points=False)
+    states = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], make_state("R1 R2 B9", "R3 B1 B2", "R7", rules=rules))
+    arms = Arms(jnp.zeros(3, jnp.int32), jnp.array([parse_action("R1"), parse_action("R2"), cards.DRAW]), jnp.int32(3))
+    how = Rollouts((LINEAR, greedy), rules, num_samples=64, num_lanes=64)
+    typed = replace(how, types=(Style(0, 1.0),))
+    kinds = jnp.zeros(64, jnp.uint32)
+    trembling = np.asarray(returns_of(states, arms, 3, typed, types=kinds))
+    np.testing.assert_array_equal(trembling, returns_of(states, arms, 3, how))
+    assert (trembling != np.asarray(returns_of(states, arms, 3, replace(how, policies=(LINEAR, uniform))))).any()
 
 
 @pytest.mark.slow

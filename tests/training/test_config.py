@@ -24,10 +24,13 @@ from training.updates import Optimizer
 from training.value.config import ValueConfig
 from training.value.learning import Loss
 from training.value.selfplay import SelfPlay
+from unojax import value
 from unojax.belief.opponents import parse_opponent
 from unojax.belief.updaters import ParticleFilter
 from unojax.value import NetworkConfig, features, load_pretrained, outlook_of_unseen, save_network
 from unojax.view import view_of
+
+PLAIN = str(Path(value.__file__).parent / "value.safetensors")
 
 
 def write(folder: Path, text: str) -> str:
@@ -310,8 +313,8 @@ def test_a_score_against_others_is_no_measure_for_a_resumed_run(tmp_path: Path):
         ({"network": {"belief_head": True}}, "network.belief_head learns nothing without a weight"),
         ({"loss": {"advantage_weight": 0.0}}, "play.search is neither followed nor learned from"),
         (
-            {"play": {"rules": "official", "opponents": ("self", "pretrained")}},
-            "network pretrained knows plays, forced draws and penalties of 2 and 4",
+            {"play": {"rules": "official", "opponents": ("self", PLAIN)}},
+            "was trained for default and rlcard rules and can't play with may_draw=True",
         ),
         ({"evaluation": {"opponents": ("nobody",)}}, "no agent is called 'nobody'"),
     ],

@@ -88,7 +88,7 @@ def test_what_is_refused():
     for changes, message in (
         ({"lanes": 10, "updates": 4}, "lanes \\(10\\) must be a multiple of updates \\(4\\)"),
         ({"network": NetworkConfig(width=8)}, "policy_head must be true"),
-        ({"network": NetworkConfig(width=8, policy_head=True, turns=True)}, "network.turns is about"),
+        ({"network": NetworkConfig(width=8, policy_head=True, rules=("house",))}, "network.rules must be default, .*, got house"),
         ({"network": NetworkConfig(width=8, policy_head=True, types=True)}, "network.types needs particle beliefs"),
         ({"rows": 0}, "rows must be at least 1"),
         ({"loss": PolicyLoss(magnet=0.1), "epochs": 0}, "epochs must be at least 1"),

@@ -22,7 +22,7 @@ from training.value import trainer
 from training.value.config import ValueConfig
 from training.value.learning import Loss, loss_and_gradient, states_of
 from training.value.selfplay import Episodes, SelfPlay
-from unojax import cards, game
+from unojax import cards, game, value
 from unojax.arena import play_match
 from unojax.arena.ratings import paired_score
 from unojax.device.process import EXIT_INTERRUPTED
@@ -38,7 +38,8 @@ OFFICIAL = Rules.official(points=False)
 STEPS, GAMES = 4, 6
 NUM = STEPS * GAMES
 DECISIONS = 256
-NETWORK = random_network(config=NetworkConfig(width=8, turns=True))
+PLAIN = Path(value.__file__).parent / "value.safetensors"
+NETWORK = random_network(config=NetworkConfig(width=8, rules=("official",)))
 DRAWS, CHALLENGES = (len(SHARED_COLUMNS) + SHARED_TURN_COLUMNS.index(f"about to {what}") for what in ("draw", "challenge"))
 NOBODY = jnp.zeros((GAMES, 2), bool)
 
@@ -177,7 +178,9 @@ def after_choices(states: State, actions: jax.Array) -> tuple[State, jax.Array]:
 
 def test_the_rules_of_a_run(tmp_path: Path):
     config, _ = parse(["--play.rules", "official", "--run", str(tmp_path)], ValueConfig())
-    assert config.play.game_rules == OFFICIAL and config.plan().network == dataclasses.replace(ValueConfig().network, turns=True)
+    assert config.play.game_rules == OFFICIAL and config.plan().network == dataclasses.replace(
+        ValueConfig().network, rules=("official",)
+    )
     assert SelfPlay().game_rules == Rules() and not ValueConfig().plan().network.turns
     assert not ValueConfig(play=SelfPlay(rules="rlcard")).plan().network.turns
     (tmp_path / "config.json").write_text(json.dumps(to_dict(config)))
@@ -190,8 +193,11 @@ def test_the_rules_of_a_run(tmp_path: Path):
     ("options", "message"),
     [
         (["--play.rules", "official", "--network.policy-head"], "drawing is a choice under play.rules 'official': leave it out"),
-        (["--network.turns"], "network.turns follows from play.rules, and is False for 'default': leave it out"),
-        (["--play.rules", "official", "--evaluation.opponents", "value"], "network pretrained knows plays, forced draws"),
+        (["--network.rules", "house"], "network.rules follows from play.rules, which is 'default': leave it out"),
+        (
+            ["--play.rules", "official", "--evaluation.opponents", f"value:network={PLAIN}"],
+            "was trained for default and rlcard rules",
+        ),
     ],
 )
 def test_options_that_the_rules_do_not_allow_are_refused(
@@ -250,7 +256,7 @@ def test_a_run_is_resumed_exactly_and_its_network_plays(tmp_path: Path, monkeypa
     assert all(0.1 < row["loss/win"] < 1.5 and row["loss/advantage"] > 0 for row in rows)
 
     path = tmp_path / "whole" / "last.safetensors"
-    assert load_network(path).config == NetworkConfig(width=8, matches=True, turns=True, types=True)
+    assert load_network(path).config == NetworkConfig(width=8, matches=True, types=True, rules=("official",))
     # Against one that plays what it can: games of two who draw when they need not have some thousand decisions.
     (standing,) = evaluate(load_network(path), config_of("whole"), 8)
     assert standing.score.num_pairs == 4

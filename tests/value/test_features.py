@@ -271,7 +271,7 @@ def test_types_are_as_likely_as_belief_and_hands_say_together(seen: Observation)
     # By their names, whatever else the belief tells apart; `guard` is none of the family's types.
     few = told._replace(log_joint=log_joint[:, [4, 0, 2]] - np.log(joint.sum(1)[:, [4, 0, 2]].sum(-1))[:, None, None])
     probs = np.exp(few.log_joint).sum(-1)
-    named = outlook_of_hands(view, few, parse_opponent("linear|uniform|guard")).types
+    named = outlook_of_hands(view, few, parse_opponent("linear|greedy|guard")).types
     others = np.repeat(probs[:, 2:] / 6, 6, axis=1)
     np.testing.assert_allclose(named, others + probs[:, [1]] * np.eye(6)[0] + probs[:, [0]] * np.eye(6)[4], rtol=1e-4)
     single = Hands(hands, jnp.log(weights))

@@ -74,7 +74,7 @@ def test_a_file_of_another_kind_is_a_value_error(tmp_path: Path):
     with pytest.raises(ValueError, match="is not a safetensors file"):
         load_network(tmp_path / "text")
     save_file({"x": np.zeros(3)}, tmp_path / "other")
-    with pytest.raises(ValueError, match="is of format None, expected 'unojax value network 1'"):
+    with pytest.raises(ValueError, match="is of format None, expected 'unojax value network 2'"):
         load_network(tmp_path / "other")
 
 
@@ -121,8 +121,11 @@ def test_a_shape_that_is_none_is_a_value_error(saved: Path):
     rewrite(saved, config=json.dumps({"width": 0}))
     with pytest.raises(ValueError, match="width must be an integer from 1"):
         load_network(saved)
-    rewrite(saved, config=json.dumps({"turns": "yes"}))
-    with pytest.raises(ValueError, match="sensible about the shape of its network: turns must be true or false, got 'yes'"):
+    rewrite(saved, config=json.dumps({"types": "yes"}))
+    with pytest.raises(ValueError, match="sensible about the shape of its network: types must be true or false, got 'yes'"):
+        load_network(saved)
+    rewrite(saved, config=json.dumps({"rules": ["mine"]}))
+    with pytest.raises(ValueError, match="sensible about the shape of its network: rules must be names among default, "):
         load_network(saved)
     rewrite(saved, config=json.dumps({"depth": 3}))
     with pytest.raises(ValueError, match="nothing sensible about the shape of its network"):

@@ -239,7 +239,7 @@ def test_which_rules_have_the_columns():
     ]
 
 
-NETWORK = random_network(config=NetworkConfig(width=8, turns=True))
+NETWORK = random_network(config=NetworkConfig(width=8, rules=("official", "house")))
 
 
 @jax.jit
@@ -281,41 +281,72 @@ def saved(tmp_path: Path) -> str:
 
 
 def test_a_network_with_columns_of_turns_in_a_file(saved: str):
-    assert load_network(saved).config == NetworkConfig(width=8, turns=True)
+    assert load_network(saved).config == NetworkConfig(width=8, rules=("official", "house"))
     assert not load_pretrained().config.turns
 
 
-OTHER_TURNS = [OFFICIAL, HOUSE, Rules(may_draw=True), Rules(stacking=True)]
-PLAIN_SPECS = ["value", "value:belief=unseen", "mc:leaf=pretrained", "tree:leaf=pretrained"]
+UNTRAINED = [Rules(may_draw=True), Rules(stacking=True), Rules(skip_forfeits=False), Rules.official(stacking=True)]
+SPECS = ["value", "value:belief=unseen", "mc:leaf=pretrained", "tree:leaf=pretrained"]
 
 
-@pytest.mark.parametrize("spec", PLAIN_SPECS)
-@pytest.mark.parametrize("rules", OTHER_TURNS, ids=lambda rules: rules.name or "one field")
-def test_a_network_of_plain_turns_is_refused_where_turns_are_others(spec: str, rules: Rules):
-    with pytest.raises(ValueError, match=r"network pretrained knows plays, forced draws .*: it can't play .* train one for them"):
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("rules", UNTRAINED, ids=repr)
+def test_the_shipped_networks_reject_turns_that_none_was_trained_for(spec: str, rules: Rules):
+    with pytest.raises(
+        ValueError, match=r"network pretrained was trained for default and rlcard rules and can't play with .*: take"
+    ):
         parse_agent(spec, rules=rules)
 
 
-@pytest.mark.parametrize("rules", [Rules(), Rules.rlcard()], ids=lambda rules: rules.name)
-def test_a_network_of_other_turns_is_refused_where_turns_are_plain(saved: str, rules: Rules):
+def test_the_rejection_names_the_fields_that_differ():
+    with pytest.raises(ValueError, match=r"can't play with skip_forfeits=False: take another agent, such as mc, or train"):
+        parse_agent("value", rules=Rules(skip_forfeits=False))
+    with pytest.raises(ValueError, match=r"skip_forfeits=False"):
+        load_pretrained(Rules(skip_forfeits=False))
+
+
+@pytest.mark.parametrize("rules", [Rules(), Rules.rlcard(), Rules(skip_forfeits=False)], ids=repr)
+def test_a_network_of_other_turns_is_rejected(saved: str, rules: Rules):
     for spec in ("value:network={}", "mc:leaf={}", "tree:leaf={}"):
-        parse_agent(spec.format("pretrained").replace("network=pretrained", "belief=unseen"), rules=rules)
-        with pytest.raises(ValueError, match=r"turns.safetensors knows only rules where .* or take network=pretrained"):
+        with pytest.raises(ValueError, match=r"turns.safetensors was trained for official and house rules and can't play with "):
             parse_agent(spec.format(saved), rules=rules)
 
 
-def test_a_network_plays_by_rules_of_its_kind(saved: str):
-    for rules in OTHER_TURNS:
+def test_a_network_plays_by_the_turns_of_its_rules(saved: str):
+    dealt = {"hand_size": 5, "first_player": "random"}
+    for rules in (OFFICIAL, HOUSE, Rules.official(**dealt, points=False), Rules.house(**dealt, start_effects="none")):
         for spec in ("value:network={}", "mc:leaf={}", "tree:leaf={}"):
             assert parse_agent(spec.format(saved), rules=rules).rules == rules
     with pytest.raises(ValueError, match=r"has no policy head; use head=value"):
         parse_agent(f"value:network={saved},head=policy", rules=OFFICIAL)
 
 
-@pytest.mark.slow
-def test_training_begins_with_a_network_of_the_same_kind(saved: str, tmp_path: Path):
-    for rules, init in (("official", "pretrained"), ("default", saved)):
-        network = ValueConfig().network if init == "pretrained" else NetworkConfig(width=8)
-        config = ValueConfig(run=tmp_path / rules, init=init, network=network, play=SelfPlay(rules=rules))
-        with pytest.raises(ValueError, match=r"is a network of shape .*turns=.*, asked for is .*turns="):
-            train(config, Launch(quiet=True), Console(quiet=True))
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ((), "rules must be names among default, official, house, rlcard"),
+        (("mine",), r"rules must be names among default, .*, got \('mine',\)"),
+        (("default", "official"), r"\('default', 'official'\) need two networks"),
+    ],
+)
+def test_rules_of_no_network(rules: tuple[str, ...], message: str):
+    with pytest.raises(ValueError, match=message):
+        NetworkConfig(rules=rules)
+
+
+def test_training_can_begin_with_a_network_of_plainer_turns():
+    """The columns that it lacks begin with weights of zero, so that it says what it said."""
+    config = ValueConfig(init="pretrained", network=replace(ValueConfig().network, width=192), play=SelfPlay(rules="house"))
+    begun, shipped = config.network_of(config.start()), load_pretrained()
+    assert begun.config.rules == ("house",) and shipped.config.rules == ("default", "rlcard")
+    view = view_of(observe(make_state("R1 R2 B9", "Y1 Y2", "R+2", penalty=2, rules=HOUSE), 0))
+    seen = features(view, outlook_of_unseen(view))
+    plain = seen._replace(color=seen.color[..., : len(COLOR_COLUMNS)], shared=seen.shared[..., : len(SHARED_COLUMNS)])
+    assert seen.shared.shape > plain.shared.shape
+    np.testing.assert_allclose(says(begun, seen).value, says(shipped, plain).value, atol=1e-6)
+
+
+def test_training_does_not_begin_with_a_network_of_more_columns(saved: str, tmp_path: Path):
+    config = ValueConfig(run=tmp_path, init=saved, network=NetworkConfig(width=8))
+    with pytest.raises(ValueError, match=r"is a network of shape .*rules=.*, asked for is .*rules="):
+        train(config, Launch(quiet=True), Console(quiet=True))

@@ -59,8 +59,8 @@ class PolicyConfig(RunConfig):
             raise ValueError("network.policy_head must be true: the policy is what is trained")
         if self.network.belief_head:
             raise ValueError("network.belief_head learns nothing here: leave it out")
-        if self.network.turns:
-            raise ValueError("network.turns is about what is not played with here: leave it out")
+        if self.network.rules != ("default",):
+            raise ValueError(f"network.rules must be default, the rules played by here, got {' '.join(self.network.rules)}")
         if self.network.types:
             raise ValueError("network.types needs particle beliefs, and a policy learns without them: leave it out")
         self.plan()

@@ -7,7 +7,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
 from jax.sharding import Mesh
+from jax.typing import ArrayLike
 
 from training.checks import check_options, is_positive
 from training.config import Evaluation, RunConfig
@@ -19,7 +24,6 @@ from training.value.trainer import Metrics, Plan, TrainState
 from unojax.agents import Agent
 from unojax.rules import Rules
 from unojax.value.agent import value as value_agent
-from unojax.value.features import has_turn_columns
 from unojax.value.network import Network, NetworkConfig, check_network
 from unojax.value.pretrained import digest_network, load_network
 
@@ -44,8 +48,8 @@ class ValueConfig(RunConfig):
     """Options of a run that trains a value network.
 
     Attributes:
-        init: start from this network's file, or "pretrained"; heads may differ, and it need not read types.
-            none: from random parameters.
+        init: start from this network's file, or "pretrained"; heads may differ, and it need not read types, nor the columns of
+            rules where drawing is a choice or penalties add up. none: from random parameters.
         games: of an iteration.
         updates: of the parameters in one pass through an iteration's games, each from an equal share of them.
         epochs: passes through the games of an iteration.
@@ -79,8 +83,8 @@ class ValueConfig(RunConfig):
             raise ValueError(
                 f"network.policy_head speaks of plays, and drawing is a choice under play.rules {self.play.rules!r}: leave it out"
             )
-        if self.network.turns and not has_turn_columns(rules):
-            raise ValueError(f"network.turns follows from play.rules, and is False for {self.play.rules!r}: leave it out")
+        if self.network.rules not in (NetworkConfig.rules, (self.play.rules,)):
+            raise ValueError(f"network.rules follows from play.rules, which is {self.play.rules!r}: leave it out")
         if self.loss.belief_weight and not self.network.belief_head:
             raise ValueError("loss.belief_weight needs a network with a belief head: --network.belief-head")
         if self.play.follow_search and self.play.belief == "unseen":
@@ -90,7 +94,7 @@ class ValueConfig(RunConfig):
 
     def plan(self) -> Plan:
         """Gather what the device program needs to know."""
-        network = replace(self.network, turns=has_turn_columns(self.play.game_rules))
+        network = replace(self.network, rules=(self.play.rules,))
         return Plan(network, self.play, self.loss, self.optimizer, self.games, self.updates, self.epochs, self.iterations)
 
     @property
@@ -113,12 +117,15 @@ class ValueConfig(RunConfig):
         if self.init is None:
             return state
         network, shape = load_network(self.init), self.plan().network
-        bare = [replace(each, policy_head=False, belief_head=False, types=False) for each in (network.config, shape)]
-        if bare[0] != bare[1] or (network.config.types and not shape.types):
-            fix = _options_for(network.config, shape)
-            raise ValueError(f"init: {self.init} is a network of shape {network.config}, asked for is {shape}{fix}")
+        begun = network.config
+        bare = [replace(each, policy_head=False, belief_head=False, types=False, rules=shape.rules) for each in (begun, shape)]
+        if bare[0] != bare[1] or (begun.types and not shape.types) or (begun.turns and not shape.turns):
+            fix = _options_for(begun, shape)
+            raise ValueError(f"init: {self.init} is a network of shape {begun}, asked for is {shape}{fix}")
         # Heads that it lacks begin as any head does, and types as of no weight; heads that are not asked for are left out.
         params = {name: network.params.get(name, fresh) for name, fresh in state.params.items()}
+        # So do the columns of turns, which come last.
+        params = jax.tree.map(_with_zero_rows, params, state.params)
         return state._replace(params=params, average=params)
 
     def check(self) -> None:
@@ -130,10 +137,10 @@ class ValueConfig(RunConfig):
         if self.play.search and not (self.loss.advantage_weight or self.play.follow_search):
             raise ValueError("play.search is neither followed nor learned from: --play.search 0, or give loss.advantage_weight")
         for name in filter(is_network, self.play.opponents):
-            check_network(load_network(name), name, self.game_rules)
+            check_network(load_network(name, self.game_rules), name, self.game_rules)
 
     def digest_networks(self) -> dict[str, str]:
-        return {name: digest_network(load_network(name)) for name in self.play.opponents if is_network(name)}
+        return {name: digest_network(load_network(name, self.game_rules)) for name in self.play.opponents if is_network(name)}
 
     def make_iteration(self, mesh: Mesh) -> Callable[[TrainState], tuple[TrainState, Metrics]]:
         return trainer.make_iteration(self.plan(), mesh)
@@ -168,6 +175,12 @@ class ValueConfig(RunConfig):
             "games per second": self.games / seconds,
             "seconds": seconds,
         }
+
+
+def _with_zero_rows(array: ArrayLike, wanted: Array) -> Array:
+    """Add rows of zeros, one for each input that is missing."""
+    missing = wanted.shape[0] - np.shape(array)[0]
+    return jnp.pad(jnp.asarray(array), [(0, missing), *[(0, 0)] * (np.ndim(array) - 1)])
 
 
 def _options_for(found: NetworkConfig, asked: NetworkConfig) -> str:

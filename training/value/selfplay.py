@@ -74,7 +74,7 @@ class SelfPlay:
     """
 
     rules: str = "default"
-    opponents: tuple[str, ...] = (SELF, SELF, "linear", "linear", "linear", "uniform", "uniform", "scarcest-color")
+    opponents: tuple[str, ...] = (SELF, SELF, "linear", "linear", "linear", "greedy", "greedy", "scarcest-color")
     belief: Literal["particles", "unseen"] = "particles"
     particles: int = 32
     model: str = "family"
@@ -362,7 +362,7 @@ def _value(network: Network, view: View, outlook: Outlook, legal: Array) -> Arra
 
 
 def _load(opponent: str, rules: Rules) -> Network:
-    network = load_network(opponent)
+    network = load_network(opponent, rules)
     check_network(network, opponent, rules)
     return network
 

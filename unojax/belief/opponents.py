@@ -21,7 +21,8 @@ from unojax import bits
 from unojax.bits import Words
 from unojax.device.returned import numbers
 from unojax.observation import Observation
-from unojax.policies import PackedPolicy, action_probs, get_policy, name_of, narrow, uniform
+from unojax.policies import PackedPolicy, action_probs, get_policy, greedy, name_of, narrow, uniform
+from unojax.rules import Rules
 from unojax.table import Picked
 from unojax.view import View
 
@@ -55,7 +56,10 @@ class PackedOpponent(Protocol):
 
 @dataclass(frozen=True)
 class PolicyOpponent:
-    """An opponent that follows a policy, except that with probability `tremble` it plays uniformly.
+    """An opponent that follows a policy, except that with probability `tremble` it makes any legal play, uniformly.
+
+    Where drawing is a choice, a policy that trembles also takes any legal action with probability `SLIP`, whatever its tremble: a
+    voluntary draw or a challenge says nothing about which policy the opponent follows.
 
     Attributes:
         policy: chooses uniformly among the plays that it favours.
@@ -74,14 +78,23 @@ class PolicyOpponent:
 
     def __call__(self, observation: Observation, legal_mask: Array) -> Array:
         by_policy = action_probs(self.policy.action_probs, f"{name_of(self.policy)}.action_probs", observation, legal_mask)
-        by_chance = legal_mask.astype(jnp.float32) / legal_mask.sum(dtype=jnp.float32)
-        return (1.0 - self.tremble) * by_policy + self.tremble * by_chance
+        plays = greedy.action_probs(observation, legal_mask)
+        anything = legal_mask.astype(jnp.float32) / legal_mask.sum(dtype=jnp.float32)
+        return self._mix(by_policy, plays, anything, observation.rules)
 
     def likelihood(self, view: View, legal: Words, played: Picked) -> Array:
         by_policy = _share(narrow(self.policy, view, legal), played)
         if self.tremble == 0.0:
             return by_policy
-        return (1.0 - self.tremble) * by_policy + self.tremble * _share(legal, played)
+        return self._mix(by_policy, _share(greedy.narrow(view, legal), played), _share(legal, played), view.rules)
+
+    def _mix(self, by_policy: Array, plays: Array, anything: Array, rules: Rules) -> Array:
+        """Mix the probabilities by the policy, among the plays, and among all legal actions."""
+        if self.tremble == 0.0:
+            return by_policy
+        # Whoever makes any legal play anyway does not tremble; and its probabilities are not rounded twice.
+        mixed = by_policy if self.policy == greedy else (1.0 - self.tremble) * by_policy + self.tremble * plays
+        return (1.0 - SLIP) * mixed + SLIP * anything if rules.draw_is_option else mixed
 
 
 @dataclass(frozen=True)
@@ -99,6 +112,8 @@ class ConsistentOpponent:
 
 TREMBLE: Final = 0.05
 """The tremble of a policy named without one."""
+SLIP: Final = 0.05
+"""Probability that a trembling opponent takes any legal action, where drawing is a choice: a draw, a pass or a challenge too."""
 
 uniform_opponent: Final = PolicyOpponent(uniform)
 """Plays every legal action with equal probability: the default model."""
@@ -239,9 +254,9 @@ def opponent_name(model: OpponentModel) -> str:
     return name_of(model)
 
 
-FAMILY: Final = "uniform|scarcest-color|actions-first|keep-wilds|linear|linear+0.5"
+FAMILY: Final = "greedy|scarcest-color|actions-first|keep-wilds|linear|linear+0.5"
 """The types of the opponent called `family`, all as likely: what the shipped network was trained with."""
-MINIMAX: Final = "uniform|scarcest-color|actions-first|keep-wilds|linear*6|linear+0.5*2"
+MINIMAX: Final = "greedy|scarcest-color|actions-first|keep-wilds|linear*6|linear+0.5*2"
 """Those of the opponent called `minimax`: the types of `FAMILY`, as likely at first as makes finding out cost a search about as
 much against each, so that the most that it can cost is least (minimax regret, Savage 1951): what searches take. All as likely, it
 costs a search most against `linear`, and least against opponents that are none of them."""

@@ -9,11 +9,22 @@ from collections.abc import Sequence
 from typing import Final
 
 from unojax.policies.packed import PackedPolicy, Policy, action_probs, ask, distinct, name_of, narrow
-from unojax.policies.rule import RULE_POLICIES, Preference, RulePolicy, uniform
+from unojax.policies.rule import RULE_POLICIES, Preference, RulePolicy, greedy, uniform
 from unojax.policies.scoring import LINEAR, LOOKAHEAD, LinearPolicy, LookaheadPolicy
 
 __all__ = ["LINEAR", "LOOKAHEAD", "POLICIES", "LinearPolicy", "LookaheadPolicy", "PackedPolicy", "Policy", "Preference"]
-__all__ += ["RulePolicy", "action_probs", "as_policies", "ask", "distinct", "get_policy", "name_of", "narrow", "uniform"]
+__all__ += [
+    "RulePolicy",
+    "action_probs",
+    "as_policies",
+    "ask",
+    "distinct",
+    "get_policy",
+    "greedy",
+    "name_of",
+    "narrow",
+    "uniform",
+]
 
 POLICIES: Final[dict[str, PackedPolicy]] = {**RULE_POLICIES, LOOKAHEAD.name: LOOKAHEAD, LINEAR.name: LINEAR}
 """The named policies."""

@@ -23,16 +23,17 @@ Preference = Callable[[View, Words], Words]
 class RulePolicy(PackedPolicy):
     """The legal plays that survive a list of preferences, applied in order.
 
-    `name` is the policy's on the command line, `summary` says in a few words what it does. A policy with preferences plays if it
-    can, and neither draws nor passes of its own will, nor challenges.
+    `name` is the policy's on the command line, `summary` says in a few words what it does. Except with `draws_at_will`, a policy
+    plays if it can, and neither draws nor passes of its own will, nor challenges.
     """
 
     name: str
     summary: str
     preferences: tuple[Preference, ...] = ()
+    draws_at_will: bool = False
 
     def narrow(self, view: View, legal: Words) -> Words:
-        if view.rules.draw_is_option and self.preferences:
+        if view.rules.draw_is_option and not self.draws_at_will:
             legal = plays_before_draws(legal)
         for preference in self.preferences:
             legal = preference(view, legal)
@@ -110,8 +111,10 @@ def _declaring(name: str, summary: str, *preferences: Preference) -> RulePolicy:
     return RulePolicy(name, f"{summary}; declares the colour most held", (*preferences, declare_most_held))
 
 
-uniform: Final = RulePolicy("uniform", "any legal action, with equal probability")
+uniform: Final = RulePolicy("uniform", "any legal action, with equal probability", draws_at_will=True)
 """Any legal action, with equal probability."""
+greedy: Final = RulePolicy("greedy", "any legal play, with equal probability; draws only without one")
+"""Any legal play, with equal probability: `uniform`, except under rules where drawing is a choice."""
 _GUARD: Final = RulePolicy(
     "guard",
     "keeps wild and action cards until the opponent is down to three, then +2 and Wild+4 first",
@@ -126,6 +129,7 @@ RULE_POLICIES: Final[dict[str, RulePolicy]] = {
     policy.name: policy
     for policy in (
         uniform,
+        greedy,
         _declaring("keep-wilds", "wild cards last", keep_wilds),
         _declaring("wilds-first", "wild cards first", wilds_first),
         _declaring("actions-first", "wild, +2, skip and reverse first", actions_first),

@@ -30,7 +30,7 @@ from unojax.device.platform import platform
 from unojax.device.tracing import traced_once
 from unojax.game import State
 from unojax.observation import Observation
-from unojax.policies import PackedPolicy, get_policy
+from unojax.policies import PackedPolicy, get_policy, greedy
 from unojax.rules import Rules, agreed_rules
 from unojax.search.monte_carlo import ROUNDS, Estimate, choose, flat_monte_carlo, sample_hands
 from unojax.search.rollouts import Rollouts, Style
@@ -382,7 +382,7 @@ def _put_together(
         stop=given["stop"],
         discount=given["discount"],
         tree=guide,
-        leaf=_network_leaf(leaf, weight, updater.opponent),
+        leaf=_network_leaf(leaf, weight, given["rules"], updater.opponent),
         rules=given["rules"],
         types=types,
     )
@@ -398,15 +398,17 @@ def styles(policy: PackedPolicy, opponent: Opponent | None) -> tuple[tuple[Packe
         return (policy,), ()
     models = [cast(PolicyOpponent, model) for model in opponent.models]
     policies = tuple(dict.fromkeys([policy, *(model.policy for model in models)]))
-    return policies, tuple(Style(policies.index(model.policy), model.tremble) for model in models)
+    # Whoever makes any legal play does not tremble, and saves the work of it.
+    trembles = (0.0 if model.policy == greedy else model.tremble for model in models)
+    return policies, tuple(Style(policies.index(model.policy), tremble) for model, tremble in zip(models, trembles, strict=True))
 
 
-def _network_leaf(network: str | None, weight: float, opponent: Opponent | None) -> NetworkLeaf | None:
+def _network_leaf(network: str | None, weight: float, rules: Rules, opponent: Opponent | None) -> NetworkLeaf | None:
     if network is None:
         return None
     from unojax.search.network_leaf import NetworkLeaf
 
-    return NetworkLeaf(network, weight, opponent)
+    return NetworkLeaf(network, weight, rules, opponent)
 
 
 def _check_budget(key: str, number: int, stop: float) -> None:

@@ -27,6 +27,7 @@ class NetworkLeaf:
     Two are equal if their networks are: what was compiled for one that a file held before does not serve the one of now.
 
     Attributes:
+        rules: of the game; there is a shipped network for each kind of turns.
         opponent: what the belief takes the other player for; None without one.
         digest: of the network.
         loaded: the network itself, in NumPy: constants of any program.
@@ -37,12 +38,13 @@ class NetworkLeaf:
 
     network: str
     weight: float
+    rules: Rules = Rules()
     opponent: Opponent | None = None
     digest: str = field(init=False, repr=False)
     loaded: Network = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        loaded = jax.tree.map(np.asarray, load_network(self.network))
+        loaded = jax.tree.map(np.asarray, load_network(self.network, self.rules))
         object.__setattr__(self, "loaded", loaded)
         object.__setattr__(self, "digest", digest_network(loaded))
 

@@ -27,7 +27,7 @@ from unojax.device.lanes import NO_WALK, walk
 from unojax.device.lanes import refill as next_walks
 from unojax.device.random_bits import threefry
 from unojax.device.tracing import traced_once
-from unojax.policies import PackedPolicy, narrow
+from unojax.policies import PackedPolicy, greedy, narrow
 from unojax.rules import Rules
 from unojax.table import Node, Picked, Table
 from unojax.view import view_at_node
@@ -66,7 +66,7 @@ class Style(NamedTuple):
 
     Attributes:
         policy: index of the policy that it follows (`Rollouts.policies`).
-        tremble: probability with which it takes any legal option instead.
+        tremble: probability with which it makes any legal play instead.
     """
 
     policy: int
@@ -200,12 +200,12 @@ class Rollouts:
         word, coins = threefry(lanes.seed, (lanes.sample, count | kind << np.uint32(16)))
         view = view_at_node(lanes.table, node, self.rules)
         favoured = [narrow(policy, view, node.legal) for policy in self.policies]
-        others = favoured[-1]
+        others, plays = favoured[-1], greedy.narrow(view, node.legal)
         for index, style in enumerate(self.types):
             here = favoured[style.policy]
             if style.tremble > 0:
                 # These coins decide nothing else at a decision.
-                here = bits.where(coins <= np.uint32(style.tremble * 0xFFFF_FFFF), node.legal, here)
+                here = bits.where(coins <= np.uint32(style.tremble * 0xFFFF_FFFF), plays, here)
             others = here if index == 0 else bits.where(lanes.type == index, here, others)
         options = bits.where(is_other, others, favoured[0])
         pick = Picked(*bits.choose(bits.where(node.is_decision, options, node.deck), word))

@@ -163,7 +163,7 @@ def value(
     if head not in get_args(Head):
         raise ValueError(f"head must be {' or '.join(get_args(Head))}, got {head!r}")
     updater = _updater(belief, particles, model)
-    loaded = load_network(network) if loaded is None else loaded
+    loaded = load_network(network, rules) if loaded is None else loaded
     check_network(loaded, network, rules)
     if head == "policy" and (rules.draw_is_option or not loaded.config.policy_head):
         raise ValueError(f"network {network} has no policy head; use head=value")
@@ -196,7 +196,7 @@ def policy(
     updater = _updater(belief, particles, model)
     if network is None:
         raise ValueError("network must name a file, such as network=runs/policy/last.safetensors of training.train_policy")
-    loaded = load_network(network) if loaded is None else loaded
+    loaded = load_network(network, rules) if loaded is None else loaded
     check_network(loaded, network, rules)
     if rules.draw_is_option or not loaded.config.policy_head:
         raise ValueError(f"network {network} has no policy head; train one with python -m training.train_policy")

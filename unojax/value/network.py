@@ -16,11 +16,11 @@ from typing import Any
 import jax
 from jax import Array
 
-from unojax.rules import Rules
-from unojax.value.features import Features, has_turn_columns
+from unojax.rules import PRESETS, TURNS, Rules
+from unojax.value.features import Features
 from unojax.value.shape import NetworkConfig, Outputs
 
-__all__ = ["Network", "NetworkConfig", "Outputs", "Params", "check_network", "init_network"]
+__all__ = ["Network", "NetworkConfig", "Outputs", "Params", "check_network", "init_network", "knows_turns"]
 
 Params = dict[str, Any]
 """Nested dicts of float32 arrays."""
@@ -53,24 +53,32 @@ def init_network(key: Array, config: NetworkConfig = NetworkConfig()) -> Network
     return Network(layers.init_params(key, config), config)
 
 
+def knows_turns(network: Network, rules: Rules) -> bool:
+    """Tell whether a network was trained for turns as the rules have them (`unojax.rules.TURNS`)."""
+    return not rules.unknown and any(rules.has_turns_of(PRESETS[name]) for name in network.config.rules)
+
+
 def check_network(network: Network, name: str, rules: Rules) -> None:
-    """Check that a network reads what turns under the rules depend on, and nothing that they lack.
+    """Check that a network `knows_turns` of the rules.
 
     Raises:
-        ValueError: it does not.
+        ValueError: If it does not.
     """
+    if knows_turns(network, rules):
+        return
     if rules.unknown:
         raise ValueError(
             f"network {name} was not trained for rules with {', '.join(rules.unknown)}: leave them at their defaults"
         )
-    if has_turn_columns(rules) and not network.config.turns:
-        raise ValueError(
-            f"network {name} knows plays, forced draws and penalties of 2 and 4: it can't play rules where drawing is a choice "
-            "or penalties add up (may_draw, play_drawn='may', wild_draw_four='challenge', stacking); train one for them with "
-            "python -m training.train_value --play.rules official, and name its file: network=runs/value/best.safetensors"
-        )
-    if network.config.turns and not has_turn_columns(rules):
-        raise ValueError(
-            f"network {name} knows only rules where drawing is a choice or penalties add up (may_draw, play_drawn='may', "
-            "wild_draw_four='challenge', stacking): name them, such as rules=official, or take network=pretrained"
-        )
+    known = network.config.rules
+    nearest = min((_different(rules, PRESETS[trained]) for trained in known), key=len)
+    raise ValueError(
+        f"network {name} was trained for {' and '.join(known)} rules and can't play with {', '.join(nearest)}: "
+        "take another agent, such as mc, or train a network with python -m training.train_value --play.rules NAME, and name its "
+        "file: network=runs/value/best.safetensors"
+    )
+
+
+def _different(rules: Rules, trained: Rules) -> list[str]:
+    """List the fields of turns that differ, as `name=value`."""
+    return [f"{name}={getattr(rules, name)!r}" for name in TURNS if getattr(rules, name) != getattr(trained, name)]

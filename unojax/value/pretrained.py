@@ -1,4 +1,4 @@
-"""Networks in files: safetensors with the shape of the network beside the numbers, and the one that the package brings."""
+"""Networks in files: safetensors with the shape of the network beside the numbers, and those that ship with the package."""
 
 from __future__ import annotations
 
@@ -15,30 +15,39 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from unojax.files import write_whole
+from unojax.rules import Rules
 from unojax.value.features import MATCH_COLUMNS, TYPE_COLUMNS
-from unojax.value.network import Network, NetworkConfig, Params, init_network
+from unojax.value.network import Network, NetworkConfig, Params, check_network, init_network, knows_turns
 
 PRETRAINED: Final = "pretrained"
-"""Name of the network that the package brings."""
-_FILE: Final = "value.safetensors"
-_FORMAT: Final = "unojax value network 1"
+"""Name of the network that ships with the package, for any rules."""
+_FILES: Final = ("value.safetensors",)
+_FORMAT: Final = "unojax value network 2"
 
 
-def load_pretrained() -> Network:
-    """Load the trained network that the package brings; MODEL_CARD.md beside it says how it was made and what it can do."""
-    return load_network(PRETRAINED)
+def load_pretrained(rules: Rules = Rules()) -> Network:
+    """Load the shipped network for the rules; MODEL_CARD.md beside it says how it was made and what it can do.
+
+    Raises:
+        ValueError: If no shipped network was trained for such turns.
+    """
+    network = load_network(PRETRAINED, rules)
+    check_network(network, PRETRAINED, rules)
+    return network
 
 
-def load_network(path: str | Path) -> Network:
+def load_network(path: str | Path, rules: Rules = Rules()) -> Network:
     """Load a network from a file written by `save_network`, or the shipped one ("pretrained").
+
+    There is a shipped network for each kind of turns: that for `rules` is loaded, or the first one where there is none.
 
     Raises:
         ValueError: there is no such file, it holds no network, or one that was trained on other features or that has numbers
             other than finite ones in float32.
     """
     if path == PRETRAINED:
-        with resources.as_file(resources.files("unojax.value") / _FILE) as file:
-            return _unflatten(*_load(file))
+        shipped = map(_load_shipped, _FILES)
+        return next((network for network in shipped if knows_turns(network, rules)), _load_shipped(_FILES[0]))
     arrays, config = _load(Path(path))
     params = jax.eval_shape(lambda: init_network(jax.random.key(0), config)).params
     expected, found = ({name: array.shape for name, array in a.items()} for a in (_flatten(params), arrays))
@@ -60,6 +69,11 @@ def digest_network(network: Network) -> str:
     for name, array in sorted(_flatten(network.params).items()):
         digest.update(name.encode() + array.tobytes())
     return digest.hexdigest()
+
+
+def _load_shipped(name: str) -> Network:
+    with resources.as_file(resources.files("unojax.value") / name) as file:
+        return _unflatten(*_load(file))
 
 
 def _load(path: Path) -> tuple[dict[str, np.ndarray], NetworkConfig]:

@@ -10,22 +10,24 @@ import jax.numpy as jnp
 from jax import Array
 
 from unojax.decks import is_int
-from unojax.value.features import COLOR_COLUMNS, COLOR_TURN_COLUMNS, SHARED_COLUMNS, SHARED_TURN_COLUMNS
+from unojax.rules import PRESETS
+from unojax.value.features import COLOR_COLUMNS, COLOR_TURN_COLUMNS, SHARED_COLUMNS, SHARED_TURN_COLUMNS, has_turn_columns
 
 _LARGEST: Final = {"width": 4096, "color_layers": 64, "trunk_layers": 64}
 """Sizes that a file may ask for, far beyond what has been trained: layers are built one by one, before anything is computed."""
-_FLAGS: Final = ("matches", "policy_head", "belief_head", "turns", "types")
+_FLAGS: Final = ("matches", "policy_head", "belief_head", "types")
 
 
 @dataclass(frozen=True)
 class NetworkConfig:
     """The shape of a network: layers of one `width`, of the colours and of the trunk, and optional heads (see `Outputs`).
 
-    With `matches` it also reads `Features.matches`, with `types` `Features.types`. With `turns` it reads the columns of rules
-    that `has_turn_columns`, and plays by such rules only.
+    With `matches` it also reads `Features.matches`, with `types` `Features.types`. `rules` are those that it plays by, names of
+    `unojax.rules.PRESETS`; it reads the further columns of a turn if these rules have them (`has_turn_columns`).
 
     Raises:
-        ValueError: a size is no integer from 1 to what is sensible, or another field is neither True nor False.
+        ValueError: a size is no integer from 1 to what is sensible, rules are unknown or differ in their columns, or another field
+            is neither True nor False.
     """
 
     width: int = 64
@@ -34,8 +36,13 @@ class NetworkConfig:
     matches: bool = False
     policy_head: bool = False
     belief_head: bool = False
-    turns: bool = False
     types: bool = False
+    rules: tuple[str, ...] = ("default",)
+
+    @property
+    def turns(self) -> bool:
+        """Whether it reads the columns of rules that `has_turn_columns`."""
+        return has_turn_columns(PRESETS[self.rules[0]])
 
     @property
     def color_columns(self) -> tuple[str, ...]:
@@ -54,6 +61,14 @@ class NetworkConfig:
         for name in _FLAGS:
             if not isinstance(value := getattr(self, name), bool):
                 raise ValueError(f"{name} must be true or false, got {value!r}")
+        # A file has a list.
+        object.__setattr__(self, "rules", tuple(self.rules))
+        if not self.rules or not set(self.rules) <= set(PRESETS):
+            raise ValueError(f"rules must be names among {', '.join(PRESETS)}, got {self.rules!r}")
+        if len({has_turn_columns(PRESETS[name]) for name in self.rules}) > 1:
+            raise ValueError(
+                f"rules must all have columns for what else a turn depends on, or none of them: {self.rules!r} need two networks"
+            )
 
 
 class Outputs(NamedTuple):

@@ -15,6 +15,7 @@ import numpy as np
 
 from unojax.agents import Agent
 from unojax.files.own import is_own
+from unojax.rules import Rules
 from unojax.specs import files_of, format_value, settings_of
 from unojax.value.pretrained import PRETRAINED, digest_network, load_pretrained
 
@@ -28,7 +29,7 @@ def fingerprint(spec: str, agent: Agent | None = None) -> str:
     settings = {key: format_value(value) for key, value in settings_of(spec).items()}
     digest = hashlib.sha256(json.dumps([spec if is_own(spec) else spec.partition(":")[0], settings]).encode())
     if PRETRAINED in settings.values():
-        digest.update(digest_network(load_pretrained()).encode())
+        digest.update(digest_network(load_pretrained(getattr(agent, "rules", Rules()))).encode())
     for file in files_of(spec):
         if os.path.isfile(file):
             digest.update(file.read_bytes())
