@@ -115,6 +115,12 @@ def test_trembling_mixes_with_uniform_play() -> None:
 OFFICIAL = Rules.official()
 
 
+def policy_opponent(name: str) -> PolicyOpponent:
+    model = parse_opponent(name)
+    assert isinstance(model, PolicyOpponent)
+    return model
+
+
 def in_the_view_of(state: State) -> tuple[Observation, jax.Array]:
     seen = observe(state, state.current_player)
     return seen, seen.legal_mask
@@ -126,8 +132,7 @@ def test_a_trembling_policy_draws_and_challenges_as_rarely_as_any_other() -> Non
     contested = make_state("W+4 B9", "Y1 Y2", "R7", rules=OFFICIAL)
     cases = [(state, "draw", 3), (after(contested, "W+4:B"), "challenge", 2)]
     for name in ("greedy", "linear", "linear+0.5", "guard+0.9"):
-        model = parse_opponent(name)
-        assert isinstance(model, PolicyOpponent)
+        model = policy_opponent(name)
         for position, action, num_legal in cases:
             seen, legal = in_the_view_of(position)
             probs = np.asarray(model(seen, legal))
@@ -136,12 +141,12 @@ def test_a_trembling_policy_draws_and_challenges_as_rarely_as_any_other() -> Non
             np.testing.assert_allclose(PolicyOpponent(model.policy)(seen, legal)[parse_action(action)], 0.0)
     # The one who can't play draws for certain, by whatever policy.
     seen, legal = in_the_view_of(make_state("B1 B2", "Y1 Y2", "R7", rules=OFFICIAL))
-    np.testing.assert_allclose(parse_opponent("linear+0.5")(seen, legal)[cards.DRAW], 1.0, rtol=1e-6)
+    np.testing.assert_allclose(policy_opponent("linear+0.5")(seen, legal)[cards.DRAW], 1.0, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["greedy", "linear+0.5"])
 def test_packed_hands_draw_and_challenge_as_the_protocol_says(name: str) -> None:
-    model = parse_opponent(name)
+    model = policy_opponent(name)
     for state in (
         make_state("R1 R2 B9", "Y1 Y2", "R7", rules=OFFICIAL),
         after(make_state("W+4 B9", "R1 R2 B9", "R7", rules=OFFICIAL), "W+4:B"),
@@ -157,8 +162,10 @@ def test_greedy_play_is_uniform_where_play_is_forced() -> None:
     before, action = recorded_plays()[0]
     hands = bits.pack(random_hands(seed=4, num=200))
     record = public.observed_choice(public.empty(max_slots=4, max_records=1), before, action)
-    probs = [likelihood.choice_prob(hands, hands, record, parse_opponent(name), before) for name in ("greedy", "uniform")]
-    np.testing.assert_array_equal(*probs)
+    first, second = (
+        likelihood.choice_prob(hands, hands, record, policy_opponent(name), before) for name in ("greedy", "uniform")
+    )
+    np.testing.assert_array_equal(first, second)
 
 
 def test_a_name_can_be_read_again() -> None:

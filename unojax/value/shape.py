@@ -26,8 +26,8 @@ class NetworkConfig:
     `unojax.rules.PRESETS`; it reads the further columns of a turn if these rules have them (`has_turn_columns`).
 
     Raises:
-        ValueError: a size is no integer from 1 to what is sensible, rules are unknown or differ in their columns, or another field
-            is neither True nor False.
+        ValueError: a size is no integer from 1 to what is sensible, rules are unknown or differ in their columns, or another
+            field is neither True nor False.
     """
 
     width: int = 64
