@@ -10,7 +10,7 @@ import numpy as np
 
 from unojax import cards
 from unojax.games.advisor import Advice, Thought, WinEstimate
-from unojax.games.seen import choices
+from unojax.games.choices import choices
 
 
 class TellTale:

@@ -22,7 +22,8 @@ from unojax.cli import main
 from unojax.cli.advise import view as advise_view
 from unojax.decks import parse_deck
 from unojax.games import advising
-from unojax.games.seen import legal_actions, play_seen
+from unojax.games.choices import legal_actions
+from unojax.games.seen import play_seen
 from unojax.search import pooling
 from unojax.text import make_observation, parse_action, parse_observation
 

@@ -2,45 +2,65 @@
 
 from __future__ import annotations
 
+import re
+from functools import lru_cache
+
 import jax
 import pytest
 
 from tests.helpers import assert_trees_equal
-from unojax import Rules, cards
+from unojax import Rules
 from unojax.decks import parse_deck
 from unojax.games.replay import Replay, play
-from unojax.games.seen import play_seen, read_seen
+from unojax.games.seen import SeenGame, play_seen, read_seen
 from unojax.policies import uniform
-from unojax.text import parse_action, parse_observation
+from unojax.text import parse_observation
 
-RULES = Rules(deck=parse_deck("colors=2,ranks=0-3+S++2,copies=1,wilds=1"), hand_size=3)
+SMALL = {"deck": parse_deck("colors=2,ranks=0-3+S++2,copies=1,wilds=2"), "hand_size": 3}
+RULES = Rules(**SMALL)
+VARIANTS = {
+    "default": RULES,
+    "official": Rules.official(**SMALL),
+    "house": Rules.house(**SMALL),
+    "rlcard": Rules.rlcard(**SMALL),
+    "drawing on, drawn card kept": Rules(**SMALL, draw_until_playable=True),
+    "drawing on, drawn card laid": Rules(**SMALL, draw_until_playable=True, play_drawn="auto"),
+    "no color": Rules(**SMALL, wild_draw_four="no_color", play_drawn="may"),
+    "stacking and challenges": Rules(**SMALL, wild_draw_four="challenge", stacking=True, may_draw=True),
+}
+NUM_GAMES = 6
 
 
-def random_game(seed: int) -> Replay:
-    return play(jax.random.key(seed), (uniform, uniform), rules=RULES)
+@lru_cache(maxsize=100)
+def random_game(name: str, seed: int) -> Replay:
+    return play(jax.random.key(seed), (uniform, uniform), rules=VARIANTS[name], max_steps=60)
 
 
-@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("player", [0, 1])
-def test_a_real_game_is_seen_as_it_was(seed: int, player: int):
-    game = random_game(seed)
-    seen = game.observations(player)
-    history = " ".join(step.notation(with_cards=step.mover == player) for step in game.steps)
-    seen_game = play_seen(seen[0], history)
-    assert seen_game.actions == tuple(step.action for step in game.steps)
-    assert seen_game.notation == history
-    for mine, real in zip(seen_game.observations, seen, strict=True):
-        assert_trees_equal(mine, real)
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_real_game_is_seen_as_it_was(name: str, player: int):
+    """Each event in text leads to what the player really saw; all events are made of text again."""
+    for seed in range(NUM_GAMES):
+        game = random_game(name, seed)
+        real = SeenGame.of(game, player)
+        seen_game = play_seen(real.start, real.notation)
+        assert seen_game.events == real.events
+        assert seen_game.actions == tuple(step.action for step in game.steps)
+        for mine, seen in zip(seen_game.observations, real.observations, strict=True):
+            assert_trees_equal(mine, seen)
 
 
 def test_the_real_games_are_of_all_kinds():
-    steps = [step for seed in range(4) for step in random_game(seed).steps]
-    for player in range(2):
-        own = [step for step in steps if step.mover == player]
-        assert any(step.reshuffled for step in own)
-        assert any(step.is_draw and not step.before.penalty for step in own)
-        assert any(step.is_draw and step.before.penalty for step in own)
-        assert any(step.action == parse_action("W:Y") for step in own) or any(step.before.top_rank >= cards.WILD for step in own)
+    kinds = {
+        (name, re.sub(r"[RYGBW][^:()]*", "X", str(event))): event
+        for name in VARIANTS
+        for seed in range(NUM_GAMES)
+        for event in SeenGame.of(random_game(name, seed), 0).events
+    }
+    for name in VARIANTS:
+        assert {(name, "X"), (name, "draw"), (name, "draw(X)")} <= set(kinds)
+    assert {("official", kind) for kind in ("draw+", "pass", "challenge", "challenge(won)", "challenge(lost)")} <= set(kinds)
+    assert {("house", "pass"), ("no color", "draw+"), ("drawing on, drawn card kept", "draw+")} <= set(kinds)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +79,7 @@ def test_steps_before_the_start_are_known(position: str):
 
 
 def test_a_view_in_lines_does_not_have_the_steps():
-    lines = "player 0: player 0 to move\ntop R3 (red)\nhand R0 R2\nopponent 2 cards\ndeck 9 cards\npile R3\nlast -"
+    lines = "player 0: player 0 to move\ntop R3 (red)\nhand R0 R2\nopponent 2 cards\ndeck 11 cards\npile R3\nlast -"
     seen = read_seen(lines, "", None, RULES)
     assert seen.steps_before == 0
     assert_trees_equal(seen.end, jax.device_get(parse_observation("R0,R2/2/-/* R3 0 0 5 - *", rules=RULES)))

@@ -6,7 +6,8 @@ import pytest
 
 import unojax
 from tests.helpers import deck_of, slow_but
-from unojax.games.seen import choices, read_seen
+from unojax.games.choices import choices
+from unojax.games.seen import read_seen
 from unojax.rules import Rules
 
 # All that player 1 does not see is red: the Wild+4 was played beside a red card for sure.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unojax import Rules, cards, make_state, observe
-from unojax.games.seen import legal_actions
+from unojax.games.choices import legal_actions
 from unojax.viz.words import why_not
 
 

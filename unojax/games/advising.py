@@ -16,7 +16,8 @@ from unojax.belief.summary import BeliefSummary
 from unojax.decks import is_int
 from unojax.games import question
 from unojax.games.advisor import Advisor, UnexplainedError
-from unojax.games.seen import ImpossibleActionError, SeenGame, choices, play_seen, read_seen
+from unojax.games.choices import choices
+from unojax.games.seen import ImpossibleActionError, SeenGame, play_seen, read_seen
 from unojax.rules import Rules, as_rules
 from unojax.search import ADVISE_REPLICATES, DEFAULT_SEARCH, MIN_REPLICATES
 from unojax.search.agents import SearchAgent

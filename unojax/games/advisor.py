@@ -18,7 +18,7 @@ from unojax.belief.opponents import Family
 from unojax.belief.summary import BeliefSummary
 from unojax.belief.tracking import Look, look, shapes_of
 from unojax.belief.updaters import GivenHands, Oracle
-from unojax.games.seen import choices
+from unojax.games.choices import choices
 from unojax.observation import Observation
 from unojax.search.agents import Remembered, SearchAgent
 from unojax.search.monte_carlo import Estimate, choose

@@ -7,12 +7,14 @@ The file is a JSON object with one line for each of its fields:
     rules           the fields of `unojax.Rules`; one that is missing has its default
     players         who sat at seat 0 and at seat 1: "person", or the spec of an agent (`unojax.specs`)
     seed            of the game; null if there was none
-    start           the first position, as `unojax.format_position` writes it
-    actions         list of actions as `unojax.parse_action` reads them, draws with the cards drawn: "R5", "W:B", "draw(G3,W)"
+    start           the first position, as `unojax.format_position` writes it; of a game as one player saw it the first view, as
+                    `unojax.text.format_view` writes it
+    actions         list of actions as `unojax.parse_action` reads them, draws with the cards drawn: "R5", "W:B", "draw(G3,W)"; of
+                    a game as one player saw it, list of events, see `unojax.games.events`
     end             the last position
     result          "*" unfinished, "0" or "1" the winner, "=" drawn, "T" truncated by the rules' max_steps
 
-The file holds both hands: it is for looking back.
+A file of a whole game holds both hands: it is for looking back.
 """
 
 from __future__ import annotations
@@ -28,8 +30,9 @@ import jax
 from unojax.decks import is_int
 from unojax.files import write_whole
 from unojax.games.replay import Replay, replay
+from unojax.games.seen import SeenGame, read_seen, shows_one_hand
 from unojax.rules import RULES_VERSION, Rules
-from unojax.text import format_position, parse_position
+from unojax.text import format_position, format_view, parse_position
 
 FORMAT: Final = "unojax game 1"
 PERSON: Final = "person"
@@ -50,17 +53,20 @@ class GameFile:
     end: str
 
     @classmethod
-    def of(cls, game: Replay, *, players: tuple[str, str], seed: int | None) -> GameFile:
-        """Record a game, finished or not."""
-        rules = game.start.rules
-        return cls(
-            players=players,
-            seed=None if seed is None else int(seed),
-            rules=rules,
-            start=format_position(game.start),
-            actions=tuple(step.notation(with_cards=True) for step in game.steps),
-            end=format_position(game.end),
-        )
+    def of(cls, game: Replay | SeenGame, *, players: tuple[str, str], seed: int | None) -> GameFile:
+        """Record a game, or what one player saw of it, finished or not."""
+        if isinstance(game, SeenGame):
+            actions = tuple(map(str, game.events))
+            start, end = format_view(game.start, steps=game.steps_before), format_view(game.end, steps=game.num_steps)
+        else:
+            actions = tuple(step.notation(with_cards=True) for step in game.steps)
+            start, end = format_position(game.start), format_position(game.end)
+        return cls(players, None if seed is None else int(seed), game.start.rules, start, actions, end)
+
+    @property
+    def shows_one_hand(self) -> bool:
+        """The game is recorded as one player saw it."""
+        return shows_one_hand(self.start)
 
     @property
     def result(self) -> str:
@@ -71,13 +77,30 @@ class GameFile:
         """Play it again.
 
         Raises:
-            ValueError: start or actions can't be read, an action is not legal, or the game ends otherwise than the file says.
+            ValueError: start or actions can't be read, an action is not legal, or the game ends otherwise than the file says; or
+                the file holds what one player saw.
         """
+        if self.shows_one_hand:
+            raise ValueError("the file holds a game as one player saw it, without the other hand")
         start = parse_position(self.start, rules=self.rules)
         # All cards drawn are named, so that nothing is left to this key; if not, the end shows it.
         game = replay(start, " ".join(self.actions), jax.random.key(0, impl="threefry2x32"))
         if (end := format_position(game.end)) != self.end:
             raise ValueError(f"the actions lead to {end!r}, but the file says that the game ended at {self.end!r}")
+        return game
+
+    def seen(self, player: int | None = None) -> SeenGame:
+        """Play it again as one player saw it: player 0 or 1, by default the one whose view the file holds, or the person.
+
+        Raises:
+            ValueError: as `replay`, or the file holds the view of the other player.
+        """
+        if not self.shows_one_hand:
+            person = self.players.index(PERSON) if PERSON in self.players else 0
+            return SeenGame.of(self.replay(), person if player is None else player)
+        game = read_seen(self.start, " ".join(self.actions), player, self.rules)
+        if (end := format_view(game.end, steps=game.num_steps)) != self.end:
+            raise ValueError(f"the events lead to {end!r}, but the file says that the game ended at {self.end!r}")
         return game
 
     def to_json(self) -> str:

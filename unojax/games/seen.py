@@ -1,27 +1,32 @@
-"""Games as one player saw them: one action (`Seen`), and the whole game from a position and a list of actions (`SeenGame`).
+"""Games as one player saw them: one action (`Seen`), and the whole game, event by event (`SeenGame`).
 
-The player's own view is all that goes in. To play the actions of a list, the hidden hand is imagined anew at each step, as any
-that makes the action possible: what the player sees after a step does not depend on which. Host only.
+The player's own view is all that goes in. To carry out an event, some hidden hand is imagined with which it is possible: what the
+player sees afterwards does not depend on which. Host only.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
+from functools import cached_property
+from typing import Final, NamedTuple
 
 import jax
 import numpy as np
 from jax import Array
 
-from unojax import cards, text
+from unojax import bits, cards, game, text
 from unojax.belief.history import playable_types
-from unojax.games.question import check_history
-from unojax.games.replay import DRAW, TOKEN, Replay, play_token
-from unojax.observation import Observation, determinize
+from unojax.games.choices import legal_actions
+from unojax.games.events import GOES_ON, LOST, WON, Event, cards_due, event_between, next_event, split_words
+from unojax.games.replay import Replay
+from unojax.observation import Observation, determinize_packed, observe_packed
 from unojax.rules import Rules
 
+PLAYERS: Final = ("player 0", "player 1")
+"""How messages call the players."""
 _NUM_FIELDS: Final = 7
 """Fields of a position on one line."""
+_NOTHING: Final = np.zeros(cards.NUM_TYPES, int)
 
 
 @dataclass(frozen=True)
@@ -38,47 +43,119 @@ class Seen:
         return bool(self.before.is_my_turn)
 
 
+class ImpossibleActionError(ValueError):
+    """An event that can't be, with its number in the list, from 1."""
+
+    def __init__(self, number: int, why: object):
+        super().__init__(f"action {number}: {why}")
+        self.number, self.why = number, why
+
+
 @dataclass(frozen=True)
 class SeenGame:
     """A game so far as one player saw it.
 
     Attributes:
-        observations: at the start and after each action, as NumPy.
-        actions: 0..61.
-        notation: the actions as they are read.
+        observations: at the start and after each event, as NumPy.
+        events: what happened.
         steps_before: steps of the game before the start, as far as is known.
         shows_one_hand: false where it was read from a whole position.
+        names: how messages call player 0 and player 1.
     """
 
     observations: tuple[Observation, ...]
-    actions: tuple[int, ...]
-    notation: str
+    events: tuple[Event, ...] = ()
     steps_before: int = 0
     shows_one_hand: bool = True
+    names: tuple[str, str] = PLAYERS
+
+    @classmethod
+    def of(cls, played: Replay, player: int) -> SeenGame:
+        """Return a recorded game as a player saw it."""
+        views = tuple(played.observations(player))
+        events = tuple(map(event_between, views, views[1:]))
+        return cls(views, events, int(played.start.step_count), shows_one_hand=False)
+
+    @property
+    def start(self) -> Observation:
+        """First view."""
+        return self.observations[0]
 
     @property
     def end(self) -> Observation:
+        """Last view."""
         return self.observations[-1]
 
+    @property
+    def player(self) -> int:
+        """Observer, 0 or 1."""
+        return int(self.end.player)
 
-def legal_actions(view: Observation) -> np.ndarray:
-    """Tell the observer's legal actions on the host: bool[61], see `Observation.legal_mask`."""
-    return np.asarray(_legal_mask(view))
+    @property
+    def actions(self) -> tuple[int, ...]:
+        """Action 0..61 of each event; -1 of a count."""
+        return tuple(event.action for event in self.events)
 
+    @property
+    def notation(self) -> str:
+        """The events as `play` reads them."""
+        return " ".join(map(str, self.events))
 
-def choices(view: Observation) -> np.ndarray:
-    """Tell the observer's legal actions but a draw that is forced, on the host: bool[60], or more (`Rules.num_choices`)."""
-    legal = legal_actions(view)
-    plays = legal[: view.rules.num_choices]
-    return plays if legal.sum() > 1 or not legal[cards.DRAW] else np.zeros_like(plays)
+    @property
+    def seen(self) -> tuple[Seen, ...]:
+        """The actions with the views around them, counts left out."""
+        around = zip(self.observations, self.events, self.observations[1:], strict=False)
+        return tuple(Seen(before, event.action, after) for before, event, after in around if event.kind != "count")
 
+    @property
+    def num_steps(self) -> int:
+        """Steps of the game up to the end, as far as is known."""
+        return self.steps_before + sum(event.kind != "count" for event in self.events)
 
-class ImpossibleActionError(ValueError):
-    """An action that can't be, with its number in the list, from 1."""
+    @cached_property
+    def num_forgotten(self) -> int:
+        """How many events lie before the last count: what they told of the other hand is void."""
+        return max((number for number, event in enumerate(self.events, 1) if event.kind == "count"), default=0)
 
-    def __init__(self, number: int, why: object):
-        super().__init__(f"action {number}: {why}")
-        self.number = number
+    @property
+    def tracked(self) -> tuple[Observation, ...]:
+        """The views that a belief is made of: those since the last count."""
+        return self.observations[self.num_forgotten :]
+
+    def play(self, line: str) -> SeenGame:
+        """Return the game with further events, read as `unojax.games.events` says, separated by blanks, commas or semicolons.
+
+        Raises:
+            ImpossibleActionError: If an event can't be read, or no hidden hand makes it possible.
+        """
+        words, views, events = split_words(line), list(self.observations), list(self.events)
+        while words:
+            try:
+                event = next_event(words, views[-1], self.names)
+                views.append(_after(views[-1], event, self.names))
+            except ValueError as error:
+                raise ImpossibleActionError(len(events) + 1, error) from error
+            events.append(event if event.kind == "count" else event_between(views[-2], views[-1]))
+        return replace(self, observations=tuple(views), events=tuple(events))
+
+    def back(self, number: int = 1) -> SeenGame:
+        """Return the game without its last events. Raises ValueError if there are not so many."""
+        if not 0 <= number <= len(self.events):
+            raise ValueError(f"there are {len(self.events)} events to take back, not {number}")
+        left = len(self.events) - number
+        return replace(self, observations=self.observations[: left + 1], events=self.events[:left])
+
+    def corrected(self, number: int, line: str) -> SeenGame:
+        """Return the game with event `number`, from 1, replaced by those of a line, and all later ones played again.
+
+        Raises:
+            ValueError: If there is no such event.
+            ImpossibleActionError: If an event can't be, also a later one after the correction.
+        """
+        if not 1 <= number <= len(self.events):
+            raise ValueError(f"there is no event {number}: there are {len(self.events)}")
+        later = " ".join(map(str, self.events[number:]))
+        return self.back(len(self.events) - number + 1).play(line).play(later)
 
 
 def shows_one_hand(position: str) -> bool:
@@ -92,15 +169,15 @@ def read_seen(position: str, actions: str, player: int | None, rules: Rules) -> 
 
     Args:
         position: one player's view, as `text.parse_observation` reads it, or a whole position, of which one view is used.
-        actions: the list that was played from there; the player's draws name the cards, `draw(R5,W)`, those of the other don't.
-        player: whose view of a whole position is used; None: of who moves at the end, unless the cards drawn are the other's.
+        actions: the events since then (`unojax.games.events`); the player's draws name the cards, those of the other don't.
+        player: whose view of a whole position is used; None: of the player who moves at the end, unless the draws of the other
+            one name cards.
         rules: of the game.
 
     Raises:
         ValueError: the position can't be read, shows another player's hand, or is the end of a game.
-        ImpossibleActionError: as `play_seen`.
+        ImpossibleActionError: as `SeenGame.play`.
     """
-    check_history(actions, rules)
     if shows_one_hand(position):
         seen = text.parse_observation(position, rules=rules)
         if player not in (None, int(seen.player)):
@@ -124,97 +201,274 @@ def read_seen(position: str, actions: str, player: int | None, rules: Rules) -> 
 
 
 def play_seen(start: Observation, actions: str, *, steps_before: int = 0) -> SeenGame:
-    """Play a list of actions, see `read_seen`, from a player's first view, unbatched.
+    """Play events from a player's first view, unbatched. Raises ImpossibleActionError as `SeenGame.play`."""
+    return SeenGame((jax.device_get(start),), steps_before=steps_before).play(actions)
 
-    Raises:
-        ImpossibleActionError: an action can't be read, or no hidden hand makes it possible.
+
+class _Hidden(NamedTuple):
+    """What the observer does not see of an event, as some that makes it possible.
+
+    Attributes:
+        hand: int[54] of the other player.
+        picks: int[54] cards drawn in the event.
+        drawn: type of the card that the other player has drawn in a turn of its own that is open; -1 if none.
+        color: 0..3 of a wild card that is laid by chance.
     """
-    observations, played, notation = [jax.device_get(start)], [], []
-    for number, token in enumerate(TOKEN.findall(actions), 1):
-        seen = observations[-1]
-        try:
-            state = jax.device_get(_determinize(cards.onehot_of(_hidden_hand(seen, token.strip())), seen))
-            # Which cards the other player draws is not seen, so any key will do.
-            step = play_token(state, token, jax.random.key(0))
-            if seen.is_my_turn and step.drawn and "(" not in token:
-                raise ValueError(f"name the cards that player {step.mover} drew, as in draw(R5)")
-        except ValueError as error:
-            raise ImpossibleActionError(number, error) from error
-        observations.append(Replay(state, (step,)).observations(int(seen.player))[1])
-        played.append(step.action)
-        notation.append(step.notation(with_cards=step.mover == seen.player))
-    return SeenGame(tuple(observations), tuple(played), " ".join(notation), steps_before)
+
+    hand: np.ndarray
+    picks: np.ndarray = _NOTHING
+    drawn: int = game.NONE
+    color: int = 0
 
 
-def _hidden_hand(seen: Observation, token: str) -> np.ndarray:
-    """int[54]: some hand of the other player with which an action is possible. Raises ValueError where there is none."""
-    draw = DRAW.fullmatch(token)
-    action = cards.DRAW if draw else text.parse_action(token)
+def _after(seen: Observation, event: Event, names: tuple[str, str]) -> Observation:
+    """Return the observer's view after an event. Raises ValueError where it can't be."""
     if seen.terminated:
-        raise ValueError(f"{token!r} comes after the end of the game")
-    if seen.is_my_turn:
-        named = cards.count_types(text.parse_cards(draw[1])) if draw else np.zeros(cards.NUM_TYPES, int)
-        return _hand_besides(seen, named)
-    if draw:
-        raise ValueError(f"player {int(seen.player)} does not see what player {int(seen.current_player)} draws; write draw")
-    return _hand_for(seen, action)
+        raise ValueError(f"{str(event)!r} comes after the end of the game")
+    if event.kind == "count":
+        return _recounted(seen, int(event.detail), names)
+    who = names[int(seen.current_player)]
+    hidden = _of_mine(seen, event, who) if seen.is_my_turn else _of_theirs(seen, event, who, names[int(seen.player)])
+    drawn = np.int8(hidden.drawn) if hidden.drawn >= 0 else seen.drawn
+    left = _drawable(seen, hidden.hand) - hidden.picks
+    hand, left = cards.onehot_of(hidden.hand), cards.onehot_of(left)
+    is_legal, after = jax.device_get(
+        _transition(seen, np.asarray(drawn, np.int8), hand, np.int32(event.action), left, np.int8(hidden.color))
+    )
+    if not is_legal or not _shows(event, seen, after):
+        raise ValueError(f"{who} can't {_told(event)} here")
+    return after
+
+
+def _told(event: Event) -> str:
+    return f"play {event}" if event.kind == "play" else str(event)
+
+
+def _shows(event: Event, before: Observation, after: Observation) -> bool:
+    """Tell whether what was imagined came out as what was told."""
+    shown = event_between(before, after)
+    return shown.kind == event.kind and (event.kind == "play" or not event.detail or shown.detail == event.detail)
+
+
+def _recounted(seen: Observation, number: int, names: tuple[str, str]) -> Observation:
+    """Return a view with another number of cards in the other hand."""
+    unseen = int(_unseen(seen).sum())
+    if not 1 <= number <= unseen:
+        raise ValueError(f"{names[1 - int(seen.player)]} can't hold {number} cards: {unseen} are neither in the own hand nor on the pile")
+    return replace(seen, opponent_count=np.int8(number), deck_count=np.int8(unseen - number))
+
+
+def _of_mine(seen: Observation, event: Event, me: str) -> _Hidden:
+    """Imagine the hidden hand for an event of the observer's own."""
+    legal, any_hand = legal_actions(seen), cards.first(_unseen(seen), int(seen.opponent_count)).astype(int)
+    named = [text.format_action(a) for a in np.flatnonzero(legal).tolist()]
+    if seen.has_drawn and len(named) > 1:
+        named[-1] = "pass"
+    if event.action >= len(legal) or not legal[event.action] or (event.kind == "pass" and "pass" not in named):
+        raise ValueError(f"{_told(event)!r} is not legal for {me}, who may only: {', '.join(named)}")
+    if event.kind == "challenge":
+        return _Hidden(_contested_hand(seen, event, me))
+    if event.kind != "draw":
+        return _Hidden(any_hand)
+    if "pass" in named:
+        raise ValueError(f"{me} can't draw again, having drawn a card that can be played: write pass, or play it")
+    picks, color = _named(event)
+    return _Hidden(_hand_besides(seen, picks), picks, color=color)
+
+
+def _named(event: Event) -> tuple[np.ndarray, int]:
+    """Read the cards of a draw: int[54], and the colour 0..3 of a wild one that was laid at once."""
+    names, _, letter = event.detail.partition(":")
+    return cards.count_types(text.parse_cards(names)).astype(int), cards.COLOR_LETTERS.index(letter) if letter else 0
+
+
+def _contested_hand(seen: Observation, event: Event, me: str) -> np.ndarray:
+    """Imagine a hand that decides a challenge of the observer's as it was decided."""
+    if event.detail not in (WON, LOST):
+        raise ValueError(f"say how the challenge of {me} ended: challenge won ({GOES_ON}), or challenge lost (-)")
+    is_of_color = cards.COLOR_OF_TYPE == int(seen.contested)
+    held, color = int(seen.opponent_count), cards.COLOR_NAMES[int(seen.contested)]
+    unseen = _unseen(seen)
+    if event.detail == LOST:
+        hand = _fill(np.where(is_of_color, 0, unseen), held)
+        if hand is None:
+            raise ValueError(f"the challenge can't be lost: of the {held} cards of the other hand some must be {color}")
+        return hand
+    if not (unseen * is_of_color).any():
+        raise ValueError(f"the challenge can't be won: no {color} card is left for the other hand")
+    return _with_one(np.where(is_of_color, unseen, 0), unseen, held)
 
 
 def _hand_besides(seen: Observation, named: np.ndarray) -> np.ndarray:
-    """A hidden hand that leaves these cards (int[54]) to draw."""
+    """Imagine a hidden hand that leaves these cards (int[54]) to draw."""
     unseen = _unseen(seen)
-    if seen.deck_count < max(seen.penalty, 1):
-        # What is in the pile under its top can be drawn too.
-        named = named - cards.count_types(seen.pile)
-        named[cards.card_type(int(seen.color), int(seen.top_rank))] += 1
-    kept = np.clip(named, 0, None)
+    in_pile = _under_top(seen) if seen.deck_count < max(int(seen.penalty), 1) else _NOTHING
+    kept = np.clip(named - in_pile, 0, None)
     if (missing := np.flatnonzero(kept > unseen)).size:
-        name = cards.TYPE_NAMES[missing[0]]
-        raise ValueError(f"{named[missing[0]]} x {name} can't be drawn: only {unseen[missing[0]]} of them can be in the deck")
+        t = missing[0]
+        raise ValueError(f"{named[t]} x {cards.TYPE_NAMES[t]} can't be drawn: only {unseen[t] + in_pile[t]} can be in the deck")
     if kept.sum() > seen.deck_count:
         raise ValueError(f"the deck holds {int(seen.deck_count)} cards, and {kept.sum()} of those drawn can't come from the pile")
-    return cards.first(unseen - kept, int(seen.opponent_count))
+    return cards.first(unseen - kept, int(seen.opponent_count)).astype(int)
 
 
-def _hand_for(seen: Observation, action: int) -> np.ndarray:
-    """A hidden hand with which the other player, who is to move, may act like this."""
-    unseen, number = _unseen(seen), int(seen.opponent_count)
-    who, name = f"player {int(seen.current_player)}", text.format_action(action)
-    top = text.format_action(int(seen.color) * cards.NUM_RANKS + int(seen.top_rank))
-    if seen.penalty:
-        if action != cards.DRAW:
-            raise ValueError(f"{name!r} is not legal for {who}, who must draw {int(seen.penalty)}")
-        return cards.first(unseen, number)
-    playable = np.asarray(_playable_types(seen.color, seen.top_rank))
-    if action == cards.DRAW:
-        others = np.where(playable, 0, unseen)
-        if others.sum() < number:
-            raise ValueError(
-                f"'draw' is not legal for {who}, who holds {number} cards and so one that can be played on {top}: no more than "
-                f"{others.sum()} of the cards not seen can't"
-            )
-        return cards.first(others, number)
-    if action > cards.DRAW:
-        raise ValueError(f"{name!r} is not legal for {who}: no Wild+4 can be challenged")
-    played = np.arange(cards.NUM_TYPES) == cards.TYPE_OF_PLAY[action]
-    if not playable[played]:
-        raise ValueError(f"{name!r} is not legal for {who}: it can't be played on {top}")
+def _of_theirs(seen: Observation, event: Event, who: str, me: str) -> _Hidden:
+    """Imagine the hidden hand for an event of the other player's, who is to move."""
+    if event.kind == "play":
+        return _for_play(seen, event, who, me)
+    if event.kind == "draw":
+        return _for_draw(seen, event, who)
+    held, unseen = int(seen.opponent_count), _unseen(seen)
+    if event.kind == "challenge":
+        if seen.contested < 0:
+            raise ValueError(f"{who} can't challenge: no Wild+4 is pending that may be challenged")
+        if event.detail:
+            raise ValueError(f"whether {who} wins the challenge follows from the hand of {me}: write challenge alone")
+        return _Hidden(cards.first(unseen, held).astype(int))
+    if not seen.has_drawn or seen.rules.play_drawn != "may":
+        raise ValueError(f"{who} can't pass: {who} has not drawn a card that may be played")
+    fits = _fitting(seen)
+    some = np.where(fits & (cards.COLOR_OF_TYPE >= 0), unseen, 0)
+    some = some if some.any() else np.where(fits, unseen, 0)
+    if not some.any():
+        raise ValueError(f"{who} can't pass: no card that is not seen goes on {_top(seen)}")
+    return _Hidden(_with_one(some, unseen, held), drawn=int((some > 0).argmax()))
+
+
+def _for_play(seen: Observation, event: Event, who: str, me: str) -> _Hidden:
+    """Imagine a hidden hand from which a card is played."""
+    rules, action = seen.rules, event.action
+    played = int(cards.TYPE_OF_PLAY[action])
+    unseen, held, name = _unseen(seen), int(seen.opponent_count), cards.TYPE_NAMES[played]
+    if seen.penalty and not (rules.stacking and cards.RANK_OF_TYPE[played] == seen.top_rank):
+        raise ValueError(f"{who} can't play {event}: {who} must draw {int(seen.penalty)}")
+    if seen.has_drawn and rules.play_drawn != "may":
+        raise ValueError(f"{who} can't play {event}: {who} must draw on")
+    if not _fitting(seen)[played]:
+        raise ValueError(f"{who} can't play {event}: it does not go on {_top(seen)}")
     if not unseen[played]:
-        raise ValueError(f"{name!r} can't be: {who} has no such card, since player {int(seen.player)} sees all of them elsewhere")
-    return played + cards.first(unseen - played, number - 1)
+        in_hand, in_pile = (int(cards.count_types(each)[played]) for each in (seen.hand, seen.pile))
+        raise ValueError(f"{who} can't play {event}: all {rules.deck[played]} are in sight ({me} {in_hand}, pile {in_pile})")
+    others = unseen - _unit(played)
+    if played == cards.WILD_DRAW_FOUR_TYPE and rules.draw_four_depends_on_hand:
+        of_color = cards.COLOR_OF_TYPE == int(seen.color)
+        forbids = of_color if rules.wild_draw_four == "no_color" else _fitting(seen) & ~_is(cards.WILD_DRAW_FOUR_TYPE)
+        others = np.where(forbids, 0, others)
+    rest = _fill(others, held - 1)
+    if rest is None:
+        raise ValueError(f"{who} can't play {event}: of {held} cards one must be another that goes on {_top(seen)}")
+    return _Hidden(rest + _unit(played), drawn=played if seen.has_drawn else game.NONE)
+
+
+def _for_draw(seen: Observation, event: Event, who: str) -> _Hidden:
+    """Imagine a hidden hand that draws, and the cards that it draws."""
+    rules, held, unseen = seen.rules, int(seen.opponent_count), _unseen(seen)
+    fits, due = _fitting(seen), cards_due(seen)
+    if seen.penalty:
+        # Who can answer a penalty must, unless drawing is an option; the engine knows the exceptions.
+        answers = rules.stacking & (cards.RANK_OF_TYPE == int(seen.top_rank))
+        hand = _fill(np.where(answers, 0, unseen), held)
+        hand = cards.first(unseen, held).astype(int) if hand is None else hand
+        return _Hidden(hand, cards.first(_drawable(seen, hand), due).astype(int))
+    pick = _drawn_card(seen, event, who) if due else game.NONE
+    left = unseen - _unit(pick) if pick >= 0 and seen.deck_count else unseen
+    picks = _unit(pick) if pick >= 0 else _NOTHING
+    color = _named(event)[1] if ":" in event.detail else 0
+    if seen.has_drawn:
+        # Where a card just drawn may be played, only one that can't makes a player draw on.
+        kept = np.where(fits, 0, left) if rules.play_drawn == "may" else left
+        if not kept.any():
+            raise ValueError(f"{who} can't draw on: any card that is not seen goes on {_top(seen)}")
+        return _Hidden(_with_one(kept, left, held), picks, int((kept > 0).argmax()), color)
+    if rules.may_draw and due:
+        return _Hidden(cards.first(left, held).astype(int), picks, color=color)
+    hand = _fill(np.where(fits, 0, left), held)
+    if hand is None:
+        others = int(np.where(fits, 0, left).sum())
+        raise ValueError(
+            f"{who} can't draw: of {held} cards one goes on {_top(seen)}, since only {others} of the cards not seen don't"
+        )
+    return _Hidden(hand, picks, color=color)
+
+
+def _drawn_card(seen: Observation, event: Event, who: str) -> int:
+    """Choose the type of a card that the other player may have drawn, by what followed."""
+    rules, fits = seen.rules, _fitting(seen)
+    pool = _unseen(seen) if seen.deck_count else _under_top(seen)
+    what, wanted = "card", np.ones(cards.NUM_TYPES, bool)
+    if rules.play_drawn == "auto":
+        lays = (cards.COLOR_OF_TYPE == int(seen.color)) | (cards.COLOR_OF_TYPE < 0)
+        wanted = _named(event)[0] > 0 if event.detail else ~lays
+        what = event.detail or "card that is kept"
+    elif rules.play_drawn == "may" and not rules.draw_until_playable:
+        wanted = fits if event.detail == GOES_ON else ~fits
+        what = f"card that {'goes' if event.detail == GOES_ON else 'does not go'} on {_top(seen)}"
+    elif rules.draw_until_playable and rules.play_drawn == "no":
+        wanted = ~fits if event.detail == GOES_ON else fits
+        what = f"card that {'does not go' if event.detail == GOES_ON else 'goes'} on {_top(seen)}"
+    options = np.where(wanted, pool, 0)
+    if not options.any():
+        raise ValueError(f"{who} can't {event}: no {what} is left to draw")
+    # The hand of a player who can't play has no use for a card that fits.
+    fitting = np.where(fits, options, 0)
+    return int(((fitting if fitting.any() else options) > 0).argmax())
+
+
+def _fill(available: np.ndarray, number: int) -> np.ndarray | None:
+    """Take `number` of these cards, int[54]; None if there are fewer."""
+    return cards.first(available, number).astype(int) if available.sum() >= number else None
+
+
+def _with_one(some: np.ndarray, available: np.ndarray, number: int) -> np.ndarray:
+    """Take `number` of these cards, the first of `some` among them."""
+    one = _unit(int((some > 0).argmax()))
+    return one + cards.first(available - one, number - 1).astype(int)
+
+
+def _is(card_type: int) -> np.ndarray:
+    return np.arange(cards.NUM_TYPES) == card_type
+
+
+def _unit(card_type: int) -> np.ndarray:
+    return _is(card_type).astype(int)
+
+
+def _fitting(seen: Observation) -> np.ndarray:
+    """bool[54]: types that go on the top card."""
+    return np.asarray(_playable_types(seen.color, seen.top_rank))
+
+
+def _top(seen: Observation) -> str:
+    return text.format_action(int(seen.color) * cards.NUM_RANKS + int(seen.top_rank))
 
 
 def _unseen(seen: Observation) -> np.ndarray:
     """int[54]: `Observation.unseen` on the host."""
-    return np.asarray(seen.rules.deck) - cards.count_types(seen.hand) - cards.count_types(seen.pile)
+    return np.asarray(seen.rules.deck, int) - cards.count_types(seen.hand) - cards.count_types(seen.pile)
 
 
-_determinize = jax.jit(determinize)
+def _under_top(seen: Observation) -> np.ndarray:
+    """int[54]: cards of the pile that go back into the deck when it runs out."""
+    pile = cards.count_types(seen.pile).astype(int)
+    pile[cards.card_type(int(seen.color), int(seen.top_rank))] -= not seen.rules.reshuffle_top
+    return pile
+
+
+def _drawable(seen: Observation, hand: np.ndarray) -> np.ndarray:
+    """int[54]: cards that a draw picks from, if the other player holds `hand`."""
+    deck = _unseen(seen) - hand
+    return deck + _under_top(seen) if deck.sum() < max(int(seen.penalty), 1) else deck
 
 
 @jax.jit
-def _legal_mask(view: Observation) -> Array:
-    return view.legal_mask
+def _transition(
+    before: Observation, drawn: Array, hand: Array, action: Array, left: Array, color: Array
+) -> tuple[Array, Observation]:
+    """Carry out an action with an imagined hidden hand, so that the deck `left` remains: whether it is legal, and the view after."""
+    imagined = determinize_packed(replace(before, drawn=drawn), bits.pack(hand))
+    packed = game.begin_packed(imagined, before.rules, last_action=before.last_action)
+    after = game.step_packed_with(packed, action, game.GivenCards(bits.pack(left), color))
+    return after.error == 0, observe_packed(after, before.player)
 
 
 _playable_types = jax.jit(playable_types)

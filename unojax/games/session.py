@@ -22,8 +22,9 @@ from unojax.device import static
 from unojax.device.blame import blamed_on
 from unojax.device.static import Skeleton
 from unojax.game import State
+from unojax.games.choices import legal_actions
 from unojax.games.replay import Replay, Step, play_action
-from unojax.games.seen import Seen, legal_actions
+from unojax.games.seen import Seen
 from unojax.observation import Observation, observe
 from unojax.rules import Rules, agreed_rules
 

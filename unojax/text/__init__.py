@@ -30,6 +30,8 @@ What one player sees of an unfinished game is written in the same way (`parse_ob
 cards:
 
     B7,W/3/R5,Y5/100 R+2 1 2 2 R+2 *
+
+A card that the other player has drawn in a turn of its own that is open is `?`: `1+?`.
 """
 
 from __future__ import annotations
@@ -44,11 +46,11 @@ from unojax.device.struct import by_field
 from unojax.game import State
 from unojax.observation import Observation
 from unojax.text.notation import format_action, format_cards, parse_action, parse_cards
-from unojax.text.observation import format_observation, make_observation, parse_observation
+from unojax.text.observation import format_observation, format_view, make_observation, parse_observation
 from unojax.text.position import format_position, make_state, parse_position
 
 __all__ = ["describe", "format_action", "format_cards", "format_observation", "format_position", "make_observation", "make_state"]
-__all__ += ["parse_action", "parse_cards", "parse_observation", "parse_position"]
+__all__ += ["format_view", "parse_action", "parse_cards", "parse_observation", "parse_position"]
 
 
 def describe(position: State | Observation) -> str:

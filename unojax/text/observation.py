@@ -38,6 +38,8 @@ _OBSERVATION_LINES: Final = re.compile(
     r"pile (?P<pile>.+) last (?P<last>\S+)"
 )
 
+HIDDEN_CARD: Final = "?"
+"""A card that the other player has drawn in a turn of its own that is open."""
 _PENALTY: Final = re.compile(r"(?P<due>\d+)(\?(?P<before>[A-Za-z]+))?", re.ASCII)
 _observe = jax.jit(observe)
 
@@ -82,22 +84,59 @@ def format_observation(observation: Observation) -> str:
     )
 
 
+def format_view(observation: Observation, *, steps: int = 0) -> str:
+    """Write what one player sees as one line, the other hand as the number of its cards; `parse_observation` reads it.
+
+    Raises:
+        ValueError: it is no observation, or a batch.
+    """
+    format_observation(observation)  # checks it
+    seen = jax.device_get(observation)
+    me, rules = int(seen.player), seen.rules
+    counts = cards.count_types(seen.hand).astype(int), int(seen.opponent_count)
+    under, top_type = cards.count_types(seen.pile).astype(int), cards.card_type(int(seen.color), int(seen.top_rank))
+    away = rules.reshuffle_top and under[top_type] == 0
+    under[top_type] -= not away
+    hands = (join_cards(counts[0]), str(counts[1]))[:: 1 - 2 * me]
+    top = (AWAY if away else "") + format_action(int(seen.color) * cards.NUM_RANKS + int(seen.top_rank))
+    player = str(int(seen.current_player))
+    if seen.has_drawn:
+        player += DRAWN_CARD + (HIDDEN_CARD if seen.drawn < 0 else cards.TYPE_NAMES[int(seen.drawn)])
+    penalty = str(int(seen.penalty)) + ("" if seen.contested < 0 else CONTESTED + cards.COLOR_LETTERS[int(seen.contested)])
+    last = EMPTY if seen.last_action == game.NO_ACTION else format_action(int(seen.last_action))
+    result = UNFINISHED
+    if seen.terminated:
+        # A game ends with an empty hand or by the count, and either way fewer cards win.
+        mine, theirs = int(counts[0].sum()), counts[1]
+        result = "=" if mine == theirs else str(me if mine < theirs else 1 - me)
+    places = "/".join([*hands, join_cards(under), str(int(seen.deck_count))])
+    return f"{places} {top} {player} {penalty} {steps} {last} {result}"
+
+
 def _number(count: Array) -> str:
     return "1 card" if int(count) == 1 else f"{int(count)} cards"
 
 
 def make_observation(
-    hand: str, top: str, opponent: int | str, *, pile: str = "", penalty: int | str = 0, rules: Rules | str = Rules()
+    hand: str,
+    top: str,
+    opponent: int | str,
+    *,
+    pile: str = "",
+    penalty: int | str = 0,
+    opponent_begins: bool = False,
+    rules: Rules | str = Rules(),
 ) -> Observation:
-    """Make what the player to move sees, player 0, from what a person at a table would say.
+    """Make what a player sees, player 0, from what a person at a table would say.
 
     Args:
         hand: the player's cards: `R1 RS W`.
         top: the top card, `R0`; of a wild one with the colour that was declared, `W:B`.
         opponent: number of cards that the other player holds.
         pile: the other cards on the pile, as far as they are known; all others count as unseen.
-        penalty: cards that the player must draw now: 2 or 4, or more where penalties add up, the other +2 or Wild+4 being in
+        penalty: cards that the player to move must draw now: 2 or 4, or more where penalties add up, the other +2 or Wild+4 being in
             `pile`; of a Wild+4 that may be challenged with the colour that was active before it, `4?R`. 0 or nothing: none.
+        opponent_begins: the other player moves next.
         rules: of the game, or the name of a preset.
 
     Raises:
@@ -106,7 +145,7 @@ def make_observation(
     rules = as_rules(rules)
     top = _one_top(top)
     places = [_listed("hand", hand), str(opponent), _listed("pile", pile), "*"]
-    return _read(places, [top, "0", _pending(penalty, top, rules), "0", EMPTY, UNFINISHED], 0, rules)
+    return _read(places, [top, str(int(opponent_begins)), _pending(penalty, top, rules), "0", EMPTY, UNFINISHED], 0, rules)
 
 
 def _one_top(top: str) -> str:
@@ -170,6 +209,7 @@ def parse_observation(text: str, *, rules: Rules | str = Rules()) -> Observation
         places, fields, observer = _split_view(words.split(" ")) if lines is None else _split_lines(lines)
         seen = _read(places, fields, observer, rules)
         hides_card = lines is not None and lines["has_drawn"] is not None and lines["drawn"] is None
+        hides_card |= lines is None and words.split(" ")[2].endswith(DRAWN_CARD + HIDDEN_CARD)
         if hides_card and (seen.current_player == observer or not rules.keeps_account):
             raise ValueError("who has drawn and still moves is the other player, under rules with such turns, or knows the card")
     except ValueError as error:
@@ -191,7 +231,8 @@ def _split_view(fields: list[str]) -> tuple[list[str], list[str], int]:
         raise ValueError(_OBSERVATION_HELP)
     if fields[-1] != UNFINISHED:
         raise ValueError(f"the game must be unfinished, *, got result {fields[-1]!r}")
-    return places, fields[1:], is_hidden.index(False)
+    top, player, *others = fields[1:]
+    return places, [top, player.removesuffix(DRAWN_CARD + HIDDEN_CARD), *others], is_hidden.index(False)
 
 
 def _split_lines(lines: re.Match[str]) -> tuple[list[str], list[str], int]:

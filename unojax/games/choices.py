@@ -1,0 +1,27 @@
+"""What a player may do, on the host: `legal_actions`, and the `choices` among them."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+from jax import Array
+
+from unojax import cards
+from unojax.observation import Observation
+
+
+def legal_actions(view: Observation) -> np.ndarray:
+    """Return the observer's legal actions on the host: bool[61], see `Observation.legal_mask`."""
+    return np.asarray(_legal_mask(view))
+
+
+def choices(view: Observation) -> np.ndarray:
+    """Return the observer's legal actions except a forced draw, on the host: bool[60], or more (`Rules.num_choices`)."""
+    legal = legal_actions(view)
+    plays = legal[: view.rules.num_choices]
+    return plays if legal.sum() > 1 or not legal[cards.DRAW] else np.zeros_like(plays)
+
+
+@jax.jit
+def _legal_mask(view: Observation) -> Array:
+    return view.legal_mask

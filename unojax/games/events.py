@@ -1,0 +1,231 @@
+"""What happens in a game, as one of its players can tell it: `Event`, in text and read from text. Host only.
+
+    R5  W:B            a card that the player to move plays, a wild one with the declared colour
+    draw(G7)           cards that the observer draws, or a card that a draw laid on the pile at once (`Rules.play_drawn` "auto")
+    draw               the other player draws, as many cards as are due
+    draw+              the other player draws a card that leaves the turn open, where the rules make that depend on the card
+    pass               the player to move keeps the card just drawn
+    challenge          the other player challenges the observer's Wild+4
+    challenge(won)     the observer challenges, and the Wild+4 was against the rules; challenge(lost): it was not
+    =6                 the observer lost track: the other player holds 6 cards now
+
+Reading ignores case and takes short forms and words too: `w b`, `wb`, `blue 5`, `d`, `d g7`, `p`, `c`, `c won`, `they have 6 cards`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import jax
+import numpy as np
+
+from unojax import cards, text
+from unojax.belief.history import infer_action, laid_type
+from unojax.games.choices import legal_actions
+from unojax.observation import Observation
+from unojax.rules import Rules
+from unojax.text.notation import in_notation, parse_counts
+
+Kind = Literal["play", "draw", "pass", "challenge", "count"]
+GOES_ON: Final = "+"
+WON: Final = "won"
+LOST: Final = "lost"
+EVENT_HELP: Final = (
+    "write a card (R5, YS, W:B), draw (your own with the cards, draw G7), pass, challenge (won or lost), or =6 for the number of "
+    "cards that the other player holds"
+)
+
+_LOST_TRACK: Final = re.compile(r"^\s*(?:they\s+(?:have|hold)|lost\s+track\W*(?:they\s+(?:have|hold))?|=)\s*(\d+)(?:\s+cards?)?\s*$", re.I)
+_NUMBERED_DRAW: Final = re.compile(r"^\s*d(?:raw)?s?\s+(\d+|two|four|six)(?:\s+cards?)?\s*$", re.I)
+_NUMBERS: Final = {"two": 2, "four": 4, "six": 6}
+_SHORT_FORMS: Final = (
+    (re.compile(r"\bW4"), "W+4"),
+    (re.compile(r"\bW(\+4)?[\s:]*([RYBG])(?![\w+])"), r"W\1:\2"),
+    (re.compile(r"\b(D|DRAW|C|CHALLENGE)([+-])"), r"\1\2 "),
+)
+_WORD: Final = re.compile(r"\([^()]*\)|[^\s,;()]+")
+_DRAWS: Final = ("D", "DRAW", "DRAWS")
+_PASSES: Final = ("P", "PASS", "PASSES", "KEEP", "KEEPS")
+_CHALLENGES: Final = ("C", "CHALLENGE", "CHALLENGES")
+_VERDICTS: Final = {"WON": WON, "RIGHT": WON, "LOST": LOST, "WRONG": LOST}
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event of a game, as its observer can tell it; `str` writes it as the module says.
+
+    Attributes:
+        kind: what happened.
+        detail: of a play the action, `W:B`; of a draw the cards named, `R5,W`, or `+` where the turn stays open; of a challenge
+            `won` or `lost`; of a count the number of cards. Else empty.
+    """
+
+    kind: Kind
+    detail: str = ""
+
+    def __str__(self) -> str:
+        if self.kind == "play":
+            return self.detail
+        if self.kind == "count":
+            return f"={self.detail}"
+        if self.detail == GOES_ON:
+            return self.kind + GOES_ON
+        return f"{self.kind}({self.detail})" if self.detail else self.kind
+
+    @property
+    def action(self) -> int:
+        """Action 0..61; -1 of a count, which nobody's action led to."""
+        if self.kind == "play":
+            return text.parse_action(self.detail)
+        return {"draw": cards.DRAW, "pass": cards.DRAW, "challenge": cards.CHALLENGE, "count": -1}[self.kind]
+
+
+def cards_due(view: Observation) -> int:
+    """Count the cards that the player to move draws if it draws; 0 where so many are not left, which ends the game."""
+    due, deck, pile = max(int(view.penalty), 1), int(view.deck_count), int(np.sum(view.pile))
+    left = deck if deck >= due else deck + pile - (not view.rules.reshuffle_top)
+    return due if left >= due else 0
+
+
+def leaves_turn_open(rules: Rules) -> bool:
+    """Tell rules under which the card that a player draws decides whether the player's turn is over."""
+    return (rules.play_drawn == "may") != rules.draw_until_playable and rules.play_drawn != "auto"
+
+
+def split_words(line: str) -> deque[str]:
+    """Split a line of events into words in capitals; cards in parentheses stay together."""
+    if found := _LOST_TRACK.match(line):
+        return deque([f"={int(found[1])}"])
+    if found := _NUMBERED_DRAW.match(line):
+        return deque(["DRAW", f"#{_NUMBERS.get(found[1].lower(), found[1])}"])
+    line = in_notation(line)
+    for pattern, written in _SHORT_FORMS:
+        line = pattern.sub(written, line)
+    return deque(_WORD.findall(line))
+
+
+def next_event(words: deque[str], view: Observation, names: tuple[str, str]) -> Event:
+    """Take the words of the next event off a list of words (of `split_words`), at least one.
+
+    Args:
+        words: shortened by what was read.
+        view: of the observer, before the event.
+        names: how messages call player 0 and player 1.
+
+    Raises:
+        ValueError: If no event can be read.
+    """
+    word, is_mine = words.popleft(), bool(view.is_my_turn)
+    name = word.rstrip("+-")
+    if word.startswith("=") and word[1:].isdigit():
+        return Event("count", str(int(word[1:])))
+    if word in _PASSES:
+        return Event("pass")
+    if name in _CHALLENGES:
+        return _challenge(word, words)
+    if name not in _DRAWS:
+        return Event("play", text.format_action(_play(word)))
+    if word.endswith("-"):
+        raise ValueError(f"unknown event {word.lower()!r}: {EVENT_HELP}")
+    if _is_pass(view):
+        return Event("pass")
+    if words and words[0].startswith("#"):
+        _check_number(int(words.popleft()[1:]), view, names)
+    if not is_mine:
+        return _their_draw(word, words, view, names)
+    return Event("draw", _named_cards(words, view, names[int(view.player)]))
+
+
+def event_between(before: Observation, after: Observation) -> Event:
+    """Name the event between two views of one player, on the host."""
+    action, rules = int(_infer_action(before, after)), before.rules
+    is_mine, goes_on = bool(before.is_my_turn), bool(after.has_drawn)
+    if 0 <= action < cards.DRAW:
+        return Event("play", text.format_action(action))
+    if action == cards.CHALLENGE:
+        passes = int(after.current_player) != int(before.current_player)
+        return Event("challenge", (WON if passes else LOST) if is_mine else "")
+    drawn = np.maximum(cards.count_types(after.hand).astype(int) - cards.count_types(before.hand), 0)
+    laid = int(_laid_type(before, after))
+    if laid >= 0:
+        return Event("draw", text.format_action(int(after.color) * cards.NUM_RANKS + int(after.top_rank)))
+    if is_mine and drawn.any():
+        return Event("draw", text.format_cards(cards.onehot_of(drawn)).replace(" ", ","))
+    if not is_mine and int(after.opponent_count) > int(before.opponent_count):
+        is_open = leaves_turn_open(rules) and goes_on
+        return Event("draw", GOES_ON if is_open else "")
+    return Event("draw" if after.terminated else "pass")
+
+
+def _is_pass(view: Observation) -> bool:
+    """Tell whether `draw` means that the player to move keeps the card just drawn, and nothing else."""
+    if not view.has_drawn or view.rules.play_drawn != "may":
+        return False
+    return int(legal_actions(view).sum()) > 1 if view.is_my_turn else not view.rules.draw_until_playable
+
+
+def _challenge(word: str, words: deque[str]) -> Event:
+    said = {"+": WON, "-": LOST}.get(word[-1], "")
+    if not said and words and words[0].strip("()") in _VERDICTS:
+        said = _VERDICTS[words.popleft().strip("()")]
+    return Event("challenge", said)
+
+
+def _play(word: str) -> int:
+    try:
+        action = text.parse_action(word)
+    except ValueError:
+        if word in ("W", "W+4"):
+            raise
+        raise ValueError(f"unknown event {word.lower()!r}: {EVENT_HELP}") from None
+    return action
+
+
+def _check_number(number: int, view: Observation, names: tuple[str, str]) -> None:
+    due = max(int(view.penalty), 1)
+    if number != due:
+        raise ValueError(f"{names[int(view.current_player)]} can't draw {number} here: the draw is of {due}")
+
+
+def _their_draw(word: str, words: deque[str], view: Observation, names: tuple[str, str]) -> Event:
+    """Read what is seen of a draw of the other player: whether its turn stays open, or the card that was laid at once."""
+    detail = GOES_ON if word.endswith("+") else ""
+    if words and words[0].startswith("("):
+        named = words.popleft()[1:-1]
+        if view.rules.play_drawn == "auto" and not view.penalty:
+            return Event("draw", text.format_action(_play(named.strip())))
+        seen_by, who = names[int(view.player)], names[int(view.current_player)]
+        raise ValueError(f"{seen_by} can't see what {who} draws: write draw alone, got draw({named})")
+    if detail and not leaves_turn_open(view.rules):
+        raise ValueError("draw+ is for rules under which the card drawn decides whether the turn is over: write draw")
+    if detail and view.penalty:
+        raise ValueError("the turn is over after a penalty: write draw, not draw+")
+    return Event("draw", detail)
+
+
+def _named_cards(words: deque[str], view: Observation, me: str) -> str:
+    """Read the cards of the observer's draw, in parentheses or as so many words as cards are due."""
+    due = cards_due(view)
+    if words and words[0].startswith("("):
+        named = words.popleft()[1:-1]
+    else:
+        named = " ".join(words.popleft() for _ in range(min(due, len(words))) if _is_card(words[0]))
+    if ":" in named and view.rules.play_drawn == "auto":
+        return text.format_action(_play(named.strip()))
+    counts = parse_counts(named)
+    if not counts.sum() and due:
+        raise ValueError(f"name {'the card' if due == 1 else f'the {due} cards'} that {me} drew, as in draw(R5)")
+    if counts.sum() != due:
+        raise ValueError(f"a draw of {due} must name as many cards, got {named!r}")
+    return text.format_cards(cards.onehot_of(counts)).replace(" ", ",")
+
+
+def _is_card(word: str) -> bool:
+    return word.partition(":")[0] in cards.TYPE_NAMES
+
+
+_infer_action = jax.jit(infer_action)
+_laid_type = jax.jit(laid_type)
