@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from unojax.device.compilation_cache import keep_compiled_programs
     from unojax.game import Error, State, init, legal_mask, step, step_checked
     from unojax.games.advising import advise
+    from unojax.games.at_table import Table
     from unojax.games.record import Trajectory, play_game
     from unojax.observation import Observation, determinize, observe
     from unojax.policies import POLICIES, PackedPolicy, Policy, RulePolicy, get_policy, uniform
@@ -40,6 +41,7 @@ _HOMES = {
     "device.compilation_cache": ("keep_compiled_programs",),
     "game": ("Error", "State", "init", "legal_mask", "step", "step_checked"),
     "games.advising": ("advise",),
+    "games.at_table": ("Table",),
     "games.record": ("Trajectory", "play_game"),
     "observation": ("Observation", "determinize", "observe"),
     "policies": ("POLICIES", "PackedPolicy", "Policy", "RulePolicy", "get_policy", "uniform"),
@@ -75,7 +77,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 # Lists of literals: type checkers read no other form of it.
 __all__ = ["POLICIES", "RULES_VERSION", "Agent", "Belief", "Error", "Games", "Info", "Matches", "Observation"]
-__all__ += ["PackedPolicy", "Pairs", "Policy", "PolicyAgent", "RulePolicy", "Rules", "Slots", "State"]
+__all__ += ["PackedPolicy", "Pairs", "Policy", "PolicyAgent", "RulePolicy", "Rules", "Slots", "State", "Table"]
 __all__ += ["Trajectory", "Transitions", "View"]
 __all__ += ["advise", "belief_init", "belief_update", "belief_update_checked", "bradley_terry", "check_slots", "determinize"]
 __all__ += ["format_action", "format_cards", "format_observation", "format_position", "get_policy", "infer_action", "init"]

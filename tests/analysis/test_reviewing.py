@@ -13,8 +13,8 @@ from unojax import make_state
 from unojax.analysis.reviewing import Choice, review
 from unojax.belief.tracking import track
 from unojax.games.advising import read_search
-from unojax.games.replay import Replay, play, replay
 from unojax.games.choices import choices
+from unojax.games.replay import Replay, play, replay
 from unojax.policies import get_policy
 from unojax.rules import Rules
 from unojax.search.agents import Remembered, SearchAgent

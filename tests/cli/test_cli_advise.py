@@ -203,26 +203,19 @@ def test_belief_is_that_of_the_history(capsys):
         (
             "R1,R2/3/-/* R0 0 0 0 - *",
             "R1 R1",
-            "action 2: 'R1' can't be: player 1 has no such card, since player 0 sees all of them",
+            "action 2: player 1 can't play R1: the only one is on the pile",
         ),
-        ("R1,R2/3/-/* R0 0 0 0 - *", "R1 R2", "action 2: 'R2' can't be: player 1 has no such card"),
-        ("R1,R2/3/-/* R0 0 0 0 - *", "R1 Y2", "action 2: 'Y2' is not legal for player 1: it can't be played on R1"),
-        ("R1,R2/3/-/* R0 0 0 0 - *", "R1 draw(W)", "action 2: player 0 does not see what player 1 draws; write draw"),
-        ("R1,R2/3/-/* R0 0 0 0 - *", "R1 draw R3", "action 3: 'R3' is not legal for player 0, who may only: R2"),
+        ("R1,R2/3/-/* R0 0 0 0 - *", "R1 R2", "action 2: player 1 can't play R2: the only one is in the hand of player 0"),
+        ("R1,R2/3/-/* R0 0 0 0 - *", "R1 Y2", "action 2: player 1 can't play Y2: it does not go on R1"),
+        ("R1,R2/3/-/* R0 0 0 0 - *", "R1 draw(W)", "action 2: cards that the other player draws are not seen: write draw alone"),
+        ("R1,R2/3/-/* R0 0 0 0 - *", "R1 draw R3", "action 3: player 0 can't play R3: legal here: R2"),
         ("R1,R2/3/-/* R0 0 0 0 - *", "R1 draw R2 draw", "action 4: 'draw' comes after the end of the game"),
-        ("R1,R2/3/-/* R0 0 0 0 - *", "R1 Y", "action 2: unknown action 'Y'"),
-        ("R1,R2/3/-/* R0 0 0 0 - *", "R1", "player 1 is to move at the end of the history, but the view is that of player 0"),
+        ("R1,R2/3/-/* R0 0 0 0 - *", "R1 Y", "action 2: unknown event 'y'"),
         ("R1,R2/3/-/* R0 0 0 0 - *", "R1 draw R2", "the game is over at its end"),
         ("R1,R2/1/-/* R0 0 0 0 - *", "R1 Y1", "the game is over at its end"),
-        (
-            "R1,R2/Y3,YS/-/* R0 0 0 0 - *",
-            "R1 draw(W)",
-            "player 0 is to move at the end of the history, but the view is that of player 1",
-        ),
-        ("R1,R2/3/-/* R0 1 0 0 - *", "", "player 1 is to move, but the view is that of player 0"),
-        ("R+2,R2/3/-/* R0 0 0 0 - *", "R+2 W:R", "action 2: 'W:R' is not legal for player 1, who must draw 2"),
-        ("Y1,Y2/3/-/* R0 0 0 0 - *", "draw", "action 1: name the cards that player 0 drew, as in draw(R5)"),
-        ("Y1,Y2/3/-/* R0 0 0 0 - *", "draw(Y1)", "action 1: 1 x Y1 can't be drawn: only 0 of them can be in the deck"),
+        ("R+2,R2/3/-/* R0 0 0 0 - *", "R+2 W:R", "action 2: player 1 can't play W:R: player 1 must draw 2"),
+        ("Y1,Y2/3/-/* R0 0 0 0 - *", "draw", "action 1: name the card that player 0 drew, as in draw(R5)"),
+        ("Y1,Y2/3/-/* R0 0 0 0 - *", "draw(Y1)", "action 1: 1 x Y1 can't be drawn: only 0 can be in the deck"),
         ("Y1,Y2/3/-/* R0 0 0 0 - *", "draw(R1,R2)", "action 1: a draw of 1 must name as many cards"),
         # The deck is empty, so that the card is one of the pile.
         (
@@ -230,11 +223,11 @@ def test_belief_is_that_of_the_history(capsys):
             "draw(W+4)",
             "action 1: the deck holds 0 cards, and 1 of those drawn",
         ),
-        # 11 unseen cards, 4 of which are neither red nor 0 nor wild.
+        # 8 unseen cards, 2 of which are neither red nor 0 nor wild.
         (
             "R1,R2,Y1,Y2,Y3/6/-/* R0 1 0 0 - *",
             "draw",
-            "action 1: 'draw' is not legal for player 1, who holds 6 cards and so one that",
+            "action 1: player 1 can't draw: of 6 cards one goes on R0, since only 2 of the cards not seen don't",
         ),
         ("R0,R1,Y1,Y2/2/-/* R2 1 0 0 - *", "draw R0 R3 R1 R+2", "action 5: no hand of player 1 explains this"),
     ],
@@ -253,7 +246,6 @@ def test_impossible_histories(complaint, position: str, history: str, says: str)
         (["-/R1/-/* R0 0 0 1 - 0"], "position '-/R1/-/* R0 0 0 1 - 0': the game is over"),
         (["player 0: the game is over"], "write a position with the number"),
         ([WIN_IN_TWO, "--player", "1"], "the position shows the hand of player 0, not of player 1"),
-        (["RS,R1/Y1/Y0/* R0 0 0 0 - *", "--player", "1"], "player 0 is to move, but the view is that of player 1"),
         ([WIN_IN_TWO, "--agent", "uniform"], "agent 'uniform' has no estimates; choose a search, mc or tree"),
         ([WIN_IN_TWO, "--agent", "best"], "no agent is called 'best'"),
         ([WIN_IN_TWO, "--agent", "mc:belief=truth"], "belief=truth needs the hidden hand"),
@@ -300,8 +292,6 @@ def test_a_wild_draw_four_that_may_be_challenged(capsys, complaint):
     data = run_json(capsys, "R1,RS/3/-/* W+4:Y 0 4?R 0 - *", *CHALLENGES)
     assert run_json(capsys, *WORDS, "--penalty", "4?R", *CHALLENGES) == data
     assert {play["action"] for play in data["plays"]} == {"draw", "challenge"}
-    # It would be refused.
-    assert "--history" not in run_text(capsys, *WORDS, "--penalty", "4?R", *CHALLENGES)
     # The number alone would say that there is nothing to choose.
     says = "penalty must say which colour was active before the Wild+4, as in 4?R, since it may be challenged, got '4'"
     assert says in complaint([*ARGS, *WORDS, "--penalty", "4", *CHALLENGES])
@@ -338,7 +328,7 @@ def test_a_penalty_that_may_be_challenged_says_so(pile: str, penalty: int | str)
 def test_of_two_views_that_fail_the_longer_one_tells_why(complaint):
     """From seat 1, whose cards are not named, the history would fail at its first draw."""
     args = ["Y1,Y2/Y3,YS/-/* R0 0 0 0 - *", "--history", "draw(W) draw Y2"]
-    assert "action 3: 'Y2' is not legal for player 0, who may only: W:R" in complaint([*ARGS, *args])
+    assert "action 3: player 0 can't play Y2: legal here: W:R" in complaint([*ARGS, *args])
 
 
 def test_seconds_are_kept(capsys, monkeypatch):
@@ -414,3 +404,27 @@ def test_ascii_terminal(monkeypatch):
     monkeypatch.setattr(sys, "stdout", out)
     assert main([*ARGS, WIN_IN_TWO]) == 0
     assert re.search(r"^> \|RS +\|100\.0 \+- 0\.0 ", out.buffer.getvalue().decode("ascii"), re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("rules", "history", "plays"),
+    [
+        ("official", "draw+ pass R1 draw", {"RS", "draw"}),
+        ("official", "W+4:R challenge(won) draw", {"R1", "RS", "draw"}),
+        ("house", "draw draw pass R1 draw draw R2", {"RS"}),
+        ("rlcard", "draw(R3) R1 draw(W:R)", {"RS"}),
+    ],
+)
+def test_histories_under_rules_with_choices(capsys, rules: str, history: str, plays: set[str]):
+    """The opponent moves first; drawn cards kept, played and laid, passes, a challenge."""
+    words = ("--hand", "R1 RS", "--top", "R0", "--opponent", "3", "--opponent-begins", "--rules", rules)
+    data = run_json(capsys, *words, "--history", history)
+    assert data["history"] == history
+    assert {play["action"] for play in data["plays"]} == plays
+
+
+def test_a_belief_on_the_opponents_turn(capsys):
+    data = run_json(capsys, "R1,R2/3/-/* R0 0 0 0 - *", "--history", "R1")
+    assert data["recommended"] is None and data["plays"] == []
+    out = run_text(capsys, "--hand", "R1 RS", "--top", "R0", "--opponent", "3", "--opponent-begins")
+    assert "Player 1 is to move." in out and "Probability in % that player 1 holds a card" in out

@@ -17,8 +17,8 @@ from unojax import Rules, cards, make_state, parse_position
 from unojax.agents import RESIGN
 from unojax.board import page
 from unojax.decks import parse_deck
-from unojax.games.gamefile import parse_game, read_game
 from unojax.games.choices import legal_actions
+from unojax.games.gamefile import parse_game, read_game
 from unojax.games.session import Session
 from unojax.specs import parse_agent
 from unojax.text import format_action, format_cards

@@ -12,8 +12,8 @@ import numpy as np
 from unojax import cards
 from unojax.analysis.turns import TrackedTurn, row_of
 from unojax.games.advisor import Advisor
-from unojax.games.replay import Replay
 from unojax.games.choices import choices
+from unojax.games.replay import Replay
 from unojax.observation import Observation
 from unojax.search import REVIEW_REPLICATES, check_replicates
 from unojax.search.agents import SearchAgent

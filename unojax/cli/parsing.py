@@ -43,9 +43,10 @@ def groups() -> dict[str, dict[str, type[Command]]]:
     from unojax.cli.rules import ShowRules
     from unojax.cli.simulate.command import Simulate
     from unojax.cli.solve.command import Solve
+    from unojax.cli.table.command import FollowTable
 
     return {
-        "Play": {"play": PlayGame, "advise": Advise, "rules": ShowRules},
+        "Play": {"play": PlayGame, "table": FollowTable, "advise": Advise, "rules": ShowRules},
         "Look back at a game": {"replay": ShowReplay, "review": Review, "belief": ShowBelief},
         "Many games": {"simulate": Simulate, "record": Record, "bench": Bench},
         "Compare agents": {"arena": Arena, "evaluate": Evaluate, "agents": ShowAgents},

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import jax
 
@@ -36,7 +36,7 @@ class Advised:
     Attributes:
         game: up to the position, as the player saw it.
         belief: figures of the belief over the other hand, NumPy.
-        pooled: estimates of the plays, the best first; None where there is only a draw.
+        pooled: estimates of the plays, the best first; None where there is only a draw, or the opponent is to move.
         agent: the search.
         types: P(type) of the opponent by name, the likeliest first, where the search takes it for one of several types.
         seconds: that the search took, compiling not counted.
@@ -51,7 +51,9 @@ class Advised:
 
     @property
     def play(self) -> str:
-        """The advised action as text: `R5`, `W:B`, `draw`."""
+        """The advised action as text: `R5`, `W:B`, `draw`; empty if the opponent is to move."""
+        if not self.game.end.is_my_turn:
+            return ""
         return format_action(cards.DRAW if self.pooled is None else self.pooled.recommended)
 
     @property
@@ -61,7 +63,8 @@ class Advised:
 
     def __repr__(self) -> str:
         plays = ", ".join(f"{name} {100 * win:.1f} ± {100 * error:.1f} %" for name, (win, error) in self.wins.items())
-        return f"play {self.play}" + (f"; wins: {plays}" if plays else "")
+        advice = f"play {self.play}" if self.play else "the opponent is to move"
+        return advice + (f"; wins: {plays}" if plays else "")
 
 
 def advise(
@@ -72,6 +75,7 @@ def advise(
     opponent: int | None = None,
     pile: str = "",
     penalty: int | str = 0,
+    opponent_begins: bool = False,
     history: str = "",
     player: int | None = None,
     agent: str = DEFAULT_SEARCH,
@@ -86,9 +90,9 @@ def advise(
 
     Args:
         position: what the player sees, as `unojax.parse_observation` reads it, or a whole position, of which one view is used.
-        hand, top, opponent, pile, penalty: instead of it, see `unojax.text.make_observation`.
-        history: what was played since then, separated by blanks: `R5 W:B draw(R5,W) draw`; the player's draws name the cards.
-            Only for rules with `Rules.has_plain_steps`: not official, house or rlcard.
+        hand, top, opponent, pile, penalty, opponent_begins: instead of it, see `unojax.text.make_observation`.
+        history: what was played since then, separated by blanks: `R5 W:B draw(R5,W) draw`; the player's draws name the cards. See
+            `unojax.games.events`.
         player: whose view of a whole position is used; None: of the player to move in the end.
         agent: the spec of a search, `mc` or `tree`.
         replicates: searches with fresh samples, pooled; None: 32, or as many as `seconds` allow.
@@ -97,12 +101,14 @@ def advise(
         rules: of the game, or the name of a preset.
 
     Raises:
-        ValueError: If an argument can't be read, or there is nothing to advise: the game is over, or the other player is to move.
+        ValueError: If an argument can't be read, or the game is over.
         ImpossibleActionError: If an action of the history can't be.
     """
-    question.check_words(position, {"hand": hand, "top": top, "opponent": opponent, "pile": pile, "penalty": penalty})
+    words: dict[str, Any] = {"hand": hand, "top": top, "opponent": opponent, "pile": pile, "penalty": penalty}
+    words["opponent_begins"] = opponent_begins
+    question.check_words(position, words)
     rules = as_rules(rules)
-    game = read_game(position, hand, top, opponent, pile=pile, penalty=penalty, history=history, player=player, rules=rules)
+    game = read_game(position, **words, history=history, player=player, rules=rules)
     *_, advised = improve(game, read_search(agent, rules), replicates=replicates, seconds=seconds, seed=seed)
     return advised
 
@@ -115,24 +121,19 @@ def read_game(
     *,
     pile: str = "",
     penalty: int | str = 0,
+    opponent_begins: bool = False,
     history: str = "",
     player: int | None = None,
     rules: Rules = Rules(),
 ) -> SeenGame:
-    """Read the game up to a position in which the player is to move; arguments and errors as those of `advise`."""
+    """Read the game up to a position; arguments and errors as those of `advise`."""
     if position is not None:
         game = read_seen(position, history, player, rules)
     else:
-        question.check_history(history, rules)
-        game = play_seen(make_observation(str(hand), str(top), str(opponent), pile=pile, penalty=penalty, rules=rules), history)
+        words: dict[str, Any] = {"pile": pile, "penalty": penalty, "opponent_begins": opponent_begins}
+        game = play_seen(make_observation(str(hand), str(top), str(opponent), **words, rules=rules), history)
     if game.end.terminated:
         raise ValueError("history: the game is over at its end; there is nothing to advise")
-    if not game.end.is_my_turn:
-        when = " at the end of the history" if game.actions else ""
-        raise ValueError(
-            f"player {int(game.end.current_player)} is to move{when}, but the view is that of player {int(game.end.player)}; "
-            "advice is for the player to move"
-        )
     return game
 
 
@@ -160,25 +161,26 @@ def improve(
     question.check_effort(replicates, seconds)
     if not (is_int(seed) and 0 <= seed < 2**32):
         raise ValueError(f"seed must be a whole number in [0, {2**32 - 1}], got {seed!r}")
-    key, views = jax.random.key(seed, impl="threefry2x32"), game.observations
-    advisor = Advisor(search, key, steps_before=game.steps_before)
+    key, views = jax.random.key(seed, impl="threefry2x32"), game.tracked
+    advisor = Advisor(search, key, steps_before=game.num_steps - len(views) + 1)
+    has_choice = bool(game.end.is_my_turn) and choices(game.end).any()
     on_status(COMPILING)
-    if choices(game.end).any():
+    if has_choice:
         # While the belief tracks the game.
         ThreadPoolExecutor(1, "compiling").submit(advisor.compile_search, game.end)
     try:
         for number in range(len(views)):
             advisor.check_explained(views[: number + 1])
             if number + 1 < len(views):
-                on_status(f"belief: action {number + 1} of {len(game.actions)}")
+                on_status(f"belief: action {game.num_forgotten + number + 1} of {len(game.actions)}")
     except UnexplainedError as error:
         raise ImpossibleActionError(
-            error.number,
+            game.num_forgotten + error.number,
             f"no hand of player {1 - int(game.end.player)} explains this after what came before; check the history, or take "
             f"more particles than {search.updater.num_particles}",
         ) from None
     looked = advisor.look(views)
-    if not choices(game.end).any():
+    if not has_choice:
         yield Advised(game, looked.belief, None, search, looked.types, 0.0)
         return
     number = None if seconds is not None else replicates or ADVISE_REPLICATES

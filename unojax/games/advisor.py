@@ -166,6 +166,10 @@ class Advisor:
             if info is not None and info.depleted:
                 raise UnexplainedError(len(views) - 1, 1 - int(views[0].player), self.updater.num_particles)
 
+    def belief(self, views: Views) -> Any:
+        """Return the first belief over the opponent's hand."""
+        return self._beliefs[0].belief(views)
+
     def learned(self, views: Views) -> Array | None:
         """Return what is known of the opponent's type, for the `log_types` of the next game's advisor; None without types."""
         if not isinstance(self.updater.opponent, Family):

@@ -9,7 +9,8 @@
     challenge(won)     the observer challenges, and the Wild+4 was against the rules; challenge(lost): it was not
     =6                 the observer lost track: the other player holds 6 cards now
 
-Reading ignores case and takes short forms and words too: `w b`, `wb`, `blue 5`, `d`, `d g7`, `p`, `c`, `c won`, `they have 6 cards`.
+Reading ignores case and takes short forms and words too: `w b`, `wb`, `blue 5`, `d`, `d g7`, `p`, `c`, `c won`,
+`they have 6 cards`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ import numpy as np
 
 from unojax import cards, text
 from unojax.belief.history import infer_action, laid_type
-from unojax.games.choices import legal_actions
 from unojax.observation import Observation
 from unojax.rules import Rules
 from unojax.text.notation import in_notation, parse_counts
@@ -38,7 +38,9 @@ EVENT_HELP: Final = (
     "cards that the other player holds"
 )
 
-_LOST_TRACK: Final = re.compile(r"^\s*(?:they\s+(?:have|hold)|lost\s+track\W*(?:they\s+(?:have|hold))?|=)\s*(\d+)(?:\s+cards?)?\s*$", re.I)
+_LOST_TRACK: Final = re.compile(
+    r"^\s*(?:they\s+(?:have|hold)|lost\s+track\W*(?:they\s+(?:have|hold))?|=)\s*(\d+)(?:\s+cards?)?\s*$", re.I
+)
 _NUMBERED_DRAW: Final = re.compile(r"^\s*d(?:raw)?s?\s+(\d+|two|four|six)(?:\s+cards?)?\s*$", re.I)
 _NUMBERS: Final = {"two": 2, "four": 4, "six": 6}
 _SHORT_FORMS: Final = (
@@ -130,12 +132,10 @@ def next_event(words: deque[str], view: Observation, names: tuple[str, str]) -> 
         return Event("play", text.format_action(_play(word)))
     if word.endswith("-"):
         raise ValueError(f"unknown event {word.lower()!r}: {EVENT_HELP}")
-    if _is_pass(view):
-        return Event("pass")
     if words and words[0].startswith("#"):
         _check_number(int(words.popleft()[1:]), view, names)
     if not is_mine:
-        return _their_draw(word, words, view, names)
+        return _their_draw(word, words, view)
     return Event("draw", _named_cards(words, view, names[int(view.player)]))
 
 
@@ -158,13 +158,6 @@ def event_between(before: Observation, after: Observation) -> Event:
         is_open = leaves_turn_open(rules) and goes_on
         return Event("draw", GOES_ON if is_open else "")
     return Event("draw" if after.terminated else "pass")
-
-
-def _is_pass(view: Observation) -> bool:
-    """Tell whether `draw` means that the player to move keeps the card just drawn, and nothing else."""
-    if not view.has_drawn or view.rules.play_drawn != "may":
-        return False
-    return int(legal_actions(view).sum()) > 1 if view.is_my_turn else not view.rules.draw_until_playable
 
 
 def _challenge(word: str, words: deque[str]) -> Event:
@@ -190,15 +183,14 @@ def _check_number(number: int, view: Observation, names: tuple[str, str]) -> Non
         raise ValueError(f"{names[int(view.current_player)]} can't draw {number} here: the draw is of {due}")
 
 
-def _their_draw(word: str, words: deque[str], view: Observation, names: tuple[str, str]) -> Event:
+def _their_draw(word: str, words: deque[str], view: Observation) -> Event:
     """Read what is seen of a draw of the other player: whether its turn stays open, or the card that was laid at once."""
     detail = GOES_ON if word.endswith("+") else ""
     if words and words[0].startswith("("):
         named = words.popleft()[1:-1]
         if view.rules.play_drawn == "auto" and not view.penalty:
             return Event("draw", text.format_action(_play(named.strip())))
-        seen_by, who = names[int(view.player)], names[int(view.current_player)]
-        raise ValueError(f"{seen_by} can't see what {who} draws: write draw alone, got draw({named})")
+        raise ValueError(f"cards that the other player draws are not seen: write draw alone, got draw({named})")
     if detail and not leaves_turn_open(view.rules):
         raise ValueError("draw+ is for rules under which the card drawn decides whether the turn is over: write draw")
     if detail and view.penalty:

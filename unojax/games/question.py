@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from unojax.search import check_replicates
-
-if TYPE_CHECKING:
-    from unojax.rules import Rules
 
 _WORDS: Final = ("hand", "top", "opponent")
 
@@ -19,7 +16,12 @@ def check_words(position: str | None, words: Mapping[str, Any], prefix: str = ""
     called = [prefix + name for name in _WORDS]
     whole, given = "POSITION" if prefix else "a position", [name for name in _WORDS if words[name] not in (None, "")]
     if position is not None:
-        if any(words[name] is not None for name in _WORDS) or words["pile"] or words["penalty"] not in (0, "0", ""):
+        if (
+            any(words[name] is not None for name in _WORDS)
+            or words["pile"]
+            or words["opponent_begins"]
+            or words["penalty"] not in (0, "0", "")
+        ):
             raise ValueError(f"give {whole}, or {', '.join(called)} and what belongs to them, not both")
     elif len(given) < len(_WORDS):
         missing = " and ".join(prefix + name for name in _WORDS if name not in given)
@@ -34,12 +36,3 @@ def check_effort(replicates: int | None, seconds: float | None, prefix: str = ""
         check_replicates(replicates, f"{prefix}replicates")
     if seconds is not None and not (math.isfinite(seconds) and seconds > 0):
         raise ValueError(f"{prefix}seconds must be a positive number, got {seconds}")
-
-
-def check_history(actions: str, rules: Rules) -> None:
-    """Check that a list of actions says all that a player saw. Raises ValueError under rules where it does not."""
-    if actions.strip() and not rules.has_plain_steps:
-        raise ValueError(
-            "a list of actions does not say all that another player saw where turns are not plain (whether one went on after a "
-            "draw, say): give the position alone"
-        )

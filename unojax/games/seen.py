@@ -131,12 +131,36 @@ class SeenGame:
         words, views, events = split_words(line), list(self.observations), list(self.events)
         while words:
             try:
+                if views[-1].terminated:
+                    raise ValueError(f"{words[0].lower()!r} comes after the end of the game")
                 event = next_event(words, views[-1], self.names)
                 views.append(_after(views[-1], event, self.names))
             except ValueError as error:
                 raise ImpossibleActionError(len(events) + 1, error) from error
             events.append(event if event.kind == "count" else event_between(views[-2], views[-1]))
         return replace(self, observations=tuple(views), events=tuple(events))
+
+    def possible(self) -> tuple[str, ...]:
+        """List the events that may come next, in text; a draw of the observer's own without its cards."""
+        view = self.end
+        if view.terminated:
+            return ()
+        if view.is_my_turn:
+            own = [text.format_action(action) for action in np.flatnonzero(legal_actions(view)).tolist()]
+            if view.has_drawn and len(own) > 1:
+                own.remove("draw")
+                own.append("pass")
+            return tuple(own)
+        types = np.flatnonzero(_unseen(view) * _fitting(view))
+        plays = [text.format_action(a) for a in range(cards.DRAW) if cards.TYPE_OF_PLAY[a] in types]
+        return tuple(line for line in ("draw", f"draw{GOES_ON}", "pass", "challenge", *plays) if self._can_play(line))
+
+    def _can_play(self, line: str) -> bool:
+        try:
+            self.play(line)
+        except ImpossibleActionError:
+            return False
+        return True
 
     def back(self, number: int = 1) -> SeenGame:
         """Return the game without its last events. Raises ValueError if there are not so many."""
@@ -223,8 +247,6 @@ class _Hidden(NamedTuple):
 
 def _after(seen: Observation, event: Event, names: tuple[str, str]) -> Observation:
     """Return the observer's view after an event. Raises ValueError where it can't be."""
-    if seen.terminated:
-        raise ValueError(f"{str(event)!r} comes after the end of the game")
     if event.kind == "count":
         return _recounted(seen, int(event.detail), names)
     who = names[int(seen.current_player)]
@@ -254,7 +276,9 @@ def _recounted(seen: Observation, number: int, names: tuple[str, str]) -> Observ
     """Return a view with another number of cards in the other hand."""
     unseen = int(_unseen(seen).sum())
     if not 1 <= number <= unseen:
-        raise ValueError(f"{names[1 - int(seen.player)]} can't hold {number} cards: {unseen} are neither in the own hand nor on the pile")
+        raise ValueError(
+            f"{names[1 - int(seen.player)]} can't hold {number} cards: {unseen} are neither in the own hand nor on the pile"
+        )
     return replace(seen, opponent_count=np.int8(number), deck_count=np.int8(unseen - number))
 
 
@@ -265,9 +289,9 @@ def _of_mine(seen: Observation, event: Event, me: str) -> _Hidden:
     if seen.has_drawn and len(named) > 1:
         named[-1] = "pass"
     if event.action >= len(legal) or not legal[event.action] or (event.kind == "pass" and "pass" not in named):
-        raise ValueError(f"{_told(event)!r} is not legal for {me}, who may only: {', '.join(named)}")
+        raise ValueError(f"{me} can't {_told(event)}: legal here: {', '.join(named)}")
     if event.kind == "challenge":
-        return _Hidden(_contested_hand(seen, event, me))
+        return _Hidden(_contested_hand(seen, event))
     if event.kind != "draw":
         return _Hidden(any_hand)
     if "pass" in named:
@@ -282,10 +306,10 @@ def _named(event: Event) -> tuple[np.ndarray, int]:
     return cards.count_types(text.parse_cards(names)).astype(int), cards.COLOR_LETTERS.index(letter) if letter else 0
 
 
-def _contested_hand(seen: Observation, event: Event, me: str) -> np.ndarray:
+def _contested_hand(seen: Observation, event: Event) -> np.ndarray:
     """Imagine a hand that decides a challenge of the observer's as it was decided."""
     if event.detail not in (WON, LOST):
-        raise ValueError(f"say how the challenge of {me} ended: challenge won ({GOES_ON}), or challenge lost (-)")
+        raise ValueError("say how the challenge ended: challenge won, or challenge lost")
     is_of_color = cards.COLOR_OF_TYPE == int(seen.contested)
     held, color = int(seen.opponent_count), cards.COLOR_NAMES[int(seen.contested)]
     unseen = _unseen(seen)
@@ -326,7 +350,7 @@ def _of_theirs(seen: Observation, event: Event, who: str, me: str) -> _Hidden:
             raise ValueError(f"whether {who} wins the challenge follows from the hand of {me}: write challenge alone")
         return _Hidden(cards.first(unseen, held).astype(int))
     if not seen.has_drawn or seen.rules.play_drawn != "may":
-        raise ValueError(f"{who} can't pass: {who} has not drawn a card that may be played")
+        raise ValueError(f"{who} can't pass: no card was just drawn that may be played")
     fits = _fitting(seen)
     some = np.where(fits & (cards.COLOR_OF_TYPE >= 0), unseen, 0)
     some = some if some.any() else np.where(fits, unseen, 0)
@@ -339,7 +363,7 @@ def _for_play(seen: Observation, event: Event, who: str, me: str) -> _Hidden:
     """Imagine a hidden hand from which a card is played."""
     rules, action = seen.rules, event.action
     played = int(cards.TYPE_OF_PLAY[action])
-    unseen, held, name = _unseen(seen), int(seen.opponent_count), cards.TYPE_NAMES[played]
+    unseen, held = _unseen(seen), int(seen.opponent_count)
     if seen.penalty and not (rules.stacking and cards.RANK_OF_TYPE[played] == seen.top_rank):
         raise ValueError(f"{who} can't play {event}: {who} must draw {int(seen.penalty)}")
     if seen.has_drawn and rules.play_drawn != "may":
@@ -347,8 +371,7 @@ def _for_play(seen: Observation, event: Event, who: str, me: str) -> _Hidden:
     if not _fitting(seen)[played]:
         raise ValueError(f"{who} can't play {event}: it does not go on {_top(seen)}")
     if not unseen[played]:
-        in_hand, in_pile = (int(cards.count_types(each)[played]) for each in (seen.hand, seen.pile))
-        raise ValueError(f"{who} can't play {event}: all {rules.deck[played]} are in sight ({me} {in_hand}, pile {in_pile})")
+        raise ValueError(f"{who} can't play {event}: {_where(seen, played, me)}")
     others = unseen - _unit(played)
     if played == cards.WILD_DRAW_FOUR_TYPE and rules.draw_four_depends_on_hand:
         of_color = cards.COLOR_OF_TYPE == int(seen.color)
@@ -358,6 +381,19 @@ def _for_play(seen: Observation, event: Event, who: str, me: str) -> _Hidden:
     if rest is None:
         raise ValueError(f"{who} can't play {event}: of {held} cards one must be another that goes on {_top(seen)}")
     return _Hidden(rest + _unit(played), drawn=played if seen.has_drawn else game.NONE)
+
+
+def _where(seen: Observation, card_type: int, me: str) -> str:
+    """Say where all copies of a type are, of which none is left for the other hand."""
+    total = int(seen.rules.deck[card_type])
+    if not total:
+        return "the deck has no such card"
+    held, laid = (int(cards.count_types(each)[card_type]) for each in (seen.hand, seen.pile))
+    all_of_them = {1: "the only one", 2: "both"}.get(total, f"all {total}")
+    if held and laid:
+        return f"{held} in the hand of {me} and {laid} on the pile make all {total}"
+    place = "on the pile" if laid else f"in the hand of {me}"
+    return f"{all_of_them} {'is' if total == 1 else 'are'} {place}"
 
 
 def _for_draw(seen: Observation, event: Event, who: str) -> _Hidden:
@@ -374,6 +410,8 @@ def _for_draw(seen: Observation, event: Event, who: str) -> _Hidden:
     left = unseen - _unit(pick) if pick >= 0 and seen.deck_count else unseen
     picks = _unit(pick) if pick >= 0 else _NOTHING
     color = _named(event)[1] if ":" in event.detail else 0
+    if seen.has_drawn and not rules.draw_until_playable:
+        raise ValueError(f"{who} can't draw again in this turn: write pass")
     if seen.has_drawn:
         # Where a card just drawn may be played, only one that can't makes a player draw on.
         kept = np.where(fits, 0, left) if rules.play_drawn == "may" else left
@@ -464,7 +502,7 @@ def _drawable(seen: Observation, hand: np.ndarray) -> np.ndarray:
 def _transition(
     before: Observation, drawn: Array, hand: Array, action: Array, left: Array, color: Array
 ) -> tuple[Array, Observation]:
-    """Carry out an action with an imagined hidden hand, so that the deck `left` remains: whether it is legal, and the view after."""
+    """Carry out an action with an imagined hidden hand and the deck `left` after it: whether it is legal, and the view after."""
     imagined = determinize_packed(replace(before, drawn=drawn), bits.pack(hand))
     packed = game.begin_packed(imagined, before.rules, last_action=before.last_action)
     after = game.step_packed_with(packed, action, game.GivenCards(bits.pack(left), color))

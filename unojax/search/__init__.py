@@ -5,6 +5,10 @@ from typing import Final
 
 DEFAULT_SEARCH: Final = "mc:particles=4096"
 """What values plays in advice and reviews."""
+TABLE_SEARCH: Final = "mc:rollouts=250"
+"""What follows a game at a table: an answer after each event."""
+TABLE_REPLICATES: Final = 4
+"""Replicates of that search that advice pools."""
 ADVISE_REPLICATES: Final = 32
 """Replicates of a search, with fresh samples each, that advice pools."""
 REVIEW_REPLICATES: Final = 8

@@ -134,8 +134,9 @@ def make_observation(
         top: the top card, `R0`; of a wild one with the colour that was declared, `W:B`.
         opponent: number of cards that the other player holds.
         pile: the other cards on the pile, as far as they are known; all others count as unseen.
-        penalty: cards that the player to move must draw now: 2 or 4, or more where penalties add up, the other +2 or Wild+4 being in
-            `pile`; of a Wild+4 that may be challenged with the colour that was active before it, `4?R`. 0 or nothing: none.
+        penalty: cards that the player to move must draw now: 2 or 4, or more where penalties add up, the other +2 or Wild+4
+            being in `pile`; of a Wild+4 that may be challenged with the colour that was active before it, `4?R`. 0 or nothing:
+            none.
         opponent_begins: the other player moves next.
         rules: of the game, or the name of a preset.
 

@@ -13,6 +13,8 @@ from unojax.viz.scene import Scene, drawn_types, read_scene
 PLAYERS: Final = ("player 0", "player 1")
 YOU: Final = "you"
 """The name of a player who is spoken to."""
+THEY: Final = "they"
+"""The name of the other player, beside one who is spoken to."""
 
 _RANK_WORDS: Final = (*"0123456789", "skip", "reverse", "+2")
 
@@ -145,13 +147,13 @@ def move_phrase(before: Scene, after: Scene, names: tuple[str, str] = PLAYERS) -
     """
     mover = before.player
     who, hand = names[mover], after.hands[mover]
-    phrase: Phrase = [f"{'You' if who == YOU else who} "]
+    phrase: Phrase = [f"{capitalized(who) if _is_plural(who) else who} "]
     # A move that the rules' limit of steps follows is told as any other.
     num_laid = 0
     has_ended = after.result is not None and not after.is_cut_off
     if after.last_action == cards.CHALLENGE:
         verdict = "and is wrong" if after.player == mover else "and is right"
-        phrase.append(f"{_verb('challenge', who)} the Wild+4 {verdict if who != YOU else verdict.replace('is', 'are')}")
+        phrase.append(f"{_verb('challenge', who)} the Wild+4 {verdict if not _is_plural(who) else verdict.replace('is', 'are')}")
     elif after.last_action == cards.DRAW:
         if number := hand.count - before.hands[mover].count:
             drawn: Phrase = []
@@ -163,7 +165,7 @@ def move_phrase(before: Scene, after: Scene, names: tuple[str, str] = PLAYERS) -
             num_laid = 1
             phrase += [f"{_verb('draw', who)} and {_verb('lay', who)} ", CardWord(after.top_type)]
         elif before.has_drawn and not has_ended:
-            phrase.append("pass" if who == YOU else "passes")
+            phrase.append("pass" if _is_plural(who) else "passes")
         else:
             phrase.append("can't draw, too few cards are left")
         if after.pile - num_laid < before.pile:
@@ -217,4 +219,8 @@ def _name(card_type: int, *, notation: bool) -> str:
 
 
 def _verb(stem: str, who: str) -> str:
-    return stem if who == YOU else f"{stem}s"
+    return stem if _is_plural(who) else f"{stem}s"
+
+
+def _is_plural(who: str) -> bool:
+    return who in (YOU, THEY)

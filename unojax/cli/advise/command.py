@@ -47,14 +47,17 @@ class Advise:
             "'4?R'.",
         ),
     ] = ""
+    opponent_begins: Annotated[Flag, tyro.conf.arg(help="The other player moves first after --hand, --top and --opponent.")] = (
+        False
+    )
     history: Annotated[
         str,
         tyro.conf.arg(
             metavar="ACTIONS",
             help="What was played since POSITION, separated by blanks: R5, YS, W:B (wild, colour), draw(R5,W) for cards that the "
-            "player drew and draw for a draw of the other. The advice is for the position after it, and what the other player "
-            "did tells about the hidden hand. Not for rules where a list does not say all that was seen, such as official, house "
-            "and rlcard.",
+            "player drew and draw for a draw of the other, draw+ if that left its turn open, pass, challenge, challenge(won) or "
+            "challenge(lost) for the player's own. The advice is for the position after it, and what the other player did tells "
+            "about the hidden hand.",
         ),
     ] = ""
     player: Annotated[

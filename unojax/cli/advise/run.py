@@ -28,7 +28,10 @@ def run(request: Advise, rules: Rules) -> int:
     targets.check_json_target(request.json)
     about = output.machine()
     position = _read_position() if request.position == output.STDIN else request.position
-    words = {name: getattr(request, name) for name in ("hand", "top", "opponent", "pile", "penalty", "history", "player")}
+    words = {
+        name: getattr(request, name)
+        for name in ("hand", "top", "opponent", "pile", "penalty", "opponent_begins", "history", "player")
+    }
     advised, stopped = None, False
     try:
         with output.status(output.COMPILING, quiet=request.quiet) as status:
@@ -52,7 +55,7 @@ def run(request: Advise, rules: Rules) -> int:
     if request.json != output.STDOUT:
         end, pooled = advised.game.end, advised.pooled
         if pooled is None:
-            main: RenderableType = Text(view.forced_draw(end) + "\n", style="bold")
+            main: RenderableType = Text(view.no_choice(end) + "\n", style="bold")
         else:
             main = view.plays(pooled, advised.agent, has_drawn=bool(end.has_drawn))
         facts = output.facts(_facts(request, advised))
@@ -83,9 +86,7 @@ def _facts(request: Advise, advised: Advised) -> dict[str, str]:
         taken = f"{plays_like(advised.types)}, one of {model}" if advised.types else f"taken for {model}"
         basis = f"from {output.count(len(game.actions), 'action')}, player {other} {taken}"
     else:
-        basis = "from this position alone, any cards not seen"
-        # Under other rules a list of actions is refused.
-        basis += "; --history would sharpen it" if game.end.rules.has_plain_steps else ""
+        basis = "from this position alone, any cards not seen; --history would sharpen it"
     facts = {"Belief": f"{basis}; {belief.num_hands:,} hands, ESS {belief.ess:,.0f}"}
     if request.position is not None and not game.shows_one_hand:
         facts["Hidden"] = f"the hand of player {other} was given and not looked at"
@@ -119,7 +120,7 @@ def _record(request: Advise, advised: Advised) -> dict[str, Any]:
             "type_probs": dict(advised.types) or None,
         },
         "forced": len(plays) <= 1,
-        "recommended": advised.play,
+        "recommended": advised.play or None,
         "policy_play": None if pooled is None else format_action(pooled.own),
         "plays": plays,
         "replicates": 0 if pooled is None else pooled.replicates,

@@ -54,8 +54,10 @@ def plays(pooled: Pooled, agent: SearchAgent, *, has_drawn: bool) -> Group:
     return Group(table, "", *(Text(row, style="bold") for row in words), "")
 
 
-def forced_draw(seen: Observation) -> str:
+def no_choice(seen: Observation) -> str:
     """Say why there is nothing to choose."""
+    if not seen.is_my_turn:
+        return f"Player {int(seen.current_player)} is to move."
     return f"Draw {int(seen.penalty)}: the penalty leaves no choice." if seen.penalty else "Draw: no card in hand can be played."
 
 

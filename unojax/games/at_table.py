@@ -1,0 +1,273 @@
+"""A game that others play, followed for one of the players: `Table`. Host only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, Final
+
+import jax
+import numpy as np
+from jax import Array
+
+from unojax import cards
+from unojax.decks import is_int
+from unojax.games.advising import read_search
+from unojax.games.advisor import Advisor, UnexplainedError, WinEstimate
+from unojax.games.choices import choices
+from unojax.games.events import Event
+from unojax.games.gamefile import PERSON, GameFile, read_game, write_game
+from unojax.games.seen import SeenGame
+from unojax.observation import Observation
+from unojax.rules import Rules, as_rules
+from unojax.search import TABLE_REPLICATES, TABLE_SEARCH
+from unojax.search.pooling import Pooled
+from unojax.text import make_observation
+
+NAMES: Final = ("you", "they")
+"""How messages call the observer and the other player."""
+_GAMES: Final = 1000
+"""Games played out for a win probability: a standard error of at most 0.016, in some milliseconds."""
+
+
+class Table:
+    """A game that others play, followed for one of the players: events one by one, the belief and advice after each.
+
+        table = unojax.Table("R1 R5 Y2 YS B7 G+2 W", "R0", rules="official")
+        table.play("R5; draw")
+        table.advise().plays
+
+    Nothing is computed before it is asked for, and nothing twice: not after steps back, nor in a game that `after` returned.
+    """
+
+    def __init__(
+        self,
+        hand: str,
+        top: str,
+        *,
+        opponent_begins: bool = False,
+        opponent: int | None = None,
+        pile: str = "",
+        penalty: int | str = 0,
+        rules: Rules | str = Rules(),
+        agent: str = TABLE_SEARCH,
+        replicates: int = TABLE_REPLICATES,
+        seed: int = 0,
+    ):
+        """Begin with a deal, or in the midst of a game if `opponent` is given.
+
+        Args:
+            hand: the observer's cards, `R1 RS W`.
+            top: the top card, `R0`; of a wild one with the active colour, `W:B`.
+            opponent_begins: the other player moves first, after what the start card did.
+            opponent: cards that the other player holds; None: as many as are dealt.
+            pile, penalty: as in `unojax.text.make_observation`; after a deal both follow from the top card.
+            rules: of the game, or the name of a preset.
+            agent: the spec of a search, `mc` or `tree`, whose belief and advice it is.
+            replicates: searches with fresh samples that advice pools.
+            seed: the same one gives the same belief and advice on the same device.
+
+        Raises:
+            ValueError: If an argument can't be read, or no game under these rules can stand like this.
+        """
+        rules = as_rules(rules)
+        if opponent is None:
+            start = _dealt(hand, top, opponent_begins, pile, penalty, rules)
+        else:
+            words: dict[str, Any] = {"pile": pile, "penalty": penalty, "opponent_begins": opponent_begins}
+            start = make_observation(hand, top, opponent, **words, rules=rules)
+        game = SeenGame((jax.device_get(start),), names=NAMES)
+        self._begin(game, agent, replicates, seed, {}, {})
+
+    @classmethod
+    def of(cls, game: SeenGame, *, agent: str = TABLE_SEARCH, replicates: int = TABLE_REPLICATES, seed: int = 0) -> Table:
+        """Take up a game at its end; arguments as of `Table`."""
+        made = cls.__new__(cls)
+        made._begin(_named(game), agent, replicates, seed, {}, {})
+        return made
+
+    @classmethod
+    def resume(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        agent: str = TABLE_SEARCH,
+        replicates: int = TABLE_REPLICATES,
+        seed: int | None = None,
+    ) -> Table:
+        """Take up a game that `save` wrote; `seed`: None: that of the file.
+
+        Raises:
+            ValueError: If the file can't be read, or its events are impossible.
+        """
+        saved = read_game(path)
+        return cls.of(saved.seen(), agent=agent, replicates=replicates, seed=(saved.seed or 0) if seed is None else seed)
+
+    def _begin(
+        self,
+        game: SeenGame,
+        agent: str,
+        replicates: int,
+        seed: int,
+        advisors: dict[tuple[Event, ...], Advisor],
+        advice: dict[tuple[Event, ...], Pooled],
+    ) -> None:
+        if not (is_int(seed) and 0 <= seed < 2**32):
+            raise ValueError(f"seed must be a whole number in [0, {2**32 - 1}], got {seed!r}")
+        self.game, self.seed = game, int(seed)
+        self._agent, self._replicates = agent, replicates
+        self.search = read_search(agent, self.rules)
+        # By the events before the last count, and by all events.
+        self._advisors, self._advice = advisors, advice
+
+    @property
+    def rules(self) -> Rules:
+        """Rules of the game."""
+        return self.game.end.rules
+
+    @property
+    def view(self) -> Observation:
+        """What the observer sees now, as NumPy."""
+        return self.game.end
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What happened so far; `str` of an event is its text."""
+        return self.game.events
+
+    @property
+    def is_over(self) -> bool:
+        """The game has ended."""
+        return bool(self.view.terminated)
+
+    @property
+    def is_my_turn(self) -> bool:
+        """The observer is to move."""
+        return bool(self.view.is_my_turn) and not self.is_over
+
+    def play(self, line: str) -> tuple[Event, ...]:
+        """Follow the events of a line, read as `unojax.games.events` says: all of them, or none if it raises.
+
+        Returns:
+            The events that were added.
+
+        Raises:
+            ImpossibleActionError: If an event can't be read, or can't be; the game stays as it was.
+        """
+        before = len(self.events)
+        self.game = self.game.play(line)
+        return self.events[before:]
+
+    def undo(self, number: int = 1) -> None:
+        """Take back the last events. Raises ValueError if there are not so many."""
+        self.game = self.game.back(number)
+
+    def correct(self, number: int, line: str) -> None:
+        """Replace event `number`, from 1, and play all later ones again.
+
+        Raises:
+            ValueError: If there is no such event, or one can't be after the correction; the game stays as it was.
+        """
+        self.game = self.game.corrected(number, line)
+
+    def after(self, line: str) -> Table:
+        """Return the table as it would be after some events, and leave this one as it is. Raises as `play`."""
+        other = Table.__new__(Table)
+        other._begin(self.game.play(line), self._agent, self._replicates, self.seed, self._advisors, self._advice)
+        return other
+
+    def possible(self) -> tuple[str, ...]:
+        """List the events that may come next, in text; a draw of the observer's own without its cards."""
+        return self.game.possible()
+
+    def look(self) -> WinEstimate:
+        """Say what the other player may hold and plays like, and how likely the observer is to win; any player may be to move."""
+        advisor, views = self._advisor, self.game.tracked
+        if not self.is_over:
+            return advisor.win_estimate(views, num_games=_GAMES)
+        looked = advisor.look(views)
+        mine, theirs = int(np.sum(self.view.hand)), int(self.view.opponent_count)
+        won = np.float32(0.5 if mine == theirs else mine < theirs)
+        return WinEstimate(looked.belief, won, np.float32(0), looked.types)
+
+    def advise(self) -> Pooled | None:
+        """Estimate how likely each play is to win, and say what to play; None if the observer has no choice."""
+        if not self.is_my_turn or not choices(self.view).any():
+            return None
+        if self.events not in self._advice:
+            advisor = self._advisor
+            estimates = list(advisor.replicates(self.game.tracked, self._replicates))
+            self._advice[self.events] = advisor.pool(estimates, self.view)
+        return self._advice[self.events]
+
+    @property
+    def belief(self) -> Any:
+        """Belief over the other hand, of the search's updater."""
+        return self._advisor.belief(self.game.tracked)
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether some hand of the belief explains the last event; if not, the belief began again from the view alone."""
+        try:
+            self._advisor.check_explained(self.game.tracked)
+        except UnexplainedError:
+            return False
+        return True
+
+    @property
+    def learned(self) -> Array | None:
+        """What is known of the other player's type; None without types."""
+        return self._advisor.learned(self.game.tracked)
+
+    def warm(self) -> None:
+        """Compile what following the game needs. Changes nothing."""
+        self._advisor.warm(self.game.tracked[0])
+
+    @property
+    def record(self) -> GameFile:
+        """Game so far as the observer saw it."""
+        players = (PERSON, "opponent")[:: 1 - 2 * self.game.player]
+        return GameFile.of(self.game, players=(players[0], players[1]), seed=self.seed)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write `record` to a file, for `resume`. Raises OSError where it can't be written."""
+        write_game(path, self.record)
+
+    @property
+    def _advisor(self) -> Advisor:
+        """Advisor for the events since the last count, which knows of those before it what they told of the opponent's type."""
+        return self._advisor_of(self.game)
+
+    def _advisor_of(self, game: SeenGame) -> Advisor:
+        forgotten = game.events[: game.num_forgotten]
+        if forgotten not in self._advisors:
+            search, log_types = self.search, None
+            if forgotten:
+                earlier = game.back(len(game.events) - len(forgotten) + 1)
+                log_types = self._advisor_of(earlier).learned(earlier.tracked)
+            key = jax.random.key(self.seed, impl="threefry2x32")
+            steps_before = game.num_steps - len(game.tracked) + 1
+            self._advisors[forgotten] = Advisor(search, key, log_types=log_types, steps_before=steps_before)
+        return self._advisors[forgotten]
+
+
+def _dealt(hand: str, top: str, opponent_begins: bool, pile: str, penalty: int | str, rules: Rules) -> Observation:
+    """Make the observer's view right after a deal, with what the start card did. Raises ValueError as `Table`."""
+    midst = "give opponent, the number of cards that they hold, to begin in the midst of a game"
+    if pile.strip() or str(penalty).strip() not in ("", "0"):
+        raise ValueError(f"pile and penalty belong to the midst of a game: {midst}")
+    start = make_observation(hand, top, rules.hand_size, opponent_begins=opponent_begins, rules=rules)
+    drawn = int(cards.DRAW_OF_RANK[int(start.top_rank)])
+    extra = drawn if rules.start_effects == "keep_turn" else 0
+    mine, theirs = rules.hand_size + extra * (not opponent_begins), rules.hand_size + extra * opponent_begins
+    if (number := int(np.sum(start.hand))) != mine:
+        raise ValueError(f"hand must be the {mine} cards that you hold at first, got {number}; {midst}")
+    due = drawn if rules.start_effects == "forfeit" else 0
+    words: dict[str, Any] = {"penalty": due, "opponent_begins": opponent_begins}
+    return make_observation(hand, top, theirs, **words, rules=rules)
+
+
+def _named(game: SeenGame) -> SeenGame:
+    """Speak to the observer in messages."""
+    names: Sequence[str] = NAMES[:: 1 - 2 * game.player]
+    return SeenGame(game.observations, game.events, game.steps_before, game.shows_one_hand, (names[0], names[1]))
