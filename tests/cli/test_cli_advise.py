@@ -411,7 +411,7 @@ def test_ascii_terminal(monkeypatch):
     [
         ("official", "draw+ pass R1 draw", {"RS", "draw"}),
         ("official", "W+4:R challenge(won) draw", {"R1", "RS", "draw"}),
-        ("house", "draw draw pass R1 draw draw R2", {"RS"}),
+        ("house", "draw draw R2 R1 draw draw pass", {"RS"}),
         ("rlcard", "draw(R3) R1 draw(W:R)", {"RS"}),
     ],
 )
