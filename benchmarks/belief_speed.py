@@ -1,22 +1,13 @@
-"""Speed of `belief_update` over real positions: many games in one vmapped call, and one game alone.
+"""Speed of belief updates over positions of real games, beside a plain particle filter in NumPy.
 
-    python -m benchmarks.belief_speed --json belief_speed.json
-    python -m benchmarks.belief_speed --models linear family    and what other opponent models cost, against the first of them
-
-Positions are taken at random stages of recorded games between uniform players, each with the belief of a filter that followed its
-game so far. All programs update the same beliefs by the same micro-steps.
-
-The batch is donated to the call, as in a loop that carries it from step to step. A CPU computes the games of a batch one after
-the other, so the games are also spread over devices, one for each core (`jax.shard_map` of the same call). The calls take turns,
-so that a machine shared with others slows all alike.
+Positions are taken at random stages of games between uniform players, each with the belief of a filter that followed its game so
+far. All programs update the same beliefs by the same transitions, in turns.
 """
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -24,40 +15,45 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.sharding import NamedSharding, PartitionSpec
-from rich.console import Console
 
-from benchmarks import timing
+from benchmarks import harness, plain_filter
+from benchmarks.harness import Config, Program, Task
 from unojax import cards
 from unojax.analysis import record
 from unojax.analysis.tracking import over_games
-from unojax.belief import Belief, Info, belief_update, infer_action
+from unojax.belief import Belief, belief_update, infer_action
+from unojax.belief.bootstrap import bootstrap_update
 from unojax.belief.opponents import Opponent, parse_opponent, uniform_opponent
 from unojax.belief.tracking import run_filter
-from unojax.belief.updaters import ParticleFilter
+from unojax.belief.updaters import BootstrapFilter, ParticleFilter
 from unojax.device.platform import available_cores
 from unojax.game import State
 from unojax.observation import Observation, observe
 
 _SEAT = 0
+DOCUMENTED = "jit(vmap(belief_update))"
+DONATED = "the same, beliefs donated"
+ALL_CORES = "one device for each core, beliefs donated"
+TEXTBOOK = "jit(vmap(bootstrap_update))"
+PLAIN = "textbook filter in NumPy, one core"
 
 
 class Positions(NamedTuple):
     """Arguments of an update for G games: beliefs, observations before, actions int32[G], observations after."""
 
-    beliefs: Belief
+    beliefs: Any
     before: Observation
     actions: Array
     after: Observation
 
 
 def prepare(
-    *, num_games: int, num_particles: int, max_steps: int, seed: int, opponent: Opponent = uniform_opponent
-) -> tuple[Positions, dict[str, Any]]:
+    num_games: int, filter: ParticleFilter | BootstrapFilter, *, max_steps: int, seed: int
+) -> tuple[Positions, dict[str, float]]:
     """Let beliefs follow games to a uniformly random stage of each; the positions, and what they are like."""
     games = record(jax.random.key(seed), num_games, max_steps=max_steps)
     stages = np.random.default_rng(seed).integers(0, np.maximum(games.num_updates, 1)).astype(np.int32)
     keys = jax.random.split(jax.random.key(seed + 1), num_games)
-    filter = ParticleFilter(num_particles, opponent)
 
     def one_game(game: tuple[State, Array, Array]) -> Positions:
         states, stage, key = game
@@ -70,9 +66,7 @@ def prepare(
     mine = np.asarray(positions.before.current_player == _SEAT)
     draws = np.asarray(positions.actions == cards.DRAW)
     return positions, {
-        "stage_quantiles": np.quantile(stages, (0, 0.25, 0.5, 0.75, 1)).tolist(),
-        "filled_slots_mean": float(np.mean(positions.beliefs.public.num_slots)),
-        "opponent_plays_so_far_mean": float(np.mean(positions.beliefs.public.num_records)),
+        "stage_median": float(np.median(stages)),
         "share_opponent_plays": float((~mine & ~draws).mean()),
         "share_opponent_draws": float((~mine & draws).mean()),
         "share_own_plays": float((mine & ~draws).mean()),
@@ -81,178 +75,145 @@ def prepare(
 
 
 class Call(NamedTuple):
-    """Compiled call that updates all games.
+    """A compiled call that updates all games, and figures of compiling it."""
 
-    Attributes:
-        run: from the beliefs, which it overwrites, to the new ones and `Info`.
-        copy: gives it beliefs to overwrite.
-        compile_seconds: of `run`.
-        program_bytes: of `run`, on all devices together.
-    """
-
-    run: Callable[[Belief], tuple[Belief, Info]]
-    copy: Callable[[], Belief]
-    compile_seconds: float
-    program_bytes: int
+    program: Program
+    figures: dict[str, Any]
 
 
-def compile_call(positions: Positions, *, num_devices: int, opponent: Opponent = uniform_opponent) -> Call:
+def compile_call(positions: Positions, update: Any = belief_update, *, num_devices: int = 1, donate: bool = True) -> Call:
     """Compile one vmapped call for all games, or as many as devices, each for its share of the games."""
     keys = jax.random.split(jax.random.key(7), positions.actions.shape[0])
-    update = jax.vmap(partial(belief_update, opponent=opponent))
+    update = jax.vmap(update)
     if num_devices > 1:
         mesh = jax.make_mesh((num_devices,), ("games",), devices=jax.devices()[:num_devices])
         games = PartitionSpec("games")
         update = jax.shard_map(update, mesh=mesh, in_specs=games, out_specs=games, check_vma=False)
         positions, keys = jax.device_put((positions, keys), NamedSharding(mesh, games))
-    seconds, program = timing.compile_timed(jax.jit(update, donate_argnums=0), *positions, keys)
-    memory = program.memory_analysis()
-    program_bytes = memory.argument_size_in_bytes + memory.output_size_in_bytes + memory.temp_size_in_bytes
-    return Call(
-        run=lambda beliefs: program(beliefs, *positions[1:], keys),
-        copy=lambda: jax.block_until_ready(jax.tree.map(jnp.copy, positions.beliefs)),
-        compile_seconds=seconds,
-        program_bytes=num_devices * (program_bytes - memory.alias_size_in_bytes),
+    jitted = jax.jit(update, donate_argnums=0 if donate else ())
+    seconds, compiled = harness.compile_timed(jitted, *positions, keys)
+    program = Program(
+        run=lambda beliefs: compiled(beliefs, *positions[1:], keys),
+        prepare=lambda: jax.block_until_ready(jax.tree.map(jnp.copy, positions.beliefs)) if donate else positions.beliefs,
     )
+    memory = num_devices * harness.program_bytes(compiled)
+    return Call(program, {"compile_seconds": seconds, "program_bytes": memory})
 
 
-def measure_calls(positions: Positions, calls: dict[str, Call], *, repeats: int) -> dict[str, Any]:
-    """Time the calls in turns: seconds of each, and what they computed."""
-    seconds: dict[str, list[float]] = {name: [] for name in calls}
-    infos: dict[str, Info] = {}
-    for repeat in range(repeats + 1):
-        for name, call in calls.items():
-            beliefs = call.copy()
-            elapsed, (beliefs, infos[name]) = timing.stopwatch(lambda call=call, beliefs=beliefs: call.run(beliefs))
-            del beliefs
-            # The first run of a call pages its memory in.
-            if repeat > 0:
-                seconds[name].append(elapsed)
-    num_games, num_particles = positions.beliefs.log_weights.shape
-    on_device = jax.devices()[0].memory_stats()
-    results: dict[str, Any] = {}
-    for name, call in calls.items():
-        times = timing.Timing(tuple(seconds[name]))
-        results[name] = {
-            "games": num_games,
-            "particles": num_particles,
-            "compile_seconds": call.compile_seconds,
-            "seconds": seconds[name],
-            "updates_per_second": times.rate(num_games),
-            "particle_updates_per_second": times.rate(num_games * num_particles),
-            "program_bytes": call.program_bytes,
-            "peak_bytes_in_use": None if on_device is None else on_device.get("peak_bytes_in_use"),
-            "depleted": int(infos[name].depleted.sum()),
-            "mean_ess_share": float(infos[name].ess.mean()) / num_particles,
-            "digest": timing.digest([np.asarray(infos[name].log_evidence)]),
-        }
-    return results
-
-
-def measure_models(names: Sequence[str], *, num_devices: int, repeats: int, **sizes: int) -> dict[str, Any]:
-    """Time calls with opponent models (`parse_opponent`), in turns at the same stages of the same games; ratios are to the first.
-
-    Each has the beliefs of a filter that followed the games with it.
-    """
-    calls: dict[str, Call] = {}
-    for name in names:
-        opponent = parse_opponent(name)
-        positions, _ = prepare(**sizes, opponent=opponent)
-        calls[name] = compile_call(positions, num_devices=num_devices, opponent=opponent)
-    results = measure_calls(positions, calls, repeats=repeats)
-    for result in results.values():
-        ratios = np.array(result["seconds"]) / np.array(results[names[0]]["seconds"])
-        result["ratio"] = {"median": float(np.median(ratios)), "min": float(ratios.min()), "max": float(ratios.max())}
-    return results
-
-
-def measure_single(positions: Positions, *, num_games: int, repeats: int) -> dict[str, Any]:
-    """Time one game after the other, from the call to the result, over several positions."""
-    singles = [jax.tree.map(lambda x, g=g: x[g], positions) for g in range(num_games)]
-    key = jax.random.key(7)
-    compile_seconds, program = timing.compile_timed(jax.jit(belief_update), *singles[0], key)
-    jax.block_until_ready(program(*singles[0], key))
-    seconds = np.array([timing.repeat(lambda p=p: program(*p, key), repeats)[0].median for p in singles])
-    return {
-        "games": num_games,
-        "compile_seconds": compile_seconds,
-        "milliseconds": {name: float(1e3 * np.quantile(seconds, q)) for name, q in (("median", 0.5), ("p95", 0.95))},
-        "updates_per_second": float(num_games / seconds.sum()),
+def figures(call: Call, times: harness.Timing, result: Any, num_games: int) -> dict[str, Any]:
+    """Return what a call did in how much time."""
+    beliefs, info = result
+    return call.figures | {
+        **times.rates("updates", num_games),
+        "seconds": list(times.seconds),
+        "depleted": int(info.depleted.sum()),
+        "mean_ess_share": float(info.ess.mean()) / beliefs.log_weights.shape[-1],
+        "digest": harness.digest([np.asarray(info.log_evidence)]),
     }
 
 
-def report(results: dict[str, Any], console: Console) -> None:
-    """Print the results."""
-    single = results["single"]
-    for name in ("batch", "batch_on_all_cores"):
-        if name in results:
-            batch = results[name]
-            bytes_used = batch["peak_bytes_in_use"] or batch["program_bytes"]
-            console.print(
-                f"{name}, {batch['games']} games x {batch['particles']} particles: "
-                f"{timing.si(batch['updates_per_second']['median'])} updates/s, "
-                f"{timing.si(batch['particle_updates_per_second']['median'])} particle updates/s, "
-                f"{bytes_used / 2**30:.2f} GiB, compiled in {batch['compile_seconds']:.1f} s"
-            )
-    for name, model in results.get("models", {}).items():
-        ratio = model["ratio"]
-        console.print(
-            f"{name}: {timing.si(model['updates_per_second']['median'])} updates/s, "
-            f"{ratio['median']:.2f} ({ratio['min']:.2f} to {ratio['max']:.2f}) times as long as the first"
-        )
-    console.print(
-        f"one game: {single['milliseconds']['median']:.2f} ms (95 %: {single['milliseconds']['p95']:.2f} ms), "
-        f"{timing.si(single['updates_per_second'])} updates/s"
-    )
-
-
-def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
-    """Run the measurements, print them, and return them."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.belief_speed", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--games", type=int, default=1024)
-    parser.add_argument("--particles", type=int, default=1024)
-    parser.add_argument("--single-games", type=int, default=256, help="positions for one game at a time")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--max-steps", type=int, default=400, help="longer games are cut off there")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--models", nargs="+", default=[], metavar="MODEL", help="opponent models to compare, as linear family")
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args(argv)
-    if min(arguments.games, arguments.particles, arguments.single_games, arguments.repeats) < 1:
-        parser.error("--games, --particles, --single-games and --repeats must be at least 1")
-    timing.without_compilation_cache()
-    environment = timing.environment()
-    sizes = {
-        "num_games": arguments.games,
-        "num_particles": arguments.particles,
-        "max_steps": arguments.max_steps,
-        "seed": arguments.seed,
-    }
-    positions, mix = prepare(**sizes)
-    calls = {"batch": compile_call(positions, num_devices=1)}
-    num_devices = jax.local_device_count()
-    num_devices = 1 if arguments.games % num_devices else num_devices
-    if num_devices > 1:
-        calls["batch_on_all_cores"] = compile_call(positions, num_devices=num_devices)
-    measured = measure_calls(positions, calls, repeats=arguments.repeats)
-    single = measure_single(positions, num_games=min(arguments.single_games, arguments.games), repeats=arguments.repeats)
-    results = {
-        "benchmark": "belief_speed",
-        "environment": environment,
-        "seed": arguments.seed,
-        "repeats": arguments.repeats,
-        "positions": mix,
-        **measured,
-        "single": single,
-    }
-    if arguments.models:
-        results["models"] = measure_models(arguments.models, num_devices=num_devices, repeats=arguments.repeats, **sizes)
-    report(results, timing.console())
-    timing.write_json(arguments.json, results)
-    return results
-
-
-if __name__ == "__main__":
-    # Must come before anything is computed. Other devices than CPUs are as many as there are.
+@harness.benchmark(
+    "belief_speed", games=1024, particles=(1024,), models=(), single=256, peer=True, max_steps=400, seed=0, repeats=5
+)
+def belief_speed(config: Config) -> Iterator[Task]:
+    """Speed of `belief_update`: the documented call, one device for each core, one game alone, and a plain filter in NumPy."""
+    # Before anything is computed. Other devices than CPUs are as many as there are.
     jax.config.update("jax_num_cpu_devices", available_cores())
-    main()
+    for particles in config.particles:
+        settings = {"particles": particles, **config.settings("games", "seed")}
+        yield Task(settings, partial(measure, config, particles))
+        if config.models:
+            yield Task(settings | {"models": config.models}, partial(measure_models, config, particles))
+        if config.single:
+            yield Task(
+                {"particles": particles, "alone": config.single, "seed": config.seed}, partial(measure_single, config, particles)
+            )
+
+
+def _prepare(config: Config, filter: ParticleFilter | BootstrapFilter) -> tuple[Positions, dict[str, float]]:
+    return prepare(config.games, filter, **config.settings("max_steps", "seed"))
+
+
+def measure(config: Config, particles: int) -> dict[str, Any]:
+    """Time the calls in turns."""
+    positions, mix = _prepare(config, ParticleFilter(particles))
+    calls = {DOCUMENTED: compile_call(positions, donate=False), DONATED: compile_call(positions)}
+    if (cores := jax.local_device_count()) > 1 and config.games % cores == 0:
+        calls[ALL_CORES] = compile_call(positions, num_devices=cores)
+    programs: dict[str, Any] = {name: call.program for name, call in calls.items()}
+    if config.peer:
+        textbook, _ = _prepare(config, BootstrapFilter(particles))
+        calls[TEXTBOOK] = compile_call(textbook, bootstrap_update)
+        programs |= {TEXTBOOK: calls[TEXTBOOK].program, PLAIN: plain_program(positions)}
+    times, results = harness.time_in_turns(programs, config.repeats)
+    found = {name: figures(call, times[name], results[name], config.games) for name, call in calls.items()}
+    if config.peer:
+        found[PLAIN] = times[PLAIN].rates("updates", config.games) | {"seconds": list(times[PLAIN].seconds)}
+        found["ratios"] = {
+            name: harness.ratio(times[name], times[PLAIN]) for name in (DOCUMENTED, ALL_CORES, TEXTBOOK) if name in times
+        }
+    return found | {"positions": mix}
+
+
+def plain_program(positions: Positions) -> Program:
+    """Make the program of the plain filter: the same transitions, from hands of the same beliefs."""
+    before, after = (jax.device_get(seen) for seen in (positions.before, positions.after))
+    views = [(view_of(before, g), int(action), view_of(after, g)) for g, action in enumerate(np.asarray(positions.actions))]
+    hands, log_weights = jax.device_get(jax.jit(hands_of)(positions.beliefs))
+
+    def run(rng: np.random.Generator) -> list[bool]:
+        return [
+            plain_filter.update(hands[g], log_weights[g], before, action, after, rng)[2]
+            for g, (before, action, after) in enumerate(views)
+        ]
+
+    return Program(run, lambda: np.random.default_rng(7))
+
+
+def hands_of(beliefs: Belief) -> tuple[Array, Array]:
+    """Return the hands of beliefs as counts by type, int8[G, N, 54], and their log weights."""
+    return jax.lax.map(lambda belief: cards.counts(belief.particles), beliefs), beliefs.log_weights
+
+
+def view_of(seen: Observation, g: int) -> plain_filter.View:
+    """Return what an observer sees of game g, as plain numbers (NumPy leaves)."""
+    hand, pile = cards.count_types(seen.hand[g]).astype(int), cards.count_types(seen.pile[g]).astype(int)
+    return plain_filter.View(
+        unseen=np.array(seen.rules.deck) - hand - pile,
+        hand=hand,
+        opponent_count=int(seen.opponent_count[g]),
+        mine=bool(seen.current_player[g] == seen.player[g]),
+        color=int(seen.color[g]),
+        rank=int(seen.top_rank[g]),
+        penalty=int(seen.penalty[g]),
+    )
+
+
+def measure_models(config: Config, particles: int) -> dict[str, Any]:
+    """Time the donated call with opponent models, each with beliefs that followed the same games with it."""
+    calls = {}
+    for name in config.models:
+        model: Opponent = parse_opponent(name)
+        positions, _ = _prepare(config, ParticleFilter(particles, model))
+        calls[name] = compile_call(positions, partial(belief_update, opponent=model))
+    times, results = harness.time_in_turns({name: call.program for name, call in calls.items()}, config.repeats)
+    first = times[config.models[0]]
+    return {
+        name: figures(call, times[name], results[name], config.games) | {"ratio": harness.ratio(first, times[name])}
+        for name, call in calls.items()
+    }
+
+
+def measure_single(config: Config, particles: int) -> dict[str, Any]:
+    """Time one game after the other, from the call to the result, over several positions."""
+    positions, _ = prepare(config.single, ParticleFilter(particles, uniform_opponent), **config.settings("max_steps", "seed"))
+    singles = [jax.tree.map(lambda x, g=g: x[g], positions) for g in range(config.single)]
+    key = jax.random.key(7)
+    compile_seconds, program = harness.compile_timed(jax.jit(belief_update), *singles[0], key)
+    seconds = [harness.repeat(lambda p=p: program(*p, key), config.repeats)[0].seconds for p in singles]
+    medians = np.median(np.array(seconds), 1)
+    return {
+        "compile_seconds": compile_seconds,
+        "milliseconds_median": float(1e3 * np.median(medians)),
+        "milliseconds_95_percent": float(1e3 * np.quantile(medians, 0.95)),
+    }

@@ -1,0 +1,26 @@
+"""`python -m benchmarks NAME ...` runs a benchmark; without a name it lists them."""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks import belief_speed, harness
+
+MODULES = (belief_speed,)
+"""All benchmarks, each entered in the registry by its import."""
+
+
+def main() -> None:
+    """Run the benchmark named, or list all."""
+    name, *options = sys.argv[1:] or ["--help"]
+    if name in harness.BENCHMARKS:
+        harness.main(name, options)
+        return
+    print("usage: python -m benchmarks NAME [--help] [options]\n")
+    for which in harness.BENCHMARKS.values():
+        print(f"  {which.name:<18} {(which.tasks.__doc__ or '').splitlines()[0]}")
+    sys.exit(0 if name in ("-h", "--help") else f"\nno benchmark is called {name!r}")
+
+
+if __name__ == "__main__":
+    main()
