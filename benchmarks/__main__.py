@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import belief_speed, harness
+from benchmarks import (
+    adapters,
+    belief_agreement,
+    belief_speed,
+    beliefs,
+    engine,
+    gpu,
+    harness,
+    rollout,
+    search,
+    solving,
+)
 
-MODULES = (belief_speed,)
+MODULES = (engine, rollout, adapters, beliefs, belief_agreement, belief_speed, search, solving, gpu)
 """All benchmarks, each entered in the registry by its import."""
 
 

@@ -55,11 +55,8 @@ class Config:
     """
 
     games: int = _option(2000, "games of each row")
-    small_games: int = _option(200, "games of each row on small decks")
-    trials: int = _option(200, "games of each exploiter where there are several", least=2)
     agents: tuple[str, ...] = _option((), "agents; OPPONENT in one stands for the name of its opponent")
     opponents: tuple[str, ...] = _option((), "opponents")
-    exploiters: tuple[str, ...] = _option((), "exploiters of each agent, instead of the searches")
     decks: tuple[str, ...] = _option((), "decks or rules, by name")
     models: tuple[str, ...] = _option((), "opponent models, compared with the first")
     batch_sizes: tuple[int, ...] = _option((), "games or decisions in a call")
@@ -71,9 +68,6 @@ class Config:
     single: int = _option(64, "positions or decisions for one at a time")
     steps: int = _option(3, "steps of policy improvement")
     max_steps: int = _option(400, "longer games are cut off there")
-    width: int = _option(64, "width of the networks")
-    lanes: int = _option(2048, "games at a time")
-    updates: int = _option(8, "updates of the parameters in an iteration")
     seat: int = _option(0, "seat of the observer", least=0)
     seed: int = _option(0, "seed of everything random", least=0)
     repeats: int = _option(5, "timed runs of each program")
@@ -84,11 +78,11 @@ class Config:
     known: bool = _option(True, "measure the searches that know their opponent too")
     peer: bool = _option(True, "measure the other library too")
     peer_python: str = _option("", "a Python that has the other library; by default one is made in .cache/")
-    compile_only: bool = _option(False, "compile for an NVIDIA H100, which need not be there")
+    compile_only: bool = _option(False, "compile for an NVIDIA H100 that need not be there")
     programs: tuple[str, ...] = _option((), "programs to compile; default: all")
     parts: tuple[str, ...] = _option((), "parts to measure; default: all")
     cached: bool = _option(False, "keep compiled programs; stated compile times mean nothing then")
-    json: Path | None = _option(None, "add the rows to this file; rows that are there are not measured again")
+    json: Path | None = field(default=None, metadata={"help": "add the rows to this file, and measure none that is there"})
 
     def __post_init__(self) -> None:
         for one in fields(self):
@@ -225,7 +219,7 @@ def run(which: Benchmark, config: Config) -> list[Row]:
                 write_rows(config.json, rows)
     except KeyboardInterrupt:
         print("stopped; finished rows are kept" if config.json else "stopped", file=sys.stderr)
-    return rows
+    return read_rows(config.json) or rows
 
 
 def main(name: str, argv: Sequence[str] | None = None) -> list[Row]:
@@ -406,10 +400,12 @@ def digest(arrays: Iterable[np.ndarray]) -> str:
 def show(row: Row) -> None:
     """Print a row: its settings, and those of its figures that are numbers or words."""
     shown = ", ".join(f"{name} {value}" for name, value in row.settings.items())
-    table = Table(title=f"{row.benchmark}: {shown}", title_justify="left", show_header=False)
+    table = Table(show_header=False)
     for name, text in _lines(row.figures, ""):
         table.add_row(name, text)
-    Console(width=None if sys.stdout.isatty() else 120).print(table)
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    console.print(f"{row.benchmark}: {shown}", highlight=False)
+    console.print(table)
 
 
 def _lines(figures: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:

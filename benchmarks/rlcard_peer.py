@@ -1,11 +1,9 @@
 """RLCard's UNO (rlcard on PyPI) with random legal actions: one process, one core, a plain loop.
 
-The file has two halves. `measure` runs in the benchmark's process and starts a Python that has RLCard; that Python runs this file
-as a script (with the standard library, NumPy and RLCard alone) and prints its measurements as JSON.
+`measure` starts a Python that has RLCard, which runs this file as a script, with the standard library, NumPy and RLCard alone.
 
-Three levels of RLCard's interface are timed, from the fastest to the one that users see:
+Two levels of RLCard's interface are timed:
 
-    round   legal actions and moves only, no view of the game is built (`game.round`)
     game    `Game.step`, which also lists the hand and the pile for the player to move
     env     `Env.step`, which also encodes a feature plane
 
@@ -25,41 +23,29 @@ import subprocess
 import sys
 import time
 import venv
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 REQUIREMENT: Final = "rlcard==1.2.0"
-LEVELS: Final = ("round", "game", "env")
+LEVELS: Final = ("game", "env")
+CACHE: Final = Path(__file__).resolve().parent.parent / ".cache"
 
 
-def measure(*, python: str | None, games: int, repeats: int, cache: Path) -> dict[str, Any]:
-    """Measure RLCard with the given Python, or one that has it.
-
-    Args:
-        python: an interpreter that can import rlcard. None: this one if it can, else a virtual environment in `cache`, made
-            with pip at the first use.
-        games: games per repeat and level.
-        repeats: timed repeats.
-        cache: folder for the virtual environment.
+def measure(config: Any, cache: Path = CACHE) -> dict[str, Any]:
+    """Measure RLCard with `config.peer_python`, else with this Python if it has RLCard, else with one made by pip in `cache`.
 
     Raises:
-        RuntimeError: RLCard cannot be installed or run; the message has the output.
+        ValueError: If RLCard cannot be installed or run; the message has the output.
     """
-    python = python or peer_python(cache)
-    output = _run([python, __file__, "--games", str(games), "--repeats", str(repeats)])
-    return json.loads(output)
+    python = config.peer_python or peer_python(cache)
+    return json.loads(_run([python, __file__, "--games", str(config.games), "--repeats", str(config.repeats)]))
 
 
-def peer_python(cache: Path) -> str:
-    """Find a Python that has RLCard: this one if it can import it, else one in `cache`, made with pip at the first use."""
-    return sys.executable if _has_rlcard(sys.executable) else _environment(cache)
-
-
-def _has_rlcard(python: str) -> bool:
-    return subprocess.run([python, "-c", "import rlcard.games.uno"], capture_output=True, check=False).returncode == 0
-
-
-def _environment(cache: Path) -> str:
+def peer_python(cache: Path = CACHE) -> str:
+    """Return a Python that has RLCard: this one if it can import it, else one in `cache`, made with pip at the first use."""
+    if _has_rlcard(sys.executable):
+        return sys.executable
     folder = cache / f"rlcard-{sys.version_info.major}.{sys.version_info.minor}"
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if not (python.exists() and _has_rlcard(str(python))):
@@ -68,72 +54,63 @@ def _environment(cache: Path) -> str:
     return str(python)
 
 
+def _has_rlcard(python: str) -> bool:
+    return subprocess.run([python, "-c", "import rlcard.games.uno"], capture_output=True, check=False).returncode == 0
+
+
 def _run(command: list[str]) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise RuntimeError(
-            f"{' '.join(command)} failed:\n{done.stderr}\nGive a Python that has {REQUIREMENT} with --peer-python, or skip "
-            "RLCard with --no-peer."
+        raise ValueError(
+            f"{' '.join(command)} failed:\n{done.stderr}\nName a Python that has {REQUIREMENT} with --peer-python, or leave "
+            "RLCard out with --no-peer."
         )
     return done.stdout
 
 
-def play(level: str, games: int, seed: int) -> tuple[int, int, int]:
-    """Play so many games with uniformly random legal actions.
-
-    Returns:
-        calls (RLCard's own steps), games that were played to their end, games that failed for want of cards.
-    """
-    loop = {"round": _play_round, "game": _play_game, "env": _play_env}[level]
-    return loop(games, seed)
-
-
-def _play_round(games: int, seed: int) -> tuple[int, int, int]:
-    game, uniform = _new_game(seed), random.Random(seed).random
+def play(level: str, games: int, seed: int) -> tuple[int, int]:
+    """Play games with uniformly random legal actions; calls (RLCard's own steps), and games that failed for want of cards."""
+    loop, uniform = {"game": _game, "env": _env}[level](seed), random.Random(seed).random
     calls = failed = 0
     for _ in range(games):
-        game.init_game()
-        players, current = game.players, game.round
         try:
-            while not current.is_over:
-                actions = current.get_legal_actions(players, current.current_player)
-                current.proceed_round(players, actions[int(uniform() * len(actions))])
+            for _ in loop(uniform):
                 calls += 1
         except IndexError:
             failed += 1
-    return calls, games - failed, failed
+    return calls, failed
 
 
-def _play_game(games: int, seed: int) -> tuple[int, int, int]:
-    game, uniform = _new_game(seed), random.Random(seed).random
-    calls = failed = 0
-    for _ in range(games):
+_Loop = Callable[[Callable[[], float]], Iterator[None]]
+"""Plays one game by random numbers, and yields after each call."""
+
+
+def _game(seed: int) -> _Loop:
+    game = _new_game(seed)
+
+    def loop(uniform: Callable[[], float]) -> Iterator[None]:
         state, _ = game.init_game()
-        try:
-            while not game.is_over():
-                actions = state["legal_actions"]
-                state, _ = game.step(actions[int(uniform() * len(actions))])
-                calls += 1
-        except IndexError:
-            failed += 1
-    return calls, games - failed, failed
+        while not game.is_over():
+            actions = state["legal_actions"]
+            state, _ = game.step(actions[int(uniform() * len(actions))])
+            yield
+
+    return loop
 
 
-def _play_env(games: int, seed: int) -> tuple[int, int, int]:
+def _env(seed: int) -> _Loop:
     import rlcard  # pyright: ignore[reportMissingImports]  # absent from the benchmark's own environment
 
-    env, uniform = rlcard.make("uno", config={"seed": seed}), random.Random(seed).random
-    calls = failed = 0
-    for _ in range(games):
+    env = rlcard.make("uno", config={"seed": seed})
+
+    def loop(uniform: Callable[[], float]) -> Iterator[None]:
         state, _ = env.reset()
-        try:
-            while not env.is_over():
-                actions = state["raw_legal_actions"]
-                state, _ = env.step(actions[int(uniform() * len(actions))], raw_action=True)
-                calls += 1
-        except IndexError:
-            failed += 1
-    return calls, games - failed, failed
+        while not env.is_over():
+            actions = state["raw_legal_actions"]
+            state, _ = env.step(actions[int(uniform() * len(actions))], raw_action=True)
+            yield
+
+    return loop
 
 
 def _new_game(seed: int) -> Any:
@@ -146,7 +123,7 @@ def _new_game(seed: int) -> Any:
 
 
 def count_forced_draws(games: int, seed: int) -> int:
-    """Count penalty draws in the games of `play("round", games, seed)`, by a replay that counts the dealer's calls."""
+    """Count penalty draws in the games of `play("game", games, seed)`, by a replay that counts the dealer's calls."""
     from rlcard.games.uno.dealer import UnoDealer  # pyright: ignore[reportMissingImports]
     from rlcard.games.uno.game import UnoGame  # pyright: ignore[reportMissingImports]
 
@@ -167,51 +144,35 @@ def count_forced_draws(games: int, seed: int) -> int:
 
     UnoDealer.deal_cards, UnoGame.init_game = counting_deal, counting_init
     try:
-        play("round", games, seed)
+        play("game", games, seed)
     finally:
         UnoDealer.deal_cards, UnoGame.init_game = deal_cards, init_game
     return dealt - at_start
 
 
+def _spread(values: list[float]) -> dict[str, float]:
+    return {"median": statistics.median(values), "min": min(values), "max": max(values)}
+
+
 def _measure_here(games: int, repeats: int) -> dict[str, Any]:
-    import platform
     from importlib import metadata
 
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     # The share of forced draws is that of the rules and the random play, the same at every level.
-    calls, _, _ = play("round", games, seed=0)
-    steps_per_call = 1 + count_forced_draws(games, seed=0) / calls
+    steps_per_call = 1 + count_forced_draws(games, seed=0) / play("game", games, seed=0)[0]
     levels = {}
     for level in LEVELS:
-        rates, calls_per_second, finished, failed, total = [], [], 0, 0, 0
+        rates, games_failed = [], 0
         for seed in range(repeats):
             start = time.perf_counter()
-            calls, ended, broken = play(level, games, seed)
-            elapsed = time.perf_counter() - start
-            calls_per_second.append(calls / elapsed)
-            rates.append(calls * steps_per_call / elapsed)
-            finished, failed, total = finished + ended, failed + broken, total + calls
-        levels[level] = {
-            "steps_per_second": {"median": statistics.median(rates), "min": min(rates), "max": max(rates)},
-            "calls_per_second": {
-                "median": statistics.median(calls_per_second),
-                "min": min(calls_per_second),
-                "max": max(calls_per_second),
-            },
-            "calls": total,
-            "games_finished": finished,
-            "games_failed": failed,
-        }
-    return {
-        "python": platform.python_version(),
-        "versions": {name: metadata.version(name) for name in ("rlcard", "numpy")},
-        "cores": 1,
-        "repeats": repeats,
-        "games_per_repeat": games,
-        "steps_per_call": steps_per_call,
-        "levels": levels,
-    }
+            calls, failed = play(level, games, seed)
+            rates.append(calls / (time.perf_counter() - start))
+            games_failed += failed
+        steps = _spread([rate * steps_per_call for rate in rates])
+        levels[level] = {"steps_per_second": steps, "calls_per_second": _spread(rates), "games_failed": games_failed}
+    versions = {name: metadata.version(name) for name in ("rlcard", "numpy")}
+    return {"versions": versions, "steps_per_call": steps_per_call, "levels": levels}
 
 
 if __name__ == "__main__":

@@ -8,22 +8,20 @@ so that a busy machine slows all of them down.
 
 from __future__ import annotations
 
-import argparse
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
-from rich.table import Table
+from jax import Array
 
 import unojax
-from benchmarks import timing
-from unojax import Slots, State
+from benchmarks import harness
+from benchmarks.engine import deal, step_by_hand
+from benchmarks.harness import Config, Task
+from unojax import Slots
 from unojax.device.platform import platform
 from unojax.simulation import count_games
 
@@ -32,7 +30,9 @@ SLOTS: Final = {"cpu": 2**14, "gpu": 2**18}
 ONEHOT_SLOTS: Final = {"cpu": 2**10, "gpu": 2**15}
 """Slots, and games of the loop by hand, where observations are delivered."""
 _STEPS: Final = 16
-"""Rows of a call; the loop by hand deals after so many steps."""
+"""Rows of a call."""
+_ROWS: Final = 128
+"""Rows of a call where only counts are asked for."""
 _CALLS: Final = {"cpu": 4, "gpu": 64}
 DELIVERED: Final = ("observation", "legal_mask", "action")
 
@@ -41,7 +41,8 @@ DELIVERED: Final = ("observation", "legal_mask", "action")
 def count_rows(slots: Slots, key: Array, *, num_rows: int) -> tuple[Slots, dict[str, Array]]:
     """Roll out and count; rows of one node each, since nobody looks at them."""
     slots, rows = unojax.rollout(key, "uniform", None, slots, num_rows, fields=("terminated",), nodes_per_row=1)
-    return slots, {"steps": rows.valid.sum(), "games": jnp.sum(rows.terminated)}
+    assert rows.terminated is not None, "asked for"
+    return slots, {"steps": rows.valid.sum(), "games": rows.terminated.sum()}
 
 
 @partial(jax.jit, static_argnames="num_rows", donate_argnums=0)
@@ -50,39 +51,19 @@ def deliver_rows(slots: Slots, key: Array, *, num_rows: int = _STEPS) -> tuple[S
     return unojax.rollout(key, "uniform", None, slots, num_rows, fields=DELIVERED, nodes_per_row=3)
 
 
-@partial(jax.jit, static_argnames="delivers", donate_argnums=0)
-def step_by_hand(states: State, key: Array, *, delivers: bool) -> tuple[State, Any]:
-    """Step games as the tutorial on GPUs does, and deal again where games are over; deliver the actions, or all three."""
-
-    def one_step(state: State, key: Array) -> tuple[State, Any]:
-        key_action, key_draw = jax.random.split(key)
-        observation = unojax.observe(state, state.current_player)
-        legal = unojax.legal_mask(state)
-        action = unojax.uniform(key_action, observation, legal)
-        shown = (observation, legal, action) if delivers else action
-        return unojax.step(state, action, key_draw), (~state.is_over, shown)
-
-    def step_all(states: State, key: Array) -> tuple[State, Any]:
-        return jax.vmap(one_step)(states, jax.random.split(key, len(states.winner)))
-
-    key_steps, key_deal = jax.random.split(key)
-    states, rows = lax.scan(step_all, states, jax.random.split(key_steps, _STEPS))
-    fresh = jax.vmap(unojax.init)(jax.random.split(key_deal, len(states.winner)))
-    ended = states.is_over
-    return jax.tree.map(lambda new, old: jnp.where(ended.reshape(-1, *[1] * (old.ndim - 1)), new, old), fresh, states), rows
+@harness.benchmark("rollout", games=500_000, repeats=7)
+def rollout(config: Config) -> Iterator[Task]:
+    """Speed of `rollout` beside `count_games` (`--games` of it) and a loop of `step`, in turns."""
+    yield Task(config.settings("games", "repeats"), partial(measure, config.repeats, config.games, platform()))
 
 
 def measure(repeats: int, num_games: int, on: str) -> dict[str, Any]:
     """Time all programs in turn, `repeats` times."""
     key = jax.random.key(1)
     few, many, calls = ONEHOT_SLOTS[on], SLOTS[on], _CALLS[on]
-    num_rows = 128
-    started: dict[str, Any] = {
-        "counts": unojax.start_slots(key, many),
-        "delivered": unojax.start_slots(key, few),
-    }
+    started: dict[str, Any] = {"counts": unojax.start_slots(key, many), "delivered": unojax.start_slots(key, few)}
     for name in ("by hand", "by hand, delivered"):
-        started[name] = jax.jit(jax.vmap(unojax.init))(jax.random.split(key, few))
+        started[name] = jax.jit(deal, static_argnums=1)(key, few)
     # Every leaf a buffer of its own: the programs take them over.
     started = jax.tree.map(jnp.copy, started)
 
@@ -98,62 +79,33 @@ def measure(repeats: int, num_games: int, on: str) -> dict[str, Any]:
 
         return run
 
-    programs = {
+    counts, num_calls = partial(count_rows, num_rows=_ROWS), -(-num_games * 90 // (many * _ROWS))
+    programs: dict[str, Callable[[], int]] = {
         "count_games": lambda: count_games(key, num_games, batch_size=many).steps,
-        "counts": advance(
-            "counts", partial(count_rows, num_rows=num_rows), lambda c: c["steps"], -(-num_games * 90 // (many * num_rows))
-        ),
+        "counts": advance("counts", counts, lambda c: c["steps"], num_calls),
         "delivered": advance("delivered", deliver_rows, lambda rows: rows.valid.sum(), calls),
     }
     for name in ("by hand", "by hand, delivered"):
         program = partial(step_by_hand, delivers=name != "by hand")
-        programs[name] = advance(name, program, lambda rows: rows[0].sum(), calls)
-    compile_seconds = {}
-    for name, run in programs.items():
-        compile_seconds[name], _ = timing.stopwatch(run)
-    rates: dict[str, list[float]] = {name: [] for name in programs}
-    cpu_rates: dict[str, list[float]] = {name: [] for name in programs}
-    for _ in range(repeats):
-        for name, run in programs.items():
-            began = time.process_time()
-            seconds, steps = timing.stopwatch(run)
-            rates[name].append(steps / seconds)
-            cpu_rates[name].append(steps / (time.process_time() - began))
+        programs[name] = advance(name, program, lambda rows: rows.valid.sum(), calls)
+    first_calls = {name: harness.stopwatch(run)[0] for name, run in programs.items()}
+    steps: dict[str, list[int]] = {name: [] for name in programs}
+    noted = {name: lambda name=name, run=run: steps[name].append(run()) for name, run in programs.items()}
+    times, _ = harness.time_in_turns(noted, repeats)
+    per_second = {name: np.array(steps[name][1:]) / np.array(times[name].seconds) for name in programs}
     return {
         "slots": {"counts": many, "delivered": few},
-        "first_call_seconds": compile_seconds,
-        "steps_per_second": rates,
-        "steps_per_cpu_second": cpu_rates,
+        "first_call_seconds": first_calls,
+        "steps_per_second": {name: harness.spread(rates) for name, rates in per_second.items()},
+        "steps_per_cpu_second": {
+            name: harness.spread(np.array(steps[name][1:]) / np.array(times[name].cpu_seconds)) for name in programs
+        },
         "ratios": {
-            "counts / count_games": _ratio(rates, "counts", "count_games"),
-            "delivered / by hand": _ratio(rates, "delivered", "by hand"),
-            "delivered / by hand, delivered": _ratio(rates, "delivered", "by hand, delivered"),
+            f"{name} / {of}": harness.spread(per_second[name] / per_second[of])
+            for name, of in (("counts", "count_games"), ("delivered", "by hand"), ("delivered", "by hand, delivered"))
         },
     }
 
 
-def _ratio(rates: dict[str, list[float]], name: str, of: str) -> dict[str, float]:
-    ratios = np.divide(rates[name], rates[of])
-    return {"median": float(np.median(ratios)), "min": float(ratios.min()), "max": float(ratios.max())}
-
-
-def main(args: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=7, help="runs of each program")
-    parser.add_argument("--games", type=int, default=500_000, help="games of count_games in a run")
-    parser.add_argument("--json", type=Path, help="file for the results")
-    options = parser.parse_args(args)
-    found = measure(options.repeats, options.games, platform())
-    table = Table("program", "steps/s, median", "slowest", "fastest", "steps/CPU s", "first call, s")
-    for name, rates in found["steps_per_second"].items():
-        spread = (timing.si(of(rates)) for of in (np.median, min, max))
-        of_cpu = timing.si(float(np.median(found["steps_per_cpu_second"][name])))
-        table.add_row(name, *spread, of_cpu, f"{found['first_call_seconds'][name]:.1f}")
-    timing.console().print(table)
-    for name, ratio in found["ratios"].items():
-        print(f"{name}: {ratio['median']:.2f} ({ratio['min']:.2f} to {ratio['max']:.2f})")
-    timing.write_json(options.json, {"benchmark": "rollout", "environment": timing.environment()} | found)
-
-
 if __name__ == "__main__":
-    main()
+    harness.main("rollout")

@@ -1,39 +1,283 @@
-"""The searches as agents: their `speed`, their `strength`, and the `shortfall` of their choices.
+"""The searches as agents: their speed, and the shortfall of their choices. `unojax arena` measures their strength.
 
-    python -m benchmarks.search speed --json search_speed.json
-    python -m benchmarks.search strength --games 4000 --json search_strength.json
-    python -m benchmarks.search shortfall --games 400 --json search_shortfall.json
-
-See `benchmarks.search_speed`, `benchmarks.search_strength` and `benchmarks.search_shortfall`.
+* `search_speed`: The agents' `think` searches one decision of each of many recorded games between linear players, a batch in
+  one call and one at a time.
+* `search_shortfall`: What agents' choices fall short of the best that a search could find. The first agent plays against each
+  opponent, a policy that stays as it is. At every decision of its all agents choose, each with a belief of its own from the
+  game so far, and a judge values all plays: a search that is told whom it plays (up to the tremble that a belief leaves any
+  policy), with many particles and many times their rollouts. It comes to one step of policy improvement on the policy of its
+  rollouts with next to no noise, and no search of this kind chooses better. What an agent's plays are valued less than the
+  best ones, summed over a game, is what it wins less than that step would, but for the positions: they are those of the first
+  agent's games (the performance difference lemma, Kakade and Langford 2002, lemma 6.1). With rollouts in common this tells
+  agents apart that thousands of games would not. The best play is found by half of the judge's rollouts and valued by the
+  other half, and the other way round, so that no play looks better for the noise that it was found by. The errors are those of
+  a mean over deals, each of two games.
 """
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Final, NamedTuple
 
-from benchmarks import search_shortfall, search_speed, search_strength
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
 
-_COMMANDS = {
-    "speed": (search_speed, "decisions per second"),
-    "strength": (search_strength, "matches against policies"),
-    "shortfall": (search_shortfall, "what choices fall short of the best, decision by decision"),
-}
+from benchmarks import harness
+from benchmarks.harness import Config, Task
+from unojax import cards, game
+from unojax.agents import Agent, Memory
+from unojax.analysis import record
+from unojax.arena.lanes import MatchLanes, Seats, advance, begin, deal, decide, find_waiting, remember
+from unojax.belief import belief_init
+from unojax.belief.hands import Hands
+from unojax.belief.opponents import FAMILY, parse_opponent
+from unojax.device import static
+from unojax.device.batching import for_chosen
+from unojax.game import State
+from unojax.observation import Observation, observe
+from unojax.policies import LINEAR
+from unojax.rules import Rules
+from unojax.search.agents import Remembered, SearchAgent, monte_carlo, tree
+from unojax.search.monte_carlo import ROUNDS, Estimate
+from unojax.specs import parse_agent
+
+OPPONENTS: Final = ("uniform", "scarcest-color", "linear")
+OPPONENT: Final = "OPPONENT"
+"""In an agent's spec, stands for the name of the opponent, which so becomes known to it: mc:model=OPPONENT."""
+_CHUNK: Final = 32
+"""Games at a time in each part of the work."""
+_POINTS: Final = 50.0
+"""Of win rate, for a return of 1."""
 
 
-def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
-    """Run a benchmark, print what it found, and return it."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.search", description=(__doc__ or "").splitlines()[0])
-    commands = parser.add_subparsers(dest="command", required=True)
-    parsers = {}
-    for name, (module, summary) in _COMMANDS.items():
-        parsers[name] = commands.add_parser(name, help=summary, description=(module.__doc__ or "").splitlines()[0])
-        module.add_arguments(parsers[name])
-    arguments = parser.parse_args(argv)
-    module, _ = _COMMANDS[arguments.command]
-    return module.run(arguments, parsers[arguments.command])
+# -- Speed -----------------------------------------------------------------------------------------------------------------------
 
 
-if __name__ == "__main__":
-    main()
+@harness.benchmark(
+    "search_speed",
+    batch_sizes=(16, 64, 256),
+    rollouts=1000,
+    particles=(1024,),
+    models=("minimax",),
+    single=32,
+    repeats=5,
+    max_steps=300,
+    seed=0,
+)
+def search_speed(config: Config) -> Iterator[Task]:
+    """Decisions per second of flat Monte Carlo and of the tree search, in batches and one at a time."""
+    if config.rollouts % ROUNDS:
+        raise ValueError(f"--rollouts must be a multiple of {ROUNDS}, got {config.rollouts}")
+    (particles, *_), (model, *_) = config.particles, config.models
+    decisions = record_decisions(
+        num_decisions=max(*config.batch_sizes, config.single),
+        num_particles=particles,
+        **config.settings("max_steps", "seed"),
+    )
+    how = {"particles": particles, "model": model}
+    agents = {
+        "flat": monte_carlo(rollouts=config.rollouts, **how),
+        "tree, all simulations": tree(simulations=config.rollouts, stop=0.0, **how),
+        "tree": tree(simulations=config.rollouts, **how),
+    }
+    for program, agent in agents.items():
+        settings = {
+            "program": program,
+            "agent": agent.name,
+            **config.settings("batch_sizes", "single", "repeats", "max_steps", "seed"),
+        }
+        yield Task(settings, partial(measure_agent, agent, decisions, config))
+
+
+def measure_agent(agent: SearchAgent, decisions: Problems, config: Config) -> dict[str, Any]:
+    """Time an agent in batches, and one decision at a time."""
+    batches = {size: measure_batch(agent, decisions.first(size), repeats=config.repeats) for size in config.batch_sizes}
+    plays = float(np.asarray(decisions.legal[:, : cards.DRAW]).sum(1).mean())
+    single = measure_single(agent, decisions.first(config.single), repeats=config.repeats)
+    return {"legal_plays_mean": plays, "batches": batches, "single": single}
+
+
+class Problems(NamedTuple):
+    """Decisions that D searches are given.
+
+    Attributes:
+        hands: [D, N] hands that the opponents may hold: a particle belief as far as a search looks at it.
+        observations: [D] of the players to move.
+        legal: bool[D, 61], two or more legal actions each.
+    """
+
+    hands: Hands
+    observations: Observation
+    legal: Array
+
+    def first(self, num: int) -> Problems:
+        """Take the first so many."""
+        return jax.tree.map(lambda x: x[:num], self)
+
+
+def record_decisions(*, num_decisions: int, num_particles: int, max_steps: int, seed: int) -> Problems:
+    """Pick a random decision of each of so many games between linear players.
+
+    The particles' hands do not change the work of a search, so they are drawn from all unseen cards alike.
+    """
+    games = record(jax.random.key(seed), num_decisions, (LINEAR, LINEAR), max_steps=max_steps)
+    family = parse_opponent(FAMILY)
+
+    @jax.jit
+    @jax.vmap
+    def pick(states: State, key: Array) -> Problems:
+        key_step, key_hands = jax.random.split(key)
+        legal = jax.vmap(game.legal_mask)(states)
+        is_choice = ~states.is_over & (legal.sum(-1) > 1)
+        at = jax.random.categorical(key_step, jnp.where(is_choice, 0.0, -jnp.inf))
+        state = jax.tree.map(lambda x: x[at], states)
+        seen = observe(state, state.current_player)
+        belief = belief_init(seen, key_hands, num_particles=num_particles, opponent=family)
+        return Problems(Hands.of(belief), seen, legal[at])
+
+    return jax.block_until_ready(pick(games.states, jax.random.split(jax.random.key(seed + 1), num_decisions)))
+
+
+def think(agent: SearchAgent, key: Array, decision: Problems) -> Estimate:
+    """Let an agent estimate one decision, unbatched."""
+    return agent.think(key, Remembered(decision.hands, jnp.int32(0)), decision.observations, decision.legal)[0]
+
+
+def measure_batch(agent: SearchAgent, decisions: Problems, *, repeats: int) -> dict[str, Any]:
+    """Time all decisions in one vmapped call."""
+    num_decisions = len(decisions.legal)
+    keys = jax.random.split(jax.random.key(7), num_decisions)
+    compile_seconds, program = harness.compile_timed(jax.jit(jax.vmap(partial(think, agent))), keys, decisions)
+    times, estimate = harness.repeat(lambda: program(keys, decisions), repeats)
+    rollouts = float(np.asarray(estimate.num_samples, np.float64).sum())
+    return {
+        "compile_seconds": compile_seconds,
+        **times.rates("decisions", num_decisions),
+        "rollouts_per_decision": rollouts / num_decisions,
+        **times.rates("rollouts", rollouts),
+        "cores_used": sum(times.cpu_seconds) / sum(times.seconds),
+        "temporary_bytes": program.memory_analysis().temp_size_in_bytes,
+        "digest": harness.digest([np.asarray(estimate.value)]),
+    }
+
+
+def measure_single(agent: SearchAgent, decisions: Problems, *, repeats: int) -> dict[str, Any]:
+    """Time one decision after the other, from the call to the result."""
+    singles = [jax.tree.map(lambda x, d=d: x[d], decisions) for d in range(len(decisions.legal))]
+    key = jax.random.key(7)
+    compile_seconds, program = harness.compile_timed(jax.jit(partial(think, agent)), key, singles[0])
+    seconds = [np.median(harness.repeat(lambda s=s: program(key, s), repeats)[0].seconds) for s in singles]
+    milliseconds = {name: float(1e3 * np.quantile(seconds, q)) for name, q in (("median", 0.5), ("95 percent", 0.95))}
+    return {"compile_seconds": compile_seconds, "milliseconds": milliseconds}
+
+
+# -- Shortfall -------------------------------------------------------------------------------------------------------------------
+
+
+@harness.benchmark(
+    "search_shortfall",
+    agents=("mc", "mc:model=OPPONENT,opponent=OPPONENT", "value", "linear"),
+    opponents=OPPONENTS,
+    games=400,
+    seed=0,
+    particles=(4096,),
+    rollouts=4096,
+    runs=8,
+)
+def search_shortfall(config: Config) -> Iterator[Task]:
+    """Points of win rate that choices fall short of the best, by a judge of `--particles`, `--rollouts` and `--runs`."""
+    harness.even(config.games)
+    harness.even(config.runs, "runs")
+    settings = config.settings("agents", "games", "seed", "particles", "rollouts", "runs")
+    for name in config.opponents:
+        agents, opponent = [parse_agent(spec.replace(OPPONENT, name)) for spec in config.agents], parse_agent(name)
+        judge = monte_carlo(model=name, opponent=name, keep=0.0, particles=config.particles[0], rollouts=config.rollouts)
+        yield Task(
+            {"opponent": name, **settings}, partial(fall_short, agents, opponent, judge, config.games, config.seed, config.runs)
+        )
+
+
+class Player(NamedTuple):
+    """Somebody who follows the games: agent A or B of `unojax.arena.lanes`, int32[], and the two parts of an agent."""
+
+    who: Array
+    numbers: list[Array]
+    skeleton: static.Skeleton
+
+
+def fall_short(
+    agents: list[Agent], opponent: Agent, judge: SearchAgent, num_games: int, seed: int, num_runs: int
+) -> dict[str, Any]:
+    """Play games of the first agent against an opponent, and sum up what the choices of each agent fall short of."""
+    index = jnp.arange(num_games)
+    seats, lanes = deal(jax.random.key(seed), index // 2, index % 2, jnp.ones(num_games, bool), rules=Rules())
+    seated = [*((0, agent) for agent in agents), (1, opponent), (0, judge)]
+    players = [Player(jnp.int32(who), *static.split(agent)) for who, agent in seated]
+    memories = [begin(p.numbers, p.who, seats, lanes, skeleton=p.skeleton) for p in players]
+    short = np.zeros((len(agents), num_games))
+    num_decisions, num_left = 0, num_games
+    while num_left:
+        values, legal = jax.device_get(judge_plays(memories[-1], seats, lanes, judge=judge, num_runs=num_runs))
+        *chosen, theirs = [
+            decide(p.numbers, p.who, memory, seats, lanes, skeleton=p.skeleton, chunk=_CHUNK)
+            for p, memory in zip(players[:-1], memories[:-1], strict=True)
+        ]
+        at = np.flatnonzero(legal.any(-1))
+        num_decisions += len(at)
+        short[:, at] += shortfall(values[at], legal[at], np.stack(jax.device_get(chosen))[:, at])
+        before = lanes
+        lanes, action, counts = advance(seats, before, [chosen[0], theirs], chunk=_CHUNK)
+        num_left, num_wrong = np.asarray(counts)[0]
+        assert not num_wrong
+        memories = [
+            remember(p.numbers, p.who, memory, seats, before, lanes, action, skeleton=p.skeleton, chunk=_CHUNK)
+            for p, memory in zip(players, memories, strict=True)
+        ]
+    of_deal = _POINTS * short.reshape(len(agents), -1, 2).mean(-1)
+    points, error = of_deal.mean(1), of_deal.std(1, ddof=1) / np.sqrt(of_deal.shape[1])
+    rows = [
+        {"agent": agent.name, "points": float(p), "standard_error": float(e)}
+        for agent, p, e in zip(agents, points, error, strict=True)
+    ]
+    return {"decisions_per_game": num_decisions / num_games, "rows": rows}
+
+
+@partial(jax.jit, static_argnames=("judge", "num_runs"))
+def judge_plays(memory: Memory, seats: Seats, lanes: MatchLanes, *, judge: SearchAgent, num_runs: int) -> tuple[Array, Array]:
+    """Value the plays of agent A where it has a choice, some times each: float32[G, runs, 60]; bool[G, 60] what they are of."""
+
+    def one(seats: Seats, lanes: MatchLanes, memory: Memory) -> tuple[Array, Array]:
+        state, player = lanes.state, seats.game
+        seen, key = observe(state, player), jax.random.fold_in(jax.random.fold_in(seats.key, player), state.step_count)
+
+        def once(key: Array) -> tuple[Array, Array]:
+            estimate, legal = judge.think(key, memory, seen, game.legal_mask(state))
+            return estimate.value, legal
+
+        values, legal = lax.map(once, jax.random.split(key, num_runs))
+        return values, legal[0]
+
+    num_games, num_choices = len(lanes.forced), Rules().num_choices
+    waits = find_waiting(seats, lanes, 0)
+    nothing = jnp.zeros((num_games, num_runs, num_choices)), jnp.zeros((num_games, num_choices), bool)
+    return for_chosen(waits, _CHUNK, lambda _, *chunk: jax.vmap(one)(*chunk), (seats, lanes, memory), nothing)
+
+
+def shortfall(values: np.ndarray, legal: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Compute what choices fall short of the best play, by values that some runs gave: float[K, D], in expectation not too much.
+
+    Args:
+        values: float[D, R, A] of R independent runs, an even number.
+        legal: bool[D, A].
+        chosen: int[K, D] the choices of K agents.
+    """
+    halves = values[:, ::2].mean(1), values[:, 1::2].mean(1)
+    found = np.zeros(chosen.shape)
+    for finds, tells in (halves, halves[::-1]):
+        best = np.where(legal, finds, -np.inf).argmax(-1)
+        told = np.take_along_axis(tells, np.concatenate([best[None], chosen]).T, axis=-1).T
+        found += (told[0] - told[1:]) / 2
+    return found

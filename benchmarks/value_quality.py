@@ -1,28 +1,24 @@
 """Quality of the value network's win probabilities, on games that it was not trained on.
 
-    python -m benchmarks.value_quality --json FILE
-
 Games of the network against itself, greedy and with its belief. At its decisions, before the play, four predictions of whether
-the mover wins: the network's; that of a network without the belief; a logistic regression on the two hand sizes, fitted on other
-games; and flat Monte Carlo over the same belief, the mean result of rollouts of the play that was made. A drawn game is half
-a win.
+the mover wins: the network's; the same without the belief, any unseen card being as likely as another; a logistic regression
+on the two hand sizes, fitted on other games; and flat Monte Carlo over the same belief, the mean result of rollouts of the
+play that was made. A drawn game is half a win.
 """
 
 from __future__ import annotations
 
-import sys
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Final, NamedTuple
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import tyro
 from jax import Array
-from rich.table import Table
 
-from benchmarks.timing import console, environment, write_json
+from benchmarks import harness
+from benchmarks.harness import Config, Task
 from training.value.learning import states_of
 from training.value.selfplay import SELF, Episodes, SelfPlay, play_episodes
 from unojax import bits, cards
@@ -36,32 +32,41 @@ from unojax.value.pretrained import PRETRAINED, load_network
 _BATCH: Final = 512
 
 
-@dataclass(frozen=True)
-class Config:
-    """Options of the measurement.
+@harness.benchmark("value_quality", network=PRETRAINED, games=1024, rollouts=200, particles=(256,), seed=1)
+def value_quality(config: Config) -> Iterator[Task]:
+    """Log loss and calibration of the value network's win probabilities, on games that it was not trained on."""
+    if config.games < 2:
+        raise ValueError("--games must be at least 2, from which standard errors come")
+    yield Task(config.settings("network", "games", "rollouts", "particles", "seed"), partial(compare_forecasts, config))
 
-    Attributes:
-        network: "pretrained" or a file.
-        unaware: the network that is told of no belief: any unseen card is as likely as another.
-        games: to judge by; as many more to fit the regression.
-        rollouts: of the Monte Carlo prediction.
-        particles: of the beliefs.
-        seed: of everything random.
-        json: write the result here.
-    """
 
-    network: str = PRETRAINED
-    unaware: str = PRETRAINED
-    games: int = 1024
-    rollouts: int = 200
-    particles: int = 256
-    seed: int = 1
-    json: Path | None = None
+def compare_forecasts(config: Config) -> dict[str, Any]:
+    """Compare the four predictions."""
+    network = load_network(config.network)
+    fitted = fit_sizes(play(config, network, network, 2 * config.seed, 0))
+    test = play(config, network, network, 2 * config.seed + 1, config.rollouts)
+    smoothed = (test.rollouts * config.rollouts + 1) / (config.rollouts + 2)
+    predictions = {
+        "network": np.clip(test.network.astype(np.float64), 1e-6, 1 - 1e-6),
+        "network without a belief": np.clip(test.unaware.astype(np.float64), 1e-6, 1 - 1e-6),
+        "hand sizes, logistic regression": sigmoid(_size_terms(test.sizes) @ fitted),
+        f"flat Monte Carlo, {config.rollouts} rollouts": np.where(test.counted, smoothed, 0.5),
+    }
+    losses = {name: log_loss(predicted, test.result) for name, predicted in predictions.items()}
+    found: dict[str, Any] = {"decisions": int(test.counted.sum())}
+    for name, predicted in predictions.items():
+        bins = calibrate(predicted, test.result, test.counted)
+        found[name] = {
+            "log_loss": _figures(mean_loss(losses[name], test)),
+            "more_than_network": _figures(mean_loss(losses[name] - losses["network"], test)),
+            "calibration_error": bins.mean_absolute_error,
+            "bins": [bins.number.tolist(), bins.predicted.tolist(), [observed.value for observed in bins.observed]],
+        }
+    return found
 
-    def __post_init__(self) -> None:
-        for name, least in (("games", 2), ("rollouts", 1), ("particles", 1)):
-            if (value := getattr(self, name)) < least:
-                raise ValueError(f"{name} must be at least {least}, got {value}")
+
+def _figures(measure: Measure) -> dict[str, float]:
+    return {"mean": measure.value, "standard_error": measure.standard_error}
 
 
 class Forecasts(NamedTuple):
@@ -84,7 +89,7 @@ class Forecasts(NamedTuple):
 
 def play(config: Config, network: Network, unaware: Network, seed: int, rollouts: int) -> Forecasts:
     """Play games, and predict their results at each decision."""
-    how = SelfPlay(opponents=(SELF,), particles=config.particles, explore=0.0, search=rollouts)
+    how = SelfPlay(opponents=(SELF,), particles=config.particles[0], explore=0.0, search=rollouts)
     program = jax.jit(lambda keys, number, network: _look(play_episodes(keys, number, network, how), network, unaware))
     parts = []
     for first in range(0, config.games, _BATCH):
@@ -131,48 +136,3 @@ def _size_terms(sizes: np.ndarray) -> np.ndarray:
 def mean_loss(losses: np.ndarray, decisions: Forecasts) -> Measure:
     """Average over decisions, games being independent."""
     return estimate_ratio(np.where(decisions.counted, losses, 0.0).sum(-1), decisions.counted.sum(-1))
-
-
-def main() -> int:
-    """Run the command."""
-    config = tyro.cli(Config)
-    networks = load_network(config.network), load_network(config.unaware)
-    fitted = fit_sizes(play(config, *networks, 2 * config.seed, 0))
-    test = play(config, *networks, 2 * config.seed + 1, config.rollouts)
-    smoothed = (test.rollouts * config.rollouts + 1) / (config.rollouts + 2)
-    predictions = {
-        "network": np.clip(test.network.astype(np.float64), 1e-6, 1 - 1e-6),
-        "network without a belief": np.clip(test.unaware.astype(np.float64), 1e-6, 1 - 1e-6),
-        "hand sizes, logistic regression": sigmoid(_size_terms(test.sizes) @ fitted),
-        f"flat Monte Carlo, {config.rollouts} rollouts": np.where(test.counted, smoothed, 0.5),
-    }
-    rows = []
-    table = Table(title=f"{int(test.counted.sum()):,} decisions of {config.games:,} games")
-    for heading in ("prediction", "log loss, nats", "less the network's", "calibration error"):
-        table.add_column(heading)
-    losses = {name: log_loss(predicted, test.result) for name, predicted in predictions.items()}
-    for name, predicted in predictions.items():
-        loss = mean_loss(losses[name], test)
-        difference = mean_loss(losses[name] - losses["network"], test)
-        bins = calibrate(predicted, test.result, test.counted)
-        observed = [estimate.value for estimate in bins.observed]
-        error = bins.mean_absolute_error
-        table.add_row(name, f"{loss:.4f}", "" if name == "network" else f"{difference:.4f}", f"{error:.4f}")
-        rows.append(
-            {
-                "prediction": name,
-                "log_loss": loss.value,
-                "standard_error": loss.standard_error,
-                "more_than_network": difference.value,
-                "more_than_network_error": difference.standard_error,
-                "calibration_error": error,
-                "bins": {"number": bins.number.tolist(), "predicted": bins.predicted.tolist(), "observed": observed},
-            }
-        )
-    console().print(table)
-    write_json(config.json, {"environment": environment(), "games": config.games, "seed": config.seed, "rows": rows})
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

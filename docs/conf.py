@@ -6,7 +6,11 @@ from importlib import metadata
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE / "_sphinx"), str(HERE.parent)]
+sys.path[:0] = [str(HERE / "_sphinx"), str(HERE), str(HERE.parent)]
+
+import charts  # noqa: E402  of this folder
+
+charts.draw_all(HERE / "charts")
 
 project = "unojax"
 author = "The unojax authors"

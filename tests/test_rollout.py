@@ -480,7 +480,7 @@ def test_two_sets_of_extras_have_one_structure():
 ON_DEVICES = """
 import json, jax, numpy as np
 from jax.sharding import Mesh, PartitionSpec as P
-from benchmarks.timing import digest
+from benchmarks.harness import digest
 from unojax import rollout, simulate, start_slots
 from unojax.simulation import Collector, Stream, count_games
 key = jax.random.key(3)

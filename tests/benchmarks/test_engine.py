@@ -1,106 +1,91 @@
-"""The benchmarks run, and count what they say they count. Nothing here looks at how long anything took."""
+"""The benchmarks of the engine run, and count what they say they count. Nothing here looks at how long anything took."""
 
 from __future__ import annotations
 
-import json
+import sys
+from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 import pytest
 
 import unojax
-from benchmarks import engine, engine_parts
-
-
-@pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> dict:
-    path = tmp_path_factory.mktemp("engine") / "results.json"
-    arguments = "--packed 8 --onehot 16 --repeats 2 --games-per-lane 3 --calls 3 --no-peer".split()
-    config: Any = jax.config
-    cache = config.jax_enable_compilation_cache
-    try:
-        returned = engine.main([*arguments, "--json", str(path)])
-    finally:
-        config.update("jax_enable_compilation_cache", cache)
-    written = json.loads(path.read_text())
-    assert written == json.loads(json.dumps(returned))
-    return written
+from benchmarks import adapters, engine, harness, rlcard_peer, rollout
+from benchmarks.harness import Config
 
 
 @pytest.mark.slow
-def test_packed_steps_are_those_of_the_games(results: dict) -> None:
-    (row,) = results["packed"]
-    games = unojax.simulate(jax.random.key(0), 24, batch_size=8)
-    assert row["num_games"] == len(games) == 24
-    assert row["num_steps"] == games.num_steps.sum()
-    assert row["steps_per_second"]["median"] * np.median(row["seconds"]) == pytest.approx(games.num_steps.sum())
-    assert row["decisions_per_second"]["median"] * np.median(row["seconds"]) == pytest.approx(games.num_choices.sum())
+def test_steps_are_those_of_the_games(tmp_path: Path):
+    sizes = "--batch-sizes 8 --onehot-sizes 16 --repeats 2 --calls 3 --no-peer --cached".split()
+    packed, onehot = harness.main("engine", [*sizes, "--json", str(tmp_path / "rows.json")])
+    games = unojax.simulate(jax.random.key(0), 128, batch_size=8)
+    assert packed.figures["num_games"] == len(games) == 128
+    assert packed.figures["num_steps"] == games.num_steps.sum() and packed.figures["agree"]
+    rates = [packed.figures[f"{unit}_per_second"]["median"] for unit in ("steps", "decisions")]
+    assert rates[0] / rates[1] == pytest.approx(games.num_steps.sum() / games.num_choices.sum())
+    assert 0 < onehot.figures["num_steps"] <= 16 * 3 * engine._STEPS
+    assert packed.environment["rules_version"] == unojax.RULES_VERSION
 
 
 @pytest.mark.slow
-def test_device_steps_are_plausible(results: dict) -> None:
-    (row,) = results["packed"]
-    # Each step is at least one node; the 15 nodes of the deal and the further cards of a draw are not steps.
-    assert 0 < row["device_steps"] < row["device_nodes"]
-
-
-@pytest.mark.slow
-def test_onehot_counts_unfinished_games_only(results: dict) -> None:
-    (row,) = results["onehot"]
-    assert 0 < row["num_steps"] <= 16 * 3 * engine._STEPS_PER_CALL
+def test_unfinished_games_alone_are_counted():
     states = engine.deal(jax.random.key(3), 4)
     for key in jax.random.split(jax.random.key(4), 20):
         before = states.step_count
-        # From new games: nothing was counted before.
-        over = states.is_over
-        assert not over.any()
-        states, tally = engine.play_onehot(jax.tree.map(lambda leaf: leaf.copy(), states), key, counts_choices=True)
-        if tally.num_games == 0:
-            assert tally.num_steps == (states.step_count - before).sum() == 4 * engine._STEPS_PER_CALL
-        else:
-            assert tally.num_steps < 4 * engine._STEPS_PER_CALL
-        assert tally.num_choices <= tally.num_steps
+        assert not states.is_over.any(), "finished games are dealt again"
+        states, rows = engine.step_by_hand(jax.tree.map(lambda leaf: leaf.copy(), states), key)
+        went_on = rows.valid.all(0)
+        assert (states.step_count - before)[went_on].sum() == engine._STEPS * went_on.sum()
+        assert rows.is_choice.sum() <= rows.valid.sum() <= 4 * engine._STEPS
 
 
 @pytest.mark.slow
-def test_environment_is_stated(results: dict) -> None:
-    environment = results["environment"]
-    assert environment["rules_version"] == unojax.RULES_VERSION
-    assert environment["versions"]["jax"] == jax.__version__
-    assert results["ratios"] is None and results["peer"] is None
+def test_all_programs_of_rollouts_are_timed_and_compared(monkeypatch: pytest.MonkeyPatch):
+    for name in ("SLOTS", "ONEHOT_SLOTS"):
+        monkeypatch.setattr(rollout, name, {"cpu": 64})
+    found = rollout.measure(2, 300, "cpu")
+    programs = {"count_games", "counts", "delivered", "by hand", "by hand, delivered"}
+    assert set(found["steps_per_second"]) == set(found["steps_per_cpu_second"]) == programs
+    assert all(rates["min"] > 0 for rates in found["steps_per_second"].values())
+    assert all(0 < ratio["min"] <= ratio["median"] <= ratio["max"] for ratio in found["ratios"].values())
 
 
 @pytest.mark.slow
-def test_parts() -> None:
-    parts = engine_parts.measure_parts(8, repeats=1)
-    assert set(parts["nanoseconds_per_node"]) == {*engine_parts.PARTS, "advance", "whole", "harvest"}
-    counts = parts["counts_per_node"]
-    assert counts["decide"]["operations_as_written"] > counts["choose"]["operations_as_written"] > 0
-    assert max(parts["while_body_fusions"].values()) > 0
-    assert 0 < parts["steps_per_node"] < 1
+def test_adapters_that_are_installed_are_measured(monkeypatch: pytest.MonkeyPatch):
+    rates: dict[str, Any] = {"levels": {"env": {"steps_per_second": {"median": 1000.0, "min": 900.0, "max": 1100.0}}}}
+    monkeypatch.setattr(rlcard_peer, "measure", lambda config: rates)
+    monkeypatch.setattr(adapters, "_HOST_STEPS", 20)
+    listed = {library for library, *_ in adapters.programs(32, 3)}
+    assert listed == {"gymnasium", "pgx", "jaxmarl", "pettingzoo", "pyspiel", "rlcard"}
+    rows = harness.main("adapters", "--batch-sizes 32 --calls 3 --repeats 2 --cached".split())
+    assert {row.settings["library"] for row in rows} == {name for name in listed if adapters.find_spec(name)}
+    assert all(row.figures["steps_per_second"]["min"] > 0 for row in rows)
 
 
-def test_ratios_use_the_best_batch_size() -> None:
-    sweep = [{"steps_per_second": {"median": rate}} for rate in (10.0, 40.0, 20.0)]
-    peer = {"levels": {"game": {"steps_per_second": {"median": 2.0}}}}
-    assert engine.ratios(sweep, sweep[:1], peer) == {"game": {"packed": 20.0, "onehot": 5.0}}
+def test_steps_on_the_host_are_counted():
+    dealt: list[int] = []
+
+    def start() -> int:
+        dealt.append(0)
+        return 1
+
+    # Each game is over after three actions.
+    game = adapters.HostGame(start, lambda now: [now], lambda now, action: None if now == 3 else now + action // now)
+    run = adapters.host_loop(game, 7)()
+    assert (run.steps, run.calls, len(dealt)) == (7, 7, 3) and run.seconds > 0
 
 
-def test_while_body_fusions_follows_branches() -> None:
-    hlo = """HloModule m
-%branch (p: u32[]) -> u32[] {
-  ROOT %f = u32[] fusion(%p), kind=kLoop, calls=%x
-}
+def test_a_failure_of_rlcard_names_the_way_out(tmp_path: Path):
+    script = tmp_path / "python"
+    script.write_text("#!/bin/sh\necho no rlcard here >&2\nexit 1\n")
+    script.chmod(0o755)
+    with pytest.raises(ValueError, match="--no-peer"):
+        rlcard_peer.measure(Config(peer_python=str(script), games=1), tmp_path)
 
-%body (p: u32[]) -> u32[] {
-  %a = u32[] fusion(%p), kind=kLoop, calls=%x
-  ROOT %c = u32[] conditional(%t, %p, %p), true_computation=%branch, false_computation=%other
-}
 
-ENTRY %main (p: u32[]) -> u32[] {
-  %g = u32[] fusion(%p), kind=kLoop, calls=%x
-  ROOT %w = u32[] while(%g), condition=%cond, body=%body
-}
-"""
-    assert engine_parts.while_body_fusions(hlo) == {"body": 2}
+def test_levels_and_forced_draws_of_rlcard(tmp_path: Path):
+    pytest.importorskip("rlcard")
+    measured = rlcard_peer.measure(Config(peer_python=sys.executable, games=3, repeats=2), tmp_path)
+    assert set(measured["levels"]) == set(rlcard_peer.LEVELS) and 1 < measured["steps_per_call"] < 2
+    for numbers in measured["levels"].values():
+        assert numbers["steps_per_second"]["median"] >= numbers["calls_per_second"]["median"]

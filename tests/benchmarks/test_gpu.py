@@ -2,91 +2,97 @@
 
 from __future__ import annotations
 
-import json
+import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
 import pytest
 
-from benchmarks import gpu, gpu_measure, gpu_target
-from benchmarks.gpu_programs import belief_turns, programs
+from benchmarks import gpu, harness
+from benchmarks.harness import Config
 
 
-def test_a_part_that_runs_out_of_memory_says_what_to_lower(capsys: pytest.CaptureFixture[str]) -> None:
-    def too_much() -> None:
+def test_a_part_that_runs_out_of_memory_says_what_to_lower():
+    def too_much() -> dict[str, Any]:
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 1 byte")
 
-    def broken() -> None:
+    def broken() -> dict[str, Any]:
         raise jax.errors.JaxRuntimeError("INTERNAL: no idea")
 
-    expected = "beliefs: the device ran out of memory; lower --scale"
-    assert gpu_measure.guarded(too_much, "beliefs") == {"error": expected}
-    assert expected in capsys.readouterr().out
+    assert gpu.guarded(too_much, "beliefs") == {"error": "beliefs: the device ran out of memory; lower --scale"}
     with pytest.raises(jax.errors.JaxRuntimeError, match="no idea"):
-        gpu_measure.guarded(broken, "beliefs")
-
-
-@pytest.mark.slow
-def test_simulations_agree_and_have_digests() -> None:
-    row = gpu_measure.measure_simulate(16, repeats=1)
-    assert row["agree"]
-    assert row["steps_per_second_statistics"]["median"] > 0
-    compared = gpu_measure.compare_with_cpu(64)
-    assert compared["equal"] and len(compared["digest"]) == 16
+        gpu.guarded(broken, "beliefs")
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("options", "told"),
     [
-        ["--scale", "0"],
-        ["--scale", "2"],
-        ["--repeats", "0"],
-        ["--programs", "chess"],
+        (["--scale", "0"], "--scale must be in (0, 1]"),
+        (["--scale", "2"], "--scale must be in (0, 1]"),
+        (["--repeats", "0"], "--repeats must be at least 1"),
+        (["--parts", "chess"], "--parts must be among simulate"),
+        (["--compile-only", "--programs", "chess"], "--programs must be among simulate"),
         # What would be for nothing.
-        ["--programs", "policy training"],
-        ["--compile-only", "--parts", "policy_training"],
+        (["--programs", "policy training"], "name --parts to measure"),
+        (["--compile-only", "--parts", "policy_training"], "with --compile-only name --programs"),
     ],
 )
-def test_bad_options(arguments: list[str]) -> None:
+def test_bad_options(options: list[str], told: str, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit):
-        gpu.main(arguments)
+        harness.main("gpu", options)
+    assert told in capsys.readouterr().err
 
 
-def test_missing_wheels_are_told_of_in_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_wheels_are_told_of_in_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     def no_wheels(**_: object) -> None:
         # As JAX says it where they are missing.
         raise NotImplementedError("topology not implemented for cuda")
 
-    gpu_target.mesh.cache_clear()
-    monkeypatch.setattr(gpu_target.topologies, "get_topology_desc", no_wheels)
+    gpu.target_mesh.cache_clear()
+    for name, value in (("JAX_SKIP_CUDA_CONSTRAINTS_CHECK", ""), ("XLA_FLAGS", "")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(gpu.topologies, "get_topology_desc", no_wheels)
     with pytest.raises(SystemExit):
-        gpu.main(["--compile-only"])
+        harness.main("gpu", ["--compile-only"])
     told = capsys.readouterr().err.splitlines()[-1]
     assert "error: compiling for an H100 needs JAX's CUDA wheels; install them in an environment of their own" in told
 
 
+def test_parts_share_their_time_in_order_of_worth(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """All are compiled side by side; then the first takes longer than its time, and the others are measured all the same."""
+    started: list[tuple[str, list[str]]] = []
+
+    def start(name: str, config: Config, options: list[str], environment: dict[str, str], *, shown: bool = False):
+        started.append((name, options))
+        seconds = 60 if (name, shown) == ("simulate", True) else 0
+        return gpu.subprocess.Popen([sys.executable, "-S", "-c", f"import time; time.sleep({seconds})"])
+
+    monkeypatch.setattr(gpu, "start_part", start)
+    monkeypatch.setattr(gpu, "BUDGETS", {"simulate": 0.0, "beliefs": 0.0, "match": 0.0})
+    began = time.monotonic()
+    gpu.measure_in_processes(Config(budget=5.0, repeats=2, json=Path("some.json")))
+    assert time.monotonic() - began < 30
+    assert [name for name, _ in started] == ["simulate", "beliefs", "match"] * 2
+    assert started[0][1] == ["--repeats", "1"] and started[-1][1] == ["--repeats", "2", "--json", "some.json"]
+    assert capsys.readouterr().out == "simulate: not finished in its time; the rows above are kept\n"
+
+
+def test_six_minutes_are_enough_for_all_parts():
+    assert list(gpu.PARTS) == list(gpu.BUDGETS) and sum(gpu.BUDGETS.values()) + gpu._COMPILING <= 360
+
+
 @pytest.mark.slow
 @pytest.mark.long
-def test_everything_is_measured_and_written(tmp_path: Path) -> None:
+def test_everything_is_measured_and_written(tmp_path: Path):
     target = tmp_path / "gpu.json"
-    gpu.main(["--scale", "1e-6", "--repeats", "1", "--json", str(target)])
-    measured = json.loads(target.read_text())["measured"]
-    assert list(measured) == list(gpu_measure.PARTS)
-    assert not any("error" in part for part in measured.values())
-    assert all(part["memory"].keys() == {"bytes_in_use", "peak_bytes_in_use", "bytes_limit"} for part in measured.values())
-    assert measured["simulate_by_count"]["seconds_by_count"] > 0
-    assert 0 <= measured["match"]["win_rate"] <= 1
-    assert measured["equal_to_cpu"]["equal"]
-    for name in ("value_training", "policy_training"):
-        assert measured[name]["iterations_per_second"]["median"] > 0
-        assert np.isfinite(measured[name]["gradient_norm"])
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_every_loop_of_an_update_has_a_length_from_real_games() -> None:
-    turns = belief_turns(32, 1024)
-    assert {"/play/", "/long play/", "/rejuvenation/", "/long rejuvenation/", "/unseen draw/", "/reset/"} <= set(turns)
-    assert sum(turns.values()) > 5
-    assert "belief_update" in programs(scale=0.01)
+    harness.main("gpu", ["--scale", "1e-6", "--repeats", "1", "--parts", *gpu.PARTS, "--json", str(target)])
+    rows = {row.settings["part"]: row.figures for row in harness.read_rows(target)}
+    assert list(rows) == list(gpu.PARTS) and not any("error" in figures for figures in rows.values())
+    assert all(figures["memory"].keys() == {"peak_bytes_in_use", "bytes_limit"} for figures in rows.values())
+    assert rows["simulate"]["agree"] and rows["simulate"]["counted_steps_per_second"]["median"] > 0
+    assert 0 <= rows["match"]["win_rate"] <= 1 and rows["equal_to_cpu"]["equal"]
+    for name, unit in (("value_training", "games"), ("policy_training", "choices")):
+        assert np.isfinite(rows[name]["gradient_norm"]) and rows[name][f"{unit}_per_second"]["min"] > 0

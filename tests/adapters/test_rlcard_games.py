@@ -1,10 +1,7 @@
 """Games of RLCard's UNO (rlcard on PyPI), replayed under `Rules.rlcard()`: every state after every call must be the same.
 
-    python -m benchmarks.rlcard_games --games 2000
-
-RLCard plays with random legal actions in a Python of its own, which runs this file as a script, with the standard library, NumPy
-and RLCard alone, and writes what its tables hold as JSON lines. Here the same actions are played with the same cards drawn.
-Hands, deck, pile, top card, colour, player to move, legal actions and winner are compared.
+RLCard plays with random legal actions. Here the same actions are played with the same cards drawn. Hands, deck, pile, top card,
+colour, player to move, legal actions and winner are compared.
 
 A call of RLCard's is one step or two here: it makes a penalty's draw a part of the play. What RLCard does otherwise are defects:
 
@@ -15,22 +12,26 @@ A call of RLCard's is one step or two here: it makes a penalty's draw a part of 
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
-import subprocess
-import sys
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any, Final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from unojax import bits, cards
+from unojax.game import GivenCards, State, legal_mask, step_with
+from unojax.rules import Rules
 
 _COLORS: Final = "rybg"
 _TRAITS: Final = (*"0123456789", "skip", "reverse", "draw_2", "wild", "wild_draw_4")
 
 
-def record(games: int, seed: int) -> None:
-    """Play so many games with RLCard and print one a line. Runs in a Python that has RLCard."""
-    import numpy as np
-    from rlcard.games.uno import Game  # pyright: ignore[reportMissingImports]  # absent from the benchmark's own environment
+def record(games: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Play games with RLCard: its tables after each call, and the actions."""
+    from rlcard.games.uno import Game  # pyright: ignore[reportMissingImports]
 
     game, choose = Game(), random.Random(seed).choice
     game.np_random = np.random.RandomState(seed)
@@ -44,7 +45,7 @@ def record(games: int, seed: int) -> None:
             except IndexError:
                 failed = True
             tables.append(table_of(game))
-        print(json.dumps({"tables": tables, "actions": [action_number(name) for name in actions], "failed": failed}))
+        yield {"tables": tables, "actions": [action_number(name) for name in actions], "failed": failed}
 
 
 def table_of(game: Any) -> dict[str, Any]:
@@ -70,11 +71,6 @@ def action_number(name: str) -> int:
     return _COLORS.index(color) * 15 + _TRAITS.index(trait)
 
 
-def action_name(number: int) -> str:
-    """Write an action of ours as RLCard does."""
-    return "draw" if number == 60 else f"{_COLORS[number // 15]}-{_TRAITS[number % 15]}"
-
-
 def _types(cards: Any) -> list[int]:
     counts = [0] * 54
     for card in cards:
@@ -83,27 +79,19 @@ def _types(cards: Any) -> list[int]:
     return counts
 
 
-def compare(python: str, games: int, seed: int) -> dict[str, int]:
-    """Record games with the given Python and replay them here.
+def compare(games: int, seed: int) -> dict[str, int]:
+    """Record games and replay them here.
 
     Returns:
         Numbers of games, calls and steps compared, of refills of the deck on the way, and of the calls left out as defects.
 
     Raises:
-        AssertionError: a state differs.
-        RuntimeError: RLCard can't be run.
+        AssertionError: If a state differs.
     """
-    import numpy as np
-
-    done = subprocess.run(
-        [python, __file__, "--record", "--games", str(games), "--seed", str(seed)], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise RuntimeError(f"RLCard failed:\n{done.stderr}")
     totals: dict[str, int] = dict.fromkeys(
         ("games", "calls", "steps", "refills", "won_with_a_penalty", "failed_for_want_of_cards"), 0
     )
-    played = [json.loads(line) for line in done.stdout.splitlines()]
+    played = list(record(games, seed))
     plans = [steps_of(game, totals) for game in played]
     longest = 1 << max(len(plan) for plan in plans).bit_length()
     actions = np.full((longest, len(plans)), -1, np.int32)
@@ -123,8 +111,6 @@ def compare(python: str, games: int, seed: int) -> dict[str, int]:
 
 def steps_of(game: dict[str, Any], totals: dict[str, int]) -> list[tuple[int, Any, int, dict[str, Any] | None]]:
     """List the steps of a game: action, deck after it, colour, and RLCard's table after it where that is the end of a call."""
-    import numpy as np
-
     totals["games"] += 1
     steps = []
     for index, action in enumerate(game["actions"]):
@@ -167,11 +153,9 @@ def _type(table: dict[str, Any]) -> int:
 def states_of(tables: list[dict[str, Any]]) -> Any:
     """Make the states [G] of some tables, at which no penalty is pending."""
     import jax.numpy as jnp
-    import numpy as np
 
     from unojax import cards
     from unojax.game import State
-    from unojax.rules import Rules
 
     def onehots(name: str) -> Any:
         return jnp.asarray(cards.onehot_of(np.array([table[name] for table in tables])))
@@ -204,35 +188,25 @@ def states_of(tables: list[dict[str, Any]]) -> Any:
 
 def _replay(starts: list[dict[str, Any]], actions: Any, decks: Any, colors: Any) -> tuple[Any, Any]:
     """Play all games side by side: states and legal masks [T + 1, G], NumPy."""
-    import jax
-    import jax.numpy as jnp
-
-    from unojax import bits, cards, game
-    from unojax.game import State
-
     start = states_of(starts)
 
     def one_step(state: State, given: Any) -> Any:
         def one_game(state: State, action: Any, deck: Any, color: Any) -> State:
-            return game.step_with(state, action, game.GivenCards(bits.pack(cards.onehot(deck)), color))
+            return step_with(state, action, GivenCards(bits.pack(cards.onehot(deck)), color))
 
         after = jax.vmap(one_game)(state, *given)
-        return after, (after, jax.vmap(game.legal_mask)(after))
+        return after, (after, jax.vmap(legal_mask)(after))
 
     @jax.jit
     def run(start: State, *given: Any) -> Any:
         _, (states, masks) = jax.lax.scan(one_step, start, given)
-        first = start, jax.vmap(game.legal_mask)(start)
+        first = start, jax.vmap(legal_mask)(start)
         return jax.tree.map(lambda one, rest: jnp.concatenate([one[None], rest]), first, (states, masks))
 
     return jax.device_get(run(start, actions, decks, colors))
 
 
 def _same(table: dict[str, Any], states: Any, masks: Any, at: tuple[int, int]) -> None:
-    import numpy as np
-
-    from unojax import cards
-
     found = {
         "hands": cards.count_types(states.hands[at]).tolist(),
         "deck": cards.count_types(states.deck[at]).tolist(),
@@ -252,21 +226,8 @@ def _same(table: dict[str, Any], states: Any, masks: Any, at: tuple[int, int]) -
     assert not states.error[at], f"step {at[0]} of game {at[1]}: illegal here"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Replay games of RLCard's UNO under Rules.rlcard().")
-    parser.add_argument("--games", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--peer-python", default=None, help="a Python that has rlcard; by default one is made with pip")
-    parser.add_argument("--record", action="store_true", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.record:
-        record(arguments.games, arguments.seed)
-        return
-    from benchmarks.rlcard_peer import peer_python
-
-    python = arguments.peer_python or peer_python(Path(".cache"))
-    print(json.dumps(compare(python, arguments.games, arguments.seed), indent=2))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.slow
+def test_every_state_is_that_of_rlcard() -> None:
+    pytest.importorskip("rlcard", reason="RLCard is not installed")
+    totals = compare(games=500, seed=0)
+    assert totals["games"] == 500 and totals["steps"] > totals["calls"] > 10_000 and totals["refills"] > 0

@@ -1,4 +1,7 @@
-"""Charts of `benchmarks/results/`, drawn when the pages are built: a function for each, which fills a figure."""
+"""Charts of `benchmarks/results/`, drawn when the pages are built: a function for each, which fills a figure.
+
+`draw_all` writes each once for a light page and once for a dark one; docs/conf.py calls it.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
 
-RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+from unojax.viz.charts import chart_style
+
+RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 PARTICLES = "particles 1024"
 
 
@@ -29,18 +35,23 @@ def _short(number: float, _: int = 0) -> str:
 def engine_cpu(figure: Figure) -> None:
     """Steps per second by the number of games in a batch, beside RLCard."""
     axes = figure.subplots()
-    results = read("engine_cpu")
-    for kind, label in (("packed", "simulate"), ("onehot", "vmapped step, one-hot")):
-        rows = results[kind]
-        rates = [row["steps_per_second"] for row in rows]
+    results = read("engine_cpu")["rows"]
+    measured = {
+        name: [row for row in results if row["settings"]["program"] == name] for name in ("simulate", "one-hot", "rlcard")
+    }
+    for name, label in (("simulate", "simulate"), ("one-hot", "vmapped step, one-hot")):
+        rows = measured[name]
+        rates = [row["figures"]["steps_per_second"] for row in rows]
         middle = np.array([rate["median"] for rate in rates])
         spread = np.abs(np.array([[rate[end] for rate in rates] for end in ("min", "max")]) - middle)
-        axes.errorbar([row["batch_size"] for row in rows], middle, spread, marker="o", capsize=3, elinewidth=1, label=label)
+        axes.errorbar(
+            [row["settings"]["batch_size"] for row in rows], middle, spread, marker="o", capsize=3, elinewidth=1, label=label
+        )
     for level, label in (("game", "RLCard, the game alone, one core"), ("env", "RLCard, environment, one core")):
-        rate = results["peer"]["levels"][level]["steps_per_second"]["median"]
+        rate = measured["rlcard"][0]["figures"]["levels"][level]["steps_per_second"]["median"]
         axes.axhline(rate, linestyle="--", linewidth=1.2, color="C2" if level == "game" else "C3", label=label)
     axes.set(xscale="log", yscale="log", xlabel="games at a time", ylabel="steps a second")
-    batches = sorted({row["batch_size"] for kind in ("packed", "onehot") for row in results[kind]})
+    batches = sorted({row["settings"]["batch_size"] for name in ("simulate", "one-hot") for row in measured[name]})
     axes.set_xticks(batches, [f"{batch:,}" for batch in batches], rotation=40)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(_short))
@@ -58,17 +69,18 @@ def belief_full_deck(figure: Figure) -> None:
         "bootstrap 1024": "bootstrap filter",
     }
     axes = figure.subplots()
-    comparisons = [one for one in read("belief_full_deck")["comparisons"] if one["opponent"] in ("uniform", "scarcest-color")]
+    opponents = ("uniform", "scarcest-color")
+    comparisons = [row for row in read("belief_full_deck")["rows"] if row["settings"]["opponent"] in opponents]
     height = 0.38
     for number, one in enumerate(comparisons):
         places, means, errors = [], [], []
         for place, name in enumerate(names):
-            if name in one["methods"]:
-                score = one["methods"][name]["log_score"]
+            if name in one["figures"]["methods"]:
+                score = one["figures"]["methods"][name]["log_score"]
                 places.append(place + (number - 0.5) * height)
                 means.append(-score["mean"])
                 errors.append(1.96 * score["standard_error"])
-        axes.barh(places, means, height, xerr=errors, label=f"against {one['opponent']}", error_kw={"elinewidth": 1})
+        axes.barh(places, means, height, xerr=errors, label=f"against {one['settings']['opponent']}", error_kw={"elinewidth": 1})
     axes.set_yticks(range(len(names)), list(names.values()))
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
@@ -79,9 +91,9 @@ def belief_full_deck(figure: Figure) -> None:
 def belief_agreement(figure: Figure) -> None:
     """Mean error of the expected copies against the exact filter, by the number of particles."""
     axes = figure.subplots()
-    rows = read("belief_agreement")["all"]["rows"]
-    numbers = np.array([row["num_particles"] for row in rows])
-    errors = np.array([row["mean_error"] for row in rows])
+    (row,) = read("belief_agreement")["rows"]
+    numbers = np.array(row["settings"]["particles"])
+    errors = np.array([row["figures"]["all decks"][f"N = {number}"]["mean_error"] for number in numbers])
     axes.plot(numbers, errors[0] * np.sqrt(numbers[0] / numbers), "--", color="C1", label="halved by four times as many")
     axes.plot(numbers, errors, "o", color="C0", label="measured", markersize=8)
     axes.set(xscale="log", yscale="log", xlabel="particles", ylabel="mean error, copies of a card")
@@ -95,7 +107,7 @@ def belief_agreement(figure: Figure) -> None:
 def belief_calibration(figure: Figure) -> None:
     """What was observed less what was predicted, with two standard errors, in each tenth of the predictions."""
     axes = figure.subplots()
-    bins = read("belief_calibration")["comparisons"][0]["methods"][PARTICLES]["calibration"]["bins"]
+    bins = read("belief_calibration")["rows"][0]["figures"]["methods"][PARTICLES]["calibration"]["bins"]
     axes.axhline(0, color="C1", linewidth=1.2)
     axes.errorbar(
         [one["predicted"] for one in bins],
@@ -154,24 +166,31 @@ def optimal_play(figure: Figure) -> None:
     """Exploitability of each agent on the deck `small`."""
     figure.set_figheight(5.0)
     axes = figure.subplots()
-    rows = read("optimal_play")["games"]["small"]["rows"]
-    rows = sorted((row for row in rows if row["agent"] != "equilibrium"), key=lambda row: -row["exploitability"])
+    rows = [row for row in read("optimal_play")["rows"] if row["settings"]["deck"] == "small" and "agent" in row["settings"]]
+    lost = {row["settings"]["agent"]: row["figures"]["exploitability"] for row in rows}
+    del lost["equilibrium"]
+    agents = sorted(lost, key=lambda agent: -lost[agent])
     names = [
-        row["agent"]
-        .replace(":model=linear+0.5", "")
+        agent.replace(":model=linear+0.5", "")
         .replace(",keep=0,model=linear+0", "")
         .replace("limit", "one step of improvement on linear")
-        for row in rows
+        for agent in agents
     ]
-    axes.barh(names, [row["exploitability"] for row in rows])
+    axes.barh(names, [lost[agent] for agent in agents])
     axes.grid(visible=False, axis="y")
     axes.set(xlabel="lost to a best response, a game; the equilibrium loses 0")
 
 
-CHARTS = {
-    chart.__name__: chart
-    for chart in (
-        *(engine_cpu, belief_full_deck, belief_agreement, belief_calibration),
-        *(search_strength, arena_cpu, optimal_play),
-    )
-}
+CHARTS = (engine_cpu, belief_full_deck, belief_agreement, belief_calibration, search_strength, arena_cpu, optimal_play)
+
+
+def draw_all(folder: Path) -> None:
+    """Write NAME-light.svg and NAME-dark.svg of each chart; letters are text, in the reader's own font."""
+    folder.mkdir(exist_ok=True)
+    for chart in CHARTS:
+        for theme in ("light", "dark"):
+            fonts = {"svg.fonttype": "none", "svg.hashsalt": chart.__name__, "font.sans-serif": ["DejaVu Sans"]}
+            with mpl.rc_context(chart_style(theme) | fonts):
+                figure = Figure()
+                chart(figure)
+                figure.savefig(folder / f"{chart.__name__}-{theme}.svg", transparent=True, metadata={"Date": None})

@@ -8,9 +8,9 @@ import jax
 import numpy as np
 import pytest
 
-from benchmarks import belief_possible
-from benchmarks.belief_possible import is_possible, read_history
+from tests.belief import possible as checker
 from tests.belief.oracle import FORFEITING, PASSING, THIN, play_games
+from tests.belief.possible import is_possible, read_history
 from unojax import game
 from unojax.belief.exact import exact_init, exact_update
 from unojax.rules import Rules
@@ -53,7 +53,7 @@ def test_the_checker_agrees_with_the_exact_filter(rules: Rules) -> None:
 
 @pytest.mark.slow
 def test_no_impossible_hand_in_a_few_games() -> None:
-    counts = belief_possible.check(num_games=3, num_particles=16, max_steps=60, seed=1)
+    counts = checker.check(num_games=3, num_particles=16, max_steps=60, seed=1)
     assert counts["games"] == 3 and counts["particles"] == 16 * counts["updates"]
     assert counts["distinct"] > 500 and counts["impossible"] == 0
 
@@ -61,6 +61,6 @@ def test_no_impossible_hand_in_a_few_games() -> None:
 @pytest.mark.slow
 @pytest.mark.long
 def test_no_impossible_hand_on_the_full_deck() -> None:
-    counts = belief_possible.check(num_games=48, num_particles=32, max_steps=250, seed=1)
+    counts = checker.check(num_games=48, num_particles=32, max_steps=250, seed=1)
     assert counts["impossible"] == 0
     assert counts["distinct"] > 20_000

@@ -1,7 +1,5 @@
 """Hands of the particle filter checked against the history, over games of the full deck.
 
-    python -m benchmarks.belief_possible --games 300 --json possible.json
-
 The exact filter answers this on small decks only. On any deck it is a question of matching, answered here in plain Python from
 what the observer saw, without a line of the filter's.
 
@@ -20,11 +18,9 @@ Each card thus has an interval of arrivals. All can be served if and only if the
 
 from __future__ import annotations
 
-import argparse
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import jax
@@ -32,7 +28,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from benchmarks import timing
 from unojax import cards
 from unojax.analysis import record
 from unojax.belief.tracking import run_filter
@@ -163,30 +158,3 @@ def check(*, num_games: int, num_particles: int, max_steps: int, seed: int, rule
                 counts["distinct"] += len(number)
                 counts["impossible"] += int(number[np.array(bad)].sum())
     return counts
-
-
-def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
-    """Run the check, print it, and return it."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.belief_possible", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--games", type=int, default=300)
-    parser.add_argument("--particles", type=int, default=64)
-    parser.add_argument("--max-steps", type=int, default=400, help="longer games are cut off there")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args(argv)
-    if min(arguments.games, arguments.particles, arguments.max_steps) < 1:
-        parser.error("--games, --particles and --max-steps must be at least 1")
-    counts = check(
-        num_games=arguments.games, num_particles=arguments.particles, max_steps=arguments.max_steps, seed=arguments.seed
-    )
-    timing.console().print(
-        f"{counts['particles']:,} particles ({counts['distinct']:,} distinct) after {counts['updates']:,} updates of "
-        f"{counts['games']:,} games: {counts['impossible']:,} hold a hand that the history rules out"
-    )
-    results = {"benchmark": "belief_possible", "environment": timing.environment(), "seed": arguments.seed, **counts}
-    timing.write_json(arguments.json, results)
-    return results
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,232 @@
+"""The belief benchmarks: their statistics on made-up data, short runs, and the plain filter against the exact one."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from benchmarks import belief_agreement, belief_speed, beliefs, harness, plain_filter
+from benchmarks.belief_agreement import SETTINGS, Errors
+from benchmarks.beliefs import NUM_BINS, Scores
+from benchmarks.harness import Program
+from unojax import cards, play_game
+from unojax.analysis import Recorded, record, track
+from unojax.belief.exact import exact_init, exact_update
+from unojax.belief.updaters import BootstrapFilter, ClosedFormFilter, UniformFilter, plain_info
+from unojax.decks import small_deck
+from unojax.observation import observe
+from unojax.rules import Rules
+
+RULES = Rules(deck=small_deck(colors=2, ranks=(1, 2, 10, 12), wilds=1), hand_size=4)
+
+
+def scores_of(rows: list[list[float]]) -> Scores:
+    log_score = np.array(rows)
+    zeros = np.zeros_like(log_score)
+    return Scores(log_score, zeros, zeros, zeros > 0, zeros > 0, np.zeros((len(rows), NUM_BINS, 3)))
+
+
+def test_margin_is_paired_by_game():
+    """Games differ widely, the beliefs by exactly one nat per update: the error of the margin is zero."""
+    games = Recorded(None, np.zeros((3, 2)), np.array([2, 1, 2]))  # type: ignore[arg-type]  # states are not looked at
+    ours, other = scores_of([[-1.0, -1.0], [-50.0, 0.0], [-7.0, -9.0]]), scores_of([[-2.0, -2.0], [-51.0, 0.0]])
+    assert beliefs.margin(ours, other, games) == pytest.approx({"mean": 1.0, "standard_error": 0.0})
+
+
+def test_calibration():
+    """Bin 3 of two games: predictions 0.35 for 8 cards of which 2 were held; bin 9: all held as predicted."""
+    bins = np.zeros((2, NUM_BINS, 3))
+    bins[0, 3], bins[1, 3] = (4, 1.4, 1), (4, 1.4, 1)
+    bins[0, 9] = 2, 2.0, 2
+    got = beliefs.calibration(bins)
+    third, ninth = got["bins"]
+    assert (third["bin"], third["n"], ninth["bin"], ninth["n"]) == (3, 8, 9, 2)
+    assert third["predicted"] == pytest.approx(0.35)
+    assert third["observed"] == pytest.approx(0.25)
+    assert third["error"] == pytest.approx(0.1)
+    assert ninth["error"] == 0
+    assert got["mean_absolute_error"] == pytest.approx(0.8 * 0.1)
+
+
+def test_bins_count_what_they_should():
+    predicted = jnp.array([0.0, 0.05, 0.1, 0.95, 1.0, 0.5])
+    happened = jnp.array([False, True, True, True, True, True])
+    counted = jnp.array([True, True, True, True, True, False])
+    bins = np.asarray(beliefs._bin(predicted, happened, counted))
+    np.testing.assert_allclose(bins[0], [2, 0.05, 1], atol=1e-6)
+    np.testing.assert_allclose(bins[1], [1, 0.1, 1], atol=1e-6)
+    np.testing.assert_allclose(bins[9], [2, 1.95, 2], atol=1e-6)
+    assert bins.sum(0)[0] == 5
+
+
+def test_log_score():
+    probs = np.full((54, 5), 0.2)
+    probs[3] = [0.0, 0.5, 0.5, 0.0, 0.0]
+    truth = np.zeros(54, np.int8)
+    truth[3] = 1
+    assert beliefs._log_score(jnp.asarray(probs), jnp.asarray(truth)) == pytest.approx(53 * np.log(0.2) + np.log(0.5), rel=1e-5)
+
+
+@pytest.mark.slow
+def test_scores_are_those_of_the_analysis():
+    """The same games followed by `unojax.analysis.track`, which keeps all that the bins are made of."""
+    games = record(jax.random.key(0), 6, max_steps=30, rules=RULES)
+    scores, cost = beliefs.score(UniformFilter(), games, seat=1, seed=0)
+    followed = track(jax.random.key(0), games, UniformFilter(), player=1)
+    done = np.arange(1, 31) <= games.num_updates[:, None]
+    np.testing.assert_allclose(scores.log_score, np.where(done, followed.log_score[:, 1:], 0), rtol=1e-4, atol=1e-5)
+    assert (scores.ess_before[done] == 1).all() and (scores.ess_after[done] == 1).all()
+    assert not scores.depleted.any() and not scores.restarted.any() and cost.microseconds_per_update > 0
+    for g in range(6):
+        counted = followed.is_unseen[g, 1:] & done[g, :, None]
+        predicted, held = followed.prob_holds[g, 1:][counted], followed.truth[g, 1:][counted] > 0
+        np.testing.assert_allclose(scores.bins[g].sum(0), (len(predicted), predicted.sum(), held.sum()), rtol=1e-4)
+
+
+def test_the_filters_to_compare():
+    filters = beliefs.filters_for("scarcest-color", 64, [16])
+    names = ("particles 64", "particles 64, consistency only", "particles 64, knows the policy", "particles 16")
+    assert list(filters) == [*names, "bootstrap 64", "closed form", "uniform"]
+    assert filters["bootstrap 64"] == BootstrapFilter(64) and filters["closed form"] == ClosedFormFilter()
+    assert "particles 64, knows the policy" not in beliefs.filters_for("uniform", 64, [])
+
+
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.parametrize("peers", ["--peer", "--no-peer"])
+def test_beliefs_are_compared(peers: str):
+    sizes = "--games 6 --decks small --opponents uniform --particles 64 --max-steps 30 --cached".split()
+    (row,) = harness.main("beliefs", [peers, *sizes])
+    methods = row.figures["methods"]
+    others = {"particles 64, consistency only", "bootstrap 64", "closed form", "uniform"}
+    assert set(methods) == {"particles 64"} | (others if peers == "--peer" else set())
+    for name, method in methods.items():
+        assert method["updates"] == row.figures["updates"] > 20 and method["log_score"]["mean"] < 0
+        assert sum(one["n"] for one in method["calibration"]["bins"]) > 100
+        assert name.startswith("bootstrap") or method["depleted_games"]["mean"] == 0
+    assert peers == "--no-peer" or row.figures["margins"]["particles 64 over uniform"]["mean"] > 0
+
+
+def test_speed_is_reported(monkeypatch: pytest.MonkeyPatch):
+    """Without compiling anything: calls that take no time."""
+    info = plain_info(ess=8)._replace(ess=np.full(4, 8.0), log_evidence=np.zeros(4), depleted=np.zeros(4, bool))
+    after = SimpleNamespace(log_weights=np.zeros((4, 16)))
+    call = belief_speed.Call(Program(lambda _: (after, info)), {"compile_seconds": 2.0, "program_bytes": 2**30})
+    monkeypatch.setattr(belief_speed, "prepare", lambda *_, **__: (None, {"share_own_plays": 1.0}))
+    monkeypatch.setattr(belief_speed, "compile_call", lambda *_, **__: call)
+    monkeypatch.setattr(belief_speed, "plain_program", lambda _: Program(lambda _: []))
+    monkeypatch.setattr(belief_speed, "measure_single", lambda *_: {})
+    monkeypatch.setattr(belief_speed.jax.config, "update", lambda *_: None)
+    speed, models, _ = harness.main("belief_speed", "--games 4 --particles 16 --repeats 3 --models linear uniform|linear".split())
+    documented = speed.figures[belief_speed.DOCUMENTED]
+    assert documented["updates_per_second"]["median"] == pytest.approx(4 / np.median(documented["seconds"]))
+    assert (documented["mean_ess_share"], documented["depleted"], documented["program_bytes"]) == (0.5, 0, 2**30)
+    assert {belief_speed.DOCUMENTED, belief_speed.TEXTBOOK} <= speed.figures["ratios"].keys() <= speed.figures.keys()
+    assert set(models.figures["linear"]["ratio"].values()) == {1.0}
+
+
+@pytest.mark.slow
+@pytest.mark.long  # five programs
+def test_speed_runs():
+    speed, single = harness.main(
+        "belief_speed", "--games 4 --particles 16 --single 2 --repeats 1 --max-steps 30 --cached".split()
+    )
+    same = [speed.figures[name]["digest"] for name in (belief_speed.DOCUMENTED, belief_speed.DONATED)]
+    assert same[0] == same[1] and speed.figures[belief_speed.PLAIN]["updates_per_second"]["median"] > 0
+    assert single.figures["milliseconds_median"] > 0
+    shares = [value for name, value in speed.figures["positions"].items() if name.startswith("share")]
+    assert sum(shares) == pytest.approx(1.0)
+
+
+def test_the_plain_filter_agrees_with_the_exact_one():
+    """Over games of a small deck: expected copies of every type within the error of so many particles."""
+    num_particles, errors, kinds = 40_000, [], set()
+    played: Any = jax.jit(jax.vmap(lambda key: play_game(key, num_steps=30, rules=RULES)))(jax.random.split(jax.random.key(3), 6))
+    seen = jax.device_get(jax.vmap(jax.vmap(lambda state: observe(state, 0)))(played.states))
+    for g in range(6):
+        rng = np.random.default_rng(g)
+        view = belief_speed.view_of(jax.tree.map(lambda x, g=g: x[g], seen), 0)
+        hands, log_weights = plain_filter.deal(view, num_particles, rng)
+        exact = exact_init(jax.tree.map(lambda x, g=g: x[g, 0], seen), prior="uniform")
+        for t, action in enumerate(np.asarray(played.actions[g])):
+            before, after = (jax.tree.map(lambda x, g=g, at=at: x[g, at], seen) for at in (t, t + 1))
+            if action < 0 or after.terminated:
+                break
+            views = [belief_speed.view_of(jax.tree.map(lambda x, g=g: x[g], seen), at) for at in (t, t + 1)]
+            hands, log_weights, is_depleted = plain_filter.update(hands, log_weights, views[0], int(action), views[1], rng)
+            exact, _ = exact_update(exact, before, int(action), after)
+            kinds.add((views[0].mine, action == cards.DRAW, views[0].penalty > 0))
+            live = hands[np.isfinite(log_weights)]
+            assert not is_depleted and (live.sum(1) == views[1].opponent_count).all() and (live <= views[1].unseen).all()
+            errors.append(np.abs(np.exp(log_weights) @ hands - exact.count_probs @ np.arange(5)).max())
+    assert len(errors) > 60 and len(kinds) == 6
+    assert np.median(errors) < 0.01 and max(errors) < 0.1
+
+
+def test_the_plain_filter_deals_again_where_no_particle_is_left():
+    view = plain_filter.View(np.array([2, 2, 2] + [0] * 51), np.zeros(54, int), 2, False, 0, 1, 0)
+    hands = np.zeros((10, 54), np.int8)
+    hands[:, 0] = 2
+    after = view._replace(unseen=np.array([2, 2, 1] + [0] * 51), opponent_count=1)
+    # It plays what no particle holds.
+    hands, _, is_depleted = plain_filter.update(hands, np.full(10, -np.log(10)), view, 2, after, np.random.default_rng(0))
+    assert is_depleted and (hands.sum(1) == 1).all() and (hands <= after.unseen).all()
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_errors_fall_and_nothing_impossible_is_held():
+    decks = ["11 cards, hands of 4", "11 cards, hands of 3, passing"]
+    (row,) = harness.main("belief_agreement", ["--games", "12", "--particles", "64,1024", "--decks", *decks, "--cached"])
+    assert list(row.figures) == ["all decks", *decks]
+    few, many, slope = row.figures["all decks"].values()
+    for one in (few, many):
+        assert one["games_and_seats"] == 24 and one["updates"] > 60
+        assert one["impossible"] == one["depleted"] == one["restarted"] == 0 and one["inflation"] < 4
+        assert abs(one["evidence"]["mean"] - 1) < 6 * one["evidence"]["standard_error"]
+    # 16 times the particles should make a quarter of the error.
+    assert many["mean_error"] < few["mean_error"] / 2 and -0.8 < slope < -0.25
+
+
+def game_of(error: float, log_ratio: float, n: int = 4) -> Errors:
+    flat = np.full(n, error)
+    return Errors(flat, flat**2, flat**2 / 2, np.append(log_ratio, np.zeros(n - 1)), 0, False, False)
+
+
+def test_slope_and_summary_of_agreement():
+    numbers = (100, 400, 1600)
+    by_number = [[game_of(scale / np.sqrt(n), 0.0) for scale in (1.0, 2.0, 3.0)] for n in numbers]
+    assert belief_agreement.summarize_all(numbers, by_number)["slope"] == pytest.approx(-0.5)
+    assert belief_agreement.summarize_all(numbers[:1], by_number[:1])["slope"] is None
+    summary = belief_agreement.summarize([game_of(0.1, np.log(0.5)), game_of(0.3, np.log(1.5))])
+    assert summary["mean_error"] == pytest.approx(0.2) and summary["inflation"] == pytest.approx(2.0)
+    assert summary["evidence"]["mean"] == pytest.approx(1.0)
+
+
+def test_every_kind_of_card_in_small_decks():
+    for rules in SETTINGS.values():
+        assert rules.num_cards <= 24
+        ranks = {t % 13 if t < 52 else t for t in np.flatnonzero(rules.deck).tolist()}
+        assert {10, 11, 12, 52, 53} <= ranks
+        assert min(ranks) < 10
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("beliefs", ["--games", "1"]),
+        ("beliefs", ["--decks", "huge"]),
+        ("belief_agreement", ["--games", "0"]),
+        ("belief_agreement", ["--decks", "huge"]),
+        ("belief_agreement", ["--particles", "x"]),
+        ("belief_speed", ["--repeats", "0"]),
+    ],
+)
+def test_bad_options(name: str, options: list[str]):
+    with pytest.raises(SystemExit):
+        harness.main(name, options)
