@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from tests.games.test_seen import VARIANTS
 from unojax import Rules, format_position, get_policy, parse_position, play_game
 from unojax.analysis import turns as belief_turns
 from unojax.belief import PolicyOpponent, consistent_opponent, uniform_opponent
@@ -25,6 +26,8 @@ from unojax.cli.options import get_opponent
 from unojax.decks import parse_deck
 from unojax.games import replay
 from unojax.games.gamefile import GameFile, write_game
+from unojax.games.seen import SeenGame
+from unojax.policies import uniform
 from unojax.specs import POLICY_NAMES
 
 DECK = "colors=2,ranks=0-3+S++2,copies=1,wilds=1"
@@ -389,3 +392,25 @@ def test_the_type_of_the_opponent_is_found_out(capsys):
     likeliest = max(probs[-1], key=probs[-1].get)
     assert f"player 1 plays like {likeliest} {probs[-1][likeliest]:.2f}" in " ".join(text.split())
     assert "guard" in run_text(capsys, *args, "--turn", "6")
+
+
+@pytest.mark.parametrize("rules", ["official", "house"])
+def test_a_record_of_one_side_gives_the_belief_of_the_whole_game(capsys, tmp_path, rules: str):
+    """Turn by turn; without the truth, which the record does not have."""
+    variant = VARIANTS[rules]
+    game = replay.play(jax.random.key(1), (uniform, uniform), rules=variant, max_steps=12)
+    write_game(tmp_path / "whole.json", GameFile.of(game, players=("person", "linear"), seed=None))
+    seen = SeenGame.of(game, 0)
+    write_game(tmp_path / "side.json", GameFile.of(seen, players=("person", "opponent"), seed=None))
+    turns = {}
+    for name in ("whole", "side"):
+        args = ["belief", "--game", str(tmp_path / f"{name}.json"), "--particles", str(NUM_PARTICLES)]
+        assert main([*args, "--hide-truth", "--json", "-"]) == 0
+        turns[name] = json.loads(capsys.readouterr().out)["turns"]
+    actions = [turn.pop("action") for turn in turns["side"]]
+    assert actions[1:] == [str(event) for event in seen.events]
+    assert [{name: value for name, value in turn.items() if name != "action"} for turn in turns["whole"]] == turns["side"]
+    assert all("truth" not in turn for turn in turns["side"])
+    assert main(["belief", "--game", str(tmp_path / "side.json"), "--particles", str(NUM_PARTICLES)]) == 0
+    out = capsys.readouterr().out
+    assert "turn 12" in out and "Log score" not in out

@@ -82,7 +82,8 @@ def test_version_names_the_build_and_the_platform_that_was_asked_for(monkeypatch
 def test_help_names_the_commands(capsys, args: list[str]):
     assert main(args) == 0
     out = capsys.readouterr().out
-    for command in "simulate arena advise belief rules bench play replay review record solve exploit evaluate agents".split():
+    names = "simulate arena table advise belief rules bench play replay review record solve exploit evaluate agents"
+    for command in names.split():
         assert command in out
 
 
@@ -124,7 +125,7 @@ def test_help_of_simulate_names_options_and_policies(capsys):
         (
             "shuffle",
             (
-                "unojax: error: there is no command 'shuffle'; the commands: play, advise, rules, replay, review, belief, "
+                "unojax: error: there is no command 'shuffle'; the commands: play, table, advise, rules, replay, review, belief, "
                 "simulate, record, bench, arena, evaluate, agents, solve, exploit"
             ),
         ),

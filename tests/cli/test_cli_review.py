@@ -11,7 +11,7 @@ import pytest
 from unojax import Rules, parse_position
 from unojax.cli import main
 from unojax.decks import parse_deck
-from unojax.games.gamefile import GameFile, write_game
+from unojax.games.gamefile import GameFile, read_game, write_game
 from unojax.games.session import Session
 from unojax.specs import parse_agent
 from unojax.text import parse_action
@@ -102,3 +102,19 @@ def test_errors_are_one_line(complaint, tmp_path: Path):
         ([], "FILE.json"),
     ]:
         assert says in complaint(["review", *args])
+
+
+def test_a_record_of_one_side(capsys, complaint, tmp_path: Path):
+    """The same figures as of the whole game, but for the score of the belief; and a page without the other hand."""
+    whole = saved(tmp_path / "whole.json", "R1 R2")
+    seen = read_game(whole).seen()
+    write_game(tmp_path / "side.json", GameFile.of(seen, players=("person", "opponent"), seed=None))
+    side, page = str(tmp_path / "side.json"), tmp_path / "side.html"
+    of_side, of_whole = run_json(capsys, side, "--html", str(page)), run_json(capsys, whole)
+    assert all(turn.pop("log_score") is None for turn in of_side["turns"])
+    assert of_side["log_score"] is None
+    for turn in of_whole["turns"]:
+        del turn["log_score"]
+    assert of_side["turns"] == of_whole["turns"]
+    assert "Cost" in page.read_text()
+    assert "of player 0, not of player 1" in complaint(["review", side, "--player", "1"])

@@ -10,10 +10,12 @@ import jax
 import numpy as np
 
 from unojax import cards
-from unojax.analysis.turns import TrackedTurn, row_of
+from unojax.analysis.turns import TrackedTurn, row_of, seen_by
+from unojax.game import State
 from unojax.games.advisor import Advisor
 from unojax.games.choices import choices
 from unojax.games.replay import Replay
+from unojax.games.seen import SeenGame, share_of_win
 from unojax.observation import Observation
 from unojax.search import REVIEW_REPLICATES, check_replicates
 from unojax.search.agents import SearchAgent
@@ -62,11 +64,11 @@ class ReviewedTurn(TrackedTurn):
 
     def to_json(self) -> dict[str, Any]:
         """Return all of it by name."""
-        step, deck = self.step, np.flatnonzero(self.observation.rules.deck).tolist()
+        deck = np.flatnonzero(self.observation.rules.deck).tolist()
         return {
             "turn": self.number,
-            "mover": None if step is None else step.mover,
-            "action": None if step is None else step.notation(with_cards=True),
+            "mover": self.mover,
+            "action": self.notation(with_cards=True),
             "win": self.win,
             "win_error": self.win_error,
             "belief": {cards.TYPE_NAMES[t]: float(self.belief.prob_holds[t]) for t in deck},
@@ -77,7 +79,7 @@ class ReviewedTurn(TrackedTurn):
 
 
 def review(
-    game: Replay,
+    game: Replay | SeenGame,
     player: int,
     agent: SearchAgent,
     *,
@@ -88,7 +90,7 @@ def review(
     """Look back at a game, turn by turn, from the start on, with what `player` saw and nothing else.
 
     Args:
-        game: finished or not.
+        game: finished or not; a record of one player's view alone is looked at from its last count on.
         player: 0 or 1.
         agent: the search that values plays; it knows what the player knows.
         replicates: searches of each choice, at least 4, each with a belief and samples of its own, so that the errors of beliefs
@@ -102,29 +104,29 @@ def review(
     """
     check_replicates(replicates)
     key = jax.random.key(seed, impl="threefry2x32")
-    advisor = Advisor(agent.judging_wins(), key, num_beliefs=replicates, steps_before=int(game.start.step_count))
-    views = game.observations(player)
-    for index, seen in enumerate(views):
-        on_status(f"turn {index} of {len(game.steps)}")
+    seen = seen_by(game, player)
+    advisor = Advisor(agent.judging_wins(), key, num_beliefs=replicates, steps_before=seen.steps_before)
+    views = seen.observations
+    for index in range(len(views)):
+        on_status(f"turn {index} of {len(seen.events)}")
         so_far = views[: index + 1]
         advisor.check_explained(so_far)
-        row = row_of(game, index, seen, advisor.look(so_far), number=index)
+        row = row_of(game, seen, index, advisor.look(so_far), number=index)
         choice = None
-        if index and game.steps[index - 1].mover == player:
-            choice = _choice(advisor, game.steps[index - 1].action, views[:index], replicates)
-        win = _result(game, index, player)
+        if index and (action := seen.seen[index - 1]).is_mine:
+            choice = _choice(advisor, action.action, list(views[:index]), replicates)
+        win = _result(row["state"], views[index])
         if win is None:
             estimate = advisor.win_estimate(so_far, num_games=max(_GAMES // replicates, 2))
             win = float(estimate.win_probability), float(estimate.win_error)
         yield ReviewedTurn(**row, win=win[0], win_error=win[1], choice=choice)
 
 
-def _result(game: Replay, number: int, player: int) -> tuple[float, float] | None:
+def _result(state: State | None, view: Observation) -> tuple[float, float] | None:
     """The player's points where the game is over: no probability any more."""
-    state = game.states[number]
-    if not (state.terminated or state.truncated):
+    if not (view.terminated or (state is not None and state.truncated)):
         return None
-    return (0.5 if int(state.winner) < 0 else float(int(state.winner) == player)), 0.0
+    return (share_of_win(view) if view.terminated else 0.5), 0.0
 
 
 def _choice(advisor: Advisor, action: int, views: list[Observation], replicates: int) -> Choice | None:

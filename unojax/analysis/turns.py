@@ -17,7 +17,9 @@ from unojax.belief.summary import BeliefSummary
 from unojax.belief.tracking import Look, look, track
 from unojax.belief.updaters import ParticleFilter, Updater
 from unojax.game import State
+from unojax.games.events import event_between
 from unojax.games.replay import Replay, Step
+from unojax.games.seen import Seen, SeenGame
 from unojax.observation import Observation
 
 _LOOK: Final = np.uint32(2**32 - 1)
@@ -30,20 +32,23 @@ class TrackedTurn:
 
     Attributes:
         number: of the action in its game, 0 for the start.
-        step: the action; None at the start.
-        state: after it.
+        seen: the action as the player saw it; None at the start.
+        step, state: the action and the position after it with all cards; None if only one player's view is known, the step also
+            at the start.
         observation: of the player, after it.
         belief: figures of the belief over the other hand.
-        log_score: of the belief, nats: sum over the card types of ln P(number of copies that the opponent holds).
+        log_score: of the belief, nats: sum over the card types of ln P(number of copies that the opponent holds); None if these
+            are not known.
         types: P(type) of the opponent by name, the likeliest first; empty under a single model.
     """
 
     number: int
+    seen: Seen | None
     step: Step | None
-    state: State
+    state: State | None
     observation: Observation
     belief: BeliefSummary
-    log_score: float
+    log_score: float | None
     types: dict[str, float]
 
     @property
@@ -52,9 +57,22 @@ class TrackedTurn:
         return int(self.observation.player)
 
     @property
-    def truth(self) -> np.ndarray:
-        """int[54]: copies of each type that the opponent holds."""
-        return cards.count_types(self.state.hands[1 - self.player])
+    def mover(self) -> int | None:
+        """Player 0 or 1 who acted; None at the start."""
+        return None if self.seen is None else int(self.seen.before.current_player)
+
+    @property
+    def truth(self) -> np.ndarray | None:
+        """int[54]: copies of each type that the opponent holds; None if that is not known."""
+        return None if self.state is None else cards.count_types(self.state.hands[1 - self.player])
+
+    def notation(self, *, with_cards: bool) -> str | None:
+        """Write the action, with the cards that the opponent drew if wanted and known; None at the start."""
+        if self.seen is None:
+            return None
+        if self.step is not None:
+            return self.step.notation(with_cards=with_cards or self.seen.is_mine)
+        return str(event_between(self.seen.before, self.seen.after))
 
 
 @dataclass(frozen=True)
@@ -63,24 +81,24 @@ class BeliefTurn(TrackedTurn):
 
     Attributes:
         ess: effective sample size that the turn left, before resampling.
-        uniform_log_score: of the uniform belief, nats.
+        uniform_log_score: of the uniform belief, nats; None as `log_score`.
         log_evidence: log probability of what the observer saw, nats; None at the start.
         begun_anew: why the belief was begun again from the position alone; empty if it was not.
     """
 
     ess: float
-    uniform_log_score: float
+    uniform_log_score: float | None
     log_evidence: float | None
     begun_anew: str
 
     def to_json(self, *, with_truth: bool) -> dict[str, Any]:
         """Return all of it by name. Card types that the deck does not hold are left out."""
-        seen, belief, step = self.observation, self.belief, self.step
+        seen, belief = self.observation, self.belief
         types = np.flatnonzero(seen.rules.deck).tolist()
         record: dict[str, Any] = {
             "turn": self.number,
-            "mover": None if step is None else step.mover,
-            "action": None if step is None else step.notation(with_cards=with_truth or step.mover == self.player),
+            "mover": self.mover,
+            "action": self.notation(with_cards=with_truth),
             "observation": {
                 "current_player": int(seen.current_player),
                 "top": text.format_action(int(seen.color) * cards.NUM_RANKS + int(seen.top_rank)),
@@ -103,7 +121,7 @@ class BeliefTurn(TrackedTurn):
             "log_evidence": _finite(self.log_evidence),
             "begun_anew": self.begun_anew or None,
         }
-        if with_truth:
+        if with_truth and self.state is not None:
             record["truth"] = {
                 "position": text.format_position(self.state),
                 "hand": text.format_cards(self.state.hands[1 - self.player]),
@@ -126,38 +144,56 @@ class Summary(NamedTuple):
     begun_anew: list[int]
 
 
-def row_of(game: Replay, index: int, observation: Observation, looked: Look, *, number: int) -> dict[str, Any]:
+def seen_by(game: Replay | SeenGame, player: int) -> SeenGame:
+    """Return a record as a player saw it. Raises ValueError if it is the other player's view."""
+    if isinstance(game, Replay):
+        return SeenGame.of(game, player)
+    if player != game.player:
+        raise ValueError(f"the game is recorded as player {game.player} saw it, not as player {player} did")
+    return game.since_count()
+
+
+def row_of(game: Replay | SeenGame, seen: SeenGame, index: int, looked: Look, *, number: int) -> dict[str, Any]:
     """Return the fields of a `TrackedTurn` by name: position `index` of a game, and what the observer can know there."""
-    truth = cards.count_types(game.states[index].hands[1 - int(observation.player)])
+    whole = game if isinstance(game, Replay) else None
+    state = None if whole is None else whole.states[index]
     return {
         "number": number,
-        "step": game.steps[index - 1] if index else None,
-        "state": game.states[index],
-        "observation": observation,
+        "seen": seen.seen[index - 1] if index else None,
+        "step": whole.steps[index - 1] if index and whole is not None else None,
+        "state": state,
+        "observation": seen.observations[index],
         "belief": looked.belief,
-        "log_score": summary.log_score(looked.count_probs, truth),
+        "log_score": _score(looked.count_probs, state, seen.player),
         "types": dict(looked.types),
     }
 
 
-def track_turns(game: Replay, player: int, key: Array, updater: Updater) -> Iterator[BeliefTurn]:
+def _score(count_probs: np.ndarray, state: State | None, player: int) -> float | None:
+    """Score a belief by the true hand, where that is known."""
+    return None if state is None else summary.log_score(count_probs, cards.count_types(state.hands[1 - player]))
+
+
+def track_turns(game: Replay | SeenGame, player: int, key: Array, updater: Updater) -> Iterator[BeliefTurn]:
     """Track a game as `player` sees it, beginning with the start; `key` is consumed.
 
-    A position from the midst of a game may look dealt, and is not: a particle filter then begins with the uniform prior.
+    A record of that player's view alone has no truth, and begins at its last count. A position from the midst of a game
+    may look dealt, and is not: a particle filter then begins with the uniform prior.
     """
-    observations = game.observations(player)
-    if isinstance(updater, ParticleFilter) and game.start.step_count > 0:
+    seen = seen_by(game, player)
+    views = seen.observations
+    if isinstance(updater, ParticleFilter) and seen.steps_before > 0:
         updater = replace(updater, prior="uniform")
-    for index, (seen, (belief, info)) in enumerate(zip(observations, track(updater, key, observations), strict=True)):
-        looked = look(updater, jax.random.fold_in(jax.random.fold_in(key, _LOOK), index), belief, seen)
-        truth = cards.count_types(game.states[index].hands[1 - player])
+    for index, (view, (belief, info)) in enumerate(zip(views, track(updater, key, views), strict=True)):
+        looked = look(updater, jax.random.fold_in(jax.random.fold_in(key, _LOOK), index), belief, view)
+        row = row_of(game, seen, index, looked, number=seen.steps_before + index)
         reason = ""
         if info is not None and info.restarted:
             reason = "no particle could explain this turn" if info.depleted else "the game outgrew its capacity"
         yield BeliefTurn(
-            **row_of(game, index, seen, looked, number=int(game.start.step_count) + index),
+            **row,
             ess=float(looked.belief.ess if info is None else info.ess),
-            uniform_log_score=summary.log_score(np.asarray(_uniform(seen)), truth),
+            uniform_log_score=_score(np.asarray(_uniform(view)), row["state"], player),
             log_evidence=None if info is None else float(info.log_evidence),
             begun_anew=reason,
         )
@@ -165,12 +201,14 @@ def track_turns(game: Replay, player: int, key: Array, updater: Updater) -> Iter
 
 def summarize(turns: Sequence[BeliefTurn]) -> Summary:
     """Summarize the turns of a game."""
-    scored = [turn for turn in turns if turn.step is not None and turn.truth.any()]
+    held = [turn for turn in turns if turn.seen is not None and turn.observation.opponent_count]
+    scored = [turn.log_score for turn in held if turn.log_score is not None]
+    uniform = [turn.uniform_log_score for turn in held if turn.uniform_log_score is not None]
     least = min(turns, key=lambda turn: turn.ess)
     return Summary(
         scored=len(scored),
-        log_score=float(np.mean([turn.log_score for turn in scored])) if scored else None,
-        uniform_log_score=float(np.mean([turn.uniform_log_score for turn in scored])) if scored else None,
+        log_score=float(np.mean(scored)) if scored else None,
+        uniform_log_score=float(np.mean(uniform)) if scored else None,
         smallest_ess=least.ess,
         smallest_ess_turn=least.number,
         log_evidence=_finite(sum(turn.log_evidence or 0.0 for turn in turns)),

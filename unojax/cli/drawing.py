@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections.abc import Sequence
-from typing import Final, SupportsFloat, TypeVar
+from typing import TYPE_CHECKING, Final, SupportsFloat, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,6 +24,9 @@ STYLES: Final = (*cards.COLOR_NAMES, "bold")
 """Text about red, yellow, blue, green and wild cards."""
 # Black is not bold: many terminals make it grey then.
 _CHIPS: Final = ("bold white on red", "black on yellow", "bold white on blue", "black on green", "bold reverse")
+
+if TYPE_CHECKING:
+    from unojax.analysis.turns import TrackedTurn
 
 _Item = TypeVar("_Item")
 
@@ -69,6 +72,15 @@ def step_words(step: Step, viewer: int) -> Text:
     """Tell an action in a sentence, as a player saw it."""
     before, after = (read_scene(state, 1 if viewer else 0) for state in (step.before, step.after))
     return move(before, after)
+
+
+def turn_words(turn: TrackedTurn) -> Text:
+    """Tell the action of a tracked turn in a sentence, as the player saw it."""
+    if turn.seen is None:
+        return Text("the start")
+    if turn.step is not None:
+        return step_words(turn.step, turn.player)
+    return move(read_scene(turn.seen.before), read_scene(turn.seen.after))
 
 
 def view_lines(seen: Observation) -> list[Text]:

@@ -17,7 +17,7 @@ from unojax.games.advisor import Advisor, UnexplainedError, WinEstimate
 from unojax.games.choices import choices
 from unojax.games.events import Event
 from unojax.games.gamefile import PERSON, GameFile, read_game, write_game
-from unojax.games.seen import SeenGame
+from unojax.games.seen import SeenGame, share_of_win
 from unojax.observation import Observation
 from unojax.rules import Rules, as_rules
 from unojax.search import TABLE_REPLICATES, TABLE_SEARCH
@@ -186,9 +186,7 @@ class Table:
         if not self.is_over:
             return advisor.win_estimate(views, num_games=_GAMES)
         looked = advisor.look(views)
-        mine, theirs = int(np.sum(self.view.hand)), int(self.view.opponent_count)
-        won = np.float32(0.5 if mine == theirs else mine < theirs)
-        return WinEstimate(looked.belief, won, np.float32(0), looked.types)
+        return WinEstimate(looked.belief, np.float32(share_of_win(self.view)), np.float32(0), looked.types)
 
     def advise(self) -> Pooled | None:
         """Estimate how likely each play is to win, and say what to play; None if the observer has no choice."""

@@ -122,6 +122,12 @@ class SeenGame:
         """The views that a belief is made of: those since the last count."""
         return self.observations[self.num_forgotten :]
 
+    def since_count(self) -> SeenGame:
+        """Return the game from the last count on: what a belief can be made of."""
+        earlier = self.events[: self.num_forgotten]
+        steps_before = self.steps_before + sum(event.kind != "count" for event in earlier)
+        return replace(self, observations=self.tracked, events=self.events[len(earlier) :], steps_before=steps_before)
+
     def play(self, line: str) -> SeenGame:
         """Return the game with further events, read as `unojax.games.events` says, separated by blanks, commas or semicolons.
 
@@ -180,6 +186,13 @@ class SeenGame:
             raise ValueError(f"there is no event {number}: there are {len(self.events)}")
         later = " ".join(map(str, self.events[number:]))
         return self.back(len(self.events) - number + 1).play(line).play(later)
+
+
+def share_of_win(view: Observation) -> float:
+    """Return the observer's points at the end of a game: 1, 0, or 0.5 if it is drawn."""
+    # A game ends with an empty hand or by the count, and either way fewer cards win.
+    mine, theirs = int(np.sum(view.hand)), int(view.opponent_count)
+    return 0.5 if mine == theirs else float(mine < theirs)
 
 
 def shows_one_hand(position: str) -> bool:

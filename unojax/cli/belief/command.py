@@ -69,7 +69,11 @@ class ShowBelief:
     ] = None
     game: Annotated[
         Optional[str],
-        tyro.conf.arg(metavar="FILE.json", help="Follow a game that unojax play saved, under its own rules."),
+        tyro.conf.arg(
+            metavar="FILE.json",
+            help="Follow a game that unojax play or unojax table saved, under its own rules. A game of unojax table is followed "
+            "as its player saw it, without the truth.",
+        ),
     ] = field(default=None, metadata=SAVED_GAME)
     steps: Annotated[
         CountOrNone,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, cast
 
 import jax
 from jax import Array
@@ -19,6 +19,7 @@ from unojax.cli.options import get_opponent, get_policies
 from unojax.games import replay
 from unojax.games.gamefile import read_game
 from unojax.games.replay import Replay
+from unojax.games.seen import SeenGame
 from unojax.rules import Rules
 from unojax.text import format_position, parse_position
 from unojax.viz.words import plays_like
@@ -32,7 +33,10 @@ def run(request: ShowBelief, rules: Rules) -> int:
     with output.status("the game", quiet=request.quiet) as status:
         game = _game(request, key, rules)
         rules = game.start.rules
-        first, last = int(game.start.step_count), int(game.end.step_count)
+        if isinstance(game, SeenGame):
+            # It knows one player's view alone.
+            request, game = replace(request, player=cast(Any, game.player), hide_truth=True), game.since_count()
+        first, last = _turns(game)
         if request.turn is not None and not first <= request.turn <= last:
             raise ValueError(f"--turn must be in [{first}, {last}], the turns of this game, got {request.turn}")
         # A stream of its own: the game is the same whatever is believed about it.
@@ -48,9 +52,18 @@ def run(request: ShowBelief, rules: Rules) -> int:
     return 0
 
 
-def _show_turns(request: ShowBelief, game: Replay, filter: ParticleFilter, key: Array, status: Status) -> list[BeliefTurn]:
+def _turns(game: Replay | SeenGame) -> tuple[int, int]:
+    """Number the first and the last turn."""
+    if isinstance(game, SeenGame):
+        return game.steps_before, game.num_steps
+    return int(game.start.step_count), int(game.end.step_count)
+
+
+def _show_turns(
+    request: ShowBelief, game: Replay | SeenGame, filter: ParticleFilter, key: Array, status: Status
+) -> list[BeliefTurn]:
     """Show the turns as they come, up to the one asked for."""
-    with_truth, last = not request.hide_truth, int(game.end.step_count)
+    with_truth, (_, last) = not request.hide_truth, _turns(game)
     shows_all = request.json != output.STDOUT and request.turn is None
     # Where another program shows what comes, a status line would write across it.
     shows_status = output.shows_progress(quiet=request.quiet) and (sys.stdout.isatty() or not shows_all)
@@ -76,7 +89,7 @@ def _show_turns(request: ShowBelief, game: Replay, filter: ParticleFilter, key: 
     return turns
 
 
-def _game(request: ShowBelief, key: Array, rules: Rules) -> Replay:
+def _game(request: ShowBelief, key: Array, rules: Rules) -> Replay | SeenGame:
     if request.game is not None:
         return _saved_game(request.game, request.steps)
     if request.start is None or request.actions is None:
@@ -91,12 +104,14 @@ def _game(request: ShowBelief, key: Array, rules: Rules) -> Replay:
         raise ValueError(f"--actions: {error}") from error
 
 
-def _saved_game(path: str, max_steps: int | None) -> Replay:
+def _saved_game(path: str, max_steps: int | None) -> Replay | SeenGame:
     saved = read_game(path)
     try:
-        game = saved.replay()
+        game = saved.seen() if saved.shows_one_hand else saved.replay()
     except ValueError as error:
         raise ValueError(f"{path!r}: {error}") from None
+    if isinstance(game, SeenGame):
+        return game if max_steps is None else game.back(max(len(game.events) - max_steps, 0))
     return replace(game, steps=game.steps[:max_steps])
 
 
@@ -121,7 +136,9 @@ def _facts(request: ShowBelief, turns: list[BeliefTurn], summary: Summary, rules
     return facts | {"Rules": output.rules_text(rules)}
 
 
-def _record(request: ShowBelief, game: Replay, turns: list[BeliefTurn], summary: Summary, rules: Rules) -> dict[str, Any]:
+def _record(
+    request: ShowBelief, game: Replay | SeenGame, turns: list[BeliefTurn], summary: Summary, rules: Rules
+) -> dict[str, Any]:
     shown = not request.hide_truth
     records = [turn.to_json(with_truth=shown) for turn in turns]
     return {
@@ -133,7 +150,7 @@ def _record(request: ShowBelief, game: Replay, turns: list[BeliefTurn], summary:
         "particles": request.particles,
         "opponent_model": request.opponent_model,
         "rules": asdict(rules),
-        "start": format_position(game.start) if shown else None,
+        "start": format_position(game.start) if shown and isinstance(game, Replay) else None,
         "actions": " ".join(record["action"] for record in records[1:]),
         "turns": records,
         "summary": summary._asdict(),

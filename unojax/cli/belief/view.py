@@ -13,6 +13,7 @@ from unojax import cards, text
 from unojax.cli import drawing, output
 from unojax.cli.drawing import WIDTH, percent
 from unojax.games.replay import MAX_STEPS
+from unojax.viz.scene import read_scene
 from unojax.viz.words import plays_like
 
 if TYPE_CHECKING:
@@ -24,11 +25,11 @@ _BARS_PER_ROW: Final = 3
 
 def outcome(turn: BeliefTurn, *, steps: int | None) -> str:
     """Say how the game ended, or that it was followed no further; `steps` as asked for, None: as many as are kept."""
-    after = turn.state
-    if after.terminated:
-        how = "drawn" if after.winner < 0 else f"won by player {int(after.winner)}"
+    scene = read_scene(turn.observation)
+    if scene.result is not None:
+        how = "drawn" if scene.winner < 0 else f"won by player {scene.winner}"
     else:
-        how = "cut off by --max-steps" if after.truncated else "unfinished"
+        how = "cut off by --max-steps" if turn.state is not None and turn.state.truncated else "unfinished"
     if how == "unfinished" and steps is None and turn.number == MAX_STEPS:
         how = "unfinished (--steps N follows more turns)"
     return f"{how} after turn {turn.number}"
@@ -49,7 +50,7 @@ def compact(turn: BeliefTurn, *, with_truth: bool) -> Group:
     top = cards.TYPE_NAMES[cards.card_type(int(seen.color), int(seen.top_rank))]
     table = f"top {top} {cards.COLOR_NAMES[int(seen.color)]}, deck {int(seen.deck_count)}"
     holds = f"holds {int(seen.opponent_count)}, can't play {percent(belief.prob_no_playable)} %"
-    if turn.step is not None and turn.step.mover == turn.player and turn.step.action < cards.DRAW and not turn.begun_anew:
+    if turn.seen is not None and turn.seen.is_mine and turn.seen.action < cards.DRAW and not turn.begun_anew:
         return Group(heading, Text(f"  {table}; {holds}; all else is as before"))
     lacks = " ".join(f"{cards.COLOR_LETTERS[c]}{percent(1 - belief.prob_color[c]):>3}" for c in drawing.colors_of(seen.rules))
     figures = (
@@ -67,7 +68,7 @@ def compact(turn: BeliefTurn, *, with_truth: bool) -> Group:
         lines.append(Text.assemble(f"  {figure:<28}", *(piece for bar in bars for piece in (bar, " "))))
     if turn.begun_anew:
         lines.append(Text(f"  begun anew from the position alone: {turn.begun_anew}"))
-    if with_truth:
+    if with_truth and turn.truth is not None:
         besides = [t for t in np.flatnonzero(turn.truth).tolist() if t not in order]
         if besides:
             names = "  also " + "  ".join(f"*{cards.TYPE_NAMES[t]} {percent(belief.prob_holds[t])}" for t in besides)
@@ -103,7 +104,7 @@ def full(turn: BeliefTurn, *, with_truth: bool) -> Group:
         facts["Evidence"] = f"{turn.log_evidence:z.3f} nats, log probability of what player {player} saw in this turn"
     if turn.begun_anew:
         facts["Begun anew"] = f"from the position alone: {turn.begun_anew}"
-    if with_truth:
+    if with_truth and turn.state is not None:
         facts["In fact"] = f"player {opponent} holds {text.format_cards(turn.state.hands[opponent]) or 'no card'}"
         facts["Log score"] = f"{turn.log_score:.3f}, of the uniform belief {turn.uniform_log_score:.3f}"
     title = f"Probability in % that player {opponent} holds a card" + (", * held in fact" if with_truth else "")
@@ -128,13 +129,12 @@ def full(turn: BeliefTurn, *, with_truth: bool) -> Group:
 
 
 def _heading(turn: BeliefTurn) -> Text:
-    words = Text("the start") if turn.step is None else drawing.step_words(turn.step, turn.player)
-    return Text.assemble((f"turn {turn.number}", "bold"), "  ", words)
+    return Text.assemble((f"turn {turn.number}", "bold"), "  ", drawing.turn_words(turn))
 
 
 def _bar(turn: BeliefTurn, card_type: int, *, with_truth: bool) -> Text:
     """Draw a probability in 16 characters: mark, name, bar, per cent."""
-    held = with_truth and turn.truth[card_type] > 0
+    held = with_truth and turn.truth is not None and turn.truth[card_type] > 0
     return Text.assemble(("*" if held else " ", "bold"), drawing.card_bar(card_type, turn.belief.prob_holds[card_type]))
 
 
@@ -142,13 +142,14 @@ def _grid(turn: BeliefTurn, *, with_truth: bool) -> Group:
     """Draw a row for each colour and a column for each rank, and the wild cards in a last row."""
     deck = np.asarray(turn.observation.rules.deck)
     unseen = np.asarray(turn.observation.unseen)
+    truth = turn.truth if with_truth else None
 
     def cell(t: int) -> Text:
         if not deck[t]:
             return Text("")
         # A type of which no card is unseen can't be held.
         value = percent(turn.belief.prob_holds[t]) if unseen[t] else "-"
-        return Text(value + ("*" if with_truth and turn.truth[t] else " " if with_truth else ""))
+        return Text(value + ("" if truth is None else "*" if truth[t] else " "))
 
     ranks = [r for r in range(cards.NUM_COLORED_RANKS) if deck[r : cards.WILD_TYPE : cards.NUM_COLORED_RANKS].any()]
     table = output.grid("")

@@ -16,9 +16,9 @@ from unojax.search import DEFAULT_SEARCH, MIN_REPLICATES, REVIEW_REPLICATES, che
 class Review:
     """Look back at a saved game: how likely the player was to win, what each choice cost."""
 
-    file: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="FILE.json", help="A game that unojax play saved.")] = field(
-        metadata=SAVED_GAME
-    )
+    file: Annotated[
+        tyro.conf.Positional[str], tyro.conf.arg(metavar="FILE.json", help="A game that unojax play or unojax table saved.")
+    ] = field(metadata=SAVED_GAME)
     player: Annotated[
         Optional[Literal[0, 1]],
         tyro.conf.arg(help="Whose choices are looked at, by what this player could know. By default the person, or player 0."),

@@ -15,7 +15,7 @@ from unojax.cli.review.command import Review
 from unojax.device.process import EXIT_INTERRUPTED
 from unojax.games.advising import read_search
 from unojax.games.gamefile import PERSON, GameFile, read_game
-from unojax.games.replay import Replay
+from unojax.games.seen import SeenGame
 from unojax.rules import Rules
 
 
@@ -27,13 +27,13 @@ def run(request: Review, rules: Rules) -> int:
         targets.check_target("--html", request.html)
     agent = read_search(request.agent, game.rules)
     about = output.machine()
-    try:
-        played = game.replay()
-    except ValueError as error:
-        raise ValueError(f"{request.file!r}: {error}") from None
     player = request.player
     if player is None:
         player = game.players.index(PERSON) if PERSON in game.players else 0
+    try:
+        played = game.seen(player) if game.shows_one_hand else game.replay()
+    except ValueError as error:
+        raise ValueError(f"{request.file!r}: {error}") from None
     turns: list[ReviewedTurn] = []
     stopped = False
     with output.status(output.COMPILING, quiet=request.quiet) as status:
@@ -45,28 +45,28 @@ def run(request: Review, rules: Rules) -> int:
     if not turns:
         return EXIT_INTERRUPTED
     if stopped:
-        words = f"stopped after turn {turns[-1].number} of {len(played.steps)}"
-        output.note("review", words)
+        number = len(played.events if isinstance(played, SeenGame) else played.steps)
+        output.note("review", f"stopped after turn {turns[-1].number} of {number}")
     if request.json != output.STDOUT:
         output.show(
             view.heading(game, player), view.table(turns, player), "", output.facts(view.facts(turns, request, agent, game))
         )
     if request.html is not None:
-        output.write_file("--html", request.html, _page(game, played, turns, player))
+        output.write_file("--html", request.html, _page(game, turns, player))
     if request.json is not None:
         output.write_json(request.json, _record(request, game, turns, player, complete=not stopped) | about)
     return EXIT_INTERRUPTED if stopped else 0
 
 
-def _page(game: GameFile, played: Replay, turns: list[ReviewedTurn], player: int) -> str:
+def _page(game: GameFile, turns: list[ReviewedTurn], player: int) -> str:
     """Draw the page of the turns that were looked at."""
-    states = played.states[: len(turns)]
+    states = [turn.state for turn in turns if turn.state is not None]
     return viz.game_html(
-        states,
+        states or [turn.observation for turn in turns],
         win_probability={f"player {player}": np.array([turn.win for turn in turns])},
         beliefs=np.stack([turn.belief.prob_holds for turn in turns]),
         types=[turn.types for turn in turns] if turns[0].types else None,
-        truths=np.stack([np.asarray(state.hands[1 - player]) for state in states]),
+        truths=np.stack([np.asarray(state.hands[1 - player]) for state in states]) if states else None,
         notes=[view.note(turn) for turn in turns],
         title=f"{game.players[0]} against {game.players[1]}, as player {player} could know it",
     )

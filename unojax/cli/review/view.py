@@ -33,7 +33,7 @@ def table(turns: list[ReviewedTurn], player: int) -> Table:
         found.add_column(name, justify="right", no_wrap=True)
     found.add_column("better", no_wrap=True)
     for turn in turns:
-        move = Text("the start") if turn.step is None else drawing.step_words(turn.step, player)
+        move = drawing.turn_words(turn)
         cost, better = "", ""
         if (choice := turn.choice) is not None:
             cost = _percents(choice.cost, choice.error)
@@ -46,7 +46,7 @@ def table(turns: list[ReviewedTurn], player: int) -> Table:
 def is_costly(turn: ReviewedTurn) -> bool:
     """Tell a choice that was worse than another play by more than two standard errors."""
     choice = turn.choice
-    return choice is not None and turn.step is not None and choice.best != turn.step.action and choice.cost > 2 * choice.error
+    return choice is not None and turn.seen is not None and choice.best != turn.seen.action and choice.cost > 2 * choice.error
 
 
 def note(turn: ReviewedTurn) -> str:
@@ -59,8 +59,8 @@ def note(turn: ReviewedTurn) -> str:
 
 def _best(turn: ReviewedTurn) -> str:
     """Name the best play of a choice."""
-    assert turn.choice is not None and turn.step is not None
-    return drawing.action_name(turn.choice.best, has_drawn=bool(turn.step.before.drawn >= 0))
+    assert turn.choice is not None and turn.seen is not None
+    return drawing.action_name(turn.choice.best, has_drawn=bool(turn.seen.before.has_drawn))
 
 
 def facts(turns: list[ReviewedTurn], request: Review, agent: SearchAgent, game: GameFile) -> dict[str, str]:
@@ -88,7 +88,7 @@ def facts(turns: list[ReviewedTurn], request: Review, agent: SearchAgent, game: 
 
 def mean_score(turns: list[ReviewedTurn]) -> float | None:
     """Average the log scores after the start of the turns at which the other player held cards."""
-    scores = [turn.log_score for turn in turns[1:] if turn.observation.opponent_count > 0]
+    scores = [turn.log_score for turn in turns[1:] if turn.observation.opponent_count > 0 and turn.log_score is not None]
     return sum(scores) / len(scores) if scores else None
 
 
