@@ -342,7 +342,7 @@ def tree(
 
     Args:
         simulations: games simulated for each legal play.
-        selection: rule by which a node of the tree chooses a play: "puct", with a prior that favours the rollout policy's play, or
+        selection: rule by which a node of the tree chooses a play: "puct", whose prior favours the policy's own play, or
             "ucb1", which tries each play once and then adds c sqrt(ln N / N(a)) to its mean return.
         exploration: constant c of the selection rule; None: 0.25 with "puct", 0.5 with "ucb1".
         nodes: capacity of the tree of one decision.

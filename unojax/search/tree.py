@@ -8,8 +8,8 @@ Veness 2010). At a node the player takes the option with the highest score:
     puct    Q(a) + c P(a) sqrt(1 + N) / (1 + N(a))
     ucb1    Q(a) + c sqrt(ln N / N(a)), after each option once, the rollout policy's play first
 
-(PUCT as in Silver et al. 2017; UCB1 as in Auer, Cesa-Bianchi and Fischer 2002, and in POMCP.) N counts visits, Q is the sum of the
-returns so far over the visits, and P a prior that favours the rollout policy's play. A simulation adds at most one node and
+(PUCT as in Silver et al. 2017; UCB1 as in Auer, Cesa-Bianchi and Fischer 2002, and in POMCP.) N counts visits, Q is the sum of
+the returns so far over the visits, and P a prior that favours the rollout policy's play. A simulation adds at most one node and
 continues with the rollout policy. The opponent follows the policy everywhere:
 it is part of the environment, so returns are the player's at every node and no sign ever changes, whoever moves twice in a row.
 
