@@ -1,13 +1,17 @@
-"""Fit the weights of the scoring policies by approximate policy iteration on rollouts.
+"""Fit the weights of the scoring policies by approximate policy iteration on rollouts, and those of the heuristic value.
 
     python -m training.fit_scoring linear --json linear.json
     python -m training.fit_scoring lookahead --json lookahead.json
+    python -m training.fit_scoring heuristic --json heuristic.json
 
 Each iteration lets the present policy play against itself, picks decisions from its games, and plays every legal action there to
 the end with that policy (`unojax.search.rollouts`), from the true position: over many positions what is hidden averages out. The
 new weights begin as the least-squares fit of points to returns (Lagoudakis and Parr 2003), which spends itself on decisions
 that are clear. From there gradients of a softmax of the points, which grows colder, lead to weights whose choices return more
 (Lazaric, Ghavamzadeh, Munos 2010).
+
+The heuristic value (`unojax.value.heuristic`) is no policy but an estimate of who wins: its weights are those of a logistic
+regression of the results on its features, after every legal play at decisions of `linear` against itself.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from typing import Annotated, Final, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import tyro
 from jax import Array
 from rich.console import Console
@@ -36,11 +41,12 @@ from unojax.files import check_target, write_whole
 from unojax.game import State
 from unojax.games.record import play_game
 from unojax.observation import observe
-from unojax.policies import POLICIES, Policy
-from unojax.policies.scoring import WEIGHT_NAMES, LinearPolicy, LookaheadPolicy
+from unojax.policies import LINEAR, POLICIES, Policy
+from unojax.policies.scoring import LOOKAHEAD, WEIGHT_NAMES, LinearPolicy, LookaheadPolicy
 from unojax.rules import Rules
 from unojax.search.rollouts import Rollouts, Starts, list_arms, play_out
 from unojax.simulation import simulate
+from unojax.value.heuristic import HeuristicWeights
 from unojax.view import view_of
 
 _RULES: Final = Rules()
@@ -56,8 +62,8 @@ class Config:
     """Options of the fit.
 
     Attributes:
-        policy: which scoring policy.
-        iterations: of the policy.
+        policy: which scoring policy, or the heuristic value.
+        iterations: of the policy; the heuristic value has one.
         positions: at which plays are compared in each iteration, at most; by 4,096.
         games: played in each iteration, by 4,096.
         decisions: picked from each game, at most.
@@ -67,7 +73,7 @@ class Config:
         json: write the result here.
     """
 
-    policy: Annotated[Literal["linear", "lookahead"], tyro.conf.Positional]
+    policy: Annotated[Literal["linear", "lookahead", "heuristic"], tyro.conf.Positional]
     iterations: int = 4
     positions: int = 65_536
     games: int = 32_768
@@ -86,11 +92,12 @@ class Config:
             check_target("--json", str(self.json))
 
 
-_NAMES = {"linear": WEIGHT_NAMES, "lookahead": ("margin", "playable", "wilds")}
+Scorer = LinearPolicy | LookaheadPolicy
+_NAMES = {"linear": WEIGHT_NAMES, "lookahead": HeuristicWeights._fields, "heuristic": HeuristicWeights._fields}
 
 
-def make_policy(kind: str, weights: np.ndarray) -> LinearPolicy | LookaheadPolicy:
-    """Make the scoring policy with these weights."""
+def make_policy(kind: str, weights: np.ndarray) -> Scorer:
+    """Make the scoring policy with these weights; that of the heuristic value looks one step ahead by it."""
     values = tuple(weights.tolist())
     return LinearPolicy(values) if kind == "linear" else LookaheadPolicy(values)
 
@@ -128,40 +135,48 @@ class Comparisons(NamedTuple):
 
     Attributes:
         position: int[A] the decision.
-        features: float32[A, F], less their mean over the plays of the decision: what the weights multiply.
-        returns: float32[A], less their mean over the plays of the decision.
+        features: float32[A, F]: what the weights multiply.
+        returns: float32[A].
     """
 
     position: np.ndarray
     features: np.ndarray
     returns: np.ndarray
 
+    def centred(self) -> Comparisons:
+        """Subtract from features and returns their mean over the plays of the decision."""
+        returns = _center(self.returns[:, None], self.position)[:, 0]
+        return Comparisons(self.position, _center(self.features, self.position), returns)
+
 
 @partial(jax.jit, static_argnames=("policy", "num_samples"))
 def compare_plays(
     numbers: list[Array], states: State, legal: Array, seeds: tuple[Array, Array], *, policy: Skeleton, num_samples: int
 ) -> tuple[Array, Array]:
-    """Compute features float32[B, 60, F] and returns float32[B, 60] of all plays at B positions; meaningless for illegal ones."""
-    player = static.join(numbers, policy)
+    """Compute features float32[B, 60, F] and returns float32[B, 60] of all plays at B positions; meaningless for illegal ones.
+
+    `policy` is who plays, and whose features they are; or two, one for each.
+    """
+    players = static.join(numbers, policy)
     tables = jax.tree.map(lambda x: jnp.repeat(x, num_samples, axis=0), jax.vmap(game.to_table)(states))
     arms = list_arms(legal)
-    returns, _ = play_out(Starts(tables, seeds), arms, Rollouts(player, _RULES, num_samples, _LANES))
+    returns, _ = play_out(Starts(tables, seeds), arms, Rollouts(players[:1], _RULES, num_samples, _LANES))
     counts = jnp.arange(legal.size) < arms.number
     grid = jnp.zeros(legal.shape, jnp.float32).at[arms.position, arms.action].add(jnp.where(counts, returns.mean(1), 0.0))
 
     def scores(weights: Array, state: State) -> Array:
-        scorer = replace(player[0], weights=tuple(weights))
+        scorer = replace(players[-1], weights=tuple(weights))
         return scorer.score_plays(view_of(observe(state, state.current_player)))
 
     # Points are linear in the weights: the features are the points under unit weights.
     one_position = jax.vmap(scores, in_axes=(0, None), out_axes=-1)
-    return jax.vmap(one_position, in_axes=(None, 0))(jnp.eye(len(player[0].weights)), states), grid
+    return jax.vmap(one_position, in_axes=(None, 0))(jnp.eye(len(players[-1].weights)), states), grid
 
 
-def gather(config: Config, rng: np.random.Generator, policy: LinearPolicy | LookaheadPolicy) -> Comparisons:
-    """Compare plays at decisions of games of a policy against itself."""
+def gather(config: Config, rng: np.random.Generator, policy: Scorer, scorer: Scorer) -> Comparisons:
+    """Compare plays at decisions of games of a policy against itself, by the features of a scorer."""
     parts, found = [], 0
-    numbers, skeleton = static.split((policy,))
+    numbers, skeleton = static.split((policy, scorer))
     for _ in range(0, config.games, _BATCH):
         keys = jax.random.split(jax.random.key(rng.integers(2**31)), _BATCH)
         states, legal = play(*static.split(policy)[:1], keys, policy=static.split(policy)[1], max_steps=config.max_steps)
@@ -177,7 +192,7 @@ def gather(config: Config, rng: np.random.Generator, policy: LinearPolicy | Look
     if not parts:
         raise ValueError(f"there were fewer than {_BATCH} choices in the games: take more games, decisions or steps")
     position, features, returns = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return Comparisons(position, _center(features, position), _center(returns[:, None], position)[:, 0])
+    return Comparisons(position, features, returns)
 
 
 def _center(x: np.ndarray, position: np.ndarray) -> np.ndarray:
@@ -195,6 +210,7 @@ def _least_squares(features: Array, returns: Array) -> Array:
 
 def best_choices(compared: Comparisons) -> np.ndarray:
     """Find the weights whose choices return most, from those of least squares on."""
+    compared = compared.centred()
     scale = compared.features.std(0) + 1e-6
     features, returns = jnp.asarray(compared.features / scale), jnp.asarray(compared.returns)
     position, num = jnp.asarray(compared.position), int(compared.position[-1]) + 1
@@ -218,14 +234,28 @@ def best_choices(compared: Comparisons) -> np.ndarray:
     return w / scale
 
 
-def iterate_policy(
-    config: Config, rng: np.random.Generator, console: Console
-) -> tuple[LinearPolicy | LookaheadPolicy, list[dict[str, float]]]:
+def best_odds(compared: Comparisons) -> np.ndarray:
+    """Find the weights of which twice the sum is closest to the log odds of winning, by cross-entropy."""
+    features, wins = jnp.asarray(compared.features), jnp.asarray((1 + compared.returns) / 2)
+
+    @jax.jit
+    @jax.value_and_grad
+    def loss(w: Array) -> Array:
+        return optax.sigmoid_binary_cross_entropy(2 * features @ w, wins).mean()
+
+    def numbers(w: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = loss(jnp.asarray(w, jnp.float32))
+        return float(value), np.asarray(gradient, np.float64)
+
+    return minimize(numbers, np.zeros(features.shape[1]), method="L-BFGS-B", jac=True).x
+
+
+def iterate_policy(config: Config, rng: np.random.Generator, console: Console) -> tuple[Scorer, list[dict[str, float]]]:
     """Iterate the policy; returns the last one, and what each of them won."""
     policy = make_policy(config.policy, np.zeros(len(_NAMES[config.policy])))
     history = []
     for iteration in range(config.iterations):
-        weights = best_choices(gather(config, rng, policy))
+        weights = best_choices(gather(config, rng, policy, policy))
         # The scale is free; three digits are more than the fit knows.
         policy = make_policy(config.policy, np.round(weights / np.abs(weights).max(), 3))
         history.append(_rates(policy, config.seed, 20_000))
@@ -249,7 +279,11 @@ def main() -> int:
 
 def _fit(config: Config, console: Console) -> int:
     rng = np.random.default_rng(config.seed)
-    policy, history = iterate_policy(config, rng, console)
+    if config.policy == "heuristic":
+        weights = best_odds(gather(config, rng, LINEAR, LOOKAHEAD))
+        policy, history = make_policy(config.policy, np.round(weights, 4)), []
+    else:
+        policy, history = iterate_policy(config, rng, console)
     # Deals that chose nothing.
     final = {name: win_rate(config.seed + 1, policy, other, 100_000) for name, other in POLICIES.items()}
     for name, weight in zip(_NAMES[config.policy], policy.weights, strict=True):

@@ -4,8 +4,9 @@
     O(o | s)       `observation_log_prob`  an observation is a deterministic function of the state
     R(s, a, s')    `reward`                per player; what they get for the step
 
-The initial belief b0 is the law of `game.init`, and gamma belongs to the planner. A transition is checked by stepping with the
-cards that it would take, so no rule of the game is written a second time here.
+The initial belief b0 is the law of `game.init`. gamma belongs to the planner: every `discount` of a search, a network or a
+training run is a factor per transition of the game as played, one action of either player each (`check_discount`). A transition
+is checked by stepping with the cards that it would take, so no rule of the game is written a second time here.
 
 The Markov state is the cards of each place, top rank, colour, player to move, pending penalty, a card just drawn, the colour
 before a Wild+4 that may be challenged, and how the game ended if it did; `step_count` belongs to it only under
@@ -37,6 +38,18 @@ _BINOMIAL: Final = np.array([[comb(n, k) for k in range(5)] for n in range(cards
 _MARKOV_FIELDS: Final = tuple(
     "hands deck pile top_rank color current_player penalty drawn contested terminated truncated winner".split()
 )
+
+
+def check_discount(discount: float) -> None:
+    """Check gamma, the factor on returns for each transition after the first: a result n transitions away counts gamma^(n - 1).
+
+    A transition is one action of either player, forced ones and draws too.
+
+    Raises:
+        ValueError: If it is not in (0, 1].
+    """
+    if not 0 < discount <= 1:
+        raise ValueError(f"discount must be in (0, 1], got {discount!r}")
 
 
 def transition_log_prob(state: State, action: ArrayLike, next_state: State) -> Array:

@@ -83,7 +83,6 @@ def test_costs_are_those_of_ten_times_the_rollouts():
     ("spec", "changes", "says"),
     [
         ("mc:belief=truth", {}, "belief=truth needs the hidden hand"),
-        ("mc:discount=0.9", {}, "discounted returns are no win probabilities"),
         ("tree", {"step_penalty": 0.1}, "returns less a penalty for each step are no win probabilities"),
     ],
 )

@@ -249,7 +249,7 @@ def test_impossible_histories(complaint, position: str, history: str, says: str)
         ([WIN_IN_TWO, "--agent", "uniform"], "agent 'uniform' has no estimates; choose a search, mc or tree"),
         ([WIN_IN_TWO, "--agent", "best"], "no agent is called 'best'"),
         ([WIN_IN_TWO, "--agent", "mc:belief=truth"], "belief=truth needs the hidden hand"),
-        ([WIN_IN_TWO, "--agent", "mc:discount=0.9"], "discounted returns are no win probabilities"),
+        ([WIN_IN_TWO, "--agent", "mc:discount=0"], "discount must be in (0, 1], got 0.0"),
         ([WIN_IN_TWO, "--step-penalty", "0.1"], "are no win probabilities; leave the step penalty out"),
         ([WIN_IN_TWO, "--seconds", "1"], "give --replicates or --seconds, not both"),
         ([WIN_IN_TWO, "--replicates", "2"], "--replicates must be at least 4"),

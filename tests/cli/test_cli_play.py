@@ -189,7 +189,9 @@ def test_draws_and_challenges_are_advised_as_plays_are():
     actions = [parse_action("R0"), cards.DRAW, cards.CHALLENGE]
     tried = np.isin(np.arange(cards.CHALLENGE + 1), actions)
     values, zeros = np.linspace(0, 0.61, len(tried)), np.zeros(len(tried))
-    estimate = jax.tree.map(jnp.asarray, Estimate(values, zeros, zeros, zeros, np.full(len(tried), 8), np.int32(0)))
+    estimate = jax.tree.map(
+        jnp.asarray, Estimate(values, zeros, zeros, zeros, np.full(len(tried), 8), np.int32(0), (1 + values) / 2, zeros)
+    )
     thought = Thought(estimate, jnp.asarray(tried), jnp.int32(cards.DRAW))
     belief: Any = SimpleNamespace(prob_holds=np.zeros(54), prob_color=np.zeros(4), prob_no_playable=np.float32(0))
     told = Advice(belief, thought)

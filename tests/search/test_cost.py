@@ -19,13 +19,23 @@ def rounds_of(wins: np.ndarray) -> list[Estimate]:
     zeros = np.zeros(cards.DRAW)
     samples = np.where(LEGAL, NUM_SAMPLES, 0)
     values = np.concatenate([2 * wins - 1, np.zeros((len(wins), cards.DRAW - 4))], 1)
-    return [Estimate(value, zeros, zeros, zeros, samples, np.int32(0)) for value in values]
+    return [Estimate(value, zeros, zeros, zeros, samples, np.int32(0), (1 + value) / 2, zeros) for value in values]
 
 
 def test_a_certain_difference():
     wins = np.tile([0.25, 0.75, 0.5, 0.125], (4, 1))
     assert cost_of(rounds_of(wins), LEGAL, 0) == (0.5, 0.0, 1)
     assert cost_of(rounds_of(wins), LEGAL, 1) == (0.0, 0.0, 1)
+
+
+def test_the_best_play_is_that_of_highest_value_and_the_cost_is_in_wins():
+    """Under a discount a slower play may win more often, and then it costs less than nothing."""
+    slow, fast = 0.75, 0.625
+    rounds = [
+        one._replace(value=one.value * np.where(np.arange(cards.DRAW) == 0, 0.1, 1))
+        for one in rounds_of(np.tile([slow, fast, 0, 0], (4, 1)))
+    ]
+    assert cost_of(rounds, LEGAL, 0) == (fast - slow, 0.0, 1)
 
 
 def test_it_is_neither_too_high_nor_too_sure():

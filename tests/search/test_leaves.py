@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from tests.value.positions import legal_all, observe_all, random_hands, random_states
-from unojax import cards
+from unojax import cards, parse_agent
 from unojax.belief.hands import Hands
 from unojax.cli.arena.fingerprint import describe
 from unojax.search.agents import Remembered, SearchAgent, monte_carlo
 from unojax.search.monte_carlo import Estimate, average, choose
-from unojax.value import NetworkConfig, init_network, load_pretrained, outlook_of_hands, save_network, value_plays
+from unojax.value import NetworkConfig, init_network, load_network, load_pretrained, outlook_of_hands, save_network, value_plays
+from unojax.value.agent import ValueAgent
 from unojax.view import view_of
 
 NUM = 24
@@ -35,6 +36,8 @@ def test_the_average_by_hand():
         gain_error=row({7: 0.1}),
         num_samples=jnp.zeros((1, cards.DRAW), jnp.int32).at[0, 3].set(300).at[0, 7].set(100),
         base=jnp.array([3], jnp.int32),
+        win=row({3: 0.75, 7: 0.55}),
+        win_error=row({3: 0.1, 7: 0.1}),
     )
     values = jnp.full((1, cards.DRAW), -jnp.inf).at[0, 3].set(-0.3).at[0, 7].set(0.3)
     legal = values > -jnp.inf
@@ -44,6 +47,8 @@ def test_the_average_by_hand():
     np.testing.assert_allclose(found.gain, row({7: 0.5 * -0.4 + 0.5 * 0.6}), atol=1e-6)
     np.testing.assert_allclose(found.value_error, row({3: 0.15, 7: 0.1}), atol=1e-6)
     np.testing.assert_allclose(found.gain_error, row({7: 0.05}), atol=1e-6)
+    np.testing.assert_allclose(found.win, row({3: 0.75 * 0.75 + 0.25 * 0.35, 7: 0.5 * 0.55 + 0.5 * 0.65}), atol=1e-6)
+    np.testing.assert_allclose(found.win_error, row({3: 0.075, 7: 0.05}), atol=1e-6)
     np.testing.assert_array_equal(found.num_samples, estimate.num_samples)
 
 
@@ -60,6 +65,8 @@ def test_the_average_where_the_base_is_a_choice_beside_plays():
         gain_error=of_both([0.0, 0.05]),
         num_samples=of_both([300, 300]).astype(jnp.int32),
         base=jnp.array([60], jnp.int32),
+        win=of_both([0.3, 0.7]),
+        win_error=of_both([0.025, 0.025]),
     )
     legal = jnp.arange(62)[None] >= 60
     found = average(estimate, jnp.where(legal, of_both([-0.2, 0.6]), -jnp.inf), legal, 100.0)
@@ -124,3 +131,25 @@ def test_all_weight_is_the_network_alone(decisions, think):
     of_network = values(seen, hands, jnp.asarray(searched))
     np.testing.assert_allclose(np.asarray(estimate.value)[searched], np.asarray(of_network)[searched], atol=1e-5)
     np.testing.assert_array_equal(np.where(searched, estimate.gain, -np.inf).argmax(1), np.asarray(of_network).argmax(1))
+
+
+def test_a_leaf_has_the_discount_of_the_search(tmp_path: Path):
+    file = tmp_path / "discounted.safetensors"
+    save_network(file, init_network(jax.random.key(0), NetworkConfig(width=8, discount=0.9)))
+    assert load_network(file).config.discount == 0.9
+    search = monte_carlo(leaf=str(file), discount=0.9, **SETTINGS)
+    with pytest.raises(ValueError, match="a leaf's discounted values are no win probabilities; leave leaf or discount out"):
+        search.judging_wins()
+    assert monte_carlo(discount=0.9, **SETTINGS).judging_wins().says_wins and not search.says_wins
+    with pytest.raises(
+        ValueError, match=r"discount must be that of network .*, whose values have discount=0\.9, got 1\.0; train"
+    ):
+        monte_carlo(leaf=str(file), **SETTINGS)
+    assert parse_agent(f"value:network={file}").name == parse_agent(f"value:network={file},discount=none").name
+    assert isinstance(parse_agent(f"value:network={file},discount=0.9"), ValueAgent)
+    with pytest.raises(ValueError, match=r"whose values have discount=1, got 0\.9; train one with"):
+        parse_agent("value:discount=0.9")
+    with pytest.raises(ValueError, match=r"discount must be in \(0, 1\], got 2\.0"):
+        parse_agent("value:discount=2")
+    with pytest.raises(ValueError, match=r"discount must be in \(0, 1\], got 0\.0"):
+        NetworkConfig(discount=0.0)

@@ -28,8 +28,17 @@ def estimates(values: list[list[float]]) -> list[Estimate]:
         value[: len(row)] = row
         gain = np.where(np.arange(cards.DRAW) < len(row), value - value[1], 0).astype(np.float32)
         tried = np.where(np.arange(cards.DRAW) < len(row), 100, 0).astype(np.int32)
-        rounds.append(Estimate(value, gain, 0 * value, 0 * value, tried, np.int32(1)))
+        rounds.append(Estimate(value, gain, 0 * value, 0 * value, tried, np.int32(1), (1 + value) / 2, 0 * value))
     return rounds
+
+
+def test_the_order_is_that_of_the_values_and_the_figures_are_wins():
+    """Under a discount, play 0 wins most often, and play 2 soonest."""
+    rounds = [one._replace(win=np.where(np.arange(cards.DRAW) == 0, 0.9, one.win)) for one in estimates([[0.1, 0.2, 0.4]] * 4)]
+    pooled = pool(rounds, np.arange(cards.DRAW) < 3, 0.0)
+    assert [(play.action, round(play.win, 6)) for play in pooled.plays] == [(2, 0.7), (1, 0.6), (0, 0.9)]
+    assert (pooled.recommended, pooled.own) == (2, 1)
+    assert pooled.plays[2].behind == pytest.approx(-0.2) and pooled.plays[2].gain == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize(("keep", "recommended"), [(0.0, 2), (1.5, 2), (2.5, 1)])

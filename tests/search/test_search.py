@@ -172,6 +172,19 @@ def test_tree_search_finds_the_best_reply_by_brute_force(agent: SearchAgent, end
     assert max(errors) < 0.4 and max(flat_errors) > 0.55
 
 
+def test_win_probabilities_are_not_discounted(endgames, searched):
+    """The same games, whatever they are worth: also with a discount that single precision can't hold."""
+    plain, steep = (replace(FLAT, search=replace(FLAT.search, discount=discount)) for discount in (1.0, 1e-9))
+    whole, legal = think(plain, endgames[0])
+    np.testing.assert_allclose(whole.win[legal], (1 + whole.value[legal]) / 2, atol=1e-6)
+    np.testing.assert_allclose(whole.win_error, whole.value_error / 2, atol=1e-6)
+    for estimate in (searched[0], think(steep, endgames[0])[0]):
+        np.testing.assert_array_equal(estimate.win, whole.win)
+        np.testing.assert_allclose(estimate.win_error, whole.win_error, atol=1e-6)
+        assert (np.abs(estimate.value) <= np.abs(2 * whole.win - 1).max() + 1e-6).all()
+    assert (np.abs(searched[0].value - whole.value)[legal] > 0.01).any()
+
+
 @pytest.mark.parametrize("agent", [FLAT, TREE], ids=["flat", "tree"])
 def test_a_win_is_found(agent: SearchAgent):
     # The skip, and the last card before the opponent's turn. The other way round the opponent may play its last card.
@@ -334,6 +347,8 @@ def test_plays_given_up_are_not_chosen():
         gain_error=jnp.full(60, 0.01),
         num_samples=jnp.zeros(60, jnp.int32).at[jnp.array([3, 9])].set(1000).at[7].set(250),
         base=jnp.int32(3),
+        win=jnp.zeros(60),
+        win_error=jnp.zeros(60),
     )
     assert int(jitted_choose(estimate, jnp.zeros(60, bool).at[jnp.array([3, 7, 9])].set(True), 1.0)) == 9
 
@@ -341,9 +356,8 @@ def test_plays_given_up_are_not_chosen():
 def test_the_base_play_is_kept_unless_another_is_clearly_better():
     def choice(gain: float, error: float, keep: float) -> int:
         zeros = jnp.zeros(60)
-        estimate = Estimate(
-            zeros, zeros.at[7].set(gain), zeros, zeros.at[7].set(error), jnp.full(60, 10).astype(jnp.int32), jnp.int32(3)
-        )
+        number, base = jnp.full(60, 10).astype(jnp.int32), jnp.int32(3)
+        estimate = Estimate(zeros, zeros.at[7].set(gain), zeros, zeros.at[7].set(error), number, base, zeros, zeros)
         return int(jitted_choose(estimate, jnp.zeros(60, bool).at[jnp.array([3, 7])].set(True), keep))
 
     assert choice(0.2, 0.1, 1.0) == 7
@@ -403,7 +417,7 @@ def test_rollouts_follow_the_types_that_the_belief_tells_apart():
         (partial(monte_carlo, rollouts=10, stop=1.0), "multiple of 4"),
         (partial(monte_carlo, policy="clever"), "no policy is called 'clever'"),
         (partial(monte_carlo, model="clever"), "no policy is called 'clever'"),
-        (partial(monte_carlo, leaf="pretrained", discount=0.9), "leaf needs discount=1, got 0.9"),
+        (partial(monte_carlo, leaf="pretrained", discount=0.9), "discount must be that of network pretrained, .* got 0.9"),
         (partial(monte_carlo, leaf="pretrained", rules=Rules(max_steps=100)), "a leaf needs max_steps=None and step_penalty=0"),
         (partial(tree, leaf="pretrained", rules=Rules(step_penalty=0.1)), "a leaf needs max_steps=None"),
         (partial(monte_carlo, weight=-1.0), "weight must be a number of rollouts, at least 0"),

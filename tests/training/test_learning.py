@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -164,9 +165,10 @@ def inputs(games: Episodes, states: State) -> Features:
 jitted_targets = jax.jit(targets_of)
 
 
-@pytest.mark.parametrize("trace", [0.0, 0.5, 1.0])
-def test_targets(games: Episodes, inputs: Features, trace: float):
+@pytest.mark.parametrize(("trace", "discount"), [(0.0, 1.0), (0.5, 1.0), (1.0, 1.0), (0.5, 0.8), (1.0, 0.8)])
+def test_targets(games: Episodes, inputs: Features, trace: float, discount: float):
     network = random_network()
+    network = replace(network, config=replace(network.config, discount=discount))
     values = np.asarray(says(network, inputs).value)
     made = np.asarray(jitted_targets(games, SHOWN, network, trace))
     assert made.shape == (STEPS, GAMES, 2)
@@ -176,7 +178,7 @@ def test_targets(games: Episodes, inputs: Features, trace: float):
         # A game cut off is worth what its last state is worth.
         target = OUTCOME[row.game] * (1, -1)[row.player] if IS_OVER[row.game] else at_step[last]
         for step in range(last - 1, row.step - 1, -1):
-            target = (1 - trace) * at_step[step + 1] + trace * target
+            target = discount * ((1 - trace) * at_step[step + 1] + trace * target)
         assert made[row.step, row.game, row.player] == pytest.approx(target, abs=2e-6), (row.step, row.game, row.player)
 
 

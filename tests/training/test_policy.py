@@ -148,8 +148,12 @@ def test_games_are_those_of_random_play():
     assert scipy.stats.ks_2samp(ours, theirs).pvalue > ERROR_PROBABILITY
 
 
-def test_advantages_by_their_definition():
-    """Of each choice, the lambda return of all choices up to the end of its game, written out, less its value."""
+@pytest.mark.parametrize("discount", [1.0, 0.9])
+def test_advantages_by_their_definition(discount: float):
+    """Of each choice, the lambda return of all choices up to the end of its game, written out, less its value.
+
+    What is n transitions away counts gamma^n, an outcome gamma^(n - 1).
+    """
     rng, trace = np.random.default_rng(0), 0.8
     shape = (40, 16)
     not_looked_at: Any = None
@@ -164,29 +168,32 @@ def test_advantages_by_their_definition():
         is_choice=rng.random(shape) < 0.8,
         has_ended=rng.random(shape) < 0.1,
         outcome=rng.choice([-1.0, 0.0, 1.0], shape).astype(np.float32),
+        num_steps=rng.integers(1, 6, shape).astype(np.uint32),
     )
     horizon = Horizon(
         value=rng.uniform(-1, 1, 16).astype(np.float32),
         is_choice=rng.random(16) < 0.5,
         has_ended=rng.random(16) < 0.2,
         outcome=rng.choice([-1.0, 1.0], 16).astype(np.float32),
+        num_steps=rng.integers(1, 6, 16).astype(np.uint32),
     )
-    found, counts = (np.asarray(x) for x in jax.jit(advantages, static_argnums=2)(rows, horizon, trace))
+    found, counts = (np.asarray(x) for x in jax.jit(advantages, static_argnums=(2, 3))(rows, horizon, trace, discount))
     sign = np.where(rows.mover == 0, 1, -1)
     for t, lane in np.ndindex(shape):
         if not rows.is_choice[t, lane]:
             assert not counts[t, lane]
             continue
-        values, end = [], None
+        values, end, passed = [], None, 0
         for later in range(t + 1, shape[0] + 1):
             last = later == shape[0]
+            passed += int(horizon.num_steps[lane] if last else rows.num_steps[later, lane])
             if horizon.has_ended[lane] if last else rows.has_ended[later, lane]:
-                end = horizon.outcome[lane] if last else rows.outcome[later, lane]
+                end = discount ** (passed - 1) * (horizon.outcome[lane] if last else rows.outcome[later, lane])
                 break
             if last:
-                values += [horizon.value[lane]] if horizon.is_choice[lane] else []
+                values += [discount**passed * horizon.value[lane]] if horizon.is_choice[lane] else []
             elif rows.is_choice[later, lane]:
-                values.append((rows.value * sign)[later, lane])
+                values.append(discount**passed * (rows.value * sign)[later, lane])
         if end is not None:
             values.append(end)
         assert counts[t, lane] == bool(values)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -85,6 +87,15 @@ def test_plays_are_worth_what_the_positions_after_them_are(states, seen, believe
         num_compared += len(set(action.tolist()))
     assert num_compared > 30
     assert np.ptp(values[legal]) > 0.05, "plays differ"
+
+
+def test_the_value_after_a_play_is_one_transition_away(states, seen, believed):
+    """Under a discount, all but plays that win at once are worth so much less."""
+    legal = np.asarray(legal_all(states))[:, : cards.DRAW]
+    discounted = replace(NETWORK, config=replace(NETWORK.config, discount=0.8))
+    whole, less = (np.asarray(values_of(network, seen, believed["unseen"], legal))[legal] for network in (NETWORK, discounted))
+    np.testing.assert_allclose(less, np.where(whole == 1.0, 1.0, 0.8 * whole), atol=1e-6)
+    assert (whole == 1.0).sum() == 2
 
 
 def test_a_play_that_wins_at_once_is_worth_1(seen, believed):

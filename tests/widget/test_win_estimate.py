@@ -89,7 +89,7 @@ def test_either_can_be_left_out(telltale):
     assert board.look() is None and board.win_estimate is None and len(comm.states) == 1
 
 
-@pytest.mark.parametrize(("discount", "penalty", "told"), [(1, 0.0, {"R0", "R2"}), (0.9, 0.0, set()), (1, 0.01, set())])
+@pytest.mark.parametrize(("discount", "penalty", "told"), [(1, 0.0, {"R0", "R2"}), (0.9, 0.0, {"R0", "R2"}), (1, 0.01, set())])
 def test_values_that_are_no_probabilities_are_not_told_as_such(discount, penalty, told, telltale, monkeypatch):
     monkeypatch.setattr("unojax.games.session.Session.warm", lambda self: None)
     rules = replace(RULES, step_penalty=penalty)

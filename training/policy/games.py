@@ -40,12 +40,14 @@ class Lanes(NamedTuple):
         game_index: index of the game. The lane's next game has that index plus the number of all lanes.
         node: nodes passed in this game, the counter of its random words.
         ages: what each player has shown, see `unojax.belief.color_bounds`.
+        num_steps: transitions of the game since the lane's last row.
     """
 
     table: Table
     game_index: Array
     node: Array
     ages: tuple[Array, Array]
+    num_steps: Array
 
 
 class Rows(NamedTuple):
@@ -62,6 +64,7 @@ class Rows(NamedTuple):
         is_choice: bool[T, B] the lane has come to a choice. If not, only the next two count.
         has_ended: bool[T, B] a game ended since the last row.
         outcome: float32[T, B] of that game, for player 0: 1, -1, or 0 for a drawn game.
+        num_steps: uint32[T, B] transitions of the game since the last row, to its end if it ended.
     """
 
     seen: Features
@@ -74,15 +77,17 @@ class Rows(NamedTuple):
     is_choice: Array
     has_ended: Array
     outcome: Array
+    num_steps: Array
 
 
 class Horizon(NamedTuple):
-    """What follows the last row: the critic's value for player 0 at the next choice if there is one, and the end of a game."""
+    """What follows the last row: the critic's value for player 0 at the next choice if there is one, the end of a game, steps."""
 
     value: Array
     is_choice: Array
     has_ended: Array
     outcome: Array
+    num_steps: Array
 
 
 def start_lanes(num_lanes: int) -> Lanes:
@@ -92,7 +97,7 @@ def start_lanes(num_lanes: int) -> Lanes:
 
 def _deal(index: Array) -> Lanes:
     nothing = jnp.full_like(index, color_bounds.NOTHING_SHOWN)
-    return Lanes(table.new_table(index, RULES), index, jnp.zeros_like(index), (nothing, nothing))
+    return Lanes(table.new_table(index, RULES), index, jnp.zeros_like(index), (nothing, nothing), jnp.zeros_like(index))
 
 
 def play_rows(
@@ -112,7 +117,7 @@ def play_rows(
     go_on = partial(_next_choice, seed, num_lanes=num_lanes)
 
     def one_row(carry: tuple[Lanes, Array], _: None) -> tuple[tuple[Lanes, Array], Rows]:
-        lanes, has_ended, outcome = go_on(*carry)
+        lanes, has_ended, outcome, num_steps = go_on(*carry)
         node = table.find_node(lanes.table, RULES)
         is_choice = _is_choice(node)
         seen, known = _look(lanes, node)
@@ -134,14 +139,15 @@ def play_rows(
             is_choice=is_choice,
             has_ended=has_ended,
             outcome=outcome,
+            num_steps=num_steps,
         )
         return (lanes, jnp.where(is_choice, move, table.stay(lanes.table))), row
 
     carry, rows = lax.scan(one_row, (lanes, table.stay(lanes.table)), None, length=num_rows)
-    lanes, has_ended, outcome = go_on(*carry)
+    lanes, has_ended, outcome, num_steps = go_on(*carry)
     node = table.find_node(lanes.table, RULES)
     value = critic(_look(lanes, node)[1]).value * sign_of(node.meta.player)
-    return lanes, rows, Horizon(value, _is_choice(node), has_ended, outcome)
+    return lanes, rows, Horizon(value, _is_choice(node), has_ended, outcome, num_steps)
 
 
 def masked_log_probs(logits: Array, legal: Array) -> Array:
@@ -154,11 +160,11 @@ def sign_of(player: Array) -> Array:
     return 1.0 - 2.0 * player.astype(jnp.float32)
 
 
-def _next_choice(seed: Seed, lanes: Lanes, move: Array, *, num_lanes: int) -> tuple[Lanes, Array, Array]:
+def _next_choice(seed: Seed, lanes: Lanes, move: Array, *, num_lanes: int) -> tuple[Lanes, Array, Array, Array]:
     """Carry out a move, then what is forced and what chance decides, to a choice or for some nodes; deal anew where a game ends.
 
     Returns:
-        the lanes; bool[B] a game ended; float32[B] its outcome for player 0.
+        the lanes; bool[B] a game ended; float32[B] its outcome for player 0; uint32[B] transitions passed.
     """
 
     def decide(lanes: Lanes) -> Array:
@@ -167,12 +173,13 @@ def _next_choice(seed: Seed, lanes: Lanes, move: Array, *, num_lanes: int) -> tu
         pick = Picked(*bits.choose(bits.where(node.is_decision, node.legal, node.deck), word))
         return jnp.where(_is_choice(node), table.stay(lanes.table), table.resolve(lanes.table, node, pick, coins, RULES))
 
+    lanes = lanes._replace(num_steps=jnp.zeros_like(lanes.num_steps))
     lanes = walk(lanes, move, lambda _, lanes, move: decide(lanes), _carry_out, num_nodes=_NODES)
     phase = lanes.table.unpack_meta().phase
     has_ended = phase > table.PLAY
     outcome = jnp.where(phase == table.OVER_WON_BY_0, 1.0, jnp.where(phase == table.OVER_WON_BY_1, -1.0, 0.0))
     fresh = _deal(lanes.game_index + np.uint32(num_lanes))
-    return jax.tree.map(partial(jnp.where, has_ended), fresh, lanes), has_ended, outcome
+    return jax.tree.map(partial(jnp.where, has_ended), fresh, lanes), has_ended, outcome, lanes.num_steps
 
 
 def _is_choice(node: Node) -> Array:
@@ -194,7 +201,8 @@ def _carry_out(lanes: Lanes, move: Array) -> Lanes:
     first, second = lanes.ages
     moves = move != table.stay(lanes.table)
     shown = tell(0, first), tell(1, second)
-    return lanes._replace(table=after, node=lanes.node + moves.astype(jnp.uint32), ages=shown)
+    num_steps = lanes.num_steps + table.is_step(move).astype(jnp.uint32)
+    return lanes._replace(table=after, node=lanes.node + moves.astype(jnp.uint32), ages=shown, num_steps=num_steps)
 
 
 def _look(lanes: Lanes, node: Node) -> tuple[Features, Features]:

@@ -74,33 +74,42 @@ class Sums(NamedTuple):
     clipped: Array
 
 
-def advantages(rows: Rows, horizon: Horizon, trace: float) -> tuple[Array, Array]:
+def advantages(rows: Rows, horizon: Horizon, trace: float, discount: float = 1.0) -> tuple[Array, Array]:
     """Compute generalised advantages of the choices of both players, who play a game of sum zero.
 
-        A_t = d_t + lambda A_{t+1},    d_t = V_{t+1} - V_t,    V_{t+1} the outcome where the game ends
+        A_t = d_t + gamma^n lambda A_{t+1},    d_t = gamma^n V_{t+1} - V_t
 
-    (Schulman et al. 2016, eq. 16, undiscounted), all in player 0's eyes, t counting the choices of a lane. The critic sees both
-    hands, so that its value is one of the position and not of a player's information, and the luck of the deal is no noise.
+    (Schulman et al. 2016, eq. 16), all in player 0's eyes, t counting the choices of a lane and n the transitions from one to the
+    next. Where the game ends after n transitions, d_t = gamma^(n - 1) times the outcome, less V_t. The critic sees both hands, so
+    that its value is one of the position and not of a player's information, and the luck of the deal is no noise.
 
     Returns:
         float32[T, B] for the mover; bool[T, B] there is a choice, and something is known of what came of it.
     """
     values = rows.value * sign_of(rows.mover)
 
+    def before(has_ended: Array, outcome: Array | float, passed: Array, value: Array) -> Array:
+        """Discount what is known at a row to the moment of the row before; the transition that ends a game is not discounted."""
+        if discount == 1.0:
+            return jnp.where(has_ended, outcome, value)
+        num_steps = passed.astype(jnp.float32)
+        gamma = jnp.float32(discount)
+        return jnp.where(has_ended, gamma ** (num_steps - 1.0) * outcome, gamma**num_steps * value)
+
     def one(later: tuple[Array, Array, Array], row: tuple[Array, ...]) -> tuple[tuple[Array, Array, Array], tuple[Array, Array]]:
         value, advantage, is_known = later
-        own_value, is_choice, has_ended, outcome = row
+        own_value, is_choice, has_ended, outcome, passed = row
         found = value - own_value + trace * advantage
         counts = is_choice & is_known
         value = jnp.where(is_choice, own_value, value)
         advantage = jnp.where(counts, found, jnp.where(is_choice, 0.0, advantage))
         # A row's game ended before its choice.
-        earlier = jnp.where(has_ended, outcome, value), jnp.where(has_ended, 0.0, advantage), is_known | is_choice | has_ended
-        return earlier, (jnp.where(counts, found, 0.0), counts)
+        earlier = before(has_ended, outcome, passed, value), before(has_ended, 0.0, passed, advantage)
+        return (*earlier, is_known | is_choice | has_ended), (jnp.where(counts, found, 0.0), counts)
 
-    last = jnp.where(horizon.has_ended, horizon.outcome, horizon.value)
+    last = before(horizon.has_ended, horizon.outcome, horizon.num_steps, horizon.value)
     later = last, jnp.zeros_like(last), horizon.has_ended | horizon.is_choice
-    in_rows = values, rows.is_choice, rows.has_ended, rows.outcome
+    in_rows = values, rows.is_choice, rows.has_ended, rows.outcome, rows.num_steps
     _, (found, counts) = lax.scan(one, later, in_rows, reverse=True)
     return jnp.where(counts, found * sign_of(rows.mover), 0.0), counts
 

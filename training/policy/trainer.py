@@ -136,7 +136,7 @@ def make_iteration(plan: PolicyPlan, mesh: Mesh) -> Callable[[PolicyState], tupl
         mine = jax.tree.map(lambda x: x[number.reshape(-1)], state.lanes)
         networks = Network(state.params["actor"], of_actor), Network(state.params["critic"], of_critic)
         mine, rows, horizon = play_rows(key_words(state.key), mine, *networks, plan.rows, plan.lanes)
-        found, counts = advantages(rows, horizon, plan.loss.trace)
+        found, counts = advantages(rows, horizon, plan.loss.trace, plan.network.discount)
         num_choices, total, squares = lax.psum((counts.sum(), found.sum(), (found**2).sum()), AXIS)
         mean = total / jnp.maximum(num_choices, 1)
         spread = jnp.sqrt(jnp.maximum(squares / jnp.maximum(num_choices, 1) - mean**2, 1e-12))

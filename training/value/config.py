@@ -24,6 +24,7 @@ from training.value.trainer import Metrics, Plan, TrainState
 from unojax.agents import Agent
 from unojax.rules import Rules
 from unojax.value.agent import value as value_agent
+from unojax.value.heuristic import HEURISTIC
 from unojax.value.network import Network, NetworkConfig, check_network
 from unojax.value.pretrained import digest_network, load_network
 
@@ -116,6 +117,8 @@ class ValueConfig(RunConfig):
         state = self.fresh()
         if self.init is None:
             return state
+        if self.init == HEURISTIC:
+            raise ValueError(f"init: {HEURISTIC!r} has no parameters of a network; take 'pretrained' or a network's file")
         network, shape = load_network(self.init), self.plan().network
         begun = network.config
         bare = [replace(each, policy_head=False, belief_head=False, types=False, rules=shape.rules) for each in (begun, shape)]
@@ -187,7 +190,7 @@ def _options_for(found: NetworkConfig, asked: NetworkConfig) -> str:
     """Say with which options a network of the shape that was found is asked for; "" where none would do."""
     options = [
         f"--network.{name.replace('_', '-')} {value}"
-        for name in ("width", "color_layers", "trunk_layers")
+        for name in ("width", "color_layers", "trunk_layers", "discount")
         if (value := getattr(found, name)) != getattr(asked, name)
     ]
     if found.matches != asked.matches:

@@ -22,8 +22,9 @@ from unojax.game import options_to_mask
 from unojax.rules import Rules
 from unojax.table import Table
 from unojax.table.options import playable
-from unojax.value.features import Features, Outlook, about_to, after_plays, features, has_turn_columns, outlook_of_hand
+from unojax.value.features import Features, Outlook, about_to, features, has_turn_columns, outlook_of_hand
 from unojax.value.network import Network, Outputs, Params
+from unojax.value.plays import value_choices
 from unojax.view import View, view_of_table
 
 _CHUNK: Final = {"cpu": 1024, "gpu": 16384}
@@ -132,7 +133,10 @@ def states_of(games: Episodes, index: Array, shown: Array, rules: Rules = Rules(
 
 
 def targets_of(games: Episodes, shown: Array, network: Network, trace: float, rules: Rules = Rules()) -> Array:
-    """Compute what the value of each information state is drawn towards: float32[T, G, 2] in [-1, 1]."""
+    """Compute what the value of each information state is drawn towards: float32[T, G, 2] in [-1, 1].
+
+    Returns are discounted as the network's values are (`NetworkConfig.discount`), and the transition that ends a game is not.
+    """
     num_steps = len(games.action)
     is_row = games.is_row()
     ends = (jnp.arange(num_steps)[:, None] == games.num_steps - 1) & games.is_over
@@ -144,7 +148,7 @@ def targets_of(games: Episodes, shown: Array, network: Network, trace: float, ru
     last = is_row & (jnp.arange(num_steps)[:, None] == games.num_steps - 1)
     following = jnp.where(last[..., None], values, jnp.concatenate([values[1:], values[-1:]]))
     rewards = jnp.where(ends[..., None], games.outcome[:, None] * sign, 0.0)
-    discounts = jnp.where(is_row & ~ends, 1.0, 0.0)[..., None] * jnp.ones(2)
+    discounts = jnp.where(is_row & ~ends, network.config.discount, 0.0)[..., None] * jnp.ones(2)
     # Beyond a cut there is nothing to trace: its transition counts its value whole.
     rewards = jnp.where((last & ~games.is_over)[..., None], following, rewards)
     discounts = jnp.where((last & ~games.is_over)[..., None], 0.0, discounts)
@@ -222,9 +226,7 @@ def _learn_decisions(
         view = view_of_table(jax.tree.map(lambda x: x[step, game], games.table), player, rules)
         believed = jax.tree.map(lambda x: x[step, game, player].astype(jnp.float32), games.outlook)
         view, believed = jax.tree.map(lambda x: jnp.broadcast_to(x[:, None], (len(x), _PLAYS, *x.shape[1:])), (view, believed))
-        after, is_won = after_plays(view, play)
-        made = features(after, believed, about_to(view, play))
-        value = jnp.where(is_won, 1.0, Network(params, network.config)(made).value)
+        value = value_choices(Network(params, network.config), view, believed, play)
         target = jnp.take_along_axis(estimates, play, -1)
         error = _centre(value, counts) - _centre(target, counts)
         total = jnp.where(counts, error**2, 0.0).sum()

@@ -32,6 +32,7 @@ from unojax.search.monte_carlo import Samples, flat_monte_carlo, sample_hands
 from unojax.search.rollouts import Rollouts
 from unojax.table import Table, find_node
 from unojax.value.features import Outlook, outlook_of_hands, outlook_of_unseen
+from unojax.value.heuristic import HEURISTIC
 from unojax.value.network import Network, check_network
 from unojax.value.plays import value_plays
 from unojax.value.pretrained import PRETRAINED, load_network
@@ -59,7 +60,7 @@ class SelfPlay:
     Attributes:
         rules: of the games, by their name in `unojax.rules.PRESETS`. What is learned is to win; points count for nothing.
         opponents: of the network, in turn: "self", names of policies, or networks that stay as they are and play greedily:
-            "pretrained" or files. Games against one network alone teach to exploit it.
+            "pretrained", "heuristic" or files. Games against one network alone teach to exploit it.
         belief: "particles", or "unseen": any unseen card is as likely as another.
         particles: of each belief. They take most of the time of the games.
         model: how beliefs take the other player to choose, one model or several types, see `parse_opponent`.
@@ -94,8 +95,8 @@ class SelfPlay:
         if not self.opponents:
             raise ValueError("play.opponents must name at least one")
         for name in filter(is_network, self.opponents):
-            if name != PRETRAINED and not Path(name).is_file():
-                names = f"{SELF!r} or one of {', '.join(POLICIES)}, {PRETRAINED!r} or a network's file"
+            if name not in (PRETRAINED, HEURISTIC) and not Path(name).is_file():
+                names = f"{SELF!r} or one of {', '.join(POLICIES)}, {PRETRAINED!r}, {HEURISTIC!r} or a network's file"
                 raise ValueError(f"play.opponents must be {names}, got {name!r}")
         if self.search_weight and not self.follow_search:
             raise ValueError("play.search_weight needs a search that is followed: --play.follow-search")
@@ -231,7 +232,9 @@ def play_episodes(keys: Array, number: Array, network: Network, play: SelfPlay) 
         learns=games.learns,
         number=number,
     )
-    return made._replace(search=_search_all(keys, made, play)) if isinstance(made.search, Samples) else made
+    if not isinstance(made.search, Samples):
+        return made
+    return made._replace(search=_search_all(keys, made, play, network.config.discount))
 
 
 def _deal(keys: Array, number: Array, play: SelfPlay) -> tuple[_Games, Array]:
@@ -317,7 +320,7 @@ def _one_step(is_real: Array, games: _Games, hands: Hands | None, network: Netwo
         key_hands, key_search = jnp.swapaxes(jax.vmap(jax.random.split)(keys[:, _SEARCH]), 0, 1)
         search = jax.vmap(partial(sample_hands, num=play.search))(key_hands, believed)
         if play.follow_search:
-            found = _search(key_search, _observe_mover(state), search, chooses, play)
+            found = _search(key_search, _observe_mover(state), search, chooses, play, network.config.discount)
             search = jnp.where(chooses, found, jnp.nan).astype(jnp.float16)
             share = play.search / (play.search + play.search_weight)
             values = share * found + (1 - share) * jnp.where(chooses, values, 0.0)
@@ -374,15 +377,15 @@ def _hidden(state: Packed) -> Hands:
     return Hands(bits.map_words(lambda word: word[:, None], hidden), jnp.zeros((len(hidden[0]), 1)))
 
 
-def _search(keys: Array, observation: Observation, samples: Samples, legal: Array, play: SelfPlay) -> Array:
+def _search(keys: Array, observation: Observation, samples: Samples, legal: Array, play: SelfPlay, discount: float) -> Array:
     """Search C decisions: float32, of the shape of `legal`, the mean return of each legal choice, -inf for the others."""
     policies, types = styles(LINEAR, play.opponent)
-    how = Rollouts(policies, play.game_rules, play.search, default_num_lanes(len(legal)), types=types)
+    how = Rollouts(policies, play.game_rules, play.search, default_num_lanes(len(legal)), discount, types=types)
     estimate = flat_monte_carlo(keys, observation, samples, legal, how)
     return jnp.where(legal, estimate.value, -jnp.inf)
 
 
-def _search_all(keys: Array, games: Episodes, play: SelfPlay) -> Array:
+def _search_all(keys: Array, games: Episodes, play: SelfPlay, discount: float) -> Array:
     """Do the searches at all choices of the network: float16[T, G, ...], see `Episodes.search`."""
     rules, num_games = play.game_rules, len(keys)
     node = find_node(games.table, rules)
@@ -396,7 +399,7 @@ def _search_all(keys: Array, games: Episodes, play: SelfPlay) -> Array:
         legal = jax.vmap(lambda seen: seen.legal_mask[: rules.num_choices])(observation) & is_real[:, None]
         of_step = jax.vmap(_keys)(keys[which], step)[:, _SEARCH]
         key_search = jax.vmap(jax.random.split)(of_step)[:, 1]
-        values = _search(key_search, observation, samples, legal, play)
+        values = _search(key_search, observation, samples, legal, play, discount)
         return jnp.where(legal, values, jnp.nan).astype(jnp.float16)
 
     nothing = jnp.full((is_due.size, rules.num_choices), jnp.nan, jnp.float16)

@@ -60,8 +60,6 @@ class BoardGame:
         if not isinstance(search, SearchAgent) or search.search.tree is not None:
             raise ValueError(f"adviser must be a flat Monte Carlo search, mc, got {adviser!r}")
         self._search = search
-        # A discount or a price of steps is in the values of the plays too.
-        self._says_wins = search.search.discount == 1 and not rules.step_penalty
         self._number = 0
         # What the opponent remembers of the games before, and what was found out about it.
         self._last: Memory | None = None
@@ -135,7 +133,7 @@ class BoardGame:
         session = self._session
         if session.is_over or not session.is_my_turn:
             raise ValueError(page.refusal(session, cards.DRAW))
-        self._hint = page.hint(self._advisor.advise(self.views), session, says_wins=self._says_wins)
+        self._hint = page.hint(self._advisor.advise(self.views), session, says_wins=self._search.says_wins)
         self._show()
 
     @property

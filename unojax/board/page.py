@@ -126,8 +126,8 @@ def hint(told: Advice, session: Session, *, says_wins: bool) -> dict[str, Any]:
     """Write the advice of a search, and the win probability of each card played (a wild one in the best colour), of `draw`, which
     is a pass after a draw, and of `challenge`.
 
-    A single legal play is advised without a probability; where there is only a draw, the hint is empty. `says_wins`: the values
-    of the choices are mean results, so they are win probabilities too.
+    A single legal play is advised without a probability; where there is only a draw, the hint is empty. `says_wins`: as
+    `SearchAgent` has it.
     """
     wins: dict[str, float] = {}
     if told.thought is None:
@@ -136,7 +136,7 @@ def hint(told: Advice, session: Session, *, says_wins: bool) -> dict[str, Any]:
         advised = int(told.thought.advised)
         for action in np.flatnonzero(told.thought.tried).tolist() if says_wins else ():
             name, _ = card_and_color(action)
-            wins[name] = max(wins.get(name, 0.0), round((1 + float(told.thought.estimate.value[action])) / 2, 4))
+            wins[name] = max(wins.get(name, 0.0), round(float(told.thought.estimate.win[action]), 4))
     if session.legal.sum() == 1 and advised == cards.DRAW:
         return {}
     card, color = card_and_color(advised)

@@ -31,6 +31,7 @@ from unojax.device.tracing import traced_once
 from unojax.game import State
 from unojax.observation import Observation
 from unojax.policies import PackedPolicy, get_policy, greedy
+from unojax.pomdp import check_discount
 from unojax.rules import Rules, agreed_rules
 from unojax.search.monte_carlo import ROUNDS, Estimate, choose, flat_monte_carlo, sample_hands
 from unojax.search.rollouts import Rollouts, Style
@@ -76,12 +77,9 @@ class Search:
     def __post_init__(self) -> None:
         if not 0 <= self.stop < math.inf:
             raise ValueError(f"stop must be a number of standard errors, or 0 for never, got {self.stop!r}")
-        if not 0 < self.discount <= 1:
-            raise ValueError(f"discount must be in (0, 1], got {self.discount!r}")
+        check_discount(self.discount)
         if self.leaf is not None:
-            if self.discount != 1:
-                raise ValueError(f"a network's values are not discounted: leaf needs discount=1, got {self.discount!r}")
-            self.leaf.check(self.rules)
+            self.leaf.check(self.rules, self.discount)
 
     @property
     def _counted(self) -> Rules:
@@ -188,18 +186,25 @@ class SearchAgent:
             return self
         return replace(self, search=replace(self.search, counts_points=False))
 
+    @property
+    def says_wins(self) -> bool:
+        """Estimates tell win probabilities (`Estimate.win`): no penalties, no leaf with discounted values."""
+        return not self.rules.step_penalty and (self.search.leaf is None or self.search.discount == 1)
+
     def judging_wins(self) -> SearchAgent:
         """Do the same for a player who wants to know how likely plays are to win.
 
         Raises:
-            ValueError: the agent looks at the hidden hand, or its values are no win probabilities.
+            ValueError: If the agent looks at the hidden hand, or its estimates tell no win probabilities.
         """
         if isinstance(self.updater, Oracle):
             raise ValueError(f"agent {self.name!r}: belief=truth needs the hidden hand; choose belief=particles or belief=unseen")
-        if self.search.discount != 1.0:
-            raise ValueError(f"agent {self.name!r}: discounted returns are no win probabilities; leave discount out")
         if self.rules.step_penalty:
             raise ValueError("returns less a penalty for each step are no win probabilities; leave the step penalty out")
+        if not self.says_wins:
+            raise ValueError(
+                f"agent {self.name!r}: a leaf's discounted values are no win probabilities; leave leaf or discount out"
+            )
         return self.counting_wins()
 
     def init(self, key: Array, observation: Observation) -> Remembered:
@@ -304,9 +309,10 @@ def monte_carlo(
             finds out (a sample is a hand and a type, drawn together), else the same policy.
         keep: another play must be better than the policy's own by so many standard errors. (At 1000 rollouts, over 512 decisions,
             0.25 gained as much over the policy as 0 and changed fewer plays; 1 gained 7 % less.)
-        discount: factor on returns, per step.
-        leaf: "pretrained" or the file of a network: its value of each play, from the belief, is averaged with the results of the
-            rollouts. None: only those count.
+        discount: gamma, in (0, 1]: factor on returns for each transition after the first, one action of either player each,
+            forced ones and draws too. Win probabilities are not discounted.
+        leaf: "pretrained", "heuristic" (`unojax.value.heuristic`) or the file of a network: its value of each play, from the
+            belief, is averaged with the results of the rollouts. None: only those count.
         weight: rollouts that this value counts as. (At 100 rollouts 100 was better than 300 and 1000.)
         rollouts: games played out for each legal play.
         stop: give a play up once it is so many standard errors below the best one; 0: never.
@@ -314,7 +320,7 @@ def monte_carlo(
 
     Raises:
         ValueError: an argument is out of range, there is no such policy, model or network, or a leaf comes with what its values
-            know nothing of: a discount, or rules that truncate games or take off penalties.
+            know nothing of: another discount, or rules that truncate games or take off penalties.
     """
     given = locals()
     return _put_together("mc", monte_carlo, given, num_samples=rollouts)

@@ -37,6 +37,8 @@ class Estimate(NamedTuple):
         value_error, gain_error: float32[60], their standard errors. That of the gain is smaller, since all plays share samples.
         num_samples: int32[60], rollouts or simulations of each play.
         base: int32[] the play that the others are compared with: the rollout policy's own choice.
+        win, win_error: float32[60] share of the rollouts won, a drawn game counting half, and its standard error. They are not
+            discounted. Under step penalties, and where points of 0 are counted, they mean nothing.
     """
 
     value: Array
@@ -45,6 +47,8 @@ class Estimate(NamedTuple):
     gain_error: Array
     num_samples: Array
     base: Array
+    win: Array
+    win_error: Array
 
 
 def choose(estimate: Estimate, legal: Array | np.ndarray, keep: float) -> Array:
@@ -88,6 +92,8 @@ def average(estimate: Estimate, values: Array, legal: Array, weight: float) -> E
         gain=mixed(estimate.gain, values - at_base),
         value_error=share * estimate.value_error,
         gain_error=share * estimate.gain_error,
+        win=mixed(estimate.win, (1 + values) / 2),
+        win_error=share * estimate.win_error,
     )
 
 
@@ -178,7 +184,19 @@ def flat_monte_carlo(
 
     value, value_error = _mean_and_error(returns, num_played)
     gain, gain_error = _gain(returns, num_played, base_row[arms.position])
-    return Estimate(spread(value), spread(gain), spread(value_error), spread(gain_error), spread(num_played), base)
+    result, result_error = value, value_error
+    if how.discount != 1.0 or how.rules.points:
+        result, result_error = _mean_and_error(jnp.sign(returns), num_played)
+    return Estimate(
+        value=spread(value),
+        gain=spread(gain),
+        value_error=spread(value_error),
+        gain_error=spread(gain_error),
+        num_samples=spread(num_played),
+        base=base,
+        win=spread((1 + result) / 2),
+        win_error=spread(result_error / 2),
+    )
 
 
 def _mean_and_error(samples: Array, num: Array) -> tuple[Array, Array]:

@@ -48,18 +48,19 @@ class NetworkLeaf:
         object.__setattr__(self, "loaded", loaded)
         object.__setattr__(self, "digest", digest_network(loaded))
 
-    def check(self, rules: Rules) -> None:
+    def check(self, rules: Rules, discount: float) -> None:
         """Check that the network knows the rules, and that games are worth what its values are, a win or a loss.
 
         Raises:
-            ValueError: If the network lacks columns for the rules, or the rules truncate games or take off penalties.
+            ValueError: If the network lacks columns for the rules, its values have another discount than the search, or the rules
+                truncate games or take off penalties.
         """
         if rules.max_steps is not None or rules.step_penalty:
             raise ValueError(
                 "a network's values know of no truncation and no penalty: a leaf needs max_steps=None and step_penalty=0, "
                 f"got max_steps={rules.max_steps!r} and step_penalty={rules.step_penalty!r}"
             )
-        check_network(self.loaded, self.network, rules)
+        check_network(self.loaded, self.network, rules, discount)
 
     def average(self, estimate: Estimate, observations: Observation, hands: TypedHands, legal: Array) -> Estimate:
         """Average estimates of D decisions with the network's values of their plays."""

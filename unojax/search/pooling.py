@@ -25,10 +25,12 @@ from unojax.search.monte_carlo import Estimate, choose
 class PooledPlay(NamedTuple):
     """Estimates of one legal play. All but the first and the last are probabilities, a drawn game counting half.
 
+    None of them is discounted: under a discount the best play need not be the one with the highest win probability.
+
     Attributes:
         action: 0..61.
         win, win_error: the win probability and its standard error.
-        behind, behind_error: the highest win probability less this one, and the standard error of the difference.
+        behind, behind_error: the win probability of the best play less this one, and the standard error of the difference.
         gain, gain_error: this win probability less that of the rollout policy's own play, and its standard error.
         rollouts: games that it was tried in.
     """
@@ -109,29 +111,43 @@ def pool(estimates: Sequence[Estimate], legal: np.ndarray, keep: float, prior_ro
         keep: as in `unojax.search.agents.monte_carlo`.
         prior_rollouts: that a value function counts as in each estimate (`SearchAgent.prior_rollouts`), whatever was rolled out.
     """
-    # Returns are in [-1, 1].
-    wins = np.stack([(1 + one.value) / 2 for one in estimates], dtype=np.float64)
     samples = np.stack([one.num_samples for one in estimates])
     counted = samples + prior_rollouts
     weights = counted / np.maximum(counted.mean(0), 1)
-    win = (weights * wins).mean(0)
-    residuals = weights * (wins - win)
+
+    def average(of_each: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the weighted mean over the replicates, and what each replicate differs from it."""
+        stacked = np.stack(of_each, dtype=np.float64)
+        mean = (weights * stacked).mean(0)
+        return mean, weights * (stacked - mean)
+
+    value, value_residuals = average([one.value for one in estimates])
+    win, residuals = average([one.win for one in estimates])
 
     def error(residuals: np.ndarray) -> np.ndarray:
         return np.sqrt((residuals**2).sum(0) / (len(estimates) * (len(estimates) - 1)))
 
     # A policy that is indifferent between plays may pick another one in each replicate.
     own = Counter(int(one.base) for one in estimates).most_common(1)[0][0]
-    best = int(np.argmax(np.where(legal, win, -np.inf)))
+    best = int(np.argmax(np.where(legal, value, -np.inf)))
     win_error = error(residuals)
     gain, gain_error = win - win[own], error(residuals - residuals[:, [own]])
     behind, behind_error = win[best] - win, error(residuals - residuals[:, [best]])
     columns = (win, win_error, behind, behind_error, gain, gain_error, samples.sum(0))
     plays = [PooledPlay(a, *(column[a].item() for column in columns)) for a in np.flatnonzero(legal).tolist()]
-    plays.sort(key=lambda play: play.behind)
+    plays.sort(key=lambda play: -value[play.action])
     # A play that some replicates gave up is still to be chosen from: its mean is not too low, and its error says the rest.
-    found: Any = (*(x.astype(np.float32) for x in (win, gain, win_error, gain_error)), legal.astype(np.int32), np.int32(own))
-    recommended = int(choose(Estimate(*found), legal, keep))
+    figures = {
+        "value": value,
+        "gain": value - value[own],
+        "value_error": error(value_residuals),
+        "gain_error": error(value_residuals - value_residuals[:, [own]]),
+        "win": win,
+        "win_error": win_error,
+    }
+    found: Any = {name: of_play.astype(np.float32) for name, of_play in figures.items()}
+    found |= {"num_samples": legal.astype(np.int32), "base": np.int32(own)}
+    recommended = int(choose(Estimate(**found), legal, keep))
     return Pooled(tuple(plays), recommended, own, len(estimates))
 
 
@@ -153,15 +169,17 @@ def cost_of(
         The cost as a win probability; its standard error, or that of the difference to the best other play if that is larger; the
         best play of all replicates.
     """
-    wins = np.stack([(1 + one.value) / 2 for one in estimates], dtype=np.float64)
+    values, wins = (
+        np.stack(of_each, dtype=np.float64) for of_each in zip(*((one.value, one.win) for one in estimates), strict=True)
+    )
     weights = np.stack([one.num_samples for one in estimates]) + float(prior_rollouts)
     scaled = weights / np.maximum(weights.mean(0), 1)
 
-    def mean(part: slice) -> np.ndarray:
-        total = (weights[part] * wins[part]).sum(0) / np.maximum(weights[part].sum(0), 1)
+    def mean(of_each: np.ndarray, part: slice) -> np.ndarray:
+        total = (weights[part] * of_each[part]).sum(0) / np.maximum(weights[part].sum(0), 1)
         return np.where(legal, total, -np.inf)
 
-    win = mean(slice(None))
+    value, win = (mean(of_each, slice(None)) for of_each in (values, wins))
     residuals = scaled * (wins - np.where(legal, win, 0))
 
     def error(best: np.ndarray | int) -> float:
@@ -170,10 +188,10 @@ def cost_of(
 
     gained, chosen = [], np.zeros(len(estimates), int)
     for part, other in ((slice(0, None, 2), slice(1, None, 2)), (slice(1, None, 2), slice(0, None, 2))):
-        chosen[part] = mean(other).argmax()
-        gained.append(mean(part)[chosen[part][0]] - mean(part)[action])
-    runner_up = int(np.where(np.arange(len(win)) == action, -np.inf, win).argmax())
-    return float(np.mean(gained)), max(error(chosen), error(runner_up)), int(win.argmax())
+        chosen[part] = mean(values, other).argmax()
+        gained.append(mean(wins, part)[chosen[part][0]] - mean(wins, part)[action])
+    runner_up = int(np.where(np.arange(len(value)) == action, -np.inf, value).argmax())
+    return float(np.mean(gained)), max(error(chosen), error(runner_up)), int(value.argmax())
 
 
 @partial(Program, static="agent")

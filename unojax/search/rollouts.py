@@ -163,7 +163,7 @@ class Rollouts:
         rules: of the game. Games are truncated as they say, and returns take off their step penalties.
         num_samples: R, rollouts of each arm.
         num_lanes: rollouts in progress at a time; without a guide it changes no result.
-        discount: of returns, per step.
+        discount: of returns, per transition after the first. A result never vanishes: the sign of its return says who won.
         guide: chooses in place of the first policy at some decisions; None: it does not.
         types: of the other player, who is of one of them in each sample; none: it follows the last policy in all.
     """
@@ -251,7 +251,8 @@ class Rollouts:
             ended |= is_cut & is_active
         num_steps = lanes.num_steps.astype(jnp.float32)
         if self.discount != 1.0:
-            returns *= jnp.float32(self.discount) ** (num_steps - jnp.float32(1))
+            factor = jnp.float32(self.discount) ** (num_steps - jnp.float32(1))
+            returns *= jnp.maximum(factor, np.finfo(np.float32).tiny)
         if self.rules.step_penalty:
             # The step that ends the game has no penalty.
             num_steps -= is_over.astype(jnp.float32)

@@ -1,7 +1,8 @@
-"""The value of information states, by a trained network.
+"""The value of information states, by a trained network or by the heuristic value.
 
 * `features`: what the network sees. `network`: its layers and outputs, and the sign of values.
 * `plays`: the value of every legal play. `agent`: the network as a player.
+* `heuristic`: three features with fitted weights, in place of a network.
 * `pretrained`: networks in files, and the one that comes with the package.
 """
 
@@ -19,22 +20,27 @@ from unojax.value.features import (
     outlook_of_hands,
     outlook_of_unseen,
 )
+from unojax.value.heuristic import HEURISTIC_WEIGHTS, HeuristicNetwork, HeuristicWeights, heuristic_value
 from unojax.value.network import Network, NetworkConfig, Outputs, init_network
 from unojax.value.plays import value_plays
 from unojax.value.pretrained import load_network, load_pretrained, save_network
 
 __all__ = [
     "COLOR_COLUMNS",
+    "HEURISTIC_WEIGHTS",
     "MATCH_COLUMNS",
     "SHARED_COLUMNS",
     "TYPE_COLUMNS",
     "Features",
+    "HeuristicNetwork",
+    "HeuristicWeights",
     "Network",
     "NetworkConfig",
     "Outlook",
     "Outputs",
     "after_plays",
     "features",
+    "heuristic_value",
     "init_network",
     "load_network",
     "load_pretrained",

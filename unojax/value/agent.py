@@ -2,6 +2,7 @@
 
 value                                    the shipped network, greedy on the values after its plays
 value:belief=unseen                      the same, without a belief
+value:network=heuristic                  the heuristic value of `unojax.value.heuristic` in place of the network
 value:network=my-run/last.safetensors    one of your own
 policy:network=my-run/last.safetensors   a policy network, which draws its plays
 """
@@ -22,6 +23,7 @@ from unojax.belief.updaters import ColorBoundsFilter, UniformFilter, Updater, pa
 from unojax.device.batching import together
 from unojax.device.tracing import traced_once
 from unojax.observation import Observation
+from unojax.pomdp import check_discount
 from unojax.rules import Rules, agreed_rules
 from unojax.specs import format_spec
 from unojax.value.features import features, outlook_of_ages, outlook_of_hands, outlook_of_unseen
@@ -136,6 +138,7 @@ def value(
     model: str = "family",
     particles: int = 128,
     head: Head = "value",
+    discount: float | None = None,
     rules: Rules = Rules(),
     loaded: Network | None = None,
 ) -> ValueAgent:
@@ -145,7 +148,7 @@ def value(
     win is what counts, under `Rules.points` too.
 
     Args:
-        network: "pretrained", or the path of a network's file.
+        network: "pretrained", "heuristic" for the heuristic value, or the path of a network's file.
         belief: "particles", the particle filter; "ages", bounds of what may be of each colour, which cost nothing; "unseen", any
             of the cards not seen.
         model: how the particle filter takes the opponent to choose, one model or several types, see `parse_opponent`. The
@@ -153,18 +156,22 @@ def value(
             is; models that are none of these tell it nothing.
         particles: hands that the filter is made of.
         head: "value", the play after which the value is highest; "policy", the play with the highest logit.
+        discount: factor on returns per transition, which must be that of the network's values; None: whatever that is.
         rules: of the game.
         loaded: the network itself, in place of one to be loaded; `network` is then only its name.
 
     Raises:
-        ValueError: an argument is none of those allowed, there is no such network, it lacks the head, or knows no such rules.
+        ValueError: If an argument is none of those allowed, there is no such network, it lacks the head, knows no such rules, or
+            has another discount.
     """
     given = locals()
     if head not in get_args(Head):
         raise ValueError(f"head must be {' or '.join(get_args(Head))}, got {head!r}")
     updater = _updater(belief, particles, model)
     loaded = load_network(network, rules) if loaded is None else loaded
-    check_network(loaded, network, rules)
+    if discount is not None:
+        check_discount(discount)
+    check_network(loaded, network, rules, discount)
     if head == "policy" and (rules.draw_is_option or not loaded.config.policy_head):
         raise ValueError(f"network {network} has no policy head; use head=value")
     return ValueAgent(format_spec("value", value, given), updater, loaded, head, rules=rules)

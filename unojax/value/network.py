@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 from jax import Array
@@ -30,6 +30,9 @@ Params = dict[str, Any]
 @dataclass(frozen=True)
 class Network:
     """A network as a pytree: its parameters, and what they are parameters of. Call it on `Features`."""
+
+    knows_all_rules: ClassVar[bool] = False
+    """Its values mean the same under any rules, so that it need not be trained for them."""
 
     params: Params
     config: NetworkConfig = NetworkConfig()
@@ -55,15 +58,25 @@ def init_network(key: Array, config: NetworkConfig = NetworkConfig()) -> Network
 
 def knows_turns(network: Network, rules: Rules) -> bool:
     """Tell whether a network was trained for turns as the rules have them (`unojax.rules.TURNS`)."""
+    if network.knows_all_rules:
+        return True
     return not rules.unknown and any(rules.has_turns_of(PRESETS[name]) for name in network.config.rules)
 
 
-def check_network(network: Network, name: str, rules: Rules) -> None:
+def check_network(network: Network, name: str, rules: Rules, discount: float | None = None) -> None:
     """Check that a network `knows_turns` of the rules.
+
+    Its values must have the `discount` that is asked for; None: any will do.
 
     Raises:
         ValueError: If it does not.
     """
+    own = network.config.discount
+    if discount is not None and discount != own:
+        raise ValueError(
+            f"discount must be that of network {name}, whose values have discount={own:g}, got {discount!r}; train one with "
+            f"python -m training.train_value --network.discount {discount!r}"
+        )
     if knows_turns(network, rules):
         return
     if rules.unknown:

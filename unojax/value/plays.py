@@ -18,6 +18,17 @@ CHUNK: Final = 512
 """Afterstates that go through the network at a time."""
 
 
+def value_choices(network: Network, view: View, outlook: Outlook, action: Array) -> Array:
+    """Value legal choices, int32[...], one at each view, for the player who makes them: float32[...]."""
+    after, is_won = compiled_apart(after_plays)(view, action)
+    about = about_to(view, action)
+    value = network(features(after, outlook, about)).value
+    # A draw or a challenge is valued at the moment before it, from which no transition has passed.
+    if network.config.discount != 1.0:
+        value = jnp.where(about > 0, value, network.config.discount * value)
+    return jnp.where(is_won, 1.0, value)
+
+
 def value_plays(network: Network, view: View, outlook: Outlook, legal: Array, *, chunk: int = CHUNK) -> Array:
     """Value every legal play for the player who makes it, and every other choice (`Rules.num_choices`).
 
@@ -31,7 +42,8 @@ def value_plays(network: Network, view: View, outlook: Outlook, legal: Array, *,
         chunk: static; changes no result.
 
     Returns:
-        float32, of the shape of `legal`: 1 for a play that wins at once, -inf for one that is not legal.
+        float32, of the shape of `legal`: 1 for a play that wins at once, -inf for one that is not legal. The value after any
+        other play counts `NetworkConfig.discount`, one transition.
     """
     num_plays = legal.sum(dtype=jnp.int32)
     size = -(-legal.size // chunk) * chunk
@@ -40,8 +52,7 @@ def value_plays(network: Network, view: View, outlook: Outlook, legal: Array, *,
     def one_chunk(i: Array, values: Array) -> Array:
         at, action = (lax.dynamic_slice(x, [i * chunk], [chunk]) for x in (of_decision, play))
         before, seen = jax.tree.map(lambda x: x[at], (view, outlook))
-        after, is_won = compiled_apart(after_plays)(before, action)
-        value = jnp.where(is_won, 1.0, network(features(after, seen, about_to(before, action))).value)
+        value = value_choices(network, before, seen, action)
         return values.at[at, action].set(value, mode="drop")
 
     nothing = jnp.full(legal.shape, -jnp.inf, jnp.float32)

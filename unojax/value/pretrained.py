@@ -17,6 +17,7 @@ from safetensors.numpy import save
 from unojax.files import write_whole
 from unojax.rules import Rules
 from unojax.value.features import MATCH_COLUMNS, TYPE_COLUMNS
+from unojax.value.heuristic import HEURISTIC, HeuristicNetwork
 from unojax.value.network import Network, NetworkConfig, Params, check_network, init_network, knows_turns
 
 PRETRAINED: Final = "pretrained"
@@ -40,6 +41,7 @@ def load_network(path: str | Path, rules: Rules = Rules()) -> Network:
     """Load a network from a file written by `save_network`, or the shipped one ("pretrained").
 
     There is a shipped network for each kind of turns: that for `rules` is loaded, or the first one where there is none.
+    "heuristic" gives the heuristic value with its fitted weights (`unojax.value.heuristic`), which stands in for a network.
 
     Raises:
         ValueError: there is no such file, it holds no network, or one that was trained on other features or that has numbers
@@ -48,6 +50,8 @@ def load_network(path: str | Path, rules: Rules = Rules()) -> Network:
     if path == PRETRAINED:
         shipped = map(_load_shipped, _FILES)
         return next((network for network in shipped if knows_turns(network, rules)), _load_shipped(_FILES[0]))
+    if path == HEURISTIC:
+        return HeuristicNetwork.of()
     arrays, config = _load(Path(path))
     params = jax.eval_shape(lambda: init_network(jax.random.key(0), config)).params
     expected, found = ({name: array.shape for name, array in a.items()} for a in (_flatten(params), arrays))
@@ -57,7 +61,13 @@ def load_network(path: str | Path, rules: Rules = Rules()) -> Network:
 
 
 def save_network(path: str | Path, network: Network, **about: str) -> None:
-    """Write a network to a file, by custom *.safetensors, whole or not at all. Notes `about` it, as on its training, go along."""
+    """Write a network to a file, by custom *.safetensors, whole or not at all. Notes `about` it, as on its training, go along.
+
+    Raises:
+        ValueError: If it is the heuristic value, whose weights stand in the code.
+    """
+    if isinstance(network, HeuristicNetwork):
+        raise ValueError(f"the heuristic value is no trained network; name it instead of a file: {HEURISTIC!r}")
     config = json.dumps(dataclasses.asdict(network.config))
     metadata = {**about, "format": _FORMAT, "config": config, "features": _features(network.config)}
     write_whole(Path(path), save(_flatten(network.params), metadata))
@@ -78,7 +88,9 @@ def _load_shipped(name: str) -> Network:
 
 def _load(path: Path) -> tuple[dict[str, np.ndarray], NetworkConfig]:
     if not path.is_file():
-        raise ValueError(f"there is no network in {path}: no such file; write {PRETRAINED!r} for the one in the package")
+        raise ValueError(
+            f"there is no network in {path}: no such file; write {PRETRAINED!r} for the one in the package, or {HEURISTIC!r}"
+        )
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}

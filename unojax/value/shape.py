@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from unojax.decks import is_int
+from unojax.pomdp import check_discount
 from unojax.rules import PRESETS
 from unojax.value.features import COLOR_COLUMNS, COLOR_TURN_COLUMNS, SHARED_COLUMNS, SHARED_TURN_COLUMNS, has_turn_columns
 
@@ -23,7 +24,8 @@ class NetworkConfig:
     """The shape of a network: layers of one `width`, of the colours and of the trunk, and optional heads (see `Outputs`).
 
     With `matches` it also reads `Features.matches`, with `types` `Features.types`. `rules` are those that it plays by, names of
-    `unojax.rules.PRESETS`; it reads the further columns of a turn if these rules have them (`has_turn_columns`).
+    `unojax.rules.PRESETS`; it reads the further columns of a turn if these rules have them (`has_turn_columns`). `discount` is
+    that of the returns which its values estimate, per transition of the game as played (`unojax.pomdp.check_discount`).
 
     Raises:
         ValueError: a size is no integer from 1 to what is sensible, rules are unknown or differ in their columns, or another
@@ -37,6 +39,7 @@ class NetworkConfig:
     policy_head: bool = False
     belief_head: bool = False
     types: bool = False
+    discount: float = 1.0
     rules: tuple[str, ...] = ("default",)
 
     @property
@@ -61,6 +64,7 @@ class NetworkConfig:
         for name in _FLAGS:
             if not isinstance(value := getattr(self, name), bool):
                 raise ValueError(f"{name} must be true or false, got {value!r}")
+        check_discount(self.discount)
         # A file has a list.
         object.__setattr__(self, "rules", tuple(self.rules))
         if not self.rules or not set(self.rules) <= set(PRESETS):
@@ -86,7 +90,7 @@ class Outputs(NamedTuple):
 
     @property
     def value(self) -> Array:
-        """float32[...] expected outcome in [-1, 1]: 2 P(win) - 1, with half a win for a drawn game."""
+        """float32[...] expected return in [-1, 1]: without a discount 2 P(win) - 1, with half a win for a drawn game."""
         return jnp.tanh(self.win_logit / 2)
 
     @property

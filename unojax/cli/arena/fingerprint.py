@@ -17,7 +17,8 @@ from unojax.agents import Agent
 from unojax.files.own import is_own
 from unojax.rules import Rules
 from unojax.specs import files_of, format_value, settings_of
-from unojax.value.pretrained import PRETRAINED, digest_network, load_pretrained
+from unojax.value.heuristic import HEURISTIC
+from unojax.value.pretrained import PRETRAINED, digest_network, load_network
 
 
 def fingerprint(spec: str, agent: Agent | None = None) -> str:
@@ -28,8 +29,9 @@ def fingerprint(spec: str, agent: Agent | None = None) -> str:
     """
     settings = {key: format_value(value) for key, value in settings_of(spec).items()}
     digest = hashlib.sha256(json.dumps([spec if is_own(spec) else spec.partition(":")[0], settings]).encode())
-    if PRETRAINED in settings.values():
-        digest.update(digest_network(load_pretrained(getattr(agent, "rules", Rules()))).encode())
+    for network in (PRETRAINED, HEURISTIC):
+        if network in settings.values():
+            digest.update(digest_network(load_network(network, getattr(agent, "rules", Rules()))).encode())
     for file in files_of(spec):
         if os.path.isfile(file):
             digest.update(file.read_bytes())

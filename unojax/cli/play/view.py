@@ -154,8 +154,8 @@ def _plays(told: Thought, view: Observation) -> list[Text]:
 
     Under a penalty for each step, returns are no win probabilities, and are shown as they are.
     """
-    is_return, advised = view.rules.step_penalty != 0, int(told.advised)
-    value, error = np.asarray(told.estimate.value), np.asarray(told.estimate.value_error)
+    is_return, advised, estimate = view.rules.step_penalty != 0, int(told.advised), told.estimate
+    value, error = np.asarray(estimate.value), np.asarray(estimate.value_error)
     plays = sorted(np.flatnonzero(told.tried).tolist(), key=lambda action: (action != advised, -value[action]))
     names = {action: drawing.action_name(action, has_drawn=bool(view.has_drawn)) for action in plays}
     width = max(6, 1 + max(map(len, names.values())))
@@ -170,9 +170,10 @@ def _plays(told: Thought, view: Observation) -> list[Text]:
     for actions in drawing.in_columns(plays, 2):
         line = Text()
         for action in actions:
-            win = min(max((1 + float(value[action])) / 2, 0.0), 1.0)
-            figures = f" {100 * win:5.1f} ({50 * float(error[action]):.1f})"
+            win = float(estimate.win[action])
+            figures = f" {100 * win:5.1f} ({100 * float(estimate.win_error[action]):.1f})"
             if is_return:
+                win = min(max((1 + float(value[action])) / 2, 0.0), 1.0)
                 figures = f" {float(value[action]):+.3f} ({float(error[action]):.3f})"
             line.append("*" if action == advised else " ", style="bold")
             line.append(names[action].ljust(width) + drawing.bar(win, 22 - width), style=drawing.action_style(action))

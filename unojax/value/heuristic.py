@@ -1,0 +1,118 @@
+"""The heuristic value: three features of a position with fitted weights, where a network has thousands.
+
+    V = a1 (n2 - n1) + a2 E[playable cards in the opponent's hand] + a3 (own wild cards)
+
+n1 and n2 are the cards in the player's and the opponent's hand; a pending penalty counts as drawn by the player who must draw
+it, so that a +2 just played shows. The expectation is over the belief. V is half of the log odds of
+winning, so that tanh(V) is a value in [-1, 1], as a network's is. Searches and the agent `value` take it in place of a network:
+`mc:leaf=heuristic`, `value:network=heuristic`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, Final, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from unojax import bits, cards
+from unojax.belief.hands import WeightedHands
+from unojax.belief.summary import expected_counts
+from unojax.observation import Observation
+from unojax.value.features import SHARED_COLUMNS, SHARED_TURN_COLUMNS, Features
+from unojax.value.network import Network
+from unojax.value.shape import Outputs
+from unojax.view import view_of
+
+HEURISTIC: Final = "heuristic"
+"""Name of the heuristic value where a network is asked for."""
+_WILD_COLUMNS: Final = [i for i, name in enumerate(SHARED_COLUMNS) if name.startswith("own wild")]
+
+
+class HeuristicWeights(NamedTuple):
+    """Weights of the heuristic value.
+
+    Attributes:
+        margin: of each card that the opponent holds more than the player.
+        playable: of each card in the opponent's hand that could be played on the top card, on average over the belief.
+        wilds: of each Wild or Wild+4 in the player's hand.
+    """
+
+    margin: float
+    playable: float
+    wilds: float
+
+
+# Fitted by `python -m training.fit_scoring heuristic`.
+HEURISTIC_WEIGHTS: Final = HeuristicWeights(margin=0.1, playable=-0.1, wilds=0.1)
+"""The fitted weights."""
+
+
+def heuristic_value(
+    observation: Observation, belief: WeightedHands | None = None, *, weights: HeuristicWeights = HEURISTIC_WEIGHTS
+) -> Array:
+    """Return the heuristic value V of a position for its observer: float32[]. Pure, unbatched.
+
+    Args:
+        observation: the position as the observer sees it.
+        belief: hands that the opponent may hold, whose weights give the expectation; None: uniform over the unseen cards.
+        weights: three finite numbers.
+
+    Raises:
+        ValueError: If a weight is not finite.
+    """
+    _check_weights(weights)
+    view = view_of(observation)
+    if belief is None:
+        unseen = view.unseen().astype(jnp.float32)
+        expected = observation.opponent_count * unseen / jnp.maximum(unseen.sum(), 1.0)
+    else:
+        expected = expected_counts(belief)
+    playable = jnp.where(view.playable_types(), expected, 0.0).sum()
+    own = bits.type_counts(view.hand).astype(jnp.float32)
+    margin = observation.opponent_count - own.sum() + jnp.where(view.is_own_turn, -1.0, 1.0) * observation.penalty
+    return _value(weights, margin, playable, own[cards.WILD_TYPE :].sum())
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["params"], meta_fields=["config"])
+@dataclass(frozen=True)
+class HeuristicNetwork(Network):
+    """The heuristic value in the place of a network: it reads the features that V needs. `params` holds the weights."""
+
+    knows_all_rules: ClassVar[bool] = True
+
+    @classmethod
+    def of(cls, weights: HeuristicWeights = HEURISTIC_WEIGHTS) -> HeuristicNetwork:
+        """Make one of these weights. Raises ValueError if one is not finite."""
+        _check_weights(weights)
+        return cls({name: np.float32(weight) for name, weight in weights._asdict().items()})
+
+    def __call__(self, features: Features) -> Outputs:
+        def column(name: str) -> Array:
+            return features.shared[..., SHARED_COLUMNS.index(name)]
+
+        # With columns for other rules, a penalty can be any even number.
+        penalty = 2.0 * column("penalty 2") + 4.0 * column("penalty 4")
+        if features.shared.shape[-1] > len(SHARED_COLUMNS):
+            penalty = 10.0 * features.shared[..., len(SHARED_COLUMNS) + SHARED_TURN_COLUMNS.index("penalty / 10")]
+        margin = 10.0 * (column("opponent's cards / 10") - column("own cards / 10"))
+        margin += jnp.where(column("own turn") > 0, -1.0, 1.0) * penalty
+        playable = 4.0 * column("opponent's expected playable cards / 4")
+        wilds = sum((features.shared[..., i] for i in _WILD_COLUMNS), jnp.zeros_like(margin))
+        return Outputs(win_logit=2.0 * _value(HeuristicWeights(**self.params), margin, playable, wilds))
+
+
+def _value(weights: HeuristicWeights, margin: Array, playable: Array, wilds: Array) -> Array:
+    return (weights.margin * margin + weights.playable * playable + weights.wilds * wilds).astype(jnp.float32)
+
+
+def _check_weights(weights: HeuristicWeights) -> None:
+    """Check numbers of the host; arrays, which may be traced, are taken as they are."""
+    numbers = [weight for weight in weights if isinstance(weight, float | int)]
+    if len(weights) != len(HeuristicWeights._fields) or not all(map(math.isfinite, numbers)):
+        raise ValueError(f"heuristic weights must be three finite numbers, margin, playable and wilds; got {tuple(weights)!r}")
