@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from dataclasses import asdict, fields
@@ -142,3 +143,32 @@ def test_a_field_that_modules_do_not_know_is_refused_or_no_plain_rule(name: str,
         parse_agent("value", rules=rules)
     with pytest.raises(ValueError, match=f"the closed form can't follow rules with {name}="):
         check_plain(rules, "the closed form")
+
+
+def test_rules_as_text():
+    found = as_rules("official,hand_size=5,may_draw=false,max_steps=200,step_penalty=0.1,wild_draw_four=any")
+    given = {"hand_size": 5, "may_draw": False, "max_steps": 200, "step_penalty": 0.1, "wild_draw_four": "any"}
+    assert found == dataclasses.replace(Rules.official(), **given)
+    assert as_rules("default,max_steps=none") == Rules()
+    assert as_rules("house,stacking=false,deck=colors=2,copies=1,wilds=1") == dataclasses.replace(
+        Rules.house(), stacking=False, deck="colors=2,copies=1,wilds=1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "rules must be a unojax.Rules or one of default"),
+        ("hand_size=5", "one of default, .*, got 'hand_size=5'; other fields follow a name after commas: official,hand_size=5"),
+        ("official,hands=5", "'hands' is no field of the rules; fields are skip_forfeits, "),
+        ("official,stacking", "'stacking' is no field=value"),
+        ("official,hand_size=5,hand_size=6", "'hand_size' is given twice"),
+        ("official,hand_size=many", "rules 'official,hand_size=many': hand_size must be .* got 'many'"),
+        ("official,stacking=yes", "stacking must be True or False, got 'yes'"),
+        ("default,start_card=none", "start_card must be .* got 'none'"),
+        ("default,deck=tarot", "rules 'default,deck=tarot': .*tarot"),
+    ],
+)
+def test_rules_that_text_does_not_describe(text: str, says: str):
+    with pytest.raises(ValueError, match=says):
+        as_rules(text)

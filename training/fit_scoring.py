@@ -284,10 +284,10 @@ def _fit(config: Config, console: Console) -> int:
         policy, history = make_policy(config.policy, np.round(weights, 4)), []
     else:
         policy, history = iterate_policy(config, rng, console)
-    # Deals that chose nothing.
-    final = {name: win_rate(config.seed + 1, policy, other, 100_000) for name, other in POLICIES.items()}
     for name, weight in zip(_NAMES[config.policy], policy.weights, strict=True):
         console.print(f"{weight:7.3f}  {name}", highlight=False)
+    # Deals that chose nothing.
+    final = {name: win_rate(config.seed + 1, policy, other, 100_000) for name, other in POLICIES.items()}
     console.print(f"win rates over 200,000 games: {final}", soft_wrap=True)
     if config.json is not None:
         named = dict(zip(_NAMES[config.policy], policy.weights, strict=True))

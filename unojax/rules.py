@@ -22,7 +22,8 @@ are others that people and programs play, and each field of `Rules` changes one 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from numbers import Real
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
@@ -348,13 +349,50 @@ PRESETS: Final = {"default": Rules(), "official": Rules.official(), "house": Rul
 
 
 def as_rules(rules: Rules | str) -> Rules:
-    """Take rules as they are, or by a name of `PRESETS`.
+    """Take rules as they are, or as text: a name of `PRESETS`, and fields that differ from it.
+
+        as_rules("official,hand_size=5,max_steps=200")
+
+    Values are those of `Rules`: true or false, numbers, words, and none for None. A deck comes last: its text may hold commas.
 
     Raises:
-        ValueError: they are neither.
+        ValueError: If they are neither, or a field or its value is none of those allowed.
     """
     if isinstance(rules, Rules):
         return rules
-    if not isinstance(rules, str) or rules not in PRESETS:
-        raise ValueError(f"rules must be a unojax.Rules or one of {', '.join(PRESETS)}, got {rules!r}")
-    return PRESETS[rules]
+    if not isinstance(rules, str) or rules.partition(",")[0] not in PRESETS:
+        raise ValueError(
+            f"rules must be a unojax.Rules or one of {', '.join(PRESETS)}, got {rules!r}; other fields follow a name "
+            "after commas: official,hand_size=5"
+        )
+    name, _, rest = rules.partition(",")
+    values: dict[str, Any] = {}
+    while rest:
+        field, equals, value = rest.partition("=")
+        if field not in field_types() or field in values or not equals:
+            fault = "given twice" if field in values else "no field=value" if not equals else "no field of the rules"
+            raise ValueError(f"rules {rules!r}: {field!r} is {fault}; fields are {', '.join(field_types())}")
+        if field == "deck":
+            rest = ""
+        else:
+            value, _, rest = value.partition(",")
+        values[field] = _read_value(field, value)
+    try:
+        return replace(PRESETS[name], **values)
+    except ValueError as error:
+        raise ValueError(f"rules {rules!r}: {error}") from None
+
+
+def _read_value(field: str, text: str) -> Any:
+    """Read the value of a field. Text that is no such value is left to `Rules`, which says what would be."""
+    kind = field_types()[field]
+    kinds = get_args(kind) or (kind,)
+    if text == "none" and type(None) in kinds:
+        return None
+    if bool in kinds:
+        return {"true": True, "false": False}.get(text, text)
+    for number in (int, float):
+        if number in kinds:
+            with suppress(ValueError):
+                return number(text)
+    return text

@@ -181,6 +181,8 @@ def test_the_rules_of_a_run(tmp_path: Path):
     assert config.play.game_rules == OFFICIAL and config.plan().network == dataclasses.replace(
         ValueConfig().network, rules=("official",)
     )
+    changed, _ = parse(["--play.rules", "official,hand_size=5,points=true", "--run", str(tmp_path)], ValueConfig())
+    assert changed.play.game_rules == dataclasses.replace(OFFICIAL, hand_size=5) and changed.plan().network.turns
     assert SelfPlay().game_rules == Rules() and not ValueConfig().plan().network.turns
     assert not ValueConfig(play=SelfPlay(rules="rlcard")).plan().network.turns
     (tmp_path / "config.json").write_text(json.dumps(to_dict(config)))

@@ -125,7 +125,7 @@ def test_a_shape_that_is_none_is_a_value_error(saved: Path):
     with pytest.raises(ValueError, match="sensible about the shape of its network: types must be true or false, got 'yes'"):
         load_network(saved)
     rewrite(saved, config=json.dumps({"rules": ["mine"]}))
-    with pytest.raises(ValueError, match="sensible about the shape of its network: rules must be names among default, "):
+    with pytest.raises(ValueError, match=r"sensible about the shape of its network: rules must be .* one of default, "):
         load_network(saved)
     rewrite(saved, config=json.dumps({"depth": 3}))
     with pytest.raises(ValueError, match="nothing sensible about the shape of its network"):

@@ -322,8 +322,8 @@ def test_a_network_plays_by_the_turns_of_its_rules(saved: str):
 @pytest.mark.parametrize(
     ("rules", "message"),
     [
-        ((), "rules must be names among default, official, house, rlcard"),
-        (("mine",), r"rules must be names among default, .*, got \('mine',\)"),
+        ((), "rules must name at least one game"),
+        (("mine",), "rules must be a unojax.Rules or one of default, .*, got 'mine'"),
         (("default", "official"), r"\('default', 'official'\) need two networks"),
     ],
 )

@@ -58,7 +58,8 @@ class SelfPlay:
     """Options of the games that the network plays.
 
     Attributes:
-        rules: of the games, by their name in `unojax.rules.PRESETS`. What is learned is to win; points count for nothing.
+        rules: of the games, as text for `unojax.rules.as_rules`: default, or official,hand_size=5. What is learned is to
+            win; points count for nothing.
         opponents: of the network, in turn: "self", names of policies, or networks that stay as they are and play greedily:
             "pretrained", "heuristic" or files. Games against one network alone teach to exploit it.
         belief: "particles", or "unseen": any unseen card is as likely as another.

@@ -48,8 +48,8 @@ class HeuristicWeights(NamedTuple):
     wilds: float
 
 
-# Fitted by `python -m training.fit_scoring heuristic`.
-HEURISTIC_WEIGHTS: Final = HeuristicWeights(margin=0.1, playable=-0.1, wilds=0.1)
+# Fitted by `python -m training.fit_scoring heuristic --games 4096 --positions 8192`.
+HEURISTIC_WEIGHTS: Final = HeuristicWeights(margin=0.0748, playable=-0.0775, wilds=0.39)
 """The fitted weights."""
 
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import jax
 from jax import Array
 
-from unojax.rules import PRESETS, TURNS, Rules
+from unojax.rules import TURNS, Rules, as_rules
 from unojax.value.features import Features
 from unojax.value.shape import NetworkConfig, Outputs
 
@@ -60,7 +60,7 @@ def knows_turns(network: Network, rules: Rules) -> bool:
     """Tell whether a network was trained for turns as the rules have them (`unojax.rules.TURNS`)."""
     if network.knows_all_rules:
         return True
-    return not rules.unknown and any(rules.has_turns_of(PRESETS[name]) for name in network.config.rules)
+    return not rules.unknown and any(rules.has_turns_of(as_rules(name)) for name in network.config.rules)
 
 
 def check_network(network: Network, name: str, rules: Rules, discount: float | None = None) -> None:
@@ -84,7 +84,7 @@ def check_network(network: Network, name: str, rules: Rules, discount: float | N
             f"network {name} was not trained for rules with {', '.join(rules.unknown)}: leave them at their defaults"
         )
     known = network.config.rules
-    nearest = min((_different(rules, PRESETS[trained]) for trained in known), key=len)
+    nearest = min((_different(rules, as_rules(trained)) for trained in known), key=len)
     raise ValueError(
         f"network {name} was trained for {' and '.join(known)} rules and can't play with {', '.join(nearest)}: "
         "take another agent, such as mc, or train a network with python -m training.train_value --play.rules NAME, and name its "

@@ -11,7 +11,7 @@ from jax import Array
 
 from unojax.decks import is_int
 from unojax.pomdp import check_discount
-from unojax.rules import PRESETS
+from unojax.rules import as_rules
 from unojax.value.features import COLOR_COLUMNS, COLOR_TURN_COLUMNS, SHARED_COLUMNS, SHARED_TURN_COLUMNS, has_turn_columns
 
 _LARGEST: Final = {"width": 4096, "color_layers": 64, "trunk_layers": 64}
@@ -23,9 +23,9 @@ _FLAGS: Final = ("matches", "policy_head", "belief_head", "types")
 class NetworkConfig:
     """The shape of a network: layers of one `width`, of the colours and of the trunk, and optional heads (see `Outputs`).
 
-    With `matches` it also reads `Features.matches`, with `types` `Features.types`. `rules` are those that it plays by, names of
-    `unojax.rules.PRESETS`; it reads the further columns of a turn if these rules have them (`has_turn_columns`). `discount` is
-    that of the returns which its values estimate, per transition of the game as played (`unojax.pomdp.check_discount`).
+    With `matches` it also reads `Features.matches`, with `types` `Features.types`. `rules` are those that it plays by, as text
+    for `unojax.rules.as_rules`; it reads the further columns of a turn if these rules have them (`has_turn_columns`). `discount`
+    is that of the returns which its values estimate, per transition of the game as played (`unojax.pomdp.check_discount`).
 
     Raises:
         ValueError: a size is no integer from 1 to what is sensible, rules are unknown or differ in their columns, or another
@@ -45,7 +45,7 @@ class NetworkConfig:
     @property
     def turns(self) -> bool:
         """Whether it reads the columns of rules that `has_turn_columns`."""
-        return has_turn_columns(PRESETS[self.rules[0]])
+        return has_turn_columns(as_rules(self.rules[0]))
 
     @property
     def color_columns(self) -> tuple[str, ...]:
@@ -67,9 +67,9 @@ class NetworkConfig:
         check_discount(self.discount)
         # A file has a list.
         object.__setattr__(self, "rules", tuple(self.rules))
-        if not self.rules or not set(self.rules) <= set(PRESETS):
-            raise ValueError(f"rules must be names among {', '.join(PRESETS)}, got {self.rules!r}")
-        if len({has_turn_columns(PRESETS[name]) for name in self.rules}) > 1:
+        if not self.rules:
+            raise ValueError(f"rules must name at least one game, such as 'default', got {self.rules!r}")
+        if len({has_turn_columns(as_rules(text)) for text in self.rules}) > 1:
             raise ValueError(
                 f"rules must all have columns for what else a turn depends on, or none of them: {self.rules!r} need two networks"
             )
