@@ -35,7 +35,7 @@ class TellTale:
         can = choices(views[-1])
         thought = None
         if can.sum() > 1:
-            estimate = SimpleNamespace(value=random.uniform(-0.9, 0.9, len(can)))
+            estimate = SimpleNamespace(win=random.uniform(0.05, 0.95, len(can)))
             thought = Thought(estimate, can, random.choice(np.flatnonzero(can)))
         return Advice(self._belief(random), thought)
 

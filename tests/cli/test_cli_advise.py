@@ -143,6 +143,15 @@ def test_advice_in_python():
             unojax.advise(WIN_IN_TWO, seed=seed, rules=RULES)
 
 
+def test_a_discount_changes_no_win_probability():
+    """The same games are played, and their results are worth other values: the best play may be another one."""
+    plain, steep = (
+        unojax.advise(hand="RS R1", top="R0", opponent=3, pile="Y0", agent=f"{SPEC},discount={gamma}", replicates=4, rules=RULES)
+        for gamma in (1, 0.5)
+    )
+    assert dict(sorted(plain.wins.items())) == dict(sorted(steep.wins.items())) and len(plain.wins) == 2
+
+
 def test_forced_moves(capsys):
     only = run_json(capsys, "R1/3/Y0/* R0 0 0 0 - *")
     assert only["forced"] and only["recommended"] == "R1"
