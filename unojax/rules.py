@@ -49,23 +49,23 @@ class Rules:
 
     Attributes:
         skip_forfeits: Skip and Reverse make the same player move again. False: they just pass the turn.
-        start_card: "non_wild" puts a Wild or Wild+4 back and turns another card; "any" keeps it, the active colour is then
-            uniformly random; "not_draw_four" keeps a Wild and puts a Wild+4 back.
+        start_card: card that may be turned up at the start. "non_wild": a Wild or Wild+4 goes back and another card is turned
+            up. "any": it stays, and the active colour is uniformly random. "not_draw_four": a Wild stays, a Wild+4 goes back.
         hand_size: cards dealt to each player.
-        deck: copies of each of the 54 card types, 13 for each colour, then Wild and Wild+4; or text, see `decks.parse_deck`.
+        deck: copies of each of the 54 card types, 13 for each colour, then Wild and Wild+4; or text, see `unojax.parse_deck`.
             full: all 108 cards. numbers: 0-9 alone, 76 cards. FILE.json: a list of the 54 copy counts. Or parts of the full
             deck, such as colors=2,ranks=0-5+S,copies=1,wilds=1: the first 2 of red, yellow, blue, green; of each the ranks 0 to
             5 and Skip (0-9, S, R, +2, joined by +; or none); at most 1 copy of each card; 1 Wild and 1 Wild+4. A part that is
             not named stays full.
-        first_player: "zero", or "random" for a fair coin.
+        first_player: player who moves first. "zero": player 0. "random": either player, by a fair coin.
         max_steps: steps after which the game is truncated, without a winner. None: never.
         step_penalty: subtracted from both players' rewards at each step that does not end the game.
         may_draw: a player may draw although it could play, as long as there is a card to draw, or take a penalty that it could
-            answer. False: who can play or answer must.
-        play_drawn: "no": the turn passes after a card is drawn. "may": if the card just drawn can be played, the same player
-            decides again, to play it (and no other card) or to pass, which is action 60 too. "auto": a drawn card that is wild or
-            has the active colour (an equal rank alone is not enough) is laid on the pile at once, a wild with a uniformly random
-            colour; its effect comes to pass, except that of a Wild+4.
+            answer. False: a player who can play or answer must.
+        play_drawn: effect of drawing a card. "no": the turn passes. "may": if the card just drawn can be played, the same player
+            decides again, to play it (and no other card) or to pass, which is action 60 too. "auto": a drawn card that is wild
+            or has the active colour (an equal rank alone is not enough) is laid on the pile at once, a wild with a uniformly
+            random colour; its effect comes to pass, except that of a Wild+4.
         draw_until_playable: a player who has drawn a card that can't be played (under "auto": is not laid) goes on drawing, each
             card a step of its own. Penalties are drawn as ever.
         wild_draw_four: when a Wild+4 is playable. "any": always. "no_color": by a player without a card of the active colour.
@@ -79,8 +79,8 @@ class Rules:
             the same, but the first player has drawn the cards when the game begins, and moves.
         reverse_passes: Reverse just passes the turn, where Skip forfeits it.
         reshuffle_top: the whole pile goes back into the deck, the top card too; its colour and rank stay in force.
-        points: rewards at the end are the points of the loser's hand (see `POINTS`) in units of 500, for the winner, and their
-            negative for the loser.
+        points: rewards at the end are the points of the loser's hand (`unojax.rules.POINTS`) in units of 500, for the winner,
+            and their negative for the loser.
 
     Raises:
         ValueError: a field is out of its range.

@@ -14,7 +14,7 @@ import shlex
 import shutil
 import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from inspect import Parameter, signature, unwrap
 from pathlib import Path
@@ -257,6 +257,55 @@ def factory_of(name: str) -> Factory:
         return AGENTS[name]()
     except ImportError as error:
         raise ValueError(f"agent {name!r} can't be made: {error}") from error
+
+
+def load_policies(policies: Sequence[str | Policy]) -> tuple[tuple[Policy, Policy], tuple[str, str]]:
+    """Load two policies, with their names; one of one's own is named in the error if it fails, or returns no action.
+
+    Args:
+        policies: names, specs such as `my.py:name`, or policies.
+
+    Raises:
+        ValueError: If there is no such policy, or a packed one of one's own can't be hashed.
+    """
+    first, second = policies
+    names = [policy if isinstance(policy, str) else getattr(policy, "name", type(policy).__name__) for policy in policies]
+    loaded = [_load_policy(policy) if isinstance(policy, str) else policy for policy in policies]
+    # Two loads of one policy are one.
+    return (loaded[0], loaded[0] if first == second else loaded[1]), (names[0], names[1])
+
+
+def _load_policy(spec: str) -> Policy:
+    policy = parse_policy(spec)
+    if not is_own(spec):
+        return policy
+    from unojax.device import static
+    from unojax.device.returned import one_integer
+    from unojax.policies import PackedPolicy
+
+    if isinstance(policy, PackedPolicy):
+        # Games ask packed policies by other methods than the call, so it stays what it is.
+        static.split(policy)
+        return policy
+
+    def choose(key: Any, observation: Any, legal_mask: Any) -> Any:
+        with blamed_on(f"policy {spec}"):
+            action = policy(key, observation, legal_mask)
+        return one_integer(action, f"policy {spec}")
+
+    choose.__name__ = spec
+    return choose
+
+
+def check_policy_names(names: Sequence[str]) -> None:
+    """Check names of policies without JAX; what is one's own is looked at when it is loaded.
+
+    Raises:
+        ValueError: If no policy has such a name.
+    """
+    for name in names:
+        if name not in POLICY_NAMES and not is_own(name):
+            raise ValueError(f"no policy is called {name!r}; choose one of {', '.join(POLICY_NAMES)}, or your own: my.py:name")
 
 
 def _find(spec: str) -> Any:

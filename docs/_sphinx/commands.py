@@ -84,8 +84,8 @@ class RulesInWords(SphinxDirective):
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        from unojax.cli.rules import rules_in_words
         from unojax.rules import PRESETS
+        from unojax.text.rules import rules_in_words
 
         told = []
         for heading, sentences in rules_in_words(PRESETS[self.arguments[0]]).items():

@@ -9,11 +9,11 @@ import numpy as np
 from rich.console import Console
 
 from unojax import Rules, parse_position
-from unojax.cli.play.loop import Conversation
 from unojax.decks import parse_deck
 from unojax.games.session import Session
 from unojax.search.agents import monte_carlo
 from unojax.specs import parse_agent
+from unojax.terminal.conversation import Conversation
 
 DECK = "colors=2,ranks=0-3+S++2,copies=1,wilds=1"
 RULES = Rules(deck=parse_deck(DECK), hand_size=3)

@@ -13,9 +13,9 @@ import pytest
 from tests.cli.by_script import AGENT, RULES, SEEDS, someone, talk
 from tests.documented import mismatches
 from unojax.cli import main, output
-from unojax.cli.play.loop import Record
 from unojax.device.process import EXIT_USAGE
 from unojax.games.session import Session
+from unojax.terminal.conversation import Record
 
 
 @pytest.fixture(autouse=True)

@@ -19,12 +19,12 @@ from unojax import Rules, cards
 from unojax.belief.tracking import track
 from unojax.belief.updaters import ExactFilter
 from unojax.cli import main
-from unojax.cli.advise import view as advise_view
 from unojax.decks import parse_deck
 from unojax.games import advising
 from unojax.games.choices import legal_actions
 from unojax.games.seen import play_seen
 from unojax.search import pooling
+from unojax.terminal import advice as advise_view
 from unojax.text import make_observation, parse_action, parse_observation
 
 DECK = "colors=2,ranks=0-3+S++2,copies=1,wilds=1"

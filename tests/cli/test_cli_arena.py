@@ -20,16 +20,17 @@ from rich.console import Console
 from tests.helpers import slow_but
 from unojax import arena
 from unojax.agents import sees_hidden_hand
-from unojax.arena import Pairs, play_match, play_rounds
+from unojax.arena import Pairs, play_match, play_rounds, tournaments
+from unojax.arena.fingerprint import fingerprint
 from unojax.arena.ratings import paired_score
 from unojax.arena.results import ResultsFile
 from unojax.arena.standings import standings_of
-from unojax.cli import main
-from unojax.cli.arena.fingerprint import fingerprint
-from unojax.cli.arena.plot import break_name
-from unojax.cli.arena.tables import duration, fitting, match_table, percent, rate, score_table
+from unojax.cli import main, targets
 from unojax.rules import Rules
 from unojax.specs import parse_agent
+from unojax.terminal.standings import fitting, match_table, score_table
+from unojax.terminal.tables import duration, percent_within, rate
+from unojax.viz.standings import break_name
 
 NAMES = ("uniform", "scarcest-color", "keep-wilds")
 NUM_PAIRS = 24
@@ -61,7 +62,7 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
 
 def interrupted_after(num_batches: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C comes instead of the next batch after so many."""
-    play = arena.play_batches
+    play = tournaments.play_batches
 
     def play_until(*args: Any, **kwargs: Any) -> Iterator[Any]:
         for count, played in enumerate(play(*args, **kwargs)):
@@ -69,7 +70,7 @@ def interrupted_after(num_batches: int, monkeypatch: pytest.MonkeyPatch) -> None
                 raise KeyboardInterrupt
             yield played
 
-    monkeypatch.setattr(arena, "play_batches", play_until)
+    monkeypatch.setattr(tournaments, "play_batches", play_until)
 
 
 def test_figures(capsys, matches: dict[tuple[int, int], Pairs]):
@@ -138,7 +139,7 @@ def test_a_file_is_used_in_any_order_and_for_fewer_games(capsys, monkeypatch, tm
         assert not batches, "these games are in the file"
         yield from ()
 
-    monkeypatch.setattr(arena, "play_batches", no_games)
+    monkeypatch.setattr(tournaments, "play_batches", no_games)
     (row,) = run_json(capsys, "arena", "uniform", "scarcest-color", *args, "--games", "20")["results"]["matches"]
     assert row["games"] == 20
     assert row["wins"][0] == (matches[0, 1].winner[:10] == 0).sum()
@@ -194,7 +195,7 @@ def test_a_file_of_something_else_is_refused(capsys, tmp_path):
     [
         (["uniform"], "give two or more agents, got uniform"),
         (["uniform", "uniform"], "agent uniform is given twice"),
-        (["uniform", "best"], "no agent is called 'best'; choose one of uniform, keep-wilds"),
+        (["uniform", "best"], "no agent is called 'best'; choose one of uniform, greedy"),
         (["uniform", "guard", "--games", "3"], "--games must be an even number"),
         (["uniform", "guard", "--batch-size", "3"], "--batch-size must be an even number"),
         (["uniform", "guard", "--plot", "scores.gif"], "--plot: a file must end in .svg or .png, got 'scores.gif'"),
@@ -202,7 +203,10 @@ def test_a_file_of_something_else_is_refused(capsys, tmp_path):
             ["uniform", "guard", "--plot", "missing/scores.svg"],
             "--plot: can't write 'missing/scores.svg': there is no such folder",
         ),
-        (["uniform", "guard", "--results", "missing/r.jsonl"], "--results: can't write 'missing/r.jsonl': No such file"),
+        (
+            ["uniform", "guard", "--results", "missing/r.jsonl"],
+            "--results: can't write 'missing/r.jsonl': there is no such folder",
+        ),
     ],
 )
 def test_errors_are_one_line(complaint, monkeypatch, tmp_path, args: list[str], says: str):
@@ -211,7 +215,7 @@ def test_errors_are_one_line(complaint, monkeypatch, tmp_path, args: list[str], 
 
 
 def test_missing_matplotlib_is_said_before_any_game(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr(targets, "find_spec", lambda name: None)
     assert main([*ARGS, "--plot", str(tmp_path / "scores.svg")]) == 2
     assert "pip install 'unojax[plot]'" in capsys.readouterr().err
 
@@ -235,7 +239,7 @@ def test_faults_and_open_cards_are_told(capsys, tmp_path):
     faults = json.loads(captured.out)["faults"]
     assert faults["peek"] == [] and "died: " in faults["process:false"][0] and "ended with status 1" in faults["process:false"][0]
     first, *others = captured.err.splitlines()
-    assert first == "unojax arena: peek sees the opponent's hand: its results are a yardstick, not what a player can reach"
+    assert first == "unojax arena: peek sees the opponent's hand: its results are an oracle baseline, which no player can reach"
     assert others == [f"unojax arena: process:false lost games by its own fault: {fault}" for fault in faults["process:false"]]
 
 
@@ -286,14 +290,14 @@ def test_tables_show_both_sides_of_a_match(matches, make: Any):
     first, second = standings.agents[0].name, standings.agents[1].name
     match = standings.match(first, second)
     assert match is not None
-    assert percent(match.score, match.interval) in text
+    assert percent_within(match.score, match.interval) in text
     other = standings.match(second, first)
     assert other is not None
     assert other.score == pytest.approx(1 - match.score)
     assert other.wins == match.wins[::-1]
     assert other.interval[0] == pytest.approx(1 - match.interval[1])
     if make is not match_table:
-        assert percent(other.score, other.interval) in text
+        assert percent_within(other.score, other.interval) in text
 
 
 def test_long_names_and_many_agents_fit(monkeypatch, matches):
@@ -329,10 +333,10 @@ def test_a_match_without_games_is_left_out(matches):
 def test_numbers_in_words():
     assert [duration(s) for s in (2.5, 0.0123, 4.56e-6)] == ["2.5 s", "12.3 ms", "4.56 µs"]
     assert [rate(r) for r in (0.123, 3.0, 4321.0)] == ["0.12 games/s", "3 games/s", "4,321 games/s"]
-    assert percent(0.5, (0.499, 0.501)) == "50.00 ± 0.10"
-    assert percent(0.662, (0.65, 0.672)) == "66.2 ± 1.1"
+    assert percent_within(0.5, (0.499, 0.501)) == "50.00 ± 0.10"
+    assert percent_within(0.662, (0.65, 0.672)) == "66.2 ± 1.1"
     # Of two games, both won, no score is above 100.
-    assert percent(1.0, (0.342, 1.0)) == "100.0 (34.2-100.0)"
+    assert percent_within(1.0, (0.342, 1.0)) == "100.0 (34.2-100.0)"
 
 
 @pytest.mark.parametrize(
@@ -359,7 +363,7 @@ def test_the_luck_taken_out(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     target = tmp_path / "arena.json"
     assert main(["arena", "linear", "uniform", "--games", "64", "--adjust", "16", "--json", str(target), "--quiet"]) == 0
     told = " ".join(capsys.readouterr().out.split())
-    assert "the luck taken out" in told and "by 16 rollouts of each estimate" in told
+    assert "variance-reduced" in told and "by 16 rollouts of each estimate" in told
     [match] = json.loads(target.read_text())["results"]["matches"]
     assert abs(match["adjusted"]["score"] - 0.77) < 0.1
     assert match["adjusted"]["standard_error"] < match["standard_error"] / 2

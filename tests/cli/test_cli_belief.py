@@ -21,7 +21,7 @@ from unojax.belief import PolicyOpponent, consistent_opponent, uniform_opponent
 from unojax.belief.opponents import TREMBLE
 from unojax.belief.tracking import track
 from unojax.belief.updaters import ExactFilter
-from unojax.cli import drawing, main
+from unojax.cli import main
 from unojax.cli.options import get_opponent
 from unojax.decks import parse_deck
 from unojax.games import replay
@@ -29,6 +29,7 @@ from unojax.games.gamefile import GameFile, write_game
 from unojax.games.seen import SeenGame
 from unojax.policies import uniform
 from unojax.specs import POLICY_NAMES
+from unojax.terminal import cards as drawing
 
 DECK = "colors=2,ranks=0-3+S++2,copies=1,wilds=1"
 RULES = Rules(deck=parse_deck(DECK), hand_size=3)
@@ -188,7 +189,7 @@ def test_text(capsys, monkeypatch, data: dict[str, Any]):
         # The deck holds one copy of each card; those that are held are marked, and no others.
         assert sorted(re.findall(r"\*(\S+)", block)) == sorted(turn["truth"]["hand"].split())
         for name, shown in re.findall(r"[ *]([RY][\dS+]\S*|W\S*) +[█▏▎▍▌▋▊▉]* +(<1|>99|\d+)(?= |$)", block):
-            assert shown == drawing.percent(turn["belief"]["prob_holds"][name])
+            assert shown == drawing.whole_percent(turn["belief"]["prob_holds"][name])
     assert f"won by player 1 after turn {data['turns'][-1]['turn']}" in out
     assert f"{data['summary']['log_score']:.3f}" in out
 
@@ -370,7 +371,7 @@ def test_the_help_knows_the_tremble(capsys):
     [(0.0, "0"), (1e-4, "<1"), (0.0049, "<1"), (0.006, "1"), (0.5, "50"), (0.994, "99"), (0.996, ">99"), (1 - 2e-7, "100")],
 )
 def test_percent(probability: float, text: str):
-    assert drawing.percent(probability) == text
+    assert drawing.whole_percent(probability) == text
 
 
 @pytest.mark.parametrize(("share", "text"), [(0.0, "    "), (1 / 32, "▏   "), (0.5, "██  "), (0.9, "███▋"), (1.0, "████")])

@@ -66,7 +66,7 @@ def test_other_rules_have_no_rating(capsys):
 @pytest.mark.parametrize(
     ("command", "says"),
     [
-        ("evaluate linear --games 3", "--games must be an even number"),
+        ("evaluate linear --games 3", "--games must be a positive even number"),
         ("evaluate nobody", "no agent is called 'nobody'"),
         ("evaluate mc:belief=truth", "mc:belief=truth looks at the hidden hand: what it does is no function of"),
         ("evaluate linear --opponents linear", "opponents must be one or more other agents than linear"),

@@ -18,15 +18,16 @@ from rich.text import Text
 
 import unojax
 from unojax import POLICIES
-from unojax.cli import main, output
-from unojax.cli.advise.command import Advise
-from unojax.cli.arena.command import Arena
+from unojax.cli import main
+from unojax.cli.advise import Advise
+from unojax.cli.arena import Arena
 from unojax.cli.options import RuleOptions
-from unojax.cli.play.command import PlayGame
-from unojax.cli.simulate.command import Simulate
-from unojax.cli.solve.command import Solve
+from unojax.cli.play import PlayGame
+from unojax.cli.simulate import Simulate
+from unojax.cli.solve import Solve
 from unojax.cli.targets import check_apart
 from unojax.cli.version import describe
+from unojax.terminal import tables
 
 
 def test_version_names_what_a_report_needs(capsys):
@@ -82,8 +83,7 @@ def test_version_names_the_build_and_the_platform_that_was_asked_for(monkeypatch
 def test_help_names_the_commands(capsys, args: list[str]):
     assert main(args) == 0
     out = capsys.readouterr().out
-    names = "simulate arena table advise belief rules bench play replay review record solve exploit evaluate agents"
-    for command in names.split():
+    for command in "play table advise rules replay review belief simulate arena evaluate agents solve exploit".split():
         assert command in out
 
 
@@ -99,7 +99,7 @@ def test_help_of_simulate_names_options_and_policies(capsys):
 @pytest.mark.parametrize(
     ("command", "says"),
     [
-        ("simulate --policies uniform best", "simulate: error: no policy is called 'best'; choose one of uniform, keep-wilds"),
+        ("simulate --policies uniform best", "simulate: error: no policy is called 'best'; choose one of uniform, greedy"),
         ("simulate --policies uniform", "simulate: error: --policies: a value is missing after it (unojax simulate --help"),
         ("simulate --games many", "--games: must be a whole number such as 100000 or 1e5, got 'many' (unojax simulate --help"),
         ("simulate --games 0", "--games: must be in [1, 2147483648], got 0"),
@@ -115,8 +115,6 @@ def test_help_of_simulate_names_options_and_policies(capsys):
         ("replay", "missing: FILE.json"),
         ("simulate --seeds 3", "simulate: error: unknown option --seeds; perhaps you meant --seed ("),
         ("replay game.json again", "unknown argument again ("),
-        ("bench --batch-sizes 0", "bench: error: --batch-sizes: must be in [1, 2147483648], got 0"),
-        ("bench --batch-sizes 64 many", "--batch-sizes: must be a whole number such as 100000 or 1e5, got 'many'"),
         ("belief --turn 1e9", "--turn: must be a whole number, got '1e9'"),
         ("play --web --port 80x", "--port: must be a whole number, got '80x'"),
         ("agents --hand", "agents: error: unknown option --hand ("),
@@ -126,7 +124,7 @@ def test_help_of_simulate_names_options_and_policies(capsys):
             "shuffle",
             (
                 "unojax: error: there is no command 'shuffle'; the commands: play, table, advise, rules, replay, review, belief, "
-                "simulate, record, bench, arena, evaluate, agents, solve, exploit"
+                "simulate, arena, evaluate, agents, solve, exploit"
             ),
         ),
         ("simualte", "there is no command 'simualte'; perhaps you meant simulate; the commands: "),
@@ -142,9 +140,7 @@ def test_errors_are_one_line(complaint, command: str, says: str):
     [
         ("simulate --deck d.json --json d.json", "simulate: error: --json: 'd.json' is read by --deck; give another name"),
         ("simulate --deck d.json --out ./d.json", "--out: './d.json' is read by --deck"),
-        ("record --deck d.json --out d.json", "--out: 'd.json' is read by --deck"),
         ("play --deck d.json --save d.json", "--save: 'd.json' is read by --deck"),
-        ("bench --deck d.json --json d.json", "--json: 'd.json' is read by --deck"),
         ("advise --deck d.json --hand R1 --top R2 --opponent 7 --json d.json", "--json: 'd.json' is read by --deck"),
         ("arena linear uniform --results k.jsonl --json k.jsonl", "--json: 'k.jsonl' is written by --results too"),
         ("arena linear uniform --plot s.svg --json s.svg", "--json: 's.svg' is written by --plot too"),
@@ -222,7 +218,7 @@ def test_failures_of_the_machine_are_one_line(capsys, monkeypatch, error: BaseEx
 _WITHOUT_DEVICE = """
 import sys
 from unojax.cli import main
-commands = "--help", "simulate --help", "simulate --policies x y", "simulate --hand-size 99", "rules", "bench"
+commands = "--help", "simulate --help", "simulate --policies x y", "simulate --hand-size 99", "rules", "evaluate linear --games 2"
 print([main(command.split()) for command in commands])
 """
 
@@ -258,7 +254,7 @@ def test_no_output_at_all(capsys, monkeypatch):
 
 
 def test_a_platform_without_a_device_is_one_line():
-    commands = ["bench", "simulate", "belief"]
+    commands = ["solve", "simulate", "belief"]
     code = "import jax; jax.devices = lambda: exec('assert None'); from unojax.cli import main; print([main([c]) for c in {}])"
     done = run_process("-c", code.format(commands))
     assert done.stdout.splitlines()[-1] == "[1, 1, 1]" and "Traceback" not in done.stderr
@@ -286,9 +282,9 @@ run_process()
 @pytest.mark.slow
 def test_ctrl_c_while_programs_run_is_an_ordinary_end():
     """Threads of the compiler are at work when the process ends."""
-    command = [sys.executable, "-c", _STOPPED, "bench", "--batch-sizes", "4096", "--repeats", "1000"]
+    command = [sys.executable, "-c", _STOPPED, "simulate", "--batch-size", "4096", "--games", "1e9", "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert (done.returncode, done.stderr) == (130, "unojax bench: stopped\n")
+    assert done.returncode == 130 and done.stderr.startswith("unojax simulate: stopped") and done.stderr.count("\n") == 1
 
 
 _WITH_A_THREAD = """
@@ -309,12 +305,12 @@ def test_a_thread_that_works_on_holds_nothing_up():
 @pytest.mark.parametrize("width", [0, 1, 30, 40, 60])
 def test_no_column_of_a_table_is_lost_on_a_narrow_terminal(capsys, monkeypatch, width: int):
     monkeypatch.setenv("COLUMNS", str(width))
-    table = output.grid("title")
+    table = tables.grid("title")
     table.add_column("agent", overflow="fold")
     for heading in ("rating", "score", "games"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_row("scarcest-color", "+123 ± 45", "63.2 ± 0.4", "1,000,000")
-    output.show(table, Text("words under it"))
+    tables.show(table, Text("words under it"))
     shown = capsys.readouterr().out
     assert "words under it" in " ".join(shown.split())
     for entry in ("scarcest-color", "+123 ± 45", "63.2 ± 0.4", "1,000,000", "rating", "score", "games"):

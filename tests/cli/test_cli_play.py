@@ -34,16 +34,16 @@ from tests.cli.by_script import (
 from tests.helpers import assert_trees_equal
 from unojax import Rules, cards, parse_position
 from unojax.agents import RESIGN
-from unojax.cli.play import loop as play_loop
-from unojax.cli.play import view as play_view
-from unojax.cli.play.input import Options
-from unojax.cli.play.loop import Conversation, Record
 from unojax.games.advisor import Advice, Advisor, Thought
 from unojax.games.gamefile import read_game
 from unojax.games.session import OpponentError, Session
 from unojax.search.agents import monte_carlo
 from unojax.search.monte_carlo import Estimate
 from unojax.specs import as_agent
+from unojax.terminal import conversation as play_loop
+from unojax.terminal import game as play_view
+from unojax.terminal.answers import Options
+from unojax.terminal.conversation import Conversation, Record
 from unojax.text import format_action, format_cards, parse_action
 
 KEY = jax.random.key(0)
@@ -223,7 +223,7 @@ def test_the_help_is_about_the_rules_of_the_game():
     for rules, keys, words in (
         (Rules(), set(), "must play one. A player who holds none draws one card, and the turn passes"),
         (Rules.official(), {"d", "p", "c"}, "may play one, or draw if there is a card to draw"),
-        (Rules.house(), {"p"}, "goes on drawing until a card comes that is playable"),
+        (Rules.house(), {"p"}, "continues drawing until a card comes that is playable"),
         (Rules(skip_forfeits=False), set(), "Skip or Reverse has no effect"),
     ):
         text = play_view.help_text(rules).plain

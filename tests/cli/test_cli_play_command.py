@@ -15,7 +15,7 @@ from tests.cli.by_script import (
 )
 from unojax import POLICIES
 from unojax.cli import main
-from unojax.cli.play.run import _next_path
+from unojax.cli.play import _next_path
 from unojax.games.gamefile import GameFile, read_game, write_game
 from unojax.games.replay import Replay
 from unojax.games.session import draw_seat

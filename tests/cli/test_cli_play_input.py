@@ -11,8 +11,8 @@ import pytest
 
 from tests.cli.by_script import MY_TURN, RULES, session_from
 from unojax import Rules, cards, observe, parse_position
-from unojax.cli.play.input import Command, Options, Wild, Wish, quote, read_color, read_wish
 from unojax.games.choices import legal_actions
+from unojax.terminal.answers import Command, Options, Wild, Wish, quote, read_color, read_wish
 from unojax.text import parse_action
 
 

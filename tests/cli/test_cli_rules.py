@@ -7,9 +7,9 @@ import pytest
 
 from unojax import Rules, cards, legal_mask, make_state
 from unojax.cli import main
-from unojax.cli.rules import rules_in_words
 from unojax.decks import parse_deck
 from unojax.text import format_action
+from unojax.text.rules import rules_in_words
 
 
 def words(capsys: pytest.CaptureFixture[str], *args: str) -> str:

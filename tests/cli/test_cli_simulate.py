@@ -7,6 +7,7 @@ import os
 import signal
 import stat
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,17 @@ from rich.console import Console
 from scipy.stats import binomtest
 
 from unojax import Games, Rules, get_policy, simulate
+from unojax.arena.win_rates import QUANTILES, Rate, WinRates
 from unojax.cli import main, output, targets
-from unojax.cli.simulate import run as simulate_run
-from unojax.cli.simulate.tables import QUANTILES, Played, Rate, win_table
+from unojax.cli.simulate import Simulate, win_table
 from unojax.decks import parse_deck
 from unojax.simulation import Counting, LongGameError, Stream
 from unojax.simulation.tally import Tally
+from unojax.terminal import tables
 
 # Games of these rules end in every way there is: won, by stalemate, drawn, truncated.
 DECK = "colors=2,ranks=0-2+S++2,copies=1,wilds=1"
+simulate_run = import_module("unojax.arena.win_rates")
 RULES = Rules(deck=parse_deck(DECK), hand_size=3, start_card="any", max_steps=16, step_penalty=0.125)
 RULE_ARGS = ["--deck", DECK, "--hand-size", "3", "--start-card", "any", "--max-steps", "16", "--step-penalty", "0.125"]
 NAMES = ("scarcest-color", "uniform")
@@ -93,7 +96,7 @@ def test_points_leave_no_mean_return(capsys):
     assert main(args) == 0
     out = capsys.readouterr().out
     assert "Mean return" not in out and "as player 0" in out and "moving first" not in out
-    assert output.seats(Rules.rlcard()) == output.seats(Rules(first_player="random")) != output.seats(Rules())
+    assert tables.seats(Rules.rlcard()) == tables.seats(Rules(first_player="random")) != tables.seats(Rules())
 
 
 def test_balanced_figures(capsys, seatings: tuple[Games, Games]):
@@ -127,7 +130,7 @@ def test_tables(capsys, seatings: tuple[Games, Games]):
     first, second = seatings
     wins = Rate(int((first.winner == 0).sum() + (second.winner == 1).sum()), NUM_GAMES)
     row = next(line for line in captured.out.splitlines() if line.startswith("scarcest-color"))
-    assert row.endswith(wins.text())
+    assert row.endswith(tables.percent_between(wins.value, wins.interval))
     for words in ("moving first", "2,001 games", "seed 5", "deck of 12 cards", "to compile and run once", jax.__version__, "cpu"):
         assert words in " ".join(captured.out.split())
     assert "\x1b" not in captured.out
@@ -235,7 +238,7 @@ def test_json_file_is_whole_or_untouched(tmp_path, monkeypatch):
 
 
 def test_json_to_a_device_leaves_the_device():
-    targets.check_json_target(os.devnull)
+    targets.check_files(Simulate(json=os.devnull))
     output.write_json(os.devnull, {"games": 1})
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
 
@@ -272,10 +275,10 @@ def test_tally_does_not_depend_on_the_slices(monkeypatch, seatings: tuple[Games,
 @pytest.mark.parametrize("names", [("commonest-color", "scarcest-color"), ("commonest-color", "commonest-color")])
 def test_widest_table_fits_80_columns(names: tuple[str, str]):
     half = Tally(games=10**9, wins=(5 * 10**8, 5 * 10**8))
-    played = Played((half, half), True, BATCH_SIZE, 1.0, 1.0)
+    played = WinRates(names, Rules(), (half, half), True, BATCH_SIZE, 1.0, 1.0)
     console = Console(width=80)
     with console.capture() as capture:
-        console.print(win_table(played, names, Rules()))
+        console.print(win_table(played))
     text = capture.get()
     assert text.count("50.00 (50.00-50.00)") == 8
     assert "…" not in text

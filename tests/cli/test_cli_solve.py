@@ -11,10 +11,11 @@ import pytest
 
 from unojax import solve
 from unojax.cli import main
-from unojax.cli.solve.command import Game
-from unojax.cli.solve.games import rules_of
+from unojax.cli.solve import Game
 from unojax.decks import small_deck
 from unojax.rules import Rules
+from unojax.solve import runs
+from unojax.solve.decks import rules_of
 
 TINY = "solve rules --deck colors=2,ranks=1-2,wilds=0 --hand-size 2 --max-steps 6 --quiet".split()
 
@@ -66,7 +67,7 @@ def test_ctrl_c_keeps_what_there_is(capsys: pytest.CaptureFixture[str], tmp_path
             raise KeyboardInterrupt
         return iterate(tree, state=state, **options)
 
-    monkeypatch.setattr(solve, "cfr", stopped)
+    monkeypatch.setattr(runs, "cfr", stopped)
     args = [*TINY, "--tolerance", "0", "--iterations", "30"]
     assert main([*args, "--json", "-", "--state", str(kept)]) == 130
     captured = capsys.readouterr()
@@ -89,10 +90,10 @@ def test_a_run_that_is_killed_is_kept_on_the_way(
             raise AssertionError("killed")
         return iterate(tree, state=state, **options)
 
-    monkeypatch.setattr("unojax.cli.solve.run._KEEP_SECONDS", 0.0)
+    monkeypatch.setattr(runs, "_KEEP_SECONDS", 0.0)
     args = [*TINY, "--tolerance", "0", "--iterations", "30"]
     with monkeypatch.context() as patch:
-        patch.setattr(solve, "cfr", killed)
+        patch.setattr(runs, "cfr", killed)
         with pytest.raises(AssertionError, match="killed"):
             main([*args, "--state", str(kept)])
     with np.load(kept) as file:
@@ -109,15 +110,15 @@ def test_skip_passes_the_turn_in_a_named_game_too():
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        ("solve rules", "max_steps must be given"),
+        ("solve rules", "--max-steps must be given"),
         ("solve rules --max-steps 10", "the game is too large to be enumerated"),
         ("solve tiny --deck numbers", "the game 'tiny' has a deck and hands of its own; leave --deck out"),
         ("solve tiny --hand-size 3", "leave --hand-size out"),
         ("solve tiny --tolerance -1", "--tolerance must be a number of at least 0"),
         ("solve tiny --tolerance nan", "--tolerance must be a number of at least 0"),
-        ("solve tiny --step-penalty 0.1", "step_penalty must be 0"),
+        ("solve tiny --step-penalty 0.1", "--step-penalty must be 0"),
         ("solve tiny --state /nowhere/at/all.npz", "--state: can't write '/nowhere/at/all.npz'"),
-        ("solve huge", "invalid choice 'huge'"),
+        ("solve huge", "must be one of medium, rules, small, tiny, got 'huge'"),
     ],
 )
 def test_what_is_refused(complaint, args: str, says: str):
@@ -132,7 +133,7 @@ def test_a_file_of_another_run_is_refused(capsys: pytest.CaptureFixture[str], tm
     before = kept.read_bytes()
     capsys.readouterr()
     for more, says in (
-        (["--variant", "cfr"], "is of cfr+; go on with --variant cfr+"),
+        (["--variant", "cfr"], "is of cfr+; resume it with variant cfr+"),
         (["--max-steps", "5"], "is of another game"),
     ):
         assert main([*TINY, *state, *more]) == 2

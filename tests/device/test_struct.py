@@ -40,7 +40,7 @@ def test_replace_leaves_the_original_alone():
 def test_advice_needs_no_network_library():
     """Importing Flax and Optax would take a tenth of a short command's time."""
     code = (
-        "import sys, unojax.cli.advise.run, unojax.simulation; print([m for m in ('flax', 'optax', 'chex') if m in sys.modules])"
+        "import sys, unojax.games.advising, unojax.simulation; print([m for m in ('flax', 'optax', 'chex') if m in sys.modules])"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "[]"

@@ -56,16 +56,15 @@ def test_numbers_are_told_apart():
         "device": {"platform": "cpu", "kind": "cpu", "count": 1, "cpu_cores": None},
         "versions": {"unojax": "", "rules": 1, "jax": "", "jaxlib": "", "python": ""},
     }
-    row = {"batch_size": 8, "compile_seconds": 1.5, "steps_per_second": [1.0, 2], "median_steps_per_second": 1}
-    row |= {"median_games_per_second": 0.5}
-    data: dict[str, Any] = {"command": "bench", "policies": ["uniform"], "seed": 0, "repeats": 2, "seconds_each": 1}
+    row: dict[str, Any] = {"agent": "linear", "returns": [0.5, 0], "exploitability": 1}
+    data: dict[str, Any] = {"command": "exploit", "game": "tiny", "seed": 0, "keys": 1, "exact_belief": None, "seconds": 1}
     data |= {"rules": asdict(Rules()), "results": [row]} | machine
     assert mismatches(data) == []
-    row["batch_size"] = 8.0
+    data["keys"] = 8.0
     data["seed"] = True
     del data["rules"]["deck"]
     assert sorted(mismatches(data)) == [
-        "results[].batch_size: 8.0 is no integer",
+        "keys: 8.0 is no integer",
         "rules.deck: documented, and missing",
         "seed: True is no integer",
     ]

@@ -301,7 +301,7 @@ def kinds(tmp_path: Path) -> str:
     return f"{tmp_path}/kinds.py"
 
 
-@pytest.mark.parametrize("command", ["simulate --games 8", "record --games 2 --out games.npz", "belief"])
+@pytest.mark.parametrize("command", ["simulate --games 8", "simulate --rows steps --games 2 --out games.npz", "belief"])
 @pytest.mark.parametrize(
     ("name", "says"),
     [

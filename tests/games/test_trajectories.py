@@ -162,7 +162,7 @@ def test_bad_arguments():
 def test_the_commands_write_files(capsys, tmp_path: Path):
     rules = ["--deck", DECK, "--hand-size", "3", "--quiet", "--policies", "scarcest-color", "uniform"]
     out = tmp_path / "steps.npz"
-    assert main(["record", "--out", str(out), "--games", "20", *rules]) == 0
+    assert main(["simulate", "--rows", "steps", "--out", str(out), "--games", "20", *rules]) == 0
     assert "of 20 games" in capsys.readouterr().out
     with np.load(out) as found:
         assert len(np.unique(found["game"])) == 20 and found["legal"].shape[1:] == (cards.NUM_ACTIONS,)
@@ -182,12 +182,11 @@ def test_the_commands_write_files(capsys, tmp_path: Path):
     [
         ("simulate --out games.csv", "--out: the name must end in .parquet or .npz, got 'games.csv'"),
         ("simulate --out /no/folder/games.npz", "--out: can't write '/no/folder/games.npz': there is no such folder"),
-        ("record --out games", "--out: the name must end in"),
-        ("record --out games.npz/", "--out: 'games.npz/' is a folder"),
-        ("record", "--out"),
-        ("record --out x.npz --games 0", "--games: must be in [1, 2147483648], got 0"),
-        ("record --out x.npz --policies mc uniform", "no policy is called 'mc'"),
-        ("record --out x.npz --batch-size none", "--batch-size"),
+        ("simulate --rows steps --out games", "--out: the name must end in"),
+        ("simulate --rows steps --out games.npz/", "--out: 'games.npz/' is a folder"),
+        ("simulate --rows steps", "--rows steps writes games to a file and counts nothing: add --out, and remove --json"),
+        ("simulate --rows steps --out x.npz --json x.json", "--rows steps writes games to a file"),
+        ("simulate --rows steps --out x.npz --policies mc uniform", "no policy is called 'mc'"),
     ],
 )
 def test_errors_are_one_line(capsys, args: str, says: str):

@@ -12,8 +12,8 @@ import pytest
 
 from tests.value.positions import legal_all, observe_all, random_hands, random_states
 from unojax import cards, parse_agent
+from unojax.arena.fingerprint import describe
 from unojax.belief.hands import Hands
-from unojax.cli.arena.fingerprint import describe
 from unojax.search.agents import Remembered, SearchAgent, monte_carlo
 from unojax.search.monte_carlo import Estimate, average, choose
 from unojax.value import NetworkConfig, init_network, load_network, load_pretrained, outlook_of_hands, save_network, value_plays

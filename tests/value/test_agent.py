@@ -14,9 +14,9 @@ import pytest
 from tests.helpers import seated
 from tests.value.positions import SMALL, legal_all, observe_all, random_network, random_states, values_of
 from unojax import cards, game
+from unojax.arena.fingerprint import describe
 from unojax.belief.opponents import parse_opponent
 from unojax.belief.updaters import ParticleFilter, UniformFilter
-from unojax.cli.arena.fingerprint import describe
 from unojax.device import static
 from unojax.game import State
 from unojax.observation import observe

@@ -15,6 +15,18 @@ compiled once for all its opponents, and its time is taken apart.
 from unojax.arena.match import AgentError, Batch, compile_match, default_batch_size, default_workers, play_batches, play_match
 from unojax.arena.pairs import Pairs, split_pairs
 from unojax.arena.rounds import Matches, play_rounds
+from unojax.arena.tournaments import Tournament, tournament
+from unojax.arena.win_rates import WinRates, win_rates
 
-__all__ = ["AgentError", "Batch", "Matches", "Pairs", "compile_match", "default_batch_size", "default_workers"]
-__all__ += ["play_batches", "play_match", "play_rounds", "split_pairs"]
+__all__ = [
+    "AgentError",
+    "Batch",
+    "Matches",
+    "Pairs",
+    "Tournament",
+    "WinRates",
+    "compile_match",
+    "default_batch_size",
+    "default_workers",
+]
+__all__ += ["play_batches", "play_match", "play_rounds", "split_pairs", "tournament", "win_rates"]

@@ -98,6 +98,11 @@ class Standings:
         """Whether all scores that are shown are results, with the luck in them."""
         return all(match.adjusted is None for match in self.matches)
 
+    @property
+    def unit(self) -> str:
+        """Unit of the scores that tables show."""
+        return "%" if self.has_luck else "%, variance-reduced"
+
     def match(self, first: str, second: str) -> MatchRow | None:
         """Find a match, seen by the first of two agents; None if they have not played."""
         for row in self.matches:

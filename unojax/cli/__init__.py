@@ -8,7 +8,6 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any, NoReturn
 
 from unojax.device.process import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_USAGE, leave_at_once
@@ -96,17 +95,12 @@ def _drop_output() -> None:
 
 
 def _run(command: Any) -> int:
-    from unojax.cli import targets
+    from unojax.cli.targets import check_files
     from unojax.device.compilation_cache import keep_compiled_programs
 
-    targets.check_apart(command)
-    if hasattr(command, "run"):
-        keep_compiled_programs()
-        return command.run()
-    command.check()
+    check_files(command)
     keep_compiled_programs()
-    module = type(command).__module__.removesuffix("command") + "run"
-    return import_module(module).run(command, command.rules.build())
+    return command.run()
 
 
 def _complain(name: str, what: str, status: int) -> int:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+from rich.text import Text
+
+from unojax.cli import output
 from unojax.cli.options import JsonTarget
+from unojax.specs import AGENTS, Key, describe_agent
+from unojax.terminal import tables
 
 _OWN: Final = {
     "my.py:name": (
@@ -22,28 +27,25 @@ class ShowAgents:
     json: JsonTarget = None
 
     def run(self) -> int:
-        from rich.text import Text
-
-        from unojax.cli import output, targets
         from unojax.policies import POLICIES
-        from unojax.specs import AGENTS, describe_agent
 
-        targets.check_json_target(self.json)
         policies = {name: policy.summary for name, policy in POLICIES.items()}
         agents = {name: describe_agent(name) for name in AGENTS}
-        if self.json != output.STDOUT:
-            output.show(Text("Policies, which remember nothing", style="bold"), output.facts(policies))
-            for name, (summary, parameters) in agents.items():
-                rows = {f"{p.key}={p.default}": f"{p.meaning} ({p.kind})" for p in parameters if not p.is_shared}
-                if shared := [f"{p.key}={p.default}" for p in parameters if p.is_shared]:
-                    rows["as mc"] = ", ".join(shared)
-                keys = " Keys, with their defaults:" if parameters else ""
-                output.show("", Text.assemble((name, "bold"), f"  {summary}{keys}"), output.facts(rows))
-            output.show("", output.facts(_OWN))
-        if self.json is not None:
-            made = {
-                name: {"summary": summary, "parameters": [p._asdict() for p in found]}
-                for name, (summary, found) in agents.items()
-            }
-            output.write_json(self.json, {"command": "agents", "policies": policies, "agents": made})
+        output.report(self.json, lambda: _tables(policies, agents), lambda: _record(policies, agents))
         return 0
+
+
+def _tables(policies: dict[str, str], agents: dict[str, tuple[str, list[Key]]]) -> list[Any]:
+    shown: list[Any] = [Text("Policies, which have no memory", style="bold"), tables.facts(policies)]
+    for name, (summary, keys) in agents.items():
+        rows = {f"{key.key}={key.default}": f"{key.meaning} ({key.kind})" for key in keys if not key.is_shared}
+        if shared := [f"{key.key}={key.default}" for key in keys if key.is_shared]:
+            rows["as mc"] = ", ".join(shared)
+        heading = Text.assemble((name, "bold"), f"  {summary}{' Keys, with their defaults:' if keys else ''}")
+        shown += ["", heading, tables.facts(rows)]
+    return [*shown, "", tables.facts(_OWN)]
+
+
+def _record(policies: dict[str, str], agents: dict[str, tuple[str, list[Key]]]) -> dict[str, Any]:
+    made = {name: {"summary": summary, "parameters": [key._asdict() for key in keys]} for name, (summary, keys) in agents.items()}
+    return {"command": "agents", "policies": policies, "agents": made}

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Optional, TypeVar
 
 import tyro
 
-from unojax.files.own import is_own
 from unojax.rules import PRESETS, Rules, field_types
-from unojax.specs import AGENTS, POLICY_NAMES, parse_policy
+from unojax.specs import AGENTS, POLICY_NAMES
 
 if TYPE_CHECKING:
     from unojax.belief.opponents import Opponent
-    from unojax.policies import Policy
 
 _Value = TypeVar("_Value")
 
@@ -101,7 +101,7 @@ def _help_of_rules() -> dict[str, str]:
     """Read what the docstring of `Rules` says of each field; nothing if Python leaves docstrings out (-OO)."""
     from unojax.docstrings import read_docstring
 
-    return {name: meaning[:1].upper() + meaning[1:] for name, meaning in read_docstring(Rules)[1].items()}
+    return {name: (meaning[:1].upper() + meaning[1:]).replace("`", "") for name, meaning in read_docstring(Rules)[1].items()}
 
 
 def _rule_option(name: str, kind: Any, default: Any) -> tuple[Any, Any]:
@@ -152,57 +152,29 @@ class RuleOptions:
             raise ValueError(as_options(str(error), field_types())) from None
 
 
-def as_options(message: str, names: Iterable[str]) -> str:
-    """Write Python's names in an error of the library as the options that the user typed: `max_steps` as `--max-steps`."""
-    for name in names:
-        option = f"--{name.replace('_', '-')}"
-        # A name of one word is an ordinary word, but at the beginning.
-        where = r"(?<![\w.-])" if "_" in name else "^"
-        message = re.sub(rf"{where}{name}\b(=?)", lambda found, o=option: o + (" " if found[1] else ""), message)
+def as_options(message: str, names: Iterable[str], renamed: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Write Python's names in an error of the library as the options that the user typed: `max_steps` as `--max-steps`.
+
+    Args:
+        message: names arguments of one word at its beginning or in backquotes.
+        names: of the options' fields.
+        renamed: arguments whose option has another name.
+    """
+    for name, field in {**{name: name for name in names}, **renamed}.items():
+        option = f"--{field.replace('_', '-')}"
+        where = rf"(?<![\w.-]){name}\b(=?)" if "_" in name else rf"^{name}\b(=?)"
+        message = re.sub(where, lambda found, o=option: o + (" " if found[1] else ""), message).replace(f"`{name}`", option)
     return message
 
 
-def check_policy_names(names: Sequence[str]) -> None:
-    """Raise ValueError for names that no policy has, before anything slow is done; what is one's own is looked at when it is
-    loaded."""
-    for name in names:
-        if name not in POLICY_NAMES and not is_own(name):
-            raise ValueError(f"no policy is called {name!r}; choose one of {', '.join(POLICY_NAMES)}, or your own: my.py:name")
-
-
-def get_policies(names: tuple[str, str]) -> tuple[Policy, Policy]:
-    """Look two policies up."""
-    first, second = map(_get_policy, names)
-    # Two loads of one policy are one.
-    return first, first if names[0] == names[1] else second
-
-
-def _get_policy(spec: str) -> Policy:
-    """Look a policy up; one of one's own is named where it fails, or returns no action.
-
-    Raises:
-        ValueError: there is none, or a packed one of one's own can't be hashed.
-    """
-    policy = parse_policy(spec)
-    if not is_own(spec):
-        return policy
-    from unojax.device import static
-    from unojax.device.blame import blamed_on
-    from unojax.device.returned import one_integer
-    from unojax.policies import PackedPolicy
-
-    if isinstance(policy, PackedPolicy):
-        # Games ask packed policies by other methods than the call, so it stays what it is.
-        static.split(policy)
-        return policy
-
-    def choose(key: Any, observation: Any, legal_mask: Any) -> Any:
-        with blamed_on(f"policy {spec}"):
-            action = policy(key, observation, legal_mask)
-        return one_integer(action, f"policy {spec}")
-
-    choose.__name__ = spec
-    return choose
+@contextmanager
+def naming_options(command: Any, **renamed: str) -> Iterator[None]:
+    """Raise a ValueError of the library in the names of a command's options; see `as_options`."""
+    try:
+        yield
+    except ValueError as error:
+        names = [field.name for field in fields(command)]
+        raise ValueError(as_options(str(error), [*names, *(field_types() if "rules" in names else ())], renamed)) from error
 
 
 def get_opponent(text: str) -> Opponent:

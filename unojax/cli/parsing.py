@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 import tyro
 from tyro import _errors
 
-from unojax.cli.options import RuleOptions
+from unojax.rules import field_types
 
 _DESCRIPTION: Final = "Two-player UNO with hidden hands, many thousands of games at a time."
 _WIDTH: Final = 80
@@ -29,27 +29,24 @@ class Command(Protocol):
 
 def groups() -> dict[str, dict[str, type[Command]]]:
     """Return the commands by name, in groups by what people want."""
-    from unojax.cli.advise.command import Advise
+    from unojax.cli.advise import Advise
     from unojax.cli.agents import ShowAgents
-    from unojax.cli.arena.command import Arena
-    from unojax.cli.belief.command import ShowBelief
-    from unojax.cli.bench import Bench
+    from unojax.cli.arena import Arena
+    from unojax.cli.belief import ShowBelief
     from unojax.cli.evaluate import Evaluate
     from unojax.cli.exploit import Exploit
-    from unojax.cli.play.command import PlayGame
-    from unojax.cli.record.command import Record
+    from unojax.cli.play import PlayGame
     from unojax.cli.replay import ShowReplay
-    from unojax.cli.review.command import Review
+    from unojax.cli.review import Review
     from unojax.cli.rules import ShowRules
-    from unojax.cli.simulate.command import Simulate
-    from unojax.cli.solve.command import Solve
-    from unojax.cli.table.command import FollowTable
+    from unojax.cli.simulate import Simulate
+    from unojax.cli.solve import Solve
+    from unojax.cli.table import FollowTable
 
     return {
         "Play": {"play": PlayGame, "table": FollowTable, "advise": Advise, "rules": ShowRules},
         "Look back at a game": {"replay": ShowReplay, "review": Review, "belief": ShowBelief},
-        "Many games": {"simulate": Simulate, "record": Record, "bench": Bench},
-        "Compare agents": {"arena": Arena, "evaluate": Evaluate, "agents": ShowAgents},
+        "Many games": {"simulate": Simulate, "arena": Arena, "evaluate": Evaluate, "agents": ShowAgents},
         "Optimal play": {"solve": Solve, "exploit": Exploit},
     }
 
@@ -95,7 +92,7 @@ def parse(args: Sequence[str]) -> Command:
 def option_names(command: type[Any]) -> list[str]:
     """Return the options of a command, as they are typed."""
     own = [field.name for field in fields(command)]
-    names = own + [field.name for field in fields(RuleOptions)] * ("rules" in own)
+    names = own + list(field_types()) * ("rules" in own)
     return [f"--{name.replace('_', '-')}" for name in dict.fromkeys(names)]
 
 

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
 import tyro
+from rich.text import Text
 
+from unojax.cli import output
 from unojax.cli.options import WholeOrNone
 from unojax.cli.targets import SAVED_GAME
+from unojax.terminal import tables
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from unojax.games.gamefile import GameFile
     from unojax.games.replay import Replay
     from unojax.observation import Observation
@@ -35,14 +36,10 @@ class ShowReplay:
     svg: Annotated[Optional[str], tyro.conf.arg(metavar="FILE.svg", help="Write the game as a picture that moves.")] = None
 
     def run(self) -> int:
-        from unojax.cli import output, targets
         from unojax.games.gamefile import read_game
 
         game = read_game(self.file)
         output.find_devices()
-        for option, target in (("--html", self.html), ("--svg", self.svg)):
-            if target is not None:
-                targets.check_target(option, target)
         try:
             played = game.replay()
         except ValueError as error:
@@ -52,16 +49,15 @@ class ShowReplay:
         player = None if self.player == "both" else int(self.player)
         views = [played.observations(seat) for seat in (0, 1)]
         self._draw(played, views, player, game)
-        output.show(_heading(game))
+        tables.show(_heading(game))
         for number in range(len(played.states)) if self.turn is None else [self.turn]:
-            output.show(*_turn(number, _move(played, number, player), [view[number] for view in views], player))
-        output.show("", _outcome(game, played))
+            tables.show(*_turn(number, _move(played, number, player), [view[number] for view in views], player))
+        tables.show("", _outcome(game, played))
         return 0
 
     def _draw(self, played: Replay, views: list[Any], player: int | None, game: GameFile) -> None:
         """Write the files that were asked for, before anything is shown."""
         from unojax import viz
-        from unojax.cli import output
 
         positions = played.states if player is None else views[player]
         if self.html is not None:
@@ -73,9 +69,7 @@ class ShowReplay:
 
 def _move(played: Replay, number: int, player: int | None) -> Text:
     """Tell the move that led to a turn as `player` saw it; if that is None, as its mover did."""
-    from rich.text import Text
-
-    from unojax.cli import drawing
+    from unojax.terminal import cards as drawing
 
     if number == 0:
         return Text("the start")
@@ -84,22 +78,17 @@ def _move(played: Replay, number: int, player: int | None) -> Text:
 
 
 def _heading(game: GameFile) -> Text:
-    from rich.text import Text
-
-    from unojax.cli import output
 
     seed = "" if game.seed is None else f", seed {game.seed}"
-    rules = output.rules_text(game.rules)
+    rules = tables.rules_text(game.rules)
     who = f"player 0: {game.players[0]}, player 1: {game.players[1]}{seed}"
     return Text(who if rules == "default" else f"{who}; rules: {rules}", style="bold")
 
 
 def _turn(number: int, move: Text, views: list[Observation], player: int | None) -> list[Text]:
-    from rich.text import Text
-
     from unojax import cards
-    from unojax.cli import drawing, output
-    from unojax.cli.play import view as play_view
+    from unojax.terminal import cards as drawing
+    from unojax.terminal import game as play_view
     from unojax.viz.words import PLAYERS
 
     here = views[0]
@@ -112,7 +101,7 @@ def _turn(number: int, move: Text, views: list[Observation], player: int | None)
         if player in (None, seat):
             rows += play_view.hand_rows(views[seat], label=label)
         else:
-            rows.append(Text(f"{label.ljust(play_view.LABEL)} {output.count(int(views[1 - seat].opponent_count), 'card')}"))
+            rows.append(Text(f"{label.ljust(play_view.LABEL)} {tables.count(int(views[1 - seat].opponent_count), 'card')}"))
     return rows
 
 

@@ -1,10 +1,11 @@
-"""Names of files to be written, looked at before anything slow is done. Imports no JAX."""
+"""Files that a command names, looked at before anything slow is done. Imports no JAX."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from dataclasses import fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,14 +19,30 @@ _WRITTEN: Final = ("out", "html", "svg", "results", "plot", "state", "save", "js
 """Options that name files which are written; some of them are read before."""
 _SPECS: Final = ("agent", "agents", "opponent", "opponents", "policies", "exact_belief")
 """Options that name agents or policies."""
+_PICTURES: Final = (".svg", ".png")
+
+
+def check_files(options: Any) -> None:
+    """Check the files of a command, a dataclass of options.
+
+    Raises:
+        ValueError: If a file can't be written, or is one that the command reads, or another one that it writes.
+    """
+    check_apart(options)
+    for option in _WRITTEN:
+        target = getattr(options, option, None)
+        if target is None or (option, target) == ("json", STDOUT):
+            continue
+        if option == "out":
+            _check_columns(target)
+        if option == "plot":
+            _check_picture(target)
+        hint = "; give a file name, or - for stdout" if option == "json" else ""
+        check_target(f"--{option}", target, hint)
 
 
 def check_apart(options: Any) -> None:
-    """Raise ValueError where a file that a command is to write is one that it reads, or another one that it writes.
-
-    Args:
-        options: of any command, a dataclass.
-    """
+    """Check that a command writes no file that it reads, and none twice. Raises ValueError otherwise."""
     taken = {path.resolve(): what for path, what in _read_files(options)}
     for option in _WRITTEN:
         target = getattr(options, option, None)
@@ -34,6 +51,22 @@ def check_apart(options: Any) -> None:
         if (path := Path(target).resolve()) in taken and not is_special(path):
             raise ValueError(f"--{option}: {target!r} is {taken[path]}; give another name")
         taken[path] = f"written by --{option} too"
+
+
+def _check_columns(target: str) -> None:
+    from unojax.files.columns import check_column_file
+
+    try:
+        check_column_file(target)
+    except ValueError as error:
+        raise ValueError(f"--out: {error}") from None
+
+
+def _check_picture(target: str) -> None:
+    if Path(target).suffix not in _PICTURES:
+        raise ValueError(f"--plot: a file must end in {' or '.join(_PICTURES)}, got {target!r}")
+    if find_spec("matplotlib") is None:
+        raise ValueError("--plot needs matplotlib: pip install 'unojax[plot]'")
 
 
 def _read_files(options: Any) -> Iterator[tuple[Path, str]]:
@@ -47,25 +80,8 @@ def _read_files(options: Any) -> Iterator[tuple[Path, str]]:
             yield Path(value), "the saved game itself"
         if field.name in _SPECS:
             specs = value if isinstance(value, tuple) else (value,)
-            # Where a position is told, the opponent is a number of cards.
+            # Next to a position, the opponent is a number of cards.
             for spec in specs:
                 if isinstance(spec, str):
                     # A number or a flag is no file; a program may have no suffix.
                     yield from ((path, f"read by {spec}") for path in files_of(spec) if path.suffix or os.path.isfile(path))
-
-
-def check_json_target(target: str | None) -> None:
-    """Raise ValueError, before the work is done, for a file that could not be written after it."""
-    if target is not None and target != STDOUT:
-        check_target("--json", target, hint="; give a file name, or - for stdout")
-
-
-def check_column_target(option: str, target: str) -> None:
-    """Raise ValueError for a name that says no format of columns, or where no such file can be made."""
-    from unojax.files.columns import check_column_file
-
-    try:
-        check_column_file(target)
-    except ValueError as error:
-        raise ValueError(f"{option}: {error}") from None
-    check_target(option, target)

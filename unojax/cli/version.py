@@ -22,7 +22,7 @@ def describe() -> str:
     facts = {
         "Python": f"{platform.python_version()} ({platform.python_implementation()})",
         "platform": platform.platform(),
-        "device": f"{_device()}; `unojax bench` names it",
+        "device": f"{_device()}; results name it",
     }
     told = [f"unojax {__version__}", *_columns(facts), "", "needs", *_columns(_installed(required))]
     if found := _installed(optional):

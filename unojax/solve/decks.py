@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from unojax import cards
@@ -19,3 +20,17 @@ DECKS: Final[dict[str, Rules]] = {
     "medium": Rules(deck=_deck("R1 R1 R2 R2 Y1 Y1 Y2 Y2 RS Y+2 W"), hand_size=3, max_steps=13),
 }
 """By name, the smaller first: 1,032, 171,062 and 2,526,561 information states."""
+
+
+def rules_of(game: str, rules: Rules) -> Rules:
+    """Return the rules of a game.
+
+    Args:
+        game: name in `DECKS`, whose deck, hands and steps replace those of the rules, or `rules` for the rules as they are.
+        rules: all else, and the number of steps unless it is None.
+    """
+    if game == "rules":
+        return rules
+    named = DECKS[game]
+    max_steps = named.max_steps if rules.max_steps is None else rules.max_steps
+    return replace(rules, deck=named.deck, hand_size=named.hand_size, max_steps=max_steps)

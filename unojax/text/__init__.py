@@ -36,37 +36,31 @@ A card that the other player has drawn in a turn of its own that is open is `?`:
 
 from __future__ import annotations
 
-from dataclasses import fields
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
-import jax
-import numpy as np
-from jax.core import Tracer
+if TYPE_CHECKING:
+    from unojax.text.describing import describe
+    from unojax.text.notation import format_action, format_cards, parse_action, parse_cards
+    from unojax.text.observation import format_observation, format_view, make_observation, parse_observation
+    from unojax.text.position import format_position, make_state, parse_position
 
-from unojax.device.struct import by_field
-from unojax.game import State
-from unojax.observation import Observation
-from unojax.text.notation import format_action, format_cards, parse_action, parse_cards
-from unojax.text.observation import format_observation, format_view, make_observation, parse_observation
-from unojax.text.position import format_position, make_state, parse_position
+_HOMES: Final = {
+    "describing": ("describe",),
+    "notation": ("format_action", "format_cards", "parse_action", "parse_cards"),
+    "observation": ("format_observation", "format_view", "make_observation", "parse_observation"),
+    "position": ("format_position", "make_state", "parse_position"),
+}
 
 __all__ = ["describe", "format_action", "format_cards", "format_observation", "format_position", "make_observation", "make_state"]
 __all__ += ["format_view", "parse_action", "parse_cards", "parse_observation", "parse_position"]
 
 
-def describe(position: State | Observation) -> str:
-    """Write a position in one short line, whatever its fields hold: what `repr` shows."""
-    what = type(position).__name__
-    try:
-        values = [getattr(position, each.name) for each in fields(position) if each.name != "rules"]
-        if any(isinstance(value, Tracer) for value in values):
-            return f"<{what} under tracing>"
-        if not all(isinstance(value, jax.Array | np.ndarray | np.generic | int | float) for value in values):
-            # Shapes, say: of what `jax.eval_shape` gives, or of `jax.tree.map(jnp.shape, state)`.
-            return by_field(position)
-        if shape := np.shape(position.current_player):
-            return f"<{what}, batch of shape {shape}>"
-        text = format_position(position) if isinstance(position, State) else format_observation(position)
-        return f"<{what} {' '.join(text.split())}>"
-    # Debuggers show objects in any state.
-    except Exception:
-        return f"<{what} with unusual fields>"
+def __getattr__(name: str) -> Any:
+    # Imported when first used: the rules in words need no JAX.
+    home = next((home for home, names in _HOMES.items() if name in names), None)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value

@@ -15,9 +15,11 @@ import json
 import os
 import re
 import secrets
+import signal
 import socket
 import tempfile
 import traceback
+import webbrowser
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
@@ -90,6 +92,19 @@ class Server:
     def cookie(self) -> str:
         """Name of the cookie: browsers share cookies between the ports of a host."""
         return f"unojax-{self.port}"
+
+    def run_until_interrupt(self, *, opens: bool) -> None:
+        """Answer until Ctrl-C or SIGTERM; with `opens`, open the page in the browser."""
+
+        async def answer() -> None:
+            stop, loop = asyncio.Event(), asyncio.get_running_loop()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.add_signal_handler(number, stop.set)
+            if opens:
+                loop.run_in_executor(None, webbrowser.open, self.address)
+            await self.run(stop)
+
+        asyncio.run(answer())
 
     async def run(self, stop: asyncio.Event) -> None:
         """Answer until `stop` is set."""

@@ -1,0 +1,213 @@
+"""A round robin of many agents, kept in a file and resumed: `tournament`."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+import jax
+import numpy as np
+
+from unojax.agents import Agent
+from unojax.arena.fingerprint import fingerprint
+from unojax.arena.match import Batch, compile_match, default_batch_size, default_workers, play_batches
+from unojax.arena.pairs import Pairs, split_pairs
+from unojax.arena.results import ResultsFile
+from unojax.arena.rounds import Matches, play_rounds
+from unojax.arena.standings import Standings, standings_of
+from unojax.decks import is_int
+from unojax.rules import Rules, as_rules
+from unojax.specs import as_agent
+
+
+@dataclass
+class Tournament:
+    """A round robin, as far as it has been played.
+
+    Attributes:
+        agents: who plays, in the order given.
+        parts: for two agents' numbers, the smaller first, their pairs of games in batches.
+        num_pairs: pairs of games that each two agents are to play.
+        series: deals in a row through which agents remember each other, as in `play_match`.
+        batch_size, workers: of the games, as in `play_match`.
+        num_asked, num_finished: games to be played in this run, and played in it.
+        num_found: games that were in the results file.
+        compile_seconds, seconds: that compiling, and playing, took in this run.
+    """
+
+    agents: Sequence[Agent]
+    parts: dict[tuple[int, int], list[Pairs]]
+    num_pairs: int
+    series: int
+    batch_size: int
+    workers: int
+    num_asked: int
+    num_found: int = 0
+    num_finished: int = 0
+    compile_seconds: float = 0.0
+    seconds: float = field(default=0.0)
+
+    @property
+    def matches(self) -> dict[tuple[int, int], Pairs]:
+        """Pairs of games of each two agents."""
+        return {match: type(parts[0]).join(parts) if parts else Pairs.none() for match, parts in self.parts.items()}
+
+    @property
+    def complete(self) -> bool:
+        """Whether all games have been played."""
+        return all(sum(map(len, parts)) == self.num_pairs for parts in self.parts.values())
+
+    @property
+    def rounds_per_match(self) -> float:
+        """Mean number of rounds, of matches to some points; 1 of single games."""
+        rounds = [pairs.num_rounds.mean() for pairs in self.matches.values() if isinstance(pairs, Matches) and len(pairs)]
+        return float(np.mean(rounds)) if rounds else 1.0
+
+    @property
+    def standings(self) -> Standings:
+        """Ratings of the agents and scores of their matches; there must be some games."""
+        return standings_of([agent.name for agent in self.agents], self.matches, series=self.series)
+
+
+def tournament(
+    agents: Sequence[str | Agent],
+    games: int = 4000,
+    *,
+    rules: Rules | str = Rules(),
+    seed: int = 0,
+    series: int = 1,
+    adjust: int = 0,
+    target: int | None = None,
+    batch_size: int | None = None,
+    workers: int | None = None,
+    results: str | None = None,
+    on_progress: Callable[[Tournament], None] = lambda played: None,
+) -> Tournament:
+    """Let each two agents play a match on the same deals, with duplicate deals and swapped seats.
+
+    An interrupt (Ctrl-C) raises KeyboardInterrupt; the games of complete batches are in `results`, and in what `on_progress` was
+    given last.
+
+    Args:
+        agents: two or more; specs, or agents with names of their own.
+        games: of each two agents, an even number.
+        rules: of the games, or the name of a preset.
+        seed: the same one gives the same games, whatever the batch size and the workers.
+        series, adjust, batch_size, workers: as in `unojax.play_match`; None: what suits the device.
+        target: play matches of several rounds to so many points, as in `unojax.play_rounds`; None: single games.
+        results: file to which each complete batch is appended, as a line of JSON. What is in it already is not played again.
+            Agents must be specs then, and games single ones without `series` or `adjust`.
+        on_progress: called with the tournament so far: when its programs are compiled, and after games, from any thread.
+
+    Raises:
+        ValueError: If an argument is out of its range, or the file is of other games.
+        AgentError: If an agent raises, or chooses an illegal action.
+    """
+    rules = as_rules(rules)
+    _check(agents, games, series=series, adjust=adjust, target=target, batch_size=batch_size, results=results)
+    players = [as_agent(agent, rules=rules) for agent in agents]
+    names = [player.name for player in players]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"agent {twice[0]} is given twice")
+    file = None
+    if results is not None:
+        known = {player.name: fingerprint(str(spec), player) for player, spec in zip(players, agents, strict=True)}
+        try:
+            file = ResultsFile(results, seed=seed, rules=rules, agents=known)
+        except ValueError as error:
+            raise ValueError(f"results: {error}") from None
+    num_pairs = games // 2
+    workers = workers or default_workers()
+    parts: dict[tuple[int, int], list[Pairs]] = {match: [] for match in combinations(range(len(players)), 2)}
+    if file is not None:
+        parts = {(i, j): file.find(names[i], names[j], num_pairs) for i, j in parts}
+    missing = {match: np.setdiff1d(np.arange(num_pairs), Pairs.join(found).index) for match, found in parts.items()}
+    num_missing = 2 * sum(map(len, missing.values()))
+    batch_size = batch_size or default_batch_size(min(games, max(2, num_missing)) // series, workers)
+    num_found = sum(2 * len(pairs) for found in parts.values() for pairs in found)
+    played = Tournament(players, parts, num_pairs, series, batch_size, workers, num_missing, num_found)
+    key = jax.random.key(seed, impl="threefry2x32")
+    if target is None:
+        _play_games(key, played, missing, rules=rules, adjust=adjust, file=file, on_progress=on_progress)
+    else:
+        _play_to(key, played, target, rules=rules, on_progress=on_progress)
+    return played
+
+
+def _check(agents: Sequence[Any], games: int, **options: Any) -> None:
+    if isinstance(agents, str) or len(agents) < 2:
+        got = agents if isinstance(agents, str) else " ".join(map(str, agents))
+        raise ValueError(f"give two or more agents, got {got or 'none'}")
+    if not (is_int(games) and games >= 2) or games % 2:
+        raise ValueError(f"games must be an even number, since every deal is played twice, got {games}")
+    if games % (2 * options["series"]):
+        raise ValueError(f"games must be a multiple of {2 * options['series']}, two for each deal of a series, got {games}")
+    for name, is_used in (("series", options["series"] > 1), ("adjust", options["adjust"])):
+        if is_used and (options["target"] is not None or options["results"] is not None):
+            raise ValueError(f"{name} is about single games, and they are not kept: remove `target` and `results`")
+    if options["target"] is not None and options["results"] is not None:
+        raise ValueError("results keeps single games: remove it, or `target`")
+    if options["batch_size"] is not None and options["batch_size"] % 2:
+        raise ValueError(f"batch_size must be an even number, since every deal is played twice, got {options['batch_size']}")
+    if options["results"] is not None and not all(isinstance(agent, str) for agent in agents):
+        raise ValueError("results names agents by their specs: give specs as agents, or remove `results`")
+
+
+def _play_games(
+    key: jax.Array,
+    played: Tournament,
+    missing: dict[tuple[int, int], np.ndarray],
+    *,
+    rules: Rules,
+    adjust: int,
+    file: ResultsFile | None,
+    on_progress: Callable[[Tournament], None],
+) -> None:
+    agents, batch_size = played.agents, played.batch_size
+    # The matches take turns, so that stopping leaves about as many games of each.
+    batches = [
+        (number, match, Batch((agents[match[0]], agents[match[1]]), pairs, played.series, adjust))
+        for match, left in missing.items()
+        for number, pairs in enumerate(split_pairs(left, batch_size, played.series))
+    ]
+    batches.sort(key=lambda batch: batch[0])
+    match_of = {id(batch): match for _, match, batch in batches}
+    compile_began = time.perf_counter()
+    for i, j in dict.fromkeys(match for _, match, _ in batches):
+        compile_match((agents[i], agents[j]), rules=rules, batch_size=batch_size, series=played.series, adjust=adjust)
+    began, lock = time.perf_counter(), threading.Lock()
+    played.compile_seconds = began - compile_began
+    on_progress(played)
+
+    def count(finished: int) -> None:
+        with lock:
+            played.num_finished += finished
+            played.seconds = time.perf_counter() - began
+            on_progress(played)
+
+    work = [batch for _, _, batch in batches]
+    playing = play_batches(key, work, rules=rules, batch_size=batch_size, workers=played.workers, on_games=count)
+    with closing(playing):
+        for batch, pairs in playing:
+            if file is not None:
+                file.append(batch.agents[0].name, batch.agents[1].name, pairs)
+            played.parts[match_of[id(batch)]].append(pairs)
+    played.seconds = time.perf_counter() - began
+
+
+def _play_to(key: jax.Array, played: Tournament, target: int, *, rules: Rules, on_progress: Callable[[Tournament], None]) -> None:
+    """Play matches to so many points, each two agents' in one go: one that is interrupted is lost."""
+    began = time.perf_counter()
+    on_progress(played)
+    sizes = {"batch_size": played.batch_size, "workers": played.workers}
+    for i, j in played.parts:
+        both = played.agents[i], played.agents[j]
+        played.parts[i, j].append(play_rounds(key, both, played.num_pairs, rules=rules, target=target, **sizes))
+        played.num_finished += 2 * played.num_pairs
+        played.seconds = time.perf_counter() - began
+        on_progress(played)

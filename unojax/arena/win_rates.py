@@ -1,0 +1,244 @@
+"""How often each of two policies wins, over many simulated games with the seats balanced: `win_rates`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, field, fields
+from functools import partial
+from threading import Event
+from typing import Any, Final
+
+import jax
+import numpy as np
+
+from unojax.arena.ratings import wilson_interval
+from unojax.device.process import noted_interrupts
+from unojax.policies import Policy
+from unojax.rules import Rules, as_rules
+from unojax.simulation import Counting, Finished, LongGameError, Stream, default_batch_size
+from unojax.simulation.tally import Tally
+from unojax.specs import load_policies
+
+QUANTILES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
+"""Quantiles of the steps per game."""
+
+Rows = dict[str, np.ndarray]
+"""Finished games as columns of one length: a row for each game."""
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A share of games with its 95% Wilson interval."""
+
+    wins: int
+    games: int
+
+    @property
+    def value(self) -> float:
+        """Share of the games."""
+        return self.wins / self.games
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Ends of the interval."""
+        return wilson_interval(self.wins, self.games)
+
+    def to_json(self) -> dict[str, float]:
+        """Return all of it by name."""
+        low, high = self.interval
+        return {"wins": self.wins, "games": self.games, "rate": self.value, "low": low, "high": high}
+
+
+@dataclass(frozen=True)
+class WinRates:
+    """Results of two policies, A and B.
+
+    Attributes:
+        policies: names of A and B.
+        rules: of the games.
+        tallies: sums over the games in which A, and in which B, is player 0; None if there are none.
+        complete: these are all games that were asked for.
+        batch_size: games in progress at a time.
+        compile_seconds, seconds: time to compile, and to play.
+    """
+
+    policies: tuple[str, str]
+    rules: Rules
+    tallies: tuple[Tally | None, Tally | None]
+    complete: bool
+    batch_size: int
+    compile_seconds: float
+    seconds: float
+
+    @property
+    def total(self) -> Tally:
+        """Sums over all games."""
+        return sum((tally for tally in self.tallies if tally), Tally())
+
+    def rates(self, policy: int) -> tuple[Rate | None, Rate | None, Rate]:
+        """Return the wins of A (0) or B (1) as player 0, as player 1 and in all."""
+        seats = []
+        for player in (0, 1):
+            tally = self.tallies[policy ^ player]
+            seats.append(None if tally is None else Rate(tally.wins[player], tally.games))
+        known = [rate for rate in seats if rate is not None]
+        return seats[0], seats[1], Rate(sum(rate.wins for rate in known), sum(rate.games for rate in known))
+
+    @property
+    def rates_of_players(self) -> tuple[Rate, Rate]:
+        """Wins of player 0 and player 1, whichever policy it is."""
+        first, second = self.total.wins
+        return Rate(first, self.total.games), Rate(second, self.total.games)
+
+    @property
+    def mean_returns(self) -> tuple[float, float] | None:
+        """Mean return of A and B; None under rules with points, since the points of a game are not kept."""
+        if self.rules.points:
+            return None
+        total = self.total
+        # Every step that does not end the game costs the penalty; the last step of a truncated game does not end it.
+        penalty = self.rules.step_penalty * (total.steps - (total.games - total.truncated)) / total.games
+        won = [self.rates(policy)[2].wins for policy in (0, 1)]
+        return (won[0] - won[1]) / total.games - penalty, (won[1] - won[0]) / total.games - penalty
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all figures by name."""
+        total, returns = self.total, self.mean_returns
+        wins = []
+        for policy, name in enumerate(self.policies):
+            first, second, both = (rate and rate.to_json() for rate in self.rates(policy))
+            wins.append({"policy": name, "as_player_0": first, "as_player_1": second, "total": both})
+        return {
+            "wins": wins,
+            "wins_of_player": [rate.to_json() for rate in self.rates_of_players],
+            "mean_return": None if returns is None else list(returns),
+            "stalemates": total.stalemates,
+            "drawn": total.drawn,
+            "truncated": total.truncated,
+            "reshuffles_per_game": total.reshuffles / total.games,
+            "steps_per_game": {
+                "mean": total.steps / total.games,
+                "quantiles": {str(q): total.length_quantile(q) for q in QUANTILES},
+                "max": total.longest,
+            },
+            "choice_share": total.choices / max(total.steps, 1),
+            "compile_seconds": self.compile_seconds,
+            "seconds": self.seconds,
+            "games_per_second": total.games / self.seconds,
+            "steps_per_second": total.steps / self.seconds,
+        }
+
+
+def win_rates(
+    policies: tuple[str | Policy, str | Policy] = ("scarcest-color", "uniform"),
+    games: int = 100_000,
+    *,
+    rules: Rules | str = Rules(),
+    seed: int = 0,
+    balanced: bool = True,
+    batch_size: int | None = None,
+    finish_on_interrupt: bool = False,
+    on_progress: Callable[[int, int], None] = lambda finished, asked: None,
+    on_rows: Callable[[Rows], None] | None = None,
+) -> WinRates:
+    """Play many games of two policies, A and B, and count who wins, from which seat.
+
+    Args:
+        policies: names, specs such as `my.py:name`, or policies.
+        games: every one of them played to its end.
+        rules: of the games, or the name of a preset.
+        seed: the same one gives the same games, whatever the batch size and the device.
+        balanced: A is player 0 in half of the games and B in the other half, with random numbers of its own. False: A is player 0
+            in all games, those of `unojax.simulate(jax.random.key(seed), games, (A, B))`.
+        batch_size: games in progress at a time. None: what suits the device.
+        finish_on_interrupt: the first Ctrl-C while games are played finishes those that are begun and returns the results; a
+            second one raises KeyboardInterrupt, as the first one does by default.
+        on_progress: called with the games that are finished and those that are asked for.
+        on_rows: called with the games that finish, as rows: who sat where, winner, steps and the other fields of `Games`.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+    """
+    rules = as_rules(rules)
+    pair, names = load_policies(policies)
+    key = jax.random.key(seed, impl="threefry2x32")
+    num_second = games // 2 if balanced else 0
+    num_each = (games - num_second, num_second)
+    batch_size = default_batch_size(num_each[0]) if batch_size is None else batch_size
+
+    def keep(swapped: int, finished: Finished) -> None:
+        if on_rows is not None:
+            on_rows(_rows(names, swapped, finished))
+
+    def start(swapped: int, by_rows: bool) -> _Seating:
+        seated = (pair[1], pair[0]) if swapped else pair
+        seat_key = jax.random.fold_in(key, 1) if swapped else key
+        play = Stream if by_rows else Counting
+        return _Seating(swapped, play(seat_key, num_each[swapped], seated, rules=rules, batch_size=batch_size), keep)
+
+    def play(by_rows: bool) -> WinRates:
+        starts = [partial(start, swapped, by_rows) for swapped, number in enumerate(num_each) if number]
+        compile_began = time.perf_counter()
+        for begin in starts:
+            next(begin().games)
+        began = time.perf_counter()
+        seatings = [begin() for begin in starts]
+        with noted_interrupts() if finish_on_interrupt else nullcontext(Event()) as stop:
+            _play_in_turns(seatings, games, stop, on_progress)
+        seconds = time.perf_counter() - began
+        tallies = {seating.swapped: seating.tally for seating in seatings}
+        complete = sum(tally.games for tally in tallies.values()) == games
+        both = tallies.get(0), tallies.get(1)
+        return WinRates(names, rules, both, complete, batch_size, began - compile_began, seconds)
+
+    if on_rows is not None:
+        return play(by_rows=True)
+    try:
+        return play(by_rows=False)
+    except LongGameError:
+        return play(by_rows=True)
+
+
+@dataclass
+class _Seating:
+    """The games in which A (`swapped` is 0) or B (1) is player 0, as they are played; `keep` gets the rows, if there are any."""
+
+    swapped: int
+    games: Stream | Counting
+    keep: Callable[[int, Finished], None]
+    tally: Tally = field(default_factory=Tally)
+
+    def advance(self) -> None:
+        """Play for some milliseconds."""
+        more = next(self.games)
+        if isinstance(more, Finished):
+            self.keep(self.swapped, more)
+            more = Tally.of(more.games)
+        self.tally += more
+
+
+def _play_in_turns(seatings: list[_Seating], asked: int, stop: Event, on_progress: Callable[[int, int], None]) -> None:
+    """Play all games. The seatings take turns, so that stopping leaves about as many games of each."""
+    on_progress(0, asked)
+    while behind := [s for s in seatings if s.tally.games < s.games.num_games]:
+        min(behind, key=lambda s: s.tally.games).advance()
+        on_progress(sum(s.tally.games for s in seatings), asked)
+        if stop.is_set():
+            # Games that are begun are finished: without them, short games would be favoured. As many of each seating, so that
+            # the shares in total stay balanced.
+            most = max(s.games.num_begun for s in seatings)
+            for seating in seatings:
+                seating.games.end_at(min(most, seating.games.num_games))
+
+
+def _rows(names: tuple[str, str], swapped: int, finished: Finished) -> Rows:
+    """Lay out finished games as rows; a game is named by its seating and its number there."""
+    games = finished.games
+    columns = {column.name: getattr(games, column.name) for column in fields(games)}
+    # As wide as the longer name, in all parts.
+    texts = np.array(names)
+    seated = {f"player_{seat}": np.full(len(games), texts[seat ^ swapped], texts.dtype) for seat in (0, 1)}
+    about = {"game": finished.index, "swapped": np.full(len(games), bool(swapped))}
+    return about | seated | columns | {"stalemate": games.stalemate}

@@ -1,0 +1,216 @@
+"""`unojax advise`: what to play in a position, from what the player to move can know."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Optional
+
+import tyro
+
+from unojax.cli import output
+from unojax.cli.options import CountOrNone, Flag, JsonTarget, RuleOptions, Seed, Whole
+from unojax.device.process import EXIT_INTERRUPTED
+from unojax.games.question import check_effort, check_words
+from unojax.search import ADVISE_REPLICATES, DEFAULT_SEARCH
+from unojax.terminal import tables
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from unojax.games.advising import Advised
+
+_MAX_BARS: Final = 54
+
+
+@dataclass(frozen=True)
+class Advise:
+    """Say what to play in a position, and how likely each play is to win."""
+
+    position: Annotated[
+        tyro.conf.Positional[Optional[str]],
+        tyro.conf.arg(
+            metavar="POSITION",
+            help="What the player to move sees: unojax.format_position's line with the number of the other player's cards in "
+            "place of that hand, 'B7,R2,W/3/Y5/* R5 0 0 0 - *', or the lines of unojax.format_observation. Of a line with both "
+            "hands the other one is not looked at. -: read from standard input. Or say --hand, --top and --opponent.",
+        ),
+    ] = None
+    hand: Annotated[
+        Optional[str], tyro.conf.arg(metavar="CARDS", help="The player's cards, in place of POSITION: 'R1 RS W'.")
+    ] = None
+    top: Annotated[
+        Optional[str],
+        tyro.conf.arg(metavar="CARD", help="The top card of the pile: R0; a wild one with the declared colour: W:B."),
+    ] = None
+    opponent: Annotated[CountOrNone, tyro.conf.arg(help="How many cards the other player holds.")] = None
+    opponent_begins: Annotated[Flag, tyro.conf.arg(help="The other player moves first after --hand, --top and --opponent.")] = (
+        False
+    )
+    pile: Annotated[
+        str, tyro.conf.arg(metavar="CARDS", help="The cards under the top one, as far as they are known: 'R2 G2 GS'.")
+    ] = ""
+    penalty: Annotated[
+        str,
+        tyro.conf.arg(
+            metavar="N|N?COLOR",
+            help="The cards that the player must draw now, after a +2 or Wild+4: 2, 4, or more where penalties add up (name the "
+            "other +2 or Wild+4 with --pile). Of a Wild+4 that may be challenged with the colour that was active before it: "
+            "'4?R'.",
+        ),
+    ] = ""
+    history: Annotated[
+        str,
+        tyro.conf.arg(
+            metavar="ACTIONS",
+            help="What was played since POSITION, separated by blanks: R5, YS, W:B (wild, colour), draw(R5,W) for cards that the "
+            "player drew and draw for a draw of the other, draw+ if that left its turn open, pass, challenge, challenge(won) or "
+            "challenge(lost) for the player's own. The advice is for the position after it, and what the other player did tells "
+            "about the hidden hand.",
+        ),
+    ] = ""
+    player: Annotated[
+        Optional[Literal[0, 1]],
+        tyro.conf.arg(help="Who is advised, where POSITION has both hands. By default the player to move in the end."),
+    ] = None
+    agent: Annotated[
+        str,
+        tyro.conf.arg(
+            metavar="SPEC",
+            help="The search: mc or tree, with parameters as in mc:rollouts=4000,policy=guard,belief=unseen,model=uniform.",
+        ),
+    ] = DEFAULT_SEARCH
+    replicates: Annotated[
+        CountOrNone,
+        tyro.conf.arg(help=f"Repeat the search N times with fresh samples and pool them. By default {ADVISE_REPLICATES}."),
+    ] = None
+    seconds: Annotated[
+        Optional[float], tyro.conf.arg(metavar="S", help="Repeat the search for so long instead, compiling not counted.")
+    ] = None
+    seed: Annotated[Seed, tyro.conf.arg(help="The same seed and replicates give the same advice on the same device.")] = 0
+    bars: Annotated[Whole, tyro.conf.arg(help="Show the N cards that the other player most likely holds.")] = 12
+    json: JsonTarget = None
+    quiet: Annotated[Flag, tyro.conf.arg(help="No status line on the terminal.")] = False
+    rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)
+
+    def run(self) -> int:
+        check_effort(self.replicates, self.seconds, "--")
+        if not 0 <= self.bars <= _MAX_BARS:
+            raise ValueError(f"--bars must be in [0, {_MAX_BARS}], got {self.bars}")
+        check_words(self.position, vars(self), "--")
+        rules = self.rules.build()
+        from unojax.games.advising import COMPILING, improve, read_game, read_search
+        from unojax.games.seen import ImpossibleActionError
+
+        about = output.machine()
+        position = _read_position() if self.position == output.STDIN else self.position
+        words = {
+            name: getattr(self, name)
+            for name in ("hand", "top", "opponent", "pile", "penalty", "opponent_begins", "history", "player")
+        }
+        advised, stopped = None, False
+        try:
+            with output.status(output.COMPILING, quiet=self.quiet) as status:
+
+                def say(words: str) -> None:
+                    status.update(output.COMPILING if words == COMPILING else words)
+
+                search = read_search(self.agent, rules)
+                how = {"replicates": self.replicates, "seconds": self.seconds, "seed": self.seed}
+                for advised in improve(read_game(position, **words, rules=rules), search, **how, on_status=say):  # noqa: B007 - the last is shown after it
+                    pass
+        except ImpossibleActionError as error:
+            raise ValueError(f"--history: {error}") from None
+        except KeyboardInterrupt:
+            if advised is None:
+                raise
+            stopped = True
+        assert advised is not None
+        if stopped:
+            output.note("advise", f"stopped after {advised.seconds:.1f} s of the search")
+        output.report(self.json, lambda: self._tables(advised), lambda: _record(self, advised) | about)
+        return EXIT_INTERRUPTED if stopped else 0
+
+    def _tables(self, advised: Advised) -> list[RenderableType]:
+        from rich.text import Text
+
+        from unojax.terminal import advice
+        from unojax.terminal.cards import view_lines
+
+        end = advised.game.end
+        main: RenderableType = Text(advice.no_choice(end) + "\n", style="bold")
+        if advised.pooled is not None:
+            main = advice.plays(advised.pooled, advised.agent, has_drawn=bool(end.has_drawn))
+        return [*view_lines(end), "", advice.belief(advised.belief, end, self.bars), main, tables.facts(_facts(self, advised))]
+
+
+def _read_position() -> str:
+    """Read a position from standard input: one line, or the lines of `format_observation`."""
+    try:
+        text = sys.stdin.read().removeprefix("\ufeff").strip() if sys.stdin is not None else ""
+    except UnicodeDecodeError:
+        raise ValueError("POSITION -: standard input is not text") from None
+    if not text:
+        raise ValueError("POSITION -: standard input is empty")
+    return text
+
+
+def _facts(request: Advise, advised: Advised) -> dict[str, str]:
+    from unojax.belief.updaters import UniformFilter
+    from unojax.specs import settings_of
+    from unojax.viz.words import plays_like
+
+    game, belief, pooled, agent = advised.game, advised.belief, advised.pooled, advised.agent
+    other = 1 - int(game.end.player)
+    if isinstance(agent.updater, UniformFilter):
+        basis = "any of the cards not seen, all hands alike"
+    elif game.actions:
+        model = settings_of(agent.name)["model"]
+        taken = f"{plays_like(advised.types)}, one of {model}" if advised.types else f"taken for {model}"
+        basis = f"from {tables.count(len(game.actions), 'action')}, player {other} {taken}"
+    else:
+        basis = "from this position alone, any cards not seen; --history would sharpen it"
+    facts = {"Belief": f"{basis}; {belief.num_hands:,} hands, ESS {belief.ess:,.0f}"}
+    if request.position is not None and not game.shows_one_hand:
+        facts["Hidden"] = f"the hand of player {other} was given and not looked at"
+    if pooled is not None:
+        facts["Search"] = (
+            f"{request.agent}; in its rollouts {agent.whom_rollouts_follow}; {pooled.replicates} replicates in "
+            f"{advised.seconds:.2f} s, seed {request.seed}"
+        )
+    return facts | {"Rules": tables.rules_text(game.end.rules)}
+
+
+def _record(request: Advise, advised: Advised) -> dict[str, Any]:
+    import numpy as np
+
+    from unojax import cards
+    from unojax.text import format_action, format_observation
+
+    game, belief, pooled = advised.game, advised.belief, advised.pooled
+    seen = game.end
+    plays = [] if pooled is None else [play._asdict() | {"action": format_action(play.action)} for play in pooled.plays]
+    return {
+        "command": "advise",
+        "seed": request.seed,
+        "player": int(seen.player),
+        "agent": request.agent,
+        "rules": asdict(seen.rules),
+        "start": format_observation(game.observations[0]),
+        "history": game.notation,
+        "observation": format_observation(seen),
+        "belief": {
+            "prob_holds": {cards.TYPE_NAMES[t]: float(belief.prob_holds[t]) for t in np.flatnonzero(seen.rules.deck).tolist()},
+            "prob_color": dict(zip(cards.COLOR_NAMES, belief.prob_color.tolist(), strict=True)),
+            "num_distinct": int(belief.num_distinct),
+            "ess": float(belief.ess),
+            "num_hands": int(belief.num_hands),
+            "type_probs": dict(advised.types) or None,
+        },
+        "forced": len(plays) <= 1,
+        "recommended": advised.play or None,
+        "policy_play": None if pooled is None else format_action(pooled.own),
+        "plays": plays,
+        "replicates": 0 if pooled is None else pooled.replicates,
+        "seconds": advised.seconds,
+    }

@@ -1,0 +1,194 @@
+"""`unojax arena`: agents against each other in pairs of games with the same deal, and how strong each is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import tyro
+
+from unojax.cli import output
+from unojax.cli.options import AGENT_HELP, Count, CountOrNone, Flag, JsonTarget, RuleOptions, Seed, naming_options
+from unojax.device.process import EXIT_INTERRUPTED
+from unojax.rules import Rules
+from unojax.terminal import tables
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from unojax.arena.tournaments import Tournament
+
+
+@dataclass(frozen=True)
+class Arena:
+    """Let agents play each other: who wins how often, and how strong each is."""
+
+    agents: Annotated[
+        tyro.conf.Positional[tuple[str, ...]],
+        tyro.conf.arg(metavar="AGENT AGENT [AGENT ...]", help_behavior_hint="", help=f"Two or more of: {AGENT_HELP}"),
+    ]
+    games: Annotated[
+        Count,
+        tyro.conf.arg(
+            help="Games of each two agents, an even number: with every deal they play two, the seats swapped. Ctrl-C stops and "
+            "shows what is complete."
+        ),
+    ] = 4000
+    to: Annotated[
+        CountOrNone,
+        tyro.conf.arg(
+            metavar="POINTS",
+            help="Play matches of several rounds to so many points, 500 say, under rules with --points (official has them); the "
+            "games above are matches then. none: single games.",
+        ),
+    ] = None
+    series: Annotated[
+        Count,
+        tyro.conf.arg(
+            help="Play so many deals in a row, through which agents remember what they inferred about each other (those that "
+            "know types of opponents, as mc and value). 1: agents begin each game without memory."
+        ),
+    ] = 1
+    adjust: Annotated[
+        CountOrNone,
+        tyro.conf.arg(
+            metavar="ROLLOUTS",
+            help="Reduce the variance of the scores (AIVAT-style) by so many rollouts of each estimate, 256 say: intervals are "
+            "half as wide as those of independent games, if agents play well. none: only results count.",
+        ),
+    ] = None
+    seed: Annotated[
+        Seed,
+        tyro.conf.arg(
+            help="The same seed gives the same games, whatever the workers, the batch size (except for tree) and the device."
+        ),
+    ] = 0
+    batch_size: Annotated[
+        CountOrNone,
+        tyro.conf.arg(help="Games in progress at a time for each worker, an even number. none: what suits the device."),
+    ] = None
+    workers: Annotated[
+        CountOrNone, tyro.conf.arg(help="Batches in progress at a time. none: one for each CPU core, or 1 with a GPU.")
+    ] = None
+    results: Annotated[
+        Optional[str],
+        tyro.conf.arg(
+            metavar="FILE.jsonl",
+            help="Append each complete batch to a file, as a line. What is in the file already is not played again, so that a "
+            "stopped run can be resumed and a finished one can be given more games or agents.",
+        ),
+    ] = None
+    plot: Annotated[
+        Optional[str], tyro.conf.arg(metavar="FILE.svg|png", help="Draw the scores and the ratings; needs matplotlib.")
+    ] = None
+    json: JsonTarget = None
+    quiet: Annotated[Flag, tyro.conf.arg(help="No progress bar.")] = False
+    rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)
+
+    def run(self) -> int:
+        rules = self.rules.build()
+        from unojax.specs import parse_agent
+
+        agents = [parse_agent(spec, rules=rules) for spec in self.agents]
+        about = output.machine()
+        output.note_agents("arena", agents)
+        played, stopped = self._play(rules)
+        if played is None:
+            raise KeyboardInterrupt
+        if stopped:
+            output.note("arena", f"stopped after {played.seconds:.1f} s; the results are those of the batches that are complete")
+        faults = output.note_faults("arena", agents)
+        if not any(map(len, played.matches.values())):
+            output.note("arena", "no batch was complete")
+            return EXIT_INTERRUPTED
+        if self.plot is not None:
+            from unojax.viz.standings import standings_picture
+
+            output.write_file("--plot", self.plot, standings_picture(played.standings, Path(self.plot).suffix[1:]))
+        output.report(
+            self.json,
+            lambda: self._tables(played, rules, about),
+            lambda: self._record(played, rules) | {"faults": faults} | about,
+        )
+        return EXIT_INTERRUPTED if stopped else 0
+
+    def _play(self, rules: Rules) -> tuple[Tournament | None, bool]:
+        """Play, and return the games so far, with whether Ctrl-C ended them. While compiling there is nothing to save."""
+        from unojax.arena import tournament
+
+        latest = None
+        with output.progress(quiet=self.quiet) as progress, naming_options(self, target="to"):
+            task = progress.add_task("compiling", total=None, done="")
+
+            def show(played: Tournament) -> None:
+                nonlocal latest
+                latest = played
+                pace = tables.rate(played.num_finished / played.seconds) if played.seconds else ""
+                what = f"{played.num_finished:,} of {played.num_asked:,}, {pace}"
+                progress.update(task, description="playing", total=played.num_asked, completed=played.num_finished, done=what)
+
+            try:
+                played = tournament(
+                    self.agents, self.games, rules=rules, seed=self.seed, series=self.series, adjust=self.adjust or 0,
+                    target=self.to, batch_size=self.batch_size, workers=self.workers, results=self.results, on_progress=show,
+                )  # fmt: skip
+            except KeyboardInterrupt:
+                return latest, True
+        return played, False
+
+    def _record(self, played: Tournament, rules: Rules) -> dict[str, Any]:
+        return {
+            "command": "arena",
+            "complete": played.complete,
+            "agents": [agent.name for agent in played.agents],
+            "games_asked": self.games,
+            "to": self.to,
+            "series": self.series,
+            "adjust": self.adjust,
+            "seed": self.seed,
+            "batch_size": played.batch_size,
+            "workers": played.workers,
+            "rules": asdict(rules),
+            "compile_seconds": played.compile_seconds,
+            "seconds": played.seconds,
+            "games_per_second": played.num_finished / played.seconds if played.num_finished else None,
+            "results": played.standings.to_json(),
+        }
+
+    def _tables(self, played: Tournament, rules: Rules, about: dict[str, Any]) -> list[RenderableType]:
+        from unojax.terminal.standings import fitting
+
+        standings = played.standings
+        asked = f"{self.games:,} of each two agents"
+        if self.to is not None:
+            rounds = f", {played.rounds_per_match:.1f} rounds long on average" if played.num_finished else ""
+            asked += f", each a match to {self.to} points{rounds}"
+        if self.series > 1:
+            asked += f", in series of {self.series} deals"
+        if not played.complete:
+            fewest, most = (2 * bound(map(len, played.matches.values())) for bound in (min, max))
+            asked = f"{fewest:,} to {most:,} of {asked}"
+        gains = sorted(match.variance_reduction for match in standings.matches)
+        facts = {
+            "Rules": tables.rules_text(rules),
+            "Games": f"{asked}, seed {self.seed}; with every deal two, the seats swapped",
+            "Same deals": f"worth {_span(gains)} times as many games with deals of their own",
+            "Each decision": f"time of calls for many games at once; {tables.count(played.workers, 'worker')} at a time",
+        }
+        if worth := sorted(match.adjusted.variance_reduction for match in standings.matches if match.adjusted is not None):
+            how = f"reduced by {self.adjust:,} rollouts of each estimate"
+            facts["Variance"] = f"{how}; a game is worth {_span(worth)} independent ones; ratings are of the results"
+        if played.num_found:
+            facts["Found"] = f"{tables.count(played.num_found, 'game')} in {self.results}, not played again"
+        if played.num_finished:
+            pace = tables.rate(played.num_finished / played.seconds)
+            facts["Speed"] = f"{pace}; {played.batch_size:,} in each worker's batch"
+            facts["Time"] = f"{played.seconds:.2f} s, after {played.compile_seconds:.2f} s to compile"
+        return [*fitting(standings), tables.facts(facts | output.machine_facts(about))]
+
+
+def _span(ascending: Sequence[float]) -> str:
+    first, last = f"{ascending[0]:.2f}", f"{ascending[-1]:.2f}"
+    return first if len(ascending) == 1 else f"{first} to {last}"

@@ -1,0 +1,279 @@
+"""`unojax belief`: what one player can know of the other's hand, turn by turn through one game."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Optional, cast
+
+import tyro
+
+from unojax.cli import output
+from unojax.cli.options import (
+    POLICY_HELP,
+    Count,
+    CountOrNone,
+    Flag,
+    JsonTarget,
+    RuleOptions,
+    Seed,
+    WholeOrNone,
+    get_opponent,
+)
+from unojax.cli.targets import SAVED_GAME
+from unojax.rules import Rules
+from unojax.specs import check_policy_names, load_policies
+from unojax.terminal import tables
+
+if TYPE_CHECKING:
+    from jax import Array
+    from rich.status import Status
+
+    from unojax.analysis.turns import BeliefTurn, Summary
+    from unojax.belief.updaters import ParticleFilter
+    from unojax.games.replay import Replay
+    from unojax.games.seen import SeenGame
+
+_MAX_PARTICLES: Final = 2**20
+
+
+@dataclass(frozen=True)
+class ShowBelief:
+    """Show what one player can know of the other's hand, turn by turn through a game."""
+
+    seed: Annotated[Seed, tyro.conf.arg(help="The same seed gives the same game, and on the same device the same belief.")] = 0
+    belief_seed: Annotated[
+        Optional[Seed],
+        tyro.conf.arg(
+            help="Another one gives other particles for the same game: how far apart such beliefs are is the error of each. "
+            "None: the seed of the game."
+        ),
+    ] = None
+    policies: Annotated[
+        tuple[str, str],
+        tyro.conf.arg(metavar="A B", help=f"Who plays as player 0 and as player 1. {POLICY_HELP}"),
+    ] = ("uniform", "uniform")
+    player: Annotated[Literal[0, 1], tyro.conf.arg(help="The player whose knowledge is shown.")] = 0
+    particles: Annotated[Count, tyro.conf.arg(help="Hypothetical hands that the belief is made of.")] = 1024
+    opponent_model: Annotated[
+        str,
+        tyro.conf.arg(
+            metavar="MODEL",
+            help="How the other player is thought to choose. uniform: any legal action. consistent: nothing is concluded from a "
+            "play but that the card was held. Or a policy with the probability that it acts at random instead, as in guard+0.05, "
+            "which is also meant by guard. Or several, as in uniform|guard*2|linear: it is found out which of them it is, the "
+            "second being twice as likely at first. family, minimax: lists that are ready made.",
+        ),
+    ] = "uniform"
+    start: Annotated[
+        Optional[str],
+        tyro.conf.arg(
+            metavar="POSITION",
+            help="Begin here instead of with a deal; needs --actions. Written as unojax.format_position does: "
+            "'B7,W/Y0,G4,W+4/R5,Y5/* R+2 1 2 0 - *'.",
+        ),
+    ] = None
+    actions: Annotated[
+        Optional[str],
+        tyro.conf.arg(
+            metavar="ACTIONS",
+            help="What is played from --start, separated by blanks: R5, YS, G+2, W:B (wild, colour), W+4:R, draw. The cards of a "
+            "draw, of either player, can be named, as in draw(R5,W); else they are random.",
+        ),
+    ] = None
+    game: Annotated[
+        Optional[str],
+        tyro.conf.arg(
+            metavar="FILE.json",
+            help="Follow a game that unojax play or unojax table saved, under its own rules. A game of unojax table is followed "
+            "as its player saw it, without the truth.",
+        ),
+    ] = field(default=None, metadata=SAVED_GAME)
+    steps: Annotated[
+        CountOrNone,
+        tyro.conf.arg(
+            help="Stop after N turns; a game of policies, if nothing is said, after 1,000. A turn is a play or a whole draw."
+        ),
+    ] = None
+    turn: Annotated[
+        WholeOrNone,
+        tyro.conf.arg(help="Show turn N alone and in full. Before the first turn of a game it is turn 0."),
+    ] = None
+    hide_truth: Annotated[Flag, tyro.conf.arg(help="Leave the other player's real hand out.")] = False
+    json: JsonTarget = None
+    quiet: Annotated[Flag, tyro.conf.arg(help="No status line on the terminal.")] = False
+    rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)
+
+    def run(self) -> int:
+        self._check()
+        rules = self.rules.build()
+        import jax
+
+        from unojax.analysis.turns import summarize
+        from unojax.belief.updaters import ParticleFilter
+        from unojax.games.seen import SeenGame
+        from unojax.terminal import belief
+
+        filter = ParticleFilter(self.particles, get_opponent(self.opponent_model))
+        about = output.machine()
+        key = jax.random.key(self.seed, impl="threefry2x32")
+        request = self
+        with output.status("the game", quiet=self.quiet) as status:
+            game = _game(self, key, rules)
+            rules = game.start.rules
+            if isinstance(game, SeenGame):
+                # It knows one player's view alone.
+                request, game = replace(self, player=cast(Any, game.player), hide_truth=True), game.since_count()
+            first, last = _turns(game)
+            if self.turn is not None and not first <= self.turn <= last:
+                raise ValueError(f"--turn must be in [{first}, {last}], the turns of this game, got {self.turn}")
+            # A stream of its own: the game is the same whatever is believed about it.
+            if self.belief_seed is not None:
+                key = jax.random.key(self.belief_seed, impl="threefry2x32")
+            turns = _show_turns(request, game, filter, jax.random.fold_in(key, 2), status)
+        summary = summarize(turns)
+        if self.json != output.STDOUT and self.turn is None:
+            facts = {"Game": belief.outcome(turns[-1], steps=self.steps)} | _facts(request, turns, summary, rules)
+            tables.show("", tables.facts(facts))
+        if self.json is not None:
+            output.write_json(self.json, _record(request, game, turns, summary, rules) | about)
+        return 0
+
+    def _check(self) -> None:
+        """Check that the options fit each other. Raises ValueError otherwise."""
+        check_policy_names(self.policies)
+        if (self.start is None) != (self.actions is None):
+            raise ValueError("--start and --actions need each other: a position, and what is played from it")
+        if self.game is not None and (self.start is not None or self.rules != RuleOptions()):
+            raise ValueError(
+                "--game has a start, actions and rules of its own: leave --start, --actions and those of the rules out"
+            )
+        if self.policies != ("uniform", "uniform") and not (self.start is None and self.game is None):
+            raise ValueError("--policies play a new game, but with --start or --game all actions are given: leave one out")
+        if self.turn is not None and self.turn < 0:
+            raise ValueError(f"--turn must be at least 0, the start, got {self.turn}")
+        if self.particles > _MAX_PARTICLES:
+            raise ValueError(f"--particles must be at most {_MAX_PARTICLES}, got {self.particles}")
+
+
+def _turns(game: Replay | SeenGame) -> tuple[int, int]:
+    """Number the first and the last turn."""
+    from unojax.games.seen import SeenGame
+
+    if isinstance(game, SeenGame):
+        return game.steps_before, game.num_steps
+    return int(game.start.step_count), int(game.end.step_count)
+
+
+def _show_turns(
+    request: ShowBelief, game: Replay | SeenGame, filter: ParticleFilter, key: Array, status: Status
+) -> list[BeliefTurn]:
+    """Show the turns as they come, up to the one asked for."""
+    from unojax.analysis.turns import track_turns
+    from unojax.terminal import belief
+
+    with_truth, (_, last) = not request.hide_truth, _turns(game)
+    shows_all = request.json != output.STDOUT and request.turn is None
+    # Where another program shows what comes, a status line would write across it.
+    shows_status = output.shows_progress(quiet=request.quiet) and (sys.stdout.isatty() or not shows_all)
+    turns: list[BeliefTurn] = []
+    status.update(output.COMPILING)
+    for turn in track_turns(game, request.player, key, filter):
+        # While a status line runs, rich sends what is printed to where the line is.
+        status.stop()
+        if shows_all and not turns:
+            tables.show(belief.legend(request.player, with_truth=with_truth), "")
+        turns.append(turn)
+        if shows_all:
+            tables.show(belief.compact(turn, with_truth=with_truth))
+        elif turn.number == request.turn:
+            if request.json != output.STDOUT:
+                tables.show(belief.full(turn, with_truth=with_truth))
+            break
+        # The first turn after the start is compiled too.
+        if len(turns) > 1:
+            status.update(f"turn {turn.number} of {last}")
+        if shows_status and turn.number < last:
+            status.start()
+    return turns
+
+
+def _game(request: ShowBelief, key: Array, rules: Rules) -> Replay | SeenGame:
+    import jax
+
+    from unojax.games import replay
+    from unojax.text import parse_position
+
+    if request.game is not None:
+        return _saved_game(request.game, request.steps)
+    if request.start is None or request.actions is None:
+        return replay.play(key, load_policies(request.policies)[0], rules=rules, max_steps=request.steps)
+    try:
+        start = parse_position(request.start, rules=rules)
+    except ValueError as error:
+        raise ValueError(f"--start: {error}") from error
+    try:
+        return replay.replay(start, request.actions, jax.random.fold_in(key, 1), max_steps=request.steps)
+    except ValueError as error:
+        raise ValueError(f"--actions: {error}") from error
+
+
+def _saved_game(path: str, max_steps: int | None) -> Replay | SeenGame:
+    from unojax.games.gamefile import read_game
+    from unojax.games.seen import SeenGame
+
+    saved = read_game(path)
+    try:
+        game = saved.seen() if saved.shows_one_hand else saved.replay()
+    except ValueError as error:
+        raise ValueError(f"{path!r}: {error}") from None
+    if isinstance(game, SeenGame):
+        return game if max_steps is None else game.back(max(len(game.events) - max_steps, 0))
+    return replace(game, steps=game.steps[:max_steps])
+
+
+def _facts(request: ShowBelief, turns: list[BeliefTurn], summary: Summary, rules: Rules) -> dict[str, str]:
+    from unojax.viz.words import plays_like
+
+    facts = {}
+    if summary.log_score is not None and summary.uniform_log_score is not None:
+        facts["Log score"] = (
+            f"{summary.log_score:.3f} ({summary.log_score - summary.uniform_log_score:+.3f}: uniform belief "
+            f"{summary.uniform_log_score:.3f}), sum over the card types of ln P(copies really held), mean of "
+            f"{tables.count(summary.scored, 'turn')}"
+        )
+    facts["Smallest ESS"] = f"{summary.smallest_ess:,.0f} of {request.particles:,}, in turn {summary.smallest_ess_turn}"
+    if summary.log_evidence is not None:
+        facts["Evidence"] = f"ln p {summary.log_evidence:.2f} of all that player {request.player} saw"
+    if summary.begun_anew:
+        facts["Begun anew"] = f"in turn {', '.join(map(str, summary.begun_anew))}"
+    facts["Model"] = f"player {1 - request.player} is taken for {request.opponent_model}"
+    if types := turns[-1].types:
+        facts["Model"] = f"player {1 - request.player} {plays_like(types)}, one of {request.opponent_model}"
+    if request.start is None and request.game is None:
+        facts["Policies"] = f"{request.policies[0]} as player 0, {request.policies[1]} as player 1; seed {request.seed}"
+    return facts | {"Rules": tables.rules_text(rules)}
+
+
+def _record(
+    request: ShowBelief, game: Replay | SeenGame, turns: list[BeliefTurn], summary: Summary, rules: Rules
+) -> dict[str, Any]:
+    from unojax.games.replay import Replay
+    from unojax.text import format_position
+
+    shown = not request.hide_truth
+    records = [turn.to_json(with_truth=shown) for turn in turns]
+    return {
+        "command": "belief",
+        "seed": request.seed,
+        "belief_seed": request.seed if request.belief_seed is None else request.belief_seed,
+        "policies": request.policies if request.start is None and request.game is None else None,
+        "player": request.player,
+        "particles": request.particles,
+        "opponent_model": request.opponent_model,
+        "rules": asdict(rules),
+        "start": format_position(game.start) if shown and isinstance(game, Replay) else None,
+        "actions": " ".join(record["action"] for record in records[1:]),
+        "turns": records,
+        "summary": summary._asdict(),
+    }

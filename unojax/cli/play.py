@@ -1,0 +1,277 @@
+"""`unojax play`: games against a policy or a search, in the terminal or in the browser."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shlex
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Optional
+
+import tyro
+
+from unojax.cli import output
+from unojax.cli.options import AGENT_HELP, CountOrNone, Flag, RuleOptions, Seed, Whole, get_opponent
+from unojax.device.process import EXIT_ERROR
+from unojax.files import is_special
+from unojax.files.own import is_own, split_own
+from unojax.rules import Rules
+from unojax.specs import choose_opponent, parse_agent, runs_code
+
+if TYPE_CHECKING:
+    from unojax.games.setup import Setup
+    from unojax.search.agents import SearchAgent
+
+_MAX_HINTS: Final = 100_000
+"""Rollouts of each play: their results are kept until all are done."""
+
+
+@dataclass(frozen=True)
+class PlayGame:
+    """Play against a policy or a search, in the terminal or in the browser."""
+
+    opponent: Annotated[
+        Optional[str],
+        tyro.conf.arg(
+            metavar="AGENT",
+            help=f"One of: {AGENT_HELP} None: value, or a search under rules that its network does not know.",
+        ),
+    ] = None
+    seat: Annotated[
+        Literal["0", "1", "random"],
+        tyro.conf.arg(help="Where you sit. Player 0 moves first, unless the rules draw lots or a start card passes it over."),
+    ] = "0"
+    seed: Annotated[
+        Optional[Seed],
+        tyro.conf.arg(
+            help="The same seed gives the same deal, and with the same moves the same game. None: another one each time."
+        ),
+    ] = None
+    hints: Annotated[
+        CountOrNone,
+        tyro.conf.arg(help="How many games the advice (?) plays out for each legal play; at least 2. none: no advice."),
+    ] = 500
+    opponent_model: Annotated[
+        Optional[str],
+        tyro.conf.arg(
+            metavar="MODEL",
+            help="How the advice takes the opponent to choose, as in unojax belief --opponent-model. With several types, as in "
+            "uniform|linear or family, it says what the opponent plays like, and a rematch goes on from there. none: as ever.",
+        ),
+    ] = None
+    auto_draw: Annotated[Flag, tyro.conf.arg(help="Where you can only draw, draw at once, without Enter.")] = False
+    save: Annotated[
+        Optional[str],
+        tyro.conf.arg(
+            metavar="FILE.json",
+            help="Save the game there, all cards included, after every move, and a rematch beside it. No unfinished game is "
+            "written over. See unojax replay.",
+        ),
+    ] = None
+    resume: Annotated[
+        Optional[str],
+        tyro.conf.arg(
+            metavar="FILE.json",
+            help="Go on with an unfinished game that was saved there; it goes on being saved there, or where --save says. "
+            "Opponent, seat, seed and rules are those of the game.",
+        ),
+    ] = None
+    web: Annotated[
+        Flag,
+        tyro.conf.arg(
+            help="Play in the browser: a page from this machine, for this machine alone. Games are kept, whatever is closed or "
+            "stopped."
+        ),
+    ] = False
+    port: Annotated[Whole, tyro.conf.arg(help="Where the page is served, with --web. 0: any that is free.")] = 8377
+    browser: Annotated[bool, tyro.conf.arg(help="Open the page in the browser, with --web.")] = True
+    rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)
+
+    def run(self) -> int:
+        self._check()
+        rules = self.rules.build()
+        return self._serve(rules) if self.web else self._talk(rules)
+
+    def _talk(self, rules: Rules) -> int:
+        """Play in the terminal: deal or resume, talk, and play again."""
+        from rich.console import Console
+
+        from unojax.games.advisor import Advisor
+        from unojax.games.ahead import Ahead
+        from unojax.games.session import advice_key
+        from unojax.terminal.conversation import Conversation, Record, read_line
+
+        setup = _deal(self, rules) if self.resume is None else _resume(self.resume, self.opponent)
+        path = self.resume if self.save is None else self.save
+        if path is not None and (self.resume is None or Path(path).resolve() != Path(self.resume).resolve()):
+            _check_no_game_is_lost(path)
+        agent, search = parse_agent(setup.opponent, rules=setup.rules), self._adviser(setup.rules)
+        console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
+        last, log_types = None, None
+        while True:
+            try:
+                session = setup.start(agent, last)
+            except ValueError as error:
+                raise ValueError(f"--resume: {error}") from None
+            advisor = None if search is None else Advisor(search, advice_key(setup.seed), log_types=log_types)
+            ahead = Ahead(session, advisor)
+            conversation = Conversation(
+                session,
+                _called(agent.name),
+                read=read_line,
+                console=console,
+                advisor=advisor,
+                record=None if path is None else Record(path, setup.players(agent), setup.seed),
+                auto_draw=self.auto_draw,
+                animate=sys.stdout.isatty() and console.is_interactive,
+                ahead=ahead,
+                offers_rematch=True,
+            )
+            console.print(f"The opponent is {agent.name}; seed {setup.seed}.")
+            try:
+                status = conversation.run()
+            finally:
+                ahead.close()
+            if not conversation.wants_rematch:
+                return status
+            # What the two found out about each other goes on.
+            last, log_types = session.memory, conversation.learned
+            setup, path = setup.rematch, path and _next_path(path)
+
+    def _serve(self, rules: Rules) -> int:
+        """Serve the page until Ctrl-C."""
+        from unojax.games.session import draw_seat
+
+        output.find_devices()
+        parse_agent(choose_opponent(self.opponent, rules), rules=rules)
+        self._adviser(rules)
+        assert self._advice is not None
+        try:
+            from unojax.web.games import Defaults
+            from unojax.web.server import ADDRESS, Server
+        except ModuleNotFoundError as error:
+            if error.name != "tornado":
+                raise
+            output.note("play", "error: --web needs tornado: pip install 'unojax[web]'")
+            return EXIT_ERROR
+        seat = draw_seat(self.seed) if self.seat == "random" else int(self.seat)
+        defaults = Defaults(self.opponent, seat, self.seed, self._advice, rules)
+        try:
+            server = Server(defaults, port=self.port)
+        except OSError as error:
+            # Only an error about a file names one.
+            if error.filename is not None:
+                raise ValueError(f"--web: games can't be kept: can't write {str(error.filename)!r}: {error.strerror}") from None
+            raise ValueError(f"--port: can't serve on {ADDRESS}:{self.port}: {error.strerror}; --port 0 takes any") from None
+        print(f"The game is at {server.address}\nCtrl-C stops the server; games are kept.", flush=True)
+        server.run_until_interrupt(opens=self.browser)
+        return 0
+
+    @property
+    def _advice(self) -> str | None:
+        """The spec of the search behind the advice; None if there is to be none."""
+        if self.hints is None:
+            return None
+        return f"mc:rollouts={self.hints}" + (f",model={self.opponent_model}" if self.opponent_model is not None else "")
+
+    def _adviser(self, rules: Rules) -> SearchAgent | None:
+        """Make the search behind the advice, if there is to be any. Raises ValueError if there is no such model."""
+        from unojax.search.agents import SearchAgent
+
+        if self._advice is None:
+            return None
+        if self.opponent_model is not None:
+            # The search reads it again; a mistake in it is reported by the name of the option.
+            get_opponent(self.opponent_model)
+        search = parse_agent(self._advice, rules=rules)
+        assert isinstance(search, SearchAgent)
+        return search
+
+    def _check(self) -> None:
+        """Check that the options fit each other. Raises ValueError otherwise."""
+        if self.hints is not None and not 2 <= self.hints <= _MAX_HINTS:
+            raise ValueError(f"--hints must be in [2, {_MAX_HINTS}] or none, got {self.hints}")
+        if not 0 <= self.port < 2**16:
+            raise ValueError(f"--port must be in [0, {2**16 - 1}], got {self.port}")
+        if self.web and (self.save is not None or self.resume is not None or self.hints is None or self.auto_draw):
+            raise ValueError(
+                "with --web leave --save, --resume, --auto-draw and --hints none out: the page saves and loads games"
+            )
+        if not self.web and (self.port != PlayGame.port or not self.browser):
+            raise ValueError("--port and --no-browser are about the page: add --web, or leave them out")
+        if self.hints is None and self.opponent_model is not None:
+            raise ValueError("--opponent-model is about the advice, and with --hints none there is none: leave one of them out")
+        if self.resume is not None:
+            default = PlayGame()
+            for name in ("seat", "seed", "rules"):
+                if getattr(self, name) != getattr(default, name):
+                    what = "the options of the rules" if name == "rules" else f"--{name}"
+                    kept = "--resume goes on with the opponent, seat, seed and rules of the saved game"
+                    raise ValueError(f"{kept}: leave {what} out")
+
+
+def _deal(request: PlayGame, rules: Rules) -> Setup:
+    from unojax.games.session import draw_seat
+    from unojax.games.setup import Setup
+
+    seed = secrets.randbelow(2**32) if request.seed is None else request.seed
+    opponent = choose_opponent(request.opponent, rules)
+    return Setup(opponent, draw_seat(seed) if request.seat == "random" else int(request.seat), seed, rules)
+
+
+def _resume(path: str, opponent: str | None) -> Setup:
+    from unojax.games.gamefile import read_game
+    from unojax.games.setup import Setup
+
+    game = read_game(path)
+    try:
+        setup = Setup.of(game)
+    except ValueError as error:
+        raise ValueError(f"--resume: {path!r}: {error}") from None
+    if game.result != "*":
+        raise ValueError(f"--resume: the game in {path!r} is over; unojax replay shows it")
+    if opponent not in (None, setup.opponent):
+        raise ValueError(f"--resume goes on against the opponent of the saved game, {setup.opponent}: leave --opponent out")
+    if runs_code(setup.opponent) and opponent != setup.opponent:
+        how = f"--opponent {shlex.quote(setup.opponent)}"
+        raise ValueError(f"--resume: the game in {path!r} is against an agent that runs code of its own; to run it, add {how}")
+    return setup
+
+
+def _check_no_game_is_lost(path: str) -> None:
+    """Raise ValueError where there is what the next deal must not be written over: anything but a game that is over."""
+    from unojax.games.gamefile import read_game
+
+    file = Path(path)
+    if is_special(file) or not file.exists() or file.stat().st_size == 0:
+        return
+    try:
+        is_unfinished = read_game(path).result == "*"
+    except ValueError as error:
+        raise ValueError(f"--save: {error}; it is not written over: give another name") from None
+    if is_unfinished:
+        raise ValueError(
+            f"--save: the game in {path!r} is unfinished: unojax play --resume {shlex.quote(path)} goes on with it; "
+            "for another game give another name"
+        )
+
+
+def _next_path(path: str) -> str:
+    """Name a file that is not there yet: `game-2.json` beside `game.json`, `game-3.json` beside that."""
+    last = Path(path)
+    stem, _, end = last.stem.rpartition("-")
+    # A number of more digits is a date, say.
+    stem, number = (stem, int(end)) if stem and re.fullmatch("[0-9]{1,3}", end) else (last.stem, 1)
+    while (name := last.with_name(f"{stem}-{(number := number + 1)}{last.suffix}")).exists():
+        pass
+    return str(name)
+
+
+def _called(spec: str) -> str:
+    """Say what an agent is called, without its parameters: `value`, `my.py:clever`."""
+    if not is_own(spec):
+        return spec.partition(":")[0]
+    path, _, name = split_own(spec)[0].rpartition(":")
+    return f"{Path(path).name}:{name}"

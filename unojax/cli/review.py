@@ -1,0 +1,128 @@
+"""`unojax review`: a saved game looked back at: win probability, belief, and what each choice cost."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
+
+import tyro
+
+from unojax.cli import output
+from unojax.cli.options import Count, Flag, JsonTarget, Seed
+from unojax.cli.targets import SAVED_GAME
+from unojax.device.process import EXIT_INTERRUPTED
+from unojax.search import DEFAULT_SEARCH, MIN_REPLICATES, REVIEW_REPLICATES, check_replicates
+from unojax.terminal import tables
+
+if TYPE_CHECKING:
+    from unojax.analysis.reviewing import ReviewedTurn
+    from unojax.games.gamefile import GameFile
+
+
+@dataclass(frozen=True)
+class Review:
+    """Look back at a saved game: how likely the player was to win, what each choice cost."""
+
+    file: Annotated[
+        tyro.conf.Positional[str], tyro.conf.arg(metavar="FILE.json", help="A game that unojax play or unojax table saved.")
+    ] = field(metadata=SAVED_GAME)
+    player: Annotated[
+        Optional[Literal[0, 1]],
+        tyro.conf.arg(help="Whose choices are looked at, by what this player could know. By default the person, or player 0."),
+    ] = None
+    agent: Annotated[
+        str, tyro.conf.arg(metavar="SPEC", help="The search that values the plays: mc or tree, with parameters.")
+    ] = DEFAULT_SEARCH
+    replicates: Annotated[
+        Count,
+        tyro.conf.arg(help=f"Searches of each choice with fresh samples, at least {MIN_REPLICATES}."),
+    ] = REVIEW_REPLICATES
+    seed: Annotated[Seed, tyro.conf.arg(help="The same seed gives the same figures on the same device.")] = 0
+    html: Annotated[
+        Optional[str],
+        tyro.conf.arg(metavar="FILE.html", help="Write a page to step through the game, with curve and belief beside it."),
+    ] = None
+    json: JsonTarget = None
+    quiet: Annotated[Flag, tyro.conf.arg(help="No status line on the terminal.")] = False
+
+    def run(self) -> int:
+        check_replicates(self.replicates, "--replicates")
+        from unojax.analysis.reviewing import review
+        from unojax.games.advising import read_search
+        from unojax.games.gamefile import PERSON, read_game
+        from unojax.games.seen import SeenGame
+        from unojax.terminal import review as view
+
+        game = read_game(self.file)
+        agent = read_search(self.agent, game.rules)
+        about = output.machine()
+        player = self.player
+        if player is None:
+            player = game.players.index(PERSON) if PERSON in game.players else 0
+        try:
+            played = game.seen(player) if game.shows_one_hand else game.replay()
+        except ValueError as error:
+            raise ValueError(f"{self.file!r}: {error}") from None
+        turns: list[ReviewedTurn] = []
+        stopped = False
+        with output.status(output.COMPILING, quiet=self.quiet) as status:
+            looked = review(played, player, agent, replicates=self.replicates, seed=self.seed, on_status=status.update)
+            try:
+                turns.extend(looked)
+            except KeyboardInterrupt:
+                stopped = True
+        if not turns:
+            return EXIT_INTERRUPTED
+        if stopped:
+            number = len(played.events if isinstance(played, SeenGame) else played.steps)
+            output.note("review", f"stopped after turn {turns[-1].number} of {number}")
+        if self.html is not None:
+            output.write_file("--html", self.html, _page(game, turns, player))
+
+        def shown() -> list[Any]:
+            how = f"{self.agent}, {self.replicates} replicates, seed {self.seed}"
+            facts = tables.facts(view.facts(turns, agent, game, how=how))
+            return [view.heading(game, player), view.table(turns, player), "", facts]
+
+        output.report(self.json, shown, lambda: _record(self, game, turns, player, complete=not stopped) | about)
+        return EXIT_INTERRUPTED if stopped else 0
+
+
+def _page(game: GameFile, turns: list[ReviewedTurn], player: int) -> str:
+    """Draw the page of the turns that were looked at."""
+    import numpy as np
+
+    from unojax import viz
+    from unojax.terminal.review import note
+
+    states = [turn.state for turn in turns if turn.state is not None]
+    return viz.game_html(
+        states or [turn.observation for turn in turns],
+        win_probability={f"player {player}": np.array([turn.win for turn in turns])},
+        beliefs=np.stack([turn.belief.prob_holds for turn in turns]),
+        types=[turn.types for turn in turns] if turns[0].types else None,
+        truths=np.stack([np.asarray(state.hands[1 - player]) for state in states]) if states else None,
+        notes=[note(turn) for turn in turns],
+        title=f"{game.players[0]} against {game.players[1]}, as player {player} could know it",
+    )
+
+
+def _record(request: Review, game: GameFile, turns: list[ReviewedTurn], player: int, *, complete: bool) -> dict[str, Any]:
+    from unojax.terminal.review import mean_score
+
+    chosen = [turn.choice for turn in turns if turn.choice is not None]
+    return {
+        "command": "review",
+        "complete": complete,
+        "players": game.players,
+        "player": player,
+        "agent": request.agent,
+        "replicates": request.replicates,
+        "seed": request.seed,
+        "rules": asdict(game.rules),
+        "result": game.result,
+        "choices": len(chosen),
+        "total_cost": sum(choice.cost for choice in chosen),
+        "log_score": mean_score(turns),
+        "turns": [turn.to_json() for turn in turns],
+    }

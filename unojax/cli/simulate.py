@@ -1,0 +1,186 @@
+"""`unojax simulate`: who wins how often, over many games of two policies; or their games step by step, in a file."""
+
+from __future__ import annotations
+
+import time
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
+
+import tyro
+
+from unojax.cli import output
+from unojax.cli.options import Count, CountOrNone, Flag, JsonTarget, RuleOptions, Seed, TwoPolicies
+from unojax.device.process import EXIT_INTERRUPTED
+from unojax.rules import Rules
+from unojax.specs import check_policy_names, load_policies
+from unojax.terminal import tables
+from unojax.terminal.tables import count
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from unojax.arena.win_rates import WinRates
+
+_STEP_BATCH = 256
+"""Games that are held in memory with all their steps."""
+
+
+@dataclass(frozen=True)
+class Simulate:
+    """Play many games of two policies: who wins how often, and how fast games are."""
+
+    games: Annotated[
+        Count,
+        tyro.conf.arg(
+            help="How many games, every one of them played to its end. 1e6 is 1000000. Ctrl-C stops and shows what is complete."
+        ),
+    ] = 100_000
+    policies: TwoPolicies = ("scarcest-color", "uniform")
+    seats: Annotated[
+        Literal["balanced", "as-given"],
+        tyro.conf.arg(
+            help="balanced: A is player 0 in half of the games and B in the other half, with random numbers of its own. "
+            "as-given: A is player 0 in all games, which are those of unojax.simulate(jax.random.key(SEED), N, (A, B))."
+        ),
+    ] = "balanced"
+    seed: Annotated[Seed, tyro.conf.arg(help="The same seed gives the same games, whatever the batch size and the device.")] = 0
+    batch_size: Annotated[CountOrNone, tyro.conf.arg(help="Games in progress at a time. none: what suits the device.")] = None
+    out: Annotated[
+        Optional[str], tyro.conf.arg(metavar="FILE.parquet|npz", help="Write the games as rows too, for pandas and the like.")
+    ] = None
+    rows: Annotated[
+        Literal["games", "steps"],
+        tyro.conf.arg(
+            help="What a row of --out is. games: who sat where, winner, steps, choices, reshuffles, cards left; the rows come as "
+            "the games end. steps: what was seen, legal and done at each step, for offline training; A is player 0, and "
+            "unojax.games.trajectories describes the columns."
+        ),
+    ] = "games"
+    json: JsonTarget = None
+    quiet: Annotated[Flag, tyro.conf.arg(help="No progress bar.")] = False
+    rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)
+
+    def run(self) -> int:
+        check_policy_names(self.policies)
+        if self.rows == "steps" and (self.out is None or self.json is not None):
+            raise ValueError("--rows steps writes games to a file and counts nothing: add --out, and remove --json")
+        rules = self.rules.build()
+        about = output.machine()
+        if self.rows == "steps":
+            return self._write_steps(rules, about)
+        from unojax.arena.win_rates import win_rates
+
+        writing = nullcontext() if self.out is None else output.writing("--out", self.out)
+        with writing as file, output.progress(quiet=self.quiet) as progress:
+            task = progress.add_task("compiling", total=None, done="")
+
+            def show(finished: int, asked: int) -> None:
+                what = f"{finished:,} of {asked:,}"
+                progress.update(task, description="playing", total=asked, completed=finished, done=what)
+
+            found = win_rates(
+                self.policies, self.games, rules=rules, seed=self.seed, balanced=self.seats == "balanced",
+                batch_size=self.batch_size, finish_on_interrupt=True, on_progress=show, on_rows=file and file.add,
+            )  # fmt: skip
+        if not found.complete:
+            output.note("simulate", f"stopped after {found.seconds:.1f} s; the results are those of the games begun by then")
+        output.report(self.json, lambda: self._tables(found, about), lambda: self._record(found) | about)
+        return 0 if found.complete else EXIT_INTERRUPTED
+
+    def _record(self, found: WinRates) -> dict[str, Any]:
+        return {
+            "command": "simulate",
+            "complete": found.complete,
+            "games": found.total.games,
+            "games_asked": self.games,
+            "policies": self.policies,
+            "seats": self.seats,
+            "seed": self.seed,
+            "batch_size": found.batch_size,
+            "rules": asdict(found.rules),
+            "results": found.to_json(),
+        }
+
+    def _tables(self, found: WinRates, about: dict[str, Any]) -> list[RenderableType]:
+        total, results, rules = found.total, found.to_json(), found.rules
+        steps = results["steps_per_game"]
+        quantiles = ", ".join(f"{100 * float(q):g} %: {n}" for q, n in steps["quantiles"].items())
+
+        def share(games: int) -> str:
+            return f"{games:,} ({100 * (games / total.games):.2f} %)"
+
+        facts = {
+            "Stalemates": f"{share(total.stalemates)}, {total.drawn:,} of them drawn",
+            "Truncated": share(total.truncated),
+            "Steps per game": f"mean {steps['mean']:.1f}; {quantiles}, longest {steps['max']}",
+            "With a choice": f"{100 * results['choice_share']:.1f} % of the steps",
+            "Reshuffles": f"{results['reshuffles_per_game']:.3f} per game",
+        }
+        if rules.step_penalty and found.mean_returns is not None:
+            returns = zip(self.policies, found.mean_returns, strict=True)
+            facts["Mean return"] = ", ".join(f"{name} {value:+.4f}" for name, value in returns)
+        seats = f"; each policy {'moves first' if tables.player_0_begins(rules) else 'is player 0'} in half of them"
+        asked = "" if found.complete else f" of {self.games:,}"
+        facts |= {
+            "Rules": tables.rules_text(rules),
+            "Games": f"{total.games:,}{asked}, seed {self.seed}{seats if self.seats == 'balanced' else ''}",
+            "Speed": f"{results['steps_per_second'] / 1e6:.2f} million steps/s of complete games, "
+            f"{results['games_per_second']:,.0f} games/s; {found.batch_size:,} games at a time",
+            "Time": f"{found.seconds:.2f} s, after {found.compile_seconds:.2f} s to compile and run once",
+        }
+        return [win_table(found), "", tables.facts(facts | output.machine_facts(about))]
+
+    def _write_steps(self, rules: Rules, about: dict[str, Any]) -> int:
+        """Keep every step of the games in the file."""
+        import jax
+
+        from unojax.games.trajectories import stream_trajectories
+
+        assert self.out is not None
+        num_games = num_rows = 0
+        stopped = False
+        key = jax.random.key(self.seed, impl="threefry2x32")
+        pair, _ = load_policies(self.policies)
+        batch_size, began = min(self.batch_size or _STEP_BATCH, self.games), time.perf_counter()
+        with output.writing("--out", self.out) as file, output.progress(quiet=self.quiet) as progress:
+            task = progress.add_task("compiling", total=self.games, done="")
+            try:
+                for rows in stream_trajectories(key, self.games, pair, rules=rules, batch_size=batch_size):
+                    file.add(rows)
+                    num_games, num_rows = int(rows["game"][-1]) + 1, num_rows + len(rows["game"])
+                    what = f"{num_games:,} of {self.games:,}"
+                    progress.update(task, description="playing", completed=num_games, done=what)
+            except KeyboardInterrupt:
+                if not num_rows:
+                    raise
+                stopped = True
+        if stopped:
+            output.note("simulate", "stopped; the file has the games that are complete")
+        facts = {
+            "File": f"{self.out}: {count(num_rows, 'step')} of {count(num_games, 'game')}",
+            "Policies": f"{self.policies[0]} as player 0, {self.policies[1]} as player 1; seed {self.seed}",
+            "Rules": tables.rules_text(rules),
+            "Time": f"{time.perf_counter() - began:.1f} s, compiling included",
+        }
+        tables.show(tables.facts(facts | output.machine_facts(about)))
+        return EXIT_INTERRUPTED if stopped else 0
+
+
+def win_table(found: WinRates) -> Table:
+    """Draw the table of games won, by policy and seat."""
+    columns = (*tables.seats(found.rules), "in all")
+    table = tables.grid(f"Games won, % (95 % interval), of {count(found.total.games, 'game')}", ("",), columns)
+
+    def cells(rates: Sequence[Any]) -> list[str]:
+        return ["-" if rate is None else tables.percent_between(rate.value, rate.interval) for rate in rates]
+
+    for policy, name in enumerate(found.policies):
+        # Two policies of one name need another.
+        table.add_row(f"{name} {'AB'[policy]}" if len(set(found.policies)) == 1 else name, *cells(found.rates(policy)))
+    if None not in found.tallies:
+        table.add_row("either", *cells(found.rates_of_players), "")
+    return table

@@ -1,0 +1,141 @@
+"""`unojax solve`: the equilibrium of a game with a small deck, to any precision."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
+
+import tyro
+
+from unojax.cli import output
+from unojax.cli.options import Count, Flag, JsonTarget, RuleOptions, naming_options
+from unojax.device.process import EXIT_INTERRUPTED
+from unojax.terminal import tables
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from unojax.solve import Solution, Tree
+
+Game = Annotated[
+    Literal["tiny", "small", "medium", "rules"],
+    tyro.conf.arg(
+        help="A game of 8, 9 or 11 cards, with a thousand, 170 thousand or 2.5 million information states, or that of --deck, "
+        "--hand-size and --max-steps."
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Solve:
+    """Find optimal play of a game with a small deck, and what it is worth."""
+
+    game: tyro.conf.Positional[Game] = "small"
+    variant: Annotated[Literal["cfr+", "dcfr", "cfr"], tyro.conf.arg(help="Of counterfactual regret minimisation.")] = "cfr+"
+    iterations: Annotated[Count, tyro.conf.arg(help="Iterations at most, those of --state included.")] = 1000
+    tolerance: Annotated[
+        float,
+        tyro.conf.arg(metavar="X", help="Stop at this exploitability: what both players could gain by better play, on average."),
+    ] = 1e-4
+    state: Annotated[
+        Optional[str],
+        tyro.conf.arg(
+            metavar="FILE.npz",
+            help="Keep the run in a file, strategies included, and resume it from there. Ctrl-C stops and keeps it too.",
+        ),
+    ] = None
+    json: JsonTarget = None
+    quiet: Annotated[Flag, tyro.conf.arg(help="No progress bar.")] = False
+    rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)
+
+    def run(self) -> int:
+        if not 0 <= self.tolerance < float("inf"):
+            raise ValueError(f"--tolerance must be a number of at least 0, got {self.tolerance}")
+        check_game(self.game, self.rules)
+        rules = self.rules.build()
+        from unojax import solve
+        from unojax.solve.decks import rules_of
+
+        about = output.machine()
+        began = time.perf_counter()
+        with output.status("enumerating the game", quiet=self.quiet), naming_options(self):
+            tree = solve.enumerate_game(rules_of(self.game, rules))
+        enumerated = time.perf_counter() - began
+        solution, complete = self._iterate(tree)
+        seconds = time.perf_counter() - began - enumerated
+        if not complete:
+            done = tables.count(solution.state.iteration, "iteration")
+            output.note("solve", f"stopped after {done}; the strategies are those so far")
+        times = {"enumerate_seconds": enumerated, "seconds": seconds}
+        output.report(
+            self.json,
+            lambda: self._tables(tree, solution, times, about),
+            lambda: {"command": "solve", "complete": complete} | self._record(tree, solution, times) | about,
+        )
+        return 0 if complete else EXIT_INTERRUPTED
+
+    def _iterate(self, tree: Tree) -> tuple[Solution, bool]:
+        """Return the best solution, and whether no Ctrl-C came before it."""
+        from unojax.solve.runs import improve_solution
+
+        solution = None
+        with output.progress(quiet=self.quiet) as progress:
+            task = progress.add_task("solving", total=self.iterations, done="")
+            try:
+                for solution in improve_solution(
+                    tree, iterations=self.iterations, variant=self.variant, tolerance=self.tolerance, path=self.state
+                ):
+                    done = solution.state.iteration
+                    what = f"{done:,} iterations, exploitability {solution.exploitability:.2g}"
+                    progress.update(task, completed=done, done=what)
+            except KeyboardInterrupt:
+                if solution is None:
+                    raise
+                return solution, False
+            except ValueError as error:
+                raise ValueError(f"--state: {error}") from None
+        assert solution is not None
+        return solution, True
+
+    def _tables(self, tree: Tree, solution: Solution, times: dict[str, float], about: dict[str, Any]) -> list[RenderableType]:
+        title = f"Exploitability of the average strategies, {solution.state.variant}"
+        table = tables.grid(title, (), ("iterations", "exploitability"))
+        # A line for about each doubling, and the last one.
+        least = 1
+        for row in solution.history:
+            if row.iteration >= least or row is solution.history[-1]:
+                table.add_row(f"{row.iteration:,}", f"{row.exploitability:.3g}")
+                least = 2 * row.iteration
+        # A player's return differs from that at an equilibrium by no more than what both could gain.
+        sign, error = tables.plus_minus(), 2 * solution.exploitability
+        won, (first, second) = (1 + solution.value) / 2, tree.num_infosets
+        facts = {
+            "Value": f"{solution.value:+.6f} {sign} {error:.2g} to player 0, who wins {won:.2%} if a draw is half a win",
+            "Game": f"{tree.num_histories:,} histories; information states of the players: {first:,} and {second:,}",
+            "Rules": tables.rules_text(tree.rules),
+            "Time": f"{times['enumerate_seconds']:.1f} s to enumerate, {times['seconds']:.1f} s to solve",
+        }
+        return [*([table] if solution.history else []), tables.facts(facts | output.machine_facts(about))]
+
+    def _record(self, tree: Tree, solution: Solution, times: dict[str, float]) -> dict[str, Any]:
+        return {
+            "game": self.game,
+            "variant": self.variant,
+            "rules": asdict(tree.rules),
+            "num_histories": tree.num_histories,
+            "num_infosets": list(tree.num_infosets),
+            **times,
+            "iterations": solution.state.iteration,
+            "value": solution.value,
+            "exploitability": solution.exploitability,
+            "history": [asdict(row) for row in solution.history],
+        }
+
+
+def check_game(game: str, rules: RuleOptions) -> None:
+    """Check that a game that has cards of its own is given no others. Raises ValueError otherwise."""
+    default = RuleOptions()
+    given = [f"--{name.replace('_', '-')}" for name in ("deck", "hand_size") if getattr(rules, name) != getattr(default, name)]
+    if game != "rules" and given:
+        raise ValueError(f"the game {game!r} has a deck and hands of its own; leave {given[0]} out, or name the game rules")

@@ -1,0 +1,106 @@
+"""Runs of the solver that are kept in a file and resumed: `improve_solution`, `save_run`, `load_run`."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import time
+import zipfile
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from unojax.files import write_whole
+from unojax.rules import RULES_VERSION
+from unojax.solve.regret import CFRState, Solution, cfr
+from unojax.solve.treeplex import Tree
+from unojax.solve.updates import Variant
+
+_ARRAYS: Final = ("regrets_0", "regrets_1", "plans_0", "plans_1")
+_KEEP_SECONDS: Final = 60.0
+"""A run is kept that often, should its process be killed."""
+
+
+def improve_solution(
+    tree: Tree,
+    *,
+    iterations: int = 1000,
+    variant: Variant = "cfr+",
+    tolerance: float = 0.0,
+    path: str | os.PathLike[str] | None = None,
+) -> Iterator[Solution]:
+    """Approach an equilibrium as `cfr` does, and yield the solution so far in parts that grow, the first one at once.
+
+    Args:
+        tree: the game.
+        iterations: at most, those of the file included.
+        variant: see `cfr`.
+        tolerance: the last solution has an exploitability no more than this, unless the iterations are used up before.
+        path: file in which the run is kept, and from which it is resumed if there is one: after each minute, and at the end,
+            also if the iterator is closed or an exception such as KeyboardInterrupt ends it.
+
+    Raises:
+        ValueError: If an argument is out of its range, or the file is of another game or variant.
+        OSError: If the file can't be written.
+    """
+    state = None if path is None or not Path(path).exists() else load_run(path, tree, variant)
+    solution = cfr(tree, iterations=0, variant=variant, state=state)
+    kept = time.perf_counter()
+    try:
+        yield solution
+        while (done := solution.state.iteration) < iterations and solution.exploitability > tolerance:
+            more, past = min(max(1, done // 10), iterations - done), solution.history
+            solution = cfr(tree, iterations=more, check_every=more, variant=variant, state=solution.state)
+            solution = replace(solution, history=past + solution.history)
+            if path is not None and time.perf_counter() - kept >= _KEEP_SECONDS:
+                save_run(path, tree, solution.state)
+                kept = time.perf_counter()
+            yield solution
+    finally:
+        if path is not None:
+            save_run(path, tree, solution.state)
+
+
+def save_run(path: str | os.PathLike[str], tree: Tree, state: CFRState) -> None:
+    """Keep a run in a file, which is there as a whole or not at all: regrets, plans, and the average strategies.
+
+    Raises:
+        OSError: If the file can't be written.
+    """
+    arrays = dict(zip(_ARRAYS, (*state.regrets, *state.plans), strict=True))
+    strategies = dict(zip(("strategy_0", "strategy_1"), state.average(tree), strict=True))
+    content = io.BytesIO()
+    about = {"game": np.array(_about(tree)), "variant": np.array(state.variant), "iteration": np.array(state.iteration)}
+    np.savez(content, **about, **arrays, **strategies)
+    write_whole(path, content.getvalue())
+
+
+def load_run(path: str | os.PathLike[str], tree: Tree, variant: Variant) -> CFRState:
+    """Read the run that a file keeps.
+
+    Raises:
+        ValueError: If the file can't be read, or is of another game or variant.
+    """
+    name = os.fspath(path)
+    try:
+        # Opened here, since NumPy leaves a file open that it can't read.
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
+            about, kept, iteration = str(file["game"]), str(file["variant"]), int(file["iteration"])
+            regrets_0, regrets_1, plans_0, plans_1 = (np.asarray(file[array], float) for array in _ARRAYS)
+    except OSError as error:
+        raise ValueError(f"can't read {name!r}: {error.strerror}") from None
+    except (ValueError, KeyError, EOFError, TypeError, AttributeError, zipfile.BadZipFile):
+        raise ValueError(f"{name!r} is not a run of the solver; name another file") from None
+    if about != _about(tree):
+        raise ValueError(f"{name!r} is of another game; give the options that it began with, or another file")
+    if kept != variant:
+        raise ValueError(f"{name!r} is of {kept}; resume it with variant {kept}, or name another file")
+    return CFRState(variant, iteration, (regrets_0, regrets_1), (plans_0, plans_1))
+
+
+def _about(tree: Tree) -> str:
+    return json.dumps({"rules_version": RULES_VERSION, "rules": asdict(tree.rules), "merge_colors": tree.merge_colors})

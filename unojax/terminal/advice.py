@@ -1,0 +1,76 @@
+"""Advice on a terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Final
+
+from rich.console import Group
+from rich.text import Text
+
+from unojax import cards
+from unojax.terminal import cards as drawing
+from unojax.terminal import tables
+from unojax.terminal.tables import percent
+
+if TYPE_CHECKING:
+    from unojax.belief.summary import BeliefSummary
+    from unojax.observation import Observation
+    from unojax.search.agents import SearchAgent
+    from unojax.search.pooling import Pooled
+
+_BARS_PER_ROW: Final = 4
+
+
+def belief(figures: BeliefSummary, seen: Observation, num_bars: int) -> Group:
+    """Draw the likeliest cards of the other hand, with their probabilities, and the colours."""
+    rows = []
+    if num_bars:
+        rows.append(Text(f"Probability in % that player {1 - int(seen.player)} holds a card", style="bold"))
+    for types in drawing.in_columns(drawing.likeliest(figures.prob_holds, num_bars), _BARS_PER_ROW):
+        bars = [drawing.card_bar(t, figures.prob_holds[t]) for t in types]
+        rows.append(Text.assemble("  ", *(piece for bar in bars for piece in (bar, "    "))))
+    lacks = (
+        f"{cards.COLOR_NAMES[c]} {drawing.whole_percent(1 - figures.prob_color[c])} %" for c in drawing.colors_of(seen.rules)
+    )
+    return Group(*rows, Text(f"  no card of a colour: {', '.join(lacks)}"), "")
+
+
+def plays(pooled: Pooled, agent: SearchAgent, *, has_drawn: bool) -> Group:
+    """Draw the table of plays, and the advice in words. `has_drawn` as of `drawing.action_name`."""
+    title = f"Wins in % ({tables.plus_minus()} standard error)"
+    table = tables.grid(title, ("", "play"), ("wins", "to best", "rollouts"))
+    table.add_column("", overflow="fold")
+    for play in pooled.plays:
+        table.add_row(
+            ">" if play.action == pooled.recommended else "",
+            Text(drawing.action_name(play.action, has_drawn=has_drawn), style=drawing.action_style(play.action)),
+            percent(play.win, play.win_error),
+            percent(-play.behind, play.behind_error, sign=True) if play is not pooled.plays[0] else "",
+            f"{play.rollouts:,}",
+            f"{agent.policies[0].name} alone" if play.action == pooled.own else "",
+        )
+    words = textwrap.wrap(_words(pooled, agent, has_drawn=has_drawn), tables.WIDTH)
+    return Group(table, "", *(Text(row, style="bold") for row in words), "")
+
+
+def no_choice(seen: Observation) -> str:
+    """Say why there is nothing to choose."""
+    if not seen.is_my_turn:
+        return f"Player {int(seen.current_player)} is to move."
+    return f"Draw {int(seen.penalty)}: the penalty leaves no choice." if seen.penalty else "Draw: no card in hand can be played."
+
+
+def _words(pooled: Pooled, agent: SearchAgent, *, has_drawn: bool) -> str:
+    chosen = next(play for play in pooled.plays if play.action == pooled.recommended)
+    name, policy = drawing.action_name(chosen.action, has_drawn=has_drawn), f"the policy {agent.policies[0].name}"
+    advice = f"Play {name}" if chosen.action < cards.DRAW else name.capitalize()
+    if len(pooled.plays) == 1:
+        return f"{advice}: no other play is legal."
+    if chosen.action != pooled.own:
+        gained = percent(chosen.gain, chosen.gain_error, sign=True)
+        return f"{advice}: {gained} points to {drawing.action_name(pooled.own, has_drawn=has_drawn)}, which {policy} would play."
+    if chosen is pooled.plays[0]:
+        return f"{advice}, as {policy} would."
+    errors = "a standard error" if agent.keep == 1 else f"{agent.keep:g} standard errors"
+    return f"{advice}, as {policy} would: no other play is better by more than {errors}."

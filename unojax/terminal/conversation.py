@@ -1,0 +1,265 @@
+"""The conversation of a game: tell what happens, ask the person, keep the record."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Final
+
+from jax import Array
+from rich.console import Console
+from rich.text import Text
+
+from unojax.device.process import EXIT_INTERRUPTED
+from unojax.games.advisor import Advisor
+from unojax.games.ahead import Ahead
+from unojax.games.gamefile import GameFile, write_game
+from unojax.games.session import OpponentError, Session
+from unojax.observation import Observation
+from unojax.terminal import game as view
+from unojax.terminal.answers import Command, Options, Wild, Wish, read_color, read_wish
+from unojax.terminal.tables import count, without_trailing_blanks
+from unojax.viz.words import YOU
+
+COMPILING: Final = "compiling; faster the next time"
+
+
+class _Stopped(Exception):
+    """The person has had enough."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """The file of a game, and what it says besides the moves."""
+
+    path: str | os.PathLike[str]
+    players: tuple[str, str]
+    seed: int
+
+
+@dataclass
+class Conversation:
+    """One game with a person, from the deal, or on the way, to the end.
+
+    Attributes:
+        opponent: how the agent is called.
+        read: shows a prompt and returns the line that follows; raises EOFError where there is none.
+        console: for all else that the person sees.
+        auto_draw: forced draws need no Enter.
+        animate: show that the program is thinking; for terminals.
+        ahead: what is being compiled; None: all is.
+        offers_rematch: ask after the end whether there is to be another game.
+    """
+
+    session: Session
+    opponent: str
+    read: Callable[[str], str]
+    console: Console
+    advisor: Advisor | None = None
+    record: Record | None = None
+    auto_draw: bool = False
+    animate: bool = False
+    ahead: Ahead | None = None
+    offers_rematch: bool = False
+
+    def __post_init__(self) -> None:
+        self.wants_rematch = False
+        self._names = (YOU, self.opponent) if self.session.seat == 0 else (self.opponent, YOU)
+
+    @property
+    def _views(self) -> list[Observation]:
+        """All that the person saw, from the first view on."""
+        seen = self.session.seen
+        return [seen[0].before if seen else self.session.view, *(step.after for step in seen)]
+
+    @property
+    def learned(self) -> Array | None:
+        """What the advice found out about the opponent's type, as `Advisor.learned` gives it."""
+        return None if self.advisor is None else self.advisor.learned(self._views)
+
+    def run(self) -> int:
+        """Play until the game is over or the person stops; returns the exit status, 130 after Ctrl-C. Raises ValueError where the
+        record can't be written at the start, which later is only told, and OpponentError, after the game is saved."""
+        session = self.session
+        if self.record is not None:
+            try:
+                self._write(self.record)
+            except OSError as error:
+                raise ValueError(f"--save: can't write {str(self.record.path)!r}: {error.strerror}") from None
+        status, failure = 0, None
+        try:
+            self._greet()
+            wish = Wish.BACK
+            while wish is Wish.BACK:
+                while not session.is_over:
+                    self._turn()
+                self._say(Text(""), *view.hand_rows(session.view, width=self.console.width), view.result(session, self.opponent))
+                wish = self._ask_wish() if self.offers_rematch else Wish.LEAVE
+                if wish is Wish.BACK:
+                    self._take_back()
+            self.wants_rematch = wish is Wish.REMATCH
+        except (EOFError, KeyboardInterrupt, OpponentError, _Stopped) as why:
+            if not session.is_over:
+                self._say(Text(""), Text(f"Stopped: the game is unfinished after {len(session.seen)} turns."))
+            status = EXIT_INTERRUPTED if isinstance(why, KeyboardInterrupt) else 0
+            failure = why if isinstance(why, OpponentError) else None
+        if self.record is not None and self._save():
+            is_whole = session.is_over and not session.has_given_up
+            how = "unojax replay shows it with all cards" if is_whole else "unojax play --resume goes on with it"
+            self.console.print(Text(f"Saved in {self.record.path}: {how}."), soft_wrap=True)
+        if failure is not None:
+            raise failure
+        return status
+
+    def _greet(self) -> None:
+        session = self.session
+        moves = "You move" if session.is_my_turn else f"{self.opponent} moves"
+        when = "next" if session.seen else "first"
+        self._say(Text(f"You are player {session.seat}, against {self.opponent}. {moves} {when}. h: help, ?: advice, q: stop."))
+        if session.seen:
+            self._say(Text("The game goes on. What happened last:"))
+            self._say(*(view.move(seen, self._names) for seen in session.seen[-3:]))
+
+    def _turn(self) -> None:
+        """Take an action of the player to move, and tell it in words; or take actions back."""
+        session = self.session
+        if session.is_my_turn:
+            action = self._ask()
+        else:
+            is_ready = self.ahead is None or self.ahead.is_ready("moves")
+            with self._working(f"{self.opponent} is thinking" if is_ready else COMPILING):
+                if self.ahead is not None:
+                    self.ahead.wait("moves")
+                action = session.reply()
+        if action is None:
+            return self._take_back()
+        seen = session.play(action)
+        if seen is None:
+            return None
+        self._save()
+        return self._say(view.move(seen, self._names))
+
+    def _take_back(self) -> None:
+        """Go back to the person's last choice."""
+        if taken := self.session.take_back():
+            self._save()
+            self._say(Text(f"{count(taken, 'action')} taken back."))
+        else:
+            self._say(Text("There is nothing to take back."))
+
+    def _ask_wish(self) -> Wish:
+        """Ask what is to come after the end; the end of the input is an answer too."""
+        while True:
+            try:
+                return read_wish(self.read("r: rematch, u: take back, Enter: stop> "))
+            except EOFError:
+                self._say(Text(""))
+                return Wish.LEAVE
+            except ValueError as error:
+                self._say(Text(str(error)))
+
+    def _ask(self) -> int | None:
+        """Ask the person for an action; None: to take the last one back."""
+        session = self.session
+        options = Options.of(session.view, session.legal)
+        turn = len(session.seen) + 1
+        self._say(Text(""), view.position(session.view, self.opponent, turn, options, width=self.console.width))
+        if options.extra:
+            self._say(Text(f"You may also type {options.extra}." if options.types else f"Type {options.extra}."))
+        elif not options.types:
+            self._say(Text(view.forced(session.view)))
+            if self.auto_draw:
+                return int(session.legal.argmax())
+        prompt = "your play> " if options.types else "your answer> " if options.may_challenge else "Enter draws> "
+        while True:
+            try:
+                choice = options.read(self.read(prompt))
+                if isinstance(choice, Wild):
+                    choice = self._ask_color(choice)
+            except ValueError as error:
+                self._say(Text(str(error)))
+                continue
+            if isinstance(choice, int):
+                return choice
+            if choice is Command.BACK:
+                return None
+            if choice is not None:
+                self._obey(choice)
+
+    def _ask_color(self, wild: Wild) -> int | Command | None:
+        """Ask for a wild card's colour; None if another card is to be chosen, or the wish to take the last move back."""
+        while True:
+            try:
+                color = read_color(self.read("colour (R, Y, B, G)> "))
+            except ValueError as error:
+                self._say(Text(str(error)))
+                continue
+            if color is Command.BACK:
+                return Command.BACK
+            if isinstance(color, Command):
+                self._obey(color)
+            else:
+                return None if color is None else wild.declare(color)
+
+    def _obey(self, command: Command) -> None:
+        session = self.session
+        if command is Command.QUIT:
+            raise _Stopped
+        if command is Command.HELP:
+            self._say(view.help_text(session.rules))
+        elif command is Command.PILE:
+            self._say(view.pile(session.view))
+        elif self.advisor is None:
+            self._say(Text("There is no advice in this game: it was started with --hints none."))
+        else:
+            what = "advice" if session.seen else "first advice"
+            is_ready = self.ahead is None or self.ahead.is_ready(what)
+            with self._working("thinking" if is_ready else COMPILING):
+                if self.ahead is not None:
+                    self.ahead.wait(what)
+                told = self.advisor.advise(self._views)
+            self._say(view.advice(told, session.view))
+
+    def _working(self, what: str) -> AbstractContextManager[object]:
+        return self.console.status(what) if self.animate else contextlib.nullcontext()
+
+    def _say(self, *parts: Text) -> None:
+        console = self.console
+        with console.capture() as capture:
+            console.print(*parts, sep="\n")
+        console.file.write(without_trailing_blanks(capture.get()))
+
+    def _save(self) -> bool:
+        """Write the record, if there is one, and tell whether it was written. A game is not lost for a full disk."""
+        if self.record is None:
+            return False
+        try:
+            self._write(self.record)
+        except OSError as error:
+            # A path is not broken into lines.
+            self.console.print(Text(f"The game could not be saved in {self.record.path}: {error.strerror}."), soft_wrap=True)
+            return False
+        return True
+
+    def _write(self, record: Record) -> None:
+        session = self.session
+        write_game(record.path, GameFile.of(session.replay(), players=record.players, seed=record.seed))
+
+
+def read_line(prompt: str) -> str:
+    """Read a line from standard input, with the terminal's editing where there is one."""
+    with contextlib.suppress(ImportError):
+        import readline  # noqa: F401  (from now on `input` lets lines be edited)
+    try:
+        line = input(prompt)
+    except UnicodeDecodeError:
+        raise ValueError("That is not text.") from None
+    if not sys.stdin.isatty():
+        # Nothing has shown what came in: without this, the next words would follow the prompt.
+        encoding = sys.stdout.encoding or "utf-8"
+        print(line.encode(encoding, "replace").decode(encoding))
+    return line

@@ -1,0 +1,89 @@
+"""A game looked back at, on a terminal."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from unojax.terminal import cards as drawing
+from unojax.terminal import tables
+from unojax.terminal.tables import percent
+from unojax.viz.words import plays_like
+
+if TYPE_CHECKING:
+    from unojax.analysis.reviewing import ReviewedTurn
+    from unojax.games.gamefile import GameFile
+    from unojax.search.agents import SearchAgent
+
+
+def heading(game: GameFile, player: int) -> Text:
+    """Say who played, and whose choices these are."""
+    who = f"player 0: {game.players[0]}, player 1: {game.players[1]}"
+    return Text(f"{who}; as player {player} could know it", style="bold")
+
+
+def table(turns: list[ReviewedTurn], player: int) -> Table:
+    """Draw a row for each turn: the move, the win probability after it, what it cost, and the better play."""
+    title = f"Player {player} wins, and what each choice cost, in % ({tables.plus_minus()} standard error)"
+    found = tables.grid(title, ("turn", "move"), ("wins", "cost"))
+    found.add_column("better", no_wrap=True)
+    for turn in turns:
+        move = drawing.turn_words(turn)
+        cost, better = "", ""
+        if (choice := turn.choice) is not None:
+            cost = percent(choice.cost, choice.error)
+            better = _best(turn) if is_costly(turn) else ""
+        wins = f"{100 * turn.win:.0f}" if turn.win_error == 0 else percent(turn.win, turn.win_error)
+        found.add_row(str(turn.number), move, wins, cost, better)
+    return found
+
+
+def is_costly(turn: ReviewedTurn) -> bool:
+    """Tell a choice that was worse than another play by more than two standard errors."""
+    choice = turn.choice
+    return choice is not None and turn.seen is not None and choice.best != turn.seen.action and choice.cost > 2 * choice.error
+
+
+def note(turn: ReviewedTurn) -> str:
+    """Say of a move on the page what it cost."""
+    if not is_costly(turn):
+        return ""
+    assert turn.choice is not None
+    return f"Cost {percent(turn.choice.cost, turn.choice.error)} points: {_best(turn)} was better."
+
+
+def _best(turn: ReviewedTurn) -> str:
+    """Name the best play of a choice."""
+    assert turn.choice is not None and turn.seen is not None
+    return drawing.action_name(turn.choice.best, has_drawn=bool(turn.seen.before.has_drawn))
+
+
+def facts(turns: list[ReviewedTurn], agent: SearchAgent, game: GameFile, *, how: str) -> dict[str, str]:
+    """Say all else that is to be said of the game."""
+    chosen = [turn.choice for turn in turns if turn.choice is not None]
+    costly = sum(map(is_costly, turns))
+    total = sum(choice.cost for choice in chosen)
+    error = math.sqrt(sum(choice.error**2 for choice in chosen))
+    rows = {
+        "Choices": f"{len(chosen)}, {costly} of them worse than another play by more than two standard errors",
+        "Cost": f"{percent(total, error)} points of win probability in all",
+    }
+    score = mean_score(turns)
+    if score is not None:
+        rows["Belief"] = f"log score {score:.2f}: mean over turns of ln P(cards that the other player held)"
+    if types := turns[-1].types:
+        rows["Type"] = f"in the end the other player {plays_like(types)}"
+    rows["Wins"] = f"if from there {agent.whom_rollouts_follow}; the other hand from the belief"
+    rows["Costs"] = (
+        f"by {how}; the best play is chosen by one half of the replicates and valued by the other, so that a cost may be below 0"
+    )
+    return rows | {"Rules": tables.rules_text(game.rules)}
+
+
+def mean_score(turns: list[ReviewedTurn]) -> float | None:
+    """Average the log scores after the start of the turns at which the other player held cards."""
+    scores = [turn.log_score for turn in turns[1:] if turn.observation.opponent_count > 0 and turn.log_score is not None]
+    return sum(scores) / len(scores) if scores else None

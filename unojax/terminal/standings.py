@@ -1,0 +1,73 @@
+"""Standings on a terminal."""
+
+from __future__ import annotations
+
+import sys
+from itertools import combinations
+
+from rich.console import Console
+from rich.table import Table
+
+from unojax.arena.standings import Standings
+from unojax.terminal import tables
+from unojax.terminal.tables import duration, percent_within
+
+
+def fitting(standings: Standings) -> list[Table | str]:
+    """Lay out ratings and scores, as widely as the terminal allows."""
+    width = Console(file=sys.stdout).width
+    # A console measures nothing as wider than itself.
+    measuring = Console(width=10_000)
+    # The names can be left out of the table of scores, since the ratings have them.
+    wide = (score_table(standings), score_table(standings, names=False))
+    fitting = [table for table in wide if measuring.measure(table).maximum <= width]
+    return [rating_table(standings), "", fitting[0] if fitting else match_table(standings), ""]
+
+
+def rating_table(standings: Standings) -> Table:
+    """List the agents, the best first."""
+    title = f"Ratings in Elo points ({tables.plus_minus()} 95 % interval), mean 0"
+    table = tables.grid(title, ("", "agent"), ("rating", "score, %", "games", "decisions", "each"))
+    for place, row in enumerate(standings.agents, 1):
+        table.add_row(
+            str(place),
+            row.name,
+            f"{row.rating:+.0f} {tables.plus_minus()} {row.rating_margin:.0f}",
+            "-" if row.score is None else f"{100 * row.score:.1f}",
+            f"{row.games:,}",
+            f"{row.decisions:,}",
+            "-" if row.seconds_per_decision is None else duration(row.seconds_per_decision),
+        )
+    return table
+
+
+def score_table(standings: Standings, *, names: bool = True) -> Table:
+    """Set every agent against every other one, the columns numbered as the rows are, which may have their names too."""
+    table = tables.grid(title=_title("Score of row against column", standings))
+    table.add_column("", justify="right", no_wrap=True)
+    if names:
+        table.add_column("agent", no_wrap=True)
+    for place, _ in enumerate(standings.agents, 1):
+        table.add_column(str(place), justify="right", no_wrap=True)
+    for place, row in enumerate(standings.agents, 1):
+        cells = []
+        for other in standings.agents:
+            match = standings.match(row.name, other.name)
+            cells.append(
+                "" if row is other else "-" if match is None else percent_within(match.shown.score, match.shown.interval)
+            )
+        table.add_row(str(place), *([row.name] if names else []), *cells)
+    return table
+
+
+def match_table(standings: Standings) -> Table:
+    """List the same scores one match a line, for many agents."""
+    table = tables.grid(_title("Score of the first against the second", standings), ("first", "second"), ("score",))
+    for row, other in combinations(standings.agents, 2):
+        match = standings.match(row.name, other.name)
+        table.add_row(row.name, other.name, "-" if match is None else percent_within(match.shown.score, match.shown.interval))
+    return table
+
+
+def _title(of: str, standings: Standings) -> str:
+    return f"{of}, {standings.unit} ({tables.plus_minus()} 95 % interval)"

@@ -1,0 +1,141 @@
+"""Tables, numbers with their errors, and words that several results share. Imports no JAX."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+
+from unojax.rules import Rules
+
+WIDTH: Final = 80
+"""Columns of a terminal that does not say how many it has, and of running text."""
+_FOLDED: Final = 14
+"""Columns that a name is folded in at least."""
+_SKEWED: Final = 0.2
+"""Share of half an interval that its middle may lie beside the value."""
+_FINE: Final = 0.0015
+"""Errors below this share are written with a second decimal of per cent."""
+
+
+def show(*parts: RenderableType) -> None:
+    """Print results. Numbers stay uncoloured, and brackets are brackets."""
+    console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
+    # A narrow terminal breaks the lines of a table; rich would leave columns out.
+    console.width = max(console.width or WIDTH, _FOLDED, *map(_least_width, parts))
+    with console.capture() as capture:
+        console.print(*parts, sep="\n")
+    sys.stdout.write(without_trailing_blanks(capture.get()))
+
+
+def without_trailing_blanks(text: str) -> str:
+    """Remove the blanks with which rich fills every line up."""
+    return re.sub(r"[ ]+$", "", text, flags=re.MULTILINE)
+
+
+def _least_width(part: RenderableType) -> int:
+    """Find the width that a table needs, its columns that may be folded as narrow as their longest word."""
+    if isinstance(part, Group):
+        return max(map(_least_width, part.renderables), default=0)
+    if not isinstance(part, Table):
+        return 0
+    measuring = Console(width=10_000)
+    width = 0
+    for column in part.columns:
+        measured = [measuring.measure(cell) for cell in (column.header, *column.cells)]
+        width += max(m.maximum if column.no_wrap else min(m.maximum, _FOLDED) for m in measured)
+    return width + (part.padding[1] + part.padding[3] + 1) * len(part.columns)
+
+
+def grid(title: str, texts: Sequence[str] = (), numbers: Sequence[str] = ()) -> Table:
+    """Make a table with a rule under its header and nothing else, as wide as its cells.
+
+    Args:
+        title: above the table.
+        texts: headings of the first columns, whose cells may be folded.
+        numbers: headings of the columns after them, aligned at the right and never folded.
+    """
+    # The box adds a blank of its own between columns.
+    options: dict[str, Any] = {"box": box.SIMPLE_HEAD, "show_edge": False, "pad_edge": False, "padding": (0, 1, 0, 0)}
+    table = Table(title=title, title_justify="left", title_style="bold", **options)
+    for heading in texts:
+        table.add_column(heading, overflow="fold")
+    for heading in numbers:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
+def facts(rows: dict[str, str]) -> Table:
+    """Lay out names and what is to be said about them."""
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for name, what in rows.items():
+        table.add_row(name, what)
+    return table
+
+
+def plus_minus() -> str:
+    """Return the sign before an error, as stdout can show it."""
+    return "±" if (sys.stdout.encoding or "").lower().startswith("utf") else "+-"
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    """Count things: `1 game`, `2,000 games`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def percent(value: float, error: float, *, sign: bool = False) -> str:
+    """Write a share and its error in per cent, `63.2 ± 0.4`, with a second decimal if the error is small."""
+    decimals = 1 if error == 0 or error > _FINE else 2
+    return f"{100 * value:{'+' if sign else ''}z.{decimals}f} {plus_minus()} {100 * error:.{decimals}f}"
+
+
+def percent_between(value: float, interval: tuple[float, float]) -> str:
+    """Write a share and the ends of its interval in per cent: `68.2 (67.8-68.6)`."""
+    low, high = interval
+    decimals = 1 if high - low > 2 * _FINE else 2
+    return f"{100 * value:.{decimals}f} ({100 * low:.{decimals}f}-{100 * high:.{decimals}f})"
+
+
+def percent_within(value: float, interval: tuple[float, float]) -> str:
+    """Write a share and half its interval in per cent; the ends of one that lies more on one side, as of a few games."""
+    half = (interval[1] - interval[0]) / 2
+    is_skewed = abs(sum(interval) / 2 - value) > _SKEWED * half
+    return percent_between(value, interval) if is_skewed else percent(value, half)
+
+
+def duration(seconds: float) -> str:
+    """Write a time in a unit that suits it."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-6:.3g} µs"
+
+
+def rate(games_per_second: float) -> str:
+    """Write games per second."""
+    return f"{games_per_second:,.0f} games/s" if games_per_second >= 10 else f"{games_per_second:.2g} games/s"
+
+
+def rules_text(rules: Rules) -> str:
+    """Name the rules that differ from the defaults: by the name of all of them if they have one."""
+    if rules.name is not None:
+        return rules.name
+    named = (f"deck of {rules.num_cards} cards" if name == "deck" else f"{name}={value}" for name, value in rules.changes.items())
+    return ", ".join(named) or "default"
+
+
+def player_0_begins(rules: Rules) -> bool:
+    """Tell rules under which no lot is drawn, and no start card passes the player over who would begin."""
+    return rules.first_player == "zero" and rules.start_effects == "none"
+
+
+def seats(rules: Rules) -> tuple[str, str]:
+    """Head the columns of the two seats."""
+    return ("moving first", "moving second") if player_0_begins(rules) else ("as player 0", "as player 1")
