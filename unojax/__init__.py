@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from unojax.arena import Matches, Pairs, play_match, play_rounds
     from unojax.arena.ratings import bradley_terry, paired_score
     from unojax.belief import Belief, Info, belief_init, belief_update, belief_update_checked, infer_action
+    from unojax.belief.predictive import Predictive, expected_reward, own_successors, predict
     from unojax.decks import parse_deck, small_deck
     from unojax.device.compilation_cache import keep_compiled_programs
     from unojax.game import Error, State, init, legal_mask, step, step_checked
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from unojax.games.record import Trajectory, play_game
     from unojax.observation import Observation, determinize, observe
     from unojax.policies import POLICIES, PackedPolicy, Policy, RulePolicy, get_policy, uniform
-    from unojax.pomdp import observation_log_prob, reward, transition_log_prob
+    from unojax.pomdp import Successors, observation_log_prob, reward, successors, transition_log_prob
     from unojax.rules import RULES_VERSION, Rules
     from unojax.simulation import Games, Slots, Transitions, check_slots, rollout, simulate, start_slots
     from unojax.specs import parse_agent
@@ -38,6 +39,7 @@ _HOMES = {
     "arena": ("Matches", "Pairs", "play_match", "play_rounds"),
     "arena.ratings": ("bradley_terry", "paired_score"),
     "belief": ("Belief", "Info", "belief_init", "belief_update", "belief_update_checked", "infer_action"),
+    "belief.predictive": ("Predictive", "expected_reward", "own_successors", "predict"),
     "device.compilation_cache": ("keep_compiled_programs",),
     "game": ("Error", "State", "init", "legal_mask", "step", "step_checked"),
     "games.advising": ("advise",),
@@ -45,7 +47,7 @@ _HOMES = {
     "games.record": ("Trajectory", "play_game"),
     "observation": ("Observation", "determinize", "observe"),
     "policies": ("POLICIES", "PackedPolicy", "Policy", "RulePolicy", "get_policy", "uniform"),
-    "pomdp": ("observation_log_prob", "reward", "transition_log_prob"),
+    "pomdp": ("Successors", "observation_log_prob", "reward", "successors", "transition_log_prob"),
     "decks": ("parse_deck", "small_deck"),
     "rules": ("RULES_VERSION", "Rules"),
     "simulation": ("Games", "Slots", "Transitions", "check_slots", "rollout", "simulate", "start_slots"),
@@ -77,9 +79,10 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 # Lists of literals: type checkers read no other form of it.
 __all__ = ["POLICIES", "RULES_VERSION", "Agent", "Belief", "Error", "Games", "Info", "Matches", "Observation"]
-__all__ += ["PackedPolicy", "Pairs", "Policy", "PolicyAgent", "RulePolicy", "Rules", "Slots", "State", "Table"]
-__all__ += ["Trajectory", "Transitions", "View"]
+__all__ += ["PackedPolicy", "Pairs", "Policy", "PolicyAgent", "Predictive", "RulePolicy", "Rules", "Slots", "State", "Table"]
+__all__ += ["Successors", "Trajectory", "Transitions", "View"]
 __all__ += ["advise", "belief_init", "belief_update", "belief_update_checked", "bradley_terry", "check_slots", "determinize"]
+__all__ += ["expected_reward"]
 __all__ += ["format_action", "format_cards", "format_observation", "format_position", "get_policy", "infer_action", "init"]
 __all__ += [
     "keep_compiled_programs",
@@ -88,6 +91,7 @@ __all__ += [
     "make_state",
     "observation_log_prob",
     "observe",
+    "own_successors",
     "paired_score",
 ]
 __all__ += [
@@ -102,6 +106,7 @@ __all__ += [
 ]
 __all__ += [
     "play_rounds",
+    "predict",
     "reward",
     "rollout",
     "simulate",
@@ -109,6 +114,7 @@ __all__ += [
     "start_slots",
     "step",
     "step_checked",
+    "successors",
     "transition_log_prob",
     "uniform",
     "view_of",

@@ -122,6 +122,33 @@ def check_transition(rules: Rules, before: Observation, after: Observation, name
         agreed_rules(rules, seen.rules)
 
 
+def check_counts(observation: Observation, name: str) -> None:
+    """Check that the cards of an observation that came to the function `name` are those of the deck of its rules.
+
+    Of the unseen cards, those that the opponent does not hold are in the deck: its size follows, and is no choice. Nothing is known
+    of traced numbers.
+
+    Raises:
+        ValueError: If a card is seen too often, or the deck has another size.
+    """
+    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(observation)):
+        return
+    unseen = np.asarray(observation.unseen)
+    if (unseen < 0).any():
+        card = int(unseen.argmin())
+        number = observation.rules.deck[card] - unseen[card]
+        raise ValueError(
+            f"{name}: hand and pile hold {number} x {cards.TYPE_NAMES[card]}, and the deck of the rules has "
+            f"{observation.rules.deck[card]}"
+        )
+    expected = int(unseen.sum()) - int(observation.opponent_count)
+    if int(observation.deck_count) != expected:
+        raise ValueError(
+            f"{name}: deck_count must be {expected}, the {unseen.sum()} unseen cards without the opponent's "
+            f"{int(observation.opponent_count)}, got {int(observation.deck_count)}; unojax.observe and make_observation count right"
+        )
+
+
 def observe(state: State, player: ArrayLike) -> Observation:
     """Show one player, 0 or 1, what it may know of a state. A player outside, in an array, sees no hand at all.
 

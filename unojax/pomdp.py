@@ -1,28 +1,34 @@
 """The game as a POMDP (S, A, T, R, Omega, O, b0, gamma): the functions T, O and R as numbers, for solvers and tests.
 
     T(s' | s, a)   `transition_log_prob`   the chance of the cards drawn; plays are deterministic
+                   `successors`            every state that can follow, with its probability
     O(o | s)       `observation_log_prob`  an observation is a deterministic function of the state
     R(s, a, s')    `reward`                per player; what they get for the step
 
 The initial belief b0 is the law of `game.init`. gamma belongs to the planner: every `discount` of a search, a network or a
 training run is a factor per transition of the game as played, one action of either player each (`check_discount`). A transition
 is checked by stepping with the cards that it would take, so no rule of the game is written a second time here.
+`unojax.belief.predictive` has the same functions of a belief.
 
 The Markov state is the cards of each place, top rank, colour, player to move, pending penalty, a card just drawn, the colour
 before a Wild+4 that may be challenged, and how the game ended if it did; `step_count` belongs to it only under
 `Rules.max_steps`. The remaining fields of `State` (`rewards`, `error`, `last_action`, else `step_count`) record the past, and
-`transition_log_prob` ignores them. All functions are pure and total, take unbatched states, and work under `jit` and `vmap`.
+`transition_log_prob` ignores them. `transition_log_prob`, `observation_log_prob` and `reward` are pure and total, take unbatched
+states, and work under `jit` and `vmap`. How many states follow depends on the cards, so the functions that list them run on the
+host, in NumPy float64; the engine makes their steps on the device.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import comb
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.core import Tracer
 from jax.typing import ArrayLike
 
 from unojax import bits, cards, game
@@ -38,6 +44,25 @@ _BINOMIAL: Final = np.array([[comb(n, k) for k in range(5)] for n in range(cards
 _MARKOV_FIELDS: Final = tuple(
     "hands deck pile top_rank color current_player penalty drawn contested terminated truncated winner".split()
 )
+
+MAX_ROWS: Final = 2_000_000
+"""Default limit on the number of states that are listed at a time."""
+_CHUNK: Final = 256
+"""States per call of a program; a fixed size, so that each is compiled once."""
+
+
+class Successors(NamedTuple):
+    """States that can follow another one, each once, with their probabilities. NumPy on the host.
+
+    Attributes:
+        states: `State` with a leading axis M, the likeliest first.
+        log_probs: float64[M] nats, with total probability 1.
+        rewards: float64[M, 2] each player's reward on the way there.
+    """
+
+    states: State
+    log_probs: np.ndarray
+    rewards: np.ndarray
 
 
 def check_discount(discount: float) -> None:
@@ -84,15 +109,12 @@ def _transition_log_prob(state: State, action: Array, next_state: State) -> Arra
     for name in _MARKOV_FIELDS if rules.max_steps is None else (*_MARKOV_FIELDS, "step_count"):
         is_reached &= (getattr(reached, name) == getattr(next_state, name)).all()
 
-    # Cards enter a hand by a draw alone, and only the mover draws.
-    drawn = jnp.maximum(cards.counts(reached.hands) - cards.counts(state.hands), 0).sum(0, dtype=jnp.int32)
+    drawn = _cards_drawn(state, action, reached)
     log_color = jnp.float32(0.0)
     if rules.play_drawn == "auto":
-        # Or a card goes straight to the pile.
-        applies = (action == cards.DRAW) & ~state.is_over & legal_mask(state)[cards.DRAW] & ~reached.terminated
-        laid = applies & (drawn.sum() == 0)
-        drawn += (laid & (np.arange(cards.NUM_TYPES, dtype=np.int32) == reached.top_type)).astype(jnp.int32)
-        log_color = jnp.where(laid & (reached.top_rank >= cards.WILD), -np.float32(np.log(cards.NUM_COLORS)), log_color)
+        kept = jnp.maximum(cards.counts(reached.hands) - cards.counts(state.hands), 0).sum(dtype=jnp.int32)
+        laid_wild = (drawn.sum() > kept) & (reached.top_rank >= cards.WILD)
+        log_color = jnp.where(laid_wild, -np.float32(np.log(cards.NUM_COLORS)), log_color)
     deck = cards.counts(reached.deck).astype(jnp.int32) + drawn
     binomial = jnp.asarray(_BINOMIAL)
     ways = binomial[deck, drawn].prod(dtype=jnp.int32)
@@ -134,10 +156,194 @@ def reward(state: State, action: ArrayLike, next_state: State) -> Array:
     return _step_to(state, single_action(action, "reward"), next_state).rewards
 
 
+def successors(state: State, action: ArrayLike, *, limit: int = MAX_ROWS) -> Successors:
+    """List every state that can follow an action, with T(s' | s, a). On the host.
+
+    Args:
+        state: Unfinished game.
+        action: Legal action of the player to move.
+        limit: Largest number of states to list.
+
+    Raises:
+        ValueError: If the state is a batch, a tracer or over, the action is not legal, or more than `limit` states follow.
+    """
+    game.check_state(state, "successors")
+    state = on_host(state, "successors")
+    check_action(int(single_action(action, "successors")), game.legal_mask(state), bool(state.is_over))
+    _, states, probs = branch(rows_of([state]), np.array([action], np.int32), limit)
+    index, which = distinct(states)
+    return listed(take(states, index), np.bincount(which, probs), np.asarray(states.rewards, np.float64)[index])
+
+
+def branch(states: State, actions: np.ndarray, limit: int = MAX_ROWS) -> tuple[np.ndarray, State, np.ndarray]:
+    """List what follows N states, each after an action: all draws of it.
+
+    Args:
+        states: `State` [N] on the host.
+        actions: int32[N].
+        limit: Largest number of rows M.
+
+    Returns:
+        Index of the state that each row follows, int64[M]; the next states [M]; their probabilities, float64[M]. Equal states
+        may come up twice.
+
+    Raises:
+        ValueError: If there are more than `limit` rows.
+    """
+    _, decks, numbers = step_taking(states, actions)
+    parts = list(zip(decks, numbers.tolist(), strict=True))
+    if (total := sum(count_draws(deck, number) for deck, number in parts)) > limit:
+        raise ValueError(f"{total:,} states follow, more than limit={limit:,}; use a smaller deck or fewer hands, or raise limit")
+    draws = [list_draws(deck.tobytes(), number) for deck, number in parts]
+    # A wild that is laid at once takes any of the colours, and nothing else looks at them.
+    colors = cards.NUM_COLORS if states.rules.play_drawn == "auto" else 1
+    sizes = [len(probs) * colors for _, probs in draws]
+    parents = np.repeat(np.arange(len(sizes)), sizes)
+    taken = np.concatenate([np.repeat(multisets, colors, 0) for multisets, _ in draws])
+    probs = np.concatenate([np.repeat(probs, colors) for _, probs in draws]) / colors
+    color = np.tile(np.arange(colors, dtype=np.int8), len(probs) // colors)
+    next_states, _, _ = step_taking(take(states, parents), actions[parents], decks[parents] - taken, color)
+    return parents, next_states, probs
+
+
+def step_taking(
+    states: State, actions: np.ndarray, decks_after: np.ndarray | None = None, colors: np.ndarray | None = None
+) -> tuple[State, np.ndarray, np.ndarray]:
+    """Step N states, so that draws leave given decks.
+
+    Args:
+        states, actions: As in `branch`.
+        decks_after: int8[N, 54] cards left; None: whichever come first are drawn.
+        colors: int8[N] of a wild that is laid by chance.
+
+    Returns:
+        The next states [N]; the decks that the cards were drawn from, after a reshuffle, int8[N, 54]; and the number drawn,
+        int32[N].
+    """
+    n = len(actions)
+    decks_after = np.zeros((n, cards.NUM_TYPES), np.int8) if decks_after is None else decks_after
+    colors = np.zeros(n, np.int8) if colors is None else colors
+    return in_chunks(_step_rows, states, np.asarray(actions, np.int32), decks_after.astype(np.int8), colors)
+
+
+@jax.jit
+def _step_rows(states: State, actions: Array, decks_after: Array, colors: Array) -> tuple[State, Array, Array]:
+    def one(state: State, action: Array, deck_after: Array, color: Array) -> tuple[State, Array, Array]:
+        reached = game.step_with(state, action, game.GivenCards(bits.pack(cards.onehot(deck_after)), color))
+        drawn = _cards_drawn(state, action, reached)
+        return reached, (cards.counts(reached.deck) + drawn).astype(jnp.int8), drawn.sum(dtype=jnp.int32)
+
+    return jax.vmap(one)(states, actions, decks_after, colors)
+
+
+def in_chunks(program: Any, *rows: Any) -> Any:
+    """Call a compiled program for N rows in chunks of one size, and bring the results to the host."""
+    n = len(jax.tree.leaves(rows)[0])
+    results = []
+    for start in range(0, n, _CHUNK):
+        index = np.minimum(np.arange(start, start + _CHUNK), n - 1)
+        results.append(jax.device_get(program(*(take(part, index) for part in rows))))
+    return jax.tree.map(lambda *parts: np.concatenate(parts)[:n], *results)
+
+
+@lru_cache(maxsize=4096)
+def list_draws(deck: bytes, number: int) -> tuple[np.ndarray, np.ndarray]:
+    """List the multisets of `number` cards of a deck (the bytes of an int8[54]), with their hypergeometric probabilities.
+
+    Returns:
+        int8[M, 54] and float64[M].
+    """
+    copies = np.frombuffer(deck, np.int8).astype(int)
+    types = np.flatnonzero(copies)
+    multisets, ways, missing = np.zeros((1, cards.NUM_TYPES), np.int8), np.ones(1), np.array([number])
+    left = int(copies.sum())
+    for t in types.tolist():
+        left -= copies[t]
+        parts = []
+        for drawn in range(min(copies[t], number) + 1):
+            # What is missing must be left in the types to come.
+            kept = (missing >= drawn) & (missing - drawn <= left)
+            grown = multisets[kept].copy()
+            grown[:, t] = drawn
+            parts.append((grown, ways[kept] * comb(copies[t], drawn), missing[kept] - drawn))
+        multisets, ways, missing = map(np.concatenate, zip(*parts, strict=True))
+    return multisets, ways / comb(int(copies.sum()), number)
+
+
+def count_draws(deck: np.ndarray, number: int) -> int:
+    """Count the multisets of `number` cards of a deck, int[54]."""
+    ways = [1] + [0] * number
+    for copies in deck[deck > 0].tolist():
+        ways = [sum(ways[max(0, size - copies) : size + 1]) for size in range(number + 1)]
+    return ways[number]
+
+
+def listed(states: State, probs: np.ndarray, rewards: np.ndarray) -> Successors:
+    """List states by their probabilities, the likeliest first."""
+    order = np.argsort(-probs, kind="stable")
+    return Successors(take(states, order), np.log(probs[order]), rewards[order])
+
+
+def distinct(rows: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Find equal rows of a pytree of arrays [M, ...], `rewards` apart.
+
+    Returns:
+        Where each different row comes first, int64[D], and which of these each row equals, int64[M].
+    """
+    if isinstance(rows, State):
+        rows = rows.replace(rewards=np.zeros((len(rows.step_count), 0), bool))
+    keys = np.concatenate([_bytes_of(np.asarray(leaf)) for leaf in jax.tree.leaves(rows)], -1)
+    _, index, which = np.unique(keys.view(f"V{keys.shape[-1]}")[:, 0], return_index=True, return_inverse=True)
+    return index, which.reshape(-1)
+
+
+def _bytes_of(leaf: np.ndarray) -> np.ndarray:
+    flat = leaf.reshape(len(leaf), -1)
+    return np.packbits(flat, axis=-1) if flat.dtype == bool else np.ascontiguousarray(flat).view(np.uint8)
+
+
+def take(rows: Any, index: np.ndarray) -> Any:
+    """Select rows of a pytree of arrays."""
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[index], rows)
+
+
+def rows_of(trees: list[Any]) -> Any:
+    """Stack pytrees of arrays along a leading axis."""
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
+
+
+def on_host(tree: Any, name: str) -> Any:
+    """Bring what came to the function `name` to the host; ValueError if it is traced."""
+    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree)):
+        raise ValueError(f"{name} lists what can follow, so it runs on the host: call it outside jit and vmap")
+    return jax.device_get(tree)
+
+
+def check_action(action: int, legal: ArrayLike, is_over: bool) -> None:
+    """Check that an action can be taken; ValueError if it is not legal, or the game is over."""
+    if is_over:
+        raise ValueError("the game is over, so nothing follows; ask about an unfinished game")
+    mask = np.asarray(legal)
+    if not (0 <= action < len(mask) and mask[action]):
+        raise ValueError(f"action {action} is not legal here; legal are {', '.join(map(str, np.flatnonzero(mask)))}")
+
+
 def _check_states(state: State, next_state: State, name: str) -> None:
     for one in (state, next_state):
         game.check_state(one, name)
     agreed_rules(state.rules, next_state.rules)
+
+
+def _cards_drawn(state: State, action: Array, reached: State) -> Array:
+    """Count the cards that a step took from the deck, by type: int32[54]."""
+    # Cards enter a hand by a draw alone, and only the mover draws.
+    drawn = jnp.maximum(cards.counts(reached.hands) - cards.counts(state.hands), 0).sum(0, dtype=jnp.int32)
+    if state.rules.play_drawn == "auto":
+        # Or a card goes straight to the pile.
+        applies = (action == cards.DRAW) & ~state.is_over & legal_mask(state)[cards.DRAW] & ~reached.terminated
+        laid = applies & (drawn.sum() == 0)
+        drawn += (laid & (np.arange(cards.NUM_TYPES, dtype=np.int32) == reached.top_type)).astype(jnp.int32)
+    return drawn
 
 
 @traced_once

@@ -47,7 +47,7 @@ from unojax.belief.opponents import (
     uniform_opponent,
 )
 from unojax.belief.turns import Known, Step
-from unojax.observation import Observation, check_observation, check_transition
+from unojax.observation import Observation, check_counts, check_observation, check_transition
 from unojax.rules import Rules
 
 MAX_TABLE: Final = 5_000_000
@@ -157,8 +157,8 @@ def exact_init(
         opponent, log_types: as in `particles.belief_init`.
 
     Raises:
-        ValueError: the joint table of hands is larger than `MAX_TABLE`, the observation is a batch, there is no such
-            prior, or `log_types` are not those of a family.
+        ValueError: the joint table of hands is larger than `MAX_TABLE`, the observation is a batch, its counts do not add up to
+            the deck, there is no such prior, or `log_types` are not those of a family.
     """
     if prior not in get_args(Prior):
         raise ValueError(f"prior must be one of {get_args(Prior)}, got {prior!r}")
@@ -185,6 +185,7 @@ def exact_init(
     total = weights.sum()
     if total == 0:
         raise ValueError(f"an opponent's hand of {hand_count} cards does not fit into {unseen.sum()} unseen cards")
+    check_counts(observation, "exact_init")
     belief = ExactBelief(weights / total, types, unseen, hand_count, rules)
     if observation.has_drawn and history.opponent_moved(observation):
         belief = replace(belief, drawn=_by_any_card(belief))

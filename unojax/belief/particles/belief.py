@@ -28,7 +28,7 @@ from unojax.device import struct
 from unojax.device.random_bits import check_key, key_words, threefry_words
 from unojax.device.struct import by_field
 from unojax.device.tracing import traced_once
-from unojax.observation import Observation, check_observation
+from unojax.observation import Observation, check_counts, check_observation
 from unojax.rules import Rules
 
 MAX_SLOTS: Final = 192
@@ -180,10 +180,11 @@ def belief_init(
 
     Raises:
         ValueError: If a size is not positive, `max_slots` is below the number of cards in the game, there is no such prior, the
-            observation is a batch, or `log_types` are not those of a family.
+            observation is a batch, its counts do not add up to the deck, or `log_types` are not those of a family.
     """
     check_key(key, "belief_init")
     check_observation(observation, "belief_init")
+    check_counts(observation, "belief_init")
     rules = observation.rules
     check_start(num_particles, prior)
     max_plays = MAX_PLAYS * (2 - rules.has_plain_steps) if max_plays is None else max_plays
