@@ -67,25 +67,26 @@ def measure(*, num_games: int, num_steps: int, num_particles: int, seed: int, ru
             if state.is_over:
                 break
             action = int(rng.choice(np.flatnonzero(mask(state))))
-            key_step = jax.random.fold_in(key, index)
+            key_step, key_update = jax.random.split(jax.random.fold_in(key, index))
             state = step(state, action, key_step)
             after = see(state, player)
             # An own play and a penalty of the opponent's have one outcome; own draws of several cards have too many.
             if before.penalty == 0 and (action == cards.DRAW or not before.is_my_turn):
                 told = predict(belief, before, action if before.is_my_turn else None)
                 probs.append(told.probs)
-                index = told.index_of(after)
-                hits.append(np.arange(len(told)) == (-1 if index is None else index))
-                transitions, missed = transitions + 1, missed + (index is None)
-            belief, _ = update(key_step, belief, before, jnp.int32(action), after)
+                came = told.index_of(after)
+                hits.append(np.arange(len(told)) == (-1 if came is None else came))
+                transitions, missed = transitions + 1, missed + (came is None)
+            belief, _ = update(key_update, belief, before, jnp.int32(action), after)
             before = after
         predicted.append(np.concatenate([*probs, np.zeros(0)]))
         happened.append(np.concatenate([*hits, np.zeros(0, bool)]))
     width = max(map(len, predicted))
-    rows, came, counted = (np.zeros((num_games, width), dtype) for dtype in (float, bool, bool))
+    rows, outcomes, counted = (np.zeros((num_games, width), dtype) for dtype in (float, bool, bool))
     for number, (probs, hits) in enumerate(zip(predicted, happened, strict=True)):
-        rows[number, : len(probs)], came[number, : len(hits)], counted[number, : len(probs)] = np.minimum(probs, 1), hits, True
-    return Result(calibrate(rows, came, counted), transitions, missed)
+        size = len(probs)
+        rows[number, :size], outcomes[number, :size], counted[number, :size] = np.minimum(probs, 1), hits, True
+    return Result(calibrate(rows, outcomes, counted), transitions, missed)
 
 
 def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
@@ -109,7 +110,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
             f"{number:,}",
             f"{calibration.predicted[i]:.4f}",
             f"{calibration.observed[i].value:.4f}",
-            f"{surplus.value:+.4f} ± {1.96 * surplus.error:.4f}",
+            f"{surplus.value:+.4f} ± {surplus.margin:.4f}",
         )
     timing.console().print(table)
     timing.console().print(
@@ -121,7 +122,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
         "predicted": calibration.predicted.tolist(),
         "observed": [share.value for share in calibration.observed],
         "surplus": [share.value for share in calibration.surplus],
-        "error": [share.error for share in calibration.surplus],
+        "error": [share.standard_error for share in calibration.surplus],
     }
     counts = {"transitions": result.transitions, "missed": result.missed}
     results = {"benchmark": "predictive", "environment": timing.environment(), **settings, **counts, **rows}

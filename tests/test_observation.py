@@ -13,6 +13,8 @@ import pytest
 
 from tests.helpers import assert_trees_equal, counts_of, deck_of, play
 from unojax import cards, game
+from unojax.belief import belief_init
+from unojax.belief.exact import exact_init
 from unojax.game import State
 from unojax.observation import Observation, determinize, observe
 from unojax.rules import Rules
@@ -178,3 +180,21 @@ def test_hands_that_cannot_be_are_refused():
         determinize(0.5, seen)
     with pytest.raises(ValueError, match="determinize takes an Observation, got State"):
         determinize(jax.random.key(0), make_state("R1", "B1", "R7"))  # pyright: ignore[reportArgumentType]
+
+
+def test_a_deck_size_that_does_not_fit_is_refused():
+    """Of the unseen cards, those that the opponent does not hold are in the deck: another number is a mistake, not a choice."""
+    rules = Rules(deck=deck_of("R1 R1 R2 Y1 Y2 B1"), hand_size=2)
+    seen = observe(make_state("R1 R2", "Y1 Y2", "R1", rules=rules), 0)
+    begin = {"belief_init": lambda seen: belief_init(seen, jax.random.key(0)), "exact_init": exact_init}
+    for name, function in begin.items():
+        function(seen)
+        with pytest.raises(
+            ValueError, match=rf"{name}: deck_count must be 1, the 3 unseen cards without the opponent's 2, got 2"
+        ):
+            function(replace(seen, deck_count=np.int8(2)))
+        twice = replace(seen, hand=cards.onehot_of(cards.count_types(parse_cards("R1 R1"))))
+        with pytest.raises(ValueError, match=rf"{name}: hand and pile hold 3 x R1, and the deck of the rules has 2"):
+            function(twice)
+    # Under jit nothing raises.
+    jax.jit(lambda seen: belief_init(seen, jax.random.key(0)))(replace(seen, deck_count=np.int8(2)))

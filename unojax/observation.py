@@ -125,8 +125,8 @@ def check_transition(rules: Rules, before: Observation, after: Observation, name
 def check_counts(observation: Observation, name: str) -> None:
     """Check that the cards of an observation that came to the function `name` are those of the deck of its rules.
 
-    Of the unseen cards, those that the opponent does not hold are in the deck: its size follows, and is no choice. Nothing is known
-    of traced numbers.
+    Of the unseen cards, those that the opponent does not hold are in the deck: its size follows, and is no choice. Nothing is
+    known of traced numbers.
 
     Raises:
         ValueError: If a card is seen too often, or the deck has another size.
@@ -145,7 +145,7 @@ def check_counts(observation: Observation, name: str) -> None:
     if int(observation.deck_count) != expected:
         raise ValueError(
             f"{name}: deck_count must be {expected}, the {unseen.sum()} unseen cards without the opponent's "
-            f"{int(observation.opponent_count)}, got {int(observation.deck_count)}; unojax.observe and make_observation count right"
+            f"{int(observation.opponent_count)}, got {int(observation.deck_count)}; unojax.observe counts right"
         )
 
 

@@ -20,6 +20,7 @@ host, in NumPy float64; the engine makes their steps on the device.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from math import comb
 from typing import Any, Final, NamedTuple
@@ -175,13 +176,16 @@ def successors(state: State, action: ArrayLike, *, limit: int = MAX_ROWS) -> Suc
     return listed(take(states, index), np.bincount(which, probs), np.asarray(states.rewards, np.float64)[index])
 
 
-def branch(states: State, actions: np.ndarray, limit: int = MAX_ROWS) -> tuple[np.ndarray, State, np.ndarray]:
+def branch(
+    states: State, actions: np.ndarray, limit: int = MAX_ROWS, tells_apart: np.ndarray | None = None
+) -> tuple[np.ndarray, State, np.ndarray]:
     """List what follows N states, each after an action: all draws of it.
 
     Args:
         states: `State` [N] on the host.
         actions: int32[N].
         limit: Largest number of rows M.
+        tells_apart: bool[N] where draws are told apart; elsewhere one of them stands for them all. None: everywhere.
 
     Returns:
         Index of the state that each row follows, int64[M]; the next states [M]; their probabilities, float64[M]. Equal states
@@ -191,10 +195,10 @@ def branch(states: State, actions: np.ndarray, limit: int = MAX_ROWS) -> tuple[n
         ValueError: If there are more than `limit` rows.
     """
     _, decks, numbers = step_taking(states, actions)
-    parts = list(zip(decks, numbers.tolist(), strict=True))
-    if (total := sum(count_draws(deck, number) for deck, number in parts)) > limit:
+    parts = list(zip(decks, numbers if tells_apart is None else np.where(tells_apart, numbers, 0), strict=True))
+    if (total := sum(count_draws(deck, int(number)) for deck, number in parts)) > limit:
         raise ValueError(f"{total:,} states follow, more than limit={limit:,}; use a smaller deck or fewer hands, or raise limit")
-    draws = [list_draws(deck.tobytes(), number) for deck, number in parts]
+    draws = [list_draws(deck.tobytes(), int(number)) for deck, number in parts]
     # A wild that is laid at once takes any of the colours, and nothing else looks at them.
     colors = cards.NUM_COLORS if states.rules.play_drawn == "auto" else 1
     sizes = [len(probs) * colors for _, probs in draws]
@@ -291,7 +295,7 @@ def distinct(rows: Any) -> tuple[np.ndarray, np.ndarray]:
         Where each different row comes first, int64[D], and which of these each row equals, int64[M].
     """
     if isinstance(rows, State):
-        rows = rows.replace(rewards=np.zeros((len(rows.step_count), 0), bool))
+        rows = replace(rows, rewards=np.zeros((len(rows.step_count), 0), bool))
     keys = np.concatenate([_bytes_of(np.asarray(leaf)) for leaf in jax.tree.leaves(rows)], -1)
     _, index, which = np.unique(keys.view(f"V{keys.shape[-1]}")[:, 0], return_index=True, return_inverse=True)
     return index, which.reshape(-1)

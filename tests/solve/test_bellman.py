@@ -37,7 +37,7 @@ def tree_of(rules: Rules) -> solve.Tree:
 
 def chooser(model, rules: Rules, seat: int):
     """What a model does in a world, whose player 1 sits at `seat`."""
-    ask = jax.jit(lambda seen, legal: model(seen, legal))
+    ask = jax.jit(model.__call__)
     known: dict[tuple, dict[int, float]] = {}
 
     def choose(w: World, last: int) -> dict[int, float]:

@@ -11,11 +11,10 @@ device makes the steps and asks the opponent model.
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,14 +23,13 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from unojax import bits, cards, game, pomdp
-from unojax.belief import history
 from unojax.belief.exact import ExactBelief
 from unojax.belief.hands import TypedHands
 from unojax.belief.opponents import Family, Opponent, OpponentModel, check_types, models_of, opponent_name, uniform_opponent
 from unojax.belief.particles import Belief
 from unojax.belief.particles.trajectory import RELEASED, card_words
 from unojax.game import State
-from unojax.observation import Observation, check_observation, determinize, observe
+from unojax.observation import Observation, check_counts, check_observation, determinize, observe
 from unojax.policies import action_probs
 from unojax.pomdp import MAX_ROWS, Successors
 
@@ -146,19 +144,8 @@ def predict(
         ValueError: If the belief is not one of this position, the action is not legal or not the player's to choose, the model
             gives no probabilities, the game is over, or there is too much to list.
     """
-    paths = _begin(belief, observation, action, opponent, "predict")
-    player, models = int(observation.player), models_of(opponent)
-    if until_own_turn:
-        if action is not None:
-            paths = _act(paths, int(action), limit)
-        paths = _until_own_turn(paths, player, models, limit)
-    elif action is None:
-        paths = _reply(paths, models, limit, seen_only=True)
-    elif int(action) == cards.DRAW:
-        paths = _draw_seen(paths, limit)
-    else:
-        paths = _act_by_any_cards(paths, int(action))
-    return _seen(paths, player)
+    paths = _outcomes(belief, observation, action, opponent, until_own_turn, limit, "predict")
+    return _seen(paths, int(observation.player))
 
 
 def expected_reward(
@@ -174,15 +161,8 @@ def expected_reward(
 
     With `until_own_turn` it is the sum, not discounted, of the rewards of the own action and of the opponent's replies.
     """
-    paths = _begin(belief, observation, action, opponent, "expected_reward")
-    player, models = int(observation.player), models_of(opponent)
-    if until_own_turn:
-        paths = paths if action is None else _act(paths, int(action), limit)
-        paths = _until_own_turn(paths, player, models, limit)
-    else:
-        # No reward depends on the cards that are drawn.
-        paths = _reply(paths, models, limit, seen_only=True) if action is None else _act_by_any_cards(paths, int(action))
-    return float(paths.weights.sum(0) @ paths.rewards[:, player])
+    paths = _outcomes(belief, observation, action, opponent, until_own_turn, limit, "expected_reward")
+    return float(paths.weights.sum(0) @ paths.rewards[:, int(observation.player)])
 
 
 def own_successors(
@@ -215,21 +195,37 @@ def own_successors(
     return pomdp.listed(paths.states, paths.weights.sum(0), paths.rewards)
 
 
-def _begin(
-    belief: ExactBelief | TypedHands, observation: Observation, action: ArrayLike | None, opponent: Opponent, name: str
+def _outcomes(
+    belief: ExactBelief | TypedHands,
+    observation: Observation,
+    action: ArrayLike | None,
+    opponent: Opponent,
+    until_own_turn: bool,
+    limit: int,
+    name: str,
 ) -> _Paths:
-    """Check the arguments of `predict` and lay out a state for each hand of the belief."""
+    """Check the arguments of `predict`, lay out a state for each hand of the belief, and list what follows them."""
     check_observation(observation, name)
     observation = pomdp.on_host(observation, name)
-    is_own = bool(observation.is_my_turn)
-    if is_own == (action is None):
+    check_counts(observation, name)
+    is_own, number = bool(observation.is_my_turn), None if action is None else int(np.asarray(action))
+    if is_own == (number is None):
         whose = "the player's own turn: give its action" if is_own else "the opponent's turn: leave action out, it is predicted"
         raise ValueError(f"action must be given on the player's own turn alone, got {action!r} on {whose}")
-    legal = np.ones(1) if action is None else observation.legal_mask
-    pomdp.check_action(0 if action is None else int(np.asarray(action)), legal, bool(observation.terminated))
+    legal = np.ones(1) if number is None else observation.legal_mask
+    pomdp.check_action(number or 0, legal, bool(observation.terminated))
     hands, drawn, weights = _hypotheses(belief, observation, opponent, name)
     states = pomdp.in_chunks(partial(_imagine, observation), hands, drawn)
-    return _Paths(states, weights, np.zeros((len(hands), 2)))
+    paths, models = _Paths(states, weights, np.zeros((len(hands), 2))), models_of(opponent)
+    if until_own_turn:
+        paths = paths if number is None else _act(paths, number, limit)
+        return _until_own_turn(paths, int(observation.player), models, limit)
+    if number is None:
+        return _reply(paths, models, limit, seen_only=True)
+    # The rewards do not depend on the cards drawn, and for `expected_reward` nothing else counts.
+    if number == cards.DRAW and name == "predict":
+        return _draw_seen(paths, limit)
+    return _act(paths, number, limit, tells_apart=False)
 
 
 def _hypotheses(
@@ -243,7 +239,7 @@ def _hypotheses(
     else:
         joint = belief.log_joint
         check_types(0 if joint is None else len(joint), opponent, "belief_init")
-        hands = np.asarray(bits.type_counts(tuple(map(jnp.asarray, belief.packed))), np.int8)
+        hands = np.asarray(bits.type_counts(bits.map_words(jnp.asarray, belief.packed)), np.int8)
         weights = np.exp(np.atleast_2d(np.asarray(belief.log_weights if joint is None else joint, np.float64)))
         drawn = np.full(len(hands), game.NONE, np.int8)
         if mid_turn:
@@ -254,47 +250,46 @@ def _hypotheses(
     fits = (hands.sum(-1) == int(observation.opponent_count)) & (hands <= np.asarray(observation.unseen)).all(-1)
     possible = weights.sum(0) > 0
     if not fits[possible].all():
-        raise ValueError("the belief is not one of this observation: its hands hold other cards than those unseen, or another number")
+        raise ValueError("the belief is not one of this observation: its hands hold cards that are not unseen, or too many")
     weights = weights[:, possible] / weights.sum()
     return hands[possible], drawn[possible], weights
 
 
 def _of_exact(belief: ExactBelief, mid_turn: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Read an exact belief: a row for each hand, and in the middle of the opponent's turn for each card drawn too."""
     types = np.ones(1) if belief.log_type_probs is None else np.exp(belief.log_type_probs)
-    given = (belief,) if belief.log_type_probs is None else belief.given_type
-    # One row for each hand, and in the middle of the opponent's turn for each card drawn too.
-    joint = np.stack([share * (one.drawn if mid_turn else one.probs[None]) for share, one in zip(types, given, strict=True)])
-    which, *index = np.nonzero(joint.sum(0))
+    mixture = belief.drawn if mid_turn else belief.probs[None]
+    assert mixture is not None
+    joint = np.zeros((len(types), *mixture.shape))
+    for index, (share, given) in enumerate(zip(types, belief.given_type or (belief,), strict=True)):
+        # The belief given a type that is ruled out has stopped at an earlier position.
+        if share > 0:
+            joint[index] = share * (given.drawn if mid_turn else given.probs[None])
+    which, *place = np.nonzero(joint.sum(0))
     hands = np.zeros((len(which), cards.NUM_TYPES), np.int8)
-    hands[:, belief.types] = np.stack(index, -1)
+    hands[:, belief.types] = np.stack(place, -1)
     drawn = belief.types[which] if mid_turn else np.full(len(which), game.NONE)
-    return hands, drawn.astype(np.int8), joint[(slice(None), which, *index)]
+    return hands, drawn.astype(np.int8), joint[(slice(None), which, *place)]
 
 
 @jax.jit
 def _imagine(observation: Observation, hands: Array, drawn: Array) -> State:
     def one(hand: Array, drawn: Array) -> State:
         state = determinize(cards.onehot(hand), observation)
-        return state.replace(drawn=jnp.where(drawn >= 0, drawn, state.drawn))
+        return replace(state, drawn=jnp.where(drawn >= 0, drawn, state.drawn))
 
     return jax.vmap(one)(hands, drawn)
 
 
-def _act(paths: _Paths, action: int, limit: int) -> _Paths:
-    """Take one action in all states, and whatever chance makes of it."""
-    parents, states, factors = pomdp.branch(paths.states, np.full(len(paths.rewards), action, np.int32), limit)
-    return paths.stepped(parents, states, factors).merged()
-
-
-def _act_by_any_cards(paths: _Paths, action: int) -> _Paths:
-    """Take one action in all states, with whichever cards come first."""
-    n = len(paths.rewards)
-    states, _, _ = pomdp.step_taking(paths.states, np.full(n, action, np.int32))
-    return paths.stepped(np.arange(n), states, np.ones(n))
+def _act(paths: _Paths, action: int, limit: int, *, tells_apart: bool = True) -> _Paths:
+    """Take one action in all states, with all draws, or with whichever cards come first."""
+    actions = np.full(len(paths.rewards), action, np.int32)
+    parents, states, chance = pomdp.branch(paths.states, actions, limit, np.full(len(actions), tells_apart))
+    return paths.stepped(parents, states, chance).merged()
 
 
 def _draw_seen(paths: _Paths, limit: int) -> _Paths:
-    """Let the player draw: what it sees then depends on its cards and not on the hidden hand, so each draw is carried out once."""
+    """Let the player draw. What it sees then does not depend on the hidden hand, so each draw is carried out once."""
     n = len(paths.rewards)
     actions = np.full(n, cards.DRAW, np.int32)
     _, decks, numbers = pomdp.step_taking(paths.states, actions)
@@ -329,24 +324,12 @@ def _reply(paths: _Paths, models: tuple[OpponentModel, ...], limit: int, *, seen
     """
     probs = np.stack([_choices(paths.states, model) for model in models])
     rows, actions = np.nonzero((probs * (paths.weights > 0)[..., None]).sum(0))
-    chosen, factors = paths.take(rows), probs[:, rows, actions]
-    actions = actions.astype(np.int32)
+    chosen, factors, actions = paths.take(rows), probs[:, rows, actions], actions.astype(np.int32)
     rules = paths.states.rules
-    if seen_only:
-        looks = rules.play_drawn != "no" or rules.draw_until_playable
-        shows = (actions == cards.DRAW) & (np.asarray(chosen.states.penalty) == 0) & looks
-    else:
-        shows = actions == cards.DRAW
-    parents = np.flatnonzero(~shows)
-    states, _, _ = pomdp.step_taking(pomdp.take(chosen.states, parents), actions[parents]) if parents.size else (None, None, None)
-    after = chosen.stepped(parents, states, factors[:, parents]) if parents.size else None
-    if shows.any():
-        some = np.flatnonzero(shows)
-        parents, states, chance = pomdp.branch(pomdp.take(chosen.states, some), actions[some], limit)
-        drawn = chosen.stepped(some[parents], states, factors[:, some[parents]] * chance)
-        after = drawn if after is None else after.join(drawn)
-    assert after is not None
-    return after if seen_only else after.merged()
+    looks = rules.play_drawn != "no" or rules.draw_until_playable
+    shows = ((np.asarray(chosen.states.penalty) == 0) & looks) if seen_only else np.ones(len(rows), bool)
+    parents, states, chance = pomdp.branch(chosen.states, actions, limit, shows)
+    return chosen.stepped(parents, states, factors[:, parents] * chance).merged()
 
 
 def _until_own_turn(paths: _Paths, player: int, models: tuple[OpponentModel, ...], limit: int) -> _Paths:
@@ -360,7 +343,7 @@ def _until_own_turn(paths: _Paths, player: int, models: tuple[OpponentModel, ...
         if not waits.any():
             return done.merged()
         paths = _reply(paths.take(np.flatnonzero(waits)), models, limit)
-    raise ValueError(f"the opponent's replies have not ended after {_MAX_REPLIES} transitions: under these rules they may never end")
+    raise ValueError(f"the opponent's replies have not ended after {_MAX_REPLIES} transitions and may never end")
 
 
 def _choices(states: State, model: OpponentModel) -> np.ndarray:
