@@ -82,7 +82,16 @@ __all__ = ["POLICIES", "RULES_VERSION", "Agent", "Belief", "Error", "Games", "In
 __all__ += ["PackedPolicy", "Pairs", "Policy", "PolicyAgent", "Predictive", "RulePolicy", "Rules", "Slots", "State", "Table"]
 __all__ += ["Successors", "Trajectory", "Transitions", "View"]
 __all__ += ["advise", "belief_init", "belief_update", "belief_update_checked", "bradley_terry", "check_slots", "determinize"]
-__all__ += ["expected_reward", "format_action", "format_cards", "format_observation", "format_position", "get_policy", "infer_action", "init"]
+__all__ += [
+    "expected_reward",
+    "format_action",
+    "format_cards",
+    "format_observation",
+    "format_position",
+    "get_policy",
+    "infer_action",
+    "init",
+]
 __all__ += [
     "keep_compiled_programs",
     "legal_mask",
