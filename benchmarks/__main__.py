@@ -12,12 +12,13 @@ from benchmarks import (
     engine,
     gpu,
     harness,
+    predictive,
     rollout,
     search,
     solving,
 )
 
-MODULES = (engine, rollout, adapters, beliefs, belief_agreement, belief_speed, search, solving, gpu)
+MODULES = (engine, rollout, adapters, beliefs, belief_agreement, belief_speed, predictive, search, solving, gpu)
 """All benchmarks, each entered in the registry by its import."""
 
 

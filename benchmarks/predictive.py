@@ -1,6 +1,6 @@
 """Calibration of the predictive distribution on the full deck: predicted probabilities against what happened.
 
-    python -m benchmarks.predictive --games 400 --json predictive.json
+    python -m benchmarks predictive --games 60 --json predictive.json
 
 In games of two uniformly random players one of them tracks the other's hand with the particle filter. Before each choice of the
 opponent and each own draw of one card, everything that the player may see next has a predicted probability, and one of these
@@ -9,23 +9,27 @@ comes. Of all that is predicted with some probability, that share should come.
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from rich.table import Table
 
-from benchmarks import timing
+from benchmarks.harness import Config, Task, benchmark
 from unojax import cards, game
 from unojax.analysis.calibration import Calibration, calibrate
 from unojax.belief.predictive import predict
 from unojax.belief.updaters import ParticleFilter
 from unojax.observation import observe
-from unojax.rules import Rules
+
+
+@benchmark("predictive", games=60, max_steps=60, particles=(1024,), seed=0)
+def predictive(config: Config) -> Iterator[Task]:
+    """Calibration of what is predicted to come next, on the full deck."""
+    for number in config.particles:
+        settings = config.settings("games", "max_steps", "seed") | {"particles": number}
+        yield Task(settings, lambda settings=settings: figures(measure(**settings)))
 
 
 class Result(NamedTuple):
@@ -42,28 +46,27 @@ class Result(NamedTuple):
     missed: int
 
 
-def measure(*, num_games: int, num_steps: int, num_particles: int, seed: int, rules: Rules = Rules()) -> Result:
+def measure(*, games: int, max_steps: int, particles: int, seed: int) -> Result:
     """Play games, predict every transition that is open, and compare.
 
     Args:
-        num_games: G, independent games.
-        num_steps: Longest part of a game.
-        num_particles: N.
+        games: Number of independent games.
+        max_steps: Longest part of a game.
+        particles: N.
         seed: Seed of games and particles.
-        rules: Rules of the games.
     """
-    updater = ParticleFilter(num_particles)
+    updater = ParticleFilter(particles)
     update, step, mask = jax.jit(updater.update), jax.jit(game.step), jax.jit(game.legal_mask)
     see, begin = jax.jit(observe), jax.jit(updater.init)
     predicted, happened, transitions, missed = [], [], 0, 0
-    for number in range(num_games):
+    for number in range(games):
         key = jax.random.fold_in(jax.random.key(seed), number)
         rng = np.random.default_rng([seed, number])
-        state, player = game.init(key, rules=rules), jnp.int8(number % 2)
+        state, player = game.init(key), jnp.int8(number % 2)
         before = see(state, player)
         belief = begin(key, before)
         probs, hits = [], []
-        for index in range(num_steps):
+        for index in range(max_steps):
             if state.is_over:
                 break
             action = int(rng.choice(np.flatnonzero(mask(state))))
@@ -82,53 +85,29 @@ def measure(*, num_games: int, num_steps: int, num_particles: int, seed: int, ru
         predicted.append(np.concatenate([*probs, np.zeros(0)]))
         happened.append(np.concatenate([*hits, np.zeros(0, bool)]))
     width = max(map(len, predicted))
-    rows, outcomes, counted = (np.zeros((num_games, width), dtype) for dtype in (float, bool, bool))
+    rows, outcomes, counted = (np.zeros((games, width), dtype) for dtype in (float, bool, bool))
     for number, (probs, hits) in enumerate(zip(predicted, happened, strict=True)):
         size = len(probs)
         rows[number, :size], outcomes[number, :size], counted[number, :size] = np.minimum(probs, 1), hits, True
     return Result(calibrate(rows, outcomes, counted), transitions, missed)
 
 
-def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
-    """Measure, print a table, and return the results."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.predictive", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--games", type=int, default=400)
-    parser.add_argument("--steps", type=int, default=60, help="longest part of a game")
-    parser.add_argument("--particles", type=int, default=1024)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args(argv)
-    if arguments.games < 2 or min(arguments.steps, arguments.particles) < 1:
-        parser.error("--games must be at least 2, --steps and --particles at least 1")
-    settings = {"games": arguments.games, "steps": arguments.steps, "particles": arguments.particles, "seed": arguments.seed}
-    result = measure(**{f"num_{name}" if name != "seed" else name: value for name, value in settings.items()})
-    calibration = result.calibration
-    table = Table("predictions", "predicted", "observed", "difference")
-    for i, number in enumerate(calibration.number.tolist()):
-        surplus = calibration.surplus[i]
-        table.add_row(
-            f"{number:,}",
-            f"{calibration.predicted[i]:.4f}",
-            f"{calibration.observed[i].value:.4f}",
-            f"{surplus.value:+.4f} ± {surplus.margin:.4f}",
-        )
-    timing.console().print(table)
-    timing.console().print(
-        f"{result.transitions:,} transitions predicted, {result.missed:,} of them without what came; "
-        f"mean absolute error {calibration.mean_absolute_error:.4f}"
-    )
-    rows = {
-        "number": calibration.number.tolist(),
-        "predicted": calibration.predicted.tolist(),
-        "observed": [share.value for share in calibration.observed],
-        "surplus": [share.value for share in calibration.surplus],
-        "error": [share.standard_error for share in calibration.surplus],
+def figures(result: Result) -> dict[str, Any]:
+    """Return a result as a row has it: the bins of the predictions, and how often nothing led to what came."""
+    bins = result.calibration
+    return {
+        "transitions": result.transitions,
+        "missed": result.missed,
+        "mean_absolute_error": bins.mean_absolute_error,
+        "bins": [
+            {
+                "number": number,
+                "predicted": predicted,
+                "observed": observed.value,
+                "surplus": {"mean": surplus.value, "standard_error": surplus.standard_error},
+            }
+            for number, predicted, observed, surplus in zip(
+                bins.number.tolist(), bins.predicted.tolist(), bins.observed, bins.surplus, strict=True
+            )
+        ],
     }
-    counts = {"transitions": result.transitions, "missed": result.missed}
-    results = {"benchmark": "predictive", "environment": timing.environment(), **settings, **counts, **rows}
-    timing.write_json(arguments.json, results)
-    return results
-
-
-if __name__ == "__main__":
-    main()

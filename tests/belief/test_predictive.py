@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from functools import partial
 from pathlib import Path
@@ -12,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from benchmarks import harness
 from benchmarks import predictive as benchmark
 from tests.belief import oracle
 from tests.helpers import ERROR_PROBABILITY, assert_trees_equal, deck_of, jitted_step, legal, slow_but
@@ -160,21 +160,15 @@ def test_calibrated_on_the_full_deck(tmp_path: Path):
     hundredths, which 256 particles may be off by themselves.
     """
     path = tmp_path / "predictive.json"
-    result = benchmark.main("--games 24 --steps 16 --particles 256 --seed 7 --json".split() + [str(path)])
-    assert json.loads(path.read_text())["number"] == result["number"]
-    assert result["transitions"] > 150 and result["missed"] <= result["transitions"] / 20
-    compared = 0
-    for number, surplus, error in zip(result["number"], result["surplus"], result["error"], strict=True):
-        if number >= 100:
-            assert abs(surplus) < 4 * error + 0.03
-            compared += 1
-    assert compared >= 2
-
-
-def test_a_single_game_has_no_error(capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit):
-        benchmark.main(["--games", "1"])
-    assert "--games must be at least 2" in capsys.readouterr().err
+    (row,) = harness.main(
+        benchmark.predictive.name, [*"--games 24 --max-steps 16 --particles 256 --seed 7 --json".split(), str(path)]
+    )
+    assert harness.read_rows(path) == [row] and row.figures["transitions"] > 150
+    assert row.figures["missed"] <= row.figures["transitions"] / 20
+    bins = [one for one in row.figures["bins"] if one["number"] >= 100]
+    assert len(bins) >= 2
+    for one in bins:
+        assert abs(one["surplus"]["mean"]) < 4 * one["surplus"]["standard_error"] + 0.03
 
 
 # Rewards

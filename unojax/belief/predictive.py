@@ -264,7 +264,8 @@ def _of_exact(belief: ExactBelief, mid_turn: bool) -> tuple[np.ndarray, np.ndarr
     for index, (share, given) in enumerate(zip(types, belief.given_type or (belief,), strict=True)):
         # The belief given a type that is ruled out has stopped at an earlier position.
         if share > 0:
-            joint[index] = share * (given.drawn if mid_turn else given.probs[None])
+            joint[index] = given.drawn if mid_turn else given.probs
+            joint[index] *= share
     which, *place = np.nonzero(joint.sum(0))
     hands = np.zeros((len(which), cards.NUM_TYPES), np.int8)
     hands[:, belief.types] = np.stack(place, -1)
