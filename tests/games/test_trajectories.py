@@ -12,7 +12,7 @@ import pytest
 
 from tests.belief.oracle import legal_actions
 from tests.helpers import run_on_devices
-from unojax import Rules, cards, simulate
+from unojax import Rules, cards, format_action, parse_action, simulate
 from unojax.cli import main
 from unojax.decks import parse_deck
 from unojax.games.trajectories import stream_trajectories
@@ -47,6 +47,12 @@ def test_rows_are_games_in_order_with_all_cards(rows):
         assert rows["legal"][row, rows["action"][row]]
     assert (rows["last_action"][first] == -1).all()
     assert (rows["last_action"][~first] == rows["action"][np.flatnonzero(~first) - 1]).all()
+
+
+def test_text_columns_are_notation(rows):
+    for row in range(0, len(rows["game"]), 7):
+        assert rows["move"][row] == format_action(rows["action"][row])
+        assert parse_action(rows["top"][row]) == 15 * rows["color"][row] + rows["top_rank"][row]
 
 
 def test_outcomes_are_those_of_the_last_cards(rows):

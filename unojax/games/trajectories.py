@@ -14,6 +14,7 @@ action           int8 the one made
 reward           float32 of the mover for this step, as `State.rewards`
 outcome          float32 of the mover in the end: 1 won, -1 lost, 0 neither
 done, truncated  bool the game is over after this step; it was cut off there
+top, move        str the top card, a wild one with the active color, and the action, both as notation: `R5`, `W:B`, `draw`
 """
 
 from __future__ import annotations
@@ -36,9 +37,14 @@ from unojax.files.columns import Columns
 from unojax.policies import PackedPolicy, Policy, as_policies, distinct
 from unojax.rules import Rules, as_rules
 from unojax.simulation import Slots, Transitions, rollout, start_slots
+from unojax.text.notation import format_action
 
 _ROWS: Final = 64
 """Rows of a rollout between two looks of the host for complete games."""
+_ACTIONS: Final = np.array([format_action(action) for action in range(cards.NUM_ACTIONS + 1)])
+"""Notation of each action, a challenge included."""
+_PLAYS: Final = _ACTIONS[: cards.DRAW].reshape(cards.NUM_COLORS, cards.NUM_RANKS)
+"""Notation of the card of a color and a rank; of a wild card with the active color."""
 _FIELDS: Final = ("state", "observation", "legal_mask", "action", "player", "reward", "terminated", "truncated", "game", "step")
 
 
@@ -155,4 +161,5 @@ class _Games:
         same = rows["player"] == rows["player"][is_last][which]
         outcome = np.where(same, won[which], -won[which]).astype(np.float32)
         head = {"game": number, "step": rows.pop("step"), "player": rows.pop("player")}
-        return head | rows | {"outcome": outcome, "done": done, "truncated": truncated}
+        text = {"top": _PLAYS[rows["color"], rows["top_rank"]], "move": _ACTIONS[rows["action"]]}
+        return head | rows | {"outcome": outcome, "done": done, "truncated": truncated} | text
