@@ -104,6 +104,12 @@ def test_training_stands_above_the_package():
     assert {name for name, path in modules(PACKAGE).items() if imports(path, of_training)} == set()
 
 
+def test_training_needs_no_command_line():
+    known = set(modules(PACKAGE))
+    named = {f"{name} -> {found}" for name, path in modules(ROOT / "training").items() for found in imports(path, known)}
+    assert {name for name in named if name.split(" -> ")[1].startswith(("unojax.cli", "unojax.terminal"))} == set()
+
+
 def test_no_text_names_a_module_of_the_package():
     """An import by a text, such as "unojax.value.agent:value", would be on no floor; the face alone hands names on so."""
     known = set(modules(PACKAGE))

@@ -115,14 +115,14 @@ def test_an_interrupted_game_goes_on(capsys, stdin, tmp_path: Path):
 
     for args, says in [
         (["--resume", str(whole)], "is over; unojax replay shows it"),
-        (["--resume", str(parts), "--seat", "1"], "leave --seat out"),
-        (["--resume", str(parts), "--hand-size", "5"], "leave the options of the rules out"),
+        (["--resume", str(parts), "--seat", "1"], "remove --seat"),
+        (["--resume", str(parts), "--hand-size", "5"], "remove the options of the rules"),
     ]:
         assert main(["play", *args]) == 2
         assert says in capsys.readouterr().err
     write_game(parts, cut)
     assert main(["play", "--resume", str(parts), "--opponent", "linear"]) == 2
-    assert "the opponent of the saved game, uniform: leave --opponent out" in capsys.readouterr().err
+    assert "the opponent of the saved game, uniform: remove --opponent" in capsys.readouterr().err
     for changed, says in [
         (replace(cut, players=("a", "b")), "is no game of a person"),
         (replace(cut, seed=None), "is no game of a person"),

@@ -112,8 +112,8 @@ def test_skip_passes_the_turn_in_a_named_game_too():
     [
         ("solve rules", "--max-steps must be given"),
         ("solve rules --max-steps 10", "the game is too large to be enumerated"),
-        ("solve tiny --deck numbers", "the game 'tiny' has a deck and hands of its own; leave --deck out"),
-        ("solve tiny --hand-size 3", "leave --hand-size out"),
+        ("solve tiny --deck numbers", "the game 'tiny' has a deck and hands of its own; remove --deck"),
+        ("solve tiny --hand-size 3", "remove --hand-size"),
         ("solve tiny --tolerance -1", "--tolerance must be a number of at least 0"),
         ("solve tiny --tolerance nan", "--tolerance must be a number of at least 0"),
         ("solve tiny --step-penalty 0.1", "--step-penalty must be 0"),

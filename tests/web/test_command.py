@@ -43,9 +43,9 @@ def test_the_address_answers_and_ctrl_c_ends_it(tmp_path: Path):
     ("args", "says"),
     [
         ("--port 70000", "--port must be in [0, 65535], got 70000"),
-        ("--port 8000", "--port and --no-browser are about the page: add --web, or leave them out"),
+        ("--port 8000", "--port and --no-browser are about the page: add --web, or remove them"),
         ("--no-browser", "--port and --no-browser are about the page"),
-        ("--web --save game.json", "with --web leave --save, --resume, --auto-draw and --hints none out"),
+        ("--web --save game.json", "--save, --resume, --auto-draw and --hints none have no effect with --web"),
         ("--web --opponent nobody", "no agent is called 'nobody'"),
     ],
 )

@@ -78,7 +78,7 @@ def play_rounds(
     check_key(key, "play_rounds")
     rules = Rules.official() if rules is None else as_rules(rules)
     if not rules.points:
-        raise ValueError("rounds have no points under these rules: play by Rules.official(), or with points=True")
+        raise ValueError("rounds have no points under these rules: choose rules='official', or points=True")
     if not (is_int(num_pairs) and 1 <= num_pairs <= MAX_MATCHES):
         raise ValueError(f"num_pairs must be an integer in [1, {MAX_MATCHES}], got {num_pairs!r}")
     if not (is_int(target) and target >= 1):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Optional
 import tyro
 
 from unojax.cli import output
-from unojax.cli.options import CountOrNone, Flag, JsonTarget, RuleOptions, Seed, Whole
+from unojax.cli.options import CountOrNone, Flag, JsonTarget, RuleOptions, Seed, Whole, naming_options
 from unojax.device.process import EXIT_INTERRUPTED
 from unojax.games.question import check_effort, check_words
 from unojax.search import ADVISE_REPLICATES, DEFAULT_SEARCH
@@ -110,7 +110,7 @@ class Advise:
         }
         advised, stopped = None, False
         try:
-            with output.status(output.COMPILING, quiet=self.quiet) as status:
+            with output.status(output.COMPILING, quiet=self.quiet) as status, naming_options(self):
 
                 def say(words: str) -> None:
                     status.update(output.COMPILING if words == COMPILING else words)

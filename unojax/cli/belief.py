@@ -145,11 +145,9 @@ class ShowBelief:
         if (self.start is None) != (self.actions is None):
             raise ValueError("--start and --actions need each other: a position, and what is played from it")
         if self.game is not None and (self.start is not None or self.rules != RuleOptions()):
-            raise ValueError(
-                "--game has a start, actions and rules of its own: leave --start, --actions and those of the rules out"
-            )
+            raise ValueError("--game has a start, actions and rules of its own: remove --start, --actions and those of the rules")
         if self.policies != ("uniform", "uniform") and not (self.start is None and self.game is None):
-            raise ValueError("--policies play a new game, but with --start or --game all actions are given: leave one out")
+            raise ValueError("--policies play a new game, but with --start or --game all actions are given: remove one of them")
         if self.turn is not None and self.turn < 0:
             raise ValueError(f"--turn must be at least 0, the start, got {self.turn}")
         if self.particles > _MAX_PARTICLES:

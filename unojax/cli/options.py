@@ -68,6 +68,13 @@ def _read_whole_or_none(text: str) -> int | None:
     return None if text.lower() == "none" else _read_whole(text)
 
 
+def _read_number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"must be a number, got {text!r}") from None
+
+
 def _read_seed(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,10}", text) or int(text) >= 2**32:
         raise ValueError(f"must be a whole number in [0, {2**32 - 1}], got {text!r}")
@@ -79,7 +86,7 @@ def _spec(read: Callable[[str], _Value], metavar: str) -> tyro.constructors.Prim
         nargs=1,
         metavar=metavar,
         instance_from_str=lambda texts: read(texts[0]),
-        is_instance=lambda value: value is None or isinstance(value, int),
+        is_instance=lambda value: value is None or isinstance(value, int | float),
         str_from_instance=lambda value: ["none" if value is None else str(value)],
     )
 
@@ -89,6 +96,7 @@ CountOrNone = Annotated[Optional[int], _spec(_read_count_or_none, "N|none")]
 Whole = Annotated[int, _spec(_read_whole, "N")]
 WholeOrNone = Annotated[Optional[int], _spec(_read_whole_or_none, "N|none")]
 Seed = Annotated[int, _spec(_read_seed, "N")]
+Number = Annotated[float, _spec(_read_number, "X")]
 Flag = tyro.conf.FlagCreatePairsOff[bool]
 POLICY_HELP: Final = f"Two of: {', '.join(POLICY_NAMES)}; my.py:name is one of your own."
 TwoPolicies = Annotated[tuple[str, str], tyro.conf.arg(metavar="A B", help=POLICY_HELP)]
@@ -112,7 +120,7 @@ def _rule_option(name: str, kind: Any, default: Any) -> tuple[Any, Any]:
     elif kind in (int, int | None):
         kind = Count if kind is int else CountOrNone
     elif kind is float:
-        metavar = "X"
+        kind = Number
     if any(name in preset.changes for preset in PRESETS.values()):
         # It is as the named rules say unless it is given.
         kind, default, told = Optional[kind], None, f"{told} None: as --rules says."
@@ -156,23 +164,28 @@ def as_options(message: str, names: Iterable[str], renamed: Mapping[str, str] = 
     """Write Python's names in an error of the library as the options that the user typed: `max_steps` as `--max-steps`.
 
     Args:
-        message: names arguments of one word at its beginning or in backquotes.
+        message: names arguments of one word at its beginning, in backquotes, or as in `points=True`.
         names: of the options' fields.
         renamed: arguments whose option has another name.
     """
     for name, field in {**{name: name for name in names}, **renamed}.items():
         option = f"--{field.replace('_', '-')}"
-        where = rf"(?<![\w.-]){name}\b(=?)" if "_" in name else rf"^{name}\b(=?)"
-        message = re.sub(where, lambda found, o=option: o + (" " if found[1] else ""), message).replace(f"`{name}`", option)
+        where = rf"(?<![\w.-]){name}\b(=?)" if "_" in name else rf"^{name}\b(=?)|(?<![\w.:,-]){name}(=)"
+        message = re.sub(where, lambda found, o=option: o + (" " if found[0].endswith("=") else ""), message).replace(
+            f"`{name}`", option
+        )
     return message
 
 
 @contextmanager
 def naming_options(command: Any, **renamed: str) -> Iterator[None]:
-    """Raise a ValueError of the library in the names of a command's options; see `as_options`."""
+    """Raise a plain ValueError of the library in the names of a command's options; see `as_options`."""
     try:
         yield
     except ValueError as error:
+        if type(error) is not ValueError:
+            # It has fields, or a handler of its own.
+            raise
         names = [field.name for field in fields(command)]
         raise ValueError(as_options(str(error), [*names, *(field_types() if "rules" in names else ())], renamed)) from error
 

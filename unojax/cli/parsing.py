@@ -122,7 +122,11 @@ def _words(event: _errors.ParseErrorEvent, options: list[str]) -> str:
 
 def _name(argument: Any) -> str:
     """Name an argument as the help does: `--games`, `FILE.json`."""
-    return str(argument.lowered.metavar) if argument.is_positional() else argument.display_name()
+    if not argument.is_positional():
+        return argument.display_name()
+    metavar = str(argument.lowered.metavar)
+    # Of choices alone the parser makes a name that lists them.
+    return argument.field.extern_name.upper() if "{" in metavar else metavar
 
 
 def _unknown(tokens: list[str], options: list[str]) -> str:

@@ -197,19 +197,19 @@ class PlayGame:
             raise ValueError(f"--port must be in [0, {2**16 - 1}], got {self.port}")
         if self.web and (self.save is not None or self.resume is not None or self.hints is None or self.auto_draw):
             raise ValueError(
-                "with --web leave --save, --resume, --auto-draw and --hints none out: the page saves and loads games"
+                "--save, --resume, --auto-draw and --hints none have no effect with --web, whose page keeps games: remove them"
             )
         if not self.web and (self.port != PlayGame.port or not self.browser):
-            raise ValueError("--port and --no-browser are about the page: add --web, or leave them out")
+            raise ValueError("--port and --no-browser are about the page: add --web, or remove them")
         if self.hints is None and self.opponent_model is not None:
-            raise ValueError("--opponent-model is about the advice, and with --hints none there is none: leave one of them out")
+            raise ValueError("--opponent-model has no effect with --hints none: remove one of them")
         if self.resume is not None:
             default = PlayGame()
             for name in ("seat", "seed", "rules"):
                 if getattr(self, name) != getattr(default, name):
                     what = "the options of the rules" if name == "rules" else f"--{name}"
-                    kept = "--resume goes on with the opponent, seat, seed and rules of the saved game"
-                    raise ValueError(f"{kept}: leave {what} out")
+                    kept = "--resume continues with the opponent, seat, seed and rules of the saved game"
+                    raise ValueError(f"{kept}: remove {what}")
 
 
 def _deal(request: PlayGame, rules: Rules) -> Setup:
@@ -233,7 +233,7 @@ def _resume(path: str, opponent: str | None) -> Setup:
     if game.result != "*":
         raise ValueError(f"--resume: the game in {path!r} is over; unojax replay shows it")
     if opponent not in (None, setup.opponent):
-        raise ValueError(f"--resume goes on against the opponent of the saved game, {setup.opponent}: leave --opponent out")
+        raise ValueError(f"--resume continues against the opponent of the saved game, {setup.opponent}: remove --opponent")
     if runs_code(setup.opponent) and opponent != setup.opponent:
         how = f"--opponent {shlex.quote(setup.opponent)}"
         raise ValueError(f"--resume: the game in {path!r} is against an agent that runs code of its own; to run it, add {how}")

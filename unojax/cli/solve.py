@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 import tyro
 
 from unojax.cli import output
-from unojax.cli.options import Count, Flag, JsonTarget, RuleOptions, naming_options
+from unojax.cli.options import Count, Flag, JsonTarget, Number, RuleOptions, naming_options
 from unojax.device.process import EXIT_INTERRUPTED
 from unojax.terminal import tables
 
@@ -35,8 +35,8 @@ class Solve:
     variant: Annotated[Literal["cfr+", "dcfr", "cfr"], tyro.conf.arg(help="Of counterfactual regret minimisation.")] = "cfr+"
     iterations: Annotated[Count, tyro.conf.arg(help="Iterations at most, those of --state included.")] = 1000
     tolerance: Annotated[
-        float,
-        tyro.conf.arg(metavar="X", help="Stop at this exploitability: what both players could gain by better play, on average."),
+        Number,
+        tyro.conf.arg(help="Stop at this exploitability: what both players could gain by better play, on average."),
     ] = 1e-4
     state: Annotated[
         Optional[str],
@@ -138,4 +138,4 @@ def check_game(game: str, rules: RuleOptions) -> None:
     default = RuleOptions()
     given = [f"--{name.replace('_', '-')}" for name in ("deck", "hand_size") if getattr(rules, name) != getattr(default, name)]
     if game != "rules" and given:
-        raise ValueError(f"the game {game!r} has a deck and hands of its own; leave {given[0]} out, or name the game rules")
+        raise ValueError(f"the game {game!r} has a deck and hands of its own; remove {given[0]}, or name the game rules")

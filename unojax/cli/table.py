@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import tyro
 
-from unojax.cli.options import CountOrNone, Flag, RuleOptions, Seed
+from unojax.cli.options import CountOrNone, Flag, RuleOptions, Seed, naming_options
 from unojax.cli.targets import SAVED_GAME
 from unojax.rules import Rules
 from unojax.search import TABLE_SEARCH
@@ -101,4 +101,5 @@ def _begin(request: FollowTable, rules: Rules) -> Table:
             opponent_begins = read_line("who begins, you or they (y, t)> ").strip().lower().startswith("t")
     midst = {"opponent": request.opponent, "pile": request.pile, "penalty": request.penalty}
     begins = {"opponent_begins": opponent_begins, "rules": rules, "agent": request.agent, "seed": request.seed}
-    return Table(hand, top, **midst, **begins)
+    with naming_options(request):
+        return Table(hand, top, **midst, **begins)
