@@ -122,6 +122,27 @@ def belief_calibration(figure: Figure) -> None:
     axes.set(xlabel="predicted that the opponent holds a card", ylabel="observed - predicted", ylim=(-0.032, 0.032))
 
 
+def win_calibration(figure: Figure) -> None:
+    """What was said less what was won, with two standard errors, in each tenth of the win probabilities."""
+    axes = figure.subplots()
+    axes.axhline(0, color="C3", linewidth=1, linestyle="--")
+    for number, judged in enumerate(read("win_calibration")["judged"]):
+        bins = judged["bins"]
+        axes.errorbar(
+            [one["predicted"] + 0.008 * (number - 1) for one in bins],
+            [one["surplus"] for one in bins],
+            [2 * one["standard_error"] for one in bins],
+            fmt="o",
+            capsize=4,
+            elinewidth=1.2,
+            label=f"{judged['rules']} rules",
+        )
+    axes.xaxis.set_major_formatter(PercentFormatter(1))
+    axes.yaxis.set_major_formatter(PercentFormatter(1))
+    axes.set(xlabel="win probability said", ylabel="said - won")
+    figure.legend(loc="outside upper left", ncols=3)
+
+
 def search_strength(figure: Figure) -> None:
     """Scores of searches by what they know, with 95 % intervals, against three policies."""
     names = {
