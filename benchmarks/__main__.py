@@ -16,9 +16,10 @@ from benchmarks import (
     rollout,
     search,
     solving,
+    win_calibration,
 )
 
-MODULES = (engine, rollout, adapters, beliefs, belief_agreement, belief_speed, predictive, search, solving, gpu)
+MODULES = (engine, rollout, adapters, beliefs, belief_agreement, belief_speed, predictive, search, solving, win_calibration, gpu)
 """All benchmarks, each entered in the registry by its import."""
 
 

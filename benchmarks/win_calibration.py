@@ -1,85 +1,89 @@
 """Calibration of the win probabilities that boards, advice and reviews show.
 
-    python -m benchmarks.win_calibration --json FILE                    linear against itself, three sets of rules
-    python -m benchmarks.win_calibration --rules official --players linear mc:rollouts=100
-
 Two agents play games. An adviser has the view of player 0 and tracks the belief over the opponent's hand and type. At every
-`--every`-th step it says how likely player 0 is to win (`unojax.search.win_estimate`), which is compared with the result of the
-game. A drawn game is half a win. Positions are grouped by tenths of the probability and by the number of steps played; games are
-independent, so that standard errors are over games.
+eighth step it says how likely player 0 is to win (`unojax.search.win_estimate`), which is compared with the result of the game.
+A drawn game is half a win. Games are independent, and standard errors are over games.
 """
 
 from __future__ import annotations
 
-import sys
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import tyro
 from jax import Array, lax
-from rich.table import Table
 
-from benchmarks.timing import console, environment, write_json
+from benchmarks import harness
+from benchmarks.harness import Config, Task
 from unojax import agents, game
 from unojax.agents import Agent
 from unojax.analysis.calibration import calibrate
-from unojax.analysis.estimates import Measure, estimate_ratio
+from unojax.analysis.estimates import estimate_ratio
 from unojax.games.advising import read_search
 from unojax.observation import observe
-from unojax.rules import PRESETS, Rules
+from unojax.rules import Rules, as_rules
 from unojax.search.agents import SearchAgent
 from unojax.search.win_estimate import win_probability
 from unojax.specs import parse_agent
 
+_EVERY: Final = 8
+"""Steps between two positions that are judged."""
 _BATCH: Final = 64
-"""Games of a program: an interrupted measurement loses no more."""
+"""Games of a program."""
 _START, _SAY, _STEP, _ACT, _UPDATE, _ADVISE = range(6)
 
 
-@dataclass(frozen=True)
-class Config:
-    """Options of the measurement.
+@harness.benchmark(
+    "win_calibration",
+    agents=("linear", "linear"),
+    decks=("default", "official", "house"),
+    models=("minimax",),
+    games=2000,
+    particles=(256,),
+    rollouts=400,
+    max_steps=160,
+    seed=1,
+)
+def win_calibration(config: Config) -> Iterator[Task]:
+    """Win probabilities said in games of two agents against the results, by rules and by opponent model of the adviser."""
+    if len(config.agents) != 2:
+        raise ValueError(f"--agents must be two, player 0 and player 1, got {len(config.agents)}")
+    if config.games < 2:
+        raise ValueError("--games must be at least 2, from which standard errors come")
+    if config.rollouts < 2:
+        raise ValueError("--rollouts must be at least 2, from which standard errors come")
+    for name in config.decks:
+        as_rules(name)
+        for model in config.models:
+            settings = {"rules": name, "model": model, **config.settings("agents", "games", "particles", "rollouts", "seed")}
+            yield Task(settings, partial(measure, config, name, model))
 
-    Attributes:
-        rules: names of presets; games are played under each.
-        players: specs of the agents, player 0 first. The adviser knows neither.
-        adviser: spec of the search whose belief and rollouts make the probability.
-        games: to judge by.
-        every: steps between two positions that are judged.
-        max_steps: longer games are left out after that many steps.
-        rollouts: of each probability.
-        seed: of everything random.
-        json: write the result here.
-    """
 
-    rules: tuple[str, ...] = ("default", "official", "house")
-    players: tuple[str, str] = ("linear", "linear")
-    adviser: str = "mc:particles=256"
-    games: int = 2000
-    every: int = 8
-    max_steps: int = 160
-    rollouts: int = 400
-    seed: int = 1
-    json: Path | None = None
-
-    def __post_init__(self) -> None:
-        for name, least in (("games", 2), ("every", 1), ("max_steps", 1), ("rollouts", 2)):
-            if (value := getattr(self, name)) < least:
-                raise ValueError(f"{name} must be at least {least}, got {value}")
-        if unknown := [name for name in self.rules if name not in PRESETS]:
-            raise ValueError(f"rules must be among {', '.join(PRESETS)}, got {unknown[0]!r}")
+def measure(config: Config, rules: str, model: str) -> dict[str, Any]:
+    """Compare what is said with results, in all and by tenths: `bins` are the bounds that `calibrate` found anything in."""
+    said = play(config, as_rules(rules), f"mc:particles={config.particles[0]},model={model}")
+    total = np.where(said.counted, said.predicted - said.result, 0.0).sum(-1)
+    overall = estimate_ratio(total, said.counted.sum(-1))
+    bins = []
+    for number, predicted, observed, surplus in zip(*calibrate(said.predicted, said.result, said.counted), strict=True):
+        means = {"number": int(number), "predicted": float(predicted), "observed": observed.value}
+        bins.append({**means, "surplus": surplus.value, "standard_error": surplus.standard_error})
+    return {
+        "positions": int(said.counted.sum()),
+        "surplus": {"mean": overall.value, "standard_error": overall.standard_error},
+        "tenths": {f"said {one['predicted']:.0%}": f"won {one['observed']:.1%}" for one in bins},
+        "bins": bins,
+    }
 
 
 class Said(NamedTuple):
     """Win probabilities of player 0 in G games, at S positions of each.
 
     Attributes:
-        counted: bool[G, S] the game reached the position and ended within `Config.max_steps`.
+        counted: bool[G, S] the game reached the position and ended within `max_steps`.
         predicted: float[G, S] probability said.
         result: float[G, S] 1 for a win of player 0, 0 for a loss, 1/2 for a drawn game.
     """
@@ -89,10 +93,10 @@ class Said(NamedTuple):
     result: np.ndarray
 
 
-def play(config: Config, rules: Rules) -> Said:
+def play(config: Config, rules: Rules, adviser: str) -> Said:
     """Play the games, and say at their positions how likely player 0 is to win."""
-    search = read_search(config.adviser, rules)
-    players = tuple(parse_agent(spec, rules=rules) for spec in config.players)
+    search = read_search(adviser, rules)
+    players = tuple(parse_agent(spec, rules=rules) for spec in config.agents)
     program = jax.jit(partial(lax.map, partial(_one_game, config=config, rules=rules, search=search, players=players)))
     parts = []
     for first in range(0, config.games, _BATCH):
@@ -128,8 +132,8 @@ def _one_game(
         return win_probability(key_of(now.step, _SAY), search, now.advice, seen, num_samples=config.rollouts)[0]
 
     def one_step(now: _Game) -> _Game:
-        is_due = (now.step > 0) & (now.step % config.every == 0)
-        said = lax.cond(is_due, lambda now: now.said.at[now.step // config.every - 1].set(say(now)), lambda now: now.said, now)
+        is_due = (now.step > 0) & (now.step % _EVERY == 0)
+        said = lax.cond(is_due, lambda now: now.said.at[now.step // _EVERY - 1].set(say(now)), lambda now: now.said, now)
         before, mover = [observe(now.state, player) for player in range(2)], now.state.current_player
 
         def ask(player: int) -> Array:
@@ -150,44 +154,7 @@ def _one_game(
     first = [observe(state, player) for player in range(2)]
     memories = tuple(agent.init(key_of(0, _UPDATE, player + 2), first[player]) for player, agent in enumerate(players))
     advice = search.init(key_of(0, _ADVISE, 1), first[0])
-    said = jnp.full((config.max_steps - 1) // config.every, jnp.nan)
+    said = jnp.full((config.max_steps - 1) // _EVERY, jnp.nan)
     begun = _Game(state, memories, advice, said, jnp.int32(0))
     end = lax.while_loop(lambda now: ~now.state.is_over & (now.step < config.max_steps), one_step, begun)
     return end.said, end.state.winner, end.state.is_over
-
-
-def surplus(said: Said) -> Measure:
-    """Average what was said less what was won over the positions."""
-    return estimate_ratio(np.where(said.counted, said.predicted - said.result, 0.0).sum(-1), said.counted.sum(-1))
-
-
-def judge(said: Said, name: str, players: tuple[str, str]) -> tuple[Table, dict[str, Any]]:
-    """Compare what was said under the rules `name` with the results: as a table, and as figures for a file."""
-    positions, overall = int(said.counted.sum()), surplus(said)
-    table = Table(title=f"{name}: {' against '.join(players)}, {positions:,} positions of {len(said.counted):,} games")
-    for heading in ("said", "positions", "won", "said less won"):
-        table.add_column(heading, justify="right")
-    rows = []
-    for number, predicted, observed, more in zip(*calibrate(said.predicted, said.result, said.counted), strict=True):
-        table.add_row(f"{predicted:.1%}", f"{number:,}", f"{observed.value:.1%}", f"{more:+.1%}")
-        means = {"number": int(number), "predicted": float(predicted), "observed": observed.value}
-        rows.append({**means, "surplus": more.value, "standard_error": more.standard_error})
-    table.add_row("all", f"{positions:,}", "", f"{overall:+.1%}")
-    return table, {"rules": name, "surplus": overall.value, "standard_error": overall.standard_error, "bins": rows}
-
-
-def main() -> int:
-    """Run the command."""
-    config = tyro.cli(Config)
-    judged = []
-    for name in config.rules:
-        table, figures = judge(play(config, PRESETS[name]), name, config.players)
-        console().print(table)
-        judged.append(figures)
-    settings = {name: getattr(config, name) for name in ("players", "adviser", "games", "every", "rollouts", "seed")}
-    write_json(config.json, {"environment": environment(), **settings, "judged": judged})
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -126,8 +126,8 @@ def win_calibration(figure: Figure) -> None:
     """What was said less what was won, with two standard errors, in each tenth of the win probabilities."""
     axes = figure.subplots()
     axes.axhline(0, color="C3", linewidth=1, linestyle="--")
-    for number, judged in enumerate(read("win_calibration")["judged"]):
-        bins = judged["bins"]
+    for number, row in enumerate(read("win_calibration")["rows"]):
+        bins = row["figures"]["bins"]
         axes.errorbar(
             [one["predicted"] + 0.008 * (number - 1) for one in bins],
             [one["surplus"] for one in bins],
@@ -135,7 +135,7 @@ def win_calibration(figure: Figure) -> None:
             fmt="o",
             capsize=4,
             elinewidth=1.2,
-            label=f"{judged['rules']} rules",
+            label=f"{row['settings']['rules']} rules",
         )
     axes.xaxis.set_major_formatter(PercentFormatter(1))
     axes.yaxis.set_major_formatter(PercentFormatter(1))

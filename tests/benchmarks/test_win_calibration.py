@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from benchmarks import win_calibration
-from benchmarks.win_calibration import Config, Said
+from benchmarks import harness, win_calibration
+from benchmarks.harness import Config
+from benchmarks.win_calibration import Said
 from unojax.rules import Rules
 
 
-def made_up(config: Config, rules: Rules) -> Said:
+def made_up(config: Config, rules: Rules, adviser: str) -> Said:
     """Games whose probability of a win is ten points lower than what is said from 0.4 to 0.6, and right elsewhere."""
+    assert adviser == "mc:particles=256,model=minimax"
     rng = np.random.default_rng(config.seed)
     predicted = np.repeat(rng.uniform(0.05, 0.95, config.games)[:, None], 5, axis=1)
     truth = predicted - 0.1 * ((predicted > 0.4) & (predicted < 0.6))
@@ -24,54 +22,44 @@ def made_up(config: Config, rules: Rules) -> Said:
     return Said(counted, predicted, np.repeat(won[:, None], 5, axis=1))
 
 
-def test_what_is_said_is_compared_with_results(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_said_is_compared_with_results(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(win_calibration, "play", made_up)
-    path = tmp_path / "calibration.json"
-    monkeypatch.setattr(sys, "argv", ["win_calibration", "--rules", "house", "official", "--games", "20000", "--json", str(path)])
-    assert win_calibration.main() == 0
-    results = json.loads(path.read_text())
-    assert (results["games"], results["players"]) == (20_000, ["linear", "linear"])
-    first, second = results["judged"]
-    assert (first["rules"], second["rules"]) == ("house", "official")
-    for row in first["bins"]:
+    rows = harness.main("win_calibration", ["--decks", "house", "official", "--games", "20000"])
+    assert [row.settings["rules"] for row in rows] == ["house", "official"]
+    assert rows[0].settings["agents"] == ["linear", "linear"]
+    figures = rows[0].figures
+    for row in figures["bins"]:
         is_off = 0.4 < row["predicted"] < 0.6
         # Positions of a game share its result, which the standard error takes into account.
         assert row["surplus"] == pytest.approx(0.1 * is_off, abs=4 * row["standard_error"]), row
         assert row["standard_error"] == pytest.approx(np.sqrt(0.25 / 2000), rel=0.6)
         assert row["surplus"] == pytest.approx(row["predicted"] - row["observed"], abs=1e-9)
-    assert 0.01 < first["surplus"] < 0.04
-    assert "house: linear against linear" in " ".join(capsys.readouterr().out.split())
+    assert 0.01 < figures["surplus"]["mean"] < 0.04
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"games": 1}, "games must be at least 2, got 1"),
-        ({"every": 0}, "every must be at least 1, got 0"),
-        ({"rollouts": 1}, "rollouts must be at least 2, got 1"),
-        ({"rules": ("house", "mine")}, "rules must be among default, official, house, rlcard, got 'mine'"),
+        (["--agents", "linear"], "--agents must be two, player 0 and player 1, got 1"),
+        (["--games", "1"], "--games must be at least 2"),
+        (["--rollouts", "1"], "--rollouts must be at least 2"),
+        (["--decks", "mine"], "got 'mine'"),
     ],
 )
-def test_options_out_of_range(options: dict, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Config(**options)
-
-
-def test_an_adviser_must_be_a_search() -> None:
-    with pytest.raises(ValueError, match="agent 'linear' has no estimates; choose a search, mc or tree"):
-        win_calibration.play(Config(adviser="linear"), Rules())
+def test_options_that_make_no_measurement(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        harness.main("win_calibration", options)
+    assert message in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.slow  # games with beliefs and rollouts
 @pytest.mark.long
 def test_games_with_an_adviser(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(win_calibration, "_BATCH", 32)
-    config = Config(games=30, every=6, max_steps=60, adviser="mc:particles=32", rollouts=32)
-    said = win_calibration.play(config, Rules.official())
-    assert said.counted.shape == said.predicted.shape == said.result.shape == (30, 9)
-    assert said.counted[:, 0].mean() > 0.8 and said.counted.sum() > 60
+    config = Config(agents=("linear", "linear"), games=30, max_steps=60, rollouts=32)
+    said = win_calibration.play(config, Rules.official(), "mc:particles=32")
+    assert said.counted.shape == said.predicted.shape == said.result.shape == (30, 7)
+    assert said.counted[:, 0].mean() > 0.8 and said.counted.sum() > 50
     # A position that is reached follows others that were.
     assert (said.counted[:, :-1] >= said.counted[:, 1:]).all()
     assert set(np.unique(said.result)) <= {0.0, 0.5, 1.0} and (said.result == said.result[:, :1]).all()
