@@ -25,6 +25,7 @@ from unojax.analysis.estimates import estimate_ratio
 from unojax.games.advising import read_search
 from unojax.observation import observe
 from unojax.rules import Rules, as_rules
+from unojax.search import ADVISER_MODEL
 from unojax.search.agents import SearchAgent
 from unojax.search.win_estimate import win_probability
 from unojax.specs import parse_agent
@@ -40,7 +41,7 @@ _START, _SAY, _STEP, _ACT, _UPDATE, _ADVISE = range(6)
     "win_calibration",
     agents=("linear", "linear"),
     decks=("default", "official", "house"),
-    models=("minimax",),
+    models=(ADVISER_MODEL,),
     games=2000,
     particles=(256,),
     rollouts=400,

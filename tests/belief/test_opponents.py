@@ -239,6 +239,10 @@ def test_families_by_name() -> None:
     assert isinstance(weighed, Family)
     assert (weighed.names, weighed.models) == (named.names, named.models)
     np.testing.assert_allclose(np.exp(weighed.log_prior), np.array([1, 1, 1, 1, 6, 2]) / 12)
+    peer = parse_opponent("peer")
+    assert isinstance(peer, Family)
+    assert (peer.names, peer.models) == (named.names, named.models)
+    np.testing.assert_allclose(np.exp(peer.log_prior), np.array([1, 1, 1, 1, 40, 2]) / 46)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from unojax.rules import Rules
 
 def made_up(config: Config, rules: Rules, adviser: str) -> Said:
     """Games whose probability of a win is ten points lower than what is said from 0.4 to 0.6, and right elsewhere."""
-    assert adviser == "mc:particles=256,model=minimax"
+    assert adviser == "mc:particles=256,model=peer"
     rng = np.random.default_rng(config.seed)
     predicted = np.repeat(rng.uniform(0.05, 0.95, config.games)[:, None], 5, axis=1)
     truth = predicted - 0.1 * ((predicted > 0.4) & (predicted < 0.6))

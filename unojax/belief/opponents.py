@@ -260,7 +260,10 @@ MINIMAX: Final = "greedy|scarcest-color|actions-first|keep-wilds|linear*6|linear
 """Those of the opponent called `minimax`: the types of `FAMILY`, as likely at first as makes finding out cost a search about as
 much against each, so that the most that it can cost is least (minimax regret, Savage 1951): what searches take. All as likely, it
 costs a search most against `linear`, and least against opponents that are none of them."""
-NAMED: Final = {"family": FAMILY, "minimax": MINIMAX}
+PEER: Final = "greedy|scarcest-color|actions-first|keep-wilds|linear*40|linear+0.5*2"
+"""Those of the opponent called `peer`: the types of `FAMILY`, with most of the prior on `linear`. Rollouts follow `linear` for the
+player, so that the opponent is assumed to play as well as the player until it shows otherwise: the model of advisers."""
+NAMED: Final = {"family": FAMILY, "minimax": MINIMAX, "peer": PEER}
 """Families with a name."""
 
 
@@ -270,7 +273,7 @@ def parse_opponent(text: str) -> Opponent:
         uniform, consistent     see `uniform_opponent`, `consistent_opponent`
         linear, linear+0.5      a policy with the usual tremble (`TREMBLE`), or another
         uniform|linear*2        one of these types, the second twice as likely (`Family`)
-        family, minimax         one of those of `FAMILY`, or of `MINIMAX`
+        family, minimax, peer   one of those of `FAMILY`, `MINIMAX` or `PEER`
 
     Raises:
         ValueError: there is no such policy, a tremble is no probability, or types and weights make no family.

@@ -20,10 +20,11 @@ from unojax.games.session import Session, advice_key
 from unojax.games.setup import Setup
 from unojax.observation import Observation
 from unojax.rules import Rules, agreed_rules
+from unojax.search import ADVISER_MODEL
 from unojax.search.agents import SearchAgent
 from unojax.specs import choose_opponent, parse_agent
 
-DEFAULT_ADVISER: Final = "mc:rollouts=500"
+DEFAULT_ADVISER: Final = f"mc:rollouts=500,model={ADVISER_MODEL}"
 _GAMES: Final = 1000
 """Games played out for a win probability: a standard error of at most 0.016, in some milliseconds."""
 _WIN_NOTE: Final = "Share of {games:,} games won if from here {going_on}; what the opponent holds is drawn from the belief"

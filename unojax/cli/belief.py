@@ -62,7 +62,7 @@ class ShowBelief:
             help="How the other player is thought to choose. uniform: any legal action. consistent: nothing is concluded from a "
             "play but that the card was held. Or a policy with the probability that it acts at random instead, as in guard+0.05, "
             "which is also meant by guard. Or several, as in uniform|guard*2|linear: it is found out which of them it is, the "
-            "second being twice as likely at first. family, minimax: lists that are ready made.",
+            "second being twice as likely at first. family, minimax, peer: lists that are ready made.",
         ),
     ] = "uniform"
     start: Annotated[

@@ -18,6 +18,7 @@ from unojax.device.process import EXIT_ERROR
 from unojax.files import is_special
 from unojax.files.own import is_own, split_own
 from unojax.rules import Rules
+from unojax.search import ADVISER_MODEL
 from unojax.specs import choose_opponent, parse_agent, runs_code
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class PlayGame:
         tyro.conf.arg(
             metavar="MODEL",
             help="How the advice takes the opponent to choose, as in unojax belief --opponent-model. With several types, as in "
-            "uniform|linear or family, it says what the opponent plays like, and a rematch goes on from there. none: as ever.",
+            "uniform|linear or family, it says what the opponent plays like, and a rematch goes on from there. none: peer.",
         ),
     ] = None
     auto_draw: Annotated[Flag, tyro.conf.arg(help="Where you can only draw, draw at once, without Enter.")] = False
@@ -174,7 +175,7 @@ class PlayGame:
         """The spec of the search behind the advice; None if there is to be none."""
         if self.hints is None:
             return None
-        return f"mc:rollouts={self.hints}" + (f",model={self.opponent_model}" if self.opponent_model is not None else "")
+        return f"mc:rollouts={self.hints},model={ADVISER_MODEL if self.opponent_model is None else self.opponent_model}"
 
     def _adviser(self, rules: Rules) -> SearchAgent | None:
         """Make the search behind the advice, if there is to be any. Raises ValueError if there is no such model."""

@@ -3,9 +3,11 @@
 from numbers import Integral
 from typing import Final
 
-DEFAULT_SEARCH: Final = "mc:particles=4096"
+ADVISER_MODEL: Final = "peer"
+"""Opponent model of advisers: their win probabilities are right against an opponent who plays as well as the player."""
+DEFAULT_SEARCH: Final = f"mc:particles=4096,model={ADVISER_MODEL}"
 """What values plays in advice and reviews."""
-TABLE_SEARCH: Final = "mc:rollouts=250"
+TABLE_SEARCH: Final = f"mc:rollouts=250,model={ADVISER_MODEL}"
 """What follows a game at a table: an answer after each event."""
 TABLE_REPLICATES: Final = 4
 """Replicates of that search that advice pools."""
