@@ -283,7 +283,7 @@ def test_other_numbers_do_not_compile_anew():
 
 ON_DEVICES = """
 import json, jax
-from benchmarks.timing import digest
+from benchmarks.harness import digest
 from tests.arena.test_match import LOWEST, SCARCEST, Witness
 from unojax.arena import play_match
 found = [len(jax.local_devices())]

@@ -109,7 +109,7 @@ def test_games_are_those_of_simulate(policies, rules: Rules):
 
 DEVICES = """
 import json, jax
-from benchmarks.timing import digest
+from benchmarks.harness import digest
 from unojax.games.trajectories import stream_trajectories
 parts = list(stream_trajectories(jax.random.key(1), 40, ("linear", "uniform"), batch_size=16))
 print(json.dumps([jax.device_count(), digest(column for part in parts for column in part.values())]))
