@@ -279,8 +279,8 @@ def test_what_is_learned_from_follows_the_type_of_each_sample():
     found = []
     for number, policy in enumerate((uniform, LINEAR)):
         samples = Samples(hands, jnp.full((4, 8), number, jnp.uint32))
-        estimates = selfplay._search(keys, seen, samples, legal, play)
-        how = Rollouts((LINEAR, policy), RULES, 8, default_num_lanes(4))
+        estimates = selfplay._search(keys, seen, samples, legal, play, 0.9)
+        how = Rollouts((LINEAR, policy), RULES, 8, default_num_lanes(4), 0.9)
         expected = flat_monte_carlo(keys, seen, Samples(hands), legal, how).value
         np.testing.assert_array_equal(estimates[legal], expected[legal])
         found.append(np.asarray(estimates[legal]))
