@@ -51,7 +51,14 @@ def test_specs(spec: str, belief: str, particles: int, head: str):
     else:
         assert agent.updater == UniformFilter(particles)
     assert parse_agent(agent.name) == agent
-    settings = {"network": "pretrained", "belief": belief, "model": "family", "particles": particles, "head": head}
+    settings = {
+        "network": "pretrained",
+        "belief": belief,
+        "model": "family",
+        "particles": particles,
+        "head": head,
+        "discount": None,
+    }
     assert settings_of(agent.name) == settings
 
 
