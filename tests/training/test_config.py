@@ -193,8 +193,10 @@ def changed(**parts) -> dict:
         ({"play": {"opponents": ()}}, "play.opponents must name at least one"),
         (
             {"play": {"opponents": ("self", "nobody")}},
-            "play.opponents must be 'self' or one of .*uniform.*'pretrained' or a network's file, got 'nobody'",
+            "play.opponents must be 'self' or one of .*uniform.*'pretrained', 'heuristic' or a network's file, got 'nobody'",
         ),
+        ({"init": "heuristic"}, "init: 'heuristic' has no parameters of a network; take 'pretrained' or a network's file"),
+        ({"network": {"discount": 1.5}}, r"discount must be in \(0, 1\], got 1\.5"),
         ({"play": {"search": -1}}, "can't be negative, got -1"),
         ({"play": {"search_weight": -1.0}}, "play.search_weight can't be negative"),
         ({"play": {"search": 0}}, "loss.advantage_weight needs a search"),

@@ -75,6 +75,8 @@ class ValueConfig(RunConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_options(self, "", "games updates epochs", is_positive, "must be at least 1")
+        if self.init == HEURISTIC:
+            raise ValueError(f"init: {HEURISTIC!r} has no parameters of a network; take 'pretrained' or a network's file")
         if self.loss.advantage_weight and not self.play.search:
             raise ValueError("loss.advantage_weight needs a search: --play.search 8, for example")
         if self.loss.policy_weight and not self.network.policy_head:
@@ -117,8 +119,6 @@ class ValueConfig(RunConfig):
         state = self.fresh()
         if self.init is None:
             return state
-        if self.init == HEURISTIC:
-            raise ValueError(f"init: {HEURISTIC!r} has no parameters of a network; take 'pretrained' or a network's file")
         network, shape = load_network(self.init), self.plan().network
         begun = network.config
         bare = [replace(each, policy_head=False, belief_head=False, types=False, rules=shape.rules) for each in (begun, shape)]
