@@ -210,7 +210,8 @@ def _says(session: Session) -> str:
             return f"The opponent gives up {after}: you win."
         if session.was_cut_off:
             return f"The game is cut off {after}."
-        return f"{capitalized(result_words(read_scene(view), _player_names(session)))} {after}."
+        points = f", {session.card_points} points" if session.rules.points and session.winner >= 0 else ""
+        return f"{capitalized(result_words(read_scene(view), _player_names(session)))} {after}{points}."
     if not session.is_my_turn:
         return "The opponent is to move."
     legal, can_play = session.legal, bool(session.legal[: cards.DRAW].any())

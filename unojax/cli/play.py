@@ -102,6 +102,7 @@ class PlayGame:
         from unojax.games.advisor import Advisor
         from unojax.games.ahead import Ahead
         from unojax.games.session import advice_key
+        from unojax.games.tally import Tally
         from unojax.terminal.conversation import Conversation, Record, read_line
 
         setup = _deal(self, rules) if self.resume is None else _resume(self.resume, self.opponent)
@@ -110,7 +111,7 @@ class PlayGame:
             _check_no_game_is_lost(path)
         agent, search = parse_agent(setup.opponent, rules=setup.rules), self._adviser(setup.rules)
         console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
-        last, log_types = None, None
+        last, log_types, tally = None, None, Tally()
         while True:
             try:
                 session = setup.start(agent, last)
@@ -129,6 +130,7 @@ class PlayGame:
                 animate=sys.stdout.isatty() and console.is_interactive,
                 ahead=ahead,
                 offers_rematch=True,
+                tally=tally,
             )
             console.print(f"The opponent is {agent.name}; seed {setup.seed}.")
             try:
@@ -138,7 +140,7 @@ class PlayGame:
             if not conversation.wants_rematch:
                 return status
             # What the two found out about each other goes on.
-            last, log_types = session.memory, conversation.learned
+            last, log_types, tally = session.memory, conversation.learned, tally.after(session)
             setup, path = setup.rematch, path and _next_path(path)
 
     def _serve(self, rules: Rules) -> int:

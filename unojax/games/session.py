@@ -26,7 +26,7 @@ from unojax.games.choices import legal_actions
 from unojax.games.replay import Replay, Step, play_action
 from unojax.games.seen import Seen
 from unojax.observation import Observation, observe
-from unojax.rules import Rules, agreed_rules
+from unojax.rules import POINTS, Rules, agreed_rules
 
 _DEAL, _DRAW, _AGENT, _ADVICE, _SEAT = range(5)
 """Streams of random numbers. The agent's and the advice's don't change the draws."""
@@ -100,6 +100,14 @@ class Session:
     def winner(self) -> int:
         """0 or 1; -1 while there is none, and in a drawn game."""
         return self.seat if self.has_given_up else int(self._state.winner)
+
+    @property
+    def card_points(self) -> int:
+        """Points of the cards in the loser's hand (`unojax.rules.POINTS`); 0 without a loser."""
+        if self.winner < 0:
+            return 0
+        of_slot = np.asarray(POINTS)[cards.TYPE_OF_SLOT]
+        return int(of_slot[np.asarray(self._state.hands)[1 - self.winner]].sum())
 
     @property
     def is_my_turn(self) -> bool:

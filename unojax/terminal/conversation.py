@@ -19,6 +19,7 @@ from unojax.games.advisor import Advisor
 from unojax.games.ahead import Ahead
 from unojax.games.gamefile import GameFile, write_game
 from unojax.games.session import OpponentError, Session
+from unojax.games.tally import Tally
 from unojax.observation import Observation
 from unojax.terminal import game as view
 from unojax.terminal.answers import Command, Options, Wild, Wish, read_color, read_wish
@@ -53,6 +54,7 @@ class Conversation:
         animate: show that the program is thinking; for terminals.
         ahead: what is being compiled; None: all is.
         offers_rematch: ask after the end whether there is to be another game.
+        tally: The match before this game, shown with its result; None: no standing is shown.
     """
 
     session: Session
@@ -65,6 +67,7 @@ class Conversation:
     animate: bool = False
     ahead: Ahead | None = None
     offers_rematch: bool = False
+    tally: Tally | None = None
 
     def __post_init__(self) -> None:
         self.wants_rematch = False
@@ -98,6 +101,8 @@ class Conversation:
                 while not session.is_over:
                     self._turn()
                 self._say(Text(""), *view.hand_rows(session.view, width=self.console.width), view.result(session, self.opponent))
+                if self.tally is not None:
+                    self._say(view.standing(self.tally.after(session), session, self.opponent))
                 wish = self._ask_wish() if self.offers_rematch else Wish.LEAVE
                 if wish is Wish.BACK:
                     self._take_back()

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from unojax import cards
 from unojax.observation import Observation
-from unojax.rules import Rules
+from unojax.rules import MATCH_POINTS, Rules
 from unojax.terminal import cards as drawing
 from unojax.terminal.answers import Options
 from unojax.terminal.cards import card, whole_percent
@@ -20,6 +20,7 @@ from unojax.viz.scene import read_scene
 from unojax.viz.words import plays_like
 
 if TYPE_CHECKING:
+    from unojax.games.tally import Tally
     from unojax.games.advisor import Advice, Thought
     from unojax.games.seen import Seen
     from unojax.games.session import Session
@@ -116,6 +117,25 @@ def result(session: Session, opponent: str) -> Text:
         words = f"{'You win' if winner == int(view.player) else f'{opponent} wins'} {after}"
         words += f": no cards are left to draw, and you hold {mine} to {theirs}." if mine and theirs else "."
     return Text(words, style="bold")
+
+
+def standing(tally: Tally, session: Session, opponent: str) -> Text:
+    """Say how a match stands after a game: its points, if the rules have points, and games and matches won."""
+    names = ("You", opponent)
+    rows = []
+    if session.rules.points:
+        if session.winner >= 0:
+            rows.append(f"The cards left in the loser's hand count {count(session.card_points, 'point')}.")
+        mine, theirs = tally.points
+        rows.append(f"Points: {names[0]} {mine}, {names[1]} {theirs}; {MATCH_POINTS} win the match.")
+        if max(tally.points) >= MATCH_POINTS:
+            rows.append("You win the match." if mine > theirs else f"{opponent} wins the match.")
+    rows.append("Games won: " + ", ".join(f"{name} {number}" for name, number in zip(names, tally.games, strict=True)) + ".")
+    if sum(tally.matches):
+        rows.append(
+            "Matches won: " + ", ".join(f"{name} {number}" for name, number in zip(names, tally.matches, strict=True)) + "."
+        )
+    return Text("\n".join(rows))
 
 
 def pile(view: Observation) -> Text:
