@@ -129,6 +129,14 @@ def runs_code(spec: str) -> bool:
     return is_own(spec) or spec.partition(":")[0] in _LAST_KEYS
 
 
+def short_name(spec: str) -> str:
+    """Name an agent without its parameters: `value`, `my.py:clever`."""
+    if not is_own(spec):
+        return spec.partition(":")[0]
+    path, _, name = split_own(spec)[0].rpartition(":")
+    return f"{Path(path).name}:{name}"
+
+
 def files_of(spec: str) -> list[Path]:
     """List what in a spec may be the path of a file, such as a network's, a program's, or one that a program is given.
 

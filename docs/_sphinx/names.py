@@ -75,7 +75,7 @@ def _imported(module: str) -> dict[str, tuple[str, str]]:
     """Names of the package that a module imports from other modules: their homes."""
     found = {}
     for node in ast.parse(path_of(module).read_text(encoding="utf-8")).body:
-        nodes = node.body if isinstance(node, ast.Try) else [node]
+        nodes = node.body if isinstance(node, ast.Try | ast.If) else [node]
         for one in nodes:
             if isinstance(one, ast.ImportFrom) and (one.module or "").startswith("unojax"):
                 for alias in one.names:

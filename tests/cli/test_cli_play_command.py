@@ -15,8 +15,7 @@ from tests.cli.by_script import (
 )
 from unojax import POLICIES
 from unojax.cli import main
-from unojax.cli.play import _next_path
-from unojax.games.gamefile import GameFile, read_game, write_game
+from unojax.games.gamefile import GameFile, next_path, read_game, write_game
 from unojax.games.replay import Replay
 from unojax.games.session import draw_seat
 
@@ -39,11 +38,11 @@ def test_games_of_a_series_are_numbered(tmp_path: Path):
     path, names = tmp_path / "game.json", []
     for _ in range(3):
         path.touch()
-        path = Path(_next_path(str(path)))
+        path = Path(next_path(str(path)))
         names.append(path.name)
     assert names == ["game-2.json", "game-3.json", "game-4.json"]
     (tmp_path / "2026-11-24.json").touch()
-    assert Path(_next_path(str(tmp_path / "2026-1124.json"))).name == "2026-1124-2.json"
+    assert Path(next_path(str(tmp_path / "2026-1124.json"))).name == "2026-1124-2.json"
 
 
 def test_the_command(capsys, stdin, monkeypatch, tmp_path: Path):
@@ -74,7 +73,7 @@ def test_an_unfinished_game_is_not_written_over(complaint, capsys, stdin, tmp_pa
     write_game(other, read_game(path))
     capsys.readouterr()
     for asked in ([*args, str(path)], ["play", "--resume", str(other), "--save", str(path)]):
-        says = f"--save: the game in {str(path)!r} is unfinished: unojax play --resume '{path}' goes on with it; for another"
+        says = f"--save: the game in {str(path)!r} is unfinished: unojax play --resume '{path}' continues it; for another"
         assert says in complaint(asked)
     assert path.read_text() == kept
     # Nor is what is no game, or one of another version.

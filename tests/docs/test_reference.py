@@ -10,21 +10,24 @@ from pathlib import Path
 import unojax
 
 DOCS = Path(__file__).parents[2] / "docs"
-COMMAND_LINE = ("cli", "web", "board", "files", "display", "__main__")
+COMMAND_LINE = ("cli", "terminal", "web", "board", "files", "display", "__main__")
 """Parts of the package without a public name."""
 INNER = {
     *("belief.asked", "belief.history", "belief.joint_table", "belief.turns"),
     *(
         "device.blame",
         "device.control",
+        "device.process",
         "device.forks",
         "device.returned",
         "device.struct",
         "games.ahead",
         "games.question",
         "games.setup",
+        "games.tally",
         "arena.lanes",
         "registry",
+        "docstrings",
         "arena.results",
     ),
     *("adapters.callback", "adapters.nodes", "adapters.requirements", "adapters.seats", "adapters.solo"),

@@ -261,8 +261,8 @@ MINIMAX: Final = "greedy|scarcest-color|actions-first|keep-wilds|linear*6|linear
 much against each, so that the most that it can cost is least (minimax regret, Savage 1951): what searches take. All as likely, it
 costs a search most against `linear`, and least against opponents that are none of them."""
 PEER: Final = "greedy|scarcest-color|actions-first|keep-wilds|linear*40|linear+0.5*2"
-"""Those of the opponent called `peer`: the types of `FAMILY`, with most of the prior on `linear`. Rollouts follow `linear` for the
-player, so that the opponent is assumed to play as well as the player until it shows otherwise: the model of advisers."""
+"""Those of the opponent called `peer`: the types of `FAMILY`, with most of the prior on `linear`. Rollouts follow `linear` for
+the player, so that the opponent is assumed to play as well as the player until it shows otherwise: the model of advisers."""
 NAMED: Final = {"family": FAMILY, "minimax": MINIMAX, "peer": PEER}
 """Families with a name."""
 

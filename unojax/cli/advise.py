@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Optional
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Optional
 
 import tyro
 
@@ -128,7 +128,8 @@ class Advise:
         assert advised is not None
         if stopped:
             output.note("advise", f"stopped after {advised.seconds:.1f} s of the search")
-        output.report(self.json, lambda: self._tables(advised), lambda: _record(self, advised) | about)
+        asked = {"command": "advise", "seed": self.seed, "agent": self.agent}
+        output.report(self.json, lambda: self._tables(advised), lambda: asked | advised.to_json() | about)
         return EXIT_INTERRUPTED if stopped else 0
 
     def _tables(self, advised: Advised) -> list[RenderableType]:
@@ -179,38 +180,3 @@ def _facts(request: Advise, advised: Advised) -> dict[str, str]:
             f"{advised.seconds:.2f} s, seed {request.seed}"
         )
     return facts | {"Rules": tables.rules_text(game.end.rules)}
-
-
-def _record(request: Advise, advised: Advised) -> dict[str, Any]:
-    import numpy as np
-
-    from unojax import cards
-    from unojax.text import format_action, format_observation
-
-    game, belief, pooled = advised.game, advised.belief, advised.pooled
-    seen = game.end
-    plays = [] if pooled is None else [play._asdict() | {"action": format_action(play.action)} for play in pooled.plays]
-    return {
-        "command": "advise",
-        "seed": request.seed,
-        "player": int(seen.player),
-        "agent": request.agent,
-        "rules": asdict(seen.rules),
-        "start": format_observation(game.observations[0]),
-        "history": game.notation,
-        "observation": format_observation(seen),
-        "belief": {
-            "prob_holds": {cards.TYPE_NAMES[t]: float(belief.prob_holds[t]) for t in np.flatnonzero(seen.rules.deck).tolist()},
-            "prob_color": dict(zip(cards.COLOR_NAMES, belief.prob_color.tolist(), strict=True)),
-            "num_distinct": int(belief.num_distinct),
-            "ess": float(belief.ess),
-            "num_hands": int(belief.num_hands),
-            "type_probs": dict(advised.types) or None,
-        },
-        "forced": len(plays) <= 1,
-        "recommended": advised.play or None,
-        "policy_play": None if pooled is None else format_action(pooled.own),
-        "plays": plays,
-        "replicates": 0 if pooled is None else pooled.replicates,
-        "seconds": advised.seconds,
-    }

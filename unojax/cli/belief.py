@@ -133,7 +133,11 @@ class ShowBelief:
             turns = _show_turns(request, game, filter, jax.random.fold_in(key, 2), status)
         summary = summarize(turns)
         if self.json != output.STDOUT and self.turn is None:
-            facts = {"Game": belief.outcome(turns[-1], steps=self.steps)} | _facts(request, turns, summary, rules)
+            facts = {"Game": belief.outcome(turns[-1], steps=self.steps)}
+            facts |= belief.facts(turns, summary, model=self.opponent_model, particles=self.particles)
+            if self.start is None and self.game is None:
+                facts["Policies"] = f"{self.policies[0]} as player 0, {self.policies[1]} as player 1; seed {self.seed}"
+            facts["Rules"] = tables.rules_text(rules)
             tables.show("", tables.facts(facts))
         if self.json is not None:
             output.write_json(self.json, _record(request, game, turns, summary, rules) | about)
@@ -228,29 +232,6 @@ def _saved_game(path: str, max_steps: int | None) -> Replay | SeenGame:
     if isinstance(game, SeenGame):
         return game if max_steps is None else game.back(max(len(game.events) - max_steps, 0))
     return replace(game, steps=game.steps[:max_steps])
-
-
-def _facts(request: ShowBelief, turns: list[BeliefTurn], summary: Summary, rules: Rules) -> dict[str, str]:
-    from unojax.viz.words import plays_like
-
-    facts = {}
-    if summary.log_score is not None and summary.uniform_log_score is not None:
-        facts["Log score"] = (
-            f"{summary.log_score:.3f} ({summary.log_score - summary.uniform_log_score:+.3f}: uniform belief "
-            f"{summary.uniform_log_score:.3f}), sum over the card types of ln P(copies really held), mean of "
-            f"{tables.count(summary.scored, 'turn')}"
-        )
-    facts["Smallest ESS"] = f"{summary.smallest_ess:,.0f} of {request.particles:,}, in turn {summary.smallest_ess_turn}"
-    if summary.log_evidence is not None:
-        facts["Evidence"] = f"ln p {summary.log_evidence:.2f} of all that player {request.player} saw"
-    if summary.begun_anew:
-        facts["Begun anew"] = f"in turn {', '.join(map(str, summary.begun_anew))}"
-    facts["Model"] = f"player {1 - request.player} is taken for {request.opponent_model}"
-    if types := turns[-1].types:
-        facts["Model"] = f"player {1 - request.player} {plays_like(types)}, one of {request.opponent_model}"
-    if request.start is None and request.game is None:
-        facts["Policies"] = f"{request.policies[0]} as player 0, {request.policies[1]} as player 1; seed {request.seed}"
-    return facts | {"Rules": tables.rules_text(rules)}
 
 
 def _record(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 import shlex
 import sys
@@ -15,11 +14,9 @@ import tyro
 from unojax.cli import output
 from unojax.cli.options import AGENT_HELP, CountOrNone, Flag, RuleOptions, Seed, Whole, get_opponent
 from unojax.device.process import EXIT_ERROR
-from unojax.files import is_special
-from unojax.files.own import is_own, split_own
 from unojax.rules import Rules
 from unojax.search import ADVISER_MODEL
-from unojax.specs import choose_opponent, parse_agent, runs_code
+from unojax.specs import choose_opponent, parse_agent, runs_code, short_name
 
 if TYPE_CHECKING:
     from unojax.games.setup import Setup
@@ -101,6 +98,7 @@ class PlayGame:
 
         from unojax.games.advisor import Advisor
         from unojax.games.ahead import Ahead
+        from unojax.games.gamefile import next_path
         from unojax.games.session import advice_key
         from unojax.games.tally import Tally
         from unojax.terminal.conversation import Conversation, Record, read_line
@@ -108,7 +106,7 @@ class PlayGame:
         setup = _deal(self, rules) if self.resume is None else _resume(self.resume, self.opponent)
         path = self.resume if self.save is None else self.save
         if path is not None and (self.resume is None or Path(path).resolve() != Path(self.resume).resolve()):
-            _check_no_game_is_lost(path)
+            _check_is_free(path)
         agent, search = parse_agent(setup.opponent, rules=setup.rules), self._adviser(setup.rules)
         console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
         last, log_types, tally = None, None, Tally()
@@ -121,7 +119,7 @@ class PlayGame:
             ahead = Ahead(session, advisor)
             conversation = Conversation(
                 session,
-                _called(agent.name),
+                short_name(agent.name),
                 read=read_line,
                 console=console,
                 advisor=advisor,
@@ -141,7 +139,7 @@ class PlayGame:
                 return status
             # What the two found out about each other goes on.
             last, log_types, tally = session.memory, conversation.learned, tally.after(session)
-            setup, path = setup.rematch, path and _next_path(path)
+            setup, path = setup.rematch, path and next_path(path)
 
     def _serve(self, rules: Rules) -> int:
         """Serve the page until Ctrl-C."""
@@ -243,38 +241,16 @@ def _resume(path: str, opponent: str | None) -> Setup:
     return setup
 
 
-def _check_no_game_is_lost(path: str) -> None:
-    """Raise ValueError where there is what the next deal must not be written over: anything but a game that is over."""
-    from unojax.games.gamefile import read_game
+def _check_is_free(path: str) -> None:
+    """Check that the next deal is written over nothing but a game that is over. Raises ValueError otherwise."""
+    from unojax.games.gamefile import is_unfinished
 
-    file = Path(path)
-    if is_special(file) or not file.exists() or file.stat().st_size == 0:
-        return
     try:
-        is_unfinished = read_game(path).result == "*"
+        unfinished = is_unfinished(path)
     except ValueError as error:
         raise ValueError(f"--save: {error}; it is not written over: give another name") from None
-    if is_unfinished:
+    if unfinished:
         raise ValueError(
-            f"--save: the game in {path!r} is unfinished: unojax play --resume {shlex.quote(path)} goes on with it; "
+            f"--save: the game in {path!r} is unfinished: unojax play --resume {shlex.quote(path)} continues it; "
             "for another game give another name"
         )
-
-
-def _next_path(path: str) -> str:
-    """Name a file that is not there yet: `game-2.json` beside `game.json`, `game-3.json` beside that."""
-    last = Path(path)
-    stem, _, end = last.stem.rpartition("-")
-    # A number of more digits is a date, say.
-    stem, number = (stem, int(end)) if stem and re.fullmatch("[0-9]{1,3}", end) else (last.stem, 1)
-    while (name := last.with_name(f"{stem}-{(number := number + 1)}{last.suffix}")).exists():
-        pass
-    return str(name)
-
-
-def _called(spec: str) -> str:
-    """Say what an agent is called, without its parameters: `value`, `my.py:clever`."""
-    if not is_own(spec):
-        return spec.partition(":")[0]
-    path, _, name = split_own(spec)[0].rpartition(":")
-    return f"{Path(path).name}:{name}"

@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import jax
+import numpy as np
 
 from unojax import cards
 from unojax.belief.summary import BeliefSummary
@@ -23,7 +24,7 @@ from unojax.search import ADVISE_REPLICATES, DEFAULT_SEARCH, MIN_REPLICATES
 from unojax.search.agents import SearchAgent
 from unojax.search.pooling import Pooled
 from unojax.specs import parse_agent
-from unojax.text import format_action, make_observation
+from unojax.text import format_action, format_observation, make_observation
 
 COMPILING: Final = "compiling"
 """What is being done, as `on_status` is given it."""
@@ -60,6 +61,33 @@ class Advised:
     def wins(self) -> dict[str, tuple[float, float]]:
         """Win probability and standard error of each play, the best first."""
         return {format_action(p.action): (p.win, p.win_error) for p in (() if self.pooled is None else self.pooled.plays)}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all of it by name."""
+        game, belief, pooled, seen = self.game, self.belief, self.pooled, self.game.end
+        deck = np.flatnonzero(seen.rules.deck).tolist()
+        plays = [] if pooled is None else [play._asdict() | {"action": format_action(play.action)} for play in pooled.plays]
+        return {
+            "player": int(seen.player),
+            "rules": asdict(seen.rules),
+            "start": format_observation(game.observations[0]),
+            "history": game.notation,
+            "observation": format_observation(seen),
+            "belief": {
+                "prob_holds": {cards.TYPE_NAMES[t]: float(belief.prob_holds[t]) for t in deck},
+                "prob_color": dict(zip(cards.COLOR_NAMES, belief.prob_color.tolist(), strict=True)),
+                "num_distinct": int(belief.num_distinct),
+                "ess": float(belief.ess),
+                "num_hands": int(belief.num_hands),
+                "type_probs": dict(self.types) or None,
+            },
+            "forced": len(plays) <= 1,
+            "recommended": self.play or None,
+            "policy_play": None if pooled is None else format_action(pooled.own),
+            "plays": plays,
+            "replicates": 0 if pooled is None else pooled.replicates,
+            "seconds": self.seconds,
+        }
 
     def __repr__(self) -> str:
         plays = ", ".join(f"{name} {100 * win:.1f} ± {100 * error:.1f} %" for name, (win, error) in self.wins.items())

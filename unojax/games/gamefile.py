@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final
@@ -28,7 +29,7 @@ from typing import Any, Final
 import jax
 
 from unojax.decks import is_int
-from unojax.files import write_whole
+from unojax.files import is_special, write_whole
 from unojax.games.replay import Replay, replay
 from unojax.games.seen import SeenGame, read_seen, shows_one_hand
 from unojax.rules import RULES_VERSION, Rules
@@ -141,6 +142,29 @@ def read_game(path: str | os.PathLike[str]) -> GameFile:
         return parse_game(text)
     except ValueError as error:
         raise ValueError(f"{str(path)!r}: {error}") from None
+
+
+def is_unfinished(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a file holds a game that is not over; one that is not there, empty, or a device holds none.
+
+    Raises:
+        ValueError: If the file holds something else.
+    """
+    file = Path(path)
+    if is_special(file) or not file.exists() or file.stat().st_size == 0:
+        return False
+    return read_game(path).result == "*"
+
+
+def next_path(path: str) -> str:
+    """Name a file that is not there yet: `game-2.json` beside `game.json`, `game-3.json` beside that."""
+    last = Path(path)
+    stem, _, end = last.stem.rpartition("-")
+    # A number of more digits is a date, say.
+    stem, number = (stem, int(end)) if stem and re.fullmatch("[0-9]{1,3}", end) else (last.stem, 1)
+    while (name := last.with_name(f"{stem}-{(number := number + 1)}{last.suffix}")).exists():
+        pass
+    return str(name)
 
 
 def parse_game(text: str) -> GameFile:

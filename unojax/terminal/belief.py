@@ -19,7 +19,9 @@ from unojax.viz.scene import read_scene
 from unojax.viz.words import plays_like
 
 if TYPE_CHECKING:
-    from unojax.analysis.turns import BeliefTurn
+    from collections.abc import Sequence
+
+    from unojax.analysis.turns import BeliefTurn, Summary
 
 _NUM_BARS: Final = 12
 _BARS_PER_ROW: Final = 3
@@ -130,6 +132,26 @@ def full(turn: BeliefTurn, *, with_truth: bool) -> Group:
     if rows:
         parts += [Text("Bars: the most expected cards; beside them the expected number of copies.", style="dim"), Text("")]
     return Group(*parts, tables.facts(facts))
+
+
+def facts(turns: Sequence[BeliefTurn], summary: Summary, *, model: str, particles: int) -> dict[str, str]:
+    """Summarize the belief through a game; `model` as the opponent's was asked for."""
+    player, facts = turns[0].player, {}
+    if summary.log_score is not None and summary.uniform_log_score is not None:
+        facts["Log score"] = (
+            f"{summary.log_score:.3f} ({summary.log_score - summary.uniform_log_score:+.3f}: uniform belief "
+            f"{summary.uniform_log_score:.3f}), sum over the card types of ln P(copies really held), mean of "
+            f"{tables.count(summary.scored, 'turn')}"
+        )
+    facts["Smallest ESS"] = f"{summary.smallest_ess:,.0f} of {particles:,}, in turn {summary.smallest_ess_turn}"
+    if summary.log_evidence is not None:
+        facts["Evidence"] = f"ln p {summary.log_evidence:.2f} of all that player {player} saw"
+    if summary.begun_anew:
+        facts["Begun anew"] = f"in turn {', '.join(map(str, summary.begun_anew))}"
+    facts["Model"] = f"player {1 - player} is taken for {model}"
+    if types := turns[-1].types:
+        facts["Model"] = f"player {1 - player} {plays_like(types)}, one of {model}"
+    return facts
 
 
 def _heading(turn: BeliefTurn) -> Text:

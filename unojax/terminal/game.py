@@ -20,10 +20,10 @@ from unojax.viz.scene import read_scene
 from unojax.viz.words import plays_like
 
 if TYPE_CHECKING:
-    from unojax.games.tally import Tally
     from unojax.games.advisor import Advice, Thought
     from unojax.games.seen import Seen
     from unojax.games.session import Session
+    from unojax.games.tally import Tally
 
 LABEL: Final = 12
 """Columns on the left of what a row is about."""
