@@ -16,11 +16,16 @@ import pytest
 from tests.helpers import assert_trees_equal
 from unojax import make_state
 from unojax.agents import PolicyAgent, next_game, reveal
+from unojax.belief.opponents import parse_opponent
 from unojax.belief.updaters import Oracle, ParticleFilter, UniformFilter, parse_updater
 from unojax.bits import unpack
+from unojax.board.game import DEFAULT_ADVISER
+from unojax.cli.play import PlayGame
 from unojax.observation import observe
 from unojax.policies import LINEAR, POLICIES, uniform
 from unojax.rules import PRESETS, Rules
+from unojax.search import DEFAULT_SEARCH, TABLE_SEARCH
+from unojax.search.agents import SearchAgent
 from unojax.specs import AGENTS, as_agent, choose_opponent, format_spec, parse_agent, register, settings_of
 from unojax.value import load_network
 from unojax.value.network import knows_turns
@@ -275,3 +280,16 @@ def test_other_agents_begin_each_game_anew(spec: str):
     agent, seen = parse_agent(spec), observe(make_state("R1 R2 B3", "Y1 Y2 Y3", "R0"), 0)
     memory = agent.init(jax.random.key(0), seen)
     assert_trees_equal(next_game(agent, jax.random.key(0), memory, seen), memory)
+
+
+@pytest.mark.parametrize("spec", [DEFAULT_SEARCH, TABLE_SEARCH, DEFAULT_ADVISER, "play"])
+def test_advisers_assume_an_opponent_who_plays_as_well_as_the_player(spec: str):
+    search = PlayGame()._adviser(Rules()) if spec == "play" else parse_agent(spec)
+    assert isinstance(search, SearchAgent)
+    assert search.updater.opponent == parse_opponent("peer")
+    assert search.policies[0] == LINEAR
+
+
+def test_a_person_can_name_another_opponent_model():
+    search = PlayGame(hints=64, opponent_model="uniform|linear")._adviser(Rules())
+    assert search is not None and search.name == "mc:model=uniform|linear,rollouts=64"
