@@ -196,5 +196,7 @@ def test_a_deck_size_that_does_not_fit_is_refused():
         twice = replace(seen, hand=cards.onehot_of(cards.count_types(parse_cards("R1 R1"))))
         with pytest.raises(ValueError, match=rf"{name}: hand and pile hold 3 x R1, and the deck of the rules has 2"):
             function(twice)
+        with pytest.raises(ValueError, match=rf"{name}: the opponent can hold 3 cards at most, those that are unseen, got 4"):
+            function(replace(seen, opponent_count=np.int8(4)))
     # Under jit nothing raises.
     jax.jit(lambda seen: belief_init(seen, jax.random.key(0)))(replace(seen, deck_count=np.int8(2)))

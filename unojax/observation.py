@@ -133,7 +133,8 @@ def check_counts(observation: Observation, name: str) -> None:
     """
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(observation)):
         return
-    unseen = np.asarray(observation.unseen)
+    observation = jax.device_get(observation)
+    unseen = np.asarray(observation.rules.deck) - cards.count_types(observation.hand) - cards.count_types(observation.pile)
     if (unseen < 0).any():
         card = int(unseen.argmin())
         number = observation.rules.deck[card] - unseen[card]
@@ -141,11 +142,14 @@ def check_counts(observation: Observation, name: str) -> None:
             f"{name}: hand and pile hold {number} x {cards.TYPE_NAMES[card]}, and the deck of the rules has "
             f"{observation.rules.deck[card]}"
         )
-    expected = int(unseen.sum()) - int(observation.opponent_count)
-    if int(observation.deck_count) != expected:
+    held, deck_count = int(observation.opponent_count), int(observation.deck_count)
+    expected = int(unseen.sum()) - held
+    if expected < 0:
+        raise ValueError(f"{name}: the opponent can hold {unseen.sum()} cards at most, those that are unseen, got {held}")
+    if deck_count != expected:
         raise ValueError(
-            f"{name}: deck_count must be {expected}, the {unseen.sum()} unseen cards without the opponent's "
-            f"{int(observation.opponent_count)}, got {int(observation.deck_count)}; unojax.observe counts right"
+            f"{name}: deck_count must be {expected}, the {unseen.sum()} unseen cards without the opponent's {held}, got "
+            f"{deck_count}; unojax.observe counts right"
         )
 
 

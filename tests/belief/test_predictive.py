@@ -156,7 +156,7 @@ def test_hands_and_bootstrap_particles_predict_too():
 def test_calibrated_on_the_full_deck(tmp_path: Path):
     """Of all that is predicted with a probability near p, a share near p happens: opponents' actions and own draws.
 
-    In each bin of a hundred predictions or more, within four standard errors, which take games as independent, and three
+    In each bin of thirty predictions or more, within four standard errors, which take games as independent, and three
     hundredths, which 256 particles may be off by themselves.
     """
     path = tmp_path / "predictive.json"
@@ -165,8 +165,8 @@ def test_calibrated_on_the_full_deck(tmp_path: Path):
     )
     assert harness.read_rows(path) == [row] and row.figures["transitions"] > 150
     assert row.figures["missed"] <= row.figures["transitions"] / 20
-    bins = [one for one in row.figures["bins"] if one["number"] >= 100]
-    assert len(bins) >= 2
+    bins = [one for one in row.figures["bins"] if one["number"] >= 30]
+    assert len(bins) >= 2 and sum(one["number"] for one in bins) > 2000
     for one in bins:
         assert abs(one["surplus"]["mean"]) < 4 * one["surplus"]["standard_error"] + 0.03
 

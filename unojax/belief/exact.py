@@ -172,6 +172,7 @@ def exact_init(
             f"the table of hands has {size:.3g} entries, at most {MAX_TABLE} are allowed; use a deck with fewer types "
             f"or copies (`rules.small_deck`), or the particle filter"
         )
+    check_counts(observation, "exact_init")
     unseen = np.asarray(observation.unseen, np.int64)
     hand_count = int(observation.opponent_count)
     weights = product(types, lambda t, held: choose(unseen[t], held), deck)
@@ -182,11 +183,7 @@ def exact_init(
         num_startable = int(unseen[:end].sum()) + 1
         held = total_over(types, deck, where=types < end)
         weights = weights * _start_odds(observation, hand_count, num_startable, held, end)
-    total = weights.sum()
-    if total == 0:
-        raise ValueError(f"an opponent's hand of {hand_count} cards does not fit into {unseen.sum()} unseen cards")
-    check_counts(observation, "exact_init")
-    belief = ExactBelief(weights / total, types, unseen, hand_count, rules)
+    belief = ExactBelief(weights / weights.sum(), types, unseen, hand_count, rules)
     if observation.has_drawn and history.opponent_moved(observation):
         belief = replace(belief, drawn=_by_any_card(belief))
     log_prior = type_prior(opponent, log_types)
