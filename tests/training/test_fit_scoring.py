@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from training.fit_scoring import Comparisons, Config, _center, best_choices, compare_plays, make_policy, pick_decisions
+from training.fit_scoring import Comparisons, Config, _center, best_choices, best_odds, compare_plays, make_policy, pick_decisions
 from unojax import game, make_state
 from unojax.device import static
 from unojax.observation import observe
@@ -79,9 +79,23 @@ def test_the_best_choices_are_found_against_least_squares():
     assert weights[0] > 0 > weights[1] and weights[0] == pytest.approx(-weights[1], rel=0.1)
 
 
+def test_the_odds_of_winning_are_found():
+    """Returns whose log odds are twice a sum of features, and such returns with the noise of 48 games each."""
+    rng, weights = np.random.default_rng(2), np.array([0.1, -0.3, 0.5])
+    features = rng.normal(size=(4000, 3)).astype(np.float32)
+    wins = 1 / (1 + np.exp(-2 * features @ weights))
+    position = np.arange(4000)
+    exact = best_odds(Comparisons(position, features, (2 * wins - 1).astype(np.float32)))
+    np.testing.assert_allclose(exact, weights, atol=2e-3)
+    noisy = best_odds(Comparisons(position, features, (2 * rng.binomial(48, wins) / 48 - 1).astype(np.float32)))
+    # Six standard errors: of each weight at most 1 / sqrt(4 * 4000 * 48 * 0.18).
+    np.testing.assert_allclose(noisy, weights, atol=6 / np.sqrt(4 * 4000 * 48 * 0.18))
+
+
 def test_policies_of_weights():
     assert make_policy("linear", np.arange(len(WEIGHT_NAMES), dtype=float)) == LinearPolicy(tuple(map(float, range(35))))
     assert make_policy("lookahead", np.array([1.0, 2.0, 3.0])) == LookaheadPolicy((1.0, 2.0, 3.0))
+    assert make_policy("heuristic", np.array([1.0, 2.0, 3.0])) == LookaheadPolicy((1.0, 2.0, 3.0))
 
 
 @pytest.mark.parametrize(
