@@ -124,10 +124,8 @@ def belief_speed(config: Config) -> Iterator[Task]:
         yield Task(settings, partial(measure, config, particles))
         if config.models:
             yield Task(settings | {"models": config.models}, partial(measure_models, config, particles))
-        if config.single:
-            yield Task(
-                {"particles": particles, "alone": config.single, "seed": config.seed}, partial(measure_single, config, particles)
-            )
+        alone = {"particles": particles, "alone": config.single, "seed": config.seed}
+        yield Task(alone, partial(measure_single, config, particles))
 
 
 def _prepare(config: Config, filter: ParticleFilter | BootstrapFilter) -> tuple[Positions, dict[str, float]]:

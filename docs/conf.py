@@ -19,16 +19,10 @@ release = version = metadata.version("unojax")
 
 extensions = [
     "myst_nb",
-    "sphinx.ext.autodoc",
-    "sphinx.ext.napoleon",
     # Of this folder.
-    "docstrings",
-    "names",
+    "reference",
     "commands",
-    "links",
-    "drawings",
-    "mathml",
-    "accessible",
+    "pages",
 ]
 # Dashes only: quotation marks in docstrings are often those of code.
 smartquotes_action = "D"
@@ -45,16 +39,6 @@ nb_render_markdown_format = "gfm"
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
-autodoc_member_order = "bysource"
-autodoc_typehints = "signature"
-autodoc_type_aliases = {"ArrayLike": "ArrayLike"}
-autodoc_class_signature = "separated"
-autodoc_preserve_defaults = True
-autodoc_inherit_docstrings = False
-napoleon_numpy_docstring = False
-napoleon_use_rtype = False
-# "a, b: what both are" stays one line.
-napoleon_custom_sections = [("Args", "params_style"), ("Attributes", "params_style"), ("Errors", "returns_style")]
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 100
 toc_object_entries_show_parents = "hide"

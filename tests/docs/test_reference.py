@@ -1,4 +1,4 @@
-"""Every public name is in the reference, once; asked of its pages without building them."""
+"""Every public name is in the reference, once; asked of its pages without building them. Docstrings become Markdown."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from pathlib import Path
 import unojax
 
 DOCS = Path(__file__).parents[2] / "docs"
+PACKAGE = DOCS.parent / "unojax"
+OTHER_LIBRARIES = {f"unojax.adapters.{name}" for name in ("gymnasium", "jaxmarl", "openspiel", "pettingzoo", "pgx", "rlcard")}
+"""Adapters that import a library which may not be there."""
 COMMAND_LINE = ("cli", "terminal", "web", "board", "files", "display", "__main__")
 """Parts of the package without a public name."""
 INNER = {
@@ -17,8 +20,9 @@ INNER = {
     *(
         "device.blame",
         "device.control",
-        "device.process",
         "device.forks",
+        "device.process",
+        "docstrings",
         "device.returned",
         "device.struct",
         "games.ahead",
@@ -35,48 +39,48 @@ INNER = {
 """Modules that others are made of, and whose names may change."""
 
 
-def test_every_module_is_on_a_page_or_part_of_one_that_is(names):
-    listed = [module for modules in names.pages().values() for module in modules]
+def test_every_module_is_on_a_page_or_part_of_one_that_is(reference):
+    listed = [module for modules in reference.pages().values() for module in modules]
     assert Counter(listed).most_common(1)[0][1] == 1
     assert {f"unojax.{module}" for module in unojax._SUBMODULES} - {"unojax.belief.particles"} <= set(listed)
     missing = []
-    for path in sorted(names.PACKAGE.rglob("*.py")):
-        parts = [part for part in path.relative_to(names.PACKAGE).with_suffix("").parts if part != "__init__"]
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = [part for part in path.relative_to(PACKAGE).with_suffix("").parts if part != "__init__"]
         module, package = ".".join(("unojax", *parts)), ".".join(("unojax", *parts[:-1]))
         if not parts or parts[0] in COMMAND_LINE or module in listed or ".".join(parts) in INNER:
             continue
         # A package with `__all__` says itself what of its parts is public.
         while package not in listed and package != "unojax":
             package = package.rpartition(".")[0]
-        if package == "unojax" or "__all__" not in names.path_of(package).read_text(encoding="utf-8"):
+        if package == "unojax" or reference.module_of(package).exports is None:
             missing.append(module)
     assert not missing, "list them on a page of docs/reference, or in INNER here"
 
 
-def test_inner_modules_exist_and_are_on_no_page(names):
-    listed = {module for modules in names.pages().values() for module in modules}
-    assert all(names.path_of(f"unojax.{module}").exists() for module in INNER)
+def test_inner_modules_exist_and_are_on_no_page(reference):
+    listed = {module for modules in reference.pages().values() for module in modules}
+    assert all(reference.module_of(f"unojax.{module}").is_module for module in INNER)
     assert not listed & {f"unojax.{module}" for module in INNER}
 
 
-def test_every_exported_name_is_shown_once(names):
-    shown = Counter(name.shown for found in names.shown().values() for name in found)
+def test_every_exported_name_is_shown_once(reference):
+    shown = Counter(name.shown for found in reference.shown().values() for name in found)
     assert shown.most_common(1)[0][1] == 1
     assert {f"unojax.{name}" for name in unojax.__all__} <= set(shown)
     # As many names as homes: nothing is shown under two names.
-    homes = Counter((name.home, name.attribute) for found in names.shown().values() for name in found)
+    homes = Counter((name.home, name.attribute) for found in reference.shown().values() for name in found)
     assert homes.most_common(1)[0][1] == 1
 
 
-def test_what_is_shown_exists(names):
-    for module, found in names.shown().items():
-        if names.needs_library(module):
+def test_what_is_shown_exists(reference):
+    for module, found in reference.shown().items():
+        if module in OTHER_LIBRARIES:
             continue
         for name in found:
             outer, _, last = name.shown.rpartition(".")
             assert getattr(import_module(outer), last) is getattr(import_module(name.home), name.attribute), name
             # Most constants are their own explanation.
-            assert name.kind == "data" or getattr(import_module(outer), last).__doc__, f"{name.shown} has no docstring"
+            assert name.source.is_attribute or getattr(import_module(outer), last).__doc__, f"{name.shown} has no docstring"
 
 
 def test_every_page_is_in_the_contents():
@@ -85,3 +89,57 @@ def test_every_page_is_in_the_contents():
     pages = [path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.*") if path.suffix in (".md", ".rst")]
     missing = {page for page in pages if page != "index" and page not in listed}
     assert not missing, "add them to docs/index.md"
+
+
+def test_sections_of_docstrings_are_lists(reference):
+    said = """Do it to `x < y`, if 1 < 2.
+
+    as(it, stands)
+
+Args:
+    a, b: Two of them, which take
+        two lines.
+    *rest: The others.
+
+            some(code)
+
+Returns:
+    What is left: all
+    of it.
+
+Raises:
+    ValueError: If nothing is.
+
+The end."""
+    assert (
+        reference.to_markdown(said).rstrip()
+        == """Do it to `x < y`, if 1 \\< 2.
+
+    as(it, stands)
+
+**Parameters**
+
+- **a, b**: Two of them, which take
+  two lines.
+- **\\*rest**: The others.
+
+      some(code)
+
+**Returns**
+
+What is left: all
+of it.
+
+**Raises**
+
+- **ValueError**: If nothing is.
+
+The end."""
+    )
+
+
+def test_columns_stay_as_they_are(reference):
+    table = "game   one row\nenv    another one\nboth   the last"
+    assert reference.to_markdown(f"Rows:\n\n{table}\n\nText.").split("\n") == [
+        *("Rows:", "", "```text", *table.split("\n"), "```", "", "Text.", "")
+    ]

@@ -20,7 +20,7 @@ from urllib.parse import unquote, urldefrag, urlparse
 import pytest
 
 ROOT = Path(__file__).parents[2]
-WRITERS = ("sphinx", "myst_nb", "furo", "tyro", "anywidget")
+WRITERS = ("sphinx", "myst_nb", "furo", "griffe", "tyro", "matplotlib")
 pytestmark = pytest.mark.slow
 
 
@@ -69,12 +69,12 @@ def pages(site: Path) -> dict[Path, Page]:
     return {path: Page(path) for path in sorted(site.rglob("*.html"))}
 
 
-def test_every_public_name_is_on_one_page(site: Path, names):
+def test_every_public_name_is_on_one_page(site: Path, reference):
     from sphinx.util.inventory import InventoryFile
 
     told = InventoryFile.loads((site / "objects.inv").read_bytes(), uri="").data
     written = [name for kind, found in told.items() if kind.startswith("py:") for name in found]
-    shown = [name.shown for found in names.shown().values() for name in found]
+    shown = [name.shown for found in reference.shown().values() for name in found]
     assert len(shown) > 400 and not set(shown) - set(written)
     # An anchor of a name is on one page, and once on it.
     anchors = Counter(anchor for page in pages_of(site) for anchor in page.anchors if anchor.startswith("unojax."))
