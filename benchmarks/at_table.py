@@ -42,7 +42,7 @@ def typed(event: Event) -> str:
 
 def find_game(rules: Rules) -> SeenGame:
     """Find a game of at least ten turns each, in which the observer challenges a Wild+4 where the rules allow it."""
-    policies = (get_policy("linear"), get_policy("scarcest-color"))
+    policies = (get_policy("uniform"), get_policy("scarcest-color"))
     for seed in range(1000):
         seen = SeenGame.of(play(jax.random.key(seed), policies, rules=rules, max_steps=2 * TURNS + 6), 0)
         kinds = {event.kind for event in seen.events[: 2 * TURNS]}

@@ -79,9 +79,11 @@ function render({ model, el }) {
   const fresh = make("button", { class: "tool new", type: "button", onclick: () => send({ kind: "new" }) }, "New game");
   const save = make("button", { class: "tool save", type: "button", onclick: () => download(shown.record) }, "Save game");
   const back = make("button", { class: "tool back", type: "button", onclick: () => act({ kind: "back" }) }, "Take back");
+  // At a table: the cards that may have been played, drawn or dealt.
+  const picker = part("picker", { role: "group", "aria-label": "what happened", hidden: true });
   const table = make("div", { class: "table" }, far,
     make("div", { class: "middle" }, deck, pile, make("div", { class: "talk" }, told, says, color, others, notice, chooser)),
-    hand, make("div", { class: "foot" }, count, make("div", { class: "tools" }, hint, back, save, fresh)));
+    picker, hand, make("div", { class: "foot" }, count, make("div", { class: "tools" }, hint, back, save, fresh)));
   const side = make("aside", { class: "side" }, win, belief);
   // JupyterLab leaves keys alone in here, or the space bar would scroll and Enter would edit the cell.
   const root = make("section", { class: "unojax-board", "aria-label": "a game of UNO", "data-lm-suppress-shortcuts": "true" },
@@ -100,6 +102,12 @@ function render({ model, el }) {
   function askForHint() {
     act({ kind: "hint" });
     notice.textContent = THINKING;
+  }
+
+  /** Another choice; at a table one may need a number. */
+  function decide(kind, line, asks) {
+    const number = asks ? prompt(asks) : "";
+    if (number !== null) act(line === undefined ? { kind } : { kind, line: `${line}${number}` });
   }
 
   function clickCard(held) {
@@ -168,7 +176,7 @@ function render({ model, el }) {
     fan.style.setProperty("--cards", cards.length);
     const label = make("div", { class: "who" }, make("b", {}, "opponent"), `${opponent.name}, ${cardCount(opponent.count)}`);
     if (opponent.count === 1 && state.toMove !== null) label.append(make("span", { class: "pill alarm" }, "one card left"));
-    if (state.toMove === "opponent") label.append(make("span", { class: "pill" }, state.isStuck ? "stuck" : "thinking"));
+    if (state.toMove === "opponent") label.append(make("span", { class: "pill" }, state.isStuck ? "stuck" : state.isTable ? "to move" : "thinking"));
     if (state.won === false) label.append(make("span", { class: "pill" }, "wins"));
     far.replaceChildren(label, fan);
 
@@ -179,8 +187,11 @@ function render({ model, el }) {
     deck.classList.toggle("due", state.canDraw && (state.isForced || advice.card === "draw"));
     deck.setAttribute("aria-label", !state.canDraw ? `deck, ${cardCount(state.deck)}`
       : `draw ${state.penalty || 1}; ${state.deck} in the deck${tell("draw", advice)}`);
-    others.replaceChildren(...state.others.map(({ kind, words }) => make("button", { class: `tool ${kind}`, type: "button",
-      onclick: () => act({ kind }) }, `${words}${tell(kind, advice)}`)));
+    others.replaceChildren(...state.others.map(({ kind, words, line, asks }) => make("button", { class: `tool ${kind}`, type: "button",
+      onclick: () => decide(kind, line, asks) }, `${words}${tell(kind, advice)}`)));
+    picker.hidden = !state.picker;
+    picker.replaceChildren(...(state.picker ?? []).map((held) => make("button", { class: "choice", type: "button", title: held.words,
+      "aria-label": held.words, disabled: !held.playable, onclick: () => clickCard(held) }, face(held.card))));
     const top = face(state.top.card);
     if (isNews && state.turn > 0 && state.moves.at(-1).card) top.classList.add(state.by === "you" ? "from-below" : "from-above");
     pile.style.setProperty("--active", `var(--${state.color})`);
@@ -215,9 +226,10 @@ function render({ model, el }) {
     count.replaceChildren(make("b", {}, "you"), cardCount(state.hand.length));
     if (state.toMove === "you") count.append(make("span", { class: "pill" }, "your turn"));
     if (state.won) count.append(make("span", { class: "pill" }, "win"));
-    hint.hidden = !state.showsWin;
+    hint.hidden = !state.showsWin || state.isTable;
+    fresh.hidden = state.isTable;
     hint.disabled = state.toMove !== "you" || (state.isForced && state.canDraw);
-    back.disabled = !state.canTakeBack || (state.toMove === "opponent" && !state.isStuck);
+    back.disabled = !state.canTakeBack || (state.toMove === "opponent" && !state.isStuck && !state.isTable);
     save.disabled = state.record === null;
     save.title = state.record === null ? "when the game is over" : "all moves and cards, for unojax replay";
   }
@@ -244,7 +256,9 @@ function render({ model, el }) {
       belief.firstChild.removeAttribute("height");
     } else if (isOther || !belief.hasChildNodes()) belief.replaceChildren(make("p", { class: "wait" }, "Working out what the opponent may hold …"));
     moves.replaceChildren(...state.moves.map((move, number) =>
-      make("li", { class: move.by, value: String(number) }, make("span", { class: "number" }, String(number || "")), move.words)));
+      make("li", { class: move.by, value: String(number) }, make("span", { class: "number" }, String(number || "")),
+        state.isTable && number ? make("button", { class: `fix${state.fixes === number ? " chosen" : ""}`, type: "button",
+          title: "correct this", onclick: () => act({ kind: "fix", number }) }, move.words) : move.words)));
     moves.scrollTop = moves.scrollHeight;
   }
 

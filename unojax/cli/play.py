@@ -7,13 +7,11 @@ import shlex
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Optional
 
 import tyro
 
-from unojax.cli import output
 from unojax.cli.options import AGENT_HELP, CountOrNone, Flag, RuleOptions, Seed, Whole, get_opponent
-from unojax.device.process import EXIT_ERROR
 from unojax.rules import Rules
 from unojax.search import ADVISER_MODEL
 from unojax.specs import choose_opponent, parse_agent, runs_code, short_name
@@ -143,32 +141,21 @@ class PlayGame:
 
     def _serve(self, rules: Rules) -> int:
         """Serve the page until Ctrl-C."""
+        from unojax.cli.serving import serve_page
         from unojax.games.session import draw_seat
 
-        output.find_devices()
         parse_agent(choose_opponent(self.opponent, rules), rules=rules)
         self._adviser(rules)
-        assert self._advice is not None
-        try:
-            from unojax.web.games import Defaults
-            from unojax.web.server import ADDRESS, Server
-        except ModuleNotFoundError as error:
-            if error.name != "tornado":
-                raise
-            output.note("play", "error: --web needs tornado: pip install 'unojax[web]'")
-            return EXIT_ERROR
+        advice = self._advice
+        assert advice is not None
         seat = draw_seat(self.seed) if self.seat == "random" else int(self.seat)
-        defaults = Defaults(self.opponent, seat, self.seed, self._advice, rules)
-        try:
-            server = Server(defaults, port=self.port)
-        except OSError as error:
-            # Only an error about a file names one.
-            if error.filename is not None:
-                raise ValueError(f"--web: games can't be kept: can't write {str(error.filename)!r}: {error.strerror}") from None
-            raise ValueError(f"--port: can't serve on {ADDRESS}:{self.port}: {error.strerror}; --port 0 takes any") from None
-        print(f"The game is at {server.address}\nCtrl-C stops the server; games are kept.", flush=True)
-        server.run_until_interrupt(opens=self.browser)
-        return 0
+
+        def defaults() -> Any:
+            from unojax.web.games import Defaults
+
+            return Defaults(self.opponent, seat, self.seed, advice, rules)
+
+        return serve_page("play", defaults, port=self.port, browser=self.browser)
 
     @property
     def _advice(self) -> str | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import tyro
 
-from unojax.cli.options import CountOrNone, Flag, RuleOptions, Seed, naming_options
+from unojax.cli.options import CountOrNone, Flag, RuleOptions, Seed, Whole, naming_options
 from unojax.cli.targets import SAVED_GAME
 from unojax.rules import Rules
 from unojax.search import TABLE_SEARCH
@@ -57,23 +57,43 @@ class FollowTable:
         str, tyro.conf.arg(metavar="SPEC", help="The search behind belief and advice: mc or tree, with parameters.")
     ] = TABLE_SEARCH
     seed: Annotated[Seed, tyro.conf.arg(help="The same seed gives the same figures on the same device.")] = 0
+    web: Annotated[
+        Flag, tyro.conf.arg(help="Follow the game in the browser, by clicks: a page from this machine, for this machine alone.")
+    ] = False
+    port: Annotated[Whole, tyro.conf.arg(help="Where the page is served, with --web. 0: any that is free.")] = 8378
+    browser: Annotated[bool, tyro.conf.arg(help="Open the page in the browser, with --web.")] = True
     rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)
 
     def run(self) -> int:
         self._check()
         rules = self.rules.build()
+        if self.web:
+            return self._serve(rules)
         from rich.console import Console
 
-        from unojax.games.at_table import Table
-        from unojax.terminal.conversation import read_line
         from unojax.terminal.table_conversation import TableConversation, complete_words
 
         path = self.resume if self.save is None else self.save
         console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
-        table = _begin(self, rules) if self.resume is None else Table.resume(self.resume, agent=self.agent)
+        table = _start(self, rules)
         complete_words(table.possible)
         animate = sys.stdout.isatty() and console.is_interactive
         return TableConversation(table, read_line, console, path, animate=animate).run()
+
+    def _serve(self, rules: Rules) -> int:
+        """Serve the page until Ctrl-C; it asks for the cards of the deal that the options do not name."""
+        from unojax.cli.serving import serve_page
+        from unojax.games.advising import read_search
+
+        table = _start(self, rules) if self.resume or self.hand else None
+        read_search(self.agent, rules)
+
+        def defaults() -> Any:
+            from unojax.web.tables import TableDefaults
+
+            return TableDefaults(rules, self.agent, self.seed, table)
+
+        return serve_page("table", defaults, port=self.port, browser=self.browser)
 
     def _check(self) -> None:
         """Check that the options fit each other. Raises ValueError otherwise."""
@@ -85,13 +105,23 @@ class FollowTable:
                 raise ValueError(f"--resume brings start, seed and rules of the saved game: remove {what}")
         elif self.opponent is None and (self.pile or self.penalty):
             raise ValueError("--pile and --penalty belong to the midst of a game: add --opponent")
+        if not 0 <= self.port < 2**16:
+            raise ValueError(f"--port must be in [0, {2**16 - 1}], got {self.port}")
+        if self.web and self.save is not None:
+            raise ValueError("the page keeps and saves games itself: remove --save, or --web")
+        if self.web and (self.hand is None) != (self.top is None):
+            raise ValueError("with --web give both --hand and --top, or neither: the page asks for them")
+        if not self.web and (self.port != default.port or not self.browser):
+            raise ValueError("--port and --no-browser have no effect without --web: add --web, or remove them")
 
 
-def _begin(request: FollowTable, rules: Rules) -> Table:
-    """Set the table up, asking for what the options leave open."""
+def _start(request: FollowTable, rules: Rules) -> Table:
+    """Set the table up, or take up a saved game; ask for what the options leave open."""
     from unojax.games.at_table import Table
     from unojax.terminal.conversation import read_line
 
+    if request.resume is not None:
+        return Table.resume(request.resume, agent=request.agent)
     hand, top, opponent_begins = request.hand, request.top, request.opponent_begins
     if hand is None:
         hand = read_line("your cards> ")

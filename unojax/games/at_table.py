@@ -219,7 +219,9 @@ class Table:
 
     def warm(self) -> None:
         """Compile what following the game needs. Changes nothing."""
+        self.possible()
         self._advisor.warm(self.game.tracked[0])
+        self.look()
 
     @property
     def record(self) -> GameFile:

@@ -43,6 +43,10 @@ class Defaults:
     rules: Rules = Rules()
     pace: float = 0.8
 
+    def games(self, folder: Path, send: Send) -> Games:
+        """Make the games of a server."""
+        return Games(folder, self, send)
+
 
 class TabGame(BoardGame):
     """The game of a tab; every position is written to a file before it is shown."""

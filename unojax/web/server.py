@@ -36,6 +36,7 @@ from unojax.files.folders import state_folder
 from unojax.specs import AGENTS, POLICY_NAMES
 from unojax.viz import game_html
 from unojax.web.games import Defaults, Games
+from unojax.web.tables import TableDefaults, Tables
 
 ADDRESS: Final = "127.0.0.1"
 _MAX_FILE: Final = 1_000_000
@@ -51,7 +52,7 @@ class Server:
     """Pages and games for the tabs of one person.
 
     Args:
-        defaults: of a first game.
+        defaults: of a first game, or of the tables of games that others play.
         port: to listen on; 0: one that is free.
         folder: for the games and the token; None: the user's folder for the state of programs, or a new one if the user has none.
 
@@ -59,17 +60,19 @@ class Server:
         OSError: the port is taken, or the folder can't be written.
     """
 
-    def __init__(self, defaults: Defaults, *, port: int = 0, folder: Path | None = None):
+    def __init__(self, defaults: Defaults | TableDefaults, *, port: int = 0, folder: Path | None = None):
         self._folder = (state_folder() or Path(tempfile.mkdtemp(prefix="unojax-"))) / "web" if folder is None else folder
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.token = _token(self._folder / "token")
         self._socket = socket.create_server((ADDRESS, port))
         self._socket.setblocking(False)
         self.port = self._socket.getsockname()[1]
+        self.games: Games | Tables
         self.pages: defaultdict[str, set[Messages]] = defaultdict(set)
         # Games are asked one at a time, and never from the loop, which they would hold up.
         self.worker = ThreadPoolExecutor(1, "games")
-        self.games = Games(self._folder / "games", defaults, self._send)
+        kind = "tables" if isinstance(defaults, TableDefaults) else "games"
+        self.games = defaults.games(self._folder / kind, self._send)
         self._defaults = defaults
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -85,8 +88,10 @@ class Server:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What all pages are told: the agents, the seconds before each of the opponent's moves is shown, and the largest file."""
-        return {"agents": [*AGENTS, *POLICY_NAMES], "pace": self._defaults.pace, "maxFile": _MAX_FILE}
+        """What all pages are told: the agents, the seconds before each of the opponent's moves is shown, the largest file, and
+        the command that serves them."""
+        command = "unojax table --web" if isinstance(self._defaults, TableDefaults) else "unojax play --web"
+        return {"agents": [*AGENTS, *POLICY_NAMES], "pace": self._defaults.pace, "maxFile": _MAX_FILE, "command": command}
 
     @property
     def cookie(self) -> str:

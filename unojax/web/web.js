@@ -41,7 +41,7 @@ function connect() {
 /** Say that the server is gone, or that it is there again. */
 function setLost(isLost) {
   if (lost.hidden === !isLost) return;
-  lost.textContent = isLost ? "The server has stopped. Start unojax play --web again: this game is kept, and goes on here." : "";
+  lost.textContent = isLost ? `The server has stopped. Start ${settings.command} again: this game is kept, and goes on here.` : "";
   lost.hidden = !isLost;
   for (const part of [find("cell"), document.querySelector("nav")]) part.inert = isLost;
 }
@@ -77,6 +77,8 @@ const { preset, fields } = form.elements;
 preset.onchange = () => { fields.disabled = preset.value !== "fields"; };
 
 find("choose").onclick = () => {
+  // At a table the cards are dealt by hand: there is nothing to choose.
+  if (values.state?.isTable) return post({ kind: "deal" });
   for (const [name, value] of Object.entries(choices ?? {})) {
     const field = form.elements[name];
     if (field.type === "checkbox") field.checked = value; else field.value = value;

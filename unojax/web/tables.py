@@ -1,0 +1,105 @@
+"""Tables of browser tabs: games that others play, followed by clicks, one for each tab and kept in files. Host only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from unojax.board.at_table import TableBoard
+from unojax.games.at_table import Table
+from unojax.games.gamefile import parse_game, write_game
+from unojax.observation import Observation
+from unojax.rules import Rules
+from unojax.search import TABLE_SEARCH
+from unojax.web.games import Send, check_name
+
+
+@dataclass(frozen=True)
+class TableDefaults:
+    """What a tab begins with."""
+
+    rules: Rules = Rules()
+    agent: str = TABLE_SEARCH
+    seed: int = 0
+    table: Table | None = None
+    pace: float = 0.0
+
+    def games(self, folder: Path, send: Send) -> Tables:
+        """Make the tables of a server."""
+        return Tables(folder, self, send)
+
+
+class TabTable(TableBoard):
+    """The table of a tab; every position is written to a file before it is shown."""
+
+    def __init__(self, name: str, path: Path, send: Send, defaults: TableDefaults, table: Table | None):
+        super().__init__(defaults.rules if table is None else table.rules, defaults.agent, seed=defaults.seed, table=table)
+        self._name, self._path, self._send = name, path, send
+
+    def publish(self, state: dict[str, Any]) -> None:
+        """Keep the game, and show it."""
+        if self.table is not None:
+            try:
+                write_game(self._path, self.record)
+            except OSError as error:
+                self.tell(f"The game can't be kept: {error.strerror}.")
+        self._send(self._name, {"kind": "state", "state": state | {"canSave": True}})
+
+    def tell(self, words: str) -> None:
+        """Say something beside the table."""
+        self._send(self._name, {"kind": "custom", "content": {"kind": "notice", "text": words}})
+
+    @property
+    def is_over(self) -> bool:
+        """False: the other hand is never laid open."""
+        return False
+
+    @property
+    def views(self) -> Sequence[Observation]:
+        """All that the person saw. Raises ValueError before the deal is entered."""
+        if self.table is None:
+            raise ValueError("there is no game yet")
+        return self.table.game.observations
+
+
+class Tables:
+    """The tables of all tabs. Not thread-safe: one thread asks at a time."""
+
+    def __init__(self, folder: Path, defaults: TableDefaults, send: Send):
+        self._folder, self._defaults, self._send = folder, defaults, send
+        self._loaded: dict[str, TabTable] = {}
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def hear(self, name: str, message: dict[str, Any]) -> None:
+        """Answer a message of a tab. Raises ValueError, in words for the person, where it can't be done."""
+        kind, board = message.get("kind"), self.find(name)
+        if kind == "hello":
+            board.show()
+        elif kind == "deal":
+            board.new_table()
+        elif kind == "load":
+            saved = parse_game(str(message.get("text", "")))
+            self._loaded[name] = self._new(name, Table.of(saved.seen(), agent=self._defaults.agent, seed=saved.seed or 0))
+            self._loaded[name].show()
+        elif kind == "save":
+            self._send(name, {"kind": "record", "text": board.record.to_json()})
+        elif kind == "board":
+            board.hear(message.get("content"))
+
+    def find(self, name: str) -> TabTable:
+        """Return the table of a tab, from its file if need be."""
+        check_name(name)
+        if name not in self._loaded:
+            path, table = self._path(name), self._defaults.table
+            if path.exists():
+                table = Table.resume(path, agent=self._defaults.agent)
+            self._loaded[name] = self._new(name, table)
+        return self._loaded[name]
+
+    def _new(self, name: str, table: Table | None) -> TabTable:
+        return TabTable(name, self._path(name), self._send, self._defaults, table)
+
+    def _path(self, name: str) -> Path:
+        return self._folder / f"{name}.json"
