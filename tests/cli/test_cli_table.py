@@ -135,6 +135,10 @@ def test_lines(line: str, expected: Input):
         ("--resume x.json --hand R1", "--resume brings start, seed and rules of the saved game: remove --hand"),
         ("--resume x.json --opponent-begins", "remove --opponent-begins"),
         ("--pile R1", "--pile and --penalty belong to the midst of a game: add --opponent"),
+        ("--web --save x.json", "the page keeps and saves games itself: remove --save, or --web"),
+        ("--web --hand R1", "with --web give both --hand and --top, or neither"),
+        ("--port 80", "--port and --no-browser have no effect without --web"),
+        ("--port 99999", "--port must be in [0, 65535], got 99999"),
     ],
 )
 def test_options_that_do_not_go_together(complaint, options: str, says: str):

@@ -158,7 +158,7 @@ function render({ model, el }) {
     if (state.toMove === "you" && keepsFocus) {
       const first = hand.querySelector(".playable") ?? (state.canDraw ? deck : others.firstChild);
       const same = isNews ? null : focused === deck && state.canDraw ? deck : row?.children[place];
-      if (!wild) (same ?? first).focus({ preventScroll: true });
+      if (!wild) (same ?? first)?.focus({ preventScroll: true });
       keepsFocus = false;
     } else if (state.toMove === null && keepsFocus) {
       fresh.focus({ preventScroll: true });

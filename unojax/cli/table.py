@@ -71,6 +71,7 @@ class FollowTable:
             return self._serve(rules)
         from rich.console import Console
 
+        from unojax.terminal.conversation import read_line
         from unojax.terminal.table_conversation import TableConversation, complete_words
 
         path = self.resume if self.save is None else self.save
