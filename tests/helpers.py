@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import fields
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ from jax.typing import ArrayLike
 from tests.oracle import game as oracle
 from unojax import cards, game
 from unojax.game import State
-from unojax.rules import Rules
+from unojax.rules import Rules, field_types
 from unojax.text import format_cards, make_state, parse_action
 
 ERROR_PROBABILITY = 1e-6
@@ -112,25 +113,14 @@ def counter(counts: np.ndarray) -> Counter[str]:
 
 
 def variant(rules: Rules) -> oracle.Variant:
-    """The oracle's form of the rules."""
+    """The oracle's form of the rules: the fields of the same names, and three conditions of the start."""
+    same = {field.name for field in fields(oracle.Variant)} & set(field_types())
     return oracle.Variant(
+        **{name: getattr(rules, name) for name in same - {"deck"}},
         deck=counter(np.array(rules.deck)),
-        hand_size=rules.hand_size,
-        skip_forfeits=rules.skip_forfeits,
         wild_may_start=rules.start_card != "non_wild",
         draw_four_may_start=rules.start_card == "any",
         anyone_may_start=rules.first_player == "random",
-        max_steps=rules.max_steps,
-        step_penalty=rules.step_penalty,
-        may_draw=rules.may_draw,
-        play_drawn=rules.play_drawn,
-        draw_until_playable=rules.draw_until_playable,
-        wild_draw_four=rules.wild_draw_four,
-        stacking=rules.stacking,
-        start_effects=rules.start_effects,
-        reverse_passes=rules.reverse_passes,
-        reshuffle_top=rules.reshuffle_top,
-        points=rules.points,
     )
 
 

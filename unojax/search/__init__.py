@@ -1,7 +1,8 @@
 """Deciding by search over a belief: rollouts, flat Monte Carlo, a tree over what the player sees, and both as agents."""
 
-from numbers import Integral
 from typing import Final
+
+from unojax.decks import is_int
 
 ADVISER_MODEL: Final = "peer"
 """Opponent model of advisers: their win probabilities are right against an opponent who plays as well as the player."""
@@ -21,8 +22,7 @@ MIN_REPLICATES: Final = 4
 
 def check_replicates(number: int, name: str = "replicates") -> None:
     """Check a number of replicates. Raises ValueError if it is none, or too small for standard errors."""
-    # Not `rules.is_int`: that imports JAX, and commands check their options before.
-    if isinstance(number, bool) or not isinstance(number, Integral):
+    if not is_int(number):
         raise ValueError(f"{name} must be an integer, got {number!r}")
     if number < MIN_REPLICATES:
         raise ValueError(f"{name} must be at least {MIN_REPLICATES}, from which standard errors come, got {number}")

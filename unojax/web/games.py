@@ -7,16 +7,16 @@ import shlex
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, Final
 
 from unojax.board.game import DEFAULT_ADVISER, BoardGame
-from unojax.decks import small_deck
+from unojax.decks import DECKS
 from unojax.games.gamefile import GameFile, parse_game, read_game, write_game
 from unojax.games.setup import Setup
-from unojax.rules import PRESETS, Rules, as_rules
+from unojax.rules import PRESETS, Rules, as_rules, field_types
 from unojax.specs import choose_opponent, runs_code
 
 _NAME: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -113,11 +113,8 @@ class TabGame(BoardGame):
             "opponent": self._agent.name,
             "seat": str(self._seat),
             "preset": rules.name or _FIELDS,
-            "skip_forfeits": rules.skip_forfeits,
-            "start_card": rules.start_card,
-            "hand_size": rules.hand_size,
-            "deck": next((name for name, deck in _decks().items() if deck == rules.deck), "same"),
-            "first_player": rules.first_player,
+            **asdict(rules),
+            "deck": next((name for name, deck in DECKS.items() if deck == rules.deck), "same"),
         }
 
 
@@ -292,20 +289,10 @@ def read_rules(choices: dict[str, Any], now: Rules) -> Rules:
         return as_rules(preset)
     now = Rules() if now.name is not None else now
     deck, hand_size = choices.get("deck", "same"), choices.get("hand_size", now.hand_size)
-    decks = _decks() | {"same": now.deck}
+    decks = DECKS | {"same": now.deck}
     if not isinstance(deck, str) or deck not in decks:
         raise ValueError(f"the deck must be one of {', '.join(decks)}, got {deck!r}")
     if not (isinstance(hand_size, int) or (isinstance(hand_size, str) and hand_size.isascii() and hand_size.isdigit())):
         raise ValueError(f"the number of cards dealt must be a whole number, got {hand_size!r}")
-    return replace(
-        now,
-        deck=decks[deck],
-        hand_size=int(hand_size),
-        skip_forfeits=choices.get("skip_forfeits", now.skip_forfeits),
-        start_card=choices.get("start_card", now.start_card),
-        first_player=choices.get("first_player", now.first_player),
-    )
-
-
-def _decks() -> dict[str, tuple[int, ...]]:
-    return {"full": Rules().deck, "numbers": small_deck(ranks=range(10), wilds=0)}
+    named = {name: choices[name] for name in field_types() if name in choices}
+    return replace(now, **named | {"deck": decks[deck], "hand_size": int(hand_size)})

@@ -81,6 +81,8 @@ find("choose").onclick = () => {
   if (values.state?.isTable) return post({ kind: "deal" });
   for (const [name, value] of Object.entries(choices ?? {})) {
     const field = form.elements[name];
+    // The form has some of the rules; the others stay.
+    if (!field) continue;
     if (field.type === "checkbox") field.checked = value; else field.value = value;
   }
   // Whoever asks for another game means another one.
@@ -92,7 +94,7 @@ find("choose").onclick = () => {
 dialog.onclose = () => {
   if (dialog.returnValue !== "deal") return;
   const chosen = Object.fromEntries(new FormData(form));
-  chosen.skip_forfeits = form.elements.skip_forfeits.checked;
+  for (const box of form.querySelectorAll("[type=checkbox]")) chosen[box.name] = box.checked;
   post({ kind: "deal", choices: chosen });
 };
 find("save").onclick = () => post({ kind: "save" });
