@@ -323,6 +323,38 @@ def test_a_run_that_ends_early_finishes_what_is_begun(full_deck: Games, kind: ty
     np.testing.assert_array_equal(total.lengths, expected.lengths)
 
 
+def test_shares_are_the_games_of_a_run(full_deck: Games) -> None:
+    """In their order, one by one, and as counts."""
+    key, parts = jax.random.key(11), 3
+    whole = full_deck[:100]
+    tallies = []
+    for part in range(parts):
+        options: Any = {"batch_size": BATCH, "share": (part, parts)}
+        mine = simulate(key, 100, **options)
+        for field in fields(Games):
+            np.testing.assert_array_equal(getattr(mine, field.name), getattr(whole, field.name)[part::parts])
+        tallies.append(count_games(key, 100, **options))
+        numbers = np.concatenate([finished.index for finished in Stream(key, 100, **options)])
+        assert sorted(numbers) == list(range(part, 100, parts))
+    total, expected = sum(tallies, Tally()), Tally.of(whole)
+    assert total.to_arrays().keys() == {field.name for field in fields(Tally)}
+    for name, values in Tally.from_arrays(total.to_arrays()).to_arrays().items():
+        np.testing.assert_array_equal(values, getattr(expected, name), err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("share", "message"),
+    [
+        ((2, 2), r"share must be \(part, parts\) with 0 <= part < parts, got \(2, 2\)"),
+        ((0.5, 2), r"share must be \(part, parts\)"),
+        ((3, 4), r"share \(3, 4\) has none of 3 games; ask for more games, or for fewer shares"),
+    ],
+)
+def test_shares_that_are_none_are_refused(share: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        simulate(jax.random.key(0), 3, share=share)
+
+
 def test_counting_tells_of_illegal_actions_and_long_games(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="chose an illegal action in"):
         count_games(jax.random.key(0), 10, (Always(99.0), uniform), batch_size=8)

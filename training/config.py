@@ -20,6 +20,7 @@ from jax.sharding import Mesh
 from training.checks import check_options, is_positive
 from unojax.agents import Agent
 from unojax.device.platform import available_cores
+from unojax.device.shares import read_distributed
 from unojax.rules import Rules
 from unojax.specs import parse_agent
 from unojax.value.network import Network
@@ -207,15 +208,7 @@ class Launch:
         Raises:
             ValueError: the text is not of the form that is asked for.
         """
-        if self.distributed in (None, "auto"):
-            return {}
-        parts = self.distributed.split(",")
-        if len(parts) != 3 or not (parts[1].isdigit() and parts[2].isdigit() and int(parts[2]) < int(parts[1])):
-            raise ValueError(
-                f'distributed must be "auto" or "HOST:PORT,PROCESSES,NUMBER", for example node1:4321,2,0; '
-                f"got {self.distributed!r}"
-            )
-        return {"coordinator_address": parts[0], "num_processes": int(parts[1]), "process_id": int(parts[2])}
+        return {} if self.distributed is None else read_distributed(self.distributed)
 
 
 def parse(args: Sequence[str] | None, default: _R) -> tuple[_R, Launch]:

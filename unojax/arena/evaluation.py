@@ -82,6 +82,7 @@ def evaluate(
     games: int = GAMES,
     rules: Rules = Rules(),
     on_match: Callable[[str], None] = lambda opponent: None,
+    play: Callable[..., Pairs] = play_match,
 ) -> Evaluation:
     """Play an agent against each of the opponents, on the same deals in every evaluation.
 
@@ -91,6 +92,7 @@ def evaluate(
         games: against each, an even number.
         rules: of the games.
         on_match: called before each match with the opponent's name.
+        play: plays a match, as `unojax.play_match` does.
 
     Raises:
         ValueError: an argument is none of those allowed.
@@ -106,7 +108,7 @@ def evaluate(
     for other in others:
         on_match(other.name)
         players: Players = (one, other)
-        matches[other.name] = play_match(key, players, games // 2, rules=rules)
+        matches[other.name] = play(key, players, games // 2, rules=rules)
     rating, margin = _rate(matches) if _is_anchored(rules, matches) else (None, None)
     decisions = sum(int(pairs.num_choices[..., 0].sum(dtype=np.int64)) for pairs in matches.values())
     seconds = sum(float(pairs.seconds[0]) for pairs in matches.values())

@@ -20,13 +20,14 @@ from unojax.agents import Agent, Memory
 from unojax.arena import lanes as device
 from unojax.arena.adjusted import judge_of
 from unojax.arena.lanes import MatchLanes, Seats
-from unojax.arena.pairs import Pairs, check_series, split_pairs
+from unojax.arena.pairs import Pairs, check_series, pairs_of, split_pairs
 from unojax.decks import is_int
 from unojax.device import static
 from unojax.device.blame import blamed_on
 from unojax.device.mesh import local_mesh, mesh_for, size_of
 from unojax.device.platform import available_cores, platform
 from unojax.device.random_bits import check_key
+from unojax.device.shares import ALL, check_share
 from unojax.policies import Policy
 from unojax.rules import POINTS, Rules, as_rules
 from unojax.specs import as_agent
@@ -60,6 +61,7 @@ def play_match(
     adjust: int = 0,
     batch_size: int | None = None,
     workers: int | None = None,
+    share: tuple[int, int] = ALL,
 ) -> Pairs:
     """Play pairs 0 .. num_pairs - 1 of a match.
 
@@ -78,6 +80,7 @@ def play_match(
             of `tree`, whose simulations are fewer at a time and look further where fewer decisions are searched together.
         workers: batches in progress at a time; None: one for each CPU core that a device has, or 1 with a GPU. Changes no result,
             but for the batch size that it leads to.
+        share: (part, parts): play only the series whose number is `part` modulo `parts`, for one of several processes.
 
     Raises:
         ValueError: an argument is out of range, the key is none, or an agent is none.
@@ -93,10 +96,12 @@ def play_match(
     both = as_agent(agents[0], rules=rules), as_agent(agents[1], rules=rules)
     if not (is_int(adjust) and adjust >= 0):
         raise ValueError(f"adjust must be a number of rollouts, or 0 for none, got {adjust!r}")
+    share = check_share(share, num_pairs // series)
+    asked = pairs_of(share, num_pairs, series)
     workers = checked_workers(workers)
-    batch_size = default_batch_size(2 * num_pairs // series, workers) if batch_size is None else batch_size
+    batch_size = default_batch_size(2 * len(asked) // series, workers) if batch_size is None else batch_size
     compile_match(both, rules=rules, batch_size=batch_size, series=series, adjust=adjust)
-    batches = [Batch(both, pairs, series, adjust) for pairs in split_pairs(np.arange(num_pairs), batch_size, series)]
+    batches = [Batch(both, pairs, series, adjust) for pairs in split_pairs(asked, batch_size, series)]
     played = play_batches(key, batches, rules=rules, batch_size=batch_size, workers=workers)
     return Pairs.join([pairs for _, pairs in played])
 

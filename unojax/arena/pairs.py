@@ -9,6 +9,7 @@ from typing import Self
 import numpy as np
 
 from unojax.decks import is_int
+from unojax.device.shares import Share
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,12 @@ def check_series(series: int, num_pairs: int) -> None:
     """Check that pairs are whole series of so many. Raises ValueError if they are not."""
     if not (is_int(series) and series >= 1 and num_pairs % series == 0):
         raise ValueError(f"series must be a number of pairs of which num_pairs, {num_pairs}, is a multiple, got {series!r}")
+
+
+def pairs_of(share: Share, num_pairs: int, series: int = 1) -> np.ndarray:
+    """Give the numbers of the pairs of a share, int64[P], in whole series."""
+    pairs = np.arange(num_pairs)
+    return pairs[share.holds(pairs // series)]
 
 
 def split_pairs(pairs: np.ndarray, batch_size: int, series: int = 1) -> list[np.ndarray]:

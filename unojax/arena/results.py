@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from unojax.arena.pairs import Pairs
+from unojax.device.shares import ALL, Share
 from unojax.rules import RULES_VERSION, Rules
 
 _COLUMNS: Final[dict[str, tuple[str, type, tuple[int, ...]]]] = {
@@ -31,24 +33,25 @@ class ResultsFile:
     agents took. A line is written by one call. What is left of a line that a crash has cut off is overwritten.
 
     Args:
-        path: need not exist.
+        path: need not exist. Its parts are read, too, the files that several processes wrote: `x.0-of-2.jsonl` of `x.jsonl`.
         seed, rules: of the games.
         agents: that may be in the file: by the name of each what tells it from another one of that name.
+        share: of the process that appends, to a part of its own if there are several.
 
     Raises:
         ValueError: the file can't be read, is not such a file, or is of other rules, another seed, or other agents.
     """
 
-    def __init__(self, path: str, *, seed: int, rules: Rules, agents: Mapping[str, str]):
-        self._path = Path(path)
+    def __init__(self, path: str, *, seed: int, rules: Rules, agents: Mapping[str, str], share: Share = ALL):
+        self._path = Path(share.file_of(path))
         self._about = {"seed": seed, "rules_version": RULES_VERSION, "rules": json.loads(json.dumps(asdict(rules)))}
         self._agents = agents
         self._found: dict[tuple[str, str], list[Pairs]] = {}
-        content = self._read()
-        whole = content[: content.rfind(b"\n") + 1]
-        for number, line in enumerate(whole.splitlines(), 1):
-            first, second, pairs = self._parse(number, line)
-            self._found.setdefault((first, second), []).append(pairs)
+        parent, base = Path(path).parent, Path(path)
+        parts = parent.glob(f"{glob.escape(base.stem)}.*-of-*{glob.escape(base.suffix)}") if parent.is_dir() else ()
+        for other in sorted({base, *parts} - {self._path}):
+            self._add(other)
+        content, whole = self._add(self._path)
         try:
             # Now and not after the first batch, to find out whether it can be written.
             with open(self._path, "ab") as file:
@@ -57,16 +60,23 @@ class ResultsFile:
         except OSError as error:
             raise ValueError(f"can't write {path!r}: {error.strerror}") from None
 
-    def find(self, first: str, second: str, num_pairs: int) -> list[Pairs]:
-        """Give the results of two agents that were in the file, of the pairs 0 .. num_pairs - 1; none of them twice."""
+    def _add(self, path: Path) -> tuple[bytes, bytes]:
+        """Add the results in a file; return what it holds, and the lines of that which are whole."""
+        content = _read(path)
+        whole = content[: content.rfind(b"\n") + 1]
+        for number, line in enumerate(whole.splitlines(), 1):
+            first, second, pairs = self._parse(f"line {number} of {os.fspath(path)!r}", line)
+            self._found.setdefault((first, second), []).append(pairs)
+        return content, whole
+
+    def find(self, first: str, second: str, asked: np.ndarray) -> list[Pairs]:
+        """Give the results of two agents that were in the file, of the pairs with some numbers, int64[P]; none of them twice."""
         parts = self._found.get((first, second), [])
         parts = parts + [pairs.swapped() for pairs in self._found.get((second, first), [])]
-        seen = np.zeros(num_pairs, bool)
         found = []
         for pairs in parts:
-            is_new = pairs.index < num_pairs
-            is_new[is_new] = ~seen[pairs.index[is_new]]
-            seen[pairs.index[is_new]] = True
+            is_new = np.isin(pairs.index, asked)
+            asked = np.setdiff1d(asked, pairs.index)
             kept = {name: getattr(pairs, name)[is_new] for name, _, _ in _COLUMNS.values()}
             found.append(Pairs(**kept, seconds=pairs.seconds * is_new.mean()))
         return found
@@ -94,16 +104,7 @@ class ResultsFile:
         except OSError as error:
             raise ValueError(f"can't write {os.fspath(self._path)!r}: {error.strerror}") from None
 
-    def _read(self) -> bytes:
-        try:
-            return self._path.read_bytes()
-        except FileNotFoundError:
-            return b""
-        except OSError as error:
-            raise ValueError(f"can't read {os.fspath(self._path)!r}: {error.strerror}") from None
-
-    def _parse(self, number: int, text: bytes) -> tuple[str, str, Pairs]:
-        where = f"line {number} of {os.fspath(self._path)!r}"
+    def _parse(self, where: str, text: bytes) -> tuple[str, str, Pairs]:
         try:
             line: dict[str, Any] = json.loads(text)
             num = len(line["pairs"])
@@ -127,3 +128,12 @@ class ResultsFile:
                     "give another file"
                 )
         return first, second, pairs
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise ValueError(f"can't read {os.fspath(path)!r}: {error.strerror}") from None

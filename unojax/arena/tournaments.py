@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
@@ -16,11 +16,12 @@ import numpy as np
 from unojax.agents import Agent
 from unojax.arena.fingerprint import fingerprint
 from unojax.arena.match import Batch, compile_match, default_batch_size, default_workers, play_batches
-from unojax.arena.pairs import Pairs, split_pairs
+from unojax.arena.pairs import Pairs, pairs_of, split_pairs
 from unojax.arena.results import ResultsFile
 from unojax.arena.rounds import Matches, play_rounds
 from unojax.arena.standings import Standings, standings_of
 from unojax.decks import is_int
+from unojax.device.shares import ALL, Share, check_share
 from unojax.rules import Rules, as_rules
 from unojax.specs import as_agent
 
@@ -62,6 +63,26 @@ class Tournament:
         """Whether all games have been played."""
         return all(sum(map(len, parts)) == self.num_pairs for parts in self.parts.values())
 
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Return the results as arrays, for other processes."""
+        results = {"finished": np.array(self.num_finished), "found": np.array(self.num_found)}
+        for (i, j), pairs in self.matches.items():
+            if len(pairs):
+                results |= {f"{i}.{j}.{name}": values for name, values in vars(pairs).items()}
+        return results
+
+    def join(self, shares: Sequence[Mapping[str, np.ndarray]], num_pairs: int) -> Tournament:
+        """Put the results of several shares together, as `to_arrays` gave them; each two agents are to play so many pairs."""
+        parts: dict[tuple[int, int], list[Pairs]] = {match: [] for match in self.parts}
+        for (i, j), found in parts.items():
+            for results in shares:
+                head = f"{i}.{j}."
+                fields = {name.removeprefix(head): values for name, values in results.items() if name.startswith(head)}
+                if fields:
+                    found.append((Matches if "scores" in fields else Pairs)(**fields))
+        finished, found_before = (sum(int(results[name]) for results in shares) for name in ("finished", "found"))
+        return replace(self, parts=parts, num_pairs=num_pairs, num_finished=finished, num_found=found_before)
+
     @property
     def rounds_per_match(self) -> float:
         """Mean number of rounds, of matches to some points; 1 of single games."""
@@ -86,6 +107,7 @@ def tournament(
     batch_size: int | None = None,
     workers: int | None = None,
     results: str | None = None,
+    share: tuple[int, int] = ALL,
     on_progress: Callable[[Tournament], None] = lambda played: None,
 ) -> Tournament:
     """Let each two agents play a match on the same deals, with duplicate deals and swapped seats.
@@ -102,6 +124,8 @@ def tournament(
         target: play matches of several rounds to so many points, as in `unojax.play_rounds`; None: single games.
         results: file to which each complete batch is appended, as a line of JSON. What is in it already is not played again.
             Agents must be specs then, and games single ones without `series` or `adjust`.
+        share: (part, parts): play only the series whose number is `part` modulo `parts`, or of matches to a target those of as many
+            two agents. `results` has a part for each share, and all parts of it are read.
         on_progress: called with the tournament so far: when its programs are compiled, and after games, from any thread.
 
     Raises:
@@ -114,28 +138,29 @@ def tournament(
     names = [player.name for player in players]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"agent {twice[0]} is given twice")
+    share = check_share(share)
     file = None
     if results is not None:
         known = {player.name: fingerprint(str(spec), player) for player, spec in zip(players, agents, strict=True)}
         try:
-            file = ResultsFile(results, seed=seed, rules=rules, agents=known)
+            file = ResultsFile(results, seed=seed, rules=rules, agents=known, share=share)
         except ValueError as error:
             raise ValueError(f"results: {error}") from None
-    num_pairs = games // 2
+    asked = pairs_of(share if target is None else ALL, games // 2, series)
     workers = workers or default_workers()
     parts: dict[tuple[int, int], list[Pairs]] = {match: [] for match in combinations(range(len(players)), 2)}
     if file is not None:
-        parts = {(i, j): file.find(names[i], names[j], num_pairs) for i, j in parts}
-    missing = {match: np.setdiff1d(np.arange(num_pairs), Pairs.join(found).index) for match, found in parts.items()}
+        parts = {(i, j): file.find(names[i], names[j], asked) for i, j in parts}
+    missing = {match: np.setdiff1d(asked, Pairs.join(found).index) for match, found in parts.items()}
     num_missing = 2 * sum(map(len, missing.values()))
-    batch_size = batch_size or default_batch_size(min(games, max(2, num_missing)) // series, workers)
+    batch_size = batch_size or default_batch_size(min(2 * len(asked), max(2, num_missing)) // series, workers)
     num_found = sum(2 * len(pairs) for found in parts.values() for pairs in found)
-    played = Tournament(players, parts, num_pairs, series, batch_size, workers, num_missing, num_found)
+    played = Tournament(players, parts, len(asked), series, batch_size, workers, num_missing, num_found)
     key = jax.random.key(seed, impl="threefry2x32")
     if target is None:
         _play_games(key, played, missing, rules=rules, adjust=adjust, file=file, on_progress=on_progress)
     else:
-        _play_to(key, played, target, rules=rules, on_progress=on_progress)
+        _play_to(key, played, target, share, rules=rules, on_progress=on_progress)
     return played
 
 
@@ -200,12 +225,20 @@ def _play_games(
     played.seconds = time.perf_counter() - began
 
 
-def _play_to(key: jax.Array, played: Tournament, target: int, *, rules: Rules, on_progress: Callable[[Tournament], None]) -> None:
+def _play_to(
+    key: jax.Array,
+    played: Tournament,
+    target: int,
+    share: Share,
+    *,
+    rules: Rules,
+    on_progress: Callable[[Tournament], None],
+) -> None:
     """Play matches to so many points, each two agents' in one go: one that is interrupted is lost."""
     began = time.perf_counter()
     on_progress(played)
     sizes = {"batch_size": played.batch_size, "workers": played.workers}
-    for i, j in played.parts:
+    for i, j in list(played.parts)[share.part :: share.parts]:
         both = played.agents[i], played.agents[j]
         played.parts[i, j].append(play_rounds(key, both, played.num_pairs, rules=rules, target=target, **sizes))
         played.num_finished += 2 * played.num_pairs

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from threading import Event
 from typing import Any, Final
@@ -15,9 +15,10 @@ import numpy as np
 
 from unojax.arena.ratings import wilson_interval
 from unojax.device.process import noted_interrupts
+from unojax.device.shares import ALL, check_share
 from unojax.policies import Policy
 from unojax.rules import Rules, as_rules
-from unojax.simulation import Counting, Finished, LongGameError, Stream, default_batch_size
+from unojax.simulation import Counting, Finished, LongGameError, Options, Stream, default_batch_size
 from unojax.simulation.tally import Tally
 from unojax.specs import load_policies
 
@@ -59,7 +60,7 @@ class WinRates:
         policies: names of A and B.
         rules: of the games.
         tallies: sums over the games in which A, and in which B, is player 0; None if there are none.
-        complete: these are all games that were asked for.
+        complete: these are all games of the share that were asked for.
         batch_size: games in progress at a time.
         compile_seconds, seconds: time to compile, and to play.
     """
@@ -103,6 +104,22 @@ class WinRates:
         won = [self.rates(policy)[2].wins for policy in (0, 1)]
         return (won[0] - won[1]) / total.games - penalty, (won[1] - won[0]) / total.games - penalty
 
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Return the sums as arrays, for other processes."""
+        sums = {"complete": np.array(self.complete)}
+        for seating, tally in enumerate(self.tallies):
+            sums |= {f"{seating}.{name}": values for name, values in (tally or Tally()).to_arrays().items()}
+        return sums
+
+    def join(self, shares: Sequence[Mapping[str, np.ndarray]]) -> WinRates:
+        """Add up the sums of several shares, as `to_arrays` gave them."""
+        tallies = []
+        for seating in range(2):
+            parts = [{name: of_share[f"{seating}.{name}"] for name in Tally().to_arrays()} for of_share in shares]
+            total = sum(map(Tally.from_arrays, parts), Tally())
+            tallies.append(total if total.games else None)
+        return replace(self, tallies=tuple(tallies), complete=all(bool(of_share["complete"]) for of_share in shares))
+
     def to_json(self) -> dict[str, Any]:
         """Return all figures by name."""
         total, returns = self.total, self.mean_returns
@@ -139,6 +156,7 @@ def win_rates(
     seed: int = 0,
     balanced: bool = True,
     batch_size: int | None = None,
+    share: tuple[int, int] = ALL,
     finish_on_interrupt: bool = False,
     on_progress: Callable[[int, int], None] = lambda finished, asked: None,
     on_rows: Callable[[Rows], None] | None = None,
@@ -153,6 +171,7 @@ def win_rates(
         balanced: A is player 0 in half of the games and B in the other half, with random numbers of its own. False: A is player 0
             in all games, those of `unojax.simulate(jax.random.key(seed), games, (A, B))`.
         batch_size: games in progress at a time. None: what suits the device.
+        share: (part, parts): play only the games whose number is `part` modulo `parts`, of each seating.
         finish_on_interrupt: the first Ctrl-C while games are played finishes those that are begun and returns the results; a
             second one raises KeyboardInterrupt, as the first one does by default.
         on_progress: called with the games that are finished and those that are asked for.
@@ -166,7 +185,8 @@ def win_rates(
     key = jax.random.key(seed, impl="threefry2x32")
     num_second = games // 2 if balanced else 0
     num_each = (games - num_second, num_second)
-    batch_size = default_batch_size(num_each[0]) if batch_size is None else batch_size
+    share = check_share(share, num_second or games)
+    batch_size = default_batch_size(share.size(num_each[0])) if batch_size is None else batch_size
 
     def keep(swapped: int, finished: Finished) -> None:
         if on_rows is not None:
@@ -176,7 +196,8 @@ def win_rates(
         seated = (pair[1], pair[0]) if swapped else pair
         seat_key = jax.random.fold_in(key, 1) if swapped else key
         play = Stream if by_rows else Counting
-        return _Seating(swapped, play(seat_key, num_each[swapped], seated, rules=rules, batch_size=batch_size), keep)
+        options: Options = {"rules": rules, "batch_size": batch_size, "share": share}
+        return _Seating(swapped, play(seat_key, num_each[swapped], seated, **options), keep)
 
     def play(by_rows: bool) -> WinRates:
         starts = [partial(start, swapped, by_rows) for swapped, number in enumerate(num_each) if number]
@@ -185,11 +206,12 @@ def win_rates(
             next(begin().games)
         began = time.perf_counter()
         seatings = [begin() for begin in starts]
+        asked = sum(seating.games.num_left for seating in seatings)
         with noted_interrupts() if finish_on_interrupt else nullcontext(Event()) as stop:
-            _play_in_turns(seatings, games, stop, on_progress)
+            _play_in_turns(seatings, asked, stop, on_progress)
         seconds = time.perf_counter() - began
         tallies = {seating.swapped: seating.tally for seating in seatings}
-        complete = sum(tally.games for tally in tallies.values()) == games
+        complete = sum(tally.games for tally in tallies.values()) == asked
         both = tallies.get(0), tallies.get(1)
         return WinRates(names, rules, both, complete, batch_size, began - compile_began, seconds)
 
@@ -222,7 +244,7 @@ class _Seating:
 def _play_in_turns(seatings: list[_Seating], asked: int, stop: Event, on_progress: Callable[[int, int], None]) -> None:
     """Play all games. The seatings take turns, so that stopping leaves about as many games of each."""
     on_progress(0, asked)
-    while behind := [s for s in seatings if s.tally.games < s.games.num_games]:
+    while behind := [s for s in seatings if s.games.num_left]:
         min(behind, key=lambda s: s.tally.games).advance()
         on_progress(sum(s.tally.games for s in seatings), asked)
         if stop.is_set():

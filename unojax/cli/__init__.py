@@ -95,12 +95,16 @@ def _drop_output() -> None:
 
 
 def _run(command: Any) -> int:
+    from unojax.cli import together
     from unojax.cli.targets import check_files
     from unojax.device.compilation_cache import keep_compiled_programs
 
     check_files(command)
     keep_compiled_programs()
-    return command.run()
+    together.join(command)
+    status = command.run()
+    together.leave(command, status)
+    return status
 
 
 def _complain(name: str, what: str, status: int) -> int:

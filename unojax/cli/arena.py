@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import tyro
 
-from unojax.cli import output
+from unojax.cli import output, together
 from unojax.cli.options import AGENT_HELP, Count, CountOrNone, Flag, JsonTarget, RuleOptions, Seed, naming_options
+from unojax.cli.together import Distributed
 from unojax.device.process import EXIT_INTERRUPTED
 from unojax.rules import Rules
 from unojax.terminal import tables
@@ -84,6 +85,7 @@ class Arena:
         Optional[str], tyro.conf.arg(metavar="FILE.svg|png", help="Draw the scores and the ratings; needs matplotlib.")
     ] = None
     json: JsonTarget = None
+    distributed: Distributed = None
     quiet: Annotated[Flag, tyro.conf.arg(help="No progress bar.")] = False
     rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)
 
@@ -99,6 +101,10 @@ class Arena:
             raise KeyboardInterrupt
         if stopped:
             output.note("arena", f"stopped after {played.seconds:.1f} s; the results are those of the batches that are complete")
+        shares, _ = together.collect("arena", played.to_arrays())
+        played = played.join(shares, self.games // 2)
+        if not together.is_first():
+            return 0 if played.complete else EXIT_INTERRUPTED
         faults = output.note_faults("arena", agents)
         if not any(map(len, played.matches.values())):
             output.note("arena", "no batch was complete")
@@ -112,11 +118,12 @@ class Arena:
             lambda: self._tables(played, rules, about),
             lambda: self._record(played, rules) | {"faults": faults} | about,
         )
-        return EXIT_INTERRUPTED if stopped else 0
+        return 0 if played.complete else EXIT_INTERRUPTED
 
     def _play(self, rules: Rules) -> tuple[Tournament | None, bool]:
         """Play, and return the games so far, with whether Ctrl-C ended them. While compiling there is nothing to save."""
         from unojax.arena import tournament
+        from unojax.device.shares import this_share
 
         latest = None
         with output.progress(quiet=self.quiet) as progress, naming_options(self, target="to"):
@@ -132,7 +139,8 @@ class Arena:
             try:
                 played = tournament(
                     self.agents, self.games, rules=rules, seed=self.seed, series=self.series, adjust=self.adjust or 0,
-                    target=self.to, batch_size=self.batch_size, workers=self.workers, results=self.results, on_progress=show,
+                    target=self.to, batch_size=self.batch_size, workers=self.workers, results=self.results, share=this_share(),
+                    on_progress=show,
                 )  # fmt: skip
             except KeyboardInterrupt:
                 return latest, True

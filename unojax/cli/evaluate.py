@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from unojax.cli import output
+from unojax.cli import output, together
 from unojax.cli.options import AGENT_HELP, Count, Flag, JsonTarget, RuleOptions, naming_options
+from unojax.cli.together import Distributed
 from unojax.rules import Rules
 from unojax.terminal import tables
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from unojax.arena import Pairs
     from unojax.arena.evaluation import Evaluation
 
 
@@ -32,6 +34,7 @@ class Evaluate:
         2000
     )
     json: JsonTarget = None
+    distributed: Distributed = None
     quiet: Annotated[Flag, tyro.conf.arg(help="No progress on the terminal.")] = False
     rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)
 
@@ -48,9 +51,12 @@ class Evaluate:
         began = time.perf_counter()
         with output.status("compiling", quiet=self.quiet) as status, naming_options(self):
             found = evaluate(
-                agent, self.opponents, games=self.games, rules=rules, on_match=lambda name: status.update(f"against {name}")
-            )
+                agent, self.opponents, games=self.games, rules=rules,
+                on_match=lambda name: status.update(f"against {name}"), play=_play_together,
+            )  # fmt: skip
         seconds = time.perf_counter() - began
+        if not together.is_first():
+            return 0
         faults = output.note_faults("evaluate", [agent, *others])
         record = {"command": "evaluate", "games_asked": self.games, "rules": asdict(rules), "seconds": seconds}
         output.report(
@@ -74,3 +80,12 @@ class Evaluate:
         facts: dict[str, Any] = {"Rating": rating, "Decisions": pace, "Deals": f"{deals}; each played twice, the seats swapped"}
         facts |= {"Rules": f"{tables.rules_text(rules)}, version {found.rules_version}"}
         return [table, "", tables.facts(facts | machine)]
+
+
+def _play_together(key: Any, players: Any, num_pairs: int, **options: Any) -> Pairs:
+    """Play a match in all processes. Raises `unojax.device.shares.LostProcessError` where one is lost."""
+    from unojax.arena import Pairs, play_match
+    from unojax.device.shares import gather, this_share
+
+    mine = play_match(key, players, num_pairs, share=this_share(), **options)
+    return Pairs.join([Pairs(**arrays) for arrays in gather(vars(mine))])

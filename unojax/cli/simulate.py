@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
 import tyro
 
-from unojax.cli import output
+from unojax.cli import output, together
 from unojax.cli.options import Count, CountOrNone, Flag, JsonTarget, RuleOptions, Seed, TwoPolicies
+from unojax.cli.together import Distributed
 from unojax.device.process import EXIT_INTERRUPTED
 from unojax.rules import Rules
 from unojax.specs import check_policy_names, load_policies
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from unojax.arena.win_rates import WinRates
 
 _STEP_BATCH = 256
-"""Games that are held in memory with all their steps."""
+"""Games at a time, of which all steps are kept."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ class Simulate:
         ),
     ] = "games"
     json: JsonTarget = None
+    distributed: Distributed = None
     quiet: Annotated[Flag, tyro.conf.arg(help="No progress bar.")] = False
     rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)
 
@@ -73,8 +75,10 @@ class Simulate:
         if self.rows == "steps":
             return self._write_steps(rules, about)
         from unojax.arena.win_rates import win_rates
+        from unojax.device.shares import this_share
 
-        writing = nullcontext() if self.out is None else output.writing("--out", self.out)
+        share = this_share()
+        writing = nullcontext() if self.out is None else output.writing("--out", share.file_of(self.out))
         with writing as file, output.progress(quiet=self.quiet) as progress:
             task = progress.add_task("compiling", total=None, done="")
 
@@ -84,10 +88,16 @@ class Simulate:
 
             found = win_rates(
                 self.policies, self.games, rules=rules, seed=self.seed, balanced=self.seats == "balanced",
-                batch_size=self.batch_size, finish_on_interrupt=True, on_progress=show, on_rows=file and file.add,
+                batch_size=self.batch_size, share=share, finish_on_interrupt=True, on_progress=show, on_rows=file and file.add,
             )  # fmt: skip
         if not found.complete:
             output.note("simulate", f"stopped after {found.seconds:.1f} s; the results are those of the games begun by then")
+        shares, all_there = together.collect("simulate", found.to_arrays())
+        found = found.join(shares)
+        if not together.is_first():
+            return 0 if found.complete else EXIT_INTERRUPTED
+        if not all_there:
+            found = replace(found, complete=False)
         output.report(self.json, lambda: self._tables(found, about), lambda: self._record(found) | about)
         return 0 if found.complete else EXIT_INTERRUPTED
 
@@ -138,21 +148,25 @@ class Simulate:
         """Keep every step of the games in the file."""
         import jax
 
+        from unojax.device.shares import this_share
         from unojax.games.trajectories import stream_trajectories
 
         assert self.out is not None
+        share = this_share()
+        asked, out = share.size(self.games), share.file_of(self.out)
         num_games = num_rows = 0
         stopped = False
         key = jax.random.key(self.seed, impl="threefry2x32")
         pair, _ = load_policies(self.policies)
         batch_size, began = min(self.batch_size or _STEP_BATCH, self.games), time.perf_counter()
-        with output.writing("--out", self.out) as file, output.progress(quiet=self.quiet) as progress:
-            task = progress.add_task("compiling", total=self.games, done="")
+        with output.writing("--out", out) as file, output.progress(quiet=self.quiet) as progress:
+            task = progress.add_task("compiling", total=asked, done="")
             try:
-                for rows in stream_trajectories(key, self.games, pair, rules=rules, batch_size=batch_size):
+                options = {"rules": rules, "batch_size": batch_size, "share": share}
+                for rows in stream_trajectories(key, self.games, pair, **options):
                     file.add(rows)
-                    num_games, num_rows = int(rows["game"][-1]) + 1, num_rows + len(rows["game"])
-                    what = f"{num_games:,} of {self.games:,}"
+                    num_games, num_rows = num_games + int(rows["done"].sum()), num_rows + len(rows["game"])
+                    what = f"{num_games:,} of {asked:,}"
                     progress.update(task, description="playing", completed=num_games, done=what)
             except KeyboardInterrupt:
                 if not num_rows:
@@ -161,7 +175,7 @@ class Simulate:
         if stopped:
             output.note("simulate", "stopped; the file has the games that are complete")
         facts = {
-            "File": f"{self.out}: {count(num_rows, 'step')} of {count(num_games, 'game')}",
+            "File": f"{out}: {count(num_rows, 'step')} of {count(num_games, 'game')}",
             "Policies": f"{self.policies[0]} as player 0, {self.policies[1]} as player 1; seed {self.seed}",
             "Rules": tables.rules_text(rules),
             "Time": f"{time.perf_counter() - began:.1f} s, compiling included",

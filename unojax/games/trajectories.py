@@ -32,6 +32,7 @@ from unojax import cards
 from unojax.decks import is_int
 from unojax.device import static
 from unojax.device.random_bits import check_key
+from unojax.device.shares import ALL, check_share
 from unojax.device.static import Skeleton
 from unojax.files.columns import Columns
 from unojax.policies import PackedPolicy, Policy, as_policies, distinct
@@ -49,7 +50,13 @@ _FIELDS: Final = ("state", "observation", "legal_mask", "action", "player", "rew
 
 
 def stream_trajectories(
-    key: Array, num_games: int, policies: Sequence[str | Policy], *, rules: Rules | str = Rules(), batch_size: int = 256
+    key: Array,
+    num_games: int,
+    policies: Sequence[str | Policy],
+    *,
+    rules: Rules | str = Rules(),
+    batch_size: int = 256,
+    share: tuple[int, int] = ALL,
 ) -> Iterator[Columns]:
     """Play games of two policies and give all their steps, whole games in their order, a batch of games at a time.
 
@@ -63,6 +70,7 @@ def stream_trajectories(
         policies: player p follows `policies[p]`, a name or a policy.
         rules: of the game.
         batch_size: games at a time. While a long game goes on, later games are held in memory, too.
+        share: (part, parts): play only the games whose number is `part` modulo `parts`.
 
     Yields:
         The columns above, NumPy.
@@ -75,11 +83,13 @@ def stream_trajectories(
         if not (is_int(number) and number >= 1):
             raise ValueError(f"{name} must be an integer of at least 1, got {number!r}")
     weights, skeleton = static.split(distinct(as_policies(policies)))
-    size = min(batch_size, num_games)
-    slots = start_slots(key, size, rules=as_rules(rules))
+    share = check_share(share, num_games)
+    asked = range(num_games)[share.part :: share.parts]
+    size = min(batch_size, len(asked))
+    slots = start_slots(key, size, rules=as_rules(rules), share=share)
     games = _Games(num_games)
-    for first in range(0, num_games, size):
-        batch = range(first, min(first + size, num_games))
+    for first in range(0, len(asked), size):
+        batch = asked[first : first + size]
         while not games.are_complete(batch):
             slots, rows = _advance(weights, key, slots, skeleton=skeleton)
             games.add(jax.device_get(rows))
@@ -132,7 +142,7 @@ class _Games:
         self._is_cut_off = np.zeros(num_games, bool)
 
     def are_complete(self, batch: range) -> bool:
-        return bool(self._is_complete[batch.start : batch.stop].all())
+        return bool(self._is_complete[batch.start : batch.stop : batch.step].all())
 
     def add(self, rows: Columns) -> None:
         """Add rows of a rollout, [T, B, ...]."""
@@ -145,7 +155,7 @@ class _Games:
     def take(self, batch: range) -> Columns:
         """Hand out complete games, game after game."""
         held = {name: np.concatenate([part[name] for part in self._held]) for name in self._held[0]}
-        is_in = held["game"] < batch.stop
+        is_in = held["game"] <= batch[-1]
         self._held = [{name: column[~is_in] for name, column in held.items()}]
         # The rows of a game are in the order of its steps already.
         order = np.flatnonzero(is_in)[np.argsort(held["game"][is_in], kind="stable")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
@@ -117,10 +118,46 @@ class Progress(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Numbers that may vary without recompiling. `max_steps` is not looked at unless truncation is compiled in."""
+    """Numbers that may vary without recompiling: uint32[] each.
+
+    Attributes:
+        num_games: of a run.
+        max_steps: not looked at unless truncation is compiled in.
+        part, parts: the games whose number is `part` modulo `parts` are played.
+    """
 
     num_games: Array
     max_steps: Array
+    part: Array
+    parts: Array
+
+
+class Part(NamedTuple):
+    """The games of one of several devices: those of the share whose place in it is `device` modulo `num_devices`.
+
+    Attributes:
+        device: uint32[] number of the device.
+        num_devices: static.
+    """
+
+    device: Any
+    num_devices: int
+
+    def number_of(self, index: Array, limits: Limits) -> Array:
+        """Give the numbers of the games, uint32[...], that the device counts by an index; `NO_WALK` stays."""
+        place = index * np.uint32(self.num_devices) + self.device
+        return jnp.where(index == NO_WALK, NO_WALK, place * limits.parts + limits.part)
+
+    def index_of(self, number: Array, limits: Limits) -> Array:
+        """Undo `number_of`; an index beyond all games for `NO_WALK`."""
+        stride = np.uint32(self.num_devices) * limits.parts
+        return jnp.where(number == NO_WALK, NO_WALK, number // stride)
+
+    def size(self, limits: Limits) -> Array:
+        """Count the games of the device: uint32[]."""
+        stride = np.uint32(self.num_devices) * limits.parts
+        first = self.number_of(jnp.uint32(0), limits)
+        return (jnp.maximum(limits.num_games, first) - first + stride - np.uint32(1)) // stride
 
 
 def start_run(
@@ -129,7 +166,8 @@ def start_run(
     """Start slots at the beginning of games 0 .. batch_size - 1, and give how many games of each device have begun, uint32[D]."""
     on_each = batch_size // num_devices
     index = jnp.arange(on_each, dtype=jnp.uint32)
-    number = jnp.concatenate([_numbered(index, np.uint32(device), num_devices) for device in range(num_devices)])
+    parts = [Part(np.uint32(device), num_devices) for device in range(num_devices)]
+    number = jnp.concatenate([part.number_of(index, limits) for part in parts])
     number = jnp.where(number < limits.num_games, number, NO_WALK)
     counts = dict.fromkeys(("num_choices", "num_reshuffles"), jnp.zeros_like(number))
     last_action = None if _all_packed(policies) else jnp.full_like(number, game.NO_ACTION, jnp.int8)
@@ -163,16 +201,16 @@ def advance_slots(
 
     Hand out the games that finished, uint32[blocks, B] (on a GPU uint32[blocks * B], `FinishedFirst`), count them, or put them
     into their places in `kept`. `numbers` and `policies` are the `static.split` of one policy for each player, or of one for
-    both. Devices of a mesh deal out games of their own: number n goes to device n mod D of D. `next_index`, uint32[D], counts the
-    games of each, and so do counts and progress with a first axis.
+    both. Devices of a mesh deal out games of their own (`Part`). `next_index`, uint32[D], counts the games of each; counts and
+    progress have this axis, too.
     """
     how = {"policies": policies, "truncates": truncates, "gather": gather, "on": on}
     if mesh is None:
-        return _advance(slots, next_index, seed, limits, numbers, kept, (np.uint32(0), 1), **how)
+        return _advance(slots, next_index, seed, limits, numbers, kept, Part(np.uint32(0), 1), **how)
 
     def of_device(slots: Slots, next_index: Array, kept: Kept | None, seed: Words, limits: Limits, numbers: list[Array]) -> Any:
         device = lax.axis_index(AXIS).astype(jnp.uint32)
-        return _advance(slots, next_index, seed, limits, numbers, kept, (device, mesh.size), **how)
+        return _advance(slots, next_index, seed, limits, numbers, kept, Part(device, mesh.size), **how)
 
     split, whole = PartitionSpec(AXIS), PartitionSpec()
     of_results = PartitionSpec(None, AXIS) if gather == "hand out" and on == "cpu" else split
@@ -192,26 +230,25 @@ def _advance(
     limits: Limits,
     numbers: list[Array],
     kept: Kept | None,
-    share: tuple[Any, int],
+    part: Part,
     *,
     policies: Skeleton,
     truncates: bool,
     gather: Gather,
     on: Platform,
 ) -> tuple[Slots, Array, Any, Kept | None]:
-    """Do what `advance_slots` does on one device; `share` is its number, uint32[], and how many there are."""
-    num_devices = share[1]
+    """Do what `advance_slots` does on one device."""
     decide = partial(choose_moves, seed=seed, limits=limits, policies=static.join(numbers, policies), truncates=truncates)
 
     def finish(_: Slots, decision: Decision, after: Slots, rest: tuple[Array, Any]) -> Any:
         del decision
         next_index, gathered = rest
-        after, next_index, results = _harvest(after, next_index, limits, truncates, share)
+        after, next_index, results = _harvest(after, next_index, limits, truncates, part)
         if gather == "hand out":
             return after, (next_index, None), results
         if gather == "count":
             return after, (next_index, _count(gathered, results)), None
-        return after, (next_index, _keep(gathered, results, num_devices)), None
+        return after, (next_index, _keep(gathered, results, partial(part.index_of, limits=limits))), None
 
     none: Any = {"hand out": None, "count": _no_counts(), "keep": (kept, _no_progress())}[gather]
     slots, (next_index, gathered), results = play_rows(
@@ -233,7 +270,7 @@ def _advance(
 def make_kept(num_games: int, num_devices: int = 1) -> Kept:
     """Make room for the results of a run, on each device for a power of two of games: runs of similar size share their program.
 
-    Game n is in place n // D of device n mod D.
+    A game is in the place by which its device counts it.
     """
     room = 1 << (-(-num_games // num_devices) - 1).bit_length()
     kept = Kept(*(jnp.zeros(room * num_devices, jnp.uint32) for _ in Kept._fields))
@@ -250,16 +287,17 @@ def _no_progress() -> Progress:
     return Progress(zero, zero, zero)
 
 
-def _keep(so_far: tuple[Kept, Progress], results: Results, num_devices: int) -> tuple[Kept, Progress]:
+def _keep(so_far: tuple[Kept, Progress], results: Results, index_of: Callable[[Array], Array]) -> tuple[Kept, Progress]:
     """Put the games of a block that finished into their places."""
     kept, progress = so_far
     ended = results.game_index != NO_WALK
     ending = PHASE.put(results.phase) | HAND_0.put(results.hand_0) | HAND_1.put(results.hand_1)
     fields = Kept(results.num_steps, results.num_choices, results.num_reshuffles, ending)
 
+    place = index_of(results.game_index)
+
     def put(into: Array, field: Array) -> Array:
-        # That of no game is beyond the end on any number of devices.
-        return into.at[results.game_index // np.uint32(num_devices)].set(field, mode="drop", unique_indices=True)
+        return into.at[place].set(field, mode="drop", unique_indices=True)
 
     illegal = ended & (results.illegal != 0)
     first = jnp.where(illegal, results.game_index, NO_WALK).min()
@@ -348,9 +386,7 @@ def _ask(policies: tuple[Policy, ...], slots: Slots, words: Words) -> Array:
     return jax.vmap(ask_one)(slots, words)
 
 
-def _harvest(
-    slots: Slots, next_index: Array, limits: Limits, truncates: bool, share: tuple[Any, int]
-) -> tuple[Slots, Array, Results]:
+def _harvest(slots: Slots, next_index: Array, limits: Limits, truncates: bool, part: Part) -> tuple[Slots, Array, Results]:
     """Hand out the results of finished games and start the next ones in their slots."""
     phase = slots.table.unpack_meta().phase
     ended = (phase > table.PLAY) | slots.illegal
@@ -368,12 +404,5 @@ def _harvest(
         hand_1=bits.count(slots.table.cards_of(table.HAND_1, slots.rules)),
         illegal=slots.illegal.astype(jnp.uint32),
     )
-    device, num_devices = share
-    of_device = (limits.num_games + np.uint32(num_devices - 1) - device) // np.uint32(num_devices)
-    index, next_index = refill(ended, next_index, of_device)
-    return restart(slots, ended, _numbered(index, device, num_devices)), next_index, results
-
-
-def _numbered(index: Array, device: Any, num_devices: int) -> Array:
-    """Give the numbers of a device's games, uint32[...], that it counts by an index."""
-    return jnp.where(index == NO_WALK, NO_WALK, index * np.uint32(num_devices) + device)
+    index, next_index = refill(ended, next_index, part.size(limits))
+    return restart(slots, ended, part.number_of(index, limits)), next_index, results

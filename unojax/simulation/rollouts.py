@@ -21,6 +21,7 @@ from unojax.device.mesh import spread
 from unojax.device.platform import platform
 from unojax.device.random_bits import check_key, key_words, threefry, wrap
 from unojax.device.returned import one_integer
+from unojax.device.shares import ALL, check_share
 from unojax.device.static import Skeleton
 from unojax.game.steps import max_nodes
 from unojax.observation import Observation
@@ -63,7 +64,12 @@ _INIT, _UPDATE = 1, 3
 
 
 def start_slots(
-    key: Array, num_slots: int, *, rules: Rules | str = Rules(), policy: RolloutPolicy | Sequence[RolloutPolicy] | None = None
+    key: Array,
+    num_slots: int,
+    *,
+    rules: Rules | str = Rules(),
+    policy: RolloutPolicy | Sequence[RolloutPolicy] | None = None,
+    share: tuple[int, int] = ALL,
 ) -> Slots:
     """Deal the games 0 .. num_slots - 1, one in each env slot, on all local devices if they can share the slots equally.
 
@@ -72,6 +78,7 @@ def start_slots(
         num_slots: at least 1.
         rules: static, or the name of a preset.
         policy: what `rollout` will be given, if it is an agent that remembers; else not needed.
+        share: (part, parts): play only the games whose number is `part` modulo `parts`, for one of several processes.
 
     Raises:
         ValueError: an argument is out of range, or the key is a batch or of another kind.
@@ -81,16 +88,20 @@ def start_slots(
         raise ValueError(f"num_slots must be an integer in [1, {MOST_SLOTS}], got {num_slots!r}")
     policies = () if policy is None else _as_policies(policy)
     numbers, skeleton = static.split(policies)
-    slots = _start(key_words(key), numbers, num_slots=int(num_slots), rules=as_rules(rules), skeleton=skeleton)
+    part, parts = check_share(share)
+    fixed = {"num_slots": int(num_slots), "parts": parts, "rules": as_rules(rules), "skeleton": skeleton}
+    slots = _start(key_words(key), numbers, jnp.uint32(part), **fixed)
     return spread(slots, int(num_slots))
 
 
-@partial(jax.jit, static_argnames=("num_slots", "rules", "skeleton"))
-def _start(key: Words, numbers: list[Array], *, num_slots: int, rules: Rules, skeleton: Skeleton) -> Slots:
-    number = jnp.arange(num_slots, dtype=jnp.uint32)
+@partial(jax.jit, static_argnames=("num_slots", "parts", "rules", "skeleton"))
+def _start(
+    key: Words, numbers: list[Array], part: Array, *, num_slots: int, parts: int, rules: Rules, skeleton: Skeleton
+) -> Slots:
+    number = jnp.arange(num_slots, dtype=jnp.uint32) * np.uint32(parts) + part
     words = jnp.broadcast_to(key[0], number.shape), jnp.broadcast_to(key[1], number.shape)
     last_action = jnp.full_like(number, game.NO_ACTION, jnp.int8)
-    slots = fresh_slots(number, rules, stride=num_slots, last_action=last_action, key=words)
+    slots = fresh_slots(number, rules, stride=num_slots * parts, last_action=last_action, key=words)
 
     num_nodes = 2 * rules.hand_size + 1
     if rules.start_effects == "keep_turn":

@@ -25,6 +25,7 @@ from unojax.device.lanes import NO_WALK
 from unojax.device.mesh import local_mesh, size_of
 from unojax.device.platform import platform
 from unojax.device.random_bits import check_key, key_words
+from unojax.device.shares import ALL, check_share
 from unojax.policies import Policy, as_policies, distinct, name_of, uniform
 from unojax.rules import Rules, as_rules, check_max_steps
 from unojax.simulation.games import Finished, Games
@@ -68,11 +69,14 @@ class Options(TypedDict, total=False):
         rules: static, or the name of a preset.
         batch_size: games in progress at a time; the device's default if None.
         max_steps: truncate games after that many steps, instead of `rules.max_steps`.
+        share: (part, parts): play only the games whose number is `part` modulo `parts`, so that several processes can divide a
+            run among them.
     """
 
     rules: Rules | str
     batch_size: int | None
     max_steps: int | None
+    share: tuple[int, int]
 
 
 def simulate(
@@ -86,7 +90,7 @@ def simulate(
     """Play exactly `num_games` complete games; player p follows `policies[p]`.
 
     Every game that is begun is finished and counted, so short games are not favoured. For a given key the results do not depend
-    on `batch_size`.
+    on `batch_size`. Of a share, only its games are in the results.
 
     Args:
         key: a threefry2x32 key (the default kind); game i uses the random stream (key, i).
@@ -128,7 +132,7 @@ class _Run:
     on.
 
     Attributes:
-        num_games: to be played.
+        num_games: to be played, by all shares.
     """
 
     _gather: Gather
@@ -143,28 +147,33 @@ class _Run:
         rules, max_steps = as_rules(options.get("rules", Rules())), options.get("max_steps")
         check_max_steps(max_steps)
         max_steps = rules.max_steps if max_steps is None else max_steps
-        self.num_games, self._policies = int(num_games), as_policies(policies)
-        mesh = _mesh_for(self.num_games)
+        self.num_games, self._policies, self._num_done = int(num_games), as_policies(policies), 0
+        self._share = check_share(options.get("share", ALL), self.num_games)
+        mesh = _mesh_for(self.num_left)
         self._num_devices = size_of(mesh)
-        batch_size = _checked_batch_size(options.get("batch_size"), self.num_games)
+        batch_size = _checked_batch_size(options.get("batch_size"), self.num_left)
         if self._gather == "count" and batch_size > MOST_COUNTED:
             raise ValueError(f"batch_size must be at most {MOST_COUNTED} where games are counted, got {batch_size}")
         numbers, skeleton = static.split(distinct(self._policies))
         how = {"policies": skeleton, "truncates": max_steps is not None, "gather": self._gather, "mesh": mesh}
         self._advance = partial(advance_slots, seed=key_words(key), numbers=numbers, on=platform(), **how)
-        self._limits = Limits(jnp.uint32(num_games), jnp.uint32(max_steps or 0))
+        self._limits = Limits(*map(jnp.uint32, (num_games, max_steps or 0, *self._share)))
         self._slots, self._next_index = start_run(batch_size, self._limits, self._policies, rules, self._num_devices)
-        self._kept = make_kept(self.num_games, self._num_devices) if self._gather == "keep" else None
+        self._kept = make_kept(self.num_left, self._num_devices) if self._gather == "keep" else None
         self._latest: Any = None
         self._ahead: Any = None
-        self._num_done = 0
+
+    @property
+    def num_left(self) -> int:
+        """Games of this share that have not ended."""
+        return self._share.size(self.num_games) - self._num_done
 
     @property
     def num_begun(self) -> int:
-        """Games begun so far, those of the lowest indices."""
-        # Device d of D has begun the games d, d + D, ... so far.
+        """Number of the last game that has begun, plus one."""
+        # Device d of D has begun the games d, d + D, ... of the share so far.
         last = (np.asarray(self._next_index).astype(np.int64) - 1) * self._num_devices + np.arange(self._num_devices)
-        return min(int(last.max()) + 1, self.num_games)
+        return min(int(last.max()) * self._share.parts + self._share.part + 1, self.num_games)
 
     def end_at(self, num_games: int) -> None:
         """Play the first `num_games` games only, which must not be fewer than are begun."""
@@ -173,7 +182,7 @@ class _Run:
 
     def _next_results(self, shorten: Callable[[Any], Any] = lambda results: results) -> Any:
         """Give the results of the next call, shortened on the device; StopIteration if all games have ended."""
-        if self._num_done == self.num_games:
+        if not self.num_left:
             raise StopIteration
         # Kept until the next call has its own: memory given back on a CPU comes again page by page, 5 % of the time.
         self._latest = self._call() if self._ahead is None else self._ahead
@@ -239,7 +248,7 @@ class _Keeping(_Run, Iterator[int]):
         """Give the results, once all games have ended."""
         assert self._kept is not None, "made at the start"
         games = _open_kept(self._kept, num_devices=self._num_devices)
-        return (games if on_device else jax.device_get(games))[: self.num_games]
+        return (games if on_device else jax.device_get(games))[: self._num_done]
 
 
 def _mesh_for(num_games: int) -> Mesh | None:

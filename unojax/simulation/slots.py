@@ -47,7 +47,7 @@ class Slots:
         status: uint32[B] the highest bit is set once a policy has chosen an illegal action (see `illegal`); the bit
             `table.layout.RESHUFFLE_FIELD` if the last node was a reshuffle.
         rules: static.
-        stride: number of all slots that share the numbers, those on other devices included; static.
+        stride: number of all slots that share the numbers, those of other devices and processes included; static.
         num_choices, num_reshuffles: uint32[B] as in `Games`; None if they are not counted.
         last_action: int8[B] as in `State`; None if no policy looks at it.
         key: words of the key of deals and draws, uint32[B] each; None if the caller keeps it.

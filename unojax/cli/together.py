@@ -1,0 +1,60 @@
+"""One command in several processes (`--distributed`): each plays a share of the games, the first one reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Annotated, Any, Final, Optional
+
+import numpy as np
+import tyro
+
+_OWN: Final = ("distributed", "out", "results", "plot", "json", "quiet")
+"""Options that each process may have for itself."""
+
+Distributed = Annotated[
+    Optional[str],
+    tyro.conf.arg(
+        metavar="HOST:PORT,PROCESSES,NUMBER|auto",
+        help="This is one of several processes that divide the games, on one machine or more: the address of the first one, how "
+        "many there are, and the number of this one from 0. auto: Slurm, Kubernetes or a TPU pod says so.",
+    ),
+]
+
+
+def join(command: Any) -> None:
+    """Join the other processes if the command, of any kind, says that there are some."""
+    if (text := getattr(command, "distributed", None)) is None:
+        return
+    from unojax.device.shares import join_processes
+
+    about = {field.name: getattr(command, field.name) for field in fields(command) if field.name not in _OWN}
+    join_processes(text, f"{type(command).__name__} {about}")
+
+
+def leave(command: Any, status: int) -> None:
+    """Wait for the other processes after a command that has gone well: the first one must leave last."""
+    if getattr(command, "distributed", None) is not None and status == 0:
+        import jax
+
+        jax.distributed.shutdown()
+
+
+def is_first() -> bool:
+    """Tell the process that reports."""
+    from unojax.device.shares import this_share
+
+    return this_share().part == 0
+
+
+def collect(command: str, arrays: Mapping[str, np.ndarray]) -> tuple[list[dict[str, np.ndarray]], bool]:
+    """Give the arrays of all processes, and whether all are there; where one is lost, those of this process alone, and say so."""
+    from unojax.cli import output
+    from unojax.device.shares import LostProcessError, gather, this_share
+
+    try:
+        return gather(dict(arrays)), True
+    except LostProcessError as error:
+        share = this_share()
+        output.note(command, f"{error}; the results are those of process {share.part} of {share.parts} alone")
+        return [dict(arrays)], False
