@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass, fields
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
