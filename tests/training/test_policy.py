@@ -14,7 +14,7 @@ import scipy.stats
 
 from tests.belief.test_color_bounds import by_kind
 from tests.helpers import ERROR_PROBABILITY, assert_distributed
-from training.policy.games import RULES, Horizon, Rows, _draw, masked_log_probs, play_rows, start_lanes
+from training.policy.games import RULES, Horizon, Rows, _draw, begin_games, masked_log_probs, play_choices
 from training.policy.learning import Choices, PolicyLoss, advantages, loss_and_gradient
 from unojax import bits, cards, game, simulate, table
 from unojax.belief import color_bounds
@@ -39,27 +39,24 @@ def network(shape: NetworkConfig, scale: float) -> Network:
 
 
 ACTOR, CRITIC = network(ACTOR_SHAPE, 0.1), network(CRITIC_SHAPE, 0.1)
-play = jax.jit(play_rows, static_argnames=("num_rows", "num_lanes"))
+play = jax.jit(play_choices, static_argnames="num_rows")
 
 
 def rows_of(seed, actor: Network, critic: Network, number: int) -> Iterator[tuple[Any, Rows]]:
-    """Rows of new games one by one, each after the lanes that it leaves: one program for all."""
-    lanes, ended, outcome = start_lanes(LANES), np.zeros(LANES, bool), np.zeros(LANES, np.float32)
+    """Rows of new games one by one, each after the slots that it begins with: one program for all."""
+    slots = begin_games(LANES)
     for _ in range(number):
-        lanes, rows, horizon = play(seed, lanes, actor, critic, num_rows=1, num_lanes=LANES)
-        row = jax.tree.map(lambda x: np.asarray(x[0]), rows)
-        # A game that ended on the way to this row may have done so behind the last one.
-        assert not (row.has_ended & ended).any()
-        yield lanes, row._replace(has_ended=row.has_ended | ended, outcome=np.where(ended, outcome, row.outcome))
-        ended, outcome = np.asarray(horizon.has_ended), np.asarray(horizon.outcome)
+        before = slots
+        slots, rows, _ = play(seed, slots, actor, critic, num_rows=1)
+        yield before, jax.tree.map(lambda x: np.asarray(x[0]), rows)
 
 
 @pytest.fixture(scope="module")
 def played() -> tuple[list, list[Rows]]:
     """Games row by row: the lanes before each row, which stand where its choice is, and the row."""
-    # The first row is left out, as its lanes have still to come to their choice.
-    after, rows = zip(*rows_of(SEED, ACTOR, CRITIC, 61), strict=True)
-    return list(after[:-1]), list(rows[1:])
+    # The first rows are left out, as games are dealt in them.
+    before, rows = zip(*rows_of(SEED, ACTOR, CRITIC, 63), strict=True)
+    return list(before[3:]), list(rows[3:])
 
 
 def test_rows_show_what_the_engine_shows(played):
@@ -81,11 +78,10 @@ def test_rows_show_what_the_engine_shows(played):
     choices = 0
     for lanes, row in zip(*played, strict=True):
         meta = lanes.table.unpack_meta()
-        seen, known, legal, log_probs, values = jax.device_get(shown(lanes.table, lanes.ages))
-        # Elsewhere the lane had still to get there.
+        seen, known, legal, log_probs, values = jax.device_get(shown(lanes.table, lanes.bounds))
         same = np.asarray((meta.phase == table.PLAY) & (meta.to_draw == 0)) & (legal.sum(-1) > 1)
         np.testing.assert_array_equal(row.legal[same], legal[same, : cards.DRAW])
-        assert row.is_choice[same].all()
+        assert (row.is_choice == same).all()
         choices += same.sum()
         for given, expected in ((row.seen, seen), (row.known, known)):
             for a, b in zip(given, expected, strict=True):
@@ -100,7 +96,7 @@ def test_the_ages_in_the_lanes_hold(played):
     """No player holds more cards of a kind than it may, and many of the bounds say something."""
     says, number = 0, 0
     for lanes in played[0]:
-        for player, shown in zip((table.HAND_0, table.HAND_1), lanes.ages, strict=True):
+        for player, shown in zip((table.HAND_0, table.HAND_1), lanes.bounds, strict=True):
             counts = np.asarray(bits.type_counts(lanes.table.cards_of(player, RULES)))
             held = by_kind(counts)
             bounds = np.asarray(color_bounds.unpack(shown)).astype(int)
@@ -136,7 +132,7 @@ def test_games_are_those_of_random_play():
         # First games only: those that end within the rows are nearly all, so that their lengths do not favour the short ones.
         ends = np.flatnonzero(ended[:, lane])
         if len(ends):
-            choices.append(is_choice[: ends[0], lane].sum())
+            choices.append(is_choice[: ends[0] + 1, lane].sum())
             outcomes.append(outcome[ends[0], lane])
     assert len(choices) > 0.99 * num_lanes
     judge = simulate(jax.random.key(5), 4096)
@@ -173,9 +169,6 @@ def test_advantages_by_their_definition(discount: float):
     horizon = Horizon(
         value=rng.uniform(-1, 1, 16).astype(np.float32),
         is_choice=rng.random(16) < 0.5,
-        has_ended=rng.random(16) < 0.2,
-        outcome=rng.choice([-1.0, 1.0], 16).astype(np.float32),
-        num_steps=rng.integers(1, 6, 16).astype(np.uint32),
     )
     found, counts = (np.asarray(x) for x in jax.jit(advantages, static_argnums=(2, 3))(rows, horizon, trace, discount))
     sign = np.where(rows.mover == 0, 1, -1)
@@ -185,12 +178,11 @@ def test_advantages_by_their_definition(discount: float):
             continue
         values, end, passed = [], None, 0
         for later in range(t + 1, shape[0] + 1):
-            last = later == shape[0]
-            passed += int(horizon.num_steps[lane] if last else rows.num_steps[later, lane])
-            if horizon.has_ended[lane] if last else rows.has_ended[later, lane]:
-                end = discount ** (passed - 1) * (horizon.outcome[lane] if last else rows.outcome[later, lane])
+            passed += int(rows.num_steps[later - 1, lane])
+            if rows.has_ended[later - 1, lane]:
+                end = discount ** (passed - 1) * rows.outcome[later - 1, lane]
                 break
-            if last:
+            if later == shape[0]:
                 values += [discount**passed * horizon.value[lane]] if horizon.is_choice[lane] else []
             elif rows.is_choice[later, lane]:
                 values.append(discount**passed * (rows.value * sign)[later, lane])

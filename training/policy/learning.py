@@ -79,7 +79,7 @@ def advantages(rows: Rows, horizon: Horizon, trace: float, discount: float = 1.0
 
         A_t = d_t + gamma^n lambda A_{t+1},    d_t = gamma^n V_{t+1} - V_t
 
-    (Schulman et al. 2016, eq. 16), all in player 0's eyes, t counting the choices of a lane and n the transitions from one to the
+    (Schulman et al. 2016, eq. 16), all in player 0's eyes, t counting the choices of a slot and n the transitions from one to the
     next. Where the game ends after n transitions, d_t = gamma^(n - 1) times the outcome, less V_t. The critic sees both hands, so
     that its value is one of the position and not of a player's information, and the luck of the deal is no noise.
 
@@ -88,8 +88,8 @@ def advantages(rows: Rows, horizon: Horizon, trace: float, discount: float = 1.0
     """
     values = rows.value * sign_of(rows.mover)
 
-    def before(has_ended: Array, outcome: Array | float, passed: Array, value: Array) -> Array:
-        """Discount what is known at a row to the moment of the row before; the transition that ends a game is not discounted."""
+    def discounted(has_ended: Array, outcome: Array | float, passed: Array, value: Array) -> Array:
+        """Discount what is known at the next row to this row; the transition that ends a game is not discounted."""
         if discount == 1.0:
             return jnp.where(has_ended, outcome, value)
         num_steps = passed.astype(jnp.float32)
@@ -99,16 +99,15 @@ def advantages(rows: Rows, horizon: Horizon, trace: float, discount: float = 1.0
     def one(later: tuple[Array, Array, Array], row: tuple[Array, ...]) -> tuple[tuple[Array, Array, Array], tuple[Array, Array]]:
         value, advantage, is_known = later
         own_value, is_choice, has_ended, outcome, passed = row
+        value, advantage = discounted(has_ended, outcome, passed, value), discounted(has_ended, 0.0, passed, advantage)
+        is_known |= has_ended
         found = value - own_value + trace * advantage
         counts = is_choice & is_known
         value = jnp.where(is_choice, own_value, value)
         advantage = jnp.where(counts, found, jnp.where(is_choice, 0.0, advantage))
-        # A row's game ended before its choice.
-        earlier = before(has_ended, outcome, passed, value), before(has_ended, 0.0, passed, advantage)
-        return (*earlier, is_known | is_choice | has_ended), (jnp.where(counts, found, 0.0), counts)
+        return (value, advantage, is_known | is_choice), (jnp.where(counts, found, 0.0), counts)
 
-    last = before(horizon.has_ended, horizon.outcome, horizon.num_steps, horizon.value)
-    later = last, jnp.zeros_like(last), horizon.has_ended | horizon.is_choice
+    later = horizon.value, jnp.zeros_like(horizon.value), horizon.is_choice
     in_rows = values, rows.is_choice, rows.has_ended, rows.outcome, rows.num_steps
     _, (found, counts) = lax.scan(one, later, in_rows, reverse=True)
     return jnp.where(counts, found * sign_of(rows.mover), 0.0), counts

@@ -12,11 +12,12 @@ import optax
 from jax import Array, lax
 from jax.sharding import Mesh
 
-from training.policy.games import Lanes, Rows, masked_log_probs, play_rows, start_lanes
+from training.policy.games import Rows, begin_games, masked_log_probs, play_choices
 from training.policy.learning import Choices, PolicyLoss, Sums, advantages, loss_and_gradient
 from training.updates import AXIS, Learner, Optimizer, divide, learn, sum_chunks
 from unojax.device.platform import platform
 from unojax.device.random_bits import key_words
+from unojax.simulation.slots import Slots
 from unojax.value.network import Network, NetworkConfig, Params, init_network
 
 _CHUNK: Final = {"cpu": 512, "gpu": 16384}
@@ -75,7 +76,7 @@ class PolicyState(NamedTuple):
     params: Params
     average: Params
     optimizer: Any
-    lanes: Lanes
+    lanes: Slots
     key: Array
     iteration: Array
 
@@ -103,7 +104,7 @@ def start(seed: int, plan: PolicyPlan) -> PolicyState:
     key_actor, key_critic, key = jax.random.split(jax.random.key(seed), 3)
     actor, critic = (init_network(k, shape).params for k, shape in zip((key_actor, key_critic), plan.shapes, strict=True))
     params = {"actor": actor, "critic": critic}
-    return PolicyState(params, actor, plan.make_optimizer().init(params), start_lanes(plan.lanes), key, jnp.int32(0))
+    return PolicyState(params, actor, plan.make_optimizer().init(params), begin_games(plan.lanes), key, jnp.int32(0))
 
 
 def check_mesh(plan: PolicyPlan, mesh: Mesh) -> None:
@@ -135,7 +136,7 @@ def make_iteration(plan: PolicyPlan, mesh: Mesh) -> Callable[[PolicyState], tupl
     def iteration(state: PolicyState, number: Array) -> tuple[PolicyState, PolicyMetrics]:
         mine = jax.tree.map(lambda x: x[number.reshape(-1)], state.lanes)
         networks = Network(state.params["actor"], of_actor), Network(state.params["critic"], of_critic)
-        mine, rows, horizon = play_rows(key_words(state.key), mine, *networks, plan.rows, plan.lanes)
+        mine, rows, horizon = play_choices(key_words(state.key), mine, *networks, plan.rows)
         found, counts = advantages(rows, horizon, plan.loss.trace, plan.network.discount)
         num_choices, total, squares = lax.psum((counts.sum(), found.sum(), (found**2).sum()), AXIS)
         mean = total / jnp.maximum(num_choices, 1)
@@ -175,7 +176,7 @@ def make_iteration(plan: PolicyPlan, mesh: Mesh) -> Callable[[PolicyState], tupl
             gradient_norm=norm,
             spread=spread,
             explained=_explained(choices, rows.value),
-            games=lax.psum(rows.has_ended.sum() + horizon.has_ended.sum(), AXIS),
+            games=lax.psum(rows.has_ended.sum(), AXIS),
         )
         lanes = jax.tree.map(lambda x: _gather(x, (plan.updates, local)), mine)
         return PolicyState(*learner, lanes, state.key, state.iteration + 1), metrics

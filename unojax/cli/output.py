@@ -157,7 +157,7 @@ def machine_facts(about: dict[str, Any]) -> dict[str, str]:
     """Put `machine()` in words."""
     device, versions = about["device"], about["versions"]
     name = device["platform"] if device["kind"] == device["platform"] else f"{device['platform']} ({device['kind']})"
-    more = f", the first of {device['count']}" if device["count"] > 1 else ""
+    more = f", {device['count']} of them" if device["count"] > 1 else ""
     cores = f", {count(device['cpu_cores'], 'core')}" if device["platform"] == "cpu" and device["cpu_cores"] else ""
     return {
         "Device": name + cores + more,

@@ -16,6 +16,7 @@ import numpy as np
 from jax import Array
 
 from unojax import bits, cards, game, table
+from unojax.belief import color_bounds
 from unojax.device import control, struct
 from unojax.device.lanes import walk
 from unojax.device.random_bits import threefry
@@ -52,6 +53,7 @@ class Slots:
         last_action: int8[B] as in `State`; None if no policy looks at it.
         key: words of the key of deals and draws, uint32[B] each; None if the caller keeps it.
         memory: what the agents of both players remember, [B, ...]; None without agents.
+        bounds: what each player has shown of its hand (`unojax.belief.color_bounds`), uint32[B] each; None if nobody asks.
     """
 
     table: Table
@@ -66,6 +68,7 @@ class Slots:
     last_action: Array | None = None
     key: Words | None = None
     memory: Any = None
+    bounds: Words | None = None
 
     def __len__(self) -> int:
         return self.game.shape[-1]
@@ -109,10 +112,17 @@ def restart(slots: Slots, ended: Array, number: Array) -> Slots:
         name: None if getattr(slots, name) is None else jnp.zeros_like(number) for name in ("num_choices", "num_reshuffles")
     }
     last_action = None if slots.last_action is None else jnp.full_like(slots.last_action, game.NO_ACTION)
+    bounds = None if slots.bounds is None else no_bounds(number)
     bare = replace(slots, key=None, memory=None)
-    fresh = fresh_slots(number, slots.rules, stride=slots.stride, last_action=last_action, **counts)
+    fresh = fresh_slots(number, slots.rules, stride=slots.stride, last_action=last_action, bounds=bounds, **counts)
     restarted = jax.tree.map(lambda new, old: jnp.where(ended, new, old), fresh, bare)
     return replace(restarted, **kept)
+
+
+def no_bounds(number: Array) -> Words:
+    """Give the bounds of two players who have shown nothing."""
+    nothing = jnp.full_like(number, color_bounds.NOTHING_SHOWN)
+    return nothing, nothing
 
 
 class Decision(NamedTuple):
@@ -178,6 +188,8 @@ def carry_out(slots: Slots, move: Array) -> Slots:
         changes["num_reshuffles"] = slots.num_reshuffles + table.is_reshuffle(move).astype(jnp.uint32)
     if slots.last_action is not None:
         changes["last_action"] = jnp.where(table.is_step(move), action_of_move(before, move), slots.last_action)
+    if slots.bounds is not None:
+        changes["bounds"] = _bounds_after(slots.bounds, before, after, move)
     return replace(
         slots,
         table=after,
@@ -186,6 +198,20 @@ def carry_out(slots: Slots, move: Array) -> Slots:
         status=(slots.status & ILLEGAL) | (move & (ILLEGAL | RESHUFFLE_FIELD.bit)),
         **changes,
     )
+
+
+def _bounds_after(bounds: Words, before: Table, after: Table, move: Array) -> Words:
+    was, now = before.unpack_meta(), after.unpack_meta()
+    kind = jnp.where(now.rank >= cards.WILD, np.uint32(color_bounds.WILDS), now.color)
+    draws = table.is_card_drawn(move) & (was.phase == table.PLAY)
+    could_not_play = (was.penalty == 0) & (was.to_draw == 0)
+
+    def of_player(player: int, shown: Array) -> Array:
+        drawn = color_bounds.after_draw(shown, 1, could_not_play, was.color)
+        moved = jnp.where(table.is_play(move), color_bounds.after_play(shown, kind), jnp.where(draws, drawn, shown))
+        return jnp.where(was.player == player, moved, shown)
+
+    return of_player(0, bounds[0]), of_player(1, bounds[1])
 
 
 def action_of_move(before: Table, move: Array) -> Array:
