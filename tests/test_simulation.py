@@ -208,7 +208,7 @@ def test_results_may_stay_on_the_device():
 
 
 def test_unknown_options_are_refused():
-    with pytest.raises(TypeError, match="options are rules, batch_size, max_steps, got lanes"):
+    with pytest.raises(TypeError, match="options are rules, batch_size, max_steps, share, got lanes"):
         simulate(jax.random.key(0), 4, lanes=3)
 
 
