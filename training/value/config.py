@@ -34,8 +34,8 @@ class BelievingEvaluation(Evaluation):
     """Matches of a network that plays with beliefs.
 
     Attributes:
-        particles: of its beliefs, by default as many as in the games that it learns from. The agent `value` has 128, whose matches
-            take twice as long for the same scores.
+        particles: of its beliefs, by default as many as in the games that it learns from. Matches with 128, as of the agent
+            `value`, take twice as long.
     """
 
     particles: int = 32

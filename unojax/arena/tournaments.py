@@ -124,8 +124,8 @@ def tournament(
         target: play matches of several rounds to so many points, as in `unojax.play_rounds`; None: single games.
         results: file to which each complete batch is appended, as a line of JSON. What is in it already is not played again.
             Agents must be specs then, and games single ones without `series` or `adjust`.
-        share: (part, parts): play only the series whose number is `part` modulo `parts`, or of matches to a target those of as many
-            two agents. `results` has a part for each share, and all parts of it are read.
+        share: (part, parts): play only the series whose number is `part` modulo `parts`; with `target`, only the matches of as
+            large a part of the pairs of agents. Each share has a part of `results`, and all parts are read.
         on_progress: called with the tournament so far: when its programs are compiled, and after games, from any thread.
 
     Raises:

@@ -6,7 +6,11 @@ the end. A process that is lost in between does not stop the others.
 
 from __future__ import annotations
 
+import contextlib
 import io
+import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -89,7 +93,9 @@ def join_processes(text: str, about: str) -> None:
     except (ValueError, RuntimeError) as error:
         raise ValueError(f"distributed {text!r}: can't join the other processes: {_first_line(error)}") from None
     # This also connects all processes: a lost one is noticed from now on.
-    if len({told["about"].tobytes() for told in gather({"about": np.frombuffer(about.encode(), np.uint8)})}) > 1:
+    with _quiet_stdout():
+        told = gather({"about": np.frombuffer(about.encode(), np.uint8)})
+    if len({each["about"].tobytes() for each in told}) > 1:
         raise ValueError("all processes must have the same options apart from distributed and the names of files")
 
 
@@ -126,6 +132,19 @@ def _exchange(values: np.ndarray) -> np.ndarray:
         return np.asarray(jax.jit(lambda x: x, out_shardings=whole)(rows).addressable_data(0))
     except (ValueError, RuntimeError) as error:
         raise LostProcessError(f"another process has ended too early ({_first_line(error)})") from None
+
+
+@contextlib.contextmanager
+def _quiet_stdout() -> Iterator[None]:
+    """Send what libraries print to stderr, where they print without Python: Gloo tells of its connections."""
+    sys.stdout.flush()
+    saved = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        yield
+    finally:
+        os.dup2(saved, 1)
+        os.close(saved)
 
 
 def _first_line(error: Exception) -> str:
