@@ -258,9 +258,9 @@ def _fill(now: Trajectories, hand: Array, first: Array, end: Array) -> Array:
             hand = hand | card_of(jnp.where(slot < end, now.labels[slot] & ~RELEASED, RELEASED))
         return hand
 
-    # Two cards at most have mostly come: they need no loop.
+    # Two cards at most have mostly come: they need no loop. A shift is one kernel, where a division of integers is several.
     hand = two(jnp.int32(0), hand)
-    return control.fori_loop(1, (end - first + 1) // 2, two, hand)
+    return control.fori_loop(1, (end - first + 1) >> 1, two, hand)
 
 
 def by_type(log_likelihoods: Sequence[Array], opponent: Opponent) -> Array:

@@ -105,8 +105,13 @@ def condition_on_play(
     total = sums & _LOW
     chosen = search(bits.uniform_below(hash_bits(random, _SLOT), total))
     found = holds | (total > 0)
-    slot = rows.once(history, lambda: jnp.where(found, jnp.where(holds, sums >> _HIGH, chosen).astype(jnp.uint16), NO_SLOT))
-    old = rows.label_at(now.labels, jnp.where(found, slot, 0))
+
+    def find() -> tuple[Array, Array]:
+        """Return the slot and its label, read before the labels change: otherwise XLA would copy the table."""
+        slot = jnp.where(holds, sums >> _HIGH, chosen).astype(jnp.uint16)
+        return jnp.where(found, slot, NO_SLOT), rows.label_at(now.labels, jnp.where(found, slot, 0))
+
+    slot, old = rows.once(history, find)
     out = jnp.where(found & ~holds, old, RELEASED)
 
     deck = map_words(lambda d, o, c: (d | o) & ~c, as_words(now.deck), card_words(out), card_words(label))
@@ -169,11 +174,14 @@ def condition_on_absence(
     Returns:
         The changed trajectories, and float32[N] log weights, -inf if no card fits a slot.
     """
-    labels = now.labels.at[slots].get(mode="clip")
     deck, log_weight, changed = now.deck, jnp.zeros(random.shape, jnp.float32), []
 
-    def choose(slot: Array, is_due: Array, row: Array, deck: Array, log_weight: Array) -> tuple[Array, Array]:
-        """Return the label that the slot gets, and the weights so far."""
+    def choose(slot: Array, is_due: Array, deck: Array, log_weight: Array) -> tuple[Array, Array, Array]:
+        """Return the label of a slot, the one that it gets, and the weights so far.
+
+        The label is read here, before the labels change: otherwise XLA would copy the table.
+        """
+        row = now.labels[slot]
         counts = is_due & (row < RELEASED)
         ruled_out = as_words(rows.at(forbidden, slot))
         # The cards that this slot could hold with all other slots as they are: its own and those in the deck.
@@ -188,10 +196,10 @@ def condition_on_absence(
         share = jnp.where(exchangeable, share, jnp.where(offends, 0.0, 1.0))
         changes = counts & offends & exchangeable & (num_good > 0)
         new = random_card(hash_bits(random, slot), good)
-        return jnp.where(changes, new, row), log_weight + jnp.log(jnp.where(counts, share, 1.0))
+        return row, jnp.where(changes, new, row), log_weight + jnp.log(jnp.where(counts, share, 1.0))
 
-    for slot, is_due, row in zip(jnp.minimum(slots, history.max_slots - 1), are_due, labels, strict=True):
-        new, log_weight = rows.once(history, partial(choose, slot, is_due, row, deck, log_weight))
+    for slot, is_due in zip(jnp.minimum(slots, history.max_slots - 1), are_due, strict=True):
+        row, new, log_weight = rows.once(history, partial(choose, slot, is_due, deck, log_weight))
         deck = jnp.where(new != row, deck ^ card_of(row) ^ card_of(new), deck)
         changed.append(new)
     labels = now.labels.at[slots].set(jnp.stack(changed), mode="drop", unique_indices=True)

@@ -38,7 +38,7 @@ class Transition(NamedTuple):
         before: the observer's observation before it.
         inconsistent: bool[] the observations belong not together, to the action or to the belief; nothing moved.
         moved: bool[] something happened.
-        changes_likelihood: bool[] trajectories have changed, or there is one more record.
+        changes_likelihood: bool[] cards of past hands may have changed, or there is one more record.
         color, rank: uint32[] of a play.
         plays, plays_drawn, observer_plays: bool[] the opponent played a card of its hand; the card just drawn; the observer did.
         reshuffles: bool[] the pile went back into the deck.
@@ -256,11 +256,13 @@ def read_transition(
     log_constant = jnp.where(plays & theirs & ~has_drawn, jnp.log(num_copies), 0.0)
     log_constant += jnp.where(sees, _log_seen_draw(before, after, drawn, deck_count, laid), 0.0)
     high, low = threefry(key, (jnp.uint32(1), jnp.uint32(0)))
+    num_open = is_open.sum(dtype=jnp.int32)
     return Transition(
         before=before,
         inconsistent=inconsistent,
         moved=moved,
-        changes_likelihood=moved & (theirs | is_draw | is_challenge),
+        # Cards that the opponent draws unseen come after all of its choices so far.
+        changes_likelihood=(num_open > 0) | (num_seen > 0) | (new.num_records > old.num_records),
         color=after.color.astype(jnp.uint32),
         rank=after.top_rank.astype(jnp.uint32),
         plays=plays & theirs & ~has_drawn,
@@ -269,7 +271,7 @@ def read_transition(
         reshuffles=reshuffles,
         forbidden=forbidden,
         open_slots=open_slots,
-        num_open=is_open.sum(dtype=jnp.int32),
+        num_open=num_open,
         seen=jnp.cumsum(drawn, dtype=jnp.int32),
         num_seen=num_seen,
         observer_keeps=laid < 0,
