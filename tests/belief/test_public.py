@@ -67,6 +67,25 @@ def test_an_opponent_that_had_to_draw_held_nothing_playable() -> None:
                 np.testing.assert_array_equal(types_of(as_words(new.allowed[:, slot])), expected, err_msg=f"{color} {rank}")
 
 
+@pytest.mark.parametrize(("penalty", "changes"), [(0, True), (2, False)])
+def test_a_draw_that_proves_nothing_leaves_the_likelihood(penalty: int, changes: bool) -> None:
+    """The cards of a penalty come after all choices so far; a draw for want of a playable card changes hands of the past."""
+    before = observe(make_state("R1 R2", "G1 G2 G3", "B+2", player=1, penalty=penalty), 0)
+    number = max(penalty, 1)
+    after = dataclasses.replace(
+        before,
+        opponent_count=before.opponent_count + number,
+        deck_count=before.deck_count - number,
+        current_player=jnp.int8(0),
+        penalty=jnp.int8(0),
+        last_action=jnp.int8(cards.DRAW),
+    )
+    belief = belief_init(before, jax.random.key(0), num_particles=2)
+    of = jax.jit(read_transition)(belief, before, jnp.int32(cards.DRAW), after, (jnp.uint32(0), jnp.uint32(1)))
+    assert int(of.num_unseen) == number
+    assert bool(of.changes_likelihood) == changes
+
+
 def test_slots_know_what_was_ruled_out_since_they_were_filled() -> None:
     by_red, by_blue = history.playable_types(0, 5), history.playable_types(2, 13)
     book = public.add_slots(public.empty(max_slots=6, max_records=2), jnp.int32(2))
