@@ -1,4 +1,4 @@
-"""Agents: players that remember. `init`, `update` after every micro-step, `act`.
+"""Agents: players that remember. `init`, `update` after every transition, `act`.
 
 An agent sees observations only. All three functions are pure, unbatched, jit- and vmap-able, and the memory is any pytree, so an
 agent can be carried through thousands of games at once. A policy becomes an agent without memory (`PolicyAgent`); stronger ones
@@ -42,7 +42,7 @@ class Agent(Protocol):
         ...
 
     def update(self, key: Array, memory: Memory, before: Observation, action: Array, after: Observation, /) -> Memory:
-        """The memory after a micro-step of either player: the public `action`, int32[], between two observations of the agent's.
+        """The memory after a transition of either player: the public `action`, int32[], between two observations of the agent's.
         Consumes `key`."""
         ...
 
@@ -64,7 +64,7 @@ def act(agent: Agent, key: Array, memory: Memory, observation: Observation, lega
 
 
 def update(agent: Agent, key: Array, memory: Memory, before: Observation, action: Array, after: Observation) -> Memory:
-    """Return the agent's memory after a micro-step. Consumes `key`.
+    """Return the agent's memory after a transition. Consumes `key`.
 
     Raises:
         ValueError: If the agent returns a memory of another structure, or of other shapes and types.

@@ -188,13 +188,13 @@ def test_bad_input(views: list[Observation]) -> None:
     assert cache.stats.entries == 0
     with pytest.raises(ValueError, match="a hand of shape"):
         cache.belief([views[0], batch])
-    with pytest.raises(ValueError, match="observations 0 and 1 are not one micro-step apart"):
+    with pytest.raises(ValueError, match="observations 0 and 1 are not one transition apart"):
         cache.belief([views[0], sequence(1, 0)[1]])
     with pytest.raises(ValueError, match="deck of 108 cards instead of 14"):
         cache.belief([views[0], replace(views[1], rules=Rules())])
-    with pytest.raises(ValueError, match="observations 0 and 1 are not one micro-step apart"):
+    with pytest.raises(ValueError, match="observations 0 and 1 are not one transition apart"):
         cache.belief([views[0], views[2]])
-    with pytest.raises(ValueError, match="observations 1 and 2 are not one micro-step apart"):
+    with pytest.raises(ValueError, match="observations 1 and 2 are not one transition apart"):
         cache.belief([views[0], views[1], views[0]])
     # What was right up to there is kept.
     assert (cache.stats.entries, cache.stats.updates) == (2, 1)

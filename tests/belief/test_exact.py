@@ -279,7 +279,7 @@ def test_bad_input() -> None:
         exact_init(before, prior="flat")  # type: ignore[arg-type] the bad value is the test
     with pytest.raises(ValueError, match="does not lead from"):
         exact_update(belief, before, (action + 1) % 61, after)
-    with pytest.raises(ValueError, match="not one micro-step apart"):
+    with pytest.raises(ValueError, match="not one transition apart"):
         exact_update(belief, before, action, replace(after, deck_count=after.deck_count - np.int8(1)))
     with pytest.raises(ValueError, match="does not show the position"):
         exact_update(belief, replace(before, opponent_count=np.int8(4)), action, after)

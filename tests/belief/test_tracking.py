@@ -84,7 +84,7 @@ def test_the_device_follows_like_the_host(filter: Updater, views: list[Observati
 def test_a_skipped_turn_is_refused(filter: Updater, views: list[Observation]) -> None:
     followed = track(filter, KEY, [views[0], views[1], views[3]])
     next(followed), next(followed)
-    with pytest.raises(ValueError, match=r"not one micro-step apart|does not show the position"):
+    with pytest.raises(ValueError, match=r"not one transition apart|does not show the position"):
         next(followed)
 
 

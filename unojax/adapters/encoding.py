@@ -151,7 +151,7 @@ class Encoder:
         return self._filter.init(key, observation) if self.belief == "particles" else ()
 
     def update(self, key: Array, memory: Any, before: Observation, action: Array, after: Observation) -> Any:
-        """Give the memory after one micro-step of either player. Consumes `key`."""
+        """Give the memory after one transition of either player. Consumes `key`."""
         if self.belief != "particles":
             return memory
         return self._filter.update(key, memory, before, action, after)[0]

@@ -49,7 +49,7 @@ _LAST_CARD: Final = np.uint32(2**32 - 1)
 
 @struct.dataclass
 class BootstrapBelief:
-    """A weighted cloud of N hands of the opponent.
+    """N weighted hands of the opponent.
 
     Attributes:
         log_weights: float32[N] nats, normalised.
@@ -121,10 +121,10 @@ def bootstrap_update(
     opponent: OpponentModel = uniform_opponent,
     ess_threshold: float = 0.5,
 ) -> tuple[BootstrapBelief, Info]:
-    """Condition the belief on one micro-step; arguments, results and errors as those of `particles.belief_update`.
+    """Condition the belief on one transition; arguments, results and errors as those of `particles.belief_update`.
 
-    `Info.acceptance` is 0: there are no refreshing moves. A belief without any particle left is begun anew at `after`. A `Family`
-    of opponents is a ValueError.
+    `Info.acceptance` is 0: there are no rejuvenation moves. A belief without any particle left begins again at `after`.
+    A `Family` of opponents is a ValueError.
     """
     check_one_model(opponent)
     check_transition(belief.rules, before, after, "bootstrap_update")

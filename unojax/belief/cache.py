@@ -130,11 +130,11 @@ class BeliefCache:
         """Return the belief of an observer who saw these positions, and the last update's diagnostics; keep all on the way.
 
         Args:
-            observations: of one player, one before the first and one after each micro-step; unbatched. The first may lie in
+            observations: of one player, one before the first and one after each transition; unbatched. The first may lie in
                 mid-game: the belief is then the one of an observer who knows nothing of what was before.
 
         Raises:
-            ValueError: If the sequence is empty, an observation is a batch, or two in a row are not one micro-step apart.
+            ValueError: If the sequence is empty, an observation is a batch, or two in a row are not one transition apart.
         """
         views = [jax.tree.map(np.asarray, observation) for observation in observations]
         if not views:

@@ -163,14 +163,14 @@ def closed_form_init(observation: Observation) -> ClosedFormBelief:
 def closed_form_update(
     belief: ClosedFormBelief, before: Observation, action: ArrayLike, after: Observation, *, exclude_drawn: bool = False
 ) -> ClosedFormBelief:
-    """Condition the closed form on one micro-step, exactly from the uniform belief to the opponent's next play.
+    """Condition the closed form on one transition, exactly from the uniform belief to the opponent's next play.
 
     After an opponent's play it is the uniform belief again. Besides, it is approximate (and forgets, never contradicts) when the
     opponent draws for want of a playable card more than `MAX_GROUPS` - 1 times between two plays, and when copies of one type
     are partly from before a reshuffle and the observer draws one of them.
 
     Args:
-        belief, before, after: the belief at `before`, and the observer's observations around the micro-step.
+        belief, before, after: the belief at `before`, and the observer's observations around the transition.
         action: the public action, 0..60, or -1 if nothing happened (`infer_action` gives it).
         exclude_drawn: static. True gives the tempting but **wrong** closed form, kept to show its error: after "could not play"
             it takes all k + 1 cards for unplayable, though the drawn one may well be playable. When fewer unplayable cards are

@@ -88,7 +88,7 @@ def after_play(bounds: Array, kind: Array) -> Array:
 
 
 def after_step(bounds: Array, before: Observation, action: ArrayLike, after: Observation) -> Array:
-    """Return the opponent's bounds, uint32[], after one micro-step of either player."""
+    """Return the opponent's bounds, uint32[], after one transition of either player."""
     action = jnp.asarray(action).astype(jnp.int32)
     kind = jnp.where(after.top_rank >= cards.WILD, WILDS, after.color).astype(jnp.uint32)
     could_not = history.opponent_could_not_play(before, action)

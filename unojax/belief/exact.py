@@ -143,7 +143,7 @@ def exact_init(
     opponent: Opponent = uniform_opponent,
     log_types: ArrayLike | None = None,
 ) -> ExactBelief:
-    """Begin a belief, before the first micro-step.
+    """Begin a belief, before the first transition.
 
         b0(H) = prod_t C(U_t, H_t) / C(|U|, |H|)                      H is a uniformly random set of |H| unseen cards
 
@@ -230,16 +230,16 @@ def exact_update(
     *,
     opponent: Opponent = uniform_opponent,
 ) -> tuple[ExactBelief, float]:
-    """Condition the belief on one micro-step.
+    """Condition the belief on one transition.
 
     Args:
-        belief, before, after: the belief at `before`, and the observer's observations around the micro-step; unbatched.
+        belief, before, after: the belief at `before`, and the observer's observations around the transition; unbatched.
         action: the public action taken, 0..60, or 61 for a challenge; not looked at if nothing happened (the game was over, or
             the action illegal).
         opponent: Opponent model, or the `Family` that the belief was begun with.
 
     Returns:
-        The next belief, and the log evidence in nats: ln P(what the observer saw in this micro-step | history), the opponent's
+        The next belief, and the log evidence in nats: ln P(what the observer saw in this transition | history), the opponent's
         actions having the likelihood that `opponent` gives. Own actions and the sizes of draws are given, not predicted.
 
     Raises:
@@ -254,7 +254,7 @@ def exact_update(
         raise ValueError("`before` does not show the position of this belief: the unseen cards or the opponent's count differ")
     is_one_step, shown, played_type, opponent_drew, drawn, unseen, laid = jax.device_get(_read(before, after))
     if not is_one_step:
-        raise ValueError("`before` and `after` are not one micro-step apart; feed the observer's view of every micro-step")
+        raise ValueError("`before` and `after` are not one transition apart; feed the observer's view of every transition")
     if shown == game.NO_ACTION:
         return belief, 0.0
     if shown != action:
@@ -298,7 +298,7 @@ def _update_each_type(
 
 @jax.jit
 def _read(before: Observation, after: Observation) -> tuple[Array, ...]:
-    """Read all that one micro-step shows in one program."""
+    """Read all that one transition shows in one program."""
     action = history.infer_action(before, after)
     is_one_step, played_type = history.is_one_step(before, after), history.played_type(after)
     drew, own = history.opponent_drew(before, after), history.observer_drew(before, after)

@@ -16,7 +16,7 @@ from unojax.device.random_bits import key_words, threefry
 
 
 class WeightedHands(Protocol):
-    """N hands that the opponent may hold, and their weights, as in `Hands`: a cloud of particles, too."""
+    """N hands that the opponent may hold, and their weights, as in `Hands`: particles, too."""
 
     @property
     def packed(self) -> Words: ...

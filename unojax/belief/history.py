@@ -1,6 +1,6 @@
-"""Read off two observations around one micro-step what happened in between.
+"""Read off two observations around one transition what happened in between.
 
-A micro-step is one action of one player, with the whole draw if it was a draw. The functions here tell what lies between from
+A transition is one action of one player, with the whole draw if it was a draw. The functions here tell what lies between from
 public facts and the observer's own hand alone; `last_action` is not trusted, so positions set up by hand work too. All are pure,
 unbatched, and jit- and vmap-able.
 """
@@ -44,7 +44,7 @@ def playable_types(color: ArrayLike, rank: ArrayLike) -> Array:
 
 
 def opponent_moved(before: Observation) -> Array:
-    """Tell whether the micro-step after `before` is the opponent's: bool[]."""
+    """Tell whether the transition after `before` is the opponent's: bool[]."""
     return before.current_player != before.player
 
 
@@ -273,7 +273,7 @@ def is_consistent(before: Observation, action: Array, after: Observation) -> Arr
 def belongs(before: Observation, action: Array, after: Observation) -> Array:
     """Tell whether an action may be what two observations show: bool[].
 
-    They are one micro-step apart, and `action` is that step. Where nothing happened, an action was refused, whatever it was.
+    They are one transition apart, and `action` is that step. Where nothing happened, an action was refused, whatever it was.
     """
     shown = infer_action(before, after)
     return is_one_step(before, after) & ((shown < 0) | (shown == action))

@@ -21,7 +21,7 @@ def condition(probs: np.ndarray, likelihood: np.ndarray) -> tuple[np.ndarray, fl
     evidence = float(posterior.sum())
     if evidence <= 0:
         raise UnexplainedError(
-            "no hand of the belief explains what happened; start from the beginning of the game, feed every micro-step, "
+            "no hand of the belief explains what happened; start from the beginning of the game, feed every transition, "
             "and use an opponent model that gives each legal action a positive probability"
         )
     return posterior / evidence, math.log(evidence)

@@ -1,7 +1,7 @@
 """Opponent models: likelihoods of the actions of a player with a given hand.
 
 A model is any callable `opponent(observation, legal_mask) -> float32[61]` (`OpponentModel`); the `action_probs` of a policy is
-one. The two classes here also answer for packed hands, a whole cloud of particles at a time, which is many times faster. A
+one. The two classes here also answer for packed hands, all particles at a time, which is many times faster. A
 `Family` leaves open which of several models the opponent follows: filters find out.
 """
 
@@ -102,11 +102,9 @@ class ConsistentOpponent:
     """Consistency only: every legal action is as likely as certain, so plays tell nothing about what was not held."""
 
     def __call__(self, observation: Observation, legal_mask: Array) -> Array:
-        del observation
         return legal_mask.astype(jnp.float32)
 
     def likelihood(self, view: View, legal: Words, played: Picked) -> Array:
-        del view
         return bits.contains(legal, played.word, played.position).astype(jnp.float32)
 
 

@@ -1,4 +1,4 @@
-"""Weights of a cloud of particles: normalise, measure, resample."""
+"""Weights of particles: normalise, measure, resample."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Summaries of a cloud of hands: marginals, entropy, the most likely hands.
+"""Summaries of weighted hands: marginals, entropy, the most likely hands.
 
 Functions are pure, unbatched, and jit- and vmap-able, except those that say that they are for the host. A batch is a ValueError.
 
@@ -97,7 +97,7 @@ def entropy(belief: WeightedHands) -> Array:
 
     This plug-in estimate is biased downwards: by about (K - 1) / (2 N) for N equally weighted particles over K possible hands
     with N well above K (Miller 1955), and it never exceeds ln N. With many more possible hands than particles it says how
-    diverse the cloud is and little about the belief.
+    diverse the hands are and little about the belief.
     """
     return _entropy(_probs_of_distinct(*_single(belief)))
 
@@ -116,7 +116,7 @@ def log_score(count_probs: np.ndarray, truth: np.ndarray) -> float:
     """Score a belief by the truth, on the host: the sum over the card types of ln P(number of copies held), nats.
 
     Args:
-        count_probs: float[54, 5] probability of 0..4 copies of each type; with a cloud's zeros filled in (`Updater.count_probs`).
+        count_probs: float[54, 5] probability of 0..4 copies of each type, none zero (`Updater.count_probs`).
         truth: int[54] copies that the opponent holds.
     """
     return float(np.log(count_probs[np.arange(cards.NUM_TYPES), truth], dtype=np.float64).sum())

@@ -31,7 +31,7 @@ def run_filter(updater: Updater, key: Array, views: Observation, num_updates: Ar
 
     Args:
         updater, key: static, and not one of the host; consumed.
-        views: [T + 1] of the observer, the first position and those after each micro-step.
+        views: [T + 1] of the observer, the first position and those after each transition.
         num_updates: int32[] how many steps to track.
         note: called at the start, with an `Info` of nothing, and after each update; a position that is not reached is not noted.
         out: any pytree, given to `note`; returned as the last `note` left it.
@@ -57,10 +57,10 @@ def run_filter(updater: Updater, key: Array, views: Observation, num_updates: Ar
 def track(updater: Updater, key: Array, observations: Iterable[Observation]) -> Iterator[tuple[Any, Info | None]]:
     """Track a game on the host: the belief at each position, with the diagnostics of the update that led to it.
 
-    Observations, one before the first and one after each micro-step, are taken as they are asked for. Consumes `key`.
+    Observations, one before the first and one after each transition, are taken as they are asked for. Consumes `key`.
 
     Raises:
-        ValueError: If two observations in a row are not one micro-step apart.
+        ValueError: If two observations in a row are not one transition apart.
     """
     belief, before = None, None
     for place, seen in enumerate(observations):
@@ -116,10 +116,10 @@ def shapes_of(updater: Updater, key: Array, observation: Observation) -> Any:
 def advance(
     updater: Updater, key: Array, belief: Any, before: Observation, after: Observation, *, place: int
 ) -> tuple[Any, Info]:
-    """Condition a belief on the host on the micro-step that leads to `place`; one program for each updater.
+    """Condition a belief on the host on the transition that leads to `place`; one program for each updater.
 
     Raises:
-        ValueError: If the observations are not one micro-step apart, or not those of this belief.
+        ValueError: If the observations are not one transition apart, or not those of this belief.
     """
     if updater.on_host:
         belief, info = updater.update(key, belief, before, _infer_action(before, after), after)
@@ -127,7 +127,7 @@ def advance(
         belief, info = _update(key, belief, before, after, updater=updater)
     if info.inconsistent:
         raise ValueError(
-            f"observations {place - 1} and {place} are not one micro-step apart; pass the views of one player after every play "
+            f"observations {place - 1} and {place} are not one transition apart; pass the views of one player after every play "
             f"and every draw of either player"
         )
     return belief, info

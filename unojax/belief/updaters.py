@@ -1,4 +1,4 @@
-"""Updaters: what begins a belief over the hidden hand, and conditions it on each micro-step.
+"""Updaters: what begins a belief over the hidden hand, and conditions it on each transition.
 
 *Updater* is the word of ParticleFilters.jl. Agents, matches, notebooks and pages take any of them. They are frozen and hashable,
 so that one can be a static argument under `jit`; `unojax.belief.tracking` runs one along a game.
@@ -33,7 +33,7 @@ UpdaterKind = Literal["particles", "bootstrap", "closed", "ages", "unseen", "tru
 
 
 class Updater(Protocol):
-    """Begins a belief and conditions it on micro-steps. Pure and unbatched; jit- and vmap-able unless `on_host`."""
+    """Begins a belief and conditions it on transitions. Pure and unbatched; jit- and vmap-able unless `on_host`."""
 
     @property
     def name(self) -> str:
@@ -60,7 +60,7 @@ class Updater(Protocol):
         ...
 
     def update(self, key: Array, belief: Any, before: Observation, action: Array, after: Observation, /) -> tuple[Any, Info]:
-        """Condition the belief on one micro-step of either player. Consumes `key`; else as `belief_update`."""
+        """Condition the belief on one transition of either player. Consumes `key`; else as `belief_update`."""
         ...
 
     def hands(self, key: Array, belief: Any, observation: Observation, /) -> Hands:
@@ -102,11 +102,9 @@ class _Modelless:
     on_host = False
 
     def types(self, belief: Any) -> dict[str, float]:
-        del belief
         return {}
 
     def next_game(self: Any, key: Array, belief: Any, observation: Observation) -> Any:
-        del belief
         return self.init(key, observation)
 
 
@@ -123,7 +121,6 @@ class ParticleBased(_Modelled):
     """Updaters whose belief is made of weighted hands."""
 
     def hands(self, key: Array, belief: Belief | bootstrap.BootstrapBelief, observation: Observation) -> Hands:
-        del key, observation
         return Hands.of(belief)
 
     def count_probs(self, belief: Belief | bootstrap.BootstrapBelief, observation: Observation) -> Array:
@@ -199,24 +196,20 @@ class ClosedFormFilter(_Modelless):
         return "closed form, drawn cards excluded" if self.exclude_drawn else "closed form"
 
     def init(self, key: Array, observation: Observation) -> closed_form.ClosedFormBelief:
-        del key
         return closed_form.closed_form_init(observation)
 
     def update(
         self, key: Array, belief: closed_form.ClosedFormBelief, before: Observation, action: Array, after: Observation
     ) -> tuple[closed_form.ClosedFormBelief, Info]:
-        del key
         held = belief.sizes.sum(dtype=jnp.int32)
         consistent = history.is_consistent(before, action, after) & (held == before.opponent_count.astype(jnp.int32))
         updated = closed_form.closed_form_update(belief, before, action, after, exclude_drawn=self.exclude_drawn)
         return jax.tree.map(lambda new, old: jnp.where(consistent, new, old), updated, belief), plain_info(~consistent)
 
     def hands(self, key: Array, belief: closed_form.ClosedFormBelief, observation: Observation) -> Hands:
-        del observation
         return Hands.alike(closed_form.draw_hands(key, belief, self.num_hands))
 
     def count_probs(self, belief: closed_form.ClosedFormBelief, observation: Observation) -> Array:
-        del observation
         return belief.count_probs
 
 
@@ -231,11 +224,9 @@ class ColorBoundsFilter(_Modelless):
     name = "colour-count bounds"
 
     def init(self, key: Array, observation: Observation) -> Array:
-        del key, observation
         return jnp.asarray(color_bounds.NOTHING_SHOWN)
 
     def update(self, key: Array, belief: Array, before: Observation, action: Array, after: Observation) -> tuple[Array, Info]:
-        del key
         return color_bounds.after_step(belief, before, action, after), plain_info(~history.is_consistent(before, action, after))
 
     def hands(self, key: Array, belief: Array, observation: Observation) -> Hands:
@@ -253,21 +244,17 @@ class UniformFilter(_Modelless):
     name = "unseen cards"
 
     def init(self, key: Array, observation: Observation) -> tuple[()]:
-        del key, observation
         return ()
 
     def update(
         self, key: Array, belief: tuple[()], before: Observation, action: Array, after: Observation
     ) -> tuple[tuple[()], Info]:
-        del key
         return belief, plain_info(~history.is_consistent(before, action, after))
 
     def hands(self, key: Array, belief: tuple[()], observation: Observation) -> Hands:
-        del belief
         return Hands.of(belief_init(observation, key, num_particles=self.num_hands))
 
     def count_probs(self, belief: tuple[()], observation: Observation) -> Array:
-        del belief
         return closed_form.uniform(observation).count_probs
 
 
@@ -278,13 +265,11 @@ class Oracle(_Modelless):
     name = "oracle"
 
     def init(self, key: Array, observation: Observation) -> bits.Words:
-        del key, observation
         return bits.empty(jnp.uint32(0))
 
     def update(
         self, key: Array, belief: bits.Words, before: Observation, action: Array, after: Observation
     ) -> tuple[bits.Words, Info]:
-        del key, before, action, after
         return belief, plain_info()
 
     def see(self, state: State, player: Array) -> bits.Words:
@@ -292,11 +277,9 @@ class Oracle(_Modelless):
         return bits.pack(state.hands[1 - player])
 
     def hands(self, key: Array, belief: bits.Words, observation: Observation) -> Hands:
-        del key, observation
         return Hands.alike(bits.map_words(lambda w: w[None], belief))
 
     def count_probs(self, belief: bits.Words, observation: Observation) -> Array:
-        del observation
         return (bits.type_counts(belief)[:, None] == jnp.arange(5)).astype(jnp.float32)
 
 
@@ -307,15 +290,12 @@ class GivenHands(_Modelless):
     name = "given hands"
 
     def init(self, key: Array, observation: Observation) -> Hands:
-        del key, observation
         return Hands.alike(bits.map_words(lambda w: w[None], bits.empty(jnp.uint32(0))))
 
     def update(self, key: Array, belief: Hands, before: Observation, action: Array, after: Observation) -> tuple[Hands, Info]:
-        del key, before, action, after
         return belief, plain_info()
 
     def hands(self, key: Array, belief: Hands, observation: Observation) -> Hands:
-        del key, observation
         return belief
 
     def count_probs(self, belief: Hands, observation: Observation) -> Array:
@@ -337,7 +317,6 @@ class ExactFilter(_Modelled):
     on_host = True
 
     def init(self, key: Array, observation: Observation, log_types: ArrayLike | None = None) -> exact.ExactBelief:
-        del key
         if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(observation)):
             raise ValueError(
                 "the exact filter runs on the host, one game at a time, and not under jit or vmap, as matches do; use the "
@@ -348,7 +327,6 @@ class ExactFilter(_Modelled):
     def update(
         self, key: Array, belief: exact.ExactBelief, before: Observation, action: Array, after: Observation
     ) -> tuple[exact.ExactBelief, Info]:
-        del key
         belief, log_evidence = exact.exact_update(belief, before, int(action), after, opponent=self.opponent)
         type_probs = None if belief.log_type_probs is None else np.exp(belief.log_type_probs)
         info = plain_info(np.bool_(False), log_evidence=np.float32(log_evidence), type_probs=type_probs)
@@ -356,7 +334,6 @@ class ExactFilter(_Modelled):
 
     def hands(self, key: Array, belief: exact.ExactBelief, observation: Observation) -> Hands:
         """Return all possible hands, padded to a power of two by hands of no weight, so that searches compile rarely."""
-        del key, observation
         counts, probs = belief.hands()
         weights = [probs]
         if belief.log_type_probs is not None:
@@ -370,7 +347,6 @@ class ExactFilter(_Modelled):
         return Hands(packed, jnp.asarray(logs[0]), None if len(logs) == 1 else jnp.asarray(logs[1:]))
 
     def count_probs(self, belief: exact.ExactBelief, observation: Observation) -> np.ndarray:
-        del observation
         return belief.count_probs
 
 

@@ -30,7 +30,7 @@ _MAX_KEPT: Final = 128
 _BELIEFS, _HANDS, _SEARCH, _WIN = range(4)
 """Streams of random numbers."""
 Views = Sequence[Observation]
-"""All that a player saw, from the first view on, with one after each micro-step."""
+"""All that a player saw, from the first view on, with one after each transition."""
 
 
 class Thought(NamedTuple):

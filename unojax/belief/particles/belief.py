@@ -130,13 +130,13 @@ class Info(NamedTuple):
     Attributes:
         ess: float32[] effective sample size after weighting and before resampling, 0..N; under `Rules.tells_of_hands`,
             trajectories that have become impossible count in it.
-        log_evidence: float32[] nats, log probability of what the observer saw in this micro-step, given the history before.
+        log_evidence: float32[] nats, log probability of what the observer saw in this transition, given the history before.
         depleted: bool[] no particle could explain what was seen; the belief was reinitialised from the current position alone.
         restarted: bool[] the belief was reinitialised: depleted, or the game outgrew the belief's capacity.
         resampled: bool[] the ESS had fallen below the threshold, or a particle had become impossible.
         acceptance: float32[] share of particles that a rejuvenation move changed, 0..1.
         inconsistent: bool[] the observations do not fit together, or not to the action or this belief, which stays as it was.
-        type_probs: float32[K] P(type) of the opponent after the micro-step, under a `Family`; else None.
+        type_probs: float32[K] P(type) of the opponent after the transition, under a `Family`; else None.
     """
 
     ess: Array

@@ -111,7 +111,6 @@ class _Serial(Rows):
         return control.cond(history.num_slots >= 0, compute, lambda: jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes))
 
     def repeat(self, number: Array, most: int, body: Callable[[Array, _T], _T], first: _T) -> _T:
-        del most
         return control.fori_loop(0, number.astype(jnp.int32), body, first)
 
     def _fold(self, history: PublicHistory, visit: Callable[[ArrayLike, Array], Array], first: Array) -> Array:
@@ -151,7 +150,6 @@ class _Serial(Rows):
         return (self._fold(history, visit, jnp.zeros(labels.shape[1:], jnp.uint32)) & _LOW).astype(jnp.uint16)
 
     def put(self, history: PublicHistory, labels: Array, *changes: tuple[Array, Array], few: bool = False) -> Array:
-        del few
 
         def one_group(group: Array, labels: Array) -> Array:
             first = GROUP * group
