@@ -170,7 +170,7 @@ def exact_init(
     if (size := math.prod(shape.tolist())) > MAX_TABLE:
         raise ValueError(
             f"the table of hands has {size:.3g} entries, at most {MAX_TABLE} are allowed; use a deck with fewer types "
-            f"or copies (`rules.small_deck`), or the particle filter"
+            f"or copies (`decks.small_deck`), or the particle filter"
         )
     check_counts(observation, "exact_init")
     unseen = np.asarray(observation.unseen, np.int64)
