@@ -268,6 +268,6 @@ def _log_seen_draw(hands: Words, before: Observation, after: Observation, laid: 
     unseen = history.unseen_at_draw(before, after).astype(jnp.int32)
     drawn = history.observer_drew(before, after).astype(jnp.int32)
     drawn += (jnp.arange(cards.NUM_TYPES) == laid).astype(jnp.int32)
-    left = jnp.maximum(unseen - bits.type_counts(hands), 0)
+    left = jnp.maximum(unseen[None] - bits.type_counts(hands), 0)
     deck_count = unseen.sum(dtype=jnp.int32) - before.opponent_count.astype(jnp.int32)
-    return log_binomial(left, drawn).sum(-1) - log_binomial(deck_count, drawn.sum(dtype=jnp.int32))
+    return log_binomial(left, drawn[None]).sum(-1) - log_binomial(deck_count, drawn.sum(dtype=jnp.int32))
