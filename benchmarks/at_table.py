@@ -96,7 +96,7 @@ def main() -> None:
     options = ["--hand", format_cards(start.hand), "--top", top, "--rules", arguments.rules]
     options += ["--opponent-begins"] * (not start.is_my_turn)
     waits: list[tuple[bool, float]] = []
-    keys = 0
+    keys, lines = 0, list[str]()
     wrong = next(n for n in range(4, len(events)) if not game.observations[n].is_my_turn and events[n].kind == "play")
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "game.json")
@@ -106,6 +106,7 @@ def main() -> None:
             nonlocal keys
             waited = terminal.enter(line)
             keys += len(line) + 1
+            lines.append(line)
             waits.append(("Play " in terminal.text, waited))
             if arguments.show:
                 print(line, f"{waited:.2f} s", terminal.text, sep="\n")
@@ -131,6 +132,7 @@ def main() -> None:
     print(f"{len(events)} events, rules {arguments.rules}: {keys / len(events):.2f} keys an event, corrections included")
     for name, seconds in (("all answers", answers), ("answers with advice", advised)):
         print(f"{name}: median {np.median(seconds):.2f} s, longest {seconds.max():.2f} s, {len(seconds)} answers")
+    print("slower than 0.5 s:", [f"{line}: {waited:.2f} s" for line, waited in zip(lines, answers, strict=True) if waited > 0.5])
     print("the last screen:", shown, sep="\n")
 
 

@@ -79,8 +79,8 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 # Lists of literals: type checkers read no other form of it.
 __all__ = ["POLICIES", "RULES_VERSION", "Agent", "Belief", "Error", "Games", "Info", "Matches", "Observation"]
-__all__ += ["PackedPolicy", "Pairs", "Policy", "PolicyAgent", "Predictive", "RulePolicy", "Rules", "Slots", "State", "Table"]
-__all__ += ["Successors", "Trajectory", "Transitions", "View"]
+__all__ += ["PackedPolicy", "Pairs", "Policy", "PolicyAgent", "Predictive", "RulePolicy", "Rules", "Slots", "State"]
+__all__ += ["Successors", "Table", "Trajectory", "Transitions", "View"]
 __all__ += ["advise", "belief_init", "belief_update", "belief_update_checked", "bradley_terry", "check_slots", "determinize"]
 __all__ += [
     "expected_reward",

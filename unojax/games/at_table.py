@@ -219,7 +219,7 @@ class Table:
 
     def warm(self) -> None:
         """Compile what following the game needs. Changes nothing."""
-        self.possible()
+        any(map(self.game.can_play, self.possible()))
         self._advisor.warm(self.game.tracked[0])
         self.look()
 

@@ -159,9 +159,10 @@ class SeenGame:
             return tuple(own)
         types = np.flatnonzero(_unseen(view) * _fitting(view))
         plays = [text.format_action(a) for a in range(cards.DRAW) if cards.TYPE_OF_PLAY[a] in types]
-        return tuple(line for line in ("draw", f"draw{GOES_ON}", "pass", "challenge", *plays) if self._can_play(line))
+        return tuple(line for line in ("draw", f"draw{GOES_ON}", "pass", "challenge", *plays) if self.can_play(line))
 
-    def _can_play(self, line: str) -> bool:
+    def can_play(self, line: str) -> bool:
+        """Tell whether the events of a line may come next."""
         try:
             self.play(line)
         except ImpossibleActionError:
