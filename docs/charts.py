@@ -202,7 +202,16 @@ def optimal_play(figure: Figure) -> None:
     axes.set(xlabel="lost to a best response, a game; the equilibrium loses 0")
 
 
-CHARTS = (engine_cpu, belief_full_deck, belief_agreement, belief_calibration, search_strength, arena_cpu, optimal_play)
+CHARTS = (
+    engine_cpu,
+    belief_full_deck,
+    belief_agreement,
+    belief_calibration,
+    win_calibration,
+    search_strength,
+    arena_cpu,
+    optimal_play,
+)
 
 
 def draw_all(folder: Path) -> None:
