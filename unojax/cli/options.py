@@ -45,14 +45,6 @@ def _read_count(text: str) -> int:
     return value
 
 
-def read_count(option: str, text: str) -> int:
-    """Read one of several whole numbers of an option. Raises ValueError that names the option."""
-    try:
-        return _read_count(text)
-    except ValueError as error:
-        raise ValueError(f"{option}: {error}") from None
-
-
 def _read_count_or_none(text: str) -> int | None:
     return None if text.lower() == "none" else _read_count(text)
 
