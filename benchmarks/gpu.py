@@ -58,18 +58,18 @@ from unojax.simulation.harvest import Gather, Limits, advance_slots, make_kept, 
 from unojax.specs import parse_agent
 
 BUDGETS: Final = {
-    "simulate": 30.0,
-    "beliefs": 30.0,
+    "simulate": 60.0,
+    "beliefs": 25.0,
     "search": 25.0,
-    "match": 30.0,
+    "match": 25.0,
     "large_belief": 15.0,
     "policy_training": 25.0,
     "onehot": 25.0,
     "equal_to_cpu": 10.0,
-    "value_training": 30.0,
+    "value_training": 25.0,
 }
 """Parts in order of worth, and the seconds of each once its programs are compiled."""
-_COMPILING: Final = 135.0
+_COMPILING: Final = 120.0
 """Seconds for compiling all of them side by side."""
 
 
