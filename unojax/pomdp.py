@@ -40,6 +40,8 @@ from unojax.game.steps import single_action
 from unojax.observation import Observation, check_observation, observe
 from unojax.rules import agreed_rules
 
+__all__ = ["MAX_ROWS", "Successors", "check_discount", "observation_log_prob", "reward", "successors", "transition_log_prob"]
+
 _BINOMIAL: Final = np.array([[comb(n, k) for k in range(5)] for n in range(cards.NUM_CARDS + 1)], np.int32)
 """int32[109, 5]: C(n, k). At most C(108, 4) < 2^24, so exact in float32 too."""
 _MARKOV_FIELDS: Final = tuple(
