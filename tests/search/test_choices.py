@@ -31,6 +31,7 @@ def test_a_forced_draw_is_no_choice():
     assert choices(at_will).nonzero()[0].tolist() == [1, 60]
 
 
-def test_a_list_of_actions_is_refused_where_it_does_not_say_enough():
-    with pytest.raises(ValueError, match="give the position alone"):
-        unojax.advise("B1/3/-/* R9 1 0 0 - *", history="draw", rules=Rules.house())
+def test_a_list_of_actions_is_followed_where_drawing_is_a_choice():
+    """The other player drew a card that it could have played, and kept it."""
+    advised = unojax.advise("B1,B2/2/-/* R1 1 0 0 - *", history="draw+ pass", agent=AGENTS[0], replicates=4, rules=RULES)
+    assert set(advised.wins) == {"B1", "draw"} and advised.game.notation == "draw+ pass"
