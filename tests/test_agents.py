@@ -116,7 +116,7 @@ def test_specs_and_their_shortest_form(spec: str, values: dict[str, Any], canoni
 @pytest.mark.parametrize(
     ("spec", "says"),
     [
-        ("best", "no agent is called 'best'; choose one of uniform, keep-wilds"),
+        ("best", "no agent is called 'best'; choose one of uniform, greedy, keep-wilds"),
         ("best", "guard, .*example, instance"),
         ("", "no agent is called ''"),
         ("uniform:seed=1", "uniform is a policy without parameters; write just uniform"),
