@@ -16,10 +16,12 @@ from benchmarks import (
     rollout,
     search,
     solving,
+    value_quality,
     win_calibration,
 )
 
-MODULES = (engine, rollout, adapters, beliefs, belief_agreement, belief_speed, predictive, search, solving, win_calibration, gpu)
+MODULES = (engine, rollout, adapters, beliefs, belief_agreement, belief_speed, predictive, search, solving, value_quality)
+MODULES += (win_calibration, gpu)
 """All benchmarks, each entered in the registry by its import."""
 
 

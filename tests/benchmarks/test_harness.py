@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -122,6 +123,14 @@ def test_digest_tells_values_shapes_and_types_apart():
     others = [np.zeros((3, 2), np.int8), np.zeros((2, 3), np.uint8), np.eye(2, 3, dtype=np.int8)]
     assert harness.digest([zeros]) == harness.digest([zeros.copy(order="F")])
     assert len({harness.digest([a]) for a in (zeros, *others)}) == 4
+
+
+def test_every_benchmark_is_in_the_registry():
+    files = (harness.REPOSITORY / "benchmarks").glob("*.py")
+    entered = {
+        path.stem for path in files if re.search(r"^@(harness\.)?benchmark\(", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert {module.__name__.rpartition(".")[2] for module in __main__.MODULES} == entered
 
 
 def test_the_command_lists_all_benchmarks(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
