@@ -25,7 +25,13 @@ DEFAULTS = Defaults(opponent="uniform", seed=3, adviser="mc:rollouts=32,belief=u
 @contextmanager
 def serve(folder: Path, *, port: int = 0, **changes: Any) -> Iterator[Server]:
     """Serve until the end of the block; by the same folder and port, it is the same server again."""
-    server = Server(Defaults(**{**vars(DEFAULTS), **changes}), port=port, folder=folder)
+    with running(Server(Defaults(**{**vars(DEFAULTS), **changes}), port=port, folder=folder)) as server:
+        yield server
+
+
+@contextmanager
+def running(server: Server) -> Iterator[Server]:
+    """Run a server until the end of the block."""
     began, stop = threading.Event(), asyncio.Event()
     loops: list[asyncio.AbstractEventLoop] = []
 
