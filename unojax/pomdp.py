@@ -259,6 +259,8 @@ def list_draws(deck: bytes, number: int) -> tuple[np.ndarray, np.ndarray]:
     Returns:
         int8[M, 54] and float64[M].
     """
+    if not number:
+        return np.zeros((1, cards.NUM_TYPES), np.int8), np.ones(1)
     copies = np.frombuffer(deck, np.int8).astype(int)
     types = np.flatnonzero(copies)
     multisets, ways, missing = np.zeros((1, cards.NUM_TYPES), np.int8), np.ones(1), np.array([number])
@@ -278,6 +280,8 @@ def list_draws(deck: bytes, number: int) -> tuple[np.ndarray, np.ndarray]:
 
 def count_draws(deck: np.ndarray, number: int) -> int:
     """Count the multisets of `number` cards of a deck, int[54]."""
+    if not number:
+        return 1
     ways = [1] + [0] * number
     for copies in deck[deck > 0].tolist():
         ways = [sum(ways[max(0, size - copies) : size + 1]) for size in range(number + 1)]
