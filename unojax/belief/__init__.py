@@ -1,4 +1,4 @@
-"""Beliefs over the opponent's hand: of particles, exact, in closed form, or plainly bootstrapped; all as `updaters`."""
+"""Beliefs over the opponent's hand: particle, exact, closed-form and bootstrap filters, all as `updaters`."""
 
 from unojax.belief.history import infer_action
 from unojax.belief.opponents import ConsistentOpponent, Family, PolicyOpponent, consistent_opponent, uniform_opponent

@@ -1,4 +1,4 @@
-"""Weighted hands: what a belief is to those who use it, however it came about."""
+"""Weighted hands: the common form of every belief."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from unojax.device.random_bits import key_words, threefry
 
 
 class WeightedHands(Protocol):
-    """N hands that the opponent may hold, and their weights, as in `Hands`: particles, too."""
+    """N possible hands of the opponent and their weights: `Hands` or particles."""
 
     @property
     def packed(self) -> Words: ...
@@ -26,14 +26,14 @@ class WeightedHands(Protocol):
 
 
 class TypedHands(WeightedHands, Protocol):
-    """The same, and how likely each is together with each type of the opponent, if there are types: `Hands`, or a belief."""
+    """Weighted hands with the joint probabilities of hand and type, if there are types: `Hands`, or a belief."""
 
     @property
     def log_joint(self) -> Array | None: ...
 
 
 class Hands(NamedTuple):
-    """N weighted hands and nothing else.
+    """N weighted hands.
 
     Attributes:
         packed: four uint32[..., N], the hands as packed canonical sets.
@@ -47,29 +47,29 @@ class Hands(NamedTuple):
 
     @classmethod
     def of(cls, belief: TypedHands) -> Hands:
-        """Take the hands of a belief."""
+        """Return the hands of a belief."""
         return cls(belief.packed, belief.log_weights, belief.log_joint)
 
     @classmethod
     def alike(cls, packed: Words) -> Hands:
-        """Give N hands, four uint32[N], the same weight."""
+        """Return N hands, four uint32[N], with equal weights."""
         number = packed[0].shape[-1]
         return cls(packed, jnp.full(number, -math.log(number), jnp.float32))
 
 
 def gain(key: Array, hands: Words, available: Words, number: ArrayLike) -> Words:
-    """Let each hand gain uniformly random cards of a set that contains it, without replacement.
+    """Add uniformly random cards, drawn without replacement, to each hand.
 
     Args:
-        key: consumed.
+        key: PRNG key; consumed.
         hands: four uint32[N], canonical sets.
-        available: a canonical set, each hand a part of it.
+        available: Canonical set that contains each hand; cards come from the rest.
         number: int32[] or [N], cards that a hand gains.
     """
     number = jnp.asarray(number)
 
     def one_card(index: Array, hands: Words) -> Words:
-        # Of two canonical sets, the larger less the smaller is a labelled set of the multiset difference.
+        # The difference of nested canonical sets is a labelled set of the multiset difference.
         deck = bits.map_words(lambda all_cards, hand: all_cards & ~hand, available, hands)
         counter = jnp.arange(hands[0].shape[0], dtype=jnp.uint32)
         random, _ = threefry(key_words(key), (index.astype(jnp.uint32), counter))

@@ -1,8 +1,8 @@
 """Opponent models: likelihoods of the actions of a player with a given hand.
 
-A model is any callable `opponent(observation, legal_mask) -> float32[61]` (`OpponentModel`); the `action_probs` of a policy is
-one. The two classes here also answer for packed hands, all particles at a time, which is many times faster. A
-`Family` leaves open which of several models the opponent follows: filters find out.
+A model is any callable `opponent(observation, legal_mask) -> float32[61]` (`OpponentModel`), such as a policy's `action_probs`.
+`PolicyOpponent` and `ConsistentOpponent` also evaluate all packed hands of a filter at once, which is many times faster. A
+`Family` has several models as types, and filters infer the type.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from unojax.view import View
 
 
 class OpponentModel(Protocol):
-    """A model of how a player who sees `observation` chooses.
+    """Model of the choices of a player who sees `observation`.
 
-    It is asked for the opponent's own view of the game, imagined for one hand that the opponent might hold (`history.imagine`).
+    The observation is the opponent's own view of the game, constructed for one hypothetical hand (`history.imagine`).
     """
 
     def __call__(self, observation: Observation, legal_mask: Array, /) -> Array:
-        """Give likelihoods of the actions for `legal_mask`, bool[A] with A = `Rules.num_actions`: float32[A].
+        """Return likelihoods of the actions, float32[A], for `legal_mask`, bool[A] with A = `Rules.num_actions`.
 
-        They are in [0, 1] and need not add up to 1, but a factor common to all hands scales the evidence, and one that depends on
-        the hand is information about the hand. The particle filter multiplies several in float32: numbers far above 1, and NaN,
-        end as impossible.
+        They are in [0, 1] and need not add up to 1. A factor common to all hands scales the evidence, and a factor that depends
+        on the hand is information about it. The particle filter multiplies several likelihoods in float32: it treats NaN and
+        numbers far above 1 as impossible.
         """
         ...
 
 
 @runtime_checkable
 class PackedOpponent(Protocol):
-    """A model that also answers for packed hands, many at a time."""
+    """Model that also evaluates many packed hands at a time."""
 
     def __call__(self, observation: Observation, legal_mask: Array, /) -> Array: ...
 
     def likelihood(self, view: View, legal: Words, played: Picked, /) -> Array:
-        """Give the likelihood of a play, for packed hands with the legal options given: float32[...]."""
+        """Return the likelihood of a play for packed hands with the given legal options: float32[...]."""
         ...
 
 
@@ -58,15 +58,16 @@ class PackedOpponent(Protocol):
 class PolicyOpponent:
     """An opponent that follows a policy, except that with probability `tremble` it makes any legal play, uniformly.
 
-    Where drawing is a choice, a policy that trembles also takes any legal action with probability `SLIP`, whatever its tremble: a
-    voluntary draw or a challenge says nothing about which policy the opponent follows.
+    If drawing is optional, a trembling policy also takes any legal action with probability `SLIP`, independent of `tremble`. A
+    voluntary draw or a challenge then says nothing about the policy.
 
     Attributes:
-        policy: chooses uniformly among the plays that it favours.
-        tremble: in [0, 1]. A little of it keeps every legal action possible, so that a wrong model cannot rule out the truth.
+        policy: Policy, assumed to choose uniformly among its preferred plays.
+        tremble: Probability in [0, 1]. A positive value keeps every legal action possible, so that a wrong model cannot exclude
+            the true hand.
 
     Raises:
-        ValueError: `tremble` is not in [0, 1].
+        ValueError: If `tremble` is not in [0, 1].
     """
 
     policy: PackedPolicy
@@ -89,17 +90,17 @@ class PolicyOpponent:
         return self._mix(by_policy, _share(greedy.narrow(view, legal), played), _share(legal, played), view.rules)
 
     def _mix(self, by_policy: Array, plays: Array, anything: Array, rules: Rules) -> Array:
-        """Mix the probabilities by the policy, among the plays, and among all legal actions."""
+        """Mix three distributions: the policy, uniform over plays, and uniform over legal actions."""
         if self.tremble == 0.0:
             return by_policy
-        # Whoever makes any legal play anyway does not tremble; and its probabilities are not rounded twice.
+        # The uniform policy needs no tremble, and skipping it avoids a second rounding.
         mixed = by_policy if self.policy == greedy else (1.0 - self.tremble) * by_policy + self.tremble * plays
         return (1.0 - SLIP) * mixed + SLIP * anything if rules.draw_is_option else mixed
 
 
 @dataclass(frozen=True)
 class ConsistentOpponent:
-    """Consistency only: every legal action is as likely as certain, so plays tell nothing about what was not held."""
+    """Consistency only: every legal action has likelihood 1, so plays carry no information about cards not played."""
 
     def __call__(self, observation: Observation, legal_mask: Array) -> Array:
         return legal_mask.astype(jnp.float32)
@@ -109,9 +110,9 @@ class ConsistentOpponent:
 
 
 TREMBLE: Final = 0.05
-"""The tremble of a policy named without one."""
+"""Default tremble of a named policy."""
 SLIP: Final = 0.05
-"""Probability that a trembling opponent takes any legal action, where drawing is a choice: a draw, a pass or a challenge too."""
+"""Probability that a trembling opponent takes any legal action (draw, pass and challenge included) if drawing is optional."""
 
 uniform_opponent: Final = PolicyOpponent(uniform)
 """Plays every legal action with equal probability: the default model."""
@@ -121,22 +122,22 @@ consistent_opponent: Final = ConsistentOpponent()
 
 @dataclass(frozen=True)
 class Family:
-    """An opponent of one of K types: it follows one of K models, always the same, and which is to be found out.
+    """An opponent of one of K types: it always follows the same one of K models, which filters infer.
 
-    A filter that is given a family holds a belief over hand and type,
+    A filter with a family tracks a belief over hand and type,
 
         p(hand, type | history)  ~  p(type) p(hand) prod_t p_type(action_t | hand_t, public_t),
 
-    so that plays tell about the type, by all hands that the opponent may have held, and the type about the hand.
+    so that plays inform about the type, through all possible hands, and the type informs about the hand.
 
     Attributes:
-        models: K, of probabilities: those of the legal actions add up to 1.
-        names: of the types; by default as `parse_opponent` reads them.
-        weights: P(type) before anything is seen, up to a common factor; by default all are alike.
+        models: K models that return probabilities: those of the legal actions add up to 1.
+        names: Names of the types; by default as `parse_opponent` reads them.
+        weights: Prior P(type), up to a common factor; uniform by default.
 
     Raises:
-        ValueError: there is no model, two types have one name, a weight is not positive, numbers differ, or a model is not one of
-            probabilities.
+        ValueError: If there is no model, two types have one name, a weight is not positive, numbers differ, or a model does not
+            return probabilities.
     """
 
     models: tuple[OpponentModel, ...]
@@ -164,21 +165,21 @@ class Family:
 
     @property
     def num_types(self) -> int:
-        """K."""
+        """Number of types K."""
         return len(self.models)
 
     @property
     def log_prior(self) -> np.ndarray:
-        """float64[K] nats: ln P(type) before anything is seen."""
+        """float64[K] nats: prior ln P(type)."""
         return np.log(np.asarray(self.weights) / sum(self.weights))
 
 
 Opponent: TypeAlias = OpponentModel | Family
-"""What filters take for an opponent: one model, or several types."""
+"""Opponent of a filter: one model, or several types."""
 
 
 def models_of(opponent: Opponent) -> tuple[OpponentModel, ...]:
-    """List the models of an opponent: one, or those of its types; ValueError if it is none."""
+    """Return the models of an opponent: one, or those of its types. Raises ValueError for any other object."""
     if not (isinstance(opponent, Family) or callable(opponent)):
         raise ValueError(
             f"opponent must be a model, a function, or a Family of them, got {opponent!r}; parse_opponent reads texts"
@@ -187,10 +188,10 @@ def models_of(opponent: Opponent) -> tuple[OpponentModel, ...]:
 
 
 def type_prior(opponent: Opponent, log_types: ArrayLike | None = None) -> ArrayLike | None:
-    """Give the prior of an opponent's types, float[K] nats up to a constant: its own, or `log_types`; None for a single model.
+    """Return the prior over types, float[K] nats up to a constant: `log_types` or the opponent's own; None for a single model.
 
     Raises:
-        ValueError: `log_types` are given and the opponent has no types, or another number of them.
+        ValueError: If `log_types` are given and the opponent has no types, or another number of them.
     """
     if not isinstance(opponent, Family):
         if log_types is not None:
@@ -204,10 +205,10 @@ def type_prior(opponent: Opponent, log_types: ArrayLike | None = None) -> ArrayL
 
 
 def check_types(num_known: int, opponent: Opponent, begin: str) -> None:
-    """Check that a belief was begun with the types of an opponent: with `num_known` of them, 0 for a single model, by `begin`.
+    """Check that `begin` made a belief for the types of an opponent: `num_known` of them, 0 for a single model.
 
     Raises:
-        ValueError: it was not.
+        ValueError: If the numbers differ.
     """
     num_types = opponent.num_types if isinstance(opponent, Family) else 0
     if num_known != num_types:
@@ -218,7 +219,7 @@ def check_types(num_known: int, opponent: Opponent, begin: str) -> None:
 
 
 def likelihood_of(model: OpponentModel, observation: Observation, legal_mask: Array, action: ArrayLike) -> Array:
-    """Ask a model for the likelihood of one action, a valid index: float32[], 0 if the action is not legal.
+    """Evaluate the likelihood of one action, a valid index: float32[], 0 if the action is not legal.
 
     Raises:
         ValueError: If the model returns something other than a number for each action.
@@ -228,7 +229,7 @@ def likelihood_of(model: OpponentModel, observation: Observation, legal_mask: Ar
 
 
 def packed_likelihood_of(model: PackedOpponent, view: View, legal: Words, played: Picked) -> Array:
-    """Ask a model for the likelihood of a play for packed hands with the legal options given: float32[...].
+    """Evaluate the likelihood of a play for packed hands with the given legal options: float32[...].
 
     Raises:
         ValueError: If the model returns something other than a number for each hand.
@@ -239,12 +240,12 @@ def packed_likelihood_of(model: PackedOpponent, view: View, legal: Words, played
 
 
 def is_packed(opponent: Opponent) -> bool:
-    """Tell whether all models of an opponent answer for packed hands."""
+    """Return whether all models of an opponent evaluate packed hands."""
     return all(isinstance(model, PackedOpponent) for model in models_of(opponent))
 
 
 def opponent_name(model: OpponentModel) -> str:
-    """Name a model, as `parse_opponent` reads it if it can be read."""
+    """Return a model's name, in the form that `parse_opponent` reads if there is one."""
     if isinstance(model, PolicyOpponent):
         if model == uniform_opponent:
             return "uniform"
@@ -253,28 +254,30 @@ def opponent_name(model: OpponentModel) -> str:
 
 
 FAMILY: Final = "greedy|scarcest-color|actions-first|keep-wilds|linear|linear+0.5"
-"""The types of the opponent called `family`, all as likely: what the shipped network was trained with."""
+"""Types of the opponent called `family`, with a uniform prior: the shipped network's training opponent."""
 MINIMAX: Final = "greedy|scarcest-color|actions-first|keep-wilds|linear*6|linear+0.5*2"
-"""Those of the opponent called `minimax`: the types of `FAMILY`, as likely at first as makes finding out cost a search about as
-much against each, so that the most that it can cost is least (minimax regret, Savage 1951): what searches take. All as likely, it
-costs a search most against `linear`, and least against opponents that are none of them."""
+"""Types of the opponent called `minimax`, the default of searches: the types of `FAMILY` with the minimax-regret prior (Savage
+1951). This prior equalises the cost of inferring the type, so that the largest cost is least. With a uniform prior, inference
+costs a search most against `linear`, and least against opponents of no listed type.
+"""
 PEER: Final = "greedy|scarcest-color|actions-first|keep-wilds|linear*40|linear+0.5*2"
-"""Those of the opponent called `peer`: the types of `FAMILY`, with most of the prior on `linear`. Rollouts follow `linear` for
-the player, so that the opponent is assumed to play as well as the player until it shows otherwise: the model of advisers."""
+"""Types of the opponent called `peer`, the default of advisors: the types of `FAMILY`, with most of the prior on `linear`.
+Rollouts follow `linear` for the player, so the prior assumes an equally strong opponent until plays contradict it.
+"""
 NAMED: Final = {"family": FAMILY, "minimax": MINIMAX, "peer": PEER}
-"""Families with a name."""
+"""Named families."""
 
 
 def parse_opponent(text: str) -> Opponent:
-    """Make the opponent that a text names.
+    """Parse the name of an opponent model.
 
         uniform, consistent     see `uniform_opponent`, `consistent_opponent`
-        linear, linear+0.5      a policy with the usual tremble (`TREMBLE`), or another
+        linear, linear+0.5      a policy with the default tremble (`TREMBLE`), or another
         uniform|linear*2        one of these types, the second twice as likely (`Family`)
         family, minimax, peer   one of those of `FAMILY`, `MINIMAX` or `PEER`
 
     Raises:
-        ValueError: there is no such policy, a tremble is no probability, or types and weights make no family.
+        ValueError: If there is no such policy, a tremble is no probability, or types and weights make no family.
     """
     text = NAMED.get(text, text)
     if "|" not in text and "*" not in text:
@@ -310,8 +313,8 @@ def _parse_model(text: str) -> OpponentModel:
 
 
 def _share(options: Words, played: Picked) -> Array:
-    """Give the probability of a play under a uniform choice among options; 0 if it is not among them."""
+    """Return the probability of a play under a uniform choice among options; 0 if it is not an option."""
     number = lax.max(bits.count(options), np.uint32(1)).astype(jnp.float32)
-    # A division comes last: XLA on a CPU keeps what ends in one, and works anything cheaper out again in each kernel that reads
-    # it. So the types of a family that follow one policy share its work.
+    # The division comes last because XLA on a CPU stores the result of a division but recomputes cheaper operations in each
+    # kernel that reads them. The types of a family that follow one policy can then share its result.
     return bits.contains(options, played.word, played.position).astype(jnp.float32) / number

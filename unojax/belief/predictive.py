@@ -1,12 +1,12 @@
-"""The POMDP as one player sees it: what it will see next, what that earns, and the transition up to its own next move.
+"""The POMDP as one player sees it: predicted observations, rewards, and transitions up to the player's next move.
 
     P(o' | b, a)   `predict`           sum_s b(s) sum_s' T(s' | s, a) O(o' | s')
     R(b, a)        `expected_reward`   sum_s b(s) sum_s' T(s' | s, a) R(s, a, s')
     P(s' | s, a)   `own_successors`    T composed over the opponent's replies, up to the player's next move
 
-A belief is pushed forward through the engine's transitions, so no rule of the game is written here, and no filter is asked: that
-`predict` agrees with the evidence of an update afterwards is a test of both. Everything runs on the host in NumPy float64; the
-device makes the steps and asks the opponent model.
+The engine's transitions push a belief forward, independently of the rules and filters of `unojax.belief`. That `predict` agrees
+with the evidence of the following update therefore tests both. Everything runs on the host in NumPy float64, except transitions
+and the opponent model, which run on the device.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from unojax.policies import action_probs
 from unojax.pomdp import MAX_ROWS, Successors
 
 _ROUNDING: Final = 1e-4
-"""How far the probabilities of an opponent model may add up to something else than 1."""
+"""Tolerance for the sum of an opponent model's probabilities."""
 _MAX_REPLIES: Final = 1000
-"""Transitions of the opponent in a row; more come only from replies that can go on for ever."""
+"""Limit of consecutive opponent transitions; only replies that may never end reach it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Predictive:
-    """P(o' | b, a): everything that a player may see next, each once, with its probability. NumPy on the host.
+    """P(o' | b, a): all possible next observations, without repeats, and their probabilities. NumPy on the host.
 
     Attributes:
-        observations: `Observation` with a leading axis M, the likeliest first. `last_action` tells the opponent's action.
+        observations: `Observation` with a leading axis M, the likeliest first. `last_action` is the opponent's action.
         log_probs: float64[M] nats, with total probability 1.
-        rewards: float64[M] the player's expected reward, given that it sees this.
+        rewards: float64[M] expected reward of the player, given the observation.
     """
 
     observations: Observation
@@ -54,7 +54,7 @@ class Predictive:
     rewards: np.ndarray
 
     def __len__(self) -> int:
-        """M."""
+        """Number of observations M."""
         return len(self.log_probs)
 
     @property
@@ -68,12 +68,12 @@ class Predictive:
         return float(self.probs @ self.rewards)
 
     def log_prob(self, observation: Observation) -> float:
-        """Return ln P(o' = observation), nats; -inf if the player can't see that next. ValueError if it is a batch."""
+        """Return ln P(o' = observation), nats; -inf if the observation is impossible. ValueError if it is a batch."""
         index = self.index_of(observation)
         return -math.inf if index is None else float(self.log_probs[index])
 
     def index_of(self, observation: Observation) -> int | None:
-        """Find an observation among those listed; None if the player can't see it next. ValueError if it is a batch."""
+        """Return the index of an observation; None if it is impossible. ValueError if it is a batch."""
         check_observation(observation, "index_of")
         asked = pomdp.rows_of([jax.device_get(observation)])
         rows = jax.tree.map(lambda all_rows, row: np.concatenate([row, all_rows]), self.observations, asked)
@@ -83,7 +83,7 @@ class Predictive:
 
 
 class _Paths(NamedTuple):
-    """States on the way, with the joint probability of state and opponent type.
+    """States along the way, with the joint probability of state and opponent type.
 
     Attributes:
         states: `State` [N].
@@ -100,7 +100,7 @@ class _Paths(NamedTuple):
         return _Paths(pomdp.take(self.states, index), self.weights[:, index], self.rewards[index])
 
     def join(self, other: _Paths) -> _Paths:
-        """Put the paths of another one behind these."""
+        """Append the paths of another object."""
         states = jax.tree.map(lambda *leaves: np.concatenate(leaves), self.states, other.states)
         return _Paths(states, np.concatenate([self.weights, other.weights], 1), np.concatenate([self.rewards, other.rewards]))
 
@@ -110,7 +110,7 @@ class _Paths(NamedTuple):
         return _Paths(states, self.weights[:, parents] * factors, rewards)
 
     def merged(self) -> _Paths:
-        """Put equal states together; rewards are averaged."""
+        """Merge equal states; average their rewards."""
         index, which = pomdp.distinct(self.states)
         weights = np.stack([np.bincount(which, row, len(index)) for row in self.weights])
         return _Paths(pomdp.take(self.states, index), weights, _averaged(self.rewards, self.weights.sum(0), which, len(index)))
@@ -125,24 +125,24 @@ def predict(
     until_own_turn: bool = False,
     limit: int = MAX_ROWS,
 ) -> Predictive:
-    """Predict what the player of a belief sees next: P(o' | b, a), for one transition of either player.
+    """Predict the player's next observation: P(o' | b, a), for one transition of either player.
 
-    It is exact for an `ExactBelief`, and the particles' estimate for any other belief; under all rules. What a deck of the full
-    size may bring in a draw of four of the player's own cards is too much to be listed.
+    The result is exact for an `ExactBelief`, and a particle estimate for any other belief, under all rules. A draw of four own
+    cards from a full-size deck has too many outcomes to list.
 
     Args:
         belief: Belief at `observation`: an `ExactBelief`, a particle `Belief`, or `Hands` of any updater.
-        observation: What the player sees now, unbatched, in an unfinished game. Its rules are followed, `max_steps` apart, which
-            depends on a number of steps that no observation shows.
-        action: The player's own action, on its turn; None on the opponent's, whose action is a part of what is predicted.
+        observation: The player's current observation, unbatched, in an unfinished game. Its rules apply except `max_steps`,
+            because no observation shows the number of steps.
+        action: The player's own action, on its turn; None on the opponent's turn, where the action is predicted too.
         opponent: Opponent model of probabilities, or the `Family` that the belief was begun with.
-        until_own_turn: Go on through the opponent's replies, until the player moves again or the game is over. The player sees
-            each of them, so this is a summary: a filter takes every transition.
+        until_own_turn: Continue through the opponent's replies, until the player moves again or the game is over. The player sees
+            each reply, so the result is a summary; a filter needs every transition.
         limit: Largest number of states to step through.
 
     Raises:
-        ValueError: If the belief is not one of this position, the action is not legal or not the player's to choose, the model
-            gives no probabilities, the game is over, or there is too much to list.
+        ValueError: If the belief is not one of this position, the action is illegal or not the player's to choose, the model
+            returns no probabilities, the game is over, or there are too many outcomes to list.
     """
     paths = _outcomes(belief, observation, action, opponent, until_own_turn, limit, "predict")
     return _seen(paths, int(observation.player))
@@ -157,9 +157,9 @@ def expected_reward(
     until_own_turn: bool = False,
     limit: int = MAX_ROWS,
 ) -> float:
-    """Compute R(b, a), the player's expected reward for one transition; arguments and errors are those of `predict`.
+    """Compute R(b, a), the player's expected reward for one transition; arguments and errors as for `predict`.
 
-    With `until_own_turn` it is the sum, not discounted, of the rewards of the own action and of the opponent's replies.
+    With `until_own_turn`, it is the undiscounted sum of the rewards of the own action and of the opponent's replies.
     """
     paths = _outcomes(belief, observation, action, opponent, until_own_turn, limit, "expected_reward")
     return float(paths.weights.sum(0) @ paths.rewards[:, int(observation.player)])
@@ -168,21 +168,21 @@ def expected_reward(
 def own_successors(
     state: State, action: ArrayLike, *, opponent: Opponent = uniform_opponent, limit: int = MAX_ROWS
 ) -> Successors:
-    """List the states in which the player to move may find itself at its next move: T composed with the opponent's policy.
+    """List the possible states at the next move of the player to move: T composed with the opponent's policy.
 
-    That is the transition of the POMDP in which the opponent is a part of the environment. It sums over the chains of replies
-    that Skips and penalties make, each of which `State.step_count` tells apart by its length; exact, so for small decks. The
-    single-seat environments of `unojax.adapters` draw samples of it.
+    This is the transition of the POMDP in which the opponent is part of the environment. It sums over the chains of replies
+    that Skips and penalties cause; `State.step_count` distinguishes chains of different lengths. It is exact, so only for small
+    decks. The single-seat environments of `unojax.adapters` sample from it.
 
     Args:
         state: Unfinished game.
         action: Legal action of the player to move.
-        opponent: Model of the other player's probabilities; of a `Family`, its types have the weights of the prior.
+        opponent: Model of the other player's probabilities; the types of a `Family` have the weights of its prior.
         limit: Largest number of states to step through at a time.
 
     Raises:
-        ValueError: If the state is a batch, a tracer or over, the action is not legal, the model gives no probabilities, the
-            replies never end, or there is too much to list.
+        ValueError: If the state is a batch, a tracer or over, the action is illegal, the model returns no probabilities, the
+            replies never end, or there are too many outcomes to list.
     """
     game.check_state(state, "own_successors")
     state = pomdp.on_host(state, "own_successors")
@@ -204,7 +204,7 @@ def _outcomes(
     limit: int,
     name: str,
 ) -> _Paths:
-    """Check the arguments of `predict`, lay out a state for each hand of the belief, and list what follows them."""
+    """Check the arguments of `predict`, construct a state for each hand of the belief, and list the possible results."""
     check_observation(observation, name)
     observation = pomdp.on_host(observation, name)
     check_counts(observation, name)
@@ -222,7 +222,7 @@ def _outcomes(
         return _until_own_turn(paths, int(observation.player), models, limit)
     if number is None:
         return _reply(paths, models, limit, seen_only=True)
-    # The rewards do not depend on the cards drawn, and for `expected_reward` nothing else counts.
+    # The rewards do not depend on the cards drawn, and `expected_reward` needs nothing else.
     if number == cards.DRAW and name == "predict":
         return _draw_seen(paths, limit)
     return _act(paths, number, limit, tells_apart=False)
@@ -231,7 +231,7 @@ def _outcomes(
 def _hypotheses(
     belief: ExactBelief | TypedHands, observation: Observation, opponent: Opponent, name: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Read a belief: hands int8[N, 54], the card just drawn int8[N] (-1 for none), and P(type, hand, card) float64[K, N]."""
+    """Read a belief: hands int8[N, 54], the card just drawn int8[N] (-1: no card), and P(type, hand, card) float64[K, N]."""
     mid_turn = bool(observation.has_drawn) and not observation.is_my_turn
     if isinstance(belief, ExactBelief):
         check_types(len(belief.given_type), opponent, "exact_init")
@@ -256,13 +256,13 @@ def _hypotheses(
 
 
 def _of_exact(belief: ExactBelief, mid_turn: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Read an exact belief: a row for each hand, and in the middle of the opponent's turn for each card drawn too."""
+    """Read an exact belief: a row for each hand and, during the opponent's turn, for each card drawn."""
     types = np.ones(1) if belief.log_type_probs is None else np.exp(belief.log_type_probs)
     mixture = belief.drawn if mid_turn else belief.probs[None]
     assert mixture is not None
     joint = np.zeros((len(types), *mixture.shape))
     for index, (share, given) in enumerate(zip(types, belief.given_type or (belief,), strict=True)):
-        # The belief given a type that is ruled out has stopped at an earlier position.
+        # The belief given a type with probability zero has stopped at an earlier position.
         if share > 0:
             joint[index] = given.drawn if mid_turn else given.probs
             joint[index] *= share
@@ -283,14 +283,14 @@ def _imagine(observation: Observation, hands: Array, drawn: Array) -> State:
 
 
 def _act(paths: _Paths, action: int, limit: int, *, tells_apart: bool = True) -> _Paths:
-    """Take one action in all states, with all draws, or with whichever cards come first."""
+    """Take one action in all states, with all draws, or with arbitrary cards."""
     actions = np.full(len(paths.rewards), action, np.int32)
     parents, states, chance = pomdp.branch(paths.states, actions, limit, np.full(len(actions), tells_apart))
     return paths.stepped(parents, states, chance).merged()
 
 
 def _draw_seen(paths: _Paths, limit: int) -> _Paths:
-    """Let the player draw. What it sees then does not depend on the hidden hand, so each draw is carried out once."""
+    """Let the player draw. Its observation afterwards does not depend on the hidden hand, so each draw runs only once."""
     n = len(paths.rewards)
     actions = np.full(n, cards.DRAW, np.int32)
     _, decks, numbers = pomdp.step_taking(paths.states, actions)
@@ -305,7 +305,7 @@ def _draw_seen(paths: _Paths, limit: int) -> _Paths:
     for t in np.flatnonzero(multisets.any(0)):
         ways = np.array([[math.comb(copies, drawn) for drawn in range(5)] for copies in range(5)], np.float64)
         probs *= ways[decks[:, t][:, None], multisets[:, t][None]]
-    # Some deck that holds these cards; as likely a one as any.
+    # Any deck that holds these cards will do.
     deck = probs.argmax(0)
     is_possible = probs[deck, np.arange(len(deck))] > 0
     multisets, deck, probs = multisets[is_possible], deck[is_possible], probs[:, is_possible]
@@ -321,7 +321,7 @@ def _draw_seen(paths: _Paths, limit: int) -> _Paths:
 def _reply(paths: _Paths, models: tuple[OpponentModel, ...], limit: int, *, seen_only: bool = False) -> _Paths:
     """Let the opponent make one transition.
 
-    With `seen_only` the cards that it draws are told apart only if the player sees something of them.
+    With `seen_only`, drawn cards are distinguished only if the player observes a difference.
     """
     probs = np.stack([_choices(paths.states, model) for model in models])
     rows, actions = np.nonzero((probs * (paths.weights > 0)[..., None]).sum(0))
@@ -348,7 +348,7 @@ def _until_own_turn(paths: _Paths, player: int, models: tuple[OpponentModel, ...
 
 
 def _choices(states: State, model: OpponentModel) -> np.ndarray:
-    """Ask a model what the player to move does in N states: float64[N, A], probabilities."""
+    """Return a model's action probabilities for the player to move in N states: float64[N, A]."""
     probs = pomdp.in_chunks(partial(_ask, model=model), states).astype(np.float64)
     totals = probs.sum(-1)
     if not ((probs >= 0).all() and (np.abs(totals - 1) < _ROUNDING).all()):
@@ -370,7 +370,7 @@ def _ask(states: State, *, model: OpponentModel) -> Array:
 
 
 def _seen(paths: _Paths, player: int) -> Predictive:
-    """Collect what the player sees of the states."""
+    """Return the player's observations of the states."""
     observations = pomdp.in_chunks(partial(_observe, player=player), paths.states)
     index, which = pomdp.distinct(observations)
     weights = paths.weights.sum(0)

@@ -1,8 +1,8 @@
 """Summaries of weighted hands: marginals, entropy, the most likely hands.
 
-Functions are pure, unbatched, and jit- and vmap-able, except those that say that they are for the host. A batch is a ValueError.
+Functions are pure, unbatched, and jit- and vmap-able, unless they say *on the host*. A batch raises ValueError.
 
-The canonical encoding makes most of them one weighted mean. Slot s of a hand is set if and only if the hand holds more than
+The canonical encoding reduces most of them to a weighted mean. Slot s of a hand is set if and only if the hand holds more than
 `COPY_OF_SLOT[s]` copies of its type, so with P_s the probability that slot s is set,
 
     P(count_t > c) = P_s(t, c)
@@ -42,7 +42,7 @@ def _slot_probs(packed: bits.Words, log_weights: Array) -> Array:
     weights = jnp.exp(log_weights)
     positions = np.arange(cards.SLOTS_PER_COLOR, dtype=np.uint32)[:, None]
     of_color = [jnp.where((word[None] >> positions) & np.uint32(1) != 0, weights[None], 0.0).sum(-1) for word in packed]
-    # Rounding may carry a sum of weights past 1.
+    # Rounding may push a sum of weights above 1.
     return jnp.minimum(jnp.concatenate(of_color), 1.0)
 
 
@@ -68,7 +68,7 @@ def _count_probs(above: Array) -> Array:
 
 
 def prob_color(belief: WeightedHands) -> Array:
-    """Compute the probability that the opponent holds at least one card of each colour (wild cards have none): float32[4]."""
+    """Compute the probability that the opponent holds at least one card of each colour, without wild cards: float32[4]."""
     return jnp.stack([_prob(belief, (word & bits.COLORED) != 0) for word in belief.packed])
 
 
@@ -85,7 +85,7 @@ def type_probs(belief: Belief) -> Array:
 
 
 def types_by_name(belief: Belief | ExactBelief, opponent: Opponent) -> dict[str, float]:
-    """Return P(type) of the opponent by name, the likeliest first, on the host; empty for an opponent of one model."""
+    """Return P(type) of the opponent by name, the likeliest first, on the host; empty for a single model."""
     if not isinstance(opponent, Family):
         return {}
     probs = np.asarray(_type_probs(belief) if isinstance(belief, Belief) else np.exp(np.asarray(belief.log_type_probs)), float)
@@ -95,9 +95,9 @@ def types_by_name(belief: Belief | ExactBelief, opponent: Opponent) -> dict[str,
 def entropy(belief: WeightedHands) -> Array:
     """Compute the entropy of the weighted distinct hands, -sum_h p_h ln p_h with p_h the weight of all h: float32[] nats.
 
-    This plug-in estimate is biased downwards: by about (K - 1) / (2 N) for N equally weighted particles over K possible hands
-    with N well above K (Miller 1955), and it never exceeds ln N. With many more possible hands than particles it says how
-    diverse the hands are and little about the belief.
+    This plug-in estimate is biased downwards, by about (K - 1) / (2 N) for N equally weighted particles over K possible hands
+    if N is well above K (Miller 1955). It never exceeds ln N. With many more possible hands than particles, it measures the
+    diversity of the particles rather than the belief.
     """
     return _entropy(_probs_of_distinct(*_single(belief)))
 
@@ -108,15 +108,15 @@ def _entropy(probs: Array) -> Array:
 
 
 def num_distinct(belief: WeightedHands) -> Array:
-    """Count the different hands of positive weight: int32[]."""
+    """Count the distinct hands of positive weight: int32[]."""
     return (_probs_of_distinct(*_single(belief)) > 0).sum(dtype=jnp.int32)
 
 
 def log_score(count_probs: np.ndarray, truth: np.ndarray) -> float:
-    """Score a belief by the truth, on the host: the sum over the card types of ln P(number of copies held), nats.
+    """Score a belief against the true hand, on the host: the sum over card types of ln P(number of copies held), nats.
 
     Args:
-        count_probs: float[54, 5] probability of 0..4 copies of each type, none zero (`Updater.count_probs`).
+        count_probs: float[54, 5] probability of 0..4 copies of each type, all positive (`Updater.count_probs`).
         truth: int[54] copies that the opponent holds.
     """
     return float(np.log(count_probs[np.arange(cards.NUM_TYPES), truth], dtype=np.float64).sum())
@@ -126,7 +126,7 @@ _type_probs = jax.jit(type_probs)
 
 
 class BeliefSummary(NamedTuple):
-    """Figures of a belief of N hands, as the functions of this module give them, on the present top card."""
+    """Figures of a belief of N hands, from the functions of this module, for the present top card."""
 
     prob_holds: Array
     expected_counts: Array
@@ -139,7 +139,7 @@ class BeliefSummary(NamedTuple):
 
 @jax.jit
 def summarize(hands: Hands, observation: Observation) -> BeliefSummary:
-    """Summarize N weighted hands that the opponent may hold at a position. Unbatched, compiled for each N."""
+    """Summarize N weighted hands of the opponent at a position. Unbatched, compiled for each N."""
     return BeliefSummary(
         prob_holds=prob_holds(hands),
         expected_counts=expected_counts(hands),
@@ -159,10 +159,10 @@ class LikelyHands(NamedTuple):
 
 
 def most_likely_hands(belief: WeightedHands, n: int) -> LikelyHands:
-    """Find the n most likely hands of one belief, or all if there are fewer; on the host. Ties go by the packed words.
+    """Find the n most likely hands of one belief, or all if there are fewer; on the host. The packed words break ties.
 
     Raises:
-        ValueError: `n` is not positive, or the belief is batched.
+        ValueError: If `n` is not positive, or the belief is batched.
     """
     if n < 1:
         raise ValueError(f"n must be at least 1, got {n}")
@@ -179,7 +179,7 @@ def most_likely_hands(belief: WeightedHands, n: int) -> LikelyHands:
 
 
 def _single(belief: WeightedHands) -> tuple[bits.Words, Array]:
-    """Give hands and log weights of one belief. Raises ValueError for a batch."""
+    """Return hands and log weights of one belief. Raises ValueError for a batch."""
     if jnp.ndim(belief.log_weights) != 1:
         shape = jnp.shape(belief.log_weights)
         raise ValueError(f"the belief must be a single one, got log_weights of shape {shape}; map over a batch with jax.vmap")
@@ -187,7 +187,7 @@ def _single(belief: WeightedHands) -> tuple[bits.Words, Array]:
 
 
 def _prob(belief: WeightedHands, is_so: Array) -> Array:
-    """Add up the weights of the particles for which `is_so` (bool[N]): float32[]."""
+    """Sum the weights of the particles that satisfy `is_so` (bool[N]): float32[]."""
     _, log_weights = _single(belief)
     return jnp.minimum(jnp.where(is_so, jnp.exp(log_weights), 0.0).sum(), 1.0)
 
@@ -199,7 +199,7 @@ def _probs_above(belief: WeightedHands) -> Array:
 
 @traced_once
 def _probs_of_distinct(packed: bits.Words, log_weights: Array) -> Array:
-    """Add up the probability of each distinct hand: float32[N], zeros at the end."""
+    """Sum the probability of each distinct hand: float32[N], zeros at the end."""
     *words, log_weights = lax.sort((*packed, log_weights), num_keys=4)
     differs = jnp.stack([word[1:] != word[:-1] for word in words]).any(0)
     hand = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.cumsum(differs, dtype=jnp.int32)])

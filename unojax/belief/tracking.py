@@ -1,4 +1,4 @@
-"""Run an updater along a game: a whole recorded one on the device, or one position after the other on the host."""
+"""Run an updater along a game: a recorded game on the device, or position by position on the host."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ from unojax.observation import Observation
 _Tree = TypeVar("_Tree")
 
 Note = Callable[[_Tree, Array, Observation, Any, Info], _Tree]
-"""`note(out, t, seen, belief, info)` adds what is to be known of the belief at position t to `out`."""
+"""`note(out, t, seen, belief, info)` records figures of the belief at position t in `out`."""
 
 
 def run_filter(updater: Updater, key: Array, views: Observation, num_updates: Array, note: Note[_Tree], out: _Tree) -> _Tree:
-    """Run an updater along a recorded game. Pure; batched by `vmap` or, better on a CPU, `lax.map`.
+    """Run an updater along a recorded game. Pure; batch it by `vmap` or, faster on a CPU, `lax.map`.
 
     Args:
-        updater, key: static, and not one of the host; consumed.
-        views: [T + 1] of the observer, the first position and those after each transition.
-        num_updates: int32[] how many steps to track.
-        note: called at the start, with an `Info` of nothing, and after each update; a position that is not reached is not noted.
-        out: any pytree, given to `note`; returned as the last `note` left it.
+        updater: Static; not one of the host.
+        key: PRNG key; consumed.
+        views: [T + 1] views of the observer, at the first position and after each transition.
+        num_updates: int32[] number of transitions to track.
+        note: Function called at the start, with an empty `Info`, and after each of the `num_updates` updates.
+        out: Any pytree, passed to `note`; the last `note` result is returned.
     """
     num_positions = views.player.shape[0]
 
@@ -55,12 +56,12 @@ def run_filter(updater: Updater, key: Array, views: Observation, num_updates: Ar
 
 
 def track(updater: Updater, key: Array, observations: Iterable[Observation]) -> Iterator[tuple[Any, Info | None]]:
-    """Track a game on the host: the belief at each position, with the diagnostics of the update that led to it.
+    """Track a game on the host: yield the belief at each position, with the diagnostics of its update.
 
-    Observations, one before the first and one after each transition, are taken as they are asked for. Consumes `key`.
+    Observations, one before the first transition and one after each, are consumed lazily. Consumes `key`.
 
     Raises:
-        ValueError: If two observations in a row are not one transition apart.
+        ValueError: If two consecutive observations are not one transition apart.
     """
     belief, before = None, None
     for place, seen in enumerate(observations):
@@ -76,7 +77,7 @@ def track(updater: Updater, key: Array, observations: Iterable[Observation]) -> 
 def begin(updater: Updater, key: Array, observation: Observation, log_types: ArrayLike | None = None) -> Any:
     """Begin a belief on the host; one program for each updater.
 
-    `log_types`: float32[K] nats, what is known of the opponent's type, for an updater with a `Family` (see `belief_init`).
+    `log_types`: float32[K] nats, prior over the opponent's type, for an updater with a `Family` (see `belief_init`).
     """
     known = () if log_types is None else (log_types,)
     if updater.on_host:
@@ -85,11 +86,11 @@ def begin(updater: Updater, key: Array, observation: Observation, log_types: Arr
 
 
 class Look(NamedTuple):
-    """What a belief says at a position.
+    """Figures of a belief at a position.
 
     Attributes:
-        belief: figures of the belief.
-        count_probs: float32[54, 5], as `Updater.count_probs` gives it.
+        belief: Figures of the belief.
+        count_probs: float32[54, 5], as from `Updater.count_probs`.
         types: P(type) of the opponent by name, the likeliest first; empty without types.
     """
 
@@ -99,7 +100,7 @@ class Look(NamedTuple):
 
 
 def look(updater: Updater, key: Array, belief: Any, observation: Observation) -> Look:
-    """Look on the host at what a belief says, NumPy. Consumes `key`."""
+    """Compute the figures of a belief on the host, NumPy. Consumes `key`."""
     if updater.on_host:
         figures = summarize(updater.hands(key, belief, observation), observation), updater.count_probs(belief, observation)
     else:
@@ -109,7 +110,7 @@ def look(updater: Updater, key: Array, belief: Any, observation: Observation) ->
 
 
 def shapes_of(updater: Updater, key: Array, observation: Observation) -> Any:
-    """Return the shapes of what `begin` returns, each a `jax.ShapeDtypeStruct`. Not of an updater of the host."""
+    """Return the shapes of `begin`'s results, each a `jax.ShapeDtypeStruct`. Not for an updater of the host."""
     return _init.shapes(key, observation, updater=updater)
 
 
@@ -119,7 +120,7 @@ def advance(
     """Condition a belief on the host on the transition that leads to `place`; one program for each updater.
 
     Raises:
-        ValueError: If the observations are not one transition apart, or not those of this belief.
+        ValueError: If the observations are not one transition apart, or do not belong to this belief.
     """
     if updater.on_host:
         belief, info = updater.update(key, belief, before, _infer_action(before, after), after)

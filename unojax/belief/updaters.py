@@ -1,7 +1,7 @@
-"""Updaters: what begins a belief over the hidden hand, and conditions it on each transition.
+"""Updaters: objects that start a belief over the hidden hand and condition it on each transition.
 
-*Updater* is the word of ParticleFilters.jl. Agents, matches, notebooks and pages take any of them. They are frozen and hashable,
-so that one can be a static argument under `jit`; `unojax.belief.tracking` runs one along a game.
+The word *updater* is that of ParticleFilters.jl. Updaters are frozen and hashable, so they can be static arguments under `jit`.
+`unojax.belief.tracking` runs one along a game.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from unojax.game import State
 from unojax.observation import Observation
 
 UpdaterKind = Literal["particles", "bootstrap", "closed", "ages", "unseen", "truth"]
-"""What `parse_updater` makes, by the word that an agent's `belief=` has."""
+"""Kinds of updater, as the words of an agent's `belief=`."""
 
 
 class Updater(Protocol):
-    """Begins a belief and conditions it on transitions. Pure and unbatched; jit- and vmap-able unless `on_host`."""
+    """Object that starts a belief and conditions it on transitions. Pure and unbatched; jit- and vmap-able unless `on_host`."""
 
     @property
     def name(self) -> str:
@@ -42,7 +42,7 @@ class Updater(Protocol):
 
     @property
     def num_particles(self) -> int:
-        """N, the effective sample size at its best; 1 for an updater without particles."""
+        """N, the largest possible effective sample size; 1 for an updater without particles."""
         ...
 
     @property
@@ -64,11 +64,11 @@ class Updater(Protocol):
         ...
 
     def hands(self, key: Array, belief: Any, observation: Observation, /) -> Hands:
-        """Return hands that the opponent may hold, with their weights. Consumes `key`."""
+        """Return possible hands of the opponent, with their weights. Consumes `key`."""
         ...
 
     def count_probs(self, belief: Any, observation: Observation, /) -> Array | np.ndarray:
-        """Compute P(the opponent holds 0..4 copies) of each type, none zero that is possible: float32[54, 5]."""
+        """Compute P(the opponent holds 0..4 copies) of each type: float32[54, 5], positive for every possible count."""
         ...
 
     def types(self, belief: Any, /) -> dict[str, float]:
@@ -76,12 +76,12 @@ class Updater(Protocol):
         ...
 
     def next_game(self, key: Array, belief: Any, observation: Observation, /) -> Any:
-        """Begin the belief of another game against the same opponent, by that at the end of the last. Consumes `key`."""
+        """Begin the belief of the next game against the same opponent from the belief at the end of the last. Consumes `key`."""
         ...
 
 
 class _Modelled:
-    """What updaters with a model of the opponent share: types, and their posterior as the next game's prior."""
+    """Common part of updaters with an opponent model: the posterior over types becomes the next game's prior."""
 
     on_host = False
 
@@ -95,7 +95,7 @@ class _Modelled:
 
 
 class _Modelless:
-    """What updaters without a model of the opponent share: no types, and nothing to carry over to another game."""
+    """Common part of updaters without an opponent model: no types, and nothing carries over to the next game."""
 
     num_particles = 1
     opponent = None
@@ -109,16 +109,16 @@ class _Modelless:
 
 
 def filled_count_probs(hands: TypedHands, observation: Observation) -> Array:
-    """As `summary.count_probs` with one hand more, spread like the uniform belief: float32[54, 5].
+    """Compute `summary.count_probs` with one extra hand, distributed as the uniform belief: float32[54, 5].
 
-    For hands that the others lack, log scores stay finite.
+    This keeps log scores finite for hands that no particle holds.
     """
     n = hands.log_weights.shape[-1]
     return (n * summary.count_probs(hands) + closed_form.uniform(observation).count_probs) / (n + 1)
 
 
 class ParticleBased(_Modelled):
-    """Updaters whose belief is made of weighted hands."""
+    """Updater whose belief consists of weighted hands."""
 
     def hands(self, key: Array, belief: Belief | bootstrap.BootstrapBelief, observation: Observation) -> Hands:
         return Hands.of(belief)
@@ -183,7 +183,7 @@ class BootstrapFilter(ParticleBased):
 
 @dataclass(frozen=True)
 class ClosedFormFilter(_Modelless):
-    """The closed form that starts again at each play of the opponent; with `exclude_drawn` its wrong sibling.
+    """The closed form that restarts at each play of the opponent; with `exclude_drawn`, its incorrect variant.
 
     `num_hands` are drawn from it for a search.
     """
@@ -215,7 +215,7 @@ class ClosedFormFilter(_Modelless):
 
 @dataclass(frozen=True)
 class ColorBoundsFilter(_Modelless):
-    """Bounds of the opponent's cards of each colour, see `unojax.belief.color_bounds`; else uniform over unseen cards.
+    """Uniform over unseen cards within colour-count bounds, see `unojax.belief.color_bounds`.
 
     The belief is one uint32. `num_hands` are drawn from it for a search.
     """
@@ -238,7 +238,7 @@ class ColorBoundsFilter(_Modelless):
 
 @dataclass(frozen=True)
 class UniformFilter(_Modelless):
-    """The uniform belief of each position, without a memory: any of the unseen cards, `num_hands` hands of them for a search."""
+    """The uniform belief over unseen cards at each position, without memory; `num_hands` are drawn for a search."""
 
     num_hands: int = 1024
     name = "unseen cards"
@@ -260,7 +260,7 @@ class UniformFilter(_Modelless):
 
 @dataclass(frozen=True)
 class Oracle(_Modelless):
-    """The hand itself, a baseline: what knowing it would be worth. Only `unojax.agents.reveal` shows it."""
+    """Oracle baseline: the opponent's actual hand, which measures the worth of knowing it. Only `unojax.agents.reveal` shows it."""
 
     name = "oracle"
 
@@ -273,7 +273,7 @@ class Oracle(_Modelless):
         return belief, plain_info()
 
     def see(self, state: State, player: Array) -> bits.Words:
-        """Return the belief of a player who looks at the other hand."""
+        """Return the belief of a player who sees the other hand."""
         return bits.pack(state.hands[1 - player])
 
     def hands(self, key: Array, belief: bits.Words, observation: Observation) -> Hands:
@@ -285,7 +285,7 @@ class Oracle(_Modelless):
 
 @dataclass(frozen=True)
 class GivenHands(_Modelless):
-    """An updater whose belief is given before each decision: `Hands` in the place of what it would remember."""
+    """An updater whose belief, `Hands`, is given before each decision instead of remembered."""
 
     name = "given hands"
 
@@ -333,7 +333,7 @@ class ExactFilter(_Modelled):
         return belief, jax.tree.map(np.asarray, info)
 
     def hands(self, key: Array, belief: exact.ExactBelief, observation: Observation) -> Hands:
-        """Return all possible hands, padded to a power of two by hands of no weight, so that searches compile rarely."""
+        """Return all possible hands, padded to a power of two with zero-weight hands so that searches rarely recompile."""
         counts, probs = belief.hands()
         weights = [probs]
         if belief.log_type_probs is not None:
@@ -354,12 +354,12 @@ def parse_updater(belief: str, *, particles: int, model: str = "uniform") -> Upd
     """Make the updater that an agent's settings describe.
 
     Args:
-        belief: one of `UpdaterKind`.
-        particles: particles of a filter, or hands that are drawn from a belief without particles.
-        model: of the opponent, see `parse_opponent`; for beliefs with particles.
+        belief: One of `UpdaterKind`.
+        particles: Number of particles, or of hands drawn from a belief without particles.
+        model: Opponent model of particle and exact beliefs, see `parse_opponent`.
 
     Raises:
-        ValueError: If an argument is none of those allowed.
+        ValueError: If an argument is not allowed.
     """
     if belief not in get_args(UpdaterKind):
         raise ValueError(f"belief must be one of {', '.join(get_args(UpdaterKind))}, got {belief!r}")
