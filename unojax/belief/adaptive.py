@@ -1,10 +1,10 @@
-"""Adapt the number of particles to the position: more near the end of the game, and more when the weights were uneven.
+"""Adapt the number of particles to the position: more near the end of the game, or after uneven weights.
 
-The number of particles is a shape, so each number that occurs costs a compilation. It is therefore chosen on the host from a
-few fixed sizes, and a belief is brought to another size between two updates: `AdaptiveFilter`.
+The number of particles is a shape, so each number costs a compilation. The host therefore chooses it from a few fixed sizes, and
+`AdaptiveFilter` resizes the belief between two updates.
 
-A schedule pays only for questions about the end of games; play and advice use a fixed size. RMS errors of P(holds), 24 games of
-linear against linear:
+A schedule pays off only for questions about the end of games; play and advice use a fixed size. RMS errors of P(holds), 24 games
+of linear against linear:
 
                         all positions   two cards or fewer   ms an update
     fixed 1024               .0097             .0081              3.5
@@ -35,13 +35,13 @@ from unojax.observation import Observation
 
 @dataclass(frozen=True)
 class AdaptiveFilter(ParticleBased):
-    """The particle filter, with as many particles as each position needs. On the host, one game at a time.
+    """Particle filter with a number of particles that depends on the position. On the host, one game at a time.
 
     Attributes:
-        filter: the particle filter; its number of particles is not used.
-        sizes: the numbers of particles, increasing.
-        cards_left: for each size after the first, it is used as soon as a player holds no more cards than this; decreasing.
-        low_ess: in [0, 1]. The next larger size is used when the last update left an ESS below this share of the particles.
+        filter: Particle filter; its own number of particles is ignored.
+        sizes: Numbers of particles, increasing.
+        cards_left: For each size after the first: the size applies once a player holds at most this many cards; decreasing.
+        low_ess: Threshold in [0, 1]. The next larger size applies if the last update's ESS is below this share of the particles.
 
     Raises:
         ValueError: If a field is out of its range.
@@ -91,7 +91,7 @@ class AdaptiveFilter(ParticleBased):
         return _resize(belief, key_resize, num_particles=number), info
 
     def num_particles_for(self, observation: Observation, ess_share: float | Array = 1.0) -> int:
-        """Choose how many particles to use from a position on.
+        """Choose the number of particles from a position on.
 
         `ess_share` is `Info.ess` of the last update as a share of its particles; 1 at the start.
 
@@ -106,13 +106,13 @@ class AdaptiveFilter(ParticleBased):
 
 
 def resize(belief: Belief, key: Array, *, num_particles: int) -> Belief:
-    """Give a belief another number of equally weighted particles; jit-able with `num_particles` static.
+    """Resample a belief to another number of equally weighted particles; jit-able with `num_particles` static.
 
-    Systematic resampling: a particle of weight w is copied M w times on average, within one of it, and never if w is zero.
-    Copies differ after the next rejuvenation moves. A belief of that size is returned as it is, with its weights.
+    Systematic resampling copies a particle of weight w M w times, rounded up or down, and never if w is zero. The next
+    rejuvenation moves separate the copies. A belief that already has that size is returned unchanged, with its weights.
 
     Raises:
-        ValueError: `num_particles` is not positive.
+        ValueError: If `num_particles` is not positive.
     """
     if num_particles < 1:
         raise ValueError(f"num_particles must be at least 1, got {num_particles}")
@@ -121,7 +121,7 @@ def resize(belief: Belief, key: Array, *, num_particles: int) -> Belief:
     resized = _picked(belief, key, belief.target_weights, num_particles)
     if belief.target is None:
         return resized
-    # Few of the trajectories may be possible, so that none of them is picked: then from these alone.
+    # Possible trajectories may be so few that resampling misses them all; then resample from these alone.
     possible = _picked(belief, key, belief.log_weights, num_particles)
     assert resized.target is not None
     return jax.tree.map(partial(jnp.where, jnp.isneginf(resized.target.log_possible)), possible, resized)

@@ -1,4 +1,4 @@
-"""What an opponent's action says of each hand that it may hold: opponent models asked about all hands of a joint table."""
+"""Likelihood of an opponent's action for all hands of a joint table."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _CHUNK: Final = 2048
 def likelihood(
     before: Observation, action: int, may_hold: np.ndarray, types: np.ndarray, opponent: OpponentModel, drawn: int = -1
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Evaluate a model's pi(action | H) for every hand H that the opponent may hold.
+    """Evaluate a model's pi(action | H) for every possible hand H of the opponent.
 
-    `uniform_opponent` is divided out in float64, so that exact beliefs are exact to more digits than a model's float32.
+    `uniform_opponent` is evaluated by a division in float64, so that exact beliefs exceed a model's float32 precision.
 
     Args:
-        before: the observer's view when the opponent decides.
-        action: what it did.
-        may_hold: bool, the joint table of hands; others get 0.
-        types: int64[T] of the axes.
-        opponent: the model.
-        drawn: type of the card that the opponent has just drawn, if it has.
+        before: The observer's view when the opponent decides.
+        action: Action of the opponent.
+        may_hold: bool, possible hands in the joint table; others get 0.
+        types: int64[T] card types of the axes.
+        opponent: Opponent model.
+        drawn: Type of the card that the opponent has just drawn, if any.
 
     Returns:
-        float64 of each hand, 0 where the action is not legal; and bool, where there was a choice.
+        float64 of each hand, 0 if the action is illegal; and bool, whether there was a choice.
     """
     ask = partial(_ask, before, jnp.int32(action), jnp.int8(drawn), opponent=opponent)
     values, num_legal = _over_hands(ask, may_hold, types)
@@ -50,7 +50,7 @@ def likelihood(
 
 
 def fits(before: Observation, may_hold: np.ndarray, types: np.ndarray, drawn: int) -> np.ndarray:
-    """Tell for which hands (with the card in them) a card of type `drawn` may be played: bool of each hand."""
+    """Return for each hand (with the card in it) whether a card of type `drawn` may be played: bool."""
     return _over_hands(partial(_fits, before, jnp.int8(drawn)), may_hold, types)[0] > 0
 
 
@@ -62,7 +62,7 @@ def _over_hands(ask, may_hold: np.ndarray, types: np.ndarray) -> list[np.ndarray
         return results
     padded = np.zeros((-(-len(onehots) // _CHUNK), _CHUNK, cards.NUM_CARDS), bool)
     padded.reshape(-1, cards.NUM_CARDS)[: len(onehots)] = onehots
-    # A padding row repeats a real hand, so that the model is never asked about an impossible one.
+    # A padding row repeats a real hand, so that the model never evaluates an impossible one.
     padded.reshape(-1, cards.NUM_CARDS)[len(onehots) :] = onehots[0]
     answers = [jax.device_get(ask(chunk)) for chunk in padded]
     for result, parts in zip(results, zip(*answers, strict=True), strict=True):

@@ -1,18 +1,18 @@
 """The plain bootstrap particle filter (Gordon, Salmond, Smith 1993), for comparison with `unojax.belief.particles`.
 
-A particle is a hand of the opponent and nothing else; the deck is what is unseen less the hand. Draws of the opponent are
-simulated, and everything else that is seen multiplies the weight by its probability given the hand:
+A particle is a hand of the opponent; the deck is the unseen cards without the hand. The filter simulates the opponent's draws,
+and every other observation multiplies the weight by its probability given the hand:
 
     the opponent plays a            pi(a | H); 0 if H does not allow it
     the opponent could not play     1 if H holds no playable card, else 0
     the observer draws J            prod_t C(U_t - H_t, J_t) / C(|U| - |H|, |J|)
 
-A particle also remembers the card drawn in a turn that continues. The evidence of a draw, a pass or a challenge multiplies the
+A particle also stores the card drawn in a turn that continues. The evidence of a draw, a pass or a challenge multiplies the
 weight too.
 
-It is unbiased for the evidence and consistent as N grows, but a particle survives a play only if it happens to hold the card,
-and nothing ever renews the hands. On the full deck all weights reach zero in most games; the belief is then begun anew from the
-present position, and `Info.depleted` says so.
+The filter is unbiased for the evidence and consistent as N grows. However, a particle survives a play only if it happens to hold
+the card, and no step renews the hands. On the full deck all weights reach zero in most games; the belief then restarts at the
+present position, and `Info.depleted` is set.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from unojax.observation import Observation, check_observation, check_transition
 from unojax.rules import Rules
 
 _LAST_CARD: Final = np.uint32(2**32 - 1)
-"""Beyond all counters of a draw."""
+"""A counter larger than that of any draw."""
 
 
 @struct.dataclass
@@ -54,7 +54,7 @@ class BootstrapBelief:
     Attributes:
         log_weights: float32[N] nats, normalised.
         packed: four uint32[N], the hands as packed canonical sets.
-        rules: static; of the game.
+        rules: Rules of the game; static.
         drawn: four uint32[N], a set of one card: the type that was drawn last.
     """
 
@@ -71,7 +71,7 @@ class BootstrapBelief:
 
     @property
     def num_particles(self) -> int:
-        """N."""
+        """Number of particles N."""
         return self.log_weights.shape[-1]
 
 
@@ -91,7 +91,10 @@ def bootstrap_init(
     num_particles: int = 1024,
     prior: Prior = "uniform",
 ) -> BootstrapBelief:
-    """Begin a belief: the opponent's hand is a random subset of the unseen cards. As `particles.belief_init`, with its errors."""
+    """Begin a belief: the opponent's hand is a random subset of the unseen cards.
+
+    Arguments and errors are those of `particles.belief_init`.
+    """
     check_observation(observation, "bootstrap_init")
     check_start(num_particles, prior)
     return _begin(observation, key, num_particles=num_particles, prior=prior)
@@ -121,9 +124,9 @@ def bootstrap_update(
     opponent: OpponentModel = uniform_opponent,
     ess_threshold: float = 0.5,
 ) -> tuple[BootstrapBelief, Info]:
-    """Condition the belief on one transition; arguments, results and errors as those of `particles.belief_update`.
+    """Condition the belief on one transition; arguments, results and errors as in `particles.belief_update`.
 
-    `Info.acceptance` is 0: there are no rejuvenation moves. A belief without any particle left begins again at `after`.
+    `Info.acceptance` is 0: there are no rejuvenation moves. A depleted belief restarts at `after`.
     A `Family` of opponents is a ValueError.
     """
     check_one_model(opponent)
@@ -148,7 +151,7 @@ def _update(
     key_draw, key_pick, key_anew = jax.random.split(key, 3)
     shown = history.infer_action(before, after)
     inconsistent = ~(history.is_consistent(before, action, after) & _fits(belief, before))
-    # Nothing moves in a finished game, nor by an action that the rules refuse.
+    # The cards stay if the game is over or the rules reject the action.
     moved = ~inconsistent & (shown >= 0)
     action = jnp.where(moved, shown, cards.DRAW)
     hands, drawn, log_increment = control.cond(
@@ -156,13 +159,13 @@ def _update(
         lambda: _any_step(key_draw, belief.packed, belief.drawn, before, action, after, opponent),
         lambda: (belief.packed, belief.drawn, jnp.zeros_like(belief.log_weights)),
     )
-    # As impossible counts what is no finite likelihood.
+    # A likelihood that is not finite counts as impossible.
     dead = jnp.isneginf(belief.log_weights) | jnp.isneginf(log_increment) | ~(log_increment < jnp.inf)
     log_weights, log_evidence = resample.normalize(jnp.where(dead, -jnp.inf, belief.log_weights + log_increment))
     ess = resample.effective_sample_size(log_weights)
     depleted = jnp.isneginf(log_evidence) & ~inconsistent
     log_weights = jnp.where(inconsistent, belief.log_weights, log_weights)
-    # A hand of weight zero may be impossible; none is carried on.
+    # A hand of weight zero may be impossible, so copy a possible one over it.
     resampled = moved & ~depleted & ((ess < ess_threshold * belief.num_particles) | jnp.isneginf(log_weights).any())
 
     def pick() -> BootstrapBelief:
@@ -190,13 +193,13 @@ def _update(
 
 
 def _any_card(key: Array, hands: Words) -> Words:
-    """Draw a card of each hand, four uint32[N], as the one drawn last. What the turn tells of it is left to the next step."""
+    """Draw a card of each hand, four uint32[N], as the last one drawn. The next step applies the evidence of the turn."""
     word, position = bits.choose(hands, jax.random.bits(key, hands[0].shape, jnp.uint32))
     return bits.insert(bits.empty(word), word, np.uint32(1) << position)
 
 
 def _fits(belief: BootstrapBelief, seen: Observation) -> Array:
-    """Tell whether an observation shows the position of a belief: bool[]. All of its particles are possible there, or none."""
+    """Return whether an observation shows the position of a belief: bool[]. It is possible for all particles or for none."""
     hand = bits.map_words(lambda w: w[0], belief.packed)
     not_unseen = _without(hand, history.unseen_words(seen))
     return (bits.count(hand).astype(jnp.int32) == seen.opponent_count.astype(jnp.int32)) & (bits.any_of(not_unseen) == 0)
@@ -205,12 +208,12 @@ def _fits(belief: BootstrapBelief, seen: Observation) -> Array:
 def _any_step(
     key: Array, hands: Words, drawn: Words, before: Observation, action: Array, after: Observation, opponent: OpponentModel
 ) -> tuple[Words, Words, Array]:
-    """Give hands, cards drawn last and log probabilities float32[N] after a step under any rules."""
+    """Return hands, last cards drawn and log probabilities float32[N] after a step under any rules."""
     rules, theirs = before.rules, history.opponent_moved(before)
     is_draw, is_challenge = action == cards.DRAW, action == cards.CHALLENGE
     record = public.observed_choice(public.empty(max_slots=1, max_records=1), before, action)
 
-    # What the opponent chose. Who draws again could not play the card drawn, so it had no choice.
+    # The opponent's choice. A player who draws again could not play the drawn card, so it had no choice.
     draws_on = is_draw & ((after.opponent_count > before.opponent_count) | after.terminated)
     draws_again = draws_on & before.has_drawn & (rules.play_drawn == "may")
     fitted = card_fits(hands, drawn, record, rules)
@@ -228,7 +231,7 @@ def _any_step(
         was_right = after.current_player != before.current_player
         log_prob = jnp.where(is_challenge & ~theirs & (is_guilty != was_right), -jnp.inf, log_prob)
 
-    # What was drawn and seen, then what was not.
+    # First the cards drawn face up, then the hidden ones.
     laid = history.laid_type(before, after)
     log_seen = _log_seen_draw(hands, before, after, laid)
     log_prob += jnp.where(is_draw & (~theirs | (laid >= 0)), log_seen, 0.0)
@@ -237,14 +240,14 @@ def _any_step(
     unseen = bits.pack(cards.onehot(history.unseen_at_draw(before, after)))
     number = jnp.where(is_draw & theirs, history.opponent_drew(before, after), 0)
     after_draw = gain(key, hands, unseen, number)
-    # Of two canonical sets, the larger less the smaller has the types that came.
+    # The difference of nested canonical sets has the types gained.
     drawn = bits.where(number > 0, _without(after_draw, hands), drawn)
     looks = (number > 0) & (before.penalty == 0)
     return after_draw, drawn, log_prob + jnp.where(looks, _log_look(after_draw, drawn, record, before, after), 0.0)
 
 
 def _log_look(hands: Words, drawn: Words, record: Record, before: Observation, after: Observation) -> Array:
-    """Compute the log probability of what becomes of a turn after the card that was drawn last: 0 or -inf, float32[N]."""
+    """Compute the log probability of the turn's continuation after the last card drawn: 0 or -inf, float32[N]."""
     rules = before.rules
     if rules.play_drawn == "auto":
         of_color = bits.word_at(bits.types(drawn), before.color.astype(jnp.uint32)) & bits.PLAYS
@@ -256,12 +259,12 @@ def _log_look(hands: Words, drawn: Words, record: Record, before: Observation, a
 
 
 def _without(a: Words, b: Words) -> Words:
-    """Collect the cards of the first set that are not in the second."""
+    """Return the cards of the first set that are not in the second."""
     return bits.map_words(lambda x, y: x & ~y, a, b)
 
 
 def _log_seen_draw(hands: Words, before: Observation, after: Observation, laid: Array) -> Array:
-    """Compute the log probability of the cards that the observer drew, or that anybody drew and laid (a type, or -1): float32[N].
+    """Compute the log probability of the cards that the observer drew, or that anybody drew and laid (type, or -1): float32[N].
 
     With n cards of the deck seen, of J_t types, it is prod_t C(U_t - H_t, J_t) / C(|U| - |H|, n).
     """

@@ -1,4 +1,4 @@
-"""Keep beliefs on the host, for interactive play and analysis: `BeliefCache`."""
+"""Cache beliefs on the host, for interactive play and analysis: `BeliefCache`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ANY_START: Final = ParticleFilter(prior="uniform")
 
 
 class Recent(Generic[_Key, _Value]):
-    """Values by key, of which those used last are kept: at most `max_entries`, or all where that is None."""
+    """Least-recently-used cache of at most `max_entries` values; None: no limit."""
 
     def __init__(self, max_entries: int | None = None):
         if max_entries is not None and max_entries < 1:
@@ -39,12 +39,12 @@ class Recent(Generic[_Key, _Value]):
         return key in self._entries
 
     def get(self, key: _Key) -> _Value:
-        """Return a value, which is now the one used last. Raises KeyError if it is not there."""
+        """Return a value and mark it as the last used. Raises KeyError if it is missing."""
         self._entries.move_to_end(key)
         return self._entries[key]
 
     def put(self, key: _Key, value: _Value) -> None:
-        """Keep a value as the one used last."""
+        """Store a value as the last used."""
         self._entries[key] = value
         self._entries.move_to_end(key)
         if self._max_entries is not None and len(self._entries) > self._max_entries:
@@ -53,7 +53,7 @@ class Recent(Generic[_Key, _Value]):
 
 
 def names_of(observations: Sequence[Observation]) -> list[tuple[Rules, bytes]]:
-    """Name each position by the rules and a digest of all that was seen up to it."""
+    """Name each position by the rules and a digest of all observations up to it."""
     digest, names = hashlib.blake2b(digest_size=16), []
     for view in observations:
         for leaf in jax.tree.leaves(view):
@@ -64,7 +64,7 @@ def names_of(observations: Sequence[Observation]) -> list[tuple[Rules, bytes]]:
 
 @dataclass(frozen=True)
 class CacheStats:
-    """Requests answered without computing anything, and others; updates computed; entries dropped for the limit, and held now."""
+    """Counts of cache hits and misses, updates computed, entries evicted, and entries held now."""
 
     hits: int = 0
     misses: int = 0
@@ -74,24 +74,24 @@ class CacheStats:
 
 
 class CacheEntry(NamedTuple):
-    """A belief, and the diagnostics of the update that led to it; None at the start of a sequence."""
+    """A belief, and the diagnostics of its last update; None at the start of a sequence."""
 
     belief: Any
     info: Info | None
 
 
 class BeliefCache:
-    """Beliefs by what their observer has seen: the state and the history.
+    """Beliefs by the observer's past observations: the state and the history.
 
-    An entry's key is a digest of the whole sequence of canonical observations, which tells the actions too. The belief for a
-    sequence is always the same one, that of `track`, whatever is in the cache. With 1024 particles an entry takes about 0.4 MB.
+    An entry's key is a digest of the whole sequence of canonical observations, which determine the actions too. The belief for a
+    sequence is always that of `track`, independent of the cache's contents. With 1024 particles an entry takes about 0.4 MB.
     Not thread-safe.
 
     Args:
-        updater: begins and updates the beliefs; by default the particle filter with the uniform prior.
-        key: source of the beliefs' randomness; None: `jax.random.key(0)`.
-        max_entries: how many beliefs to keep, those used last; None: all.
-        log_types: float32[K] nats, what is known of the opponent's type at the start of all sequences, for an updater with a
+        updater: Updater of the beliefs; by default the particle filter with the uniform prior.
+        key: PRNG key of the beliefs; None: `jax.random.key(0)`.
+        max_entries: Largest number of beliefs, the last used ones; None: no limit.
+        log_types: float32[K] nats, prior over the opponent's type at the start of all sequences, for an updater with a
             `Family`; None: its own prior.
 
     Raises:
@@ -118,20 +118,20 @@ class BeliefCache:
         return CacheStats(**self._counts, evictions=self._entries.evictions, entries=len(self._entries))
 
     def clear(self) -> None:
-        """Forget all beliefs and statistics."""
+        """Remove all beliefs and reset the statistics."""
         self._entries = Recent[tuple[Rules, bytes], CacheEntry](self._max_entries)
         self._counts: Counter[str] = Counter()
 
     def belief(self, observations: Sequence[Observation]) -> Any:
-        """Return the belief of an observer who saw these positions, the last one now; see `track`."""
+        """Return the belief of an observer after these observations, the last one current; see `track`."""
         return self.track(observations).belief
 
     def track(self, observations: Sequence[Observation]) -> CacheEntry:
-        """Return the belief of an observer who saw these positions, and the last update's diagnostics; keep all on the way.
+        """Return the belief after these observations and the last update's diagnostics; cache the beliefs in between.
 
         Args:
-            observations: of one player, one before the first and one after each transition; unbatched. The first may lie in
-                mid-game: the belief is then the one of an observer who knows nothing of what was before.
+            observations: Observations of one player, one before the first transition and one after each; unbatched. The first may
+                lie in mid-game: the belief is then that of an observer without knowledge of earlier positions.
 
         Raises:
             ValueError: If the sequence is empty, an observation is a batch, or two in a row are not one transition apart.

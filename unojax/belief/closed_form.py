@@ -1,8 +1,8 @@
 """Closed forms for the opponent's hand: no particles, no enumeration, any deck, jit- and vmap-able.
 
-**Uniform belief.** Given the observer's view alone, without the history, the opponent's hand H of k cards is a uniformly random
-k-subset of the n = |U| unseen cards, so the count of any class of m unseen cards in H is hypergeometric (e.g. Johnson, Kemp, Kotz
-2005, "Univariate Discrete Distributions", chapter 6):
+**Uniform belief.** Without the history, the opponent's hand H of k cards is a uniformly random k-subset of the n = |U| unseen
+cards. The count of any class of m unseen cards in H is then hypergeometric (e.g. Johnson, Kemp, Kotz 2005, "Univariate Discrete
+Distributions", chapter 6):
 
     P(H holds j of the m)  = C(m, j) C(n - m, k - j) / C(n, k)
     P(H holds none of them) = C(n - m, k) / C(n, k)
@@ -10,17 +10,17 @@ k-subset of the n = |U| unseen cards, so the count of any class of m unseen card
 
 `uniform` is that belief, a `ClosedFormBelief` of one group.
 
-**Along a game**, `closed_form_update` adds what the history says as long as it stays a product of such terms. The cards of the
-hand are put in groups by age. "Could not play" says that no card held at that moment is of a type then playable. So each group g
-of m_g cards has a set of available cards A_g of its own. The sets are nested, A_1 in A_2 in ... in U, for older cards have been
-excluded at least as often. Hands that agree are counted by filling the oldest group first, prod_g C(|A_g| - M_g, m_g) with
+**Along a game**, `closed_form_update` adds the evidence of the history while the belief remains a product of such terms. It
+groups the cards of the hand by age. "Could not play" means that no card held at that moment is of a type then playable. So each
+group g of m_g cards has its own set of available cards A_g. The sets are nested, A_1 in A_2 in ... in U, because older cards have
+been excluded at least as often. Filling the oldest group first counts the consistent hands, prod_g C(|A_g| - M_g, m_g) with
 M_g = m_1 + ... + m_(g-1), since all older cards lie in A_g. Hence
 
     P(H holds none of a class S) = prod_g C(|A_g| - M_g - |A_g & S|, m_g) / C(|A_g| - M_g, m_g)
     E[H_t] = sum_g e_g(t),   e_g(t) = m_g (A_g(t) - e_1(t) - ... - e_(g-1)(t)) / (|A_g| - M_g)
 
-This is exact until the opponent plays: which group the played card came from is then random, and the product form is lost. The
-closed form starts afresh there, with H uniform over the k-subsets of U, which is its error. All logarithms are natural.
+This is exact until the opponent plays: the group of the played card is then random, and the product form is lost. The
+closed form restarts there, with H uniform over the k-subsets of U, which is its error. All logarithms are natural.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ def prob_holds_card(observation: Observation) -> Array:
 
 
 def entropy_of_subsets(observation: Observation) -> Array:
-    """Compute the entropy (nats) of the uniform belief over *physical* hands, ln C(|U|, k), copies told apart: float32[]."""
+    """Compute the entropy (nats) of the uniform belief over *physical* hands, ln C(|U|, k), copies distinguished: float32[]."""
     return log_binomial(observation.unseen.sum(-1), observation.opponent_count)
 
 
 def entropy_of_hands(observation: Observation) -> Array:
-    """Compute the entropy (nats) of the uniform belief over hands as *multisets*, the one that other beliefs report: float32[].
+    """Compute the entropy (nats) of the uniform belief over hands as *multisets*, as other beliefs report it: float32[].
 
     A hand H stands for prod_t C(U_t, H_t) equally likely subsets, so the entropy is ln C(|U|, k) - sum_t E[ln C(U_t, H_t)].
     """
@@ -78,7 +78,8 @@ class ClosedFormBelief:
 
     Attributes:
         sizes: int32[G] cards in each group; used groups come first.
-        available: int32[G, 54] copies of each type that a card of the group may be, each row at most the next; all for no cards.
+        available: int32[G, 54] possible copies of each type in the group, each row at most the next; all unseen cards in an empty
+            group.
     """
 
     sizes: Array
@@ -90,7 +91,7 @@ class ClosedFormBelief:
         free = self._free()
         expected = jnp.zeros(cards.NUM_TYPES, jnp.float32)
         for g in range(len(self.sizes)):
-            # Where `free` is 0 the group is empty.
+            # If `free` is 0, the group is empty.
             share = self.sizes[g].astype(jnp.float32) / jnp.maximum(free[g], 1).astype(jnp.float32)
             expected = expected + share * (self.available[g].astype(jnp.float32) - expected)
         return expected
@@ -128,7 +129,7 @@ class ClosedFormBelief:
 
     @property
     def prob_no_color(self) -> Array:
-        """Probability that the hand holds no card of each colour (wild cards have none): float32[4]."""
+        """Probability that the hand holds no card of each colour, without wild cards: float32[4]."""
         return jax.vmap(self.prob_none_of)(np.arange(cards.NUM_COLORS)[:, None] == cards.COLOR_OF_TYPE)
 
     def expected_playable(self, color: ArrayLike, rank: ArrayLike) -> Array:
@@ -151,10 +152,10 @@ def uniform(observation: Observation) -> ClosedFormBelief:
 
 
 def closed_form_init(observation: Observation) -> ClosedFormBelief:
-    """Begin a belief that follows a game with the uniform one.
+    """Begin a belief along a game with the uniform one.
 
     Raises:
-        ValueError: the rules are such that the closed form can't follow the game.
+        ValueError: If the closed form does not support the rules.
     """
     check_plain(observation.rules, "the closed form")
     return _uniform(observation.opponent_count, observation.unseen)
@@ -165,16 +166,17 @@ def closed_form_update(
 ) -> ClosedFormBelief:
     """Condition the closed form on one transition, exactly from the uniform belief to the opponent's next play.
 
-    After an opponent's play it is the uniform belief again. Besides, it is approximate (and forgets, never contradicts) when the
-    opponent draws for want of a playable card more than `MAX_GROUPS` - 1 times between two plays, and when copies of one type
-    are partly from before a reshuffle and the observer draws one of them.
+    After an opponent's play, the belief is uniform again. Two cases are approximate (they discard evidence, but never contradict
+    it): the opponent makes more than `MAX_GROUPS` - 1 forced draws between two plays; or copies of one type are partly from
+    before a reshuffle, and the observer draws one of them.
 
     Args:
-        belief, before, after: the belief at `before`, and the observer's observations around the transition.
-        action: the public action, 0..60, or -1 if nothing happened (`infer_action` gives it).
-        exclude_drawn: static. True gives the tempting but **wrong** closed form, kept to show its error: after "could not play"
-            it takes all k + 1 cards for unplayable, though the drawn one may well be playable. When fewer unplayable cards are
-            unseen than the hand holds, it contradicts itself, and starts afresh as uniform.
+        belief: Belief at `before`.
+        before, after: The observer's observations around the transition.
+        action: Public action, 0..60, or -1 if nothing happened (see `infer_action`).
+        exclude_drawn: Static. True selects a tempting but **wrong** closed form, kept to show its error: after "could not play"
+            it assumes that all k + 1 cards are unplayable, although the drawn card may be playable. If fewer unplayable cards are
+            unseen than the hand holds, this contradicts itself and restarts as uniform.
     """
     check_plain(before.rules, "the closed form")
     action = jnp.asarray(action, jnp.int32)
@@ -182,14 +184,14 @@ def closed_form_update(
     unseen = after.unseen.astype(jnp.int32)
     reset = _uniform(after.opponent_count, unseen)
 
-    # What is unseen grows by a reshuffle, for cards to come only, and shrinks by what the observer draws, for all.
+    # A reshuffle adds unseen cards for later groups only; the observer's draws remove cards from all groups.
     sizes = belief.sizes
     playable = history.playable_types(before.color, before.top_rank)
     is_cut = history.opponent_could_not_play(before, action)
     available = jnp.where((is_cut & playable)[None], 0, belief.available)
     available = jnp.where((sizes > 0)[:, None], jnp.minimum(available, unseen[None]), unseen[None])
 
-    # Drawn cards join the first group that knows no restriction; if all groups have one, the last one gives it up.
+    # Drawn cards join the first unrestricted group. If there is no such group, the last one loses its restriction.
     drawn = history.opponent_drew(before, after)
     unrestricted = (available == unseen[None]).all(-1)
     if exclude_drawn:

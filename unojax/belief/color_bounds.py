@@ -1,15 +1,15 @@
-"""Colour-count bounds: how many of the opponent's cards may be of a colour, from when it last could not play one.
+"""Colour-count bounds: the largest number of the opponent's cards of each colour, since it last could not play one.
 
-Whoever must draw holds no card of the active colour and no wild one. All that it may hold of them later are the cards that it has
-drawn since. For each of the four colours, and for the wild cards, a bound of that number is kept: it grows with every card drawn,
-falls to zero when the player can't play, and falls when a card of a colour is played, which was one of those. Every bound holds
-for certain; it is `UNKNOWN` until the player has shown something. Five bounds of a player are one word, so that they cost next to
-nothing beside a game: the cheapest belief that follows one.
+A player forced to draw holds no card of the active colour and no wild card. Later, it can hold only those that it has drawn
+since. The belief keeps a bound of that number for each of the four colours and for the wild cards. A bound grows with every card
+drawn, falls to zero when the player cannot play, and falls when a card of the colour is played. Every bound is certain, and is
+`UNKNOWN` until the player reveals something. The five bounds of a player share one word, so this is the cheapest belief along a
+game.
 
-The draw also shows that no card of the top card's rank was held, in whatever colour; that is left out.
+A forced draw also shows that the hand held no card of the top card's rank; the bounds omit that evidence.
 
-As a belief, any hand of unseen cards within the bounds is as likely as another. Of U_k unseen cards of kind k, with a bound B_k,
-a hand of n holds a_k with weight C(U_k, a_k) if a_k <= B_k, and the a_k add up to n; of a kind, the cards are uniform.
+The belief is uniform over hands of unseen cards within the bounds. Of U_k unseen cards of kind k, with a bound B_k,
+a hand of n holds a_k with weight C(U_k, a_k) if a_k <= B_k, and the a_k add up to n; within a kind, the cards are uniform.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from unojax.device.combinatorics import LARGEST, log_binomial, log_binomial_rati
 from unojax.observation import Observation
 
 WILDS: Final = cards.NUM_COLORS
-"""Place of the wild cards among the kinds, after the colours."""
+"""Index of the wild cards among the kinds, after the colours."""
 NUM_KINDS: Final = cards.NUM_COLORS + 1
 KIND_OF_TYPE: Final = np.where(cards.COLOR_OF_TYPE < 0, WILDS, cards.COLOR_OF_TYPE)
 """int8[54]: the kind of each card type."""
 UNKNOWN: Final = 31
-"""A bound that says nothing; larger ones are taken for it."""
+"""The vacuous bound; larger bounds are stored as this one."""
 _WIDTH: Final = 5
 _SHIFTS: Final = tuple(_WIDTH * kind for kind in range(NUM_KINDS))
 NOTHING_SHOWN: Final = np.uint32((1 << _WIDTH * NUM_KINDS) - 1)
-"""The bounds of a player who has shown nothing."""
+"""Bounds of a player who has revealed nothing."""
 _OF_KIND: Final = np.arange(max(np.bincount(KIND_OF_TYPE, np.asarray(cards.COPIES))).astype(int) + 1)
-"""Numbers of cards of a kind that a hand may hold."""
+"""Range of the number of cards of a kind in a hand."""
 _MASKS: Final = tuple(bits.static_words(KIND_OF_TYPE[cards.TYPE_OF_SLOT] == kind) for kind in range(NUM_KINDS))
 """The cards of each kind, packed."""
 _NO_CARD: Final = np.where(np.arange(LARGEST + 1) == 0, 0.0, -np.inf).astype(np.float32)
-"""Log ways to make 0..108 cards of no kind at all."""
+"""Log number of ways to choose 0..108 cards of no kind."""
 
 
 def unpack(bounds: Array) -> Array:
-    """Unpack the bounds: uint32[..., 5] of the colours and of the wild cards, `UNKNOWN` where there is none."""
+    """Unpack the bounds: uint32[..., 5] of the colours and of the wild cards, `UNKNOWN` if vacuous."""
     return jnp.stack([_get(bounds, kind) for kind in range(NUM_KINDS)], -1)
 
 
@@ -57,9 +57,9 @@ def after_draw(bounds: Array, number: ArrayLike, could_not_play: Array, color: A
     """Return the bounds after a player has drawn.
 
     Args:
-        bounds: uint32[...] before.
+        bounds: uint32[...] bounds before the draw.
         number: [...] cards drawn.
-        could_not_play: bool[...] it had no card to play on the top card.
+        could_not_play: bool[...] the player had no card to play on the top card.
         color: uint32[...] the active colour.
     """
     number = jnp.asarray(number).astype(jnp.uint32)
@@ -75,8 +75,8 @@ def after_draw(bounds: Array, number: ArrayLike, could_not_play: Array, color: A
 def after_play(bounds: Array, kind: Array) -> Array:
     """Return the bounds after a player has played a card of a kind, uint32[...]: its colour, or `WILDS`.
 
-    The card was among those drawn since the player last lacked the kind, B of them at most. Of another kind that it may hold B
-    cards of or more, it may hold one less too: either the card was among these as well, or they are all among the B.
+    The card was among the at most B drawn since the player last lacked the kind. A bound of another kind also falls by one if it
+    is at least B: either the played card was among its cards too, or all of them are among the B.
     """
     bound = (bounds >> (kind * np.uint32(_WIDTH))) & np.uint32(UNKNOWN)
     made = jnp.zeros_like(bounds)
@@ -101,7 +101,7 @@ def count_probs(bounds: Array, observation: Observation) -> Array:
     """Compute the probability that the opponent holds 0..4 copies of each type, within its bounds: float32[54, 5]."""
     of_kind, log_ways = _log_ways(bounds, observation)
     kinds, held = range(NUM_KINDS), observation.opponent_count.astype(jnp.int32)
-    # P(a cards of kind k): what kind k makes of a, and the others of the rest.
+    # P(a cards of kind k): the ways of kind k for a, times those of the other kinds for the rest.
     log_probs = []
     for kind in kinds:
         others = _NO_CARD
@@ -120,7 +120,7 @@ def count_probs(bounds: Array, observation: Observation) -> Array:
 def draw_hands(key: Array, bounds: Array, observation: Observation, number: int) -> bits.Words:
     """Draw hands within the bounds: four uint32[number], canonical sets. Consumes `key`."""
     _, log_ways = _log_ways(bounds, observation)
-    # What the kinds from each on can make, the last ones first.
+    # Ways of the kinds from each index on, computed from the last.
     made = [jnp.asarray(_NO_CARD)]
     for kind in reversed(range(NUM_KINDS)):
         made.insert(0, _add_kind(made[0], log_ways[kind]))
@@ -148,12 +148,12 @@ def _log_ways(bounds: Array, observation: Observation) -> tuple[Array, Array]:
     made = _NO_CARD
     for kind in range(NUM_KINDS):
         made = _add_kind(made, bounded[kind])
-    # Bounds contradict the position only if they are not of its game; they are then left out.
+    # Bounds contradict the position only if they belong to another game; they are then ignored.
     return of_kind, jnp.where(made[observation.opponent_count.astype(jnp.int32)] > -jnp.inf, bounded, free)
 
 
 def _add_kind(log_made: Array | np.ndarray, log_ways: Array) -> Array:
-    """Combine the ways to make j cards of some kinds, [109], with those to take a cards of one more."""
+    """Combine the ways to choose j cards of some kinds, [109], with the ways to choose a cards of another kind."""
     rest = np.arange(LARGEST + 1)[:, None] - _OF_KIND
     return logsumexp(jnp.where(rest >= 0, jnp.asarray(log_made)[np.maximum(rest, 0)], -jnp.inf) + log_ways, axis=-1)
 

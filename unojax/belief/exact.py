@@ -1,17 +1,17 @@
 """The exact Bayes filter over the opponent's hand, by enumeration; for decks of few types.
 
-Let H be the opponent's hand, U the multiset of unseen cards (the deck is U - H), and b(H) = P(H | all that the observer saw).
+Let H be the opponent's hand, U the multiset of unseen cards (the deck is U - H), and b(H) = P(H | the observer's history).
 The belief is a dense tensor with one axis for each card type of the game, of length copies + 1: entry (h_1, h_2, ...) is the
 probability that the opponent holds h_1 cards of the first type, and so on. The filter's steps are operations on slices:
 
     the opponent draws one card    b'(H + t) += b(H) (U_t - H_t) / (|U| - |H|)          a shift along each axis
-    the opponent cannot play       b'(H) ~ b(H) if H holds no playable type             all but index 0 of the axes cut away
+    the opponent cannot play       b'(H) ~ b(H) if H holds no playable type             only index 0 of those axes remains
     the opponent plays t by a      b'(H - t) ~ b(H) pi(a | H)                           a product, and a shift back
     the observer draws J           b'(H) ~ b(H) prod_t C(U_t - H_t, J_t) / C(|U| - |H|, |J|)
     the pile is reshuffled         U grows, b stays
 
 This is the forward algorithm of a hidden Markov chain (Rabiner 1989, "A tutorial on hidden Markov models") with hypergeometric
-draws. A `Family` of opponents has a chain for each type, and P(type) goes with their evidence. Everything runs on the host in
+draws. A `Family` of opponents has a chain for each type, whose evidence updates P(type). Everything runs on the host in
 NumPy float64.
 """
 
@@ -62,13 +62,13 @@ class ExactBelief:
         probs: float64, one axis per entry of `types`; adds up to 1.
         types: int64[T] the card types of the game, one for each axis.
         unseen: int64[54] copies of each type that are in the opponent's hand or in the deck.
-        hand_count: cards in the opponent's hand.
-        rules: of the game.
-        drawn: float64[T, ...], `probs` split by the type of the card that the opponent has drawn in a turn that goes on; None if
-            there is no such card.
+        hand_count: Number of cards in the opponent's hand.
+        rules: Rules of the game.
+        drawn: float64[T, ...], `probs` split by the type of the card that the opponent has drawn in a turn that continues; None
+            if there is no such card.
         log_type_probs: float64[K] ln P(type | history), under a `Family` of K types of opponents; else None.
-        given_type: the beliefs given each type, which `probs` averages; empty without types. Of one that the history rules out it
-            is the last one before.
+        given_type: Beliefs given each type, which `probs` averages; empty without types. For a type that the history excludes,
+            the last belief before its exclusion.
     """
 
     probs: np.ndarray
@@ -107,7 +107,7 @@ class ExactBelief:
         return result
 
     def prob_no_playable(self, color: int, rank: int) -> float:
-        """Compute the probability of no card playable on `rank` 0..14 with `color` 0..3 active; ValueError for other ones."""
+        """Compute the probability of no card playable on `rank` 0..14 with `color` 0..3 active; ValueError for other values."""
         if not (0 <= color < cards.NUM_COLORS and 0 <= rank < cards.NUM_RANKS):
             raise ValueError(f"color must be in [0, 3] and rank in [0, 14], got color {color} and rank {rank}")
         return float(self.probs[without(self.types, playable(color, rank))].sum())
@@ -121,7 +121,7 @@ class ExactBelief:
         """Compute ln b(hand) in nats, -inf for an impossible hand, canonical one-hot bool[108] or counts int[54].
 
         Raises:
-            ValueError: `hand` is of another shape or type.
+            ValueError: If `hand` has another shape or type.
         """
         hand = np.asarray(hand)
         if hand.shape == (cards.NUM_CARDS,) and hand.dtype == bool:
@@ -148,17 +148,17 @@ def exact_init(
         b0(H) = prod_t C(U_t, H_t) / C(|U|, |H|)                      H is a uniformly random set of |H| unseen cards
 
     Args:
-        observation: of the player whose belief it is, in a game whose deck is small enough.
+        observation: Observation of the belief's player, in a game whose deck is small enough.
         prior: "uniform" is the formula above: the convention of all beliefs here, and right for any position without a history.
             "deal" is the posterior right after the deal, and "uniform" at any other position. Under `start_card="non_wild"` it
-            differs a little: the start card is uniform over the coloured cards not dealt, so its identity has likelihood
-            1 / (their number given H), and hands with more wild cards are less likely. The two agree under "any" and for decks
-            without wild cards.
-        opponent, log_types: as in `particles.belief_init`.
+            differs slightly: the start card is uniform over the coloured cards not dealt. Its identity has likelihood
+            1 / (their number given H), so hands with more wild cards are less likely. The two priors agree under "any" and for
+            decks without wild cards.
+        opponent, log_types: As in `particles.belief_init`.
 
     Raises:
-        ValueError: the joint table of hands is larger than `MAX_TABLE`, the observation is a batch, its counts do not add up to
-            the deck, there is no such prior, or `log_types` are not those of a family.
+        ValueError: If the joint table of hands is larger than `MAX_TABLE`, the observation is a batch, its counts do not add up
+            to the deck, there is no such prior, or `log_types` are not those of a family.
     """
     if prior not in get_args(Prior):
         raise ValueError(f"prior must be one of {get_args(Prior)}, got {prior!r}")
@@ -178,7 +178,7 @@ def exact_init(
     weights = product(types, lambda t, held: choose(unseen[t], held), deck)
     weights = np.where(total_over(types, deck) == hand_count, weights, 0.0)
     if prior == "deal" and rules.start_card != "any" and history.looks_dealt(observation):
-        # The types before this one may be turned up.
+        # Types of smaller index may be the start card.
         end = cards.WILD_TYPE if rules.start_card == "non_wild" else cards.WILD_DRAW_FOUR_TYPE
         num_startable = int(unseen[:end].sum()) + 1
         held = total_over(types, deck, where=types < end)
@@ -194,9 +194,9 @@ def exact_init(
 
 
 def _by_any_card(belief: ExactBelief) -> np.ndarray:
-    """Split a belief by the type of the card drawn last, which may be any of the hand: float64[T, ...].
+    """Split a belief by the type of the last card drawn, which may be any card of the hand: float64[T, ...].
 
-    What it tells that the turn goes on is left to the step that follows.
+    The next step applies the evidence that the turn continues.
     """
     probs = belief.probs
     held = (along(np.arange(size), axis, probs.ndim) for axis, size in enumerate(probs.shape))
@@ -204,10 +204,10 @@ def _by_any_card(belief: ExactBelief) -> np.ndarray:
 
 
 def _start_odds(observation: Observation, hand_count: int, num_startable: int, held: np.ndarray, end: int) -> np.ndarray:
-    """Compute the probability of the start card, which was any of the startable cards not dealt, in the joint table.
+    """Compute the probability of the start card in the joint table; it is uniform over the startable cards not dealt.
 
-    Where the first player drew cards after it, any of that player's may be those: the mean over how many of them might have been
-    turned up. Types up to `end` may be; there are `num_startable` that the observer does not hold, and `held` in the hand.
+    If the first player drew cards after it, any cards of that player may be those: average over the number that were startable.
+    Types below `end` are startable. Of these, the observer does not hold `num_startable`; `held` are in the hand.
     """
     own = cards.count_types(observation.hand)
     number = max(int(own.sum()), hand_count) - observation.rules.hand_size
@@ -233,17 +233,18 @@ def exact_update(
     """Condition the belief on one transition.
 
     Args:
-        belief, before, after: the belief at `before`, and the observer's observations around the transition; unbatched.
-        action: the public action taken, 0..60, or 61 for a challenge; not looked at if nothing happened (the game was over, or
-            the action illegal).
+        belief: Belief at `before`.
+        before, after: The observer's observations around the transition; unbatched.
+        action: Public action taken, 0..60, or 61 for a challenge; ignored if nothing happened (the game was over, or the action
+            illegal).
         opponent: Opponent model, or the `Family` that the belief was begun with.
 
     Returns:
-        The next belief, and the log evidence in nats: ln P(what the observer saw in this transition | history), the opponent's
-        actions having the likelihood that `opponent` gives. Own actions and the sizes of draws are given, not predicted.
+        The next belief, and the log evidence in nats: ln P(the observer's observation of this transition | history), with the
+        likelihood of the opponent's actions from `opponent`. Own actions and the sizes of draws are given, not predicted.
 
     Raises:
-        ValueError: the observations fit neither each other, the belief, the action, nor the rules, no hand explains them, or the
+        ValueError: If the observations contradict each other, the belief, the action or the rules, no hand explains them, or the
             belief was begun with other types of opponents.
     """
     check_types(len(belief.given_type), opponent, "exact_init")
@@ -270,7 +271,7 @@ def exact_update(
 def _update_each_type(
     belief: ExactBelief, before: Observation, action: int, after: Observation, family: Family
 ) -> tuple[ExactBelief, float]:
-    """Condition hand and type: the belief given each type, and the types by its evidence."""
+    """Condition hand and type: the belief given each type, and P(type) by the evidence of each."""
     assert belief.log_type_probs is not None
     given_type, log_joint, unexplained = list(belief.given_type), belief.log_type_probs.copy(), None
     for index in np.flatnonzero(np.isfinite(log_joint)).tolist():
@@ -298,7 +299,7 @@ def _update_each_type(
 
 @jax.jit
 def _read(before: Observation, after: Observation) -> tuple[Array, ...]:
-    """Read all that one transition shows in one program."""
+    """Read all public facts of one transition in one program."""
     action = history.infer_action(before, after)
     is_one_step, played_type = history.is_one_step(before, after), history.played_type(after)
     drew, own = history.opponent_drew(before, after), history.observer_drew(before, after)

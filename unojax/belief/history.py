@@ -1,8 +1,8 @@
-"""Read off two observations around one transition what happened in between.
+"""Infer what happened in one transition from the observations before and after it.
 
-A transition is one action of one player, with the whole draw if it was a draw. The functions here tell what lies between from
-public facts and the observer's own hand alone; `last_action` is not trusted, so positions set up by hand work too. All are pure,
-unbatched, and jit- and vmap-able.
+A transition is one action of one player, with the whole draw if it was a draw. The functions use only public facts and the
+observer's own hand, not `last_action`, so they also support positions set up by hand. All are pure, unbatched, and jit- and
+vmap-able.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from unojax.rules import Rules, agreed_rules
 from unojax.table.options import has_drawable
 
 Prior = Literal["uniform", "deal"]
-"""The start of a belief; `exact.exact_init` says what the two are."""
+"""Prior at the start of a belief; `exact.exact_init` defines both."""
 
 
 def imagine(observation: Observation, hand: ArrayLike) -> Observation:
-    """Give the opponent's view at the same moment if the opponent held `hand` (bool[108], with `opponent_count` cards)."""
+    """Return the opponent's view at the same moment if it holds `hand` (bool[108], with `opponent_count` cards)."""
     return dataclasses.replace(
         observation,
         player=(1 - observation.player).astype(observation.player.dtype),
@@ -44,18 +44,17 @@ def playable_types(color: ArrayLike, rank: ArrayLike) -> Array:
 
 
 def opponent_moved(before: Observation) -> Array:
-    """Tell whether the transition after `before` is the opponent's: bool[]."""
+    """Return whether the transition after `before` is the opponent's: bool[]."""
     return before.current_player != before.player
 
 
 def infer_action(before: Observation, after: Observation) -> Array:
-    """Tell the public action that led from one observation to the next: int32[].
+    """Infer the public action between two observations: int32[].
 
-    A play is told by the mover's hand, which shrinks: the top card may look the same after it (a second red 5 on a red 5). A draw
-    is told by a hand that grows, by a pile that grows where no hand does (the card drawn was laid), or by a game that ends with
-    the hands as they were (a draw that was impossible). A pass is told by a turn that goes on no more, a challenge by a Wild+4
-    that is contested no more. If nothing of this happened (the game was over, or the action was illegal) the answer is
-    `game.NO_ACTION`, -1.
+    A smaller hand of the mover shows a play, since the top card may look the same after it (a second red 5 on a red 5). A larger
+    hand, a pile that grows although no hand does (the drawn card was laid), or a game that ends with equal hands (an impossible
+    draw) shows a draw. A turn that no longer continues shows a pass, and a Wild+4 that is no longer contested a challenge. If
+    none of this happened (the game was over, or the action illegal), the result is `game.NO_ACTION`, -1.
     """
     change = jnp.where(opponent_moved(before), after.opponent_count - before.opponent_count, after.hand_count - before.hand_count)
     play = after.color.astype(jnp.int32) * cards.NUM_RANKS + after.top_rank.astype(jnp.int32)
@@ -73,10 +72,10 @@ def infer_action(before: Observation, after: Observation) -> Array:
 
 
 def laid_card(before: Observation, after: Observation) -> Array:
-    """Tell whether a card came from the deck onto the pile (`Rules.play_drawn` "auto"), if no hand changed: bool[].
+    """Return whether a card came from the deck onto the pile (`Rules.play_drawn` "auto"), if no hand changed: bool[].
 
-    Then the deck, the top card or the turn is another. (Where the only card in deck and pile is a Skip that comes up again,
-    nothing shows.)
+    The deck, the top card or the turn then changes. (Exception: if the only card in deck and pile is a Skip that comes up again,
+    nothing changes.)
     """
     names = ("deck_count", "top_rank", "color", "penalty", "current_player")
     differs = jnp.stack([getattr(before, name) != getattr(after, name) for name in names]).any()
@@ -84,20 +83,20 @@ def laid_card(before: Observation, after: Observation) -> Array:
 
 
 def is_one_step(before: Observation, after: Observation) -> Array:
-    """Tell whether one play, one draw, or nothing at all can lie between two observations of a player: bool[].
+    """Return whether one play, one draw or nothing lies between two observations of a player: bool[].
 
-    The rules of the game say so: the step is taken from the position with some hidden hand that allows it, and must show what
-    `after` shows, `last_action` apart. Which hand it is does not matter to what the observer sees.
+    The check runs the rules: it takes the step from the position, with some hidden hand that allows it, and compares the result
+    with `after`, except `last_action`. The choice of that hand does not affect the observer's observation.
 
     Raises:
-        ValueError: the rules of the two differ.
+        ValueError: If the rules of the two differ.
     """
     agreed_rules(before.rules, after.rules)
     rules, action = before.rules, infer_action(before, after)
     theirs = opponent_moved(before)
     is_play = (action >= 0) & (action < cards.DRAW) & theirs
     played = ((np.arange(cards.NUM_TYPES) == played_type(after)) & is_play).astype(jnp.int8)
-    # Cards that can have been in the hidden hand all the time, and were not played.
+    # Cards that may have stayed in the hidden hand, unplayed.
     could_keep = jnp.maximum(jnp.minimum(before.unseen - played, after.unseen), np.int8(0))
     had_none = opponent_could_not_play(before, action) & playable_types(before.color, before.top_rank)
     if not rules.has_plain_turns:
@@ -118,13 +117,13 @@ def is_one_step(before: Observation, after: Observation) -> Array:
     imagined = determinize_packed(seen, bits.pack(cards.onehot(kept + played)))
     reached = game.step_packed_with(game.begin_packed(imagined, rules, last_action=before.last_action), action, picks)
     expected = observe_packed(reached, before.player)
-    # The observer's own draw may be any cards that it can have come to hold.
+    # The observer may have drawn any cards that it gained.
     drew = (action == cards.DRAW) & ~theirs
     could_draw = (~before.hand | after.hand).all() & (after.hand_count == expected.hand_count) & (after.unseen >= 0).all()
     hand = jnp.where(drew & could_draw, after.hand, expected.hand)
     expected = dataclasses.replace(expected, hand=hand, last_action=after.last_action)
     if rules.keeps_account:
-        # Whether the opponent's turn goes on depends on a card that is not seen.
+        # A hidden card determines whether the opponent's turn continues.
         drew = (action == cards.DRAW) & theirs & (before.penalty == 0) & (after.opponent_count > before.opponent_count)
         goes_on = after.has_drawn & (after.current_player == before.current_player) & _may_go_on(rules, True)
         passes = ~after.has_drawn & (after.current_player != before.current_player) & _may_go_on(rules, False)
@@ -139,15 +138,15 @@ def is_one_step(before: Observation, after: Observation) -> Array:
 
 
 def _may_go_on(rules: Rules, goes_on: bool) -> bool:
-    """Tell whether a turn may go on (or not) after a card was drawn, by a card that fits or one that does not."""
+    """Return whether a turn may continue (or end) after a draw, by a playable or an unplayable card."""
     may, until = rules.play_drawn == "may", rules.draw_until_playable
     return may or until if goes_on else not (may and until)
 
 
 def types_ruled_out(before: Observation, action: ArrayLike, after: Observation) -> Array:
-    """Mark the types that an opponent's hand held none of, by what its action and a challenge prove: bool[54].
+    """Mark the types that the opponent's hand cannot have held, by its action and a challenge: bool[54].
 
-    The card played is not counted: who plays a Wild+4 may hold another. What the opponent merely chose, proves nothing.
+    The played card does not count: a player of a Wild+4 may hold another. A voluntary choice of the opponent proves nothing.
     """
     rules, action = before.rules, jnp.asarray(action)
     fits = playable_types(before.color, before.top_rank)
@@ -160,7 +159,7 @@ def types_ruled_out(before: Observation, action: ArrayLike, after: Observation) 
     if rules.wild_draw_four == "last":
         ruled_out |= draws_four & fits & (np.arange(cards.NUM_TYPES) != cards.WILD_DRAW_FOUR_TYPE)
     if rules.stacking and not rules.may_draw:
-        # Who could answer had to.
+        # A player who could answer had to.
         takes = theirs & (action == cards.DRAW) & (before.penalty > 0) & (before.contested < 0)
         if rules.wild_draw_four in ("challenge", "no_color", "last"):
             takes &= before.top_rank == cards.DRAW_TWO
@@ -172,27 +171,27 @@ def types_ruled_out(before: Observation, action: ArrayLike, after: Observation) 
 
 
 def _needed_types(before: Observation, action: Array, after: Observation, could_keep: Array) -> Array:
-    """Mark types of which the hidden hand needs one for what is seen, or is better filled with: bool[54]."""
+    """Mark types of which the hidden hand needs one to explain the transition, or should prefer: bool[54]."""
     rules = before.rules
     fits, theirs = playable_types(before.color, before.top_rank), opponent_moved(before)
     is_four = np.arange(cards.NUM_TYPES) == cards.WILD_DRAW_FOUR_TYPE
     draws_on = theirs & before.has_drawn & ((after.opponent_count > before.opponent_count) | after.terminated)
     passes = theirs & before.has_drawn & ~draws_on & (rules.play_drawn == "may")
-    # A Wild+4 may be what could be played; but whether it could, depends on the other cards.
+    # A Wild+4 may be playable, but that depends on the other cards.
     others = fits & ~is_four
     needed = (passes & jnp.where((others & (could_keep > 0)).any(), others, fits)) | (draws_on & ~fits)
     if rules.wild_draw_four == "challenge":
         guilty = ~theirs & (action == cards.CHALLENGE) & (after.current_player != before.current_player)
         needed |= guilty & (before.contested == cards.COLOR_OF_TYPE)
     if rules.play_drawn == "auto":
-        # What is drawn and kept was not among these, so the hand had better hold them.
+        # Cards drawn and kept were not among these, so the hand should hold them.
         lays = (cards.COLOR_OF_TYPE == before.color) | (cards.COLOR_OF_TYPE < 0)
         needed = jnp.where(action == cards.DRAW, lays, needed)
     return needed
 
 
 class AnyCards:
-    """Picks the first cards of the deck: for steps of which it does not matter which cards are drawn."""
+    """Picks the first cards of the deck, for steps that do not depend on the cards drawn."""
 
     def __init__(self) -> None:
         self.coins = jnp.uint32(0)
@@ -202,7 +201,7 @@ class AnyCards:
 
 
 class _SeenCards:
-    """Picks the cards of a draw so that the observer sees what it saw, if the opponent kept `kept` (int8[54])."""
+    """Picks the cards of a draw to reproduce the observer's observation, if the opponent kept `kept` (int8[54])."""
 
     def __init__(self, before: Observation, after: Observation, kept: Array):
         left = jnp.maximum(after.unseen - kept, np.int8(0))
@@ -212,7 +211,7 @@ class _SeenCards:
         self._color = before.color
 
     def __call__(self, index: ArrayLike, deck: Words) -> tuple[Array, Array]:
-        # What is drawn unseen was not laid.
+        # A card drawn unseen was not laid.
         kept = [jnp.where(self._color == c, np.uint32(0), w & bits.COLORED) for c, w in enumerate(deck)]
         hidden = bits.where(bits.any_of((kept[0], kept[1], kept[2], kept[3])) != 0, (kept[0], kept[1], kept[2], kept[3]), deck)
         picks = zip(AnyCards()(index, hidden), self._given(index, deck), strict=True)
@@ -221,7 +220,7 @@ class _SeenCards:
 
 
 def fingerprint(observation: Observation) -> Array:
-    """Hash all that an observation shows, except the last action: uint32[]. Two different ones agree with probability 2^-32."""
+    """Hash an observation, except its last action: uint32[]. Two different ones collide with probability 2^-32."""
 
     def number(value: Array, shift: int) -> Array:
         return jnp.asarray(value).astype(jnp.uint32) << np.uint32(shift)
@@ -231,15 +230,15 @@ def fingerprint(observation: Observation) -> Array:
     table = number(seen.top_rank, 0) | number(seen.color, 4) | number(seen.player, 8) | number(seen.current_player, 9)
     turn = number(seen.terminated, 10) | number(seen.has_drawn, 11) | number(seen.contested + 1, 12)
     words = jnp.stack([*bits.pack(seen.hand), *bits.pack(seen.pile), counts, table | turn])
-    # Each word at its place.
+    # Position-dependent, so that the order of words matters.
     return hash_bits(words, np.arange(1, len(words) + 1, dtype=np.uint32)).sum(dtype=jnp.uint32)
 
 
 def is_consistent(before: Observation, action: Array, after: Observation) -> Array:
-    """Return whether an action may be what two observations show, by the cards alone: bool[].
+    """Return whether an action may explain two observations, by the cards alone: bool[].
 
-    Nobody's cards change but the mover's, and no card is lost. That finds another action, a transition that was left out, and the
-    other player's view; `belongs` proves it by the rules of the game, at some hundred times the cost.
+    Only the mover's cards change, and no card is lost. This detects another action, a missing transition, and the other player's
+    view. `belongs` proves it by the rules of the game, at some hundred times the cost.
 
     Raises:
         ValueError: If the rules of the two differ.
@@ -271,16 +270,16 @@ def is_consistent(before: Observation, action: Array, after: Observation) -> Arr
 
 @traced_once
 def belongs(before: Observation, action: Array, after: Observation) -> Array:
-    """Tell whether an action may be what two observations show: bool[].
+    """Return whether an action explains two observations: bool[].
 
-    They are one transition apart, and `action` is that step. Where nothing happened, an action was refused, whatever it was.
+    They are one transition apart, and `action` is that step. If nothing happened, any action fits, as a rejected one.
     """
     shown = infer_action(before, after)
     return is_one_step(before, after) & ((shown < 0) | (shown == action))
 
 
 def laid_type(before: Observation, after: Observation) -> Array:
-    """Tell the type 0..53 of the card that a draw laid on the pile at once (`Rules.play_drawn` "auto"): int32[], -1 if none."""
+    """Return the type 0..53 of the card that a draw laid on the pile at once (`Rules.play_drawn` "auto"): int32[], -1 if none."""
     if before.rules.play_drawn != "auto":
         return jnp.int32(-1)
     is_draw = infer_action(before, after) == cards.DRAW
@@ -289,20 +288,20 @@ def laid_type(before: Observation, after: Observation) -> Array:
 
 
 def unseen_words(observation: Observation) -> Words:
-    """Collect what opponent and deck hold together: a packed canonical set."""
+    """Return the opponent's hand and the deck together: a packed canonical set."""
     not_in_pile = _rest(bits.all_cards(observation.rules.deck), bits.pack(observation.pile))
     return _rest(not_in_pile, bits.pack(observation.hand))
 
 
 def played_type(after: Observation) -> Array:
-    """Tell the card type 0..53 on top after a play, which is the one that was played: int32[]."""
+    """Return the card type 0..53 on top after a play, which is the played card: int32[]."""
     return cards.type_of(after.color, after.top_rank)
 
 
 def reshuffled(before: Observation, after: Observation) -> Array:
-    """Tell whether the pile went back into the deck (before the cards were drawn, if any were): bool[].
+    """Return whether the pile went back into the deck (before the draw, if there was one): bool[].
 
-    Its top card stays, but under `Rules.reshuffle_top`.
+    Its top card stays, except under `Rules.reshuffle_top`.
     """
     if before.rules.play_drawn != "auto":
         return after.pile.sum(-1) < before.pile.sum(-1)
@@ -310,7 +309,7 @@ def reshuffled(before: Observation, after: Observation) -> Array:
 
 
 def unseen_at_draw(before: Observation, after: Observation) -> Array:
-    """Count what opponent and deck held together at a draw, after a reshuffle and before the first card: int8[54]."""
+    """Count the cards of opponent and deck at a draw, after a reshuffle and before the first card: int8[54]."""
     composition = jnp.asarray(np.asarray(before.rules.deck, np.int8))
     unseen = composition - cards.counts(before.hand) - cards.counts(after.pile)
     if before.rules.play_drawn != "auto":
@@ -329,9 +328,9 @@ def observer_drew(before: Observation, after: Observation) -> Array:
 
 
 def opponent_could_not_play(before: Observation, action: ArrayLike) -> Array:
-    """Tell whether the opponent, by `action`, drew with no penalty pending because it had to, holding no playable card: bool[].
+    """Return whether `action` was the opponent's forced draw without penalty, so that it held no playable card: bool[].
 
-    Not so where it may draw as it likes, or goes on after a card that it has drawn.
+    False if drawing is optional, or the turn continues after a draw.
     """
     drew = opponent_moved(before) & (jnp.asarray(action) == cards.DRAW) & (before.penalty == 0)
     if before.rules.keeps_account:
@@ -342,7 +341,7 @@ def opponent_could_not_play(before: Observation, action: ArrayLike) -> Array:
 
 
 def looks_dealt(observation: Observation) -> Array:
-    """Tell whether a position is one right after the deal, or looks the same, so that the prior "deal" fits: bool[]."""
+    """Return whether a position is, or looks like, one right after the deal, so that the prior "deal" applies: bool[]."""
     rules, rank = observation.rules, observation.top_rank
     own, other = (count.astype(jnp.int32) for count in (observation.hand_count, observation.opponent_count))
     if rules.start_effects == "keep_turn":
@@ -355,5 +354,5 @@ def looks_dealt(observation: Observation) -> Array:
 
 
 def _rest(everything: Words | bits.StaticWords, taken: Words) -> Words:
-    """Take a part out of a canonical set; the rest is canonical."""
+    """Remove a part from a canonical set; the rest is canonical."""
     return bits.canonical(bits.map_words(lambda x, y: x & ~y, everything, taken))

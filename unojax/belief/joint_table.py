@@ -12,11 +12,11 @@ from unojax.belief import history
 
 
 class UnexplainedError(ValueError):
-    """No hand of a belief explains what happened."""
+    """No hand of a belief explains the observation."""
 
 
 def condition(probs: np.ndarray, likelihood: np.ndarray) -> tuple[np.ndarray, float]:
-    """Apply Bayes' rule: (normalised product, log evidence). Raises UnexplainedError where the evidence is zero."""
+    """Apply Bayes' rule: (normalised product, log evidence). Raises UnexplainedError if the evidence is zero."""
     posterior = probs * likelihood
     evidence = float(posterior.sum())
     if evidence <= 0:
@@ -28,7 +28,7 @@ def condition(probs: np.ndarray, likelihood: np.ndarray) -> tuple[np.ndarray, fl
 
 
 def draw_one(probs: np.ndarray, types: np.ndarray, unseen: np.ndarray, hand_count: int) -> np.ndarray:
-    """Let the hand gain one card, uniform over the deck U - H."""
+    """Add one card to the hand, uniform over the deck U - H."""
     in_deck = int(unseen.sum()) - hand_count
     result = np.zeros_like(probs)
     for axis, t in enumerate(types):
@@ -39,7 +39,7 @@ def draw_one(probs: np.ndarray, types: np.ndarray, unseen: np.ndarray, hand_coun
 
 
 def shifted(values: np.ndarray, axis: int, by: int) -> np.ndarray:
-    """Move `values` one index up (+1) or down (-1) along an axis, with zeros where nothing comes from."""
+    """Move `values` one index up (+1) or down (-1) along an axis; vacated entries are zero."""
     result = np.zeros_like(values)
     low, high = (slice(None),) * axis + (slice(None, -1),), (slice(None),) * axis + (slice(1, None),)
     if by > 0:
@@ -50,7 +50,7 @@ def shifted(values: np.ndarray, axis: int, by: int) -> np.ndarray:
 
 
 def counts_at(index: tuple[np.ndarray, ...], types: np.ndarray) -> np.ndarray:
-    """Count the cards of the hands at K places of a joint table: int8[K, 54]."""
+    """Return the cards of the hands at K indices of a joint table: int8[K, 54]."""
     counts = np.zeros((index[0].size, cards.NUM_TYPES), np.int8)
     counts[:, types] = np.stack(index, -1)
     return counts
@@ -67,7 +67,7 @@ def without(types: np.ndarray, excluded: np.ndarray) -> tuple[int | slice, ...]:
 
 
 def along(values: np.ndarray, axis: int, ndim: int) -> np.ndarray:
-    """Lay a vector along one axis of an `ndim`-dimensional tensor, for broadcasting."""
+    """Reshape a vector to one axis of an `ndim`-dimensional tensor, for broadcasting."""
     return values.reshape((-1,) + (1,) * (ndim - 1 - axis))
 
 

@@ -15,9 +15,9 @@ from unojax.device.tracing import traced_once
 
 @traced_once
 def normalize(log_weights: Array) -> tuple[Array, Array]:
-    """Normalise log weights, and give the log of their former sum: (float32[N], float32[]), nats.
+    """Normalise log weights, and return the log of their former sum: (float32[N], float32[]), nats.
 
-    If all weights are zero, both are -inf; nothing is NaN.
+    If all weights are zero, both are -inf and never NaN.
     """
     total = logsumexp(log_weights)
     return jnp.where(jnp.isneginf(total), -jnp.inf, log_weights - jnp.where(jnp.isneginf(total), 0.0, total)), total
@@ -35,8 +35,8 @@ def effective_sample_size(log_weights: Array) -> Array:
 def systematic(uniform: Array, log_weights: Array, num: int | None = None) -> Array:
     """Resample systematically (Kitagawa 1996): int32[M] ancestors, each particle drawn floor or ceil of M w times.
 
-    Never picks a particle of zero weight, and copes with any `uniform` in [0, 1), 0 included. If all weights are zero the answer
-    is the identity (0, 1, ..., over again from 0 if M > N).
+    It never picks a particle of zero weight and accepts any `uniform` in [0, 1), including 0. If all weights are zero, the result
+    is the identity (0, 1, ..., repeated from 0 if M > N).
 
     Args:
         uniform: float32[], one random number in [0, 1).
@@ -48,12 +48,12 @@ def systematic(uniform: Array, log_weights: Array, num: int | None = None) -> Ar
     largest = log_weights.max()
     is_dead = jnp.isneginf(largest)
     weights = jnp.exp(log_weights - jnp.where(is_dead, 0.0, largest))
-    # A parallel sum can differ from its neighbour by rounding alone. Held at the last positive weight and monotone, a particle of
-    # weight zero owns no interval.
+    # Neighbours of a parallel sum can differ by rounding alone. Clamping at the last positive weight and taking the running
+    # maximum leave a particle of weight zero no interval.
     ends = lax.cummax(jnp.where(weights > 0, jnp.cumsum(weights), 0.0))
-    # The sum that was accumulated, not 1: rounding can leave no point beyond the last end, and none before the first.
+    # Scale by the accumulated sum instead of 1, so that rounding leaves no point beyond the last end or before the first.
     points = (jnp.arange(num, dtype=jnp.float32) + uniform) * (ends[-1] / num)
-    # side="right": a point that meets an end belongs to the next particle of positive weight, also when the point is 0.
+    # side="right": a point that equals an end belongs to the next particle of positive weight, even if the point is 0.
     search = partial(jnp.searchsorted, side="right")
     # On a GPU the unrolled steps of the search are one kernel.
     ancestors = by_platform(partial(search, method="scan"), partial(search, method="scan_unrolled"), ends, points)
@@ -64,5 +64,5 @@ def systematic(uniform: Array, log_weights: Array, num: int | None = None) -> Ar
 
 
 def uniform_log_weights(n: int) -> Array:
-    """Give equal normalised weights: float32[n]."""
+    """Return equal normalised log weights: float32[n]."""
     return jnp.full(n, -np.log(n), jnp.float32)

@@ -1,11 +1,11 @@
 """The exact filter's step.
 
 Every action of the opponent is evidence through the opponent model, which is evaluated for every hand; a forced draw is the case
-of a single legal action. A card that the opponent has drawn in a turn that continues is a part of the belief,
+of a single legal action. A card that the opponent has drawn in a turn that continues is part of the belief,
 
     b(H, t) = P(the hand is H, and t in it was drawn last | history)
 
-until the opponent plays it, passes, or draws again. Whether a turn continues is evidence about that card, a card that is laid at
+until the opponent plays it, passes, or draws again. Whether a turn continues is evidence about that card. A card laid at
 once came from the deck, and a challenge shows whether the other hand held a colour.
 """
 
@@ -24,13 +24,13 @@ from unojax.observation import Observation
 
 
 class Known(NamedTuple):
-    """A belief on its way through a step.
+    """A belief during a step.
 
     Attributes:
         probs: float64, the joint table of hands.
-        drawn: float64[T, ...], split by the type of the card drawn last; None if the opponent's turn does not go on.
-        hand_count: cards in the hand.
-        log_evidence: nats so far.
+        drawn: float64[T, ...], split by the type of the card drawn last; None unless the opponent's turn continues.
+        hand_count: Cards in the hand.
+        log_evidence: Log evidence in nats so far.
     """
 
     probs: np.ndarray
@@ -39,7 +39,7 @@ class Known(NamedTuple):
     log_evidence: float
 
     def given(self, likelihood: np.ndarray) -> Known:
-        """Condition the hands; a card drawn last is forgotten."""
+        """Condition the hands; drop the split by the last card drawn."""
         probs, log_evidence = condition(self.probs, likelihood)
         return self._replace(probs=probs, drawn=None, log_evidence=self.log_evidence + log_evidence)
 
@@ -51,9 +51,9 @@ class Known(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What a step shows, on the host. As the functions of `history`, of the same names.
+    """Public facts of a step, on the host, with the names of the functions of `history`.
 
-    `unseen` is before the first card drawn; `laid` the type of a card laid at once, or -1.
+    `unseen` is before the first card drawn; `laid` is the type of a card laid at once, or -1.
     """
 
     action: int
@@ -67,7 +67,7 @@ class Step(NamedTuple):
 def update(
     known: Known, types: np.ndarray, before: Observation, after: Observation, step: Step, opponent: OpponentModel
 ) -> Known:
-    """Condition on a step that was seen."""
+    """Condition on an observed step."""
     rules, deck = before.rules, np.asarray(before.rules.deck)
     if step.laid >= cards.WILD_TYPE:
         # Its colour is one of four.
@@ -93,7 +93,7 @@ def update(
     if known.drawn is None:
         known = known.given(asked.likelihood(before, step.action, known.probs > 0, types, opponent)[0])
     else:
-        # Who could play the card drawn passes by this action, and who could not draws again.
+        # This action is a pass if the drawn card was playable, and another draw if it was not.
         weights = np.zeros(known.drawn.shape)
         for axis in np.flatnonzero(known.drawn.reshape(len(types), -1).any(-1)):
             told = asked.likelihood(before, step.action, known.drawn[axis] > 0, types, opponent, int(types[axis]))
@@ -125,7 +125,7 @@ def _play(known: Known, types: np.ndarray, before: Observation, step: Step, oppo
 
 
 def _draw_and_look(known: Known, types: np.ndarray, before: Observation, after: Observation, step: Step) -> Known:
-    """Let the opponent draw one card, and see whether its turn goes on."""
+    """Let the opponent draw one card, and condition on whether its turn continues."""
     rules, in_deck = before.rules, int(step.unseen.sum()) - known.hand_count
     goes_on = bool(after.has_drawn)
     drawn = np.zeros((len(types), *known.probs.shape))

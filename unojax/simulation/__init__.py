@@ -1,6 +1,6 @@
-"""Thousands of games at once: `simulate`, `Stream` for those who want results as they come, `count_games` for sums alone.
+"""Thousands of games at once: `simulate`, `Stream` for results as games end, `count_games` for sums alone.
 
-`rollout` plays on in env slots, as a pure function. `slots` has the loop under all of them, `harvest` the device's side of
+`rollout` continues games in env slots, as a pure function. `slots` has the loop under all of them, `harvest` the device's side of
 `simulate`, `games` its results.
 """
 

@@ -16,11 +16,11 @@ class Games:
 
     Attributes:
         winner: int8[G] player 0 or 1; -1 for a drawn or truncated game.
-        num_steps: int32[G] plays and draws of both players, a draw of several cards being one.
+        num_steps: int32[G] plays and draws of both players; a draw of several cards counts once.
         num_choices: int32[G] steps of a player who had more than one legal action.
-        num_reshuffles: int32[G] times the pile went back into the deck.
+        num_reshuffles: int32[G] number of reshuffles of the pile into the deck.
         hand_sizes: int8[G, 2] cards left in each player's hand.
-        truncated: bool[G] cut off by `max_steps`.
+        truncated: bool[G] game cut off by `max_steps`.
     """
 
     winner: np.ndarray
@@ -38,20 +38,20 @@ class Games:
 
     @property
     def stalemate(self) -> np.ndarray:
-        """bool[G]: ended by an impossible draw, both hands still held."""
+        """bool[G]: ended by an impossible draw, with cards in both hands."""
         return ~self.truncated & (self.hand_sizes > 0).all(axis=1)
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A handful of finished games, in no particular order: their indices int64[n] and results."""
+    """Some finished games, in no particular order: their indices int64[n] and results."""
 
     index: np.ndarray
     games: Games
 
 
 class Collector:
-    """Puts so many finished games in order of their index."""
+    """Puts a known number of finished games in order of their index."""
 
     def __init__(self, num_games: int):
         self._games = Games(
@@ -77,6 +77,6 @@ class Collector:
     def prefix(self) -> Games:
         """Return the games before the first unfinished one.
 
-        All finished games together would favour short ones, since of the games in progress the long ones are still missing.
+        All finished games together would favour short ones, because the games in progress tend to be long.
         """
         return self._games[: len(self._done) if self._done.all() else int(np.argmin(self._done))]

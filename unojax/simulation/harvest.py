@@ -1,4 +1,4 @@
-"""The device's side of `unojax.simulate`: rows of slots whose finished games are handed out or counted."""
+"""The device's side of `unojax.simulate`: rows of slots, whose finished games are returned or counted."""
 
 from __future__ import annotations
 
@@ -36,18 +36,20 @@ from unojax.simulation.slots import (
 from unojax.table.account import Field as BitField
 
 NODES_PER_BLOCK: Final = 16
-"""Nodes between two looks for finished games: a longer row idles more (half a row per game of some 120 nodes), a shorter one
-looks more often."""
+"""Nodes between two checks for finished games. A longer row idles more (half a row per game of some 120 nodes); a shorter one
+checks more often.
+"""
 BLOCKS_PER_CALL: Final = 8
 MOST_COUNTED: Final = 2**23
-"""Slots whose choices in a call can be added up in 32 bits, low bytes and the rest apart: each has the call's nodes, and 255 from
-before."""
+"""Largest number of slots whose choices in a call add up in 32 bits, low bytes and the rest apart. Each slot adds the call's
+nodes, and up to 255 from before.
+"""
 LONGEST: Final = 2**14
 """Steps of a game up to which lengths are counted on the device."""
 
 
 class Results(NamedTuple):
-    """Results of finished games, uint32[B] each; `game_index` is 2^32 - 1 where none finished."""
+    """Results of finished games, uint32[B] each; `game_index` is 2^32 - 1 for slots without one."""
 
     game_index: Array
     num_steps: Array
@@ -60,19 +62,20 @@ class Results(NamedTuple):
 
 
 class FinishedFirst(NamedTuple):
-    """Results of a call in one row, those of the `number` finished games first, int32[D] of each device."""
+    """Results of a call in one row, the `number` finished games first, int32[D] of each device."""
 
     results: Results
     number: Array
 
 
 class Counts(NamedTuple):
-    """Counts over the games that finished in a call: uint32[] each, but for the last three.
+    """Counts over the games that finished in a call: uint32[] each, except the last three.
 
     Attributes:
-        games, wins_0, wins_1, stalemates, drawn, truncated: as in `Tally`.
-        illegal: games in which a policy chose an illegal action.
-        choices, reshuffles: uint32[2] as in `Tally`; the sums of the low byte, and of all above it, since 32 bits may be too few.
+        games, wins_0, wins_1, stalemates, drawn, truncated: As in `Tally`.
+        illegal: Games in which a policy chose an illegal action.
+        choices, reshuffles: uint32[2] as in `Tally`; the sums of the low byte and of the higher bytes, because 32 bits may be too
+            few.
         lengths: uint32[LONGEST + 1] games by number of steps; longer ones count as the last.
     """
 
@@ -104,12 +107,12 @@ HAND_1: Final = BitField(10, 7)
 
 
 class Progress(NamedTuple):
-    """What became of a call whose results are kept: uint32[] each.
+    """Counts of a call whose results are kept: uint32[] each.
 
     Attributes:
-        games: that finished.
-        illegal: of them, games in which a policy chose an illegal action.
-        first_illegal: number of one of these.
+        games: Games that finished.
+        illegal: Finished games in which a policy chose an illegal action.
+        first_illegal: Number of one of these.
     """
 
     games: Array
@@ -121,9 +124,9 @@ class Limits(NamedTuple):
     """Numbers that may vary without recompiling: uint32[] each.
 
     Attributes:
-        num_games: of a run.
-        max_steps: not looked at unless truncation is compiled in.
-        part, parts: the games whose number is `part` modulo `parts` are played.
+        num_games: Games of a run.
+        max_steps: Limit of steps; ignored unless truncation is compiled in.
+        part, parts: Only games whose number is `part` modulo `parts` are played.
     """
 
     num_games: Array
@@ -133,23 +136,23 @@ class Limits(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The games of one of several devices: those of the share whose place in it is `device` modulo `num_devices`.
+    """Games of one of several devices: those whose index in the share is `device` modulo `num_devices`.
 
     Attributes:
         device: uint32[] number of the device.
-        num_devices: static.
+        num_devices: Static.
     """
 
     device: Any
     num_devices: int
 
     def number_of(self, index: Array, limits: Limits) -> Array:
-        """Give the numbers of the games, uint32[...], that the device counts by an index; `NO_WALK` stays."""
+        """Return the game numbers, uint32[...], of the device's own indices; `NO_WALK` stays."""
         place = index * np.uint32(self.num_devices) + self.device
         return jnp.where(index == NO_WALK, NO_WALK, place * limits.parts + limits.part)
 
     def index_of(self, number: Array, limits: Limits) -> Array:
-        """Undo `number_of`; an index beyond all games for `NO_WALK`."""
+        """Invert `number_of`; `NO_WALK` becomes an index beyond all games."""
         stride = np.uint32(self.num_devices) * limits.parts
         return jnp.where(number == NO_WALK, NO_WALK, number // stride)
 
@@ -163,7 +166,7 @@ class Part(NamedTuple):
 def start_run(
     batch_size: int, limits: Limits, policies: tuple[Policy, ...], rules: Rules, num_devices: int = 1
 ) -> tuple[Slots, Array]:
-    """Start slots at the beginning of games 0 .. batch_size - 1, and give how many games of each device have begun, uint32[D]."""
+    """Start slots at games 0 .. batch_size - 1; also return the number of games begun on each device, uint32[D]."""
     on_each = batch_size // num_devices
     index = jnp.arange(on_each, dtype=jnp.uint32)
     parts = [Part(np.uint32(device), num_devices) for device in range(num_devices)]
@@ -172,14 +175,14 @@ def start_run(
     counts = dict.fromkeys(("num_choices", "num_reshuffles"), jnp.zeros_like(number))
     last_action = None if _all_packed(policies) else jnp.full_like(number, game.NO_ACTION, jnp.int8)
     slots = fresh_slots(number, rules, last_action=last_action, **counts)
-    # Every leaf a buffer of its own: the run takes them over.
+    # Every leaf needs its own buffer, because the run donates them.
     begun = jnp.full(num_devices, on_each, jnp.uint32)
     slots = jax.tree.map(jnp.copy, slots)
     return spread((slots, begun), num_devices) if num_devices > 1 else (slots, begun)
 
 
 Gather = Literal["hand out", "count", "keep"]
-"""What becomes of the results of finished games."""
+"""Destination of the results of finished games."""
 
 
 @partial(jax.jit, static_argnames=("policies", "truncates", "gather", "on", "mesh"), donate_argnames=("slots", "kept"))
@@ -197,11 +200,11 @@ def advance_slots(
     on: Platform,
     mesh: Mesh | None = None,
 ) -> tuple[Slots, Array, Results | FinishedFirst | Counts | Progress, Kept | None]:
-    """Take all slots `NODES_PER_BLOCK * BLOCKS_PER_CALL` nodes further.
+    """Advance all slots by `NODES_PER_BLOCK * BLOCKS_PER_CALL` nodes.
 
-    Hand out the games that finished, uint32[blocks, B] (on a GPU uint32[blocks * B], `FinishedFirst`), count them, or put them
-    into their places in `kept`. `numbers` and `policies` are the `static.split` of one policy for each player, or of one for
-    both. Devices of a mesh deal out games of their own (`Part`). `next_index`, uint32[D], counts the games of each; counts and
+    Return the games that finished, uint32[blocks, B] (on a GPU uint32[blocks * B], `FinishedFirst`), count them, or write them
+    to their places in `kept`. `numbers` and `policies` are the `static.split` of one policy for each player, or of one for
+    both. Each device of a mesh deals its own games (`Part`). `next_index`, uint32[D], counts the games of each; counts and
     progress have this axis, too.
     """
     how = {"policies": policies, "truncates": truncates, "gather": gather, "on": on}
@@ -237,7 +240,7 @@ def _advance(
     gather: Gather,
     on: Platform,
 ) -> tuple[Slots, Array, Any, Kept | None]:
-    """Do what `advance_slots` does on one device."""
+    """Run `advance_slots` on one device."""
     decide = partial(choose_moves, seed=seed, limits=limits, policies=static.join(numbers, policies), truncates=truncates)
 
     def finish(_: Slots, decision: Decision, after: Slots, rest: tuple[Array, Any]) -> Any:
@@ -268,9 +271,9 @@ def _advance(
 
 
 def make_kept(num_games: int, num_devices: int = 1) -> Kept:
-    """Make room for the results of a run, on each device for a power of two of games: runs of similar size share their program.
+    """Allocate the results of a run, on each device for a power of two of games, so that runs of similar size share their program.
 
-    A game is in the place by which its device counts it.
+    A game's place is its index on the device.
     """
     room = 1 << (-(-num_games // num_devices) - 1).bit_length()
     kept = Kept(*(jnp.zeros(room * num_devices, jnp.uint32) for _ in Kept._fields))
@@ -288,7 +291,7 @@ def _no_progress() -> Progress:
 
 
 def _keep(so_far: tuple[Kept, Progress], results: Results, index_of: Callable[[Array], Array]) -> tuple[Kept, Progress]:
-    """Put the games of a block that finished into their places."""
+    """Write the finished games of a block to their places."""
     kept, progress = so_far
     ended = results.game_index != NO_WALK
     ending = PHASE.put(results.phase) | HAND_0.put(results.hand_0) | HAND_1.put(results.hand_1)
@@ -309,7 +312,7 @@ def _keep(so_far: tuple[Kept, Progress], results: Results, index_of: Callable[[A
 
 
 def _finished_first(results: Results) -> FinishedFirst:
-    """Move the results of finished games to the front, in one row: the host fetches these alone."""
+    """Move the results of finished games to the front, in one row, so that the host fetches only these."""
     flat = jax.tree.map(jnp.ravel, results)
     ended = flat.game_index != NO_WALK
     so_far = jnp.cumsum(ended, dtype=jnp.int32)
@@ -322,14 +325,14 @@ def _finished_first(results: Results) -> FinishedFirst:
 
 
 def _no_counts() -> Counts:
-    """Make counts of no games."""
+    """Return counts of no games."""
     zero, pair = jnp.zeros((), jnp.uint32), jnp.zeros(2, jnp.uint32)
     others = dict.fromkeys(set(Counts._fields) - {"choices", "reshuffles", "lengths"}, zero)
     return Counts(choices=pair, reshuffles=pair, lengths=jnp.zeros(LONGEST + 1, jnp.uint32), **others)
 
 
 def _count(counts: Counts, results: Results) -> Counts:
-    """Add the games of a block that finished."""
+    """Add the finished games of a block."""
     ended = results.game_index != NO_WALK
     phase, truncated = results.phase, ended & (results.phase == table.PLAY)
     stalemate = ended & ~truncated & (results.hand_0 > 0) & (results.hand_1 > 0)
@@ -358,7 +361,7 @@ def _count(counts: Counts, results: Results) -> Counts:
 
 
 def choose_moves(slots: Slots, seed: Words, limits: Limits, policies: tuple[Policy, ...], truncates: bool) -> Array:
-    """Choose what happens at each slot's node, as a move (see `unojax.table`) for `carry_out`."""
+    """Choose a move (see `unojax.table`) at each slot's node, for `carry_out`."""
     word, coins = words_at(seed, slots)
     node = table.find_node(slots.table, slots.rules)
     if _all_packed(policies):
@@ -377,7 +380,7 @@ def _all_packed(policies: tuple[Policy, ...]) -> bool:
 
 
 def _ask(policies: tuple[Policy, ...], slots: Slots, words: Words) -> Array:
-    """Ask policies by the protocol: int32[B]."""
+    """Call policies through the protocol: int32[B]."""
 
     def ask_one(one: Slots, words: Words) -> Array:
         key = jax.random.wrap_key_data(jnp.stack(words), impl="threefry2x32")
@@ -387,7 +390,7 @@ def _ask(policies: tuple[Policy, ...], slots: Slots, words: Words) -> Array:
 
 
 def _harvest(slots: Slots, next_index: Array, limits: Limits, truncates: bool, part: Part) -> tuple[Slots, Array, Results]:
-    """Hand out the results of finished games and start the next ones in their slots."""
+    """Return the results of finished games and start the next games in their slots."""
     phase = slots.table.unpack_meta().phase
     ended = (phase > table.PLAY) | slots.illegal
     if truncates:

@@ -1,4 +1,4 @@
-"""`rollout`: a batch of auto-resetting games as a pure function, to be put under `jit`, `vmap`, `shard_map` and `grad`."""
+"""`rollout`: a batch of auto-resetting games as a pure function, for use under `jit`, `vmap`, `shard_map` and `grad`."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ from unojax.table import Node, Picked
 from unojax.view import view_at_node
 
 Sees = Literal["observation", "view"]
-"""What policies are given: an `Observation`, one-hot, or a `View`, packed."""
+"""Input of policies: an `Observation`, one-hot, or a `View`, packed."""
 RolloutPolicy = str | PackedPolicy | Agent | Callable[[Any, Array, Any, Array], Any]
 """A named or packed policy, an agent, or `policy(params, key, observation or view, legal_mask)`."""
 
 NODES_PER_CHOICE: Final = 9
-"""Nodes of a row from one choice to the next, at most: uniform play is there in seven of eight cases."""
+"""Largest number of nodes of a row from one choice to the next; uniform play needs fewer in seven of eight cases."""
 MOST_SLOTS: Final = 2**31
 _PLAYERS: Final = (0, 1)
 _INIT, _UPDATE = 1, 3
-"""What a player's key is for, beside acting."""
+"""Uses of a player's key besides acting."""
 
 
 def start_slots(
@@ -74,14 +74,14 @@ def start_slots(
     """Deal the games 0 .. num_slots - 1, one in each env slot, on all local devices if they can share the slots equally.
 
     Args:
-        key: a threefry2x32 key (the default kind), of all deals and draws of all games that these slots will play.
-        num_slots: at least 1.
-        rules: static, or the name of a preset.
-        policy: what `rollout` will be given, if it is an agent that remembers; else not needed.
+        key: A threefry2x32 key (the default kind) for all deals and draws of all games in these slots.
+        num_slots: Number of slots, at least 1.
+        rules: Static, or the name of a preset.
+        policy: The `rollout` policy, if it is an agent with memory; else not needed.
         share: (part, parts): play only the games whose number is `part` modulo `parts`, for one of several processes.
 
     Raises:
-        ValueError: an argument is out of range, or the key is a batch or of another kind.
+        ValueError: If an argument is out of range, or the key is a batch or of another kind.
     """
     check_key(key, "start_slots")
     if not (is_int(num_slots) and 1 <= num_slots <= MOST_SLOTS):
@@ -124,34 +124,33 @@ def rollout(
     choices_only: bool = False,
     nodes_per_row: int | None = None,
 ) -> tuple[Slots, Transitions]:
-    """Play `num_steps` rows in every slot; a slot whose game has ended deals the next one.
+    """Play `num_steps` rows in every slot; when a slot's game ends, it deals the next one.
 
-    Pure: put it under `jit`, `vmap`, `shard_map`, and under `grad` for what the policy returns beside its action. With the same
-    key in every call, each game depends on the two keys, the policy and its number alone: not on the number of slots, of rows,
-    or of devices.
+    Pure: use it under `jit`, `vmap`, `shard_map`, and under `grad` for the policy's extras. With the same key in every call, each
+    game depends only on the two keys, the policy and its number, not on the number of slots, rows or devices.
 
     Args:
-        key: a threefry2x32 key of the policies' choices. Those of game g at node t are drawn by Threefry(key, (g, t)), as in
-            `simulate`, which plays the same games if this is the key of the slots, too.
-        policy: one for both players, or two, one for each. A name of `unojax.POLICIES` or a `PackedPolicy` runs packed, in the
-            same kernel as the rules; an agent (`unojax.agents.Agent`) remembers. Anything else is called, unbatched, as
+        key: A threefry2x32 key of the policies' choices. Game g at node t uses Threefry(key, (g, t)), as in `simulate`, which
+            plays the same games if this is also the key of the slots.
+        policy: One policy for both players, or one for each. A name of `unojax.POLICIES` or a `PackedPolicy` runs packed, in the
+            same kernel as the rules; an agent (`unojax.agents.Agent`) has memory. Any other policy is called, unbatched, as
             `policy(params, key, observation, legal_mask)`, and returns an action, or an action and a pytree of extras.
-        params: of the policy, or a pair of them for two policies; None for one without.
-        slots: of `start_slots` or of an earlier call.
-        num_steps: rows T of the trajectory, static. A row shows at most one decision.
-        fields: what the trajectory is to show, static; `valid` and the extras are always there. Nothing else is computed.
-        sees: whether policies are given an `Observation` or a `View`, static.
-        choices_only: show only decisions between two or more legal actions, static; the rest is played without a row.
-        nodes_per_row: nodes that a slot passes in a row at most, static. More nodes make fewer rows that are not valid, and rows
-            take longer. By default a row holds a whole step, or 9 nodes with `choices_only`. Packed policies are fastest with 1
+        params: Parameters of the policy, or a pair for two policies; None for a policy without.
+        slots: Slots from `start_slots` or an earlier call.
+        num_steps: Number of rows T of the trajectory, static. A row shows at most one decision.
+        fields: Fields of the trajectory, static; `valid` and the extras are always included. Other fields are not computed.
+        sees: Input of policies, an `Observation` or a `View`; static.
+        choices_only: Show only decisions between two or more legal actions, static; other steps take no row.
+        nodes_per_row: Largest number of nodes that a slot passes in a row, static. More nodes make fewer invalid rows but slower
+            ones. By default a row holds a whole step, or 9 nodes with `choices_only`. Packed policies are fastest with 1
             on a CPU and 1 to 3 on a GPU; 2 is slow on a CPU.
 
     Returns:
-        the slots after T rows, and the trajectory. A policy that chooses an illegal action is reported by `Slots.illegal`; its
-        slot stands still from then on and has no valid rows. `check_slots` raises for it on the host.
+        The slots after T rows, and the trajectory. If a policy chooses an illegal action, `Slots.illegal` reports it, and the
+        slot stops and has no valid rows from then on. `check_slots` raises for it on the host.
 
     Raises:
-        ValueError: an argument is out of range, the slots hold no memory of an agent, or a policy returns something else.
+        ValueError: If an argument is out of range, the slots hold no memory for an agent, or a policy returns something else.
     """
     check_key(key, "rollout")
     policies = _as_policies(policy)
@@ -170,7 +169,7 @@ def check_slots(slots: Slots) -> None:
     """Check on the host that no policy has chosen an illegal action.
 
     Raises:
-        ValueError: one has; the message names a game and the step.
+        ValueError: If one has; the message names a game and the step.
     """
     wrong = np.flatnonzero(np.asarray(slots.illegal))
     if len(wrong):
@@ -182,7 +181,7 @@ def check_slots(slots: Slots) -> None:
 
 
 class _Plan(NamedTuple):
-    """What a rollout is compiled for."""
+    """Static arguments of a compiled rollout."""
 
     num_rows: int
     fields: tuple[Field, ...]
@@ -256,11 +255,11 @@ def _play_jitted(
 
 
 class _Asked(NamedTuple):
-    """What a row keeps of a decision until its end: bool[B] each, and the extras.
+    """Flags of a row's decision until the row ends: bool[B] each, and the extras.
 
     Attributes:
-        acts: a player is to act.
-        cut_off: the game is cut off here.
+        acts: A player is to act.
+        cut_off: The game is cut off here.
     """
 
     acts: Array
@@ -291,7 +290,7 @@ def _play(key: Words, policies: tuple[Any, ...], params: tuple[Any, ...], slots:
             is_choice = node.is_decision & (bits.count(node.legal) > 1)
             acts &= is_choice
             if is_illegal is not None:
-                # The only legal action is taken, whatever the policy answers.
+                # The only legal action is taken, whatever the policy returns.
                 only = Picked(*bits.choose(node.legal, word))
                 forced = node.is_decision & ~is_choice
                 pick = Picked(*(jnp.where(forced, a, b) for a, b in zip(only, pick, strict=True)))
@@ -322,9 +321,9 @@ def _play(key: Words, policies: tuple[Any, ...], params: tuple[Any, ...], slots:
 def _ask(
     policies: tuple[Any, ...], params: tuple[Any, ...], slots: Slots, node: Node, words: Words, sees: Sees
 ) -> tuple[Array, Any]:
-    """Ask the policies at each slot: the actions of the players to move, int32[B], and the extras."""
+    """Call the policies at each slot: the actions of the players to move, int32[B], and the extras."""
     rules, player = slots.rules, node.meta.player.astype(jnp.int8)
-    # In buffers of their own: XLA on CPU would find the node anew for each action.
+    # Separate buffers: XLA on a CPU would otherwise recompute the node for each action.
     options = lax.optimization_barrier(node.options)
     mask = game.options_to_actions(options, rules=rules)
     view = view_at_node(slots.table, node, rules)
@@ -364,7 +363,7 @@ def _along(chosen: Array, leaf: Array) -> Array:
 
 
 def _ask_agent(agent: Any, seat: int | None, slots: Slots, keys: Array, player: Array, mask: Array) -> Array:
-    """Ask an agent as the player of its seat, or as whoever moves (None)."""
+    """Call an agent as the player of its seat, or as either player to move (None)."""
     if seat is None:
         memory = jax.tree.map(lambda a, b: jnp.where(_along(player == 0, a), a, b), *slots.memory)
         acting = player
@@ -395,7 +394,7 @@ def _seen_by(slots: Slots, player: int) -> Observation:
 
 
 def _begin_memory(slots: Slots, key: Words, policies: Sequence[Any]) -> Slots:
-    """Begin the memories of both players where a game is about to begin."""
+    """Begin the memories of both players in slots whose game is about to begin."""
     begins = is_turn(slots) & (slots.num_steps == 0)
     memories = []
     for player in _PLAYERS:
@@ -411,7 +410,7 @@ def _begin_memory(slots: Slots, key: Words, policies: Sequence[Any]) -> Slots:
 
 
 def _update_memory(before: Slots, after: Slots, move: Array, acts: Array, key: Words, policies: Sequence[Any]) -> tuple[Any, Any]:
-    """Update the memories of both players by a step, where there was one."""
+    """Update the memories of both players in slots that made a step."""
     action, memories = action_of_move(before.table, move).astype(jnp.int32), []
     for player in _PLAYERS:
         agent, old = _agent_of(policies, player), before.memory[player]

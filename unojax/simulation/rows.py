@@ -1,7 +1,7 @@
-"""Rows of a rollout: a few words while games are played, and the fields of a trajectory afterwards.
+"""Rows of a rollout: a few words during play, and the fields of a trajectory afterwards.
 
 Cards stay packed inside the loop, a fifth of the size of one-hots. The words of a row are two arrays, so that a GPU stores it
-with two kernels. The fields are made of all rows at once.
+with two kernels. One computation makes the fields of all rows.
 """
 
 from __future__ import annotations
@@ -29,41 +29,41 @@ from unojax.view import View, view_of_table
 Field = Literal[
     "observation", "view", "legal_mask", "state", "action", "player", "reward", "terminated", "truncated", "game", "step"
 ]
-"""What a trajectory can show; see `Transitions`."""
+"""Possible fields of a trajectory; see `Transitions`."""
 
 _VALID: Final = BitField(0, 1)
 _TERMINATED: Final = BitField(1, 1)
 _TRUNCATED: Final = BitField(2, 1)
 _PLAYER: Final = BitField(3, 1)
 _ACTION: Final = BitField(4, 7)
-"""Of the first word of what came of a row."""
+"""Bit fields of the first outcome word of a row."""
 _LAST_ACTION: Final = BitField(18, 7)
-"""Of a table's `meta`, above what the table uses. Stored plus one, since it is -1 at the start of a game."""
+"""Bit field of a table's `meta`, above the table's own. Stored plus one, since it is -1 at the start of a game."""
 _OF_CARDS: Final = frozenset(("observation", "view", "legal_mask", "state"))
 """Fields that are made of a table."""
 _SHOW_LAST_ACTION: Final = frozenset(("observation", "state"))
-"""Fields of these that show the action before."""
+"""Those fields of tables that show the previous action."""
 
 
 @struct.dataclass
 class Transitions:
-    """A trajectory of B slots over T rows, [T, B, ...]. What was not asked for is None.
+    """A trajectory of B slots over T rows, [T, B, ...]. Fields that were not requested are None.
 
-    Rows that are not `valid` show no decision. They still carry the rewards and ends that come after an earlier decision.
+    Rows that are not `valid` show no decision, but still carry rewards and ends that follow an earlier decision.
 
     Attributes:
         valid: bool[T, B] a player acted in this row.
-        extras: what the policy returned beside its action; None if nothing.
-        observation, view: what the player to move sees, one-hot or packed.
+        extras: The policy's pytree of extras; None without extras.
+        observation, view: Information of the player to move, one-hot or packed.
         legal_mask: bool[T, B, 61] its legal actions; [T, B, 62] with challenges.
-        state: all cards, the hidden hand too: for critics and targets, and nothing that a policy may see. The episode's own
+        state: All cards, including the hidden hand: for critics and targets, not for policies. The episode's own
             fields (`rewards`, `truncated`, `step_count`, `error`) are as at the start of a game.
-        action: int8[T, B] played.
-        player: int8[T, B] who acted, 0 or 1.
-        reward: float32[T, B, 2] rewards of both players since the row's decision, until the next row.
-        terminated: bool[T, B] the game ended since the row's decision, until the next row.
-        truncated: bool[T, B] `Rules.max_steps` cut the game off here. Nobody acts in this row; its observation is the last of the
-            game, and its value the one to bootstrap from.
+        action: int8[T, B] action taken.
+        player: int8[T, B] acting player, 0 or 1.
+        reward: float32[T, B, 2] rewards of both players from the row's decision to the next row.
+        terminated: bool[T, B] the game ended between the row's decision and the next row.
+        truncated: bool[T, B] `Rules.max_steps` cut the game off here. Neither player acts in this row; bootstrap from the value
+            of its observation, the last of the game.
         game: uint32[T, B] number of the game.
         step: int32[T, B] steps of the game before this one.
     """
@@ -87,8 +87,8 @@ class Row(NamedTuple):
     """Words of a row, uint32[W, B] each, W no larger than the fields need; None without any.
 
     Attributes:
-        before: those known at the row's decision. Stored by themselves, they are read before a GPU replaces them.
-        outcome: those known at its end.
+        before: Words known at the row's decision. Stored separately, they are read before a GPU replaces them.
+        outcome: Words known at its end.
     """
 
     before: Array | None
@@ -96,14 +96,14 @@ class Row(NamedTuple):
 
 
 def pack_row(fields: Sequence[Field], before: Slots, move: Array, acts: Array, cut_off: Array, after: Slots) -> Row:
-    """Pack what the fields are made of.
+    """Pack the words that the fields need.
 
     Args:
-        fields: of the trajectory.
-        before: the slots at the row's decision.
-        move: uint32[B] of the decision.
+        fields: Fields of the trajectory.
+        before: Slots at the row's decision.
+        move: uint32[B] move of the decision.
         acts, cut_off: bool[B] a player acts in the row; the game is cut off there.
-        after: the slots after the row, before any is dealt anew.
+        after: Slots after the row, before new deals.
     """
     known = []
     if _OF_CARDS & set(fields):
@@ -129,13 +129,13 @@ def pack_row(fields: Sequence[Field], before: Slots, move: Array, acts: Array, c
     outcome = [flags]
     if "reward" in fields:
         outcome += list(lax.bitcast_convert_type(_rewards(before, after, terminated), jnp.uint32))
-    # In buffers of their own, or a GPU would copy the slots to make these words after the row.
+    # Separate buffers; otherwise a GPU would copy the slots to make these words after the row.
     outcome = lax.optimization_barrier(outcome)
     return Row(jnp.stack(known) if known else None, jnp.stack(outcome))
 
 
 def _rewards(before: Slots, after: Slots, terminated: Array) -> Array:
-    """Add up the rewards of a row's steps, float32[2, B]: that of the end, and the penalty for each step before it."""
+    """Sum the rewards of a row's steps, float32[2, B]: the final reward, and the penalty for each earlier step."""
     rules = before.rules
     rewards = jnp.where(terminated, game.rewards_at(after.table, rules), np.float32(0))
     if rules.step_penalty:
@@ -145,7 +145,7 @@ def _rewards(before: Slots, after: Slots, terminated: Array) -> Array:
 
 
 def unpack_rows(rows: Row, extras: Any, fields: Sequence[Field], rules: Rules) -> Transitions:
-    """Make the fields of a trajectory of the words of its rows, uint32[T, W, B] each."""
+    """Compute the fields of a trajectory from the words of its rows, uint32[T, W, B] each."""
     flags = rows.outcome[:, 0]
     shown: dict[str, Any] = {"valid": _VALID.get(flags) != 0, "extras": extras}
     if "terminated" in fields:
@@ -171,7 +171,7 @@ def unpack_rows(rows: Row, extras: Any, fields: Sequence[Field], rules: Rules) -
 
 
 def _show_cards(tables: Table, fields: Sequence[Field], rules: Rules) -> dict[str, Any]:
-    """Make the fields that are made of tables, [T, B]."""
+    """Compute the fields that depend on tables, [T, B]."""
     shown: dict[str, Any] = {}
     last_action = _LAST_ACTION.get(tables.meta).astype(jnp.int8) - 1
     tables = tables._replace(meta=tables.meta & META_BITS)

@@ -1,4 +1,4 @@
-"""Sums over many games, a slice at a time, so that they need no memory for each game. NumPy on the host."""
+"""Sums over many games, a slice at a time, without memory for each game. NumPy on the host."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Tally:
     """Sums over games.
 
     Attributes:
-        games: added up.
-        wins: of player 0 and player 1.
-        stalemates: games ended by an impossible draw; the smaller hand wins.
-        drawn: stalemates with equal hands.
-        truncated: games cut off by `max_steps`.
-        steps, choices, reshuffles: totals.
+        games: Number of games.
+        wins: Wins of player 0 and of player 1.
+        stalemates: Games ended by an impossible draw; the smaller hand wins.
+        drawn: Stalemates with equal hands.
+        truncated: Games cut off by `max_steps`.
+        steps, choices, reshuffles: Totals.
         lengths: int64[longest + 1], games of each number of steps.
     """
 
@@ -40,7 +40,7 @@ class Tally:
 
     @classmethod
     def of(cls, games: Games) -> Tally:
-        """Add up games."""
+        """Sum over games."""
         starts = range(0, len(games), _GAMES_PER_SLICE)
         return sum((cls._of_slice(games[start : start + _GAMES_PER_SLICE]) for start in starts), cls())
 
@@ -59,12 +59,12 @@ class Tally:
         )
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Give the fields as arrays."""
+        """Return the fields as arrays."""
         return {field.name: np.asarray(getattr(self, field.name)) for field in fields(self)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Tally:
-        """Undo `to_arrays`."""
+        """Invert `to_arrays`."""
         numbers = {name: values.tolist() for name, values in arrays.items() if name != "lengths"}
         return cls(**(numbers | {"wins": tuple(numbers["wins"]), "lengths": arrays["lengths"]}))
 
@@ -77,7 +77,7 @@ class Tally:
         return Tally(wins=(self.wins[0] + other.wins[0], self.wins[1] + other.wins[1]), lengths=lengths, **sums)
 
     def length_quantile(self, q: float) -> int:
-        """Find the smallest number of steps that at least a share `q` of the games does not exceed."""
+        """Return the smallest number of steps that at least a share `q` of the games does not exceed."""
         return int(np.searchsorted(np.cumsum(self.lengths), math.ceil(q * self.games)))
 
     @property

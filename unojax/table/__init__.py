@@ -1,23 +1,22 @@
 """The rules, written once, over a packed table of 108 labelled cards.
 
-A `Table` is nine 32-bit words. Each physical card has an owner, one of deck, hand 0, hand 1 and pile, whose two bits are spread
-over two bit planes of four words; the ninth word is bookkeeping. Rules that need to remember more have a tenth (`Account`), and
-no others pay for it. Which physical copy of a type lies where is never looked at by the rules, and `unojax.game` drops it at the
-border.
+A `Table` is nine 32-bit words. Each physical card has an owner: deck, hand 0, hand 1 or pile. The owner's two bits are spread
+over two bit planes of four words; the ninth word is bookkeeping. Rules that need more state have a tenth word (`Account`), which
+costs other rules nothing. The rules ignore which physical copy of a type has which owner, and `unojax.game` drops it.
 
-A game is a walk through **nodes** (extensive form with chance). At each node one element of a set is picked: an option of the
-mover's, or a card of the deck's. Dealing, turning up the start card, each single card of a draw, and the reshuffle are nodes
-too, so one node takes one random word and moves one card:
+A game is a walk through **nodes** (extensive form with chance). Each node picks one element of a set: an option of the
+mover, or a card of the deck. Dealing, turning up the start card, each single card of a draw, and the reshuffle are nodes
+too, so a node takes one random word and moves one card:
 
     DEAL    2 * hand_size chance nodes: a card to player 0, then to player 1
     START   a chance node: the start card
     PLAY    a decision node if the mover may play; else a reshuffle, a card drawn, or the end of a game whose draw is impossible.
-            Where drawing is one option of several, the cards drawn are nodes of their own after the decision
-    OVER_*  a finished game stays as it is
+            If drawing is one option of several, the drawn cards are separate nodes after the decision
+    OVER_*  a finished game stays unchanged
 
-`find_node` says what is to be picked. `resolve` decides everything that follows from the pick and squeezes it into a single
-word, the *move*; `commit` carries the move out with a few operations per word. A loop that hands on the move instead of the
-table after it pays for the decision once instead of nine times: see `unojax.device.lanes.walk`.
+`find_node` returns the set to pick from. `resolve` computes all consequences of the pick and packs them into a single
+word, the *move*; `commit` applies the move with a few operations per word. A loop that passes on the move instead of the
+next table computes the decision once instead of nine times: see `unojax.device.lanes.walk`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a turn can depend on besides the top card and a penalty of its: a tenth word of tables, under rules that need it."""
+"""State of a turn besides the top card and the penalty: a tenth word of tables, under rules that need it."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _KEEPS_TURN: Final = Field(15, 1)
 
 
 class Account(NamedTuple):
-    """The further bookkeeping word, unpacked: uint32[...] each.
+    """The additional bookkeeping word, unpacked: uint32[...] each.
 
     Attributes:
-        due: the pending penalty in full; that of `Meta` is at most 6.
-        drawn_color, drawn_rank: of the card that the mover has drawn in this turn; the colour of a wild is 0.
-        has_drawn: 1 if there is one.
+        due: The full pending penalty; that of `Meta` is at most 6.
+        drawn_color, drawn_rank: Colour and rank of the card that the mover has drawn in this turn; the colour of a wild is 0.
+        has_drawn: 1 if there is such a card.
         contested: 1 + the colour that was active before the pending Wild+4, if it may be challenged; else 0.
         keeps_turn: 1 while the first player draws the cards of a start card, after which it moves.
     """

@@ -1,4 +1,4 @@
-"""What lies in the words of a table and of a move."""
+"""Bit layout of the words of a table and of a move."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ META_BITS: Final = np.uint32((1 << 18) - 1)
 WILD_POSITION: Final = 25
 MAX_PENALTY: Final = 6
 """Largest penalty that `Meta` holds; an account holds larger ones."""
-# A move is the next `meta` and, above it, what happens to the cards and to the counters of a game.
+# A move is the next `meta` and, above it, the changes of the cards and of a game's counters.
 POSITION_FIELD: Final = Field(18, 5)
 WORD_FIELD: Final = Field(23, 2)
 OWNER_FIELD: Final = Field(25, 2)
@@ -45,11 +45,11 @@ class Meta(NamedTuple):
     """The bookkeeping word, unpacked: uint32[...] each.
 
     Attributes:
-        rank: rank 0..14 of the top card.
-        color: active colour 0..3.
-        player: whose turn it is (or who is being dealt to).
-        penalty: cards that the mover must draw for a +2 or Wild+4: 0, 2 or 4; 6 after a challenge that failed, more when stacked.
-        to_draw: cards still to come in a draw or deal under way.
+        rank: Rank 0..14 of the top card.
+        color: Active colour 0..3.
+        player: Player to move (or to be dealt to).
+        penalty: Cards that the mover must draw for a +2 or Wild+4: 0, 2 or 4; 6 after a failed challenge, more when stacked.
+        to_draw: Cards still to come in a draw or deal under way.
         phase: DEAL, START, PLAY or one of OVER_*.
     """
 
@@ -72,7 +72,7 @@ class Meta(NamedTuple):
 
 
 IDLE: Final = np.uint32(OVER_DRAWN << PHASE_FIELD.shift)
-"""A `meta` that stands still whatever the cards."""
+"""A `meta` that never changes, whatever the cards."""
 
 
 class Table(NamedTuple):
@@ -96,7 +96,7 @@ class Table(NamedTuple):
         return Account.unpack(jnp.zeros_like(self.meta) if isinstance(self.account, tuple) else self.account)
 
     def cards_of(self, owner: int, rules: Rules) -> Words:
-        """Find the labelled cards of one of DECK, HAND_0, HAND_1, PILE."""
+        """Return the labelled cards of one of DECK, HAND_0, HAND_1, PILE."""
         low, high = self.low, self.high
         if owner == DECK:
             return deck(self, rules)
@@ -108,12 +108,12 @@ class Table(NamedTuple):
 
 
 def new_table(like: Array, rules: Rules) -> Table:
-    """Make tables before the deal, all cards in the deck, with the shape of `like`."""
+    """Return tables before the deal, all cards in the deck, with the shape of `like`."""
     zero = jnp.zeros_like(like, jnp.uint32)
     meta = Meta(zero, zero, zero, zero, zero + np.uint32(rules.hand_size), zero + np.uint32(DEAL))
     return Table(bits.empty(like), bits.empty(like), meta.pack(), zero if rules.keeps_account else ())
 
 
 def deck(table: Table, rules: Rules) -> Words:
-    """Find the cards left to draw, those without an owner."""
+    """Return the cards left to draw, those without an owner."""
     return bits.map_words(lambda full, low, high: full & ~(low | high), bits.all_cards(rules.deck), table.low, table.high)

@@ -1,4 +1,4 @@
-"""What follows from a pick, as a move (`resolve`), and carrying it out (`commit`)."""
+"""Moves: `resolve` computes the consequences of a pick, and `commit` applies them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from unojax.table.options import Picked
 
 
 class _Choice(NamedTuple):
-    """What the mover decides on: bool[...] each, at most one of them."""
+    """Kinds of the mover's decision: bool[...] each, at most one of them."""
 
     plays: Array
     draws: Array
@@ -56,7 +56,7 @@ class _Draw(NamedTuple):
         begins, ends: bool[...] this is its first card, its last one.
         to_draw: uint32[...] cards still to come.
         lays: bool[...] its last card is laid on the pile at once.
-        goes_on: bool[...] its last card is kept, and the turn goes on.
+        goes_on: bool[...] its last card is kept, and the turn continues.
         deal_ends: bool[...] both hands are dealt.
     """
 
@@ -69,13 +69,13 @@ class _Draw(NamedTuple):
 
 
 class _Effects(NamedTuple):
-    """What a card that is played or laid does, and what a turn without one leads to.
+    """Effects of a card that is played or laid, or of a turn without one.
 
     Attributes:
         wins: bool[...] it was the player's last card.
         skips: bool[...] it is a Skip or a Reverse.
         draws: uint32[...] cards that it makes the next player draw.
-        penalty: uint32[...] pending after it.
+        penalty: uint32[...] penalty pending after it.
         passes: bool[...] the other player is to move.
     """
 
@@ -87,14 +87,14 @@ class _Effects(NamedTuple):
 
 
 def resolve(table: Table, node: Node, pick: Picked, coins: Array, rules: Rules) -> Array:
-    """Decide everything that happens at a node, squeezed into one word (uint32[...]) for `commit`.
+    """Compute everything that happens at a node, packed into one word (uint32[...]) for `commit`.
 
     Args:
-        table, node: the tables and what `find_node` found there.
-        pick: the element picked of `node.legal` at a decision, of `node.deck` at a chance node; else ignored.
-        coins: uint32[...] random bits, used at START and where a card is laid by chance (`Rules.play_drawn`): the lowest for the
+        table, node: Tables, and their `find_node` results.
+        pick: Element picked of `node.legal` at a decision, of `node.deck` at a chance node; else ignored.
+        coins: uint32[...] random bits, used at START and when chance lays a card (`Rules.play_drawn`): the lowest bit for the
             first player, the highest two for the colour of a wild.
-        rules: static.
+        rules: Static.
     """
     choice = _choice(table, node, pick, rules)
     draw = _draw_progress(table, node, pick, rules)
@@ -102,7 +102,7 @@ def resolve(table: Table, node: Node, pick: Picked, coins: Array, rules: Rules) 
     moved = _moved_card(table, node, pick, rules)
     after = _bookkeeping(node, pick, coins, choice, draw, effects, rules)
     starts_step = node.is_decision | (draw.begins & (node.meta.phase == PLAY))
-    # A draw that was under way began as a step of its own.
+    # A draw under way has already begun as a step of its own.
     starts_step |= node.is_dead_end & (node.meta.to_draw == 0) if _has_long_draws(rules) else node.is_dead_end
     return (
         jnp.where(node.is_over, table.meta, after.pack())
@@ -117,12 +117,12 @@ def resolve(table: Table, node: Node, pick: Picked, coins: Array, rules: Rules) 
 
 
 def _has_long_draws(rules: Rules) -> bool:
-    """Tell whether a draw under way may be interrupted: by a reshuffle after it was chosen, or before the first turn."""
+    """Return whether a draw may be interrupted: by a reshuffle after it was chosen, or before the first turn."""
     return rules.draw_is_option or rules.keeps_account
 
 
 def _choice(table: Table, node: Node, pick: Picked, rules: Rules) -> _Choice:
-    """Tell plays from draws, passes and challenges (right and wrong ones), where these are options too."""
+    """Classify picks as plays, draws, passes and (right or wrong) challenges, under rules that have these options."""
     if not rules.draw_is_option:
         never = jnp.zeros_like(node.is_decision)
         return _Choice(node.is_decision, never, never, never, never)
@@ -156,7 +156,7 @@ def _draw_progress(table: Table, node: Node, pick: Picked, rules: Rules) -> _Dra
 
 
 def _last_drawn(table: Table, node: Node, pick: Picked, ends_draw: Array, rules: Rules) -> tuple[Array, Array]:
-    """Tell where the last card of a draw in play (bool[...]) is laid at once, and where it is kept and the turn goes on."""
+    """Return whether the last card of a draw in play (bool[...]) is laid at once, and whether it is kept and the turn continues."""
     never = jnp.zeros_like(ends_draw)
     if not rules.keeps_account and rules.play_drawn == "no":
         return never, never
@@ -179,7 +179,7 @@ def _last_drawn(table: Table, node: Node, pick: Picked, ends_draw: Array, rules:
 
 
 def _moved_card(table: Table, node: Node, pick: Picked, rules: Rules) -> Picked:
-    """Find the card that moves: a copy of the type played, the card drawn, or the top card, which a reshuffle leaves behind."""
+    """Return the card that moves: a copy of the type played, the card drawn, or the top card, which a reshuffle leaves behind."""
     meta, is_decision = node.meta, node.is_decision
     top_or_played = bits.where(is_decision, node.hand, table.cards_of(PILE, rules))
     copy_word, copy_bit = bits.one_copy(
@@ -195,7 +195,7 @@ def _moved_card(table: Table, node: Node, pick: Picked, rules: Rules) -> Picked:
 
 
 def _owner_bits(node: Node, choice: _Choice, draw: _Draw, rules: Rules) -> Array:
-    """Give the owner bits that the moved card gets: uint32[...].
+    """Return the owner bits that the moved card gets: uint32[...].
 
     A play completes those of hand 0 (01) or hand 1 (10) to those of the pile (11); a draw sets those of the hand.
     """
@@ -208,14 +208,14 @@ def _owner_bits(node: Node, choice: _Choice, draw: _Draw, rules: Rules) -> Array
 
 
 def _effects(node: Node, pick: Picked, choice: _Choice, draw: _Draw, rules: Rules) -> _Effects:
-    """Work out what a card that is played or laid does to the turn."""
+    """Compute the effect on the turn of a card that is played or laid."""
     zero, rank = np.uint32(0), bits.rank_at(pick.position)
     acts = choice.plays | draw.lays
     wins = choice.plays & (node.hand_count == 1)
     skips = (rank == cards.SKIP) | (rank == cards.REVERSE)
     forfeits = rank == cards.SKIP if rules.reverse_passes else skips
     keeps_turn = acts & (wins | forfeits if rules.skip_forfeits else wins)
-    # A Wild+4 that is laid by chance makes nobody draw.
+    # A Wild+4 laid by chance carries no penalty.
     draws = jnp.where((rank == cards.WILD_DRAW_FOUR) & ~draw.lays, np.uint32(4), zero)
     draws = jnp.where(rank == cards.DRAW_TWO, np.uint32(2), draws)
     left = jnp.where(choice.plays | draw.ends, zero, node.meta.penalty)
@@ -232,11 +232,11 @@ def _effects(node: Node, pick: Picked, choice: _Choice, draw: _Draw, rules: Rule
 
 
 def _bookkeeping(node: Node, pick: Picked, coins: Array, choice: _Choice, draw: _Draw, effects: _Effects, rules: Rules) -> Meta:
-    """Write down what the next node depends on."""
+    """Compute the bookkeeping that the next node depends on."""
     meta, rank, is_start = node.meta, bits.rank_at(pick.position), node.meta.phase == START
     to_draw, penalty = draw.to_draw, effects.penalty
     if rules.draw_is_option:
-        # The cards of a draw that is chosen come at nodes of their own, after a reshuffle if they need one.
+        # The cards of a chosen draw come at separate nodes, after a reshuffle if they need one.
         to_draw = jnp.where(choice.draws, cards_due(meta), to_draw)
     if _has_long_draws(rules):
         to_draw = jnp.where(node.is_reshuffle, meta.to_draw, to_draw)
@@ -260,7 +260,7 @@ def _bookkeeping(node: Node, pick: Picked, coins: Array, choice: _Choice, draw: 
 
 
 def _next_phase(node: Node, draw: _Draw, wins: Array) -> Array:
-    """Tell how far the game has come: uint32[...]."""
+    """Return the phase after a move: uint32[...]."""
     meta = node.meta
     fewer = (node.hand_count < node.opponent_count).astype(jnp.uint32)
     won_by_count = np.uint32(OVER_WON_BY_0) + (meta.player ^ fewer ^ np.uint32(1))
@@ -271,7 +271,7 @@ def _next_phase(node: Node, draw: _Draw, wins: Array) -> Array:
 
 
 def commit(table: Table, move: Array) -> Table:
-    """Carry out a move of `resolve`: the tables after it."""
+    """Apply a move of `resolve`: return the tables after it."""
     moved = jnp.uint32(1) << POSITION_FIELD.get(move)
     word = WORD_FIELD.get(move)
     reshuffles = is_reshuffle(move)
@@ -294,7 +294,7 @@ def commit(table: Table, move: Array) -> Table:
 
 
 def _next_account(table: Table, word: Array, move: Array) -> Array:
-    """Keep the account of a table: what a move and the table before it say of it."""
+    """Update the account of a table from a move and the table before it."""
     before, old = table.unpack_meta(), Account.unpack(word)
     after = Table(table.low, table.high, move & META_BITS).unpack_meta()
     zero, owner, steps = np.uint32(0), OWNER_FIELD.get(move), is_step(move)
@@ -323,20 +323,20 @@ def _next_account(table: Table, word: Array, move: Array) -> Array:
 
 
 def visible_part(move: Array, table: Table, player: Array) -> Array:
-    """Mask a move in play down to what a player (uint32[...]) sees of it, uint32[...], equal for moves that look the same.
+    """Mask a move in play to the part that a player (uint32[...]) sees, uint32[...]; moves that look the same become equal.
 
-    Which copy of a type moved does not show, nor which card the other player drew. `table` is that before the move.
+    The mask hides the copy of the type that moved, and the card that the other player drew. `table` is that before the move.
     """
     is_own_draw = ~is_play(move) & (table.unpack_meta().player == player)
     position, word = POSITION_FIELD.get(move), WORD_FIELD.get(move)
     first = jnp.where((position >= cards.WILD) & (position < WILD_POSITION), position - np.uint32(12), position)
     card = POSITION_FIELD.put(first) | WORD_FIELD.put(jnp.where(position >= WILD_POSITION, np.uint32(0), word))
-    # A card played shows in the bookkeeping after it. Whether there was a choice does not show.
+    # The bookkeeping after a play shows its card. Whether there was a choice stays hidden.
     return (move & ~(POSITION_FIELD.mask | WORD_FIELD.mask | CHOICE_FIELD.mask)) | jnp.where(is_own_draw, card, np.uint32(0))
 
 
 def points_won(table: Table, rules: Rules) -> Array:
-    """Add up the points in the loser's hand, in units of `MATCH_POINTS`: float32[...], of no meaning where there is no loser."""
+    """Sum the points in the loser's hand, in units of `MATCH_POINTS`: float32[...], meaningless without a loser."""
     is_won_by_0 = table.unpack_meta().phase == OVER_WON_BY_0
     left = bits.type_counts(bits.where(is_won_by_0, table.cards_of(HAND_1, rules), table.cards_of(HAND_0, rules)))
     points = (left * cards.along_last(np.asarray(POINTS, np.int32), left.ndim)).sum(-1)
@@ -344,12 +344,12 @@ def points_won(table: Table, rules: Rules) -> Array:
 
 
 def stay(table: Table) -> Array:
-    """Make the move that changes nothing."""
+    """Return the move that changes nothing."""
     return table.meta
 
 
 def concede(table: Table, player: Array, gives_up: Array) -> Table:
-    """End games as lost for a player, uint32[...] 0 or 1, where it gives up, bool[...]."""
+    """End games as lost for a player, uint32[...] 0 or 1, if it gives up, bool[...]."""
     lost = (table.meta & ~PHASE_FIELD.mask) | PHASE_FIELD.put(
         np.uint32(OVER_WON_BY_0) + (player.astype(jnp.uint32) ^ np.uint32(1))
     )
@@ -357,32 +357,32 @@ def concede(table: Table, player: Array, gives_up: Array) -> Table:
 
 
 def is_reshuffle(move: Array) -> Array:
-    """Tell moves that put the pile back into the deck: bool[...]."""
+    """Return whether moves put the pile back into the deck: bool[...]."""
     return (move & RESHUFFLE_FIELD.bit) != 0
 
 
 def is_step(move: Array) -> Array:
-    """Tell moves that began a step of the game (a play, a whole draw, or the end by an impossible draw): bool[...]."""
+    """Return whether moves began a step of the game (a play, a whole draw, or the end by an impossible draw): bool[...]."""
     return (move & STEP_FIELD.bit) != 0
 
 
 def is_play(move: Array) -> Array:
-    """Tell moves that are a card played by a player: bool[...]."""
+    """Return whether moves are plays of a card by a player: bool[...]."""
     return (move & PLAY_FIELD.bit) != 0
 
 
 def is_challenge(table: Table, move: Array) -> Array:
-    """Tell moves that challenge a Wild+4, from the table before them: bool[...]."""
+    """Return whether moves challenge a Wild+4, from the table before them: bool[...]."""
     before, after = table.unpack_meta(), Table(table.low, table.high, move & META_BITS).unpack_meta()
     stands = is_step(move) & ((move & OWNER_FIELD.mask) == 0) & (after.to_draw == 0) & (after.phase == PLAY)
     return stands & (before.penalty > 0)
 
 
 def is_card_drawn(move: Array) -> Array:
-    """Tell moves that are a card drawn, dealt or turned up: bool[...]."""
+    """Return whether moves draw, deal or turn up a card: bool[...]."""
     return ((move & OWNER_FIELD.mask) != 0) & ~is_play(move)
 
 
 def is_choice(move: Array) -> Array:
-    """Tell what was chosen from more than one legal action: bool[...]."""
+    """Return whether moves were chosen from more than one legal action: bool[...]."""
     return (move & CHOICE_FIELD.bit) != 0

@@ -1,4 +1,4 @@
-"""What is to be picked next at a table: `find_node`."""
+"""Next pick at a table: `find_node`."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from unojax.table.options import Turn
 
 
 class Node(NamedTuple):
-    """Next pick of a game: from which set, and by whom.
+    """Next pick of a game: its set, and whether the mover or chance picks.
 
     Attributes:
-        meta: the unpacked bookkeeping.
-        hand: labelled cards of the player to move.
-        legal: the mover's options (see `bits`), meaningful in phase PLAY with no draw under way: what fits the top card if all
-            turns are plain (`Rules.has_plain_turns`), else what `options.options_of` gives.
-        deck: the cards that chance picks from.
+        meta: The unpacked bookkeeping.
+        hand: Labelled cards of the player to move.
+        legal: The mover's options (see `bits`), meaningful in phase PLAY with no draw under way: cards that fit the top card if
+            all turns are plain (`Rules.has_plain_turns`), else the result of `options.options_of`.
+        deck: Cards that chance picks from.
         hand_count, opponent_count: uint32[...] cards of the mover and of the other player.
-        is_decision: the mover picks one of `legal`. Otherwise chance picks one of `deck`, or there is nothing to pick.
-        is_reshuffle: the pile goes back into the deck; nothing is picked.
-        is_dead_end: the draw is impossible; the game ends here.
-        is_over: the game has ended.
+        is_decision: The mover picks one of `legal`. Otherwise chance picks one of `deck`, or there is nothing to pick.
+        is_reshuffle: The pile goes back into the deck; nothing is picked.
+        is_dead_end: The draw is impossible; the game ends here.
+        is_over: The game has ended.
     """
 
     meta: Meta
@@ -45,12 +45,12 @@ class Node(NamedTuple):
 
     @property
     def options(self) -> Words:
-        """The mover's options, none where it must draw and where chance picks."""
+        """The mover's options, empty on a forced draw or if chance picks."""
         return bits.map_words(lambda w: jnp.where(self.is_decision, w, np.uint32(0)), self.legal)
 
 
 def find_node(table: Table, rules: Rules) -> Node:
-    """Find what is to be picked next at each table."""
+    """Find the next pick at each table."""
     meta = table.unpack_meta()
     is_mover_0 = meta.player == 0
     hand = bits.where(is_mover_0, table.cards_of(HAND_0, rules), table.cards_of(HAND_1, rules))
@@ -68,7 +68,7 @@ def find_node(table: Table, rules: Rules) -> Node:
         legal = options.options_of(hand, turn_at(table, options.has_drawable(deck_count, pile_count, rules)), rules)
         is_decision = begins_turn & (bits.any_of(legal) != 0)
     if rules.draw_is_option or rules.keeps_account:
-        # The first card of a draw that was chosen, or that a start card brought, is due as well.
+        # The first card of a chosen draw, or of one that a start card caused, is due as well.
         due = jnp.where(begins_turn, cards_due(meta), meta.to_draw)
         lacks_cards = (meta.phase == PLAY) & ~is_decision & (deck_count < due)
     else:
@@ -93,7 +93,7 @@ def find_node(table: Table, rules: Rules) -> Node:
 
 
 def turn_at(table: Table, can_draw: Array) -> Turn:
-    """Give what the options at each table depend on, apart from the mover's hand."""
+    """Return the facts, apart from the mover's hand, that the options at each table depend on."""
     meta, account = table.unpack_meta(), table.unpack_account()
     drawn = account.drawn_color, account.drawn_rank, account.has_drawn != 0
     return Turn(meta.color, meta.rank, meta.penalty, can_draw, *drawn, account.contested)

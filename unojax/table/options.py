@@ -1,4 +1,4 @@
-"""Options: what a player to move may do, by its hand and what else its turn depends on. The one place where that is written."""
+"""Options of a player to move, from its hand and its turn's other facts. No other module defines them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ CHALLENGE_POSITION: Final = 14
 
 
 class Turn(NamedTuple):
-    """What the options of the player to move depend on, apart from its hand. Arrays of any one shape.
+    """Facts that the options of the player to move depend on, apart from its hand. Arrays of any one shape.
 
     Attributes:
         color, rank, penalty: uint32[...] as in `Meta`.
-        can_draw: bool[...] there is a card to draw, in the deck or for the deck.
+        can_draw: bool[...] there is a card to draw, in the deck or after a reshuffle.
         drawn_color, drawn_rank, contested: uint32[...] as in `Account`.
         has_drawn: bool[...].
     """
@@ -44,7 +44,7 @@ class Picked(NamedTuple):
 
 
 def pick_of(action: Array, rules: Rules | None = None) -> Picked:
-    """Find an action, uint32[...], among the packed options: a play 0..59, with `rules` also one that is another option there."""
+    """Return the pick of an action, uint32[...]: a play 0..59 or, with `rules`, any other option under them."""
     bit = bits.rank_bit(action % np.uint32(cards.NUM_RANKS))
     word, position = action // np.uint32(cards.NUM_RANKS), bits.position_of(bit)
     if rules is None or not rules.draw_is_option:
@@ -55,7 +55,7 @@ def pick_of(action: Array, rules: Rules | None = None) -> Picked:
 
 
 def action_of(pick: Picked, rules: Rules) -> Array:
-    """Tell the action of an option, the inverse of `pick_of`: uint32[...]."""
+    """Return the action of an option, the inverse of `pick_of`: uint32[...]."""
     play = pick.word * np.uint32(cards.NUM_RANKS) + bits.rank_at(pick.position)
     if not rules.draw_is_option:
         return play
@@ -64,9 +64,9 @@ def action_of(pick: Picked, rules: Rules) -> Array:
 
 
 def options_of(hand: Words, turn: Turn, rules: Rules) -> Words:
-    """Find the options of a player to move who holds a labelled or canonical set; none if it must draw.
+    """Return the options of a player to move who holds a labelled or canonical set; empty if it must draw.
 
-    Elementwise, so that many hands can be asked about at a turn.
+    Elementwise, so that one turn can be evaluated for many hands.
     """
     plays = playable(hand, turn.color, turn.rank, rules)
     is_free = turn.penalty == 0
@@ -93,7 +93,7 @@ def options_of(hand: Words, turn: Turn, rules: Rules) -> Words:
 
 
 def playable(hand: Words, color: Array, rank: Array, rules: Rules) -> Words:
-    """Find the options of a hand on a top card, whatever else is pending."""
+    """Return the options of a hand on a top card, ignoring anything else pending."""
     plays = bits.playable(hand, color, rank)
     if rules.wild_draw_four == "no_color":
         others = bits.word_at(hand, color) & bits.COLORED
@@ -106,12 +106,12 @@ def playable(hand: Words, color: Array, rank: Array, rules: Rules) -> Words:
 
 
 def of_type(color: Array, rank: Array) -> Words:
-    """Find the options that play a card of a type."""
+    """Return the options that play a card of a type."""
     bit, is_wild = bits.rank_bit(rank), rank >= cards.WILD
     w0, w1, w2, w3 = (jnp.where(is_wild | (color == c), bit, np.uint32(0)) for c in range(cards.NUM_COLORS))
     return w0, w1, w2, w3
 
 
 def has_drawable(deck_count: Array, pile_count: Array, rules: Rules) -> Array:
-    """Tell whether there is a card to draw, in the deck or for the deck: bool[...]."""
+    """Return whether there is a card to draw, in the deck or after a reshuffle: bool[...]."""
     return deck_count + pile_count > (0 if rules.reshuffle_top else 1)
