@@ -271,7 +271,7 @@ def _advance(
 
 
 def make_kept(num_games: int, num_devices: int = 1) -> Kept:
-    """Allocate the results of a run, on each device for a power of two of games, so that runs of similar size share their program.
+    """Allocate the results of a run, on each device for a power of two of games, so that similar runs share their program.
 
     A game's place is its index on the device.
     """
