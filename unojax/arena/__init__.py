@@ -1,15 +1,15 @@
-"""Agents against each other, fairly: `play_match`.
+"""Fair matches between agents: `play_match`.
 
-Games come in **pairs** with the seats swapped, like the duplicate deals of bridge. In both games of a pair player p is dealt the
-same hand, the same random words decide p's k-th draw, and the agent that is player p gets the same keys. So a part of the luck
-cancels (more, the more alike the agents play), and two equal agents play the same game twice. Everything random in pair i derives
-from `fold_in(key, i)`: results depend neither on the batch size nor on the number of workers, and matches with the same key have
+Games come in **pairs** with the seats swapped, like the duplicate deals of bridge. In both games of a pair, player p gets
+the same hand, the same random words for p's k-th draw, and the same keys for the agent. A part of the luck therefore
+cancels, more for more similar agents; two equal agents play the same game twice. All randomness of pair i derives from
+`fold_in(key, i)`: results depend neither on the batch size nor on the number of workers, and matches with the same key have
 the same deals.
 
-The games of a batch move in lockstep. The host asks each agent to choose where it has a choice, moves all games by one step, and
-lets both agents see it. An agent's functions run for those games alone that need them, a few games (a *chunk*) at a time, so a
-finished game or a forced move costs next to nothing however slow the agents are. Each agent's part is a program of its own,
-compiled once for all its opponents, and its time is taken apart.
+The games of a batch move in lockstep. The host requests actions from each agent at its decisions, advances all games by one
+step, and updates both agents. An agent's functions run only for the games that need them, a few games (a *chunk*) at a
+time. Finished games and forced moves therefore cost almost nothing, even with slow agents. Each agent has its own program,
+compiled once for all its opponents, and its time is measured separately.
 """
 
 from unojax.arena.match import AgentError, Batch, compile_match, default_batch_size, default_workers, play_batches, play_match

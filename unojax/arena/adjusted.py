@@ -1,21 +1,22 @@
-"""Scores with the luck taken out.
+"""Variance-reduced match scores (AIVAT-style, with rollouts as the value function).
 
-Let V be the points that agent A could expect in a game if from here on both players followed *baseline* policies. From the deal
-to the end, where it is the result, V changes with all that happens; but what a card that is drawn changes is zero on average, and
-so is what a decision changes that the baseline makes. What is left,
+Let V be agent A's expected points if both players followed *baseline* policies from here on. V changes from the deal to the
+end, when it equals the result. The changes by drawn cards, and by decisions that the baseline makes, are zero on average.
+The remainder
 
-    V(deal) + sum of Q(s, a) - V(s) over the decisions of agents that are no baseline,
+    V(deal) + sum of Q(s, a) - V(s) over the decisions of agents other than their baseline,
 
-Q(s, a) being V after action a at s, has the mean of the result whoever plays, and less variance: nothing of what draws
-themselves change. That is the performance difference lemma (Kakade and Langford 2002, lemma 6.1) game by game, an advantage sum
-(Zinkevich, Bowling, Bard, Kan and Billings 2006), or AIVAT (Burch, Schmid, Moravčík, Morrill and Bowling 2018) with rollouts in
-place of a value function. They see all cards, so they know Q and V without bias, and noise that the game does not depend on
-can't bias the sum. The rollouts from a and from s have their random words in common, and where a is all that the baseline would
-have chosen, none are needed.
+with Q(s, a) the V after action a at s, has the mean of the result for any players, and less variance: it excludes the
+direct effect of draws. This is the performance difference lemma (Kakade and Langford 2002, lemma 6.1) game by game, an
+advantage sum (Zinkevich, Bowling, Bard, Kan and Billings 2006), or AIVAT (Burch, Schmid, Moravčík, Morrill and Bowling
+2018) with rollouts instead of a value function. Rollouts see all cards, so they estimate Q and V without bias, and noise
+that is independent of the game cannot bias the sum. The rollouts from a and from s share their random words. If a is the
+baseline's only choice, no rollouts are needed.
 
-An agent that follows a packed policy is its own baseline, and its decisions change nothing on average. That of any other is
-`linear`. Between two agents with the same baseline V(deal) cancels in a pair, and is not computed. The further an agent's plays
-are from its baseline's, the more variance is left; of one that plays at random more than the results have.
+An agent that follows a packed policy is its own baseline, and its decisions change nothing on average. The baseline of any
+other agent is `linear`. Between two agents with the same baseline, V(deal) cancels in a pair and is not computed. The
+variance grows with the distance between an agent and its baseline; for a random agent it exceeds the variance of the
+results.
 """
 
 from __future__ import annotations
@@ -45,23 +46,23 @@ from unojax.table import Table
 from unojax.view import view_at_node
 
 STAND_IN: Final = "linear"
-"""The baseline of agents that are no packed policies."""
+"""Baseline of agents that are not packed policies."""
 _ITS_OWN: Final = FREE.view(np.int32)
-"""In place of a first action: what the policy chooses."""
+"""Marks that the policy chooses the first action."""
 
 _Policies = tuple[PackedPolicy, ...]
 
 
 @dataclass(frozen=True)
 class Judge:
-    """Values what the agents of a match do. Static, but for numbers in the policies.
+    """Estimates the effect of the agents' actions. Static, except for numbers in the policies.
 
     Attributes:
-        policies: the baselines of A and of B, or one that both have.
-        differs: whether A, and whether B, is anything but its baseline.
-        num_rollouts: of each estimate.
-        chunk: decisions at a time, on each device.
-        mesh: the devices that share the games; None: one.
+        policies: Baselines of A and of B, or one that both share.
+        differs: Whether A, and whether B, differs from its baseline.
+        num_rollouts: Rollouts per estimate.
+        chunk: Decisions at a time, on each device.
+        mesh: Devices that share the games; None: one device.
     """
 
     policies: _Policies
@@ -71,7 +72,7 @@ class Judge:
     mesh: Mesh | None = None
 
     def deals(self, seats: Seats, lanes: MatchLanes) -> Array:
-        """Estimate the points of A in games that begin: float32[G]; but for what cancels in a pair, which are 1/2."""
+        """Estimate A's points in new games: float32[G]; 1/2 if the estimate would cancel in a pair."""
         half = jnp.full(len(lanes.forced), 0.5, jnp.float32)
         if len(self.policies) == 1:
             return half
@@ -80,7 +81,7 @@ class Judge:
         return _value_deals(numbers, seats, lanes, half, skeleton=skeleton, **fixed)
 
     def decisions(self, seats: Seats, lanes: MatchLanes, actions: list[Array]) -> Array | float:
-        """Estimate what legal actions of the agents change of A's points where they decide: float32[G], 0 elsewhere."""
+        """Estimate the change of A's points by the agents' legal actions: float32[G], 0 without a decision."""
         if not any(self.differs):
             return 0.0
         numbers, skeleton = static.split(self.policies)
@@ -89,8 +90,8 @@ class Judge:
 
 
 def judge_of(agents: tuple[Agent, Agent], num_rollouts: int, chunk: int, mesh: Mesh | None = None) -> Judge:
-    """Make the judge of a match."""
-    # Of a subclass nobody knows what it chooses.
+    """Create the judge of a match."""
+    # The choices of a subclass are unknown.
     own = [agent.policy if type(agent) is PolicyAgent else None for agent in agents]
     first, second = (policy if isinstance(policy, PackedPolicy) else None for policy in own)
     stand_in = get_policy(STAND_IN)
@@ -151,7 +152,7 @@ def _value_decisions(
 
 
 def _told(seats: Seats, lanes: MatchLanes) -> tuple[Array, Array, tuple[Array, Array]]:
-    """Tell of each game the player that A is, uint32[G], the steps so far, and the words of a key of its own for this step."""
+    """Return A's player in each game, uint32[G], the steps so far, and the words of a separate key for this step."""
     steps = lanes.state.step_count
     keys = jax.vmap(lambda key, step: fold(key, JUDGE, step))(seats.key, steps)
     return seats.game.astype(jnp.uint32), steps, jax.vmap(key_words)(keys)
@@ -168,12 +169,14 @@ def _points(
     steps: Array,
     seeds: tuple[Array, Array],
 ) -> Array:
-    """Estimate the points of agent A after each of some first actions, `_ITS_OWN` for what the policy chooses: float32[C, K] for
-    int32[C, K]. Of what fills up a chunk nothing is computed."""
+    """Estimate A's points after each of some first actions: float32[C, K] for int32[C, K].
+
+    `_ITS_OWN`: the policy chooses the action. Padding of a chunk is not computed.
+    """
     number, each = first.shape
     position = jnp.repeat(jnp.arange(number, dtype=jnp.int32), each)
     arms = Arms(position, first.reshape(-1), each * is_real.sum(dtype=jnp.int32))
-    # Games won and lost, whatever else the rules count.
+    # Games won and lost, under any scoring rules.
     counted = replace(rules, points=False, step_penalty=0.0)
     how = Rollouts(policies, counted, num_rollouts, default_num_lanes(number * each))
     samples = jax.tree.map(lambda word: jnp.repeat(word, num_rollouts), tables)

@@ -1,4 +1,4 @@
-"""A score that two people can compare: an agent against named opponents on a fixed set of duplicate deals."""
+"""A comparable score of an agent: results against named opponents on a fixed set of duplicate deals."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from unojax.rules import RULES_VERSION, Rules
 from unojax.specs import as_agent
 
 OPPONENTS: Final = ("uniform", "scarcest-color", "linear", "value")
-"""Whom an agent is measured against."""
+"""Default opponents."""
 GAMES: Final = 2000
-"""Games against each of them: two with every deal."""
+"""Games against each opponent: two with every deal."""
 SEED: Final = 1971
-"""Of the deals: pair i of every evaluation is the same deal. UNO is from 1971."""
+"""Seed of the deals: pair i of every evaluation is the same deal. UNO is from 1971."""
 ANCHORS: Final = {"uniform": 0.0, "scarcest-color": 123.5, "linear": 199.4, "value": 232.3}
-"""Elo points of the opponents under the default rules, version 1, `uniform` being 0: a Bradley-Terry fit to 20,000 games of each
-two (`benchmarks/results/value_arena_cpu.json`), known to 3 points or so."""
+"""Elo points of the opponents under the default rules, version 1, with `uniform` at 0. A Bradley-Terry fit to 20,000 games
+per match (`benchmarks/results/value_arena_cpu.json`), accurate to about 3 points.
+"""
 _ANCHORED_VERSION: Final = 1
 _PRIOR_GAMES: Final = 1.0
 _CHUNK: Final = 1024
@@ -35,7 +36,7 @@ _CHUNK: Final = 1024
 
 @dataclass(frozen=True)
 class EvaluationRow:
-    """An agent against one opponent; as `unojax.arena.standings.MatchRow`, seen by the agent."""
+    """An agent's match against one opponent, as `unojax.arena.standings.MatchRow` from the agent's side."""
 
     opponent: str
     games: int
@@ -52,13 +53,13 @@ class Evaluation:
     """An agent's scores.
 
     Attributes:
-        agent: its name.
-        rows: against each opponent.
-        rating, rating_margin: Elo points on the scale of `ANCHORS`, and half the width of the 95 % interval, the anchors
-            taken for exact; None where there are none: other rules or opponents.
-        decisions_per_second: of the agent, many games being played at once.
-        seed, digest: of the deals; equal digests, equal deals.
-        rules_version: of the engine.
+        agent: Name of the agent.
+        rows: Match against each opponent.
+        rating, rating_margin: Elo points on the scale of `ANCHORS`, and half the width of the 95% interval with the anchors
+            assumed exact. None with other rules, or without anchors among the opponents.
+        decisions_per_second: Speed of the agent with many games in parallel.
+        seed, digest: Seed and fingerprint of the deals; equal digests mean equal deals.
+        rules_version: Version of the engine's rules.
     """
 
     agent: str
@@ -71,7 +72,7 @@ class Evaluation:
     rules_version: int
 
     def to_json(self) -> dict[str, Any]:
-        """Give all fields by name."""
+        """Return all fields by name."""
         return asdict(self)
 
 
@@ -84,19 +85,19 @@ def evaluate(
     on_match: Callable[[str], None] = lambda opponent: None,
     play: Callable[..., Pairs] = play_match,
 ) -> Evaluation:
-    """Play an agent against each of the opponents, on the same deals in every evaluation.
+    """Play an agent against each opponent, on the same deals in every evaluation.
 
     Args:
-        agent: a spec, or an agent.
-        opponents: specs; one that is the agent itself is left out.
-        games: against each, an even number.
-        rules: of the games.
-        on_match: called before each match with the opponent's name.
-        play: plays a match, as `unojax.play_match` does.
+        agent: A spec, or an agent.
+        opponents: Specs. The agent itself is skipped.
+        games: Games per opponent, an even number.
+        rules: Rules of the games.
+        on_match: Called with the opponent's name before each match.
+        play: Function that plays a match, such as `unojax.play_match`.
 
     Raises:
-        ValueError: an argument is none of those allowed.
-        unojax.arena.AgentError: an agent raised, or chose an illegal action.
+        ValueError: If an argument is invalid.
+        unojax.arena.AgentError: If an agent raises, or chooses an illegal action.
     """
     if games < 2 or games % 2:
         raise ValueError(f"games must be a positive even number, since every deal is played twice, got {games!r}")
@@ -125,7 +126,10 @@ def evaluate(
 
 
 def digest_deals(key: jax.Array, num_pairs: int, *, rules: Rules = Rules()) -> str:
-    """Fingerprint the deals of a match, 16 hexadecimal digits: both hands, the start card, its colour and who begins."""
+    """Return a fingerprint of a match's deals, 16 hexadecimal digits.
+
+    It covers both hands, the start card, its colour and the starting player.
+    """
     digest = hashlib.sha256()
     for start in range(0, num_pairs, _CHUNK):
         pair = np.arange(start, start + _CHUNK, dtype=np.uint32)
@@ -148,11 +152,11 @@ def _is_anchored(rules: Rules, matches: dict[str, Pairs]) -> bool:
 
 
 def _rate(matches: dict[str, Pairs]) -> tuple[float, float]:
-    """Find the rating that explains the points against opponents of known ratings, and half its 95 % interval, in Elo points.
+    """Estimate a rating from the points against rated opponents, and half its 95% interval, in Elo points.
 
-    Maximum likelihood of Bradley and Terry (1952) with one unknown, one drawn game being added against each opponent. As in
-    `unojax.arena.ratings.bradley_terry` the variance is S / I^2, I the information and S the sum of squares over the deals, whose
-    contributions in all matches are taken together.
+    Maximum likelihood of Bradley and Terry (1952) with one unknown, and one drawn game added per opponent. As in
+    `unojax.arena.ratings.bradley_terry`, the variance is S / I^2. I is the information, and S the sum of squares over the
+    deals, each deal's contributions summed over all matches.
     """
     anchors = np.array([ANCHORS[name] / ELO_PER_NAT for name in matches])
     points = np.stack([pairs.points.sum(1) for pairs in matches.values()])

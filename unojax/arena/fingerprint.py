@@ -1,4 +1,4 @@
-"""What tells an agent from another one of the same name: one with other defaults, or with another network in its file."""
+"""Fingerprints that distinguish agents of the same name, such as agents with other defaults or network files."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from unojax.value.pretrained import PRETRAINED, digest_network, load_network
 
 
 def fingerprint(spec: str, agent: Agent | None = None) -> str:
-    """Digest what an agent's spec stands for: the values of all its keys, defaults too, and the files that it names.
+    """Return a digest of the agent that a spec describes: all key values, defaults included, and files.
 
-    What such a file uses in its turn, a module that it imports say, does not count; which files are meant, `files_of` says.
-    Of the `agent` that the spec made the numbers behind names count, too: weights of policies, and of types of opponents.
+    Files that such a file uses, such as imported modules, do not count; `files_of` lists the files that do. Arrays of the
+    constructed `agent` count too: weights of policies and of opponent types.
     """
     settings = {key: format_value(value) for key, value in settings_of(spec).items()}
     digest = hashlib.sha256(json.dumps([spec if is_own(spec) else spec.partition(":")[0], settings]).encode())
@@ -36,18 +36,18 @@ def fingerprint(spec: str, agent: Agent | None = None) -> str:
         if os.path.isfile(file):
             digest.update(file.read_bytes())
     for part in (agent, *(getattr(agent, name, None) for name in ("updater", "policies"))):
-        with suppress(TypeError):  # It holds what can't be described, such as a network, which counts already.
+        with suppress(TypeError):  # It contains values that can't be described, such as a network, whose file already counts.
             digest.update(describe(part).encode())
     return digest.hexdigest()[:16]
 
 
 def describe(value: Any) -> str:
-    """Write down a value that is made of the package's own types and functions, of numbers and of text.
+    """Return a description of a value made of the package's own types and functions, numbers and text.
 
-    Fields that do not count when two values are compared are left out.
+    Fields excluded from comparison are omitted.
 
     Raises:
-        TypeError: If something else is in it.
+        TypeError: If the value has other content.
     """
     kind = type(value)
     if value is None or kind in (bool, int, float, str):

@@ -1,4 +1,4 @@
-"""Games of a batch on the device: one step of all of them, and an agent's part in it."""
+"""Games of a batch on the device: one step of all games, and an agent's part in it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from unojax.game import State
 from unojax.observation import observe
 from unojax.rules import Rules
 
-# What in a pair a key is for. Draws go on with the player and the number of the player's draw; agents with the player, the step,
-# and what the agent does. Keys with the step for the draws, and with the game too for the agents, were tried: 4,000 pairs of
-# scarcest-color then gave errors as with 1.03 times as many independent games against uniform and 1.24 times against keep-wilds;
-# the keys chosen, 1.16 and 1.75.
+# Purposes of a pair's key. Keys for draws are further folded with the player and the number of the player's draw; keys for
+# agents, with the player, the step and the agent's function. We also tried keys with the step for the draws, and with the game
+# for the agents. 4,000 pairs of scarcest-color then had errors as with 1.03 times as many independent games against uniform and
+# 1.24 times against keep-wilds; the keys chosen, 1.16 and 1.75.
 _DEAL, _DRAW, _AGENT, JUDGE = range(4)
 _ACT, _UPDATE, _INIT = range(3)
 
@@ -33,11 +33,11 @@ _Tree = TypeVar("_Tree")
 
 
 class Seats(NamedTuple):
-    """Constant part of G games: whose they are.
+    """Constant part of G games: keys and seats.
 
     Attributes:
-        key: key[G] of the pair.
-        game: int32[G] 0 or 1: the first or second of its pair, and the number of the player that agent A is.
+        key: key[G]. Key of the pair.
+        game: int32[G]. 0 or 1: the first or second game of its pair, and the player number of agent A.
     """
 
     key: Array
@@ -48,10 +48,10 @@ class MatchLanes(NamedTuple):
     """Mutable part of G games.
 
     Attributes:
-        state: the games.
-        forced: int32[G] the only legal action of the player to move; -1 where there is a choice.
-        num_draws: int32[G, 2] draws of each player, one of several cards being one.
-        num_choices: int32[G, 2] decisions of each agent.
+        state: The games.
+        forced: int32[G]. The only legal action of the player to move; -1 with several.
+        num_draws: int32[G, 2]. Draws of each player; drawing several cards at once counts as one.
+        num_choices: int32[G, 2]. Decisions of each agent.
     """
 
     state: State
@@ -62,7 +62,7 @@ class MatchLanes(NamedTuple):
 
 @program_of_batch(1, static=("rules",))
 def deal(key: Array, pair: Array, which: Array, is_used: Array, *, rules: Rules) -> tuple[Seats, MatchLanes]:
-    """Start games; unused ones are over from the beginning."""
+    """Start games; unused env slots are over from the start."""
     keys = jax.vmap(partial(jax.random.fold_in, key))(pair)
 
     def deal_one(key: Array, is_used: Array) -> MatchLanes:
@@ -78,7 +78,7 @@ def deal(key: Array, pair: Array, which: Array, is_used: Array, *, rules: Rules)
 def begin(
     numbers: list[Array], index: Array, seats: Seats, lanes: MatchLanes, last: Memory | None = None, *, skeleton: Skeleton
 ) -> Memory:
-    """Make the memories of agent `index` (0 for A, 1 for B) at the start, or by those at the end of each lane's last game."""
+    """Create the memories of agent `index` (0 for A, 1 for B), afresh or from the end of each slot's last game."""
     agent: Agent = static.join(numbers, skeleton)
 
     def begin_one(seats: Seats, lanes: MatchLanes, last: Memory | None) -> Memory:
@@ -93,7 +93,7 @@ def begin(
 def decide(
     numbers: list[Array], index: Array, memory: Memory, seats: Seats, lanes: MatchLanes, *, skeleton: Skeleton, chunk: int
 ) -> Array:
-    """Ask agent `index` for its actions where it has a choice: int32[G], -1 elsewhere."""
+    """Return the actions of agent `index` at its decisions: int32[G], -1 elsewhere."""
     agent: Agent = static.join(numbers, skeleton)
 
     def decide_one(_: Array, seats: Seats, lanes: MatchLanes, memory: Memory) -> Array:
@@ -109,14 +109,17 @@ def decide(
 
 
 def find_waiting(seats: Seats, lanes: MatchLanes, index: ArrayLike) -> Array:
-    """Find the games where agent `index` has a choice: bool[G]."""
+    """Return the games with a decision of agent `index`: bool[G]."""
     return ~lanes.state.is_over & (lanes.forced < 0) & (mover_of(seats, lanes.state) == index)
 
 
 @program_of_batch(0, static=("chunk",))
 def advance(seats: Seats, lanes: MatchLanes, actions: list[Array], *, chunk: int) -> tuple[MatchLanes, Array, Array]:
-    """Take every unfinished game one step further; also the actions int32[G], and for the host int32[1, 2] of each device: how
-    many games go on, and in how many an action was illegal."""
+    """Advance every unfinished game by one step.
+
+    Also return the actions int32[G] and, for the host, int32[1, 2] of each device: numbers of unfinished games and of
+    illegal actions.
+    """
     mover = mover_of(seats, lanes.state)
     action = jnp.where(lanes.forced >= 0, lanes.forced, jnp.where(mover == 0, actions[0], actions[1]))
 
@@ -124,7 +127,7 @@ def advance(seats: Seats, lanes: MatchLanes, actions: list[Array], *, chunk: int
         player = lanes.state.current_player.astype(jnp.int32)
         key = fold(seats.key, _DRAW, player, lanes.num_draws[player])
         state = game.step(lanes.state, action, key)
-        # Who has drawn a card that can be played passes by the same action; who can't play it draws on.
+        # The same action passes after drawing a playable card, and draws again after an unplayable one.
         is_draw = (action == cards.DRAW) & ((lanes.state.drawn < 0) | (lanes.forced >= 0))
         given_up = replace(lanes.state, terminated=jnp.bool_(True), winner=1 - lanes.state.current_player)
         state = jax.tree.map(partial(jnp.where, action == RESIGN), given_up, state)
@@ -153,7 +156,7 @@ def remember(
     skeleton: Skeleton,
     chunk: int,
 ) -> Memory:
-    """Update the memories of agent `index` after a step of every game that was unfinished before it."""
+    """Update the memories of agent `index` after a step of all games that were unfinished before it."""
     agent: Agent = static.join(numbers, skeleton)
 
     def remember_one(memory: Memory, seats: Seats, before: MatchLanes, after: MatchLanes, action: Array) -> Memory:
@@ -167,7 +170,7 @@ def remember(
 
 
 def _update_chosen(chosen: Array, chunk: int, one: Callable[..., _Tree], args: tuple[Any, ...], state: _Tree) -> _Tree:
-    """Do `update_chosen` with a function of one game; what fills up the last chunk are finished games."""
+    """Apply `update_chosen` with a function of one game; padding of the last chunk consists of finished games."""
 
     def work(is_real: Array, *picked: Any) -> _Tree:
         finish = partial(_finish, ~is_real)
@@ -181,13 +184,13 @@ def _finish(where: Array, leaf: Any) -> Any:
 
 
 def _forced(state: State) -> Array:
-    """Find the only legal action, int32[]; -1 where there are several."""
+    """Return the only legal action, int32[]; -1 if there are several."""
     legal = game.legal_mask(state)
     return jnp.where(legal.sum() == 1, legal.argmax(), game.NO_ACTION).astype(jnp.int32)
 
 
 def mover_of(seats: Seats, state: State) -> Array:
-    """Tell the agent whose player moves next, 0 for A: int32[...]."""
+    """Return the agent to move, 0 for A: int32[...]."""
     return state.current_player.astype(jnp.int32) ^ seats.game
 
 
@@ -196,7 +199,7 @@ def _agent_key(seats: Seats, state: State, player: Array, purpose: int) -> Array
 
 
 def fold(key: Array, *parts: ArrayLike) -> Array:
-    """Fold several numbers into a key, one after the other."""
+    """Fold several numbers into a key, in sequence."""
     for part in parts:
         key = jax.random.fold_in(key, part)
     return key

@@ -1,4 +1,4 @@
-"""Batches of games of two agents on the host, one after the other and side by side."""
+"""Matches of two agents, played in batches on the host, in sequence and in parallel."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from unojax.specs import as_agent
 from unojax.text import format_action
 
 MAX_PAIRS: Final = 2**30
-"""Pairs that one key numbers."""
+"""Number of pairs that one key can number."""
 MOST_GAMES: Final = {"cpu": 1024, "gpu": 4096}
-"""Games in progress at a time on a device, in a batch."""
+"""Games in progress at a time on a device, per batch."""
 _CHUNKS: Final = {"cpu": 8, "gpu": 2}
-"""Into how many chunks a batch is divided: a chunk that is not full is computed whole."""
+"""Number of chunks per batch. A partly filled chunk is computed whole."""
 _SMALLEST_CHUNK: Final = 32
-"""Games; fewer at a time take hardly less time."""
+"""Games per device below which a smaller batch is hardly faster."""
 
 Agents = tuple[Agent, Agent]
 Players = tuple[str | Policy | Agent, str | Policy | Agent]
@@ -48,7 +48,7 @@ _Tree = TypeVar("_Tree")
 
 
 class AgentError(ValueError):
-    """An agent raised, or answered what is no answer."""
+    """An agent raised an error or returned an invalid action."""
 
 
 def play_match(
@@ -65,26 +65,25 @@ def play_match(
 ) -> Pairs:
     """Play pairs 0 .. num_pairs - 1 of a match.
 
-    All local devices share the games if they can divide the batch size equally. Results are the same on any number of them.
+    All local devices share the games if they can divide the batch size equally. Results do not depend on their number.
 
     Args:
-        key: the source of everything random; the same key gives the same deals to any agents.
-        agents: A and B: agents, specs of agents such as "linear" or "mc:rollouts=64", or policies.
+        key: Source of all randomness. The same key gives the same deals to any agents.
+        agents: A and B: agents, specs such as "linear" or "mc:rollouts=64", or policies.
         num_pairs: 1 .. 2^30.
-        rules: static, or the name of a preset.
-        series: so many pairs in a row are played one after the other, and what agents keep of each other (`agents.next_game`)
-            goes on from game to game: from the first game of a pair to that of the next, in the same seat, and from the second to
-            the second. 1: every game is begun anew. `num_pairs` is a multiple of it.
-        adjust: rollouts of each estimate by which the luck is taken out of the points (`Pairs.adjusted`); 0: it is not.
-        batch_size: games in progress at a time in a batch, an even number; None: what suits the device. Changes no result, but
-            of `tree`, whose simulations are fewer at a time and look further where fewer decisions are searched together.
-        workers: batches in progress at a time; None: one for each CPU core that a device has, or 1 with a GPU. Changes no result,
-            but for the batch size that it leads to.
-        share: (part, parts): play only the series whose number is `part` modulo `parts`, for one of several processes.
+        rules: Static rules, or the name of a preset.
+        series: Number of consecutive pairs that share agent memory (`agents.next_game`). Each game continues from the game in
+            the same seat of the previous pair. 1: no sharing. Must divide `num_pairs`.
+        adjust: Rollouts per estimate of the variance-reduced points (`Pairs.adjusted`). 0: no variance reduction.
+        batch_size: Games in progress at a time in a batch, an even number. None: chosen for the device. Changes no result,
+            except of `tree`, which runs fewer simulations at a time and looks further ahead in smaller batches.
+        workers: Batches in progress at a time. None: one per CPU core of a device, or 1 with a GPU. Changes no result, except
+            through the default batch size.
+        share: (part, parts). Play only the series with number % parts == part, for one of several processes.
 
     Raises:
-        ValueError: an argument is out of range, the key is none, or an agent is none.
-        AgentError: an agent raised, or chose an illegal action.
+        ValueError: If an argument is out of range, or the key or an agent is invalid.
+        AgentError: If an agent raises, or chooses an illegal action.
     """
     check_key(key, "play_match")
     rules = as_rules(rules)
@@ -107,7 +106,7 @@ def play_match(
 
 
 def checked_workers(workers: int | None) -> int:
-    """Give the number of batches in progress at a time; raise ValueError if it is none."""
+    """Return the number of batches in progress at a time; raise ValueError if it is invalid."""
     workers = default_workers() if workers is None else workers
     if not (is_int(workers) and workers >= 1):
         raise ValueError(f"workers must be None or an integer of at least 1, got {workers!r}")
@@ -115,17 +114,18 @@ def checked_workers(workers: int | None) -> int:
 
 
 def default_workers() -> int:
-    """Choose how many batches are in progress at a time, each on all local devices.
+    """Return the number of batches in progress at a time, each on all local devices.
 
-    XLA lets go of Python's lock, and one batch alone leaves a part of the cores idle.
+    XLA releases Python's lock, and one batch alone leaves part of the cores idle.
     """
     return max(1, available_cores() // size_of(local_mesh())) if platform() == "cpu" else 1
 
 
 def default_batch_size(num_games: int, workers: int) -> int:
-    """Choose how many games are in progress at a time in a batch, for so many games of a match.
+    """Return the number of games in progress at a time in a batch, given the games of a match.
 
-    On each device a power of two, so that matches of similar size share their compiled programs; some work for every worker.
+    The number is a power of two per device, so that matches of similar size share compiled programs, and leaves work for
+    every worker.
     """
     num_devices = size_of(local_mesh())
     share = max(2, -(-num_games // (workers * num_devices)))
@@ -137,9 +137,9 @@ class Batch(NamedTuple):
 
     Attributes:
         agents: A and B.
-        pairs: int64[P] numbers of pairs, in whole series, at most half as many series as the batch size.
-        series: pairs in a row through which agents remember, see `play_match`.
-        adjust: rollouts of each estimate by which the luck is taken out, see `play_match`.
+        pairs: int64[P]. Numbers of pairs, in whole series; at most half as many series as the batch size.
+        series: Consecutive pairs that share agent memory, see `play_match`.
+        adjust: Rollouts per estimate of the variance-reduced points, see `play_match`.
     """
 
     agents: Agents
@@ -157,15 +157,15 @@ def play_batches(
     workers: int,
     on_games: Callable[[int], None] = lambda finished: None,
 ) -> Generator[tuple[Batch, Pairs], None, None]:
-    """Play batches, `workers` at a time, and hand each out with its results when it is complete.
+    """Play batches, `workers` at a time, and yield each with its results when it is complete.
 
-    Closing the generator stops the work: what is in progress ends after its next step, and is lost.
+    Closing the generator stops the work: unfinished batches end after their next step, and their games are lost.
 
     Args:
-        key, rules, batch_size, workers: as in `play_match`.
-        batches: what to play, in this order; a program that is not compiled yet (see `compile_match`) is compiled on the way, and
-            the time for that counted.
-        on_games: called now and then, from any thread, with the number of games that have ended since the last call.
+        key, rules, batch_size, workers: As in `play_match`.
+        batches: Batches in playing order. Programs not compiled yet (see `compile_match`) are compiled first, and that time
+            counts.
+        on_games: Called now and then, from any thread, with the number of games that have ended since the last call.
     """
     stop = threading.Event()
     with ThreadPoolExecutor(workers, thread_name_prefix="unojax-arena") as pool:
@@ -188,10 +188,10 @@ def play_batches(
 
 
 def compile_match(agents: Agents, *, rules: Rules = Rules(), batch_size: int, series: int = 1, adjust: int = 0) -> None:
-    """Compile what a match needs, by playing no games. Programs are kept, an agent's for all its opponents.
+    """Compile the programs of a match without playing games. An agent's programs serve all its opponents.
 
     Raises:
-        ValueError: `batch_size` is no even number of games.
+        ValueError: If `batch_size` is not an even number of games.
     """
     if not (is_int(batch_size) and batch_size >= 2 and batch_size % 2 == 0):
         raise ValueError(f"batch_size must be None or an even number of games, since they come in pairs, got {batch_size!r}")
@@ -200,7 +200,7 @@ def compile_match(agents: Agents, *, rules: Rules = Rules(), batch_size: int, se
 
 
 class _Play:
-    """A batch while it is played: the rounds of the first pair of each series, of the second ..."""
+    """A batch in progress, in rounds: the first pair of each series, then the second, and so on."""
 
     def __init__(
         self, key: Array, batch: Batch, rules: Rules, batch_size: int, stop: threading.Event, on_games: Callable[[int], None]
@@ -214,9 +214,9 @@ class _Play:
         self._judge = judge_of(batch.agents, batch.adjust, self._chunk, self._mesh) if batch.adjust else None
 
     def all_rounds(self) -> Pairs:
-        """Play all rounds, or as far as they come until all is stopped."""
+        """Play all rounds, or until stopped."""
         pairs, series = self._batch.pairs, self._batch.series
-        # Without games a round is still made, which compiles the programs, and a second one if there is a way to it.
+        # Play one round even without games, to compile the programs, and a second one if memory can carry over to it.
         rounds = pairs.reshape(-1, series).T if len(pairs) else np.zeros((min(series, 2), 0), np.int64)
         parts = []
         for of_round in rounds:
@@ -236,7 +236,7 @@ class _Play:
             side.begin(seats, lanes)
         adjusted = np.full(self._batch_size, np.nan) if self._judge is None else self._judge.deals(seats, lanes)
         num_live = num_games
-        # At least one step, which compiles the programs.
+        # Take at least one step, to compile the programs.
         while True:
             actions = [side.decide(seats, lanes) for side in self._sides]
             after, action, counts = device.advance(seats, lanes, actions, chunk=self._chunk, mesh=self._mesh)
@@ -268,7 +268,7 @@ class _Play:
 
 
 def _card_points(lanes: MatchLanes) -> np.ndarray:
-    """Count the points of the cards that the losers hold: int32[G], 0 where there is none."""
+    """Count the points of the losers' cards: int32[G], 0 in games without a loser."""
     hands, winner = np.asarray(lanes.state.hands), np.asarray(lanes.state.winner)
     of_slot = np.asarray(POINTS, np.int32)[cards.TYPE_OF_SLOT]
     held = (hands * of_slot).sum(-1, dtype=np.int32)
@@ -276,7 +276,7 @@ def _card_points(lanes: MatchLanes) -> np.ndarray:
 
 
 class _Side:
-    """One of the two agents in a batch: its memories, and the time it takes."""
+    """One of the two agents in a batch, with its memories and computing time."""
 
     def __init__(self, agent: Agent, index: int, chunk: int, mesh: Mesh | None):
         self.agent = agent
@@ -287,14 +287,14 @@ class _Side:
         self._memory: Memory | None = None
 
     def begin(self, seats: Seats, lanes: MatchLanes) -> None:
-        """Begin games, the first ones or the next of every lane."""
+        """Begin the first game, or the next one, of every env slot."""
         self._memory = self._call(device.begin, seats, lanes, self._memory)
 
     def decide(self, seats: Seats, lanes: MatchLanes) -> Array:
         return self._call(device.decide, self._memory, seats, lanes, chunk=self._chunk)
 
     def remember(self, seats: Seats, before: MatchLanes, after: MatchLanes, action: Array) -> None:
-        # Most policies remember nothing.
+        # Most policies have no memory.
         if jax.tree.leaves(self._memory):
             self._memory = self._call(device.remember, self._memory, seats, before, after, action, chunk=self._chunk)
 

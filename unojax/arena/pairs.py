@@ -19,16 +19,16 @@ class Pairs:
     A is player 0 in the first game of a pair, and player 1 in the second.
 
     Attributes:
-        index: int64[P] the pairs' numbers.
-        winner: int8[P, 2] of each game, 0 for A and 1 for B; -1 for a drawn or truncated game.
-        num_steps: int32[P, 2] of each game, as in `unojax.Games`.
-        num_choices: int32[P, 2, 2] decisions, plays with more than one legal action, by game and agent.
-        seconds: float64[2] spent in the functions of A and of B: `init`, `update`, `act` and the observations for them. This is
-            wall-clock time of calls that serve many games at once: divided by the decisions it says how fast an agent plays when
-            many of its games run together, not how long it takes for one move. Workers that run together share the machine.
-        card_points: int32[P, 2] points of the cards that the loser of each game holds (`rules.POINTS`), 0 if there is none. What
-            a results file keeps has zeros.
-        adjusted: float64[P] points of A a game in each pair, the luck taken out (`unojax.arena.adjusted`); NaN if nobody asked.
+        index: int64[P]. Numbers of the pairs.
+        winner: int8[P, 2]. 0 for A and 1 for B; -1 for a drawn or truncated game.
+        num_steps: int32[P, 2]. As in `unojax.Games`.
+        num_choices: int32[P, 2, 2]. Decisions (plays with more than one legal action), by game and agent.
+        seconds: float64[2]. Wall-clock time in the functions of A and of B: `init`, `update`, `act` and their observations.
+            Each call serves many games. Seconds per decision therefore measure throughput with many parallel games, not the
+            latency of one move. Parallel workers share the machine.
+        card_points: int32[P, 2]. Points of the cards in the loser's hand (`rules.POINTS`), 0 without a loser. Zero in results
+            files.
+        adjusted: float64[P]. Variance-reduced points of A per game of each pair (`unojax.arena.adjusted`); NaN if not requested.
     """
 
     index: np.ndarray
@@ -50,11 +50,11 @@ class Pairs:
 
     @property
     def points(self) -> np.ndarray:
-        """float64[P, 2]: points of A in each game, 1 for a win and 1/2 for a drawn game."""
+        """float64[P, 2]: points of A in each game, 1 for a win and 1/2 for a draw."""
         return np.select([self.winner == 0, self.winner == 1], [1.0, 0.0], 0.5)
 
     def swapped(self) -> Self:
-        """Swap the agents: the results of the match of B and A, which has the same games in the other order."""
+        """Return the results of the match of B and A, with the two games of each pair in the other order."""
         return replace(
             self,
             winner=np.where(self.winner < 0, self.winner, 1 - self.winner)[:, ::-1],
@@ -67,7 +67,7 @@ class Pairs:
 
     @classmethod
     def none(cls) -> Self:
-        """Give the results of no pairs."""
+        """Return results without pairs."""
         return cls(
             index=np.zeros(0, np.int64),
             winner=np.zeros((0, 2), np.int8),
@@ -78,7 +78,7 @@ class Pairs:
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
-        """Join the pairs of some results in the order of their numbers."""
+        """Combine results, in the order of their pairs' numbers."""
         every = [cls.none(), *parts]
         joined = {f.name: np.concatenate([getattr(part, f.name) for part in every]) for f in fields(cls) if f.name != "seconds"}
         order = np.argsort(joined["index"], kind="stable")
@@ -86,18 +86,21 @@ class Pairs:
 
 
 def check_series(series: int, num_pairs: int) -> None:
-    """Check that pairs are whole series of so many. Raises ValueError if they are not."""
+    """Check that pairs form whole series. Raises ValueError if they do not."""
     if not (is_int(series) and series >= 1 and num_pairs % series == 0):
         raise ValueError(f"series must be a number of pairs of which num_pairs, {num_pairs}, is a multiple, got {series!r}")
 
 
 def pairs_of(share: Share, num_pairs: int, series: int = 1) -> np.ndarray:
-    """Give the numbers of the pairs of a share, int64[P], in whole series."""
+    """Return the numbers of the pairs of a share, int64[P], in whole series."""
     pairs = np.arange(num_pairs)
     return pairs[share.holds(pairs // series)]
 
 
 def split_pairs(pairs: np.ndarray, batch_size: int, series: int = 1) -> list[np.ndarray]:
-    """Divide numbers of pairs int64[P] into batches, of as many series of so many pairs as there are pairs at a time."""
+    """Divide numbers of pairs, int64[P], into batches of whole series.
+
+    The number of series in a batch is at most the number of pairs at a time.
+    """
     size = batch_size // 2 * series
     return [pairs[start : start + size] for start in range(0, len(pairs), size)]

@@ -1,7 +1,7 @@
 """Strength of agents, from pairs of games with the same deal. NumPy on the host.
 
-A *pair* is two games with the seats swapped (see `unojax.arena`). The two results of a pair depend on each other, and pairs of
-different matches with the same deal do too; errors are therefore estimated from whole pairs and whole deals.
+A *pair* is two games with the seats swapped (see `unojax.arena`). The results within a pair are dependent, and so are pairs
+of different matches with the same deal. Errors are therefore estimated from whole pairs and whole deals.
 """
 
 from __future__ import annotations
@@ -18,42 +18,42 @@ from unojax.arena.pairs import check_series
 Z_95: Final = 1.959963984540054
 """The 0.975 quantile of the standard normal distribution."""
 ELO_PER_NAT: Final = 400 / math.log(10)
-"""Elo points for a factor e of the odds."""
+"""Elo points per factor e of the odds."""
 
 _MAX_NEWTON_STEPS: Final = 100
 _TOLERANCE_NATS: Final = 1e-10
 
 
 def wilson_interval(points: float, games: float) -> tuple[float, float]:
-    """Compute the 95 % score interval of Wilson (1927) for a share of independent games; right at 0 and at all, too.
+    """Return the 95% score interval of Wilson (1927) for a proportion of independent games, also at 0 and 1.
 
     Args:
-        points: what was won, or how often something was seen.
-        games: of how many; any positive number, such as one of equal weight for games that depend on each other.
+        points: Points won, or number of events.
+        games: Number of games. Any positive number, such as the effective number of dependent games.
 
     Raises:
-        ValueError: not 0 <= points <= games, or games is not positive.
+        ValueError: If not 0 <= points <= games, or games is not positive.
     """
     if not 0 <= points <= games or games <= 0:
         raise ValueError(f"points must be in [0, games] and games positive, got {points} of {games}")
     p, z2 = points / games, Z_95**2
     center = (p + z2 / (2 * games)) / (1 + z2 / games)
     half = Z_95 / (1 + z2 / games) * math.sqrt(p * (1 - p) / games + z2 / (4 * games * games))
-    # At p = 0 and p = 1 one end is exactly p, which rounding must not push past it.
+    # At p = 0 and p = 1 one end is exactly p; rounding must not push the end past it.
     return max(0.0, min(p, center - half)), min(1.0, max(p, center + half))
 
 
 @dataclass(frozen=True)
 class Score:
-    """An agent's score against another one: its share of the points, 1 for a win and 1/2 for a drawn game.
+    """An agent's score against another: its share of the points, 1 for a win and 1/2 for a draw.
 
     Attributes:
-        num_pairs: P, how many pairs were played.
-        value: the mean.
-        standard_error: of the mean, from the spread of the pairs.
-        variance_reduction: the variance that as many independent games would have, divided by that of these. 1.2: the deals in
-            common are worth a fifth more games.
-        series: so many pairs in a row depend on each other.
+        num_pairs: P, the number of pairs played.
+        value: Mean.
+        standard_error: Standard error of the mean, from the spread of the pairs.
+        variance_reduction: Variance of the same number of independent games, divided by the variance of these games. 1.2:
+            common deals are worth a fifth more games.
+        series: Number of consecutive pairs that depend on each other.
     """
 
     num_pairs: int
@@ -64,7 +64,7 @@ class Score:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The 95 % interval of Wilson (1927), for so many wins and losses as would have the same standard error."""
+        """Return the 95% interval of Wilson (1927) for independent games with the same standard error."""
         p = self.value
         n = p * (1 - p) / self.standard_error**2 if self.standard_error else 2 * self.num_pairs
         return wilson_interval(p * n, n)
@@ -74,19 +74,19 @@ _Score = TypeVar("_Score", bound=Score)
 
 
 def paired_score(points: np.ndarray, *, series: int = 1) -> Score:
-    """Compute the score in a match.
+    """Compute the score of a match.
 
-    The variance of a pair's mean is estimated from the P pairs, to which one is added that has the variance of two independent
-    wins or losses. So identical pairs, or a few that happen to be, do not seem to leave no error at all; with many pairs it
-    changes nothing. If all games were won, or all lost, the standard error is 0, and the interval that of independent games.
-    Where pairs were played in series, through which agents remember, whole series take the place of pairs.
+    The variance of a pair's mean is estimated from the P pairs and one added pair, which has the variance of two
+    independent wins or losses. A few identical pairs therefore do not get an error of zero; with many pairs the added one
+    changes nothing. If all games were won, or all lost, the standard error is 0, and the interval is that of independent
+    games. With `series` above 1, whole series replace pairs.
 
     Args:
-        points: float[P, 2] in the first and the second game of each pair.
-        series: so many pairs in a row are a series, as in `unojax.play_match`.
+        points: float[P, 2]. Points in the first and the second game of each pair.
+        series: Number of pairs per series, as in `unojax.play_match`.
 
     Raises:
-        ValueError: there are no pairs or no whole series, or points are not in [0, 1].
+        ValueError: If there are no pairs or no whole series, or points are not in [0, 1].
     """
     points = _check_points(points)
     check_series(series, len(points))
@@ -94,9 +94,9 @@ def paired_score(points: np.ndarray, *, series: int = 1) -> Score:
 
 
 def _score_of(kind: type[_Score], of_pairs: np.ndarray, points: np.ndarray, series: int) -> _Score:
-    """Compute the score of pairs worth float[P], one more series being added, beside independent games of points float[P, 2]."""
+    """Compute the score of pairs worth float[P], with one series added, given the points float[P, 2] of the games."""
     num_pairs, value = len(of_pairs), float(of_pairs.mean())
-    # The sum over series of squared deviations: as it is, and if all games were independent.
+    # The sum over series of squared deviations: measured, and if all games were independent.
     paired = float(np.square((of_pairs - value).reshape(-1, series).sum(1)).sum())
     independent = float(np.square(points - points.mean(0)).sum() / 4)
     share = min(max(value, 0.0), 1.0)
@@ -113,11 +113,11 @@ def _score_of(kind: type[_Score], of_pairs: np.ndarray, points: np.ndarray, seri
 
 
 class AdjustedScore(Score):
-    """A score with the luck taken out, which a single pair may have below 0 or above 1."""
+    """A variance-reduced score; a single pair can be below 0 or above 1."""
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The 95 % interval of Student (1908)."""
+        """Return the 95% interval of Student (1908)."""
         from scipy.stats import t
 
         half = float(t.ppf(0.975, self.num_pairs // self.series - 1)) * self.standard_error
@@ -125,17 +125,17 @@ class AdjustedScore(Score):
 
 
 def adjusted_score(adjusted: np.ndarray, points: np.ndarray, *, series: int = 1) -> AdjustedScore:
-    """Compute the score in a match, the luck taken out.
+    """Compute the variance-reduced score of a match.
 
-    As in `paired_score` one pair is added, of independent games: in a few pairs an agent may not have had to decide at all.
+    As in `paired_score`, one pair of independent games is added: in a few pairs an agent may have had no decision at all.
 
     Args:
-        adjusted: float[P] of each pair, as in `unojax.arena.Pairs`.
-        points: float[P, 2], as in `paired_score`; the adjusted ones are compared with these, as independent games.
-        series: as in `paired_score`.
+        adjusted: float[P]. Variance-reduced points of each pair, as in `unojax.arena.Pairs`.
+        points: float[P, 2], as in `paired_score`. The reference for `variance_reduction`, as independent games.
+        series: As in `paired_score`.
 
     Raises:
-        ValueError: there are fewer than two pairs or series, or points are not in [0, 1].
+        ValueError: If there are fewer than two pairs or series, or points are not in [0, 1].
     """
     points = _check_points(points)
     num_pairs = len(points)
@@ -149,12 +149,12 @@ def adjusted_score(adjusted: np.ndarray, points: np.ndarray, *, series: int = 1)
 
 @dataclass(frozen=True)
 class Match:
-    """The results of one match, for `bradley_terry`.
+    """Results of one match, for `bradley_terry`.
 
     Attributes:
-        first, second: numbers of the agents.
-        deals: int[P] numbers of the deals; the same number in two matches is the same deal.
-        points: float[P, 2] of the first agent, in the two games with each deal.
+        first, second: Numbers of the agents.
+        deals: int[P]. Numbers of the deals; equal numbers in two matches are the same deal.
+        points: float[P, 2]. Points of the first agent in the two games of each deal.
     """
 
     first: int
@@ -169,7 +169,7 @@ class Ratings:
 
     Attributes:
         values: float[K], with sum 0.
-        covariance: float[K, K] of their errors.
+        covariance: float[K, K]. Covariance of their errors.
     """
 
     values: np.ndarray
@@ -177,41 +177,41 @@ class Ratings:
 
     @property
     def elo(self) -> np.ndarray:
-        """float[K]: on the scale of Elo (1978), where 400 points are odds of ten to one; the mean is 0."""
+        """Return float[K] ratings on the scale of Elo (1978): 400 points are odds of ten to one, the mean is 0."""
         return self.values * ELO_PER_NAT
 
     @property
     def elo_margin(self) -> np.ndarray:
-        """float[K]: half the width of the 95 % interval of each Elo rating."""
+        """Return float[K], half the width of the 95% interval of each Elo rating."""
         return Z_95 * ELO_PER_NAT * np.sqrt(np.diag(self.covariance))
 
 
 def bradley_terry(num_agents: int, matches: Sequence[Match], *, prior_games: float = 1.0) -> Ratings:
-    """Rate agents that have played each other (Bradley and Terry 1952), a drawn game being half a win.
+    """Rate agents from their matches (Bradley and Terry 1952). A draw is half a win.
 
-    Maximum likelihood by Newton's method; the likelihood is concave. Every two agents are given `prior_games` drawn games beside
-    those played, so that an agent that has won or lost everything, or has not played yet, has a rating and an error too: after n
-    wins and nothing else, a difference of log(2 n / prior_games + 1).
+    Maximum likelihood by Newton's method; the likelihood is concave. Each two agents get `prior_games` additional drawn
+    games. An agent that has won or lost everything, or has not played yet, therefore has a rating and an error too. After n
+    wins and nothing else, the difference is log(2 n / prior_games + 1).
 
-    The covariance is the sandwich H^-1 M H^-1 of Huber (1967): H is the information, and M the sum of squares of the deals'
-    contributions to its gradient, each deal's taken together over both games and all matches. This counts dependent games as
-    such, and needs no model of how they depend. A prior game counts as a deal of its own, decided by the toss of a coin.
+    The covariance is the sandwich H^-1 M H^-1 of Huber (1967). H is the information, and M the sum of squares of the deals'
+    contributions to its gradient, each summed over both games and all matches. This accounts for dependent games without a
+    model of their dependence. A prior game counts as a deal of its own, decided by the toss of a coin.
 
     Args:
         num_agents: K, at least 2.
-        matches: any number for each two agents.
-        prior_games: drawn games added for each two agents. With 0 an agent's wins and losses must not all be with the same
-            group of agents, else there is no finite maximum.
+        matches: Any number for each two agents.
+        prior_games: Drawn games added for each two agents. With 0, each group of agents must have both a win and a loss against
+            the others, else there is no finite maximum.
 
     Raises:
-        ValueError: there are fewer than two agents, `prior_games` or an agent's number is out of range, points are not in [0, 1],
-            or there is no finite maximum.
+        ValueError: If there are fewer than two agents, `prior_games` or an agent's number is out of range, points are not in
+            [0, 1], or there is no finite maximum.
     """
     if num_agents < 2:
         raise ValueError(f"num_agents must be at least 2, got {num_agents}")
     if not 0 <= prior_games < np.inf:
         raise ValueError(f"prior_games must be a finite number, at least 0, got {prior_games!r}")
-    # Games and points of each agent against each other one.
+    # Games and points of each agent against each other agent.
     games = prior_games * (1 - np.eye(num_agents))
     points = games / 2
     for match in matches:
@@ -225,7 +225,7 @@ def bradley_terry(num_agents: int, matches: Sequence[Match], *, prior_games: flo
         points[j, i] += won.size - won.sum()
     values = _maximize(games, points)
     information = _information(values, games)
-    # The values have sum 0: the information is singular along the ones, and this is its inverse across them.
+    # The values have sum 0: the information is singular along the ones, and this is its inverse orthogonal to them.
     ones = np.ones((num_agents, num_agents)) / num_agents
     inverse = np.linalg.inv(information + ones) - ones
     scatter = _scatter(values, matches, prior_games)
@@ -243,7 +243,7 @@ def _maximize(games: np.ndarray, points: np.ndarray) -> np.ndarray:
             step = np.linalg.solve(_information(values, games) + ones, gradient)
         except np.linalg.LinAlgError:
             break
-        # Newton's step may be too long where the likelihood is far from a parabola.
+        # Newton's step may be too long if the likelihood is far from a parabola.
         while (new := _log_likelihood(values + step, points)) < likelihood and np.abs(step).max() > _TOLERANCE_NATS:
             step /= 2
         values, likelihood = values + step, max(new, likelihood)
@@ -280,9 +280,9 @@ def _scatter(values: np.ndarray, matches: Sequence[Match], prior_games: float) -
         of_deal = np.bincount(at, surplus, minlength=len(numbers))
         gradients[:, match.first] += of_deal
         gradients[:, match.second] -= of_deal
-    # The gradient is 0 in all, so with few deals their squares are a little too small.
+    # The total gradient is 0, so with few deals their squares are a little too small.
     scatter = gradients.T @ gradients * (len(numbers) / max(1, len(numbers) - 1))
-    # The mean square of what a coin's toss adds is 1/4, whatever the ratings.
+    # The mean square of a coin toss's contribution is 1/4 at any ratings.
     prior = prior_games / 4 * (1 - np.eye(num_agents))
     return scatter + np.diag(prior.sum(1)) - prior
 

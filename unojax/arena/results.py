@@ -1,4 +1,4 @@
-"""Files of results to go on from: a line of JSON for each complete batch, with all that says which games they are."""
+"""Resumable results files: a line of JSON per complete batch, which identifies its games."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ _COLUMNS: Final[dict[str, tuple[str, type, tuple[int, ...]]]] = {
     "steps": ("num_steps", np.int32, (2,)),
     "decisions": ("num_choices", np.int32, (2, 2)),
 }
-"""Arrays of a line: the name in `Pairs`, the type, and the shape of what belongs to one pair."""
+"""Arrays of a line: the name in `Pairs`, the type, and the shape per pair."""
 
 
 class ResultsFile:
-    """A file to which batches are appended, and the results that are in it already.
+    """A file to which batches are appended, with the results that it already holds.
 
-    Every line is an object with `seed`, `rules`, `rules_version`, `agents` (two names) and their `fingerprints`, `pairs` (the
-    numbers of the pairs), for each pair `winner`, `steps` and `decisions` as in `unojax.arena.Pairs`, and the `seconds` that the
-    agents took. A line is written by one call. What is left of a line that a crash has cut off is overwritten.
+    Every line is an object with `seed`, `rules`, `rules_version`, `agents` (two names) and their `fingerprints`, `pairs`
+    (numbers of the pairs), for each pair `winner`, `steps` and `decisions` as in `unojax.arena.Pairs`, and the agents'
+    `seconds`. A line is written by one call. An incomplete line after a crash is overwritten.
 
     Args:
-        path: need not exist. Its parts are read, too, the files that several processes wrote: `x.0-of-2.jsonl` of `x.jsonl`.
-        seed, rules: of the games.
-        agents: that may be in the file: by the name of each what tells it from another one of that name.
-        share: of the process that appends, to a part of its own if there are several.
+        path: File, which need not exist. Its parts, written by several processes, are read too: `x.0-of-2.jsonl` of `x.jsonl`.
+        seed, rules: Seed and rules of the games.
+        agents: Fingerprints of the agents that the file may hold, by name.
+        share: Share of the process that appends. With several shares, each has its own part.
 
     Raises:
-        ValueError: the file can't be read, is not such a file, or is of other rules, another seed, or other agents.
+        ValueError: If the file can't be read, is not a results file, or has other rules, seed or agents.
     """
 
     def __init__(self, path: str, *, seed: int, rules: Rules, agents: Mapping[str, str], share: Share = ALL):
@@ -53,7 +53,7 @@ class ResultsFile:
             self._add(other)
         content, whole = self._add(self._path)
         try:
-            # Now and not after the first batch, to find out whether it can be written.
+            # Open now so that an unwritable path fails before any game is played.
             with open(self._path, "ab") as file:
                 if len(whole) < len(content):
                     file.truncate(len(whole))
@@ -61,7 +61,7 @@ class ResultsFile:
             raise ValueError(f"can't write {path!r}: {error.strerror}") from None
 
     def _add(self, path: Path) -> tuple[bytes, bytes]:
-        """Add the results in a file; return what it holds, and the lines of that which are whole."""
+        """Add the results in a file; return its contents and its complete lines."""
         content = _read(path)
         whole = content[: content.rfind(b"\n") + 1]
         for number, line in enumerate(whole.splitlines(), 1):
@@ -70,7 +70,7 @@ class ResultsFile:
         return content, whole
 
     def find(self, first: str, second: str, asked: np.ndarray) -> list[Pairs]:
-        """Give the results of two agents that were in the file, of the pairs with some numbers, int64[P]; none of them twice."""
+        """Return stored results of two agents for the pairs with given numbers, int64[P], without duplicates."""
         parts = self._found.get((first, second), [])
         parts = parts + [pairs.swapped() for pairs in self._found.get((second, first), [])]
         found = []
@@ -82,10 +82,10 @@ class ResultsFile:
         return found
 
     def append(self, first: str, second: str, pairs: Pairs) -> None:
-        """Add a batch.
+        """Append a batch.
 
         Raises:
-            ValueError: the file can't be written.
+            ValueError: If the file can't be written.
         """
         columns = {key: getattr(pairs, name).tolist() for key, (name, _, _) in _COLUMNS.items()}
         agents = {"agents": [first, second], "fingerprints": [self._agents[first], self._agents[second]]}
@@ -95,7 +95,7 @@ class ResultsFile:
             with open(self._path, "ab", buffering=0) as file:
                 size = file.tell()
                 try:
-                    # On a disk that is nearly full a write takes a part, and the next one fails.
+                    # On a nearly full disk a write is partial, and the next one fails.
                     while left:
                         left = left[file.write(left) :]
                 except OSError:

@@ -1,4 +1,4 @@
-"""Matches of several rounds: whoever first has so many points (`Rules.points`) wins."""
+"""Matches of several rounds: the first to reach the target points (`Rules.points`) wins."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from unojax.rules import MATCH_POINTS, Rules, as_rules
 from unojax.specs import as_agent
 
 MAX_ROUNDS: Final = 2**12
-"""Rounds of a match; one that is not decided by then is drawn."""
+"""Maximum number of rounds; an undecided match is then drawn."""
 MAX_MATCHES: Final = 2**18
-"""Pairs of matches that one key numbers."""
+"""Number of pairs of matches that one key can number."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Matches(Pairs):
-    """Results of P pairs of matches of agents A and B; what `Pairs` says of games holds for matches.
+    """Results of P pairs of matches of agents A and B, with the fields of `Pairs` for matches instead of games.
 
     Attributes:
-        num_rounds: int32[P, 2] rounds of each match.
-        scores: int32[P, 2, 2] points in the end, by match and agent.
+        num_rounds: int32[P, 2]. Rounds of each match.
+        scores: int32[P, 2, 2]. Final points, by match and agent.
     """
 
     num_rounds: np.ndarray
@@ -61,19 +61,19 @@ def play_rounds(
 ) -> Matches:
     """Play pairs 0 .. num_pairs - 1 of matches to `target` points.
 
-    The winner of a round gets the points of the cards that the loser holds. Round r has the same deal in both matches of a pair,
-    with the seats swapped, and the seats change from round to round. Agents play each round for itself: they do not know the
+    The winner of a round gets the points of the cards in the loser's hand. Round r has the same deal in both matches of a
+    pair, with the seats swapped, and the seats alternate between rounds. Agents play each round by itself, without the
     score.
 
     Args:
-        key, agents, batch_size, workers: as in `play_match`; a round is a game.
+        key, agents, batch_size, workers: As in `play_match`; a round is a game.
         num_pairs: 1 .. 2^18.
-        rules: with `points`, or the name of a preset that has them; None: `Rules.official()`.
-        target: points that win, at least 1.
+        rules: Rules with `points`, or the name of such a preset. None: `Rules.official()`.
+        target: Points that win, at least 1.
 
     Raises:
-        ValueError: an argument is out of range, an agent is none, or rounds have no points under the rules.
-        AgentError: an agent raised, or chose an illegal action.
+        ValueError: If an argument is out of range, an agent is invalid, or the rules have no points.
+        AgentError: If an agent raises, or chooses an illegal action.
     """
     check_key(key, "play_rounds")
     rules = Rules.official() if rules is None else as_rules(rules)

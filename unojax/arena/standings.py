@@ -1,4 +1,4 @@
-"""Standings of many agents that have played each other: scores of the matches, ratings of the agents. NumPy on the host."""
+"""Standings of many agents: scores of matches and ratings of agents. NumPy on the host."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from unojax.arena.pairs import Pairs
 
 @dataclass(frozen=True)
 class AgentRow:
-    """An agent's place in the standings.
+    """An agent's row in the standings.
 
     Attributes:
-        name: its spec.
-        rating, rating_margin: Elo points, mean 0 over the agents; half the width of the 95 % interval.
-        score: its share of the points in all its games; None if it has played none.
-        decisions: plays with more than one legal action.
-        seconds_per_decision: as in `Pairs.seconds`; None without decisions.
+        name: Spec of the agent.
+        rating, rating_margin: Elo points, mean 0 over the agents; half the width of the 95% interval.
+        score: Share of the points in all games; None without games.
+        decisions: Plays with more than one legal action.
+        seconds_per_decision: As in `Pairs.seconds`; None without decisions.
     """
 
     name: str
@@ -35,7 +35,7 @@ class AgentRow:
 
 @dataclass(frozen=True)
 class AdjustedRow:
-    """A score with the luck taken out, `unojax.arena.ratings.AdjustedScore`."""
+    """A variance-reduced score, `unojax.arena.ratings.AdjustedScore`."""
 
     score: float
     interval: tuple[float, float]
@@ -43,22 +43,22 @@ class AdjustedRow:
     variance_reduction: float
 
     def swapped(self) -> AdjustedRow:
-        """Give the same score, seen by the second agent."""
+        """Return the same score from the second agent's side."""
         low, high = self.interval
         return replace(self, score=1 - self.score, interval=(1 - high, 1 - low))
 
 
 @dataclass(frozen=True)
 class MatchRow:
-    """A match of two agents, seen by the first.
+    """A match of two agents, from the first agent's side.
 
     Attributes:
-        wins: of each agent.
-        drawn: games without a winner, truncated ones among them.
-        score, interval: the first one's share of the points, and its 95 % interval.
-        standard_error, variance_reduction: as in `unojax.arena.ratings.Score`.
-        steps_per_game: mean.
-        adjusted: the score with the luck taken out; None if nobody asked for it, or there is one pair or series alone.
+        wins: Wins of each agent.
+        drawn: Games without a winner, including truncated ones.
+        score, interval: The first agent's share of the points, and its 95% interval.
+        standard_error, variance_reduction: As in `unojax.arena.ratings.Score`.
+        steps_per_game: Mean.
+        adjusted: Variance-reduced score; None if not requested, or with only one pair or series.
     """
 
     first: str
@@ -75,11 +75,11 @@ class MatchRow:
 
     @property
     def shown(self) -> MatchRow | AdjustedRow:
-        """The score that tables show: with the luck taken out where there is one."""
+        """Return the score for tables: variance-reduced if available."""
         return self.adjusted or self
 
     def swapped(self) -> MatchRow:
-        """Give the same match, seen by the second agent."""
+        """Return the same match from the second agent's side."""
         low, high = self.interval
         wins, score, interval = self.wins[::-1], 1 - self.score, (1 - high, 1 - low)
         adjusted = None if self.adjusted is None else self.adjusted.swapped()
@@ -95,16 +95,16 @@ class Standings:
 
     @property
     def has_luck(self) -> bool:
-        """Whether all scores that are shown are results, with the luck in them."""
+        """Return whether all scores shown are plain results, without variance reduction."""
         return all(match.adjusted is None for match in self.matches)
 
     @property
     def unit(self) -> str:
-        """Unit of the scores that tables show."""
+        """Return the unit of the scores in tables."""
         return "%" if self.has_luck else "%, variance-reduced"
 
     def match(self, first: str, second: str) -> MatchRow | None:
-        """Find a match, seen by the first of two agents; None if they have not played."""
+        """Return a match from the first agent's side; None if the two have not played."""
         for row in self.matches:
             if (row.first, row.second) == (first, second):
                 return row
@@ -113,13 +113,15 @@ class Standings:
         return None
 
     def to_json(self) -> dict[str, Any]:
-        """Give all fields by name."""
+        """Return all fields by name."""
         return {"agents": [asdict(row) for row in self.agents], "matches": [asdict(row) for row in self.matches]}
 
 
 def standings_of(names: Sequence[str], matches: Mapping[tuple[int, int], Pairs], *, series: int = 1) -> Standings:
-    """Rate agents by the matches they have played, given for two agents' numbers; those without pairs are left out. `series` as
-    they were played, see `unojax.play_match`."""
+    """Rate agents by their matches, indexed by two agents' numbers; matches without pairs are skipped.
+
+    `series` as in `unojax.play_match`.
+    """
     matches = {match: pairs for match, pairs in matches.items() if len(pairs)}
     rated = [ratings.Match(i, j, pairs.index // series, pairs.points) for (i, j), pairs in matches.items()]
     strength = ratings.bradley_terry(len(names), rated)
@@ -134,7 +136,7 @@ def standings_of(names: Sequence[str], matches: Mapping[tuple[int, int], Pairs],
 
 
 def _agent_row(name: str, rating: float, rating_margin: float, played: Sequence[tuple[Pairs, int]]) -> AgentRow:
-    """Sum up an agent's matches, in each of which it is the first (0) or the second agent (1)."""
+    """Summarize an agent's matches, in each of which it is the first (0) or the second agent (1)."""
     games = sum(2 * len(pairs) for pairs, _ in played)
     points = sum(float((pairs.points if side == 0 else 1 - pairs.points).sum()) for pairs, side in played)
     decisions = sum(int(pairs.num_choices[..., side].sum(dtype=np.int64)) for pairs, side in played)

@@ -1,4 +1,4 @@
-"""A round robin of many agents, kept in a file and resumed: `tournament`."""
+"""A round robin of many agents, stored in a file and resumable: `tournament`."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from unojax.specs import as_agent
 
 @dataclass
 class Tournament:
-    """A round robin, as far as it has been played.
+    """A round robin, complete or in progress.
 
     Attributes:
-        agents: who plays, in the order given.
-        parts: for two agents' numbers, the smaller first, their pairs of games in batches.
-        num_pairs: pairs of games that each two agents are to play.
-        series: deals in a row through which agents remember each other, as in `play_match`.
-        batch_size, workers: of the games, as in `play_match`.
-        num_asked, num_finished: games to be played in this run, and played in it.
-        num_found: games that were in the results file.
-        compile_seconds, seconds: that compiling, and playing, took in this run.
+        agents: Players, in the order given.
+        parts: Batches of pairs of games, by the two agents' numbers, the smaller first.
+        num_pairs: Pairs of games per match.
+        series: Consecutive deals that share agent memory, as in `play_match`.
+        batch_size, workers: As in `play_match`.
+        num_asked, num_finished: Games to play in this run, and games finished in it.
+        num_found: Games that the results file already held.
+        compile_seconds, seconds: Compile time and playing time of this run.
     """
 
     agents: Sequence[Agent]
@@ -55,12 +55,12 @@ class Tournament:
 
     @property
     def matches(self) -> dict[tuple[int, int], Pairs]:
-        """Pairs of games of each two agents."""
+        """Return the pairs of games of each match."""
         return {match: type(parts[0]).join(parts) if parts else Pairs.none() for match, parts in self.parts.items()}
 
     @property
     def complete(self) -> bool:
-        """Whether all games have been played."""
+        """Return whether all games have been played."""
         return all(sum(map(len, parts)) == self.num_pairs for parts in self.parts.values())
 
     def to_arrays(self) -> dict[str, np.ndarray]:
@@ -72,7 +72,7 @@ class Tournament:
         return results
 
     def join(self, shares: Sequence[Mapping[str, np.ndarray]], num_pairs: int) -> Tournament:
-        """Put the results of several shares together, as `to_arrays` gave them; each two agents are to play so many pairs."""
+        """Combine the `to_arrays` results of several shares into a tournament of `num_pairs` pairs per match."""
         parts: dict[tuple[int, int], list[Pairs]] = {match: [] for match in self.parts}
         for (i, j), found in parts.items():
             for results in shares:
@@ -85,13 +85,13 @@ class Tournament:
 
     @property
     def rounds_per_match(self) -> float:
-        """Mean number of rounds, of matches to some points; 1 of single games."""
+        """Return the mean number of rounds of matches played to a target; 1 for single games."""
         rounds = [pairs.num_rounds.mean() for pairs in self.matches.values() if isinstance(pairs, Matches) and len(pairs)]
         return float(np.mean(rounds)) if rounds else 1.0
 
     @property
     def standings(self) -> Standings:
-        """Ratings of the agents and scores of their matches; there must be some games."""
+        """Return ratings of the agents and scores of their matches; there must be some games."""
         return standings_of([agent.name for agent in self.agents], self.matches, series=self.series)
 
 
@@ -110,26 +110,26 @@ def tournament(
     share: tuple[int, int] = ALL,
     on_progress: Callable[[Tournament], None] = lambda played: None,
 ) -> Tournament:
-    """Let each two agents play a match on the same deals, with duplicate deals and swapped seats.
+    """Play a match between each two agents, on the same duplicate deals with swapped seats.
 
-    An interrupt (Ctrl-C) raises KeyboardInterrupt; the games of complete batches are in `results`, and in what `on_progress` was
-    given last.
+    An interrupt (Ctrl-C) raises KeyboardInterrupt. Complete batches are then in `results`, and in the argument of the last
+    `on_progress` call.
 
     Args:
-        agents: two or more; specs, or agents with names of their own.
-        games: of each two agents, an even number.
-        rules: of the games, or the name of a preset.
-        seed: the same one gives the same games, whatever the batch size and the workers.
-        series, adjust, batch_size, workers: as in `unojax.play_match`; None: what suits the device.
-        target: play matches of several rounds to so many points, as in `unojax.play_rounds`; None: single games.
-        results: file to which each complete batch is appended, as a line of JSON. What is in it already is not played again.
-            Agents must be specs then, and games single ones without `series` or `adjust`.
-        share: (part, parts): play only the series whose number is `part` modulo `parts`; with `target`, only the matches of as
-            large a part of the pairs of agents. Each share has a part of `results`, and all parts are read.
-        on_progress: called with the tournament so far: when its programs are compiled, and after games, from any thread.
+        agents: Two or more specs, or agents with distinct names.
+        games: Games per match, an even number.
+        rules: Rules of the games, or the name of a preset.
+        seed: Random seed. Games depend on it, not on batch size or workers.
+        series, adjust, batch_size, workers: As in `unojax.play_match`; None: chosen for the device.
+        target: Points to which matches of several rounds are played, as in `unojax.play_rounds`. None: single games.
+        results: File to which each complete batch is appended, as a line of JSON. Stored games are not played again. Requires
+            agents given as specs and single games, without `series` or `adjust`.
+        share: (part, parts). Play only the series with number % parts == part; with `target`, only that share of the matches.
+            Each share has its own part of `results`, and all parts are read.
+        on_progress: Called with the tournament so far, after compilation and after games, from any thread.
 
     Raises:
-        ValueError: If an argument is out of its range, or the file is of other games.
+        ValueError: If an argument is out of range, or the file holds other games.
         AgentError: If an agent raises, or chooses an illegal action.
     """
     rules = as_rules(rules)
@@ -194,7 +194,7 @@ def _play_games(
     on_progress: Callable[[Tournament], None],
 ) -> None:
     agents, batch_size = played.agents, played.batch_size
-    # The matches take turns, so that stopping leaves about as many games of each.
+    # The matches take turns, so that an interrupted run has about as many games of each.
     batches = [
         (number, match, Batch((agents[match[0]], agents[match[1]]), pairs, played.series, adjust))
         for match, left in missing.items()
@@ -234,7 +234,7 @@ def _play_to(
     rules: Rules,
     on_progress: Callable[[Tournament], None],
 ) -> None:
-    """Play matches to so many points, each two agents' in one go: one that is interrupted is lost."""
+    """Play matches to a target, each in one batch; an interrupted match is lost."""
     began = time.perf_counter()
     on_progress(played)
     sizes = {"batch_size": played.batch_size, "workers": played.workers}

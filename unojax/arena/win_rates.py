@@ -1,4 +1,4 @@
-"""How often each of two policies wins, over many simulated games with the seats balanced: `win_rates`."""
+"""Win rates of two policies over many simulated games with balanced seats: `win_rates`."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ QUANTILES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Quantiles of the steps per game."""
 
 Rows = dict[str, np.ndarray]
-"""Finished games as columns of one length: a row for each game."""
+"""Finished games as columns of equal length, one row per game."""
 
 
 @dataclass(frozen=True)
 class Rate:
-    """A share of games with its 95% Wilson interval."""
+    """A proportion of games with its 95% Wilson interval."""
 
     wins: int
     games: int
 
     @property
     def value(self) -> float:
-        """Share of the games."""
+        """Return the proportion of games."""
         return self.wins / self.games
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Ends of the interval."""
+        """Return the ends of the interval."""
         return wilson_interval(self.wins, self.games)
 
     def to_json(self) -> dict[str, float]:
-        """Return all of it by name."""
+        """Return all figures by name."""
         low, high = self.interval
         return {"wins": self.wins, "games": self.games, "rate": self.value, "low": low, "high": high}
 
@@ -57,12 +57,12 @@ class WinRates:
     """Results of two policies, A and B.
 
     Attributes:
-        policies: names of A and B.
-        rules: of the games.
-        tallies: sums over the games in which A, and in which B, is player 0; None if there are none.
-        complete: these are all games of the share that were asked for.
-        batch_size: games in progress at a time.
-        compile_seconds, seconds: time to compile, and to play.
+        policies: Names of A and B.
+        rules: Rules of the games.
+        tallies: Sums over the games in which A, and in which B, is player 0; None without such games.
+        complete: Whether all requested games of the share were played.
+        batch_size: Games in progress at a time.
+        compile_seconds, seconds: Compile time and playing time.
     """
 
     policies: tuple[str, str]
@@ -75,11 +75,11 @@ class WinRates:
 
     @property
     def total(self) -> Tally:
-        """Sums over all games."""
+        """Return the sums over all games."""
         return sum((tally for tally in self.tallies if tally), Tally())
 
     def rates(self, policy: int) -> tuple[Rate | None, Rate | None, Rate]:
-        """Return the wins of A (0) or B (1) as player 0, as player 1 and in all."""
+        """Return the wins of A (0) or B (1) as player 0, as player 1 and in total."""
         seats = []
         for player in (0, 1):
             tally = self.tallies[policy ^ player]
@@ -89,13 +89,13 @@ class WinRates:
 
     @property
     def rates_of_players(self) -> tuple[Rate, Rate]:
-        """Wins of player 0 and player 1, whichever policy it is."""
+        """Return the wins of player 0 and player 1, whichever policy plays."""
         first, second = self.total.wins
         return Rate(first, self.total.games), Rate(second, self.total.games)
 
     @property
     def mean_returns(self) -> tuple[float, float] | None:
-        """Mean return of A and B; None under rules with points, since the points of a game are not kept."""
+        """Return the mean return of A and B; None under rules with points, because points are not stored."""
         if self.rules.points:
             return None
         total = self.total
@@ -112,7 +112,7 @@ class WinRates:
         return sums
 
     def join(self, shares: Sequence[Mapping[str, np.ndarray]]) -> WinRates:
-        """Add up the sums of several shares, as `to_arrays` gave them."""
+        """Add the sums of several shares, from `to_arrays`."""
         tallies = []
         for seating in range(2):
             parts = [{name: of_share[f"{seating}.{name}"] for name in Tally().to_arrays()} for of_share in shares]
@@ -161,24 +161,24 @@ def win_rates(
     on_progress: Callable[[int, int], None] = lambda finished, asked: None,
     on_rows: Callable[[Rows], None] | None = None,
 ) -> WinRates:
-    """Play many games of two policies, A and B, and count who wins, from which seat.
+    """Play many games of two policies, A and B, and count the wins by seat.
 
     Args:
-        policies: names, specs such as `my.py:name`, or policies.
-        games: every one of them played to its end.
-        rules: of the games, or the name of a preset.
-        seed: the same one gives the same games, whatever the batch size and the device.
-        balanced: A is player 0 in half of the games and B in the other half, with random numbers of its own. False: A is player 0
-            in all games, those of `unojax.simulate(jax.random.key(seed), games, (A, B))`.
-        batch_size: games in progress at a time. None: what suits the device.
-        share: (part, parts): play only the games whose number is `part` modulo `parts`, of each seating.
-        finish_on_interrupt: the first Ctrl-C while games are played finishes those that are begun and returns the results; a
-            second one raises KeyboardInterrupt, as the first one does by default.
-        on_progress: called with the games that are finished and those that are asked for.
-        on_rows: called with the games that finish, as rows: who sat where, winner, steps and the other fields of `Games`.
+        policies: Names, specs such as `my.py:name`, or policies.
+        games: Number of games, each played to its end.
+        rules: Rules of the games, or the name of a preset.
+        seed: Random seed. Games depend on it, not on batch size or device.
+        balanced: If True, A is player 0 in half of the games and B in the other half, with separate random numbers. If False, A
+            is player 0 in all games, those of `unojax.simulate(jax.random.key(seed), games, (A, B))`.
+        batch_size: Games in progress at a time. None: chosen for the device.
+        share: (part, parts). Play only the games with number % parts == part, of each seating.
+        finish_on_interrupt: If True, the first Ctrl-C during play finishes the games in progress and returns the results; a
+            second one raises KeyboardInterrupt. If False, the first one raises.
+        on_progress: Called with the numbers of finished and requested games.
+        on_rows: Called with finished games as rows: seats, winner, steps and the other fields of `Games`.
 
     Raises:
-        ValueError: If an argument is out of its range.
+        ValueError: If an argument is out of range.
     """
     rules = as_rules(rules)
     pair, names = load_policies(policies)
@@ -225,7 +225,7 @@ def win_rates(
 
 @dataclass
 class _Seating:
-    """The games in which A (`swapped` is 0) or B (1) is player 0, as they are played; `keep` gets the rows, if there are any."""
+    """Games in which A (`swapped` is 0) or B (1) is player 0; `keep` receives the rows, if set."""
 
     swapped: int
     games: Stream | Counting
@@ -233,7 +233,7 @@ class _Seating:
     tally: Tally = field(default_factory=Tally)
 
     def advance(self) -> None:
-        """Play for some milliseconds."""
+        """Play for the given milliseconds."""
         more = next(self.games)
         if isinstance(more, Finished):
             self.keep(self.swapped, more)
@@ -242,21 +242,21 @@ class _Seating:
 
 
 def _play_in_turns(seatings: list[_Seating], asked: int, stop: Event, on_progress: Callable[[int, int], None]) -> None:
-    """Play all games. The seatings take turns, so that stopping leaves about as many games of each."""
+    """Play all games. The seatings take turns, so that an interrupted run has about as many games of each."""
     on_progress(0, asked)
     while behind := [s for s in seatings if s.games.num_left]:
         min(behind, key=lambda s: s.tally.games).advance()
         on_progress(sum(s.tally.games for s in seatings), asked)
         if stop.is_set():
-            # Games that are begun are finished: without them, short games would be favoured. As many of each seating, so that
-            # the shares in total stay balanced.
+            # Games in progress are finished, because dropping them would favour short games. Both seatings finish equally many,
+            # so that the seats stay balanced in total.
             most = max(s.games.num_begun for s in seatings)
             for seating in seatings:
                 seating.games.end_at(min(most, seating.games.num_games))
 
 
 def _rows(names: tuple[str, str], swapped: int, finished: Finished) -> Rows:
-    """Lay out finished games as rows; a game is named by its seating and its number there."""
+    """Return finished games as rows; a game is identified by its seating and its number there."""
     games = finished.games
     columns = {column.name: getattr(games, column.name) for column in fields(games)}
     # As wide as the longer name, in all parts.
