@@ -1,2 +1,3 @@
-"""Whole games: played and kept (`record`), read and looked back at (`replay`), as one player saw them (`seen`), saved
-(`gamefile`), played by a person (`session`) with advice (`advisor`)."""
+"""Whole games: simulated and recorded (`record`), replayed (`replay`), seen by one player (`seen`), saved (`gamefile`),
+played by a person (`session`) with advice (`advisor`).
+"""

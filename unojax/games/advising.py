@@ -1,4 +1,4 @@
-"""Advice in a position that a person describes: `advise`. Host only."""
+"""Advice for a position that a person describes: `advise`. Host only."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from unojax.specs import parse_agent
 from unojax.text import format_action, format_observation, make_observation
 
 COMPILING: Final = "compiling"
-"""What is being done, as `on_status` is given it."""
+"""Status passed to `on_status`."""
 
 
 @dataclass(frozen=True)
 class Advised:
-    """What to play in a position, and why.
+    """The advised play of a position, and its reasons.
 
     Attributes:
-        game: up to the position, as the player saw it.
-        belief: figures of the belief over the other hand, NumPy.
-        pooled: estimates of the plays, the best first; None where there is only a draw, or the opponent is to move.
-        agent: the search.
-        types: P(type) of the opponent by name, the likeliest first, where the search takes it for one of several types.
-        seconds: that the search took, compiling not counted.
+        game: The game up to the position, as the player saw it.
+        belief: Summary of the belief over the other hand, NumPy.
+        pooled: Estimates of the plays, the best first. None if the player can only draw, or the opponent is to move.
+        agent: The search.
+        types: P(type) of the opponent by name, the likeliest first, under a type mixture.
+        seconds: Search time without compiling.
     """
 
     game: SeenGame
@@ -52,18 +52,18 @@ class Advised:
 
     @property
     def play(self) -> str:
-        """The advised action as text: `R5`, `W:B`, `draw`; empty if the opponent is to move."""
+        """Return the advised action as text: `R5`, `W:B`, `draw`; empty if the opponent is to move."""
         if not self.game.end.is_my_turn:
             return ""
         return format_action(cards.DRAW if self.pooled is None else self.pooled.recommended)
 
     @property
     def wins(self) -> dict[str, tuple[float, float]]:
-        """Win probability and standard error of each play, the best first."""
+        """Return the win probability and standard error of each play, the best first."""
         return {format_action(p.action): (p.win, p.win_error) for p in (() if self.pooled is None else self.pooled.plays)}
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it by name."""
+        """Return all fields by name."""
         game, belief, pooled, seen = self.game, self.belief, self.pooled, self.game.end
         deck = np.flatnonzero(seen.rules.deck).tolist()
         plays = [] if pooled is None else [play._asdict() | {"action": format_action(play.action)} for play in pooled.plays]
@@ -112,25 +112,25 @@ def advise(
     seed: int = 0,
     rules: Rules | str = Rules(),
 ) -> Advised:
-    """Say what to play in a position, and how likely each play is to win, from what the player to move can know.
+    """Advise the player to move: the play and each play's win probability, from that player's observations.
 
         unojax.advise(hand="R1 RS W", top="R0", opponent=7)
 
     Args:
-        position: what the player sees, as `unojax.parse_observation` reads it, or a whole position, of which one view is used.
-        hand, top, opponent, pile, penalty, opponent_begins: instead of it, see `unojax.text.make_observation`.
-        history: what was played since then, separated by blanks: `R5 W:B draw(R5,W) draw`; the player's draws name the cards. See
+        position: One player's view, as in `unojax.parse_observation`, or a whole position, of which one view is used.
+        hand, top, opponent, pile, penalty, opponent_begins: Alternative to `position`, see `unojax.text.make_observation`.
+        history: Later events, separated by blanks: `R5 W:B draw(R5,W) draw`. The player's draws name the cards. See
             `unojax.games.events`.
-        player: whose view of a whole position is used; None: of the player to move in the end.
-        agent: the spec of a search, `mc` or `tree`.
-        replicates: searches with fresh samples, pooled; None: 32, or as many as `seconds` allow.
-        seconds: search for so long instead, compiling not counted.
-        seed: the same one gives the same advice on the same device.
-        rules: of the game, or the name of a preset.
+        player: Player whose view of a whole position is used. None: the player to move at the end.
+        agent: Spec of a search, `mc` or `tree`.
+        replicates: Number of independent searches to pool. None: 32, or as many as fit in `seconds`.
+        seconds: Search time without compiling, instead of `replicates`.
+        seed: Random seed. The same seed gives the same advice on the same device.
+        rules: Rules of the game, or the name of a preset.
 
     Raises:
         ValueError: If an argument can't be read, or the game is over.
-        ImpossibleActionError: If an action of the history can't be.
+        ImpossibleActionError: If an action of the history is impossible.
     """
     words: dict[str, Any] = {"hand": hand, "top": top, "opponent": opponent, "pile": pile, "penalty": penalty}
     words["opponent_begins"] = opponent_begins
@@ -154,7 +154,7 @@ def read_game(
     player: int | None = None,
     rules: Rules = Rules(),
 ) -> SeenGame:
-    """Read the game up to a position; arguments and errors as those of `advise`."""
+    """Return the game up to a position; arguments and errors as in `advise`."""
     if position is not None:
         game = read_seen(position, history, player, rules)
     else:
@@ -166,7 +166,7 @@ def read_game(
 
 
 def read_search(spec: str, rules: Rules) -> SearchAgent:
-    """Read a search. Raises ValueError for an agent that does not say how likely a play is to win from what a player sees."""
+    """Return a search. Raises ValueError if the agent does not estimate win probabilities from a player's view."""
     agent = parse_agent(spec, rules=rules)
     if not isinstance(agent, SearchAgent):
         raise ValueError(f"agent {spec!r} has no estimates; choose a search, mc or tree")
@@ -182,9 +182,9 @@ def improve(
     seed: int = 0,
     on_status: Callable[[str], None] = lambda words: None,
 ) -> Iterator[Advised]:
-    """Advise at the end of a game, better and better: after each replicate of the search, once there are enough to pool.
+    """Yield improving advice for the end of a game, after each replicate once there are enough to pool.
 
-    Whoever has enough stops. Arguments and errors are those of `advise`; `on_status` is told what is being done.
+    Callers may stop at any time. Arguments and errors as in `advise`; `on_status` receives the current status.
     """
     question.check_effort(replicates, seconds)
     if not (is_int(seed) and 0 <= seed < 2**32):
@@ -194,7 +194,7 @@ def improve(
     has_choice = bool(game.end.is_my_turn) and choices(game.end).any()
     on_status(COMPILING)
     if has_choice:
-        # While the belief tracks the game.
+        # Compile the search while the belief tracks the game.
         ThreadPoolExecutor(1, "compiling").submit(advisor.compile_search, game.end)
     try:
         for number in range(len(views)):

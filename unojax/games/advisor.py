@@ -1,4 +1,4 @@
-"""A search on behalf of one player, from what that player saw: the belief, how likely a win is, and what plays are worth."""
+"""Search for one player from that player's observations: belief, win probability and values of plays."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from unojax.search.pooling import Pooled, pool, replicates, search_once
 from unojax.search.win_estimate import win_probability
 
 _MAX_KEPT: Final = 128
-"""Positions whose beliefs and answers are kept, at 0.4 MB for each 1024 particles."""
+"""Positions with cached beliefs and answers, at 0.4 MB per 1024 particles."""
 _BELIEFS, _HANDS, _SEARCH, _WIN = range(4)
-"""Streams of random numbers."""
+"""Random streams."""
 Views = Sequence[Observation]
-"""All that a player saw, from the first view on, with one after each transition."""
+"""All observations of a player: the first view and one view after each transition."""
 
 
 class Thought(NamedTuple):
-    """A search's estimates, of the choices that were `tried` (bool[60] or more), and the action `advised` (int32[]). NumPy."""
+    """Estimates of a search for the `tried` choices (bool[60] or more), and the `advised` action (int32[]). NumPy."""
 
     estimate: Estimate
     tried: np.ndarray
@@ -42,11 +42,11 @@ class Thought(NamedTuple):
 
 
 class Advice(NamedTuple):
-    """The opponent's hand from what the player saw, and the play advised. NumPy.
+    """Belief about the opponent's hand, and the advised play. NumPy.
 
     Attributes:
-        belief: figures of the belief over the opponent's hand.
-        thought: about the plays; None if there is no choice.
+        belief: Summary of the belief about the opponent's hand.
+        thought: Estimates of the plays; None without a choice.
         types: P(type) of the opponent by name, the likeliest first; empty under a single model.
     """
 
@@ -56,11 +56,11 @@ class Advice(NamedTuple):
 
 
 class WinEstimate(NamedTuple):
-    """The opponent's hand from what the player saw, and how likely the player is to win. NumPy.
+    """Belief about the opponent's hand, and the player's win probability. NumPy.
 
     Attributes:
-        belief, types: as in `Advice`.
-        win_probability, win_error: float32[], as `unojax.search.win_estimate` gives them.
+        belief, types: As in `Advice`.
+        win_probability, win_error: float32[], as in `unojax.search.win_estimate`.
     """
 
     belief: BeliefSummary
@@ -70,7 +70,7 @@ class WinEstimate(NamedTuple):
 
 
 class UnexplainedError(ValueError):
-    """No hand of a belief explains what a player saw at a position, with its number among the views."""
+    """No hand of a belief explains a player's observations at a position, given by its index among the views."""
 
     def __init__(self, number: int, player: int, num_particles: int):
         super().__init__(
@@ -80,11 +80,11 @@ class UnexplainedError(ValueError):
 
 
 class Advisor:
-    """A search on behalf of one player. It costs nothing until it is asked.
+    """A search for one player, which computes on request only.
 
-    Beliefs and answers are kept by what was seen, so that asking again, also after steps back, computes nothing. (With 1024
-    particles, 500 rollouts and two CPU cores, advice after 42 actions takes 250 ms, again 0.3 ms, a win estimate there 20 ms
-    instead of 250, and advice for the position 16 actions before 25 ms instead of 150.)
+    Beliefs and answers are cached by the observations, so repeated questions, also after steps back, cost nothing. (With
+    1024 particles, 500 rollouts and two CPU cores, advice after 42 actions takes 250 ms, again 0.3 ms, a win estimate there
+    20 ms instead of 250, and advice for the position 16 actions before 25 ms instead of 150.)
     """
 
     def __init__(
@@ -96,17 +96,17 @@ class Advisor:
         log_types: ArrayLike | None = None,
         steps_before: int = 0,
     ):
-        """Prepare advice for a game by a search for the same rules.
+        """Prepare advice for a game, by a search for the same rules.
 
         Args:
-            search: what it does is counted in wins.
-            key: consumed; the same one gives the same advice on the same device.
-            num_beliefs: beliefs with random numbers of their own, whose differences are the errors of what is found with each.
-            log_types: what was `learned` of the opponent's type in an earlier game.
-            steps_before: steps of the game before the player's first view.
+            search: Search with results in wins.
+            key: Random key, consumed. The same key gives the same advice on the same device.
+            num_beliefs: Number of independent beliefs, whose differences estimate the error.
+            log_types: Log posterior over the opponent's types (`learned`) from an earlier game.
+            steps_before: Steps of the game before the player's first view.
 
         Raises:
-            ValueError: If the search knows more than the player.
+            ValueError: If the search sees more than the player.
         """
         if isinstance(search.updater, Oracle):
             raise ValueError(
@@ -120,19 +120,19 @@ class Advisor:
         self._answers = Recent[Any, Any](_MAX_KEPT)
 
     def warm(self, start: Observation) -> None:
-        """Compile what tracking the game and advice need, given the player's first view. Changes nothing."""
-        # Between two views that are the same nothing has happened.
+        """Compile the programs for tracking and advice, given the player's first view. Changes nothing."""
+        # Two equal views: nothing happened between them.
         look(self.updater, self._key, self._new_beliefs(0).belief([start, start]), start)
         self.compile_search(start)
 
     def compile_search(self, view: Observation) -> None:
-        """Compile the search at a position, long before it is asked for. Nothing for an updater of the host."""
+        """Compile the search at a position ahead of time. No effect for an updater of the host."""
         if not self.updater.on_host:
             memory = Remembered(shapes_of(self.updater, self._key, view), jnp.int32(0))
             search_once.compile(self._key, memory, view, np.zeros(view.rules.num_choices, bool), agent=self.search)
 
     def look(self, views: Views) -> Look:
-        """Look at what can be known; figures are means over the beliefs."""
+        """Return the belief summary and opponent types, as means over the beliefs."""
         return self._answer("look", views, self._look)
 
     def advise(self, views: Views) -> Advice:
@@ -141,7 +141,7 @@ class Advisor:
         return Advice(looked.belief, self._answer("thought", views, self._think), looked.types)
 
     def replicates(self, views: Views, number: int | None = None) -> Generator[Estimate]:
-        """Search the plays of the player to move, who has one, again and again; see `pooling.replicates`."""
+        """Yield repeated searches for the player to move, who has a choice; see `pooling.replicates`."""
         key = self._key_at(_SEARCH, views)
         return replicates(self.search, self._memories(views), views[-1], choices(views[-1]), key, number)
 
@@ -150,17 +150,17 @@ class Advisor:
         return pool(estimates, choices(view), self.search.keep, self.search.prior_rollouts)
 
     def win_estimate(self, views: Views, *, num_games: int) -> WinEstimate:
-        """Estimate how likely the player is to win, in a game that is not over, at any player's turn.
+        """Estimate the player's win probability in an unfinished game, at any player's turn.
 
-        `num_games` are played out for each belief. The error is that of the games given the belief; with several beliefs, it
-        comes from the differences between them.
+        Each belief gets `num_games` rollouts. The error is conditional on the belief; with several beliefs, it comes from
+        the differences between them.
         """
         looked = self.look(views)
         win, error = self._answer(("win", num_games), views, partial(self._win, num_games))
         return WinEstimate(looked.belief, win, error, looked.types)
 
     def check_explained(self, views: Views) -> None:
-        """Check that each belief explains the last position. Raises UnexplainedError where it was begun again."""
+        """Check that each belief explains the last position. Raises UnexplainedError if one was restarted."""
         for cache in self._beliefs:
             info = cache.track(views).info
             if info is not None and info.depleted:
@@ -171,7 +171,7 @@ class Advisor:
         return self._beliefs[0].belief(views)
 
     def learned(self, views: Views) -> Array | None:
-        """Return what is known of the opponent's type, for the `log_types` of the next game's advisor; None without types."""
+        """Return the posterior over opponent types, the `log_types` of the next game's advisor; None without types."""
         if not isinstance(self.updater.opponent, Family):
             return None
         return jax.device_get(self._beliefs[0].belief(views).log_type_probs)
@@ -207,7 +207,7 @@ class Advisor:
         return means.mean(), errors[0] if len(means) == 1 else means.std(ddof=1) / np.float32(np.sqrt(len(means)))
 
     def _memories(self, views: Views) -> list[Remembered]:
-        """Return what the search remembers with each belief."""
+        """Return the search's memory with each belief."""
         keys = self._keys_at(_HANDS, views)
         return [self._memory(key, cache.belief(views), views) for key, cache in zip(keys, self._beliefs, strict=True)]
 

@@ -1,4 +1,4 @@
-"""What a game will need compiled while the person thinks: `Ahead`. Host only."""
+"""Compilation of a game's programs while the person thinks: `Ahead`. Host only."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Job = Literal["first advice", "moves", "advice"]
 
 
 class Ahead:
-    """Programs that a game will need, compiled one after the other in a thread of their own while the person thinks.
+    """Programs of a game, compiled in sequence by a background thread while the person thinks.
 
-    The first advice comes first, since it may be wanted at once; then what the opponent's moves need, then later advice.
+    Order: the first advice, which may be needed at once, then the opponent's moves, then later advice.
     """
 
     def __init__(self, session: Session, advisor: Advisor | None):
@@ -31,10 +31,10 @@ class Ahead:
         return what not in self._jobs or self._jobs[what].done()
 
     def wait(self, what: Job) -> None:
-        """Wait for a job; what it raised is raised here."""
+        """Wait for a job; raise its exception here."""
         if what in self._jobs:
             self._jobs[what].result()
 
     def close(self) -> None:
-        """Begin no further job."""
+        """Start no further job."""
         self._pool.shutdown(wait=False, cancel_futures=True)

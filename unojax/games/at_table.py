@@ -1,4 +1,4 @@
-"""A game that others play, followed for one of the players: `Table`. Host only."""
+"""A game of other people, tracked for one of its players: `Table`. Host only."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from unojax.search.pooling import Pooled
 from unojax.text import make_observation
 
 NAMES: Final = ("you", "they")
-"""How messages call the observer and the other player."""
+"""Names of the observer and the other player in messages."""
 _GAMES: Final = 1000
-"""Games played out for a win probability: a standard error of at most 0.016, in some milliseconds."""
+"""Rollouts per win probability: a standard error of at most 0.016, in some milliseconds."""
 
 
 class Table:
-    """A game that others play, followed for one of the players: events one by one, the belief and advice after each.
+    """A game of other people, tracked for one player: events one by one, the belief and advice after each.
 
         table = unojax.Table("R1 R5 Y2 YS B7 G+2 W", "R0", rules="official")
         table.play("R5; draw")
         table.advise().plays
 
-    Nothing is computed before it is asked for, and nothing twice: not after steps back, nor in a game that `after` returned.
+    Results are computed on request and cached, also after steps back and in a game that `after` returned.
     """
 
     def __init__(
@@ -57,18 +57,18 @@ class Table:
         """Begin with a deal, or in the midst of a game if `opponent` is given.
 
         Args:
-            hand: the observer's cards, `R1 RS W`.
-            top: the top card, `R0`; of a wild one with the active colour, `W:B`.
-            opponent_begins: the other player moves first, after what the start card did.
-            opponent: cards that the other player holds; None: as many as are dealt.
-            pile, penalty: as in `unojax.text.make_observation`; after a deal both follow from the top card.
-            rules: of the game, or the name of a preset.
-            agent: the spec of a search, `mc` or `tree`, whose belief and advice it is.
-            replicates: searches with fresh samples that advice pools.
-            seed: the same one gives the same belief and advice on the same device.
+            hand: The observer's cards, `R1 RS W`.
+            top: The top card, `R0`; a wild card with the active colour, `W:B`.
+            opponent_begins: Whether the other player moves first, after the effect of the start card.
+            opponent: Number of cards in the other hand. None: the number dealt.
+            pile, penalty: As in `unojax.text.make_observation`; after a deal both follow from the top card.
+            rules: Rules of the game, or the name of a preset.
+            agent: Spec of the search, `mc` or `tree`, that supplies belief and advice.
+            replicates: Number of independent searches that advice pools.
+            seed: Random seed. The same seed gives the same belief and advice on the same device.
 
         Raises:
-            ValueError: If an argument can't be read, or no game under these rules can stand like this.
+            ValueError: If an argument can't be read, or the position is impossible under the rules.
         """
         rules = as_rules(rules)
         if opponent is None:
@@ -81,7 +81,7 @@ class Table:
 
     @classmethod
     def of(cls, game: SeenGame, *, agent: str = TABLE_SEARCH, replicates: int = TABLE_REPLICATES, seed: int = 0) -> Table:
-        """Take up a game at its end; arguments as of `Table`."""
+        """Continue a game from its end; arguments as in `Table`."""
         made = cls.__new__(cls)
         made._begin(_named(game), agent, replicates, seed, {}, {})
         return made
@@ -95,7 +95,7 @@ class Table:
         replicates: int = TABLE_REPLICATES,
         seed: int | None = None,
     ) -> Table:
-        """Take up a game that `save` wrote; `seed`: None: that of the file.
+        """Resume a game that `save` wrote. `seed`: None: the file's seed.
 
         Raises:
             ValueError: If the file can't be read, or its events are impossible.
@@ -117,71 +117,71 @@ class Table:
         self.game, self.seed = game, int(seed)
         self._agent, self._replicates = agent, replicates
         self.search = read_search(agent, self.rules)
-        # By the events before the last count, and by all events.
+        # Keyed by the events before the last count, and by all events.
         self._advisors, self._advice = advisors, advice
 
     @property
     def rules(self) -> Rules:
-        """Rules of the game."""
+        """Return the rules of the game."""
         return self.game.end.rules
 
     @property
     def view(self) -> Observation:
-        """What the observer sees now, as NumPy."""
+        """Return the observer's current view, as NumPy."""
         return self.game.end
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What happened so far; `str` of an event is its text."""
+        """Return the events so far; `str` of an event is its text."""
         return self.game.events
 
     @property
     def is_over(self) -> bool:
-        """The game has ended."""
+        """Return whether the game has ended."""
         return bool(self.view.terminated)
 
     @property
     def is_my_turn(self) -> bool:
-        """The observer is to move."""
+        """Return whether the observer is to move."""
         return bool(self.view.is_my_turn) and not self.is_over
 
     def play(self, line: str) -> tuple[Event, ...]:
-        """Follow the events of a line, read as `unojax.games.events` says: all of them, or none if it raises.
+        """Add all events of a line, in the notation of `unojax.games.events`, or none if it raises.
 
         Returns:
             The events that were added.
 
         Raises:
-            ImpossibleActionError: If an event can't be read, or can't be; the game stays as it was.
+            ImpossibleActionError: If an event can't be read or is impossible; the game is unchanged.
         """
         before = len(self.events)
         self.game = self.game.play(line)
         return self.events[before:]
 
     def undo(self, number: int = 1) -> None:
-        """Take back the last events. Raises ValueError if there are not so many."""
+        """Take back the last events. Raises ValueError if the game has fewer."""
         self.game = self.game.back(number)
 
     def correct(self, number: int, line: str) -> None:
-        """Replace event `number`, from 1, and play all later ones again.
+        """Replace event `number`, from 1, and replay all later ones.
 
         Raises:
-            ValueError: If there is no such event, or one can't be after the correction; the game stays as it was.
+            ValueError: If there is no such event, or a later one becomes impossible; the game is unchanged.
         """
         self.game = self.game.corrected(number, line)
 
     def after(self, line: str) -> Table:
-        """Return the table as it would be after some events, and leave this one as it is. Raises as `play`."""
+        """Return the table after further events, without changing this one. Raises as `play`."""
         other = Table.__new__(Table)
         other._begin(self.game.play(line), self._agent, self._replicates, self.seed, self._advisors, self._advice)
         return other
 
     def possible(self) -> tuple[str, ...]:
-        """List the events that may come next, in text; a draw of the observer's own without its cards."""
+        """Return the possible next events as text; a draw of the observer's own without its cards."""
         return self.game.possible()
 
     def look(self) -> WinEstimate:
-        """Say what the other player may hold and plays like, and how likely the observer is to win; any player may be to move."""
+        """Return the belief about the other hand and type, and the observer's win probability; any player may be to move."""
         advisor, views = self._advisor, self.game.tracked
         if not self.is_over:
             return advisor.win_estimate(views, num_games=_GAMES)
@@ -189,7 +189,7 @@ class Table:
         return WinEstimate(looked.belief, np.float32(share_of_win(self.view)), np.float32(0), looked.types)
 
     def advise(self) -> Pooled | None:
-        """Estimate how likely each play is to win, and say what to play; None if the observer has no choice."""
+        """Estimate each play's win probability and advise a play; None if the observer has no choice."""
         if not self.is_my_turn or not choices(self.view).any():
             return None
         if self.events not in self._advice:
@@ -200,12 +200,12 @@ class Table:
 
     @property
     def belief(self) -> Any:
-        """Belief over the other hand, of the search's updater."""
+        """Return the belief over the other hand, from the search's updater."""
         return self._advisor.belief(self.game.tracked)
 
     @property
     def is_explained(self) -> bool:
-        """Whether some hand of the belief explains the last event; if not, the belief began again from the view alone."""
+        """Return whether the belief explains the last event; if not, the belief restarted from the view alone."""
         try:
             self._advisor.check_explained(self.game.tracked)
         except UnexplainedError:
@@ -214,28 +214,28 @@ class Table:
 
     @property
     def learned(self) -> Array | None:
-        """What is known of the other player's type; None without types."""
+        """Return the posterior over the other player's types; None without types."""
         return self._advisor.learned(self.game.tracked)
 
     def warm(self) -> None:
-        """Compile what following the game needs. Changes nothing."""
+        """Compile the programs that track the game. Changes nothing."""
         any(map(self.game.can_play, self.possible()))
         self._advisor.warm(self.game.tracked[0])
         self.look()
 
     @property
     def record(self) -> GameFile:
-        """Game so far as the observer saw it."""
+        """Return the game so far as the observer saw it."""
         players = (PERSON, "opponent")[:: 1 - 2 * self.game.player]
         return GameFile.of(self.game, players=(players[0], players[1]), seed=self.seed)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write `record` to a file, for `resume`. Raises OSError where it can't be written."""
+        """Write `record` to a file, for `resume`. Raises OSError if it can't be written."""
         write_game(path, self.record)
 
     @property
     def _advisor(self) -> Advisor:
-        """Advisor for the events since the last count, which knows of those before it what they told of the opponent's type."""
+        """Return the advisor for the events since the last count, with the posterior over types from the events before it."""
         return self._advisor_of(self.game)
 
     def _advisor_of(self, game: SeenGame) -> Advisor:
@@ -252,7 +252,7 @@ class Table:
 
 
 def _dealt(hand: str, top: str, opponent_begins: bool, pile: str, penalty: int | str, rules: Rules) -> Observation:
-    """Make the observer's view right after a deal, with what the start card did. Raises ValueError as `Table`."""
+    """Return the observer's view after the deal and the effect of the start card. Raises ValueError as `Table`."""
     midst = "give opponent, the number of cards that they hold, to begin in the midst of a game"
     if pile.strip() or str(penalty).strip() not in ("", "0"):
         raise ValueError(f"pile and penalty belong to the midst of a game: {midst}")
@@ -268,6 +268,6 @@ def _dealt(hand: str, top: str, opponent_begins: bool, pile: str, penalty: int |
 
 
 def _named(game: SeenGame) -> SeenGame:
-    """Speak to the observer in messages."""
+    """Address messages to the observer."""
     names: Sequence[str] = NAMES[:: 1 - 2 * game.player]
     return SeenGame(game.observations, game.events, game.steps_before, game.shows_one_hand, (names[0], names[1]))

@@ -1,4 +1,4 @@
-"""What a player may do, on the host: `legal_actions`, and the `choices` among them."""
+"""A player's options on the host: `legal_actions`, and the `choices` among them."""
 
 from __future__ import annotations
 

@@ -57,12 +57,12 @@ _VERDICTS: Final = {"WON": WON, "RIGHT": WON, "LOST": LOST, "WRONG": LOST}
 
 @dataclass(frozen=True)
 class Event:
-    """One event of a game, as its observer can tell it; `str` writes it as the module says.
+    """An event of a game as its observer can report it; `str` writes the module's notation.
 
     Attributes:
-        kind: what happened.
-        detail: of a play the action, `W:B`; of a draw the cards named, `R5,W`, or `+` where the turn stays open; of a challenge
-            `won` or `lost`; of a count the number of cards. Else empty.
+        kind: Kind of event.
+        detail: Play: the action, `W:B`. Draw: the named cards, `R5,W`, or `+` if the turn stays open. Challenge: `won` or
+            `lost`. Count: the number of cards. Else empty.
     """
 
     kind: Kind
@@ -79,26 +79,26 @@ class Event:
 
     @property
     def action(self) -> int:
-        """Action 0..61; -1 of a count, which nobody's action led to."""
+        """Return the action 0..61; -1 for a count, which is not an action."""
         if self.kind == "play":
             return text.parse_action(self.detail)
         return {"draw": cards.DRAW, "pass": cards.DRAW, "challenge": cards.CHALLENGE, "count": -1}[self.kind]
 
 
 def cards_due(view: Observation) -> int:
-    """Count the cards that the player to move draws if it draws; 0 where so many are not left, which ends the game."""
+    """Return the number of cards of the next draw; 0 if too few are left, which ends the game."""
     due, deck, pile = max(int(view.penalty), 1), int(view.deck_count), int(np.sum(view.pile))
     left = deck if deck >= due else deck + pile - (not view.rules.reshuffle_top)
     return due if left >= due else 0
 
 
 def leaves_turn_open(rules: Rules) -> bool:
-    """Tell rules under which the card that a player draws decides whether the player's turn is over."""
+    """Return whether the drawn card decides, under these rules, if the turn is over."""
     return (rules.play_drawn == "may") != rules.draw_until_playable and rules.play_drawn != "auto"
 
 
 def split_words(line: str) -> deque[str]:
-    """Split a line of events into words in capitals; cards in parentheses stay together."""
+    """Split a line of events into upper-case words; cards in parentheses stay together."""
     if found := _LOST_TRACK.match(line):
         return deque([f"={int(found[1])}"])
     if found := _NUMBERED_DRAW.match(line):
@@ -110,12 +110,12 @@ def split_words(line: str) -> deque[str]:
 
 
 def next_event(words: deque[str], view: Observation, names: tuple[str, str]) -> Event:
-    """Take the words of the next event off a list of words (of `split_words`), at least one.
+    """Remove the words of the next event from a list of words (of `split_words`), at least one.
 
     Args:
-        words: shortened by what was read.
-        view: of the observer, before the event.
-        names: how messages call player 0 and player 1.
+        words: Words, shortened by the event read.
+        view: The observer's view before the event.
+        names: Names of player 0 and player 1 in messages.
 
     Raises:
         ValueError: If no event can be read.
@@ -140,7 +140,7 @@ def next_event(words: deque[str], view: Observation, names: tuple[str, str]) -> 
 
 
 def event_between(before: Observation, after: Observation) -> Event:
-    """Name the event between two views of one player, on the host."""
+    """Return the event between two views of one player, on the host."""
     action, rules = int(_infer_action(before, after)), before.rules
     is_mine, goes_on = bool(before.is_my_turn), bool(after.has_drawn)
     if 0 <= action < cards.DRAW:
@@ -184,7 +184,7 @@ def _check_number(number: int, view: Observation, names: tuple[str, str]) -> Non
 
 
 def _their_draw(word: str, words: deque[str], view: Observation) -> Event:
-    """Read what is seen of a draw of the other player: whether its turn stays open, or the card that was laid at once."""
+    """Return the visible part of the other player's draw: whether its turn stays open, or the card placed at once."""
     detail = GOES_ON if word.endswith("+") else ""
     if words and words[0].startswith("("):
         named = words.popleft()[1:-1]
@@ -199,7 +199,7 @@ def _their_draw(word: str, words: deque[str], view: Observation) -> Event:
 
 
 def _named_cards(words: deque[str], view: Observation, me: str) -> str:
-    """Read the cards of the observer's draw, in parentheses or as so many words as cards are due."""
+    """Read the cards of the observer's draw, in parentheses or as one word per card due."""
     due = cards_due(view)
     if words and words[0].startswith("("):
         named = words.popleft()[1:-1]

@@ -1,20 +1,20 @@
-"""Saved games: all that it takes to see a game again, and to check that it is the same. Host only.
+"""Saved games, sufficient to replay and verify a game. Host only.
 
 The file is a JSON object with one line for each of its fields:
 
     format          "unojax game 1"
     rules_version   `unojax.rules.RULES_VERSION` of the program that played
-    rules           the fields of `unojax.Rules`; one that is missing has its default
-    players         who sat at seat 0 and at seat 1: "person", or the spec of an agent (`unojax.specs`)
+    rules           the fields of `unojax.Rules`; a missing one has its default
+    players         the players at seat 0 and at seat 1: "person", or the spec of an agent (`unojax.specs`)
     seed            of the game; null if there was none
-    start           the first position, as `unojax.format_position` writes it; of a game as one player saw it the first view, as
-                    `unojax.text.format_view` writes it
-    actions         list of actions as `unojax.parse_action` reads them, draws with the cards drawn: "R5", "W:B", "draw(G3,W)"; of
-                    a game as one player saw it, list of events, see `unojax.games.events`
+    start           the first position, as `unojax.format_position` writes it; for a game as one player saw it, the first view,
+                    as `unojax.text.format_view` writes it
+    actions         list of actions as `unojax.parse_action` reads them, draws with the cards drawn: "R5", "W:B", "draw(G3,W)";
+                    for a game as one player saw it, list of events, see `unojax.games.events`
     end             the last position
     result          "*" unfinished, "0" or "1" the winner, "=" drawn, "T" truncated by the rules' max_steps
 
-A file of a whole game holds both hands: it is for looking back.
+A file of a whole game shows both hands and is meant for review after the game.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class GameFile:
 
     @classmethod
     def of(cls, game: Replay | SeenGame, *, players: tuple[str, str], seed: int | None) -> GameFile:
-        """Record a game, or what one player saw of it, finished or not."""
+        """Record a game, or one player's view of it, finished or not."""
         if isinstance(game, SeenGame):
             actions = tuple(map(str, game.events))
             start, end = format_view(game.start, steps=game.steps_before), format_view(game.end, steps=game.num_steps)
@@ -66,35 +66,35 @@ class GameFile:
 
     @property
     def shows_one_hand(self) -> bool:
-        """The game is recorded as one player saw it."""
+        """Return whether the record is one player's view of the game."""
         return shows_one_hand(self.start)
 
     @property
     def result(self) -> str:
-        """The last field of the end."""
+        """Return the last field of the end."""
         return self.end[-1:]
 
     def replay(self) -> Replay:
-        """Play it again.
+        """Replay the game.
 
         Raises:
-            ValueError: start or actions can't be read, an action is not legal, or the game ends otherwise than the file says; or
-                the file holds what one player saw.
+            ValueError: If start or actions can't be read, an action is illegal, the game ends differently than recorded, or the
+                file holds one player's view.
         """
         if self.shows_one_hand:
             raise ValueError("the file holds a game as one player saw it, without the other hand")
         start = parse_position(self.start, rules=self.rules)
-        # All cards drawn are named, so that nothing is left to this key; if not, the end shows it.
+        # All drawn cards are named, so this key is unused; otherwise the end would differ.
         game = replay(start, " ".join(self.actions), jax.random.key(0, impl="threefry2x32"))
         if (end := format_position(game.end)) != self.end:
             raise ValueError(f"the actions lead to {end!r}, but the file says that the game ended at {self.end!r}")
         return game
 
     def seen(self, player: int | None = None) -> SeenGame:
-        """Play it again as one player saw it: player 0 or 1, by default the one whose view the file holds, or the person.
+        """Replay the game as player 0 or 1 saw it, by default the player whose view the file holds, or the person.
 
         Raises:
-            ValueError: as `replay`, or the file holds the view of the other player.
+            ValueError: As in `replay`, or if the file holds the other player's view.
         """
         if not self.shows_one_hand:
             person = self.players.index(PERSON) if PERSON in self.players else 0
@@ -105,7 +105,7 @@ class GameFile:
         return game
 
     def to_json(self) -> str:
-        """Write the text of the file."""
+        """Return the text of the file."""
         data = {
             "format": FORMAT,
             "rules_version": RULES_VERSION,
@@ -122,7 +122,7 @@ class GameFile:
 
 
 def write_game(path: str | os.PathLike[str], game: GameFile) -> None:
-    """Write a game to a file, as a whole or not at all. Raises OSError where it can't be written."""
+    """Write a game to a file, atomically. Raises OSError if it can't be written."""
     write_whole(path, game.to_json())
 
 
@@ -130,7 +130,7 @@ def read_game(path: str | os.PathLike[str]) -> GameFile:
     """Read a game that `write_game` wrote. `GameFile.replay` checks its actions.
 
     Raises:
-        ValueError: the file can't be read, is no saved game, or is one of other rules than this version of unojax plays.
+        ValueError: If the file can't be read, is not a saved game, or has rules of another unojax version.
     """
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
@@ -145,7 +145,7 @@ def read_game(path: str | os.PathLike[str]) -> GameFile:
 
 
 def is_unfinished(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a file holds a game that is not over; one that is not there, empty, or a device holds none.
+    """Return whether a file holds an unfinished game; False for a missing or empty file, or a device.
 
     Raises:
         ValueError: If the file holds something else.
@@ -157,10 +157,10 @@ def is_unfinished(path: str | os.PathLike[str]) -> bool:
 
 
 def next_path(path: str) -> str:
-    """Name a file that is not there yet: `game-2.json` beside `game.json`, `game-3.json` beside that."""
+    """Return an unused file name: `game-2.json` beside `game.json`, then `game-3.json`."""
     last = Path(path)
     stem, _, end = last.stem.rpartition("-")
-    # A number of more digits is a date, say.
+    # A longer number is probably a date.
     stem, number = (stem, int(end)) if stem and re.fullmatch("[0-9]{1,3}", end) else (last.stem, 1)
     while (name := last.with_name(f"{stem}-{(number := number + 1)}{last.suffix}")).exists():
         pass
@@ -195,7 +195,7 @@ def parse_game(text: str) -> GameFile:
     for name in ("start", "end"):
         if not isinstance(data[name], str):
             raise ValueError(f"{name} must be a position as text, got {data[name]!r}")
-    # Names are shown on terminals, which a file must not command.
+    # Terminals show these names, so they must not contain control sequences.
     first, second = (name if name.isprintable() else name.encode("unicode_escape").decode() for name in players)
     game = GameFile((first, second), seed, _read_rules(data["rules"]), data["start"], tuple(actions), data["end"])
     if data["result"] != game.result:
@@ -207,7 +207,7 @@ def _read_rules(data: Any) -> Rules:
     names = [field.name for field in fields(Rules)]
     if not (isinstance(data, dict) and set(data) <= set(names) and set(data) >= set(_FIRST_RULES)):
         raise ValueError(f"rules must be an object with {', '.join(names)}, got {data!r}")
-    # What a file does not name did not exist when it was written; its default is how the game was played then.
+    # A field missing from the file did not exist when it was written; its default is how the game was played then.
     if not isinstance(data["deck"], list):
         raise ValueError(f"rules: deck must be a list of copy counts, got {data['deck']!r}")
     try:

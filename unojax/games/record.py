@@ -1,4 +1,4 @@
-"""Whole games with every position in between, for analysis: `play_game`."""
+"""Whole games with every intermediate position, for analysis: `play_game`."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ from unojax.rules import Rules
 
 
 class Trajectory(NamedTuple):
-    """One game of at most T steps: `states` with a leading axis T + 1, the start and the position after each step, the last one
-    repeated after the end; `actions`, int32[T], with -1 after the end."""
+    """One game of at most T steps.
+
+    `states` has a leading axis T + 1: the start and the position after each step, the last one repeated after the end.
+    `actions` is int32[T], with -1 after the end.
+    """
 
     states: State
     actions: Array
@@ -34,13 +37,13 @@ def play_game(
     """Play one game of two policies and keep every position. Pure, unbatched, jit- and vmap-able.
 
     Args:
-        key: consumed.
-        policies: player p follows `policies[p]`, a name or a policy, called through the protocol.
-        num_steps: T, static. The game may be unfinished after that many.
-        rules: static.
+        key: Random key, consumed.
+        policies: Player p follows `policies[p]`, a name or a policy, called through the protocol.
+        num_steps: T, static. The game may be unfinished after T steps.
+        rules: Static.
 
     Raises:
-        ValueError: `key` is a batch, `policies` are not two policies, or `num_steps` is no number of steps.
+        ValueError: If `key` is a batch, `policies` are not two policies, or `num_steps` is invalid.
     """
     check_key(key, "play_game")
     if not (is_int(num_steps) and num_steps >= 0):
@@ -54,7 +57,7 @@ def _play(key: Array, *, policies: tuple[Policy, ...], num_steps: int, rules: Ru
     start = game.init(key_start, rules=rules)
 
     def one_step(state: State, key: Array) -> tuple[State, tuple[State, Array]]:
-        # Cloned, since a scan under `vmap` passes keys on in a way that `jax_debug_key_reuse` takes for a use.
+        # Cloned, because `jax_debug_key_reuse` mistakes the way a scan under `vmap` passes keys on for a use.
         key_policy, key_draw = jax.random.split(jax.random.clone(key))
         observation = observe(state, state.current_player)
         legal = game.legal_mask(state)

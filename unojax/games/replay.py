@@ -1,7 +1,7 @@
-"""Games with every position in between, to look back at: played by policies, or read from a notation. Host only.
+"""Games with every intermediate position, played by policies or read from a notation. Host only.
 
-A list of actions is written as `unojax.text.parse_action` reads them, separated by blanks: `R5 W:B draw`. Cards that were drawn
-can be named, `draw(R5,W)`; `draw` alone leaves them to chance.
+A list of actions is in the notation of `unojax.text.parse_action`, separated by blanks: `R5 W:B draw`. Drawn cards can be
+named, `draw(R5,W)`; `draw` alone leaves them to chance.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from unojax.policies import Policy, distinct
 from unojax.rules import Rules
 
 MAX_STEPS: Final = 1000
-"""Steps of a game of policies that are kept, or as many as the caller asks for if that is more."""
+"""Minimum size of the array of steps of a policy game."""
 
 TOKEN: Final = re.compile(r"[^\s(]+\s*\([^()]*\)|\S+")
 """One action in a list."""
 DRAW: Final = re.compile(r"draw\s*\(([^()]*)\)", re.IGNORECASE)
-"""A draw with the cards named, which are the group."""
+"""A draw with named cards; the group holds the cards."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """An action 0..61 and the positions around it, as NumPy."""
+    """An action 0..61 and the positions before and after it, as NumPy."""
 
     action: int
     before: State
@@ -49,18 +49,18 @@ class Step:
 
     @property
     def is_draw(self) -> bool:
-        """A draw, which may have been impossible."""
+        """Return whether the action is a draw, which may have been impossible."""
         return self.action == cards.DRAW
 
     @property
     def drawn(self) -> str:
-        """The cards that the mover drew, in card notation: `R5 W`."""
+        """Return the mover's drawn cards, in card notation: `R5 W`."""
         hand_before, hand_after = (cards.count_types(state.hands[self.mover]) for state in (self.before, self.after))
         return text.format_cards(cards.onehot_of(np.maximum(hand_after - hand_before, 0)))
 
     @property
     def laid(self) -> str:
-        """The card that was drawn and laid on the pile at once, as an action: `R5`, `W:B`; "" if none was."""
+        """Return the card drawn and placed on the pile at once, as an action: `R5`, `W:B`; "" if none."""
         auto = self.before.rules.play_drawn == "auto"
         if not (auto and self.is_draw) or self.drawn or (self.after.terminated and not self.before.terminated):
             return ""
@@ -68,12 +68,12 @@ class Step:
 
     @property
     def reshuffled(self) -> bool:
-        """The pile went back into the deck."""
-        # A card that is laid at once comes to what is left of the pile.
+        """Return whether the pile was reshuffled into the deck."""
+        # A card placed at once is added to the rest of the pile.
         return int(self.after.pile.sum()) - bool(self.laid) < int(self.before.pile.sum())
 
     def notation(self, *, with_cards: bool) -> str:
-        """Write the action as `replay` reads it, with the cards drawn if wanted and if there were any."""
+        """Return the action in the notation of `replay`, optionally with the drawn cards."""
         name = text.format_action(self.action)
         drawn = self.drawn.replace(" ", ",") or self.laid
         return f"{name}({drawn})" if with_cards and self.is_draw and drawn else name
@@ -92,11 +92,11 @@ class Replay:
 
     @property
     def states(self) -> list[State]:
-        """The start, and the position after each step."""
+        """Return the start, and the position after each step."""
         return [self.start, *(step.after for step in self.steps)]
 
     def observations(self, player: int) -> list[Observation]:
-        """Observe each of `states` as a player, as NumPy. Raises ValueError where `player` is not 0 or 1."""
+        """Observe each of `states` as a player, as NumPy. Raises ValueError if `player` is not 0 or 1."""
         if not (is_int(player) and player in (0, 1)):
             raise ValueError(f"player must be 0 or 1, got {player!r}")
         # Padded to a power of two, so that games of any length need few programs.
@@ -108,11 +108,12 @@ class Replay:
 
 
 def play(key: Array, policies: tuple[Policy, Policy], *, rules: Rules, max_steps: int | None = None) -> Replay:
-    """Play a game of two policies: `play_game(key, policies, num_steps=1000, rules=rules)`, or its first `max_steps`; more than
-    1000 make the game be played for so many. `key` is consumed.
+    """Play a game of two policies: `play_game(key, policies, num_steps=1000, rules=rules)`, or its first `max_steps`.
+
+    `max_steps` above 1000 also replaces `num_steps`. `key` is consumed.
 
     Raises:
-        ValueError: a policy chose an illegal action.
+        ValueError: If a policy chose an illegal action.
     """
     num_steps = max(MAX_STEPS, max_steps or 0)
     weights, skeleton = static.split(distinct(policies))
@@ -128,14 +129,14 @@ def play(key: Array, policies: tuple[Policy, Policy], *, rules: Rules, max_steps
 
 
 def replay(start: State, actions: str, key: Array, *, max_steps: int | None = None) -> Replay:
-    """Play a list of actions, see the module.
+    """Play a list of actions in the module's notation.
 
     Args:
-        key: for the draws whose cards are not named; consumed.
-        max_steps: the most steps to play. What comes after them in the list is not looked at.
+        key: Random key for draws without named cards, consumed.
+        max_steps: Maximum number of steps. Later actions in the list are ignored.
 
     Raises:
-        ValueError: an action can't be read or is not legal, or the cards of a draw can't have been drawn.
+        ValueError: If an action can't be read or is illegal, or the named cards can't have been drawn.
     """
     state = start = jax.device_get(start)
     steps: list[Step] = []
@@ -170,7 +171,7 @@ def play_token(state: State, token: str, key: Array) -> Step:
 
 
 def play_action(state: State, action: int, key: Array) -> Step:
-    """Play an action; `key` is for the cards of a draw, and consumed. Raises ValueError where it is not legal."""
+    """Play an action. `key` draws cards and is consumed. Raises ValueError if the action is illegal."""
     _check_legal(state, action, text.format_action(action))
     return Step(action, state, jax.device_get(_step(state, np.int32(action), key)))
 
@@ -185,7 +186,7 @@ def _check_legal(state: State, action: int, name: str) -> None:
 
 
 def _deck_after(state: State, names: str) -> np.ndarray:
-    """int[54]: what these cards leave of the deck when they are drawn."""
+    """int[54]: the deck after these cards are drawn."""
     given = cards.count_types(text.parse_cards(names))
     due = max(int(state.penalty), 1)
     if given.sum() != due:

@@ -1,7 +1,7 @@
 """Games as one player saw them: one action (`Seen`), and the whole game, event by event (`SeenGame`).
 
-The player's own view is all that goes in. To carry out an event, some hidden hand is imagined with which it is possible: what the
-player sees afterwards does not depend on which. Host only.
+The only input is the player's own view. To apply an event, the code assumes some hidden hand that makes it possible; the
+player's next view does not depend on the choice of that hand. Host only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from unojax.observation import Observation, determinize_packed, observe_packed
 from unojax.rules import Rules
 
 PLAYERS: Final = ("player 0", "player 1")
-"""How messages call the players."""
+"""Names of the players in messages."""
 _NUM_FIELDS: Final = 7
 """Fields of a position on one line."""
 _NOTHING: Final = np.zeros(cards.NUM_TYPES, int)
@@ -31,7 +31,7 @@ _NOTHING: Final = np.zeros(cards.NUM_TYPES, int)
 
 @dataclass(frozen=True)
 class Seen:
-    """An action 0..61 as one player saw it, and the player's observations around it, as NumPy."""
+    """An action 0..61 as one player saw it, and the player's observations before and after it, as NumPy."""
 
     before: Observation
     action: int
@@ -39,12 +39,12 @@ class Seen:
 
     @property
     def is_mine(self) -> bool:
-        """The observer acted."""
+        """Return whether the observer acted."""
         return bool(self.before.is_my_turn)
 
 
 class ImpossibleActionError(ValueError):
-    """An event that can't be, with its number in the list, from 1."""
+    """An impossible event, with its number in the list, from 1."""
 
     def __init__(self, number: int, why: object):
         super().__init__(f"action {number}: {why}")
@@ -56,11 +56,11 @@ class SeenGame:
     """A game so far as one player saw it.
 
     Attributes:
-        observations: at the start and after each event, as NumPy.
-        events: what happened.
-        steps_before: steps of the game before the start, as far as is known.
-        shows_one_hand: false where it was read from a whole position.
-        names: how messages call player 0 and player 1.
+        observations: Views at the start and after each event, as NumPy.
+        events: Events so far.
+        steps_before: Steps of the game before the start, if known.
+        shows_one_hand: False if read from a whole position.
+        names: Names of player 0 and player 1 in messages.
     """
 
     observations: tuple[Observation, ...]
@@ -78,58 +78,58 @@ class SeenGame:
 
     @property
     def start(self) -> Observation:
-        """First view."""
+        """Return the first view."""
         return self.observations[0]
 
     @property
     def end(self) -> Observation:
-        """Last view."""
+        """Return the last view."""
         return self.observations[-1]
 
     @property
     def player(self) -> int:
-        """Observer, 0 or 1."""
+        """Return the observer, 0 or 1."""
         return int(self.end.player)
 
     @property
     def actions(self) -> tuple[int, ...]:
-        """Action 0..61 of each event; -1 of a count."""
+        """Return the action 0..61 of each event; -1 for a count."""
         return tuple(event.action for event in self.events)
 
     @property
     def notation(self) -> str:
-        """The events as `play` reads them."""
+        """Return the events in the notation of `play`."""
         return " ".join(map(str, self.events))
 
     @property
     def seen(self) -> tuple[Seen, ...]:
-        """The actions with the views around them, counts left out."""
+        """Return the actions with the views before and after them, without counts."""
         around = zip(self.observations, self.events, self.observations[1:], strict=False)
         return tuple(Seen(before, event.action, after) for before, event, after in around if event.kind != "count")
 
     @property
     def num_steps(self) -> int:
-        """Steps of the game up to the end, as far as is known."""
+        """Return the steps of the game up to the end, if known."""
         return self.steps_before + sum(event.kind != "count" for event in self.events)
 
     @cached_property
     def num_forgotten(self) -> int:
-        """How many events lie before the last count: what they told of the other hand is void."""
+        """Return the number of events before the last count, whose information about the other hand is void."""
         return max((number for number, event in enumerate(self.events, 1) if event.kind == "count"), default=0)
 
     @property
     def tracked(self) -> tuple[Observation, ...]:
-        """The views that a belief is made of: those since the last count."""
+        """Return the views that a belief uses: those since the last count."""
         return self.observations[self.num_forgotten :]
 
     def since_count(self) -> SeenGame:
-        """Return the game from the last count on: what a belief can be made of."""
+        """Return the game since the last count, which is the input of a belief."""
         earlier = self.events[: self.num_forgotten]
         steps_before = self.steps_before + sum(event.kind != "count" for event in earlier)
         return replace(self, observations=self.tracked, events=self.events[len(earlier) :], steps_before=steps_before)
 
     def play(self, line: str) -> SeenGame:
-        """Return the game with further events, read as `unojax.games.events` says, separated by blanks, commas or semicolons.
+        """Return the game with further events, separated by blanks, commas or semicolons; notation of `unojax.games.events`.
 
         Raises:
             ImpossibleActionError: If an event can't be read, or no hidden hand makes it possible.
@@ -147,7 +147,7 @@ class SeenGame:
         return replace(self, observations=tuple(views), events=tuple(events))
 
     def possible(self) -> tuple[str, ...]:
-        """List the events that may come next, in text; a draw of the observer's own without its cards."""
+        """Return the possible next events as text; a draw of the observer's own without its cards."""
         view = self.end
         if view.terminated:
             return ()
@@ -162,7 +162,7 @@ class SeenGame:
         return tuple(line for line in ("draw", f"draw{GOES_ON}", "pass", "challenge", *plays) if self.can_play(line))
 
     def can_play(self, line: str) -> bool:
-        """Tell whether the events of a line may come next."""
+        """Return whether the events of a line are possible next."""
         try:
             self.play(line)
         except ImpossibleActionError:
@@ -170,18 +170,18 @@ class SeenGame:
         return True
 
     def back(self, number: int = 1) -> SeenGame:
-        """Return the game without its last events. Raises ValueError if there are not so many."""
+        """Return the game without its last events. Raises ValueError if the game has fewer."""
         if not 0 <= number <= len(self.events):
             raise ValueError(f"there are {len(self.events)} events to take back, not {number}")
         left = len(self.events) - number
         return replace(self, observations=self.observations[: left + 1], events=self.events[:left])
 
     def corrected(self, number: int, line: str) -> SeenGame:
-        """Return the game with event `number`, from 1, replaced by those of a line, and all later ones played again.
+        """Return the game with event `number`, from 1, replaced by those of a line, and all later ones replayed.
 
         Raises:
             ValueError: If there is no such event.
-            ImpossibleActionError: If an event can't be, also a later one after the correction.
+            ImpossibleActionError: If an event, or a later one after the correction, is impossible.
         """
         if not 1 <= number <= len(self.events):
             raise ValueError(f"there is no event {number}: there are {len(self.events)}")
@@ -190,37 +190,37 @@ class SeenGame:
 
 
 def share_of_win(view: Observation) -> float:
-    """Return the observer's points at the end of a game: 1, 0, or 0.5 if it is drawn."""
-    # A game ends with an empty hand or by the count, and either way fewer cards win.
+    """Return the observer's points at the end of a game: 1, 0, or 0.5 for a draw."""
+    # A game ends with an empty hand or by the count; either way the smaller hand wins.
     mine, theirs = int(np.sum(view.hand)), int(view.opponent_count)
     return 0.5 if mine == theirs else float(mine < theirs)
 
 
 def shows_one_hand(position: str) -> bool:
-    """Tell one player's view as text from a whole position, by its first two places."""
+    """Return whether a text holds one player's view, not a whole position, by its first two fields."""
     places = position.strip().split("/")
     return places[0].startswith("player") or any(place.isdigit() for place in places[:2])
 
 
 def read_seen(position: str, actions: str, player: int | None, rules: Rules) -> SeenGame:
-    """Read a game as one player saw it.
+    """Return a game as one player saw it.
 
     Args:
-        position: one player's view, as `text.parse_observation` reads it, or a whole position, of which one view is used.
-        actions: the events since then (`unojax.games.events`); the player's draws name the cards, those of the other don't.
-        player: whose view of a whole position is used; None: of the player who moves at the end, unless the draws of the other
-            one name cards.
-        rules: of the game.
+        position: One player's view, as in `text.parse_observation`, or a whole position, of which one view is used.
+        actions: Later events (`unojax.games.events`). The player's own draws name the cards; the other player's do not.
+        player: Player whose view of a whole position is used. None: the player to move at the end, unless the other player's
+            draws name cards.
+        rules: Rules of the game.
 
     Raises:
-        ValueError: the position can't be read, shows another player's hand, or is the end of a game.
-        ImpossibleActionError: as `SeenGame.play`.
+        ValueError: If the position can't be read, shows another player's hand, or is the end of a game.
+        ImpossibleActionError: As in `SeenGame.play`.
     """
     if shows_one_hand(position):
         seen = text.parse_observation(position, rules=rules)
         if player not in (None, int(seen.player)):
             raise ValueError(f"the position shows the hand of player {int(seen.player)}, not of player {player}")
-        # The lines of `format_observation` do not have the number of steps.
+        # The lines of `format_observation` lack the number of steps.
         fields = position.split()
         return play_seen(seen, actions, steps_before=int(fields[4]) if len(fields) == _NUM_FIELDS else 0)
     state = text.parse_position(position, rules=rules)
@@ -239,18 +239,18 @@ def read_seen(position: str, actions: str, player: int | None, rules: Rules) -> 
 
 
 def play_seen(start: Observation, actions: str, *, steps_before: int = 0) -> SeenGame:
-    """Play events from a player's first view, unbatched. Raises ImpossibleActionError as `SeenGame.play`."""
+    """Play events from a player's first view, unbatched. Raises ImpossibleActionError as in `SeenGame.play`."""
     return SeenGame((jax.device_get(start),), steps_before=steps_before).play(actions)
 
 
 class _Hidden(NamedTuple):
-    """What the observer does not see of an event, as some that makes it possible.
+    """A hypothesis about the hidden part of an event that makes the event possible.
 
     Attributes:
-        hand: int[54] of the other player.
-        picks: int[54] cards drawn in the event.
-        drawn: type of the card that the other player has drawn in a turn of its own that is open; -1 if none.
-        color: 0..3 of a wild card that is laid by chance.
+        hand: int[54]. Hand of the other player.
+        picks: int[54]. Cards drawn in the event.
+        drawn: Type of the card that the other player has drawn in an open turn; -1 if none.
+        color: 0..3. Colour of a wild card that is placed by chance.
     """
 
     hand: np.ndarray
@@ -260,7 +260,7 @@ class _Hidden(NamedTuple):
 
 
 def _after(seen: Observation, event: Event, names: tuple[str, str]) -> Observation:
-    """Return the observer's view after an event. Raises ValueError where it can't be."""
+    """Return the observer's view after an event. Raises ValueError if the event is impossible."""
     if event.kind == "count":
         return _recounted(seen, int(event.detail), names)
     who = names[int(seen.current_player)]
@@ -281,7 +281,7 @@ def _told(event: Event) -> str:
 
 
 def _shows(event: Event, before: Observation, after: Observation) -> bool:
-    """Tell whether what was imagined came out as what was told."""
+    """Return whether the simulated event matches the reported one."""
     shown = event_between(before, after)
     return shown.kind == event.kind and (event.kind == "play" or not event.detail or shown.detail == event.detail)
 
@@ -297,7 +297,7 @@ def _recounted(seen: Observation, number: int, names: tuple[str, str]) -> Observ
 
 
 def _of_mine(seen: Observation, event: Event, me: str) -> _Hidden:
-    """Imagine the hidden hand for an event of the observer's own."""
+    """Return a hidden hand for an event of the observer's own."""
     legal, any_hand = legal_actions(seen), cards.first(_unseen(seen), int(seen.opponent_count)).astype(int)
     named = [text.format_action(a) for a in np.flatnonzero(legal).tolist()]
     if seen.has_drawn and len(named) > 1:
@@ -315,13 +315,13 @@ def _of_mine(seen: Observation, event: Event, me: str) -> _Hidden:
 
 
 def _named(event: Event) -> tuple[np.ndarray, int]:
-    """Read the cards of a draw: int[54], and the colour 0..3 of a wild one that was laid at once."""
+    """Return the cards of a draw, int[54], and the colour 0..3 of a wild card that was placed at once."""
     names, _, letter = event.detail.partition(":")
     return cards.count_types(text.parse_cards(names)).astype(int), cards.COLOR_LETTERS.index(letter) if letter else 0
 
 
 def _contested_hand(seen: Observation, event: Event) -> np.ndarray:
-    """Imagine a hand that decides a challenge of the observer's as it was decided."""
+    """Return a hidden hand that gives the observed result of the observer's challenge."""
     if event.detail not in (WON, LOST):
         raise ValueError("say how the challenge ended: challenge won, or challenge lost")
     is_of_color = cards.COLOR_OF_TYPE == int(seen.contested)
@@ -338,7 +338,7 @@ def _contested_hand(seen: Observation, event: Event) -> np.ndarray:
 
 
 def _hand_besides(seen: Observation, named: np.ndarray) -> np.ndarray:
-    """Imagine a hidden hand that leaves these cards (int[54]) to draw."""
+    """Return a hidden hand that leaves these cards (int[54]) to draw."""
     unseen = _unseen(seen)
     in_pile = _under_top(seen) if seen.deck_count < max(int(seen.penalty), 1) else _NOTHING
     kept = np.clip(named - in_pile, 0, None)
@@ -351,7 +351,7 @@ def _hand_besides(seen: Observation, named: np.ndarray) -> np.ndarray:
 
 
 def _of_theirs(seen: Observation, event: Event, who: str, me: str) -> _Hidden:
-    """Imagine the hidden hand for an event of the other player's, who is to move."""
+    """Return a hidden hand for an event of the other player, who is to move."""
     if event.kind == "play":
         return _for_play(seen, event, who, me)
     if event.kind == "draw":
@@ -374,7 +374,7 @@ def _of_theirs(seen: Observation, event: Event, who: str, me: str) -> _Hidden:
 
 
 def _for_play(seen: Observation, event: Event, who: str, me: str) -> _Hidden:
-    """Imagine a hidden hand from which a card is played."""
+    """Return a hidden hand from which a card is played."""
     rules, action = seen.rules, event.action
     played = int(cards.TYPE_OF_PLAY[action])
     unseen, held = _unseen(seen), int(seen.opponent_count)
@@ -398,7 +398,7 @@ def _for_play(seen: Observation, event: Event, who: str, me: str) -> _Hidden:
 
 
 def _where(seen: Observation, card_type: int, me: str) -> str:
-    """Say where all copies of a type are, of which none is left for the other hand."""
+    """Describe where all copies of a type are, if none is left for the other hand."""
     total = int(seen.rules.deck[card_type])
     if not total:
         return "the deck has no such card"
@@ -411,11 +411,11 @@ def _where(seen: Observation, card_type: int, me: str) -> str:
 
 
 def _for_draw(seen: Observation, event: Event, who: str) -> _Hidden:
-    """Imagine a hidden hand that draws, and the cards that it draws."""
+    """Return a hidden hand that draws, and the cards that it draws."""
     rules, held, unseen = seen.rules, int(seen.opponent_count), _unseen(seen)
     fits, due = _fitting(seen), cards_due(seen)
     if seen.penalty:
-        # Who can answer a penalty must, unless drawing is an option; the engine knows the exceptions.
+        # A player who can answer a penalty must do so, unless drawing is an option; the engine knows the exceptions.
         answers = rules.stacking & (cards.RANK_OF_TYPE == int(seen.top_rank))
         hand = _fill(np.where(answers, 0, unseen), held)
         hand = cards.first(unseen, held).astype(int) if hand is None else hand
@@ -427,7 +427,7 @@ def _for_draw(seen: Observation, event: Event, who: str) -> _Hidden:
     if seen.has_drawn and not rules.draw_until_playable:
         raise ValueError(f"{who} can't draw again in this turn: write pass")
     if seen.has_drawn:
-        # Where a card just drawn may be played, only one that can't makes a player draw on.
+        # If a drawn card may be played, only an unplayable one makes a player draw again.
         kept = np.where(fits, 0, left) if rules.play_drawn == "may" else left
         if not kept.any():
             raise ValueError(f"{who} can't draw on: any card that is not seen goes on {_top(seen)}")
@@ -444,7 +444,7 @@ def _for_draw(seen: Observation, event: Event, who: str) -> _Hidden:
 
 
 def _drawn_card(seen: Observation, event: Event, who: str) -> int:
-    """Choose the type of a card that the other player may have drawn, by what followed."""
+    """Return the type of a card that the other player may have drawn, given the next event."""
     rules, fits = seen.rules, _fitting(seen)
     pool = _unseen(seen) if seen.deck_count else _under_top(seen)
     what, wanted = "card", np.ones(cards.NUM_TYPES, bool)
@@ -461,7 +461,7 @@ def _drawn_card(seen: Observation, event: Event, who: str) -> int:
     options = np.where(wanted, pool, 0)
     if not options.any():
         raise ValueError(f"{who} can't {event}: no {what} is left to draw")
-    # The hand of a player who can't play has no use for a card that fits.
+    # The hand of a player who can't play contains no playable card.
     fitting = np.where(fits, options, 0)
     return int(((fitting if fitting.any() else options) > 0).argmax())
 
@@ -472,7 +472,7 @@ def _fill(available: np.ndarray, number: int) -> np.ndarray | None:
 
 
 def _with_one(some: np.ndarray, available: np.ndarray, number: int) -> np.ndarray:
-    """Take `number` of these cards, the first of `some` among them."""
+    """Take `number` of these cards, the first one from `some`."""
     one = _unit(int((some > 0).argmax()))
     return one + cards.first(available - one, number - 1).astype(int)
 
@@ -486,7 +486,7 @@ def _unit(card_type: int) -> np.ndarray:
 
 
 def _fitting(seen: Observation) -> np.ndarray:
-    """bool[54]: types that go on the top card."""
+    """bool[54]: types that match the top card."""
     return np.asarray(_playable_types(seen.color, seen.top_rank))
 
 
@@ -500,7 +500,7 @@ def _unseen(seen: Observation) -> np.ndarray:
 
 
 def _under_top(seen: Observation) -> np.ndarray:
-    """int[54]: cards of the pile that go back into the deck when it runs out."""
+    """int[54]: cards of the pile that are reshuffled when the deck runs out."""
     pile = cards.count_types(seen.pile).astype(int)
     pile[cards.card_type(int(seen.color), int(seen.top_rank))] -= not seen.rules.reshuffle_top
     return pile
@@ -516,7 +516,7 @@ def _drawable(seen: Observation, hand: np.ndarray) -> np.ndarray:
 def _transition(
     before: Observation, drawn: Array, hand: Array, action: Array, left: Array, color: Array
 ) -> tuple[Array, Observation]:
-    """Carry out an action with an imagined hidden hand and the deck `left` after it: whether it is legal, and the view after."""
+    """Apply an action with an assumed hidden hand and the deck `left` after it; return its legality and the next view."""
     imagined = determinize_packed(replace(before, drawn=drawn), bits.pack(hand))
     packed = game.begin_packed(imagined, before.rules, last_action=before.last_action)
     after = game.step_packed_with(packed, action, game.GivenCards(bits.pack(left), color))

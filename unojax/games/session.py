@@ -1,7 +1,7 @@
-"""A game in progress between a person and an agent: the game itself, and the agent's side of it. Host only.
+"""A game in progress between a person and an agent, with the agent's memory. Host only.
 
-The person may see `Session.view` and `Session.seen`. The whole state stays inside, but for the record (`steps`, `replay`) and for
-an agent that plays with open cards: `unojax.agents.reveal` shows it the person's hand.
+The person may see `Session.view` and `Session.seen`. The whole state stays inside, with two exceptions: the record
+(`steps`, `replay`), and an agent that plays with open cards, to which `unojax.agents.reveal` shows the person's hand.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from unojax.observation import Observation, observe
 from unojax.rules import POINTS, Rules, agreed_rules
 
 _DEAL, _DRAW, _AGENT, _ADVICE, _SEAT = range(5)
-"""Streams of random numbers. The agent's and the advice's don't change the draws."""
+"""Random streams. The streams of the agent and the advice do not affect the draws."""
 _START, _UPDATE, _ACT = range(3)
 
 
 class OpponentError(RuntimeError):
-    """The agent raised something, or chose what is not legal."""
+    """The agent raised an error or chose an illegal action."""
 
 
 class Session:
     """A game in progress between a person and an agent.
 
     Attributes:
-        seat: the person's, 0 or 1.
-        rules: of the game.
-        start: the first position, as NumPy.
-        steps: the actions so far, with all cards: for the record.
-        seen: the same as the person saw it.
-        has_given_up: the agent gave the game up. It is over, and won by the person; the record goes as far as it was played.
+        seat: The person's seat, 0 or 1.
+        rules: Rules of the game.
+        start: First position, as NumPy.
+        steps: Actions so far, with all cards, for the record.
+        seen: The same actions as the person saw them.
+        has_given_up: Whether the agent resigned. The person then wins, and the record ends there.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Session:
     ):
         """Deal, or begin at `start`. The same seed gives the same deal, and with the same actions the same game.
 
-        `last`: what the agent had in `memory` at the end of the last game with the person; of it it may keep something (see
+        `last`: The agent's `memory` at the end of the last game with the person, of which it may keep a part (see
         `unojax.agents.next_game`).
         """
         key = jax.random.key(seed, impl="threefry2x32")
@@ -67,13 +67,13 @@ class Session:
         self.steps: list[Step] = []
         self.seen: list[Seen] = []
         self._views: list[tuple[Observation, Observation]] = [views]
-        # The agent is told what happened when it has to choose, so that a deal is there at once.
+        # Update the agent only when it has to choose, so that the deal appears at once.
         self._memory: Memory = None
         self._last = last
         self._num_told = -1
 
     def warm(self) -> None:
-        """Compile the programs of the game, so that no move waits for them. Changes nothing that can be seen."""
+        """Compile the programs of the game, so that no move waits for them. Has no visible effect."""
         views = self._views[0]
         play_action(self.start, int(legal_actions(views[int(self.start.current_player)]).argmax()), self._key_draw)
         memory, view = self._begin(views[1 - self.seat]), views[1 - self.seat]
@@ -83,27 +83,27 @@ class Session:
 
     @property
     def view(self) -> Observation:
-        """The person's view, as NumPy."""
+        """Return the person's view, as NumPy."""
         return self._views[-1][self.seat]
 
     @property
     def is_over(self) -> bool:
-        """Won, drawn, cut off or given up."""
+        """Return whether the game is won, drawn, truncated or resigned."""
         return self.has_given_up or self.was_cut_off or bool(self.view.terminated)
 
     @property
     def was_cut_off(self) -> bool:
-        """By `Rules.max_steps`."""
+        """Return whether `Rules.max_steps` truncated the game."""
         return bool(self._state.truncated)
 
     @property
     def winner(self) -> int:
-        """0 or 1; -1 while there is none, and in a drawn game."""
+        """Return the winner, 0 or 1; -1 in an unfinished or drawn game."""
         return self.seat if self.has_given_up else int(self._state.winner)
 
     @property
     def card_points(self) -> int:
-        """Points of the cards in the loser's hand (`unojax.rules.POINTS`); 0 without a loser."""
+        """Return the points of the cards in the loser's hand (`unojax.rules.POINTS`); 0 without a loser."""
         if self.winner < 0:
             return 0
         of_slot = np.asarray(POINTS)[cards.TYPE_OF_SLOT]
@@ -111,7 +111,7 @@ class Session:
 
     @property
     def is_my_turn(self) -> bool:
-        """The person is to move."""
+        """Return whether the person is to move."""
         return int(self.view.current_player) == self.seat
 
     @property
@@ -121,15 +121,15 @@ class Session:
 
     @property
     def faults(self) -> list[str]:
-        """What the agent did wrong so far."""
+        """Return the agent's errors so far."""
         return faults_of(self._agent)
 
     def replay(self) -> Replay:
-        """Give the game so far, with all cards."""
+        """Return the game so far, with all cards."""
         return Replay(self.start, tuple(self.steps))
 
     def reply(self) -> int:
-        """Choose the agent's action, or `RESIGN`; it is asked only if it has a choice. Raises OpponentError where it errs."""
+        """Return the agent's action, or `RESIGN`. The agent runs only if it has a choice. Raises OpponentError if it fails."""
         view = self._views[-1][1 - self.seat]
         legal = np.flatnonzero(legal_actions(view)).tolist()
         if len(legal) == 1:
@@ -141,12 +141,11 @@ class Session:
         return action
 
     def play(self, action: int) -> Seen | None:
-        """Play an action for the player to move; None where the agent gives up, by `RESIGN`. Raises ValueError where it is not
-        legal."""
+        """Play an action for the player to move, or return None if the agent resigns. Raises ValueError if it is illegal."""
         if action == RESIGN and not self.is_my_turn:
             self.has_given_up = True
             return None
-        # A saved game goes on with the cards that these keys draw.
+        # A resumed game continues with the cards that these keys draw.
         key = jax.random.fold_in(jax.random.fold_in(self._key_draw, len(self.steps)), 0)
         step = play_action(self._state, action, key)
         before = self.view
@@ -156,10 +155,10 @@ class Session:
         return self.seen[-1]
 
     def take_back(self) -> int:
-        """Go back to where the person last had a choice, or a turn at all; the same moves draw the same cards again.
+        """Go back to the person's last decision, or else the last turn; the same moves draw the same cards again.
 
         Returns:
-            the number of actions taken back; 0 where the person has not moved yet.
+            Number of actions taken back; 0 if the person has not moved yet.
         """
         mine = [number for number, seen in enumerate(self.seen) if seen.is_mine]
         chosen = [number for number in mine if legal_actions(self.seen[number].before).sum() > 1]
@@ -168,22 +167,22 @@ class Session:
         del self.steps[number:], self.seen[number:], self._views[number + 1 :]
         if self._num_told > number:
             self._num_told = -1
-        # Where there is nothing to take back, the agent would only be asked the same again.
+        # With nothing to take back, the agent would face the same position again.
         self.has_given_up &= not taken
         return taken
 
     @property
     def memory(self) -> Memory:
-        """The agent's memory now. Raises OpponentError where the agent errs."""
+        """Return the agent's memory now. Raises OpponentError if the agent fails."""
         return self._remember()
 
     def _ask(self, question: Callable[..., Any], *args: Any) -> Any:
-        """Call `question(agent, *args)`. Raises OpponentError, which names the agent, where that raises."""
+        """Call `question(agent, *args)`. Raises OpponentError, which names the agent, if that call raises."""
         with blamed_on(self._agent.name, OpponentError):
             return self._program(question, *args)
 
     def _remember(self) -> Memory:
-        """Tell the agent what it has not been told yet, and give its memory."""
+        """Update the agent with all new events, and return its memory."""
         agent = 1 - self.seat
         if self._num_told < 0:
             self._memory, self._num_told = self._begin(self._views[0][agent]), 0
@@ -206,12 +205,12 @@ class Session:
 
 
 def advice_key(seed: int) -> Array:
-    """Make the key of the advice in a game with this seed."""
+    """Return the key of the advice in a game with this seed."""
     return jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), _ADVICE)
 
 
 def draw_seat(seed: int | None) -> int:
-    """Draw 0 or 1; the same seed gives the same seat, None any."""
+    """Draw 0 or 1; the same seed gives the same seat, None a random one."""
     if seed is None:
         return secrets.randbelow(2)
     key = jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), _SEAT)
@@ -220,7 +219,7 @@ def draw_seat(seed: int | None) -> int:
 
 @partial(jax.jit, static_argnums=(1, 2))
 def _ask(numbers: list[Array], skeleton: Skeleton, question: Callable[..., Any], *args: Any) -> Any:
-    """Call `question(agent, *args)` in a program that agents share which differ in their arrays alone."""
+    """Call `question(agent, *args)` in a compiled program shared by agents that differ only in their arrays."""
     (agent,) = static.join(numbers, skeleton)
     return question(agent, *args)
 

@@ -1,4 +1,4 @@
-"""Games of a person against an agent, to be dealt or to be gone on with: `Setup`. Host only."""
+"""New or resumed games of a person against an agent: `Setup`. Host only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from unojax.text import format_position
 
 @dataclass(frozen=True)
 class Setup:
-    """A game to be played: the opponent's spec, the person's seat, the seed, the rules, and the past, if there is one."""
+    """A game to play: the opponent's spec, the person's seat, the seed, the rules, and the past if resumed."""
 
     opponent: str
     seat: int
@@ -23,7 +23,7 @@ class Setup:
 
     @classmethod
     def of(cls, game: GameFile) -> Setup:
-        """Take a saved game up. Raises ValueError where it is no game of a person against an agent, or has no seed."""
+        """Resume a saved game. Raises ValueError if it is not a game of a person against an agent, or has no seed."""
         if game.seed is None or game.players.count(PERSON) != 1:
             raise ValueError("it is no game of a person against an agent, with a seed")
         seat = game.players.index(PERSON)
@@ -31,18 +31,18 @@ class Setup:
 
     @property
     def rematch(self) -> Setup:
-        """The same opponent and rules, the seats swapped, the next seed."""
+        """Return the same opponent and rules with swapped seats and the next seed."""
         return Setup(self.opponent, 1 - self.seat, (self.seed + 1) % 2**32, self.rules)
 
     def start(self, agent: Agent, last: Memory | None = None) -> Session:
-        """Deal, and play the past again. `last` is the agent's memory of the last game, as in `Session`.
+        """Deal, and replay the past. `last` is the agent's memory of the last game, as in `Session`.
 
         Raises:
-            ValueError: the past does not follow from the seed: its actions are impossible, or their draws others.
+            ValueError: If the past does not follow from the seed: an action is impossible, or a draw differs.
         """
         session = Session(agent, seat=self.seat, seed=self.seed, rules=self.rules, last=last)
         if self.past is not None:
-            # With the same seed and the same actions the same cards are drawn, and the agent remembers the same.
+            # The same seed and actions draw the same cards and give the agent the same memory.
             past = self.past.replay()
             if format_position(session.start) == self.past.start:
                 for step in past.steps:
@@ -52,5 +52,5 @@ class Setup:
         return session
 
     def players(self, agent: Agent) -> tuple[str, str]:
-        """Name who sits where, as a saved game does."""
+        """Return the players by seat, as in a saved game."""
         return (PERSON, agent.name) if self.seat == 0 else (agent.name, PERSON)

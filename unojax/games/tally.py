@@ -1,4 +1,4 @@
-"""The standing of a match between a person and an agent, over a game and its rematches: `Tally`. Host only."""
+"""Score of a match between a person and an agent, over a game and its rematches: `Tally`. Host only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Tally:
     matches: tuple[int, int] = (0, 0)
 
     def after(self, session: Session) -> Tally:
-        """Return the tally with a finished game added to it."""
+        """Return the tally with a finished game added."""
         if session.winner < 0:
             return self
         won = session.winner == session.seat

@@ -1,19 +1,19 @@
-"""Whole games as rows, one for each step, for offline training and analysis: `stream_trajectories`.
+"""Whole games as rows, one per step, for offline training and analysis: `stream_trajectories`.
 
 column           of each row
 game, step       int64 number of the game, int32 of the step in it, both from 0
-player           int8 who moves; the row is what this player sees, but for `opponent_hand`
+player           int8 player to move; the row is this player's view, except for `opponent_hand`
 hand, pile       uint8[54] cards of each type in the mover's hand, and on the pile
-opponent_hand    uint8[54] the hidden hand: a target for training, and nothing that a policy may see
+opponent_hand    uint8[54] the hidden hand: a training target that no policy may see
 opponent_count, deck_count   uint8 numbers of cards
 top_rank, color, penalty     uint8 as in `unojax.Observation`
 has_drawn, drawn, contested  bool, int8, int8 as there
 last_action      int8 the action before, -1 at the start
 legal            bool[61], or [62] under rules with challenges, the legal actions
-action           int8 the one made
+action           int8 the action taken
 reward           float32 of the mover for this step, as `State.rewards`
 outcome          float32 of the mover in the end: 1 won, -1 lost, 0 neither
-done, truncated  bool the game is over after this step; it was cut off there
+done, truncated  bool the game is over after this step; it was truncated there
 top, move        str the top card, a wild one with the active color, and the action, both as notation: `R5`, `W:B`, `draw`
 """
 
@@ -41,7 +41,7 @@ from unojax.simulation import Slots, Transitions, rollout, start_slots
 from unojax.text.notation import format_action
 
 _ROWS: Final = 64
-"""Rows of a rollout between two looks of the host for complete games."""
+"""Rows of a rollout between two checks for complete games on the host."""
 _ACTIONS: Final = np.array([format_action(action) for action in range(cards.NUM_ACTIONS + 1)])
 """Notation of each action, a challenge included."""
 _PLAYS: Final = _ACTIONS[: cards.DRAW].reshape(cards.NUM_COLORS, cards.NUM_RANKS)
@@ -58,25 +58,24 @@ def stream_trajectories(
     batch_size: int = 256,
     share: tuple[int, int] = ALL,
 ) -> Iterator[Columns]:
-    """Play games of two policies and give all their steps, whole games in their order, a batch of games at a time.
+    """Yield all steps of games of two policies, in whole games and in order, a batch of games at a time.
 
-    They are the games that `simulate` plays with the same key. All local devices share the games if they can divide the batch
-    equally.
+    The games equal those of `simulate` with the same key. All local devices share the games if they can divide the batch equally.
 
     Args:
-        key: a threefry2x32 key (the default kind); game g uses the random stream (key, g), so games are the same whatever the
-            batch size.
-        num_games: at least 1.
-        policies: player p follows `policies[p]`, a name or a policy.
-        rules: of the game.
-        batch_size: games at a time. While a long game goes on, later games are held in memory, too.
-        share: (part, parts): play only the games whose number is `part` modulo `parts`.
+        key: A threefry2x32 key (the default kind). Game g uses the random stream (key, g), so games do not depend on the batch
+            size.
+        num_games: At least 1.
+        policies: Player p follows `policies[p]`, a name or a policy.
+        rules: Rules of the game.
+        batch_size: Games at a time. During a long game, later games are held in memory too.
+        share: (part, parts). Play only the games with number % parts == part.
 
     Yields:
         The columns above, NumPy.
 
     Raises:
-        ValueError: an argument is out of its range, or a policy chose an illegal action.
+        ValueError: If an argument is out of range, or a policy chose an illegal action.
     """
     check_key(key, "stream_trajectories")
     for name, number in (("num_games", num_games), ("batch_size", batch_size)):
@@ -93,7 +92,8 @@ def stream_trajectories(
         while not games.are_complete(batch):
             slots, rows = _advance(weights, key, slots, skeleton=skeleton)
             games.add(jax.device_get(rows))
-            # A game stands still at an illegal action, so it would never be over. A slot plays games beyond the last one, too.
+            # An illegal action leaves the game unchanged, so it would never end. An env slot also plays games beyond the last
+            # one.
             if (wrong := np.flatnonzero(np.asarray(slots.illegal & (slots.game < num_games)))).size:
                 raise ValueError(f"a policy chose an illegal action in game {np.asarray(slots.game)[wrong[0]]}")
         yield games.take(batch)
@@ -101,7 +101,7 @@ def stream_trajectories(
 
 @partial(jax.jit, static_argnames="skeleton", donate_argnames="slots")
 def _advance(weights: list[Array], key: Array, slots: Slots, *, skeleton: Skeleton) -> tuple[Slots, dict[str, Array]]:
-    """Play rows in all slots, and make their columns, [T, B, ...]."""
+    """Advance all env slots and return their columns, [T, B, ...]."""
     policies = [_with_params(policy) for policy in static.join(weights, skeleton)]
     params = [None] * len(policies)
     slots, rows = rollout(key, policies, params if len(policies) > 1 else None, slots, _ROWS, fields=_FIELDS)
@@ -109,7 +109,7 @@ def _advance(weights: list[Array], key: Array, slots: Slots, *, skeleton: Skelet
 
 
 def _with_params(policy: Policy) -> Any:
-    """Give a policy the signature that `rollout` asks for."""
+    """Adapt a policy to the signature of `rollout`."""
     if isinstance(policy, PackedPolicy):
         return policy
     return lambda params, key, observation, legal_mask: policy(key, observation, legal_mask)
@@ -134,7 +134,7 @@ def _columns(rows: Transitions) -> dict[str, Array]:
 
 
 class _Games:
-    """Steps of games that were not handed out yet, on the host."""
+    """Buffered steps of games on the host."""
 
     def __init__(self, num_games: int):
         self._held: list[Columns] = []
@@ -153,19 +153,19 @@ class _Games:
         self._held.append({name: column[asked & rows["valid"]] for name, column in rows.items() if name != "valid"})
 
     def take(self, batch: range) -> Columns:
-        """Hand out complete games, game after game."""
+        """Yield complete games, in order."""
         held = {name: np.concatenate([part[name] for part in self._held]) for name in self._held[0]}
         is_in = held["game"] <= batch[-1]
         self._held = [{name: column[~is_in] for name, column in held.items()}]
-        # The rows of a game are in the order of its steps already.
+        # The rows of a game are already in step order.
         order = np.flatnonzero(is_in)[np.argsort(held["game"][is_in], kind="stable")]
         rows = {name: column[order] for name, column in held.items()}
         number = rows.pop("game").astype(np.int64)
         is_last = np.append(number[1:] != number[:-1], True)
-        # Nobody acts where a game is cut off: the row before is its last.
+        # Truncation has no mover: the row before is the game's last.
         truncated = is_last & self._is_cut_off[number]
         done = rows.pop("terminated") | truncated
-        # Of the game's last mover; the step that ends a game has no penalty.
+        # The mover is the game's last; the step that ends a game has no penalty.
         won = np.where(truncated, 0, np.sign(rows["reward"]))[is_last]
         which = np.cumsum(is_last) - is_last
         same = rows["player"] == rows["player"][is_last][which]

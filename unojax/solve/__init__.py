@@ -1,7 +1,8 @@
 """Exact solutions of games with small decks: equilibria, best responses, exploitability.
 
-`enumerate_game` turns the game of some `Rules` into a `Tree`, the sequence form in flat arrays; on it `cfr` approaches an
-equilibrium, `best_response` and `exploitability` judge strategies, and `of_policy` makes strategies of policies.
+`enumerate_game` turns the game of some `Rules` into a `Tree`, the sequence form in flat arrays. On it `cfr` computes an
+approximate equilibrium, `best_response` and `exploitability` evaluate strategies, and `of_policy` converts policies to
+strategies.
 
     tree = solve.enumerate_game(solve.DECKS["small"])
     solution = solve.cfr(tree, iterations=200)

@@ -1,4 +1,4 @@
-"""Small games with names, to be solved exactly."""
+"""Named small games for exact solutions."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ DECKS: Final[dict[str, Rules]] = {
     "small": Rules(deck=_deck("R1 R1 R2 Y1 Y2 Y2 RS Y+2 W"), hand_size=2, max_steps=12),
     "medium": Rules(deck=_deck("R1 R1 R2 R2 Y1 Y1 Y2 Y2 RS Y+2 W"), hand_size=3, max_steps=13),
 }
-"""By name, the smaller first: 1,032, 171,062 and 2,526,561 information states."""
+"""By name, the smallest first: 1,032, 171,062 and 2,526,561 information states."""
 
 
 def rules_of(game: str, rules: Rules) -> Rules:
     """Return the rules of a game.
 
     Args:
-        game: name in `DECKS`, whose deck, hands and steps replace those of the rules, or `rules` for the rules as they are.
-        rules: all else, and the number of steps unless it is None.
+        game: Name in `DECKS`, whose deck, hands and steps replace those of `rules`, or `rules` for unchanged rules.
+        rules: All other rules, and the number of steps unless it is None.
     """
     if game == "rules":
         return rules

@@ -1,7 +1,8 @@
-"""Enumeration of a game: level by level, a level being all histories after so many steps, into the sequence form.
+"""Enumeration of a game into the sequence form, level by level. A level holds all histories of equal length.
 
-What a player remembers is one exact number per history: those of the next level are numbered by (number before, what the player
-saw of the step). So information states have perfect recall, and nothing is hashed. Histories with children are forgotten.
+A player's memory is one exact number per history. The next level's histories are numbered by (previous number, the player's
+observation of the step). Information states therefore have perfect recall without hashing. Histories are discarded once
+expanded.
 """
 
 from __future__ import annotations
@@ -22,28 +23,28 @@ from unojax.solve.steps import deal_card, game_rules, num_steps_of, take_step, t
 from unojax.solve.treeplex import Tree
 
 DEFAULT_LIMIT: Final = 100_000_000
-"""Histories: some 4 GB and a minute."""
+"""Number of histories: some 4 GB and a minute."""
 
 _BLOCK: Final = 1 << 18
-"""Histories expanded at a time."""
+"""Number of histories expanded at a time."""
 NUM_SEEN: Final = cards.NUM_ACTIONS + NUM_PLACES ** max(cards.DRAW_OF_RANK)
-"""Bound on what a player can see in a step: 60 plays, a draw of the other's, a draw of one's own of so many cards."""
+"""Bound on a player's observations per step: 60 plays, the other player's draw, or the player's own draw of several cards."""
 
 
 def enumerate_game(
     rules: Rules, max_steps: int | None = None, *, merge_colors: bool = True, limit: int | None = DEFAULT_LIMIT
 ) -> Tree:
-    """Enumerate a game with its chances and information states.
+    """Enumerate a game with its chance events and information states.
 
     Args:
-        rules: of the game, with a deck that is small enough.
-        max_steps: the game is cut off, as a draw, after that many steps; None: after those of the rules.
-        merge_colors: a wild declares one of the colours that the deck lacks in place of any of them. They allow the same plays,
-            so the value of the game stays, and the tree is smaller.
-        limit: largest number of histories. It is estimated first. None: as many as memory holds.
+        rules: Rules of the game, with a sufficiently small deck.
+        max_steps: Steps after which the game is truncated, as a draw. None: those of the rules.
+        merge_colors: Whether one declared colour stands for all colours that the deck lacks. These allow the same plays, so the
+            game's value stays and the tree is smaller.
+        limit: Largest number of histories, estimated first. None: limited by memory only.
 
     Raises:
-        ValueError: the game is too large, can go on for ever, or is not zero-sum.
+        ValueError: If the game is too large, can be infinite, or is not zero-sum.
     """
     rules = game_rules(rules, max_steps)
     check_size(rules, merge_colors, limit)
@@ -68,18 +69,18 @@ def walk(
     """Walk through all histories of a game, level by level.
 
     Args:
-        rules: of `game_rules`.
-        merge_colors, limit: as in `enumerate_game`; nothing is estimated.
-        on_level: called at each level with its number of steps, its histories, the probabilities of chance in them, float64[N],
-            and the memories, which have noted it.
-        on_ends: called with the histories of each block that one of the players won: both players' sequences, int32[M], and the
+        rules: Rules, from `game_rules`.
+        merge_colors, limit: As in `enumerate_game`, without the estimate.
+        on_level: Called at each level with its number of steps, its histories, their chance probabilities, float64[N], and the
+            updated memories.
+        on_ends: Called with the histories of each block that a player won: both players' sequences, int32[M], and the
             probabilities times the return of player 0, float64[M].
 
     Returns:
         The memories after the last level, and the number of histories.
 
     Raises:
-        ValueError: there are more histories than `limit`.
+        ValueError: If there are more histories than `limit`.
     """
     num_steps = num_steps_of(rules)
     expander = Expander(rules, merge_colors=merge_colors)
@@ -126,7 +127,7 @@ def walk(
 
 
 def _deal_all(expander: Expander, memories: tuple[Memory, Memory]) -> tuple[np.ndarray, np.ndarray, int]:
-    """Deal everything: the tables, uint32[N, 9], their probabilities, float64[N], and the number of nodes so far."""
+    """Enumerate all deals: tables, uint32[N, 9], probabilities, float64[N], and the number of nodes so far."""
     hand_size, lanes, prob, num_nodes = expander.rules.hand_size, expander.undealt(), np.ones(1), 1
     for index in range(1, 2 * hand_size + 2):
         is_start = index > 2 * hand_size
@@ -147,9 +148,9 @@ class _Children(NamedTuple):
     """Histories of the next level.
 
     Attributes:
-        rows, prob, last_action: their tables, uint32[N, 9]; probability of chance so far; the last public action.
-        key_0, key_1: int64[N] what each player remembers, equal for histories that it can't tell apart.
-        sequence_0, sequence_1: int32[N] each player's sequence.
+        rows, prob, last_action: Tables, uint32[N, 9]; chance probability so far; last public action.
+        key_0, key_1: int64[N]. Each player's memory, equal for indistinguishable histories.
+        sequence_0, sequence_1: int32[N]. Each player's sequence.
     """
 
     rows: np.ndarray
@@ -164,7 +165,7 @@ class _Children(NamedTuple):
     def of(
         cls, children: Lanes, prob: np.ndarray, sequences: list[np.ndarray], memories: tuple[Memory, Memory], mover: np.ndarray
     ) -> _Children:
-        """Keep what is needed of the children that go on. `mover`, uint8[N], is that of the level before."""
+        """Keep the required data of unfinished children. `mover`, uint8[N], belongs to the level before."""
         public = children.action.astype(int)
         draws, moves = children.action == cards.DRAW, mover[children.origin]
         keys = [

@@ -1,8 +1,8 @@
-"""All that may happen next at many tables: the nodes of `unojax.table`, with every pick in place of one.
+"""All successors of many tables: the nodes of `unojax.table`, with every pick instead of one.
 
-Copies of a type are one pick, and the cards of a draw (or of a hand dealt) are picked in one fixed order of types, so that each
-multiset comes up once. Its probability is the multivariate hypergeometric one, prod_t C(n_t, d_t) / C(n, k), as a product over
-the picks: the m-th card of its type and j-th of the draw brings the factor
+Copies of a type are one pick. The cards of a draw or a dealt hand are picked in one fixed order of types, so that each
+multiset occurs once. Its probability is multivariate hypergeometric, prod_t C(n_t, d_t) / C(n, k), as a product over the
+picks. The m-th card of its type and j-th of the draw contributes the factor
 
     (copies of the type left / m) (j / cards left).
 """
@@ -24,29 +24,29 @@ from unojax.rules import Rules
 from unojax.table import Picked, Table
 
 WORDS: Final = 9
-"""Words of a table."""
+"""Words per table."""
 NUM_PLACES: Final = cards.NUM_CARDS
 """Places in the order of picks: `word * 27 + position` of a type's first copy."""
 
 _CHUNKS: Final = (1 << 11, 1 << 15)
-"""Numbers of tables that programs are compiled for."""
+"""Numbers of tables for which programs are compiled."""
 _IS_DECISION: Final = np.uint8(1 << 7)
 _EVERY_COLOR: Final = (1, 1, 1, 1)
 
 
 class Lanes(NamedTuple):
-    """Tables on the host, each somewhere in a step.
+    """Tables on the host, each at some point within a step.
 
     Attributes:
-        rows: uint32[N, 9] the tables.
-        origin: int64[N] index of the table that the step began at.
-        option: uint8[N] which of its options was picked there.
-        action: int8[N] the public action of the step, 0..60.
-        prob: float64[N] probability of the cards drawn in the step.
-        drawn: int64[N] these cards as a number; equal numbers, equal multisets.
-        place: uint8[N] of the type drawn last: the first that the next card of the same draw may have.
-        repeats: uint8[N] cards of that type in the draw under way.
-        so_far: uint8[N] cards in the draw under way.
+        rows: uint32[N, 9]. The tables.
+        origin: int64[N]. Index of the table at the start of the step.
+        option: uint8[N]. Option picked there.
+        action: int8[N]. Public action of the step, 0..60.
+        prob: float64[N]. Probability of the cards drawn in the step.
+        drawn: int64[N]. These cards as a number; equal numbers mean equal multisets.
+        place: uint8[N]. Place of the type drawn last, the smallest allowed for the next card of the same draw.
+        repeats: uint8[N]. Cards of that type in the current draw.
+        so_far: uint8[N]. Cards in the current draw.
     """
 
     rows: np.ndarray
@@ -68,7 +68,7 @@ class Lanes(NamedTuple):
 
     @classmethod
     def join(cls, parts: list[Lanes]) -> Lanes:
-        """Put lanes one after the other."""
+        """Concatenate lanes."""
         return parts[0] if len(parts) == 1 else cls(*map(np.concatenate, zip(*parts, strict=True)))
 
     def take(self, index: np.ndarray) -> Lanes:
@@ -77,19 +77,19 @@ class Lanes(NamedTuple):
 
     @property
     def size(self) -> int:
-        """N."""
+        """Return N."""
         return len(self.rows)
 
 
 class Picks(NamedTuple):
-    """What was picked, for each child of an expansion.
+    """Pick that led to each child of an expansion.
 
     Attributes:
-        parent: int64[M] index of the lane expanded.
-        goes_on: bool[M] the step, or the deal, needs another pick.
-        is_card: bool[M] the pick was a card drawn, dealt or turned up.
-        place: uint8[M] place of that card's type.
-        is_wild: bool[M] it is a Wild or Wild+4.
+        parent: int64[M]. Index of the expanded lane.
+        goes_on: bool[M]. Whether the step, or the deal, needs another pick.
+        is_card: bool[M]. Whether the pick was a card drawn, dealt or turned up.
+        place: uint8[M]. Place of that card's type.
+        is_wild: bool[M]. Whether it is a Wild or Wild+4.
     """
 
     parent: np.ndarray
@@ -100,7 +100,7 @@ class Picks(NamedTuple):
 
 
 class Meta(NamedTuple):
-    """Some of a table's bookkeeping on the host, uint8[N] each; see `table.Meta`."""
+    """Part of a table's bookkeeping on the host, uint8[N] each; see `table.Meta`."""
 
     rank: np.ndarray
     color: np.ndarray
@@ -109,7 +109,7 @@ class Meta(NamedTuple):
 
     @classmethod
     def of(cls, rows: np.ndarray) -> Meta:
-        """Read the bookkeeping of tables uint32[N, 9]."""
+        """Extract the bookkeeping of tables uint32[N, 9]."""
         word = rows[:, WORDS - 1]
         meta = Table((word,) * 4, (word,) * 4, word).unpack_meta()  # pyright: ignore[reportArgumentType]
         return cls(*(np.asarray(field).astype(np.uint8) for field in (meta.rank, meta.color, meta.player, meta.phase)))
@@ -119,25 +119,25 @@ class Expander:
     """Expands tables under some rules.
 
     Args:
-        rules: of the game.
-        merge_colors: of the colours that the deck lacks, a wild declares the first alone, which stands for them all.
+        rules: Rules of the game.
+        merge_colors: Whether a wild declares only the first of the colours that the deck lacks, which stands for them all.
     """
 
     def __init__(self, rules: Rules, *, merge_colors: bool):
         self.rules = rules
         self.color_weights = stand_ins(rules) if merge_colors else _EVERY_COLOR
-        # No program looks at the number of steps.
+        # No program uses the number of steps.
         self._static = {"rules": replace(rules, max_steps=None)}
         self._allowed = np.array([bits.ALL_SLOTS if weight else bits.COLORED for weight in self.color_weights], np.uint32)
 
     def undealt(self) -> Lanes:
-        """Make one lane before the deal."""
+        """Return one lane before the deal."""
         return Lanes.begin(np.asarray(rows_of(table.new_table(jnp.zeros(1, jnp.uint32), self.rules))))
 
     def look(self, lanes: Lanes) -> tuple[np.ndarray, np.ndarray]:
-        """Count what can be picked in each lane, uint8[N], and tell decisions, bool[N].
+        """Return the number of picks in each lane, uint8[N], and which lanes are decisions, bool[N].
 
-        Where nothing is picked (a reshuffle, an impossible draw) there is one way to go on.
+        Without a pick (a reshuffle, an impossible draw) there is one successor.
         """
         told = np.empty(lanes.size, np.uint8)
         for here, (rows, place) in _chunks(lanes.rows, lanes.place):
@@ -145,7 +145,7 @@ class Expander:
         return told & ~_IS_DECISION, (told & _IS_DECISION) != 0
 
     def expand(self, lanes: Lanes, counts: np.ndarray, coins: int = 0) -> tuple[Lanes, Picks]:
-        """Pick everything, `counts` of `look`, in each lane. `coins` are those of a start (see `table.resolve`)."""
+        """Make all picks, `counts` of `look`, in each lane. `coins` are those of a start (see `table.resolve`)."""
         parent = np.repeat(np.arange(lanes.size), counts)
         ends = np.cumsum(counts, dtype=np.int64)
         nth = (np.arange(len(parent)) - np.repeat(ends - counts, counts)).astype(np.uint8)
@@ -178,9 +178,9 @@ class Expander:
         return children, Picks(parent, goes_on, is_card, place, is_wild)
 
     def start_coins(self) -> list[tuple[int, bool, float]]:
-        """List the coins of a start, for each whether they serve a coloured card too, and their probability for a wild card.
+        """Return the coins of a start, whether each also serves a coloured card, and its probability for a wild card.
 
-        For a coloured card, which needs no colour, those that serve have equal probabilities.
+        A coloured card needs no colour, and its coins have equal probabilities.
         """
         firsts = (0, 1) if self.rules.first_player == "random" else (0,)
         return [
@@ -192,9 +192,9 @@ class Expander:
 
 
 def stand_ins(rules: Rules) -> tuple[int, int, int, int]:
-    """Count how many colours each stands for, if the first of those that the deck lacks stands for them all.
+    """Return the number of colours that each colour represents, if the first missing colour represents all missing ones.
 
-    No card in the game has such a colour, so they all allow the same plays, wild cards alone.
+    No card in the game has such a colour, so all of them allow the same plays: wild cards only.
     """
     lacking = [c for c in range(cards.NUM_COLORS) if not any(rules.deck[c * 13 : c * 13 + 13])]
     w0, w1, w2, w3 = (1 if c not in lacking else len(lacking) if c == lacking[0] else 0 for c in range(cards.NUM_COLORS))
@@ -202,18 +202,18 @@ def stand_ins(rules: Rules) -> tuple[int, int, int, int]:
 
 
 def table_of(rows: Array) -> Table:
-    """Take tables apart, uint32[..., 9]."""
+    """Unpack tables, uint32[..., 9]."""
     w = [rows[..., i] for i in range(WORDS)]
     return Table((w[0], w[1], w[2], w[3]), (w[4], w[5], w[6], w[7]), w[8])
 
 
 def rows_of(tables: Table) -> Array:
-    """Put tables together: uint32[..., 9]."""
+    """Pack tables: uint32[..., 9]."""
     return jnp.stack([*tables.low, *tables.high, tables.meta], -1)
 
 
 def _chunks(*arrays: np.ndarray) -> Iterator[tuple[slice, list[np.ndarray]]]:
-    """Cut arrays into pieces of the sizes that programs are compiled for, the last one filled up with copies of its first."""
+    """Cut arrays into pieces of compiled sizes; the last one is padded with copies of its first element."""
     n = len(arrays[0])
     size = _CHUNKS[0] if n <= 8 * _CHUNKS[0] else _CHUNKS[-1]
     for start in range(0, n, size):
@@ -226,13 +226,13 @@ def _chunks(*arrays: np.ndarray) -> Iterator[tuple[slice, list[np.ndarray]]]:
 
 
 def _options(node: table.Node, place: Array, allowed: Array) -> bits.Words:
-    """Find what can be picked: the mover's options, or types of cards that may come next; one bit where nothing is picked."""
+    """Return the possible picks: the mover's options, or types of the next card; one bit if nothing is picked."""
     kinds = bits.types(node.deck)
     is_pick = ~(node.is_decision | node.is_reshuffle | node.is_dead_end)
     options = []
     for word, (legal, kind) in enumerate(zip(node.legal, kinds, strict=True)):
         first = jnp.clip(place.astype(jnp.int32) - cards.SLOTS_PER_COLOR * word, 0, 31).astype(jnp.uint32)
-        # Wild cards are picked by the first word alone.
+        # Wild cards are picked by the first word only.
         at_hand = bits.ALL_SLOTS if word == 0 else bits.COLORED
         cards_to_come = kind & at_hand & (bits.ALL_SLOTS << first)
         nothing = np.uint32(1 if word == 0 else 0)
@@ -242,14 +242,14 @@ def _options(node: table.Node, place: Array, allowed: Array) -> bits.Words:
 
 @partial(jax.jit, static_argnames="rules")
 def _look(rows: Array, place: Array, allowed: Array, *, rules: Rules) -> Array:
-    """Count the picks, with a bit for decisions: uint8[N]."""
+    """Return the number of picks, with a bit for decisions: uint8[N]."""
     node = table.find_node(table_of(rows), rules)
     return bits.count(_options(node, place, allowed)).astype(jnp.uint8) | jnp.where(node.is_decision, _IS_DECISION, np.uint8(0))
 
 
 @partial(jax.jit, static_argnames="rules")
 def _pick(rows: Array, place: Array, nth: Array, coins: Array, allowed: Array, *, rules: Rules) -> tuple[Array, Array]:
-    """Make one pick at each table: the tables after it, and what `Expander.pick` reads of it, uint32[N]."""
+    """Make one pick at each table; return the tables after it, and the input of `Expander.pick`, uint32[N]."""
     tables = table_of(rows)
     node = table.find_node(tables, rules)
     word, position = bits.nth(_options(node, place, allowed), nth.astype(jnp.uint32))

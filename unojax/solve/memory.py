@@ -1,4 +1,4 @@
-"""What the players remember of the histories of a level, and the information states that come of it."""
+"""Players' memories of the histories of a level, and the resulting information states."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from unojax.solve.treeplex import ROOT, Treeplex
 
 
 class Numbered(NamedTuple):
-    """Numbers 0, 1, ... in place of keys.
+    """Numbers 0, 1, ... that replace keys.
 
     Attributes:
-        number: int32[N], equal for equal keys.
-        example: int64[K], index of a key of each number.
+        number: int32[N]. Equal for equal keys.
+        example: int64[K]. Index of one key per number.
     """
 
     number: np.ndarray
@@ -24,7 +24,7 @@ class Numbered(NamedTuple):
 
 
 def number_keys(keys: np.ndarray) -> Numbered:
-    """Number keys, int64[N], in their order."""
+    """Number keys, int64[N], in ascending order."""
     order = np.argsort(keys)
     in_order = keys[order]
     is_new = np.empty(len(keys), bool)
@@ -36,13 +36,13 @@ def number_keys(keys: np.ndarray) -> Numbered:
 
 
 class Level(NamedTuple):
-    """Histories after so many steps.
+    """Histories of equal length.
 
     Attributes:
-        rows: uint32[N, 9] their tables.
-        last_action: int8[N] the last public action, -1 at the start.
-        counts, is_decision: uint8[N] and bool[N], of `Expander.look`.
-        mover: uint8[N] whose turn it is.
+        rows: uint32[N, 9]. Tables.
+        last_action: int8[N]. Last public action, -1 at the start.
+        counts, is_decision: uint8[N] and bool[N], from `Expander.look`.
+        mover: uint8[N]. Player to move.
     """
 
     rows: np.ndarray
@@ -53,17 +53,17 @@ class Level(NamedTuple):
 
 
 class Memory:
-    """One player's information states, as they come up level by level.
+    """One player's information states, collected level by level.
 
     Attributes:
         player: 0 or 1.
-        num_infosets: at which the player acts, so far.
-        number: int32[N] of each history of the level, equal where the player can't tell them apart.
-        sequence: int32[K] of each such number, the player's sequence that led there.
-        example: int64[K] a history of the level with that number.
-        keys: int64[K] what the number stands for.
-        has_choice: bool[K] whether the player has a choice there.
-        first: int32[K] its first sequence then; else that which led there.
+        num_infosets: Information states so far at which the player acts.
+        number: int32[N]. Number of each history of the level, equal for indistinguishable histories.
+        sequence: int32[K]. The player's sequence that leads to each number.
+        example: int64[K]. A history of the level with that number.
+        keys: int64[K]. Key of the number.
+        has_choice: bool[K]. Whether the player has a choice there.
+        first: int32[K]. First sequence there with a choice, else the sequence that leads there.
     """
 
     def __init__(self, player: int):
@@ -75,7 +75,7 @@ class Memory:
         self.keys = np.zeros(1, int)
         self.has_choice = np.zeros(1, bool)
         self.first = self.sequence
-        # Of the information states with a choice, in the order in which they came up, an array for each level.
+        # Information states with a choice in order of discovery, an array per level.
         self._num_sequences = 1
         self._parents: list[np.ndarray] = []
         self._num_actions: list[np.ndarray] = []
@@ -85,13 +85,13 @@ class Memory:
         self._steps: list[np.ndarray] = []
 
     def remember(self, keys: np.ndarray, sequence: np.ndarray) -> None:
-        """Tell the histories of the next level apart by keys, int64[N], and note the player's sequence in each, int32[N]."""
+        """Number the next level's histories by keys, int64[N], and record the player's sequence in each, int32[N]."""
         numbered = number_keys(keys)
         self.number, self.sequence = numbered.number, sequence[numbered.example]
         self.example, self.keys = numbered.example, keys[numbered.example]
 
     def act(self, step: int, level: Level) -> None:
-        """Note the information states of a level at which the player acts."""
+        """Record the information states of a level at which the player acts."""
         mine = np.flatnonzero(level.mover == self.player)
         example = np.full(len(self.sequence), -1)
         example[self.number[mine]] = mine
@@ -111,17 +111,17 @@ class Memory:
         self._steps.append(np.full(len(numbers), step, np.int32))
 
     def sequences(self, children: Lanes) -> np.ndarray:
-        """Find the player's sequence in each child of the level: int32[M]."""
+        """Return the player's sequence in each child of the level: int32[M]."""
         number = self.number[children.origin]
         has_choice = self.has_choice[number]
         sequence = self.first[number] + np.where(has_choice, children.option, np.int32(0))
-        # Those of this level are the last ones.
+        # The sequences of this level are the last ones.
         new = self._actions[-1]
         new[sequence[has_choice] - (self._num_sequences - len(new))] = children.action[has_choice]
         return sequence
 
     def treeplex(self) -> tuple[Treeplex, np.ndarray]:
-        """Order the information states by depth and parent. Also gives the new place of each sequence: int32[S]."""
+        """Sort the information states by depth and parent. Also return the new place of each sequence: int32[S]."""
         parents, num_actions = np.concatenate(self._parents), np.concatenate(self._num_actions)
         first = 1 + np.cumsum(num_actions) - num_actions
         depth = np.empty(len(parents), np.int32)

@@ -1,10 +1,9 @@
-"""What agents with memory do at each information state: the agent is led through all that its player can see.
+"""Strategies of agents with memory: the agent is run through all observations of its player.
 
-An agent's memory after what it saw is the same in all histories of an information state (it sees observations only), so one
-history stands for them all, and a past that information states share is followed once. What is random in an agent, the particles
-of its belief, the samples of its search, is frozen: each information state has a key of its own, so with one key an agent is a
-pure strategy like any other, and its exploitability is exact. With K keys it is the average of K such plays at each information
-state, which comes to an agent that draws its samples anew as K grows.
+An agent sees only observations, so its memory is the same in all histories of an information state. One history therefore
+represents them, and a shared past is run once. The agent's randomness, in belief particles and search samples, is frozen:
+each information state has its own key. With one key an agent is thus a pure strategy, and its exploitability is exact. K
+keys average K such choices at each information state, which converges to an agent with fresh samples as K grows.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ from unojax.solve.treeplex import Tree, Treeplex
 from unojax.specs import as_agent
 
 _CHUNKS: Final = (32, 512)
-"""Information states at a time, in small games and large ones: their memories are kept, for each level of the game."""
+"""Information states at a time, in small and large games; their memories are stored for each level."""
 
 
 class PlayError(ValueError):
-    """An agent gave the game up, or chose an illegal action."""
+    """An agent resigned, or chose an illegal action."""
 
 
 def of_agent(
@@ -49,22 +48,22 @@ def of_agent(
     num_keys: int = 1,
     against: Strategies | None = None,
 ) -> Strategies:
-    """Compute what an agent does at each information state, in either seat.
+    """Compute an agent's strategy at each information state, in either seat.
 
-    A program behind an agent (`process:`) is asked about what follows a state in any order: what it keeps of a game beside the
-    agent's memory must not count.
+    A program behind an agent (`process:`) receives information states in any order: its actions must depend on the agent's
+    memory only.
 
     Args:
-        tree: of the game.
-        agent: an agent, the spec of one, or a policy. One without memory that tells its probabilities is taken by them.
-        key: the source of everything random; None: `jax.random.key(0)`.
-        num_keys: plays with so many keys are averaged, see the module.
-        against: in place of its own belief the agent is told the exact probability of each hidden hand, against an opponent who
-            follows this strategy (see `seen.look_back`). For agents with an `updater`.
+        tree: Tree of the game.
+        agent: An agent, its spec, or a policy. A policy that exposes its probabilities is evaluated by them.
+        key: Source of all randomness. None: `jax.random.key(0)`.
+        num_keys: Number of keys whose choices are averaged, see the module.
+        against: Opponent strategy that replaces the agent's own belief: the agent receives the exact probability of each hidden
+            hand against it (see `seen.look_back`). Requires an agent with an `updater`.
 
     Raises:
-        ValueError: an argument is out of range, or it is no agent, or one that looks at the hidden hand.
-        PlayError: it gave the game up, or chose an illegal action.
+        ValueError: If an argument is out of range, or the agent is invalid or sees the hidden hand.
+        PlayError: If it resigned, or chose an illegal action.
     """
     if not (is_int(num_keys) and num_keys >= 1):
         raise ValueError(f"num_keys must be an integer of at least 1, got {num_keys!r}")
@@ -85,7 +84,7 @@ def of_agent(
 
 
 class _Run(NamedTuple):
-    """Information states of a level that wait for the agent: their numbers, and where the memories before them are."""
+    """Information states of a level that wait for the agent, with the locations of their previous memories."""
 
     states: np.ndarray
     memory: Any = None
@@ -97,7 +96,7 @@ def _number(runs: list[_Run]) -> int:
 
 
 def _split(runs: list[_Run], size: int) -> tuple[list[_Run], list[_Run]]:
-    """Take so many information states off, or all if there are fewer."""
+    """Split off at most the given number of information states."""
     taken: list[_Run] = []
     for number, run in enumerate(runs):
         if len(run.states) > size:
@@ -109,7 +108,7 @@ def _split(runs: list[_Run], size: int) -> tuple[list[_Run], list[_Run]]:
 
 
 class _Led:
-    """One player's agent on its way through all that the player can see, in chunks."""
+    """One player's agent on its way through all observations, in chunks."""
 
     def __init__(self, tree: Tree, player: int, agent: Agent, levels: list[Seen], hands: HiddenHands | None):
         self.tree, self.player, self.levels, self.hands = tree, player, levels, hands
@@ -117,27 +116,27 @@ class _Led:
         # One program for both seats.
         self.seat, self.how = np.int32(player), {"skeleton": skeleton, "rules": tree.rules}
         self.name = agent.name
-        # The larger one if most levels have as many.
+        # The larger one if most levels fill it.
         self.chunk = _CHUNKS[int(np.median([len(level.rows) for level in levels] or [0]) >= _CHUNKS[1])]
         self.most_hands = 0 if hands is None else max(1, int(np.diff(hands.start).max(initial=1)))
 
     def mean(self, keys: list[Array]) -> np.ndarray:
-        """Average what the agent does with some keys: float64[S]."""
+        """Return the agent's strategy averaged over keys: float64[S]."""
         total = np.zeros(self.tree.players[self.player].num_sequences)
         for key in keys:
             total += self.behavior(key)
         return total / len(keys)
 
     def behavior(self, key: Array) -> np.ndarray:
-        """Ask the agent everywhere: float64[S], 1 for its choices."""
+        """Return the agent's choices at all information states: float64[S], 1 for each choice."""
         self.key = jax.random.fold_in(key, self.player)
         treeplex = self.tree.players[self.player]
         self.chosen = np.zeros(treeplex.num_choices, np.int64)
-        # The deepest full chunk first, so that few memories wait; then what is left, from the top.
-        # None at all where a player never has a choice.
+        # The deepest full chunk first, so that few memories wait; then the partial chunks, from the top. There are none if the
+        # player never has a choice.
         first = [_Run(np.arange(len(self.levels[0].rows)))] if len(self.levels[0].rows) else []
         waiting = [first, *([] for _ in self.levels[1:])]
-        # Information states with a choice: where there is none, an agent need not be asked.
+        # Only information states with a choice require an action.
         choosing: list[list[_Run]] = [[] for _ in self.levels]
         while any(waiting):
             sizes = np.array([_number(runs) for runs in waiting])
@@ -160,7 +159,7 @@ class _Led:
         return behavior
 
     def _lead(self, step: int, runs: list[_Run]) -> tuple[Any, np.ndarray]:
-        """Lead the agent to a chunk of information states of a level: its memories, and where it is, int64[N]."""
+        """Update the agent up to a chunk of information states of a level: memories, and their locations, int64[N]."""
         level, (index, keys, here) = self.levels[step], self._chunk_of(step, runs)
         if step == 0:
             return _begin(self.numbers, keys, self.seat, here, **self.how), index[: _number(runs)]
@@ -170,7 +169,7 @@ class _Led:
         return memory, index[: _number(runs)]
 
     def _ask(self, step: int, runs: list[_Run]) -> list[_Run]:
-        """Ask the agent at a chunk of information states of a level, which have a choice: what is left of them."""
+        """Request actions at a chunk of information states of a level with a choice; return the rest."""
         runs, left = _split(runs, self.chunk)
         index, keys, here = self._chunk_of(step, runs)
         infoset, number = self.levels[step].infoset[index], _number(runs)
@@ -181,13 +180,13 @@ class _Led:
         return left
 
     def _chunk_of(self, step: int, runs: list[_Run]) -> tuple[np.ndarray, Array, Any]:
-        """Fill a chunk up with its last information state: their numbers, int64[C], keys and positions."""
+        """Pad a chunk with its last information state: numbers, int64[C], keys and positions."""
         level, index = self.levels[step], np.concatenate([run.states for run in runs])
         index = np.concatenate([index, np.repeat(index[-1:], self.chunk - len(index))])
         return index, _keys(self.key, np.int32(step), index), (level.rows[index], level.last_action[index], np.int32(step))
 
     def _children(self, step: int, index: np.ndarray, memory: Any) -> _Run:
-        """Find what follows some information states of a level, with their memories."""
+        """Return the successors of some information states of a level, with their memories."""
         parent = self.levels[step + 1].parent
         first, end = np.searchsorted(parent, [index, index + 1])
         place = np.repeat(np.arange(len(index)), end - first)
@@ -202,7 +201,7 @@ def _keys(key: Array, step: Array, index: Array) -> Array:
 
 
 def _told(hands: HiddenHands, infoset: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Give the hidden hands of some information states: uint32[C, N, 4] and their log weights, float32[C, N]."""
+    """Return the hidden hands of some information states: uint32[C, N, 4] and log weights, float32[C, N]."""
     place = hands.start[infoset][:, None] + np.arange(most)
     is_one = place < hands.start[infoset + 1][:, None]
     place = np.minimum(place, len(hands.prob) - 1)
@@ -211,7 +210,7 @@ def _told(hands: HiddenHands, infoset: np.ndarray, most: int) -> tuple[np.ndarra
 
 
 def _sequences(tree: Tree, treeplex: Treeplex, chosen: np.ndarray, name: str) -> np.ndarray:
-    """Find the sequences of actions, int64[I], one at each information state."""
+    """Return the sequences of actions, int64[I], one at each information state."""
     if len(none := np.flatnonzero((chosen < 0) | (chosen >= cards.NUM_ACTIONS))):
         what = "gave the game up" if chosen[none[0]] == RESIGN else f"chose {chosen[none[0]]}, which is no action,"
         raise PlayError(f"{name} {what} at information state {none[0]}")
@@ -235,7 +234,7 @@ _Position = tuple[Array, Array, Array]
 
 
 def _watch(positions: _Position, player: Array, rules: Rules) -> tuple[Observation, Array]:
-    """Show a player the positions, and the legal actions there: a batch."""
+    """Observe the positions as a player, with the legal actions: a batch."""
     rows, last_action, steps = positions
 
     def one(row: Array, last: Array) -> tuple[Observation, Array]:
@@ -249,7 +248,7 @@ _STATIC = ("skeleton", "rules")
 
 
 def _join(runs: list[_Run], size: int) -> list[_Run]:
-    """Make one run of several that fill no chunk: of the memories that they came from, no more is kept than is needed."""
+    """Merge several partial chunks into one run, keeping only the required parent memories."""
     runs, number = [run for run in runs if len(run.states)], _number(runs)
     if len(runs) < 2 or number > size:
         return runs
@@ -257,7 +256,7 @@ def _join(runs: list[_Run], size: int) -> list[_Run]:
 
 
 def _gather(runs: list[_Run], size: int) -> Any:
-    """Put the memories before the information states of a chunk side by side."""
+    """Stack the memories before the information states of a chunk."""
     gathered, start = runs[0].memory, 0
     for run in runs:
         place = np.full(size, -1)
@@ -311,7 +310,7 @@ def _decide(
     skeleton: Any,
     rules: Rules,
 ) -> Array:
-    """Ask for actions, int32[C]; where it does not count, what is shown is no choice, and costs nothing."""
+    """Compute actions, int32[C]. Entries that do not count get a position without a choice, which costs nothing."""
     agent = cast(Agent, static.join(numbers, skeleton))
     seen, legal = _watch(here, player, rules)
     if hands is not None:

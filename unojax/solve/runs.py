@@ -1,4 +1,4 @@
-"""Runs of the solver that are kept in a file and resumed: `improve_solution`, `save_run`, `load_run`."""
+"""Solver runs, saved to a file and resumed: `improve_solution`, `save_run`, `load_run`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from unojax.solve.updates import Variant
 
 _ARRAYS: Final = ("regrets_0", "regrets_1", "plans_0", "plans_1")
 _KEEP_SECONDS: Final = 60.0
-"""A run is kept that often, should its process be killed."""
+"""Seconds between saves, in case the process is killed."""
 
 
 def improve_solution(
@@ -33,18 +33,18 @@ def improve_solution(
     tolerance: float = 0.0,
     path: str | os.PathLike[str] | None = None,
 ) -> Iterator[Solution]:
-    """Approach an equilibrium as `cfr` does, and yield the solution so far in parts that grow, the first one at once.
+    """Approach an equilibrium as `cfr` does, and yield the solution so far after parts of growing length, the first at once.
 
     Args:
-        tree: the game.
-        iterations: at most, those of the file included.
-        variant: see `cfr`.
-        tolerance: the last solution has an exploitability no more than this, unless the iterations are used up before.
-        path: file in which the run is kept, and from which it is resumed if there is one: after each minute, and at the end,
-            also if the iterator is closed or an exception such as KeyboardInterrupt ends it.
+        tree: The game.
+        iterations: Maximum number, including those in the file.
+        variant: See `cfr`.
+        tolerance: Exploitability at which to stop before `iterations`.
+        path: File from which the run is resumed, if it exists. The run is saved there every minute and at the end, also if the
+            iterator is closed or an exception such as KeyboardInterrupt ends it.
 
     Raises:
-        ValueError: If an argument is out of its range, or the file is of another game or variant.
+        ValueError: If an argument is out of range, or the file has another game or variant.
         OSError: If the file can't be written.
     """
     state = None if path is None or not Path(path).exists() else load_run(path, tree, variant)
@@ -66,7 +66,7 @@ def improve_solution(
 
 
 def save_run(path: str | os.PathLike[str], tree: Tree, state: CFRState) -> None:
-    """Keep a run in a file, which is there as a whole or not at all: regrets, plans, and the average strategies.
+    """Save a run atomically: regrets, plans, and the average strategies.
 
     Raises:
         OSError: If the file can't be written.
@@ -80,14 +80,14 @@ def save_run(path: str | os.PathLike[str], tree: Tree, state: CFRState) -> None:
 
 
 def load_run(path: str | os.PathLike[str], tree: Tree, variant: Variant) -> CFRState:
-    """Read the run that a file keeps.
+    """Return the run in a file.
 
     Raises:
-        ValueError: If the file can't be read, or is of another game or variant.
+        ValueError: If the file can't be read, or has another game or variant.
     """
     name = os.fspath(path)
     try:
-        # Opened here, since NumPy leaves a file open that it can't read.
+        # Opened here, because NumPy leaves unreadable files open.
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
             about, kept, iteration = str(file["game"]), str(file["variant"]), int(file["iteration"])
             regrets_0, regrets_1, plans_0, plans_1 = (np.asarray(file[array], float) for array in _ARRAYS)

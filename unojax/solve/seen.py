@@ -1,7 +1,7 @@
-"""What one player sees on the way to each of its information states: a forest, level by level.
+"""A player's observations on the way to each information state, as a forest, level by level.
 
-All histories that a player can't tell apart show it the same, so any of them stands for all. Information states of the same past
-share it: what an agent remembers is computed once for each.
+All histories of an information state show the player the same, so any of them represents it. Information states share their
+common past, whose memories are computed once.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _CHUNK = 1 << 15
 
 
 class Seen(NamedTuple):
-    """Information states of a player after so many steps, of whoever is to move: K that lead to a choice of the player's.
+    """A player's K information states of equal length that lead to one of the player's choices; either player may be to move.
 
     Attributes:
-        parent: int32[K] index in the level before, ascending.
-        rows: uint32[K, 9] a table of each.
-        last_action: int8[K] the last public action, -1 at the start.
-        infoset: int32[K] the player's information state with a choice that this is, or -1.
+        parent: int32[K]. Index in the level before, ascending.
+        rows: uint32[K, 9]. One table of each.
+        last_action: int8[K]. Last public action, -1 at the start.
+        infoset: int32[K]. The player's information state with a choice at this point, or -1.
     """
 
     parent: np.ndarray
@@ -43,12 +43,12 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class HiddenHands:
-    """Hands that the other player may hold at each of a player's information states with a choice.
+    """Possible hands of the other player at each of a player's information states with a choice.
 
     Attributes:
-        start: int64[I + 1] where those of each information state begin.
-        packed: uint32[M, 4] packed canonical hands.
-        prob: float64[M] their probabilities, with sum 1 in each information state.
+        start: int64[I + 1]. Start of each information state's hands.
+        packed: uint32[M, 4]. Packed canonical hands.
+        prob: float64[M]. Probabilities, with sum 1 in each information state.
     """
 
     start: np.ndarray
@@ -57,13 +57,13 @@ class HiddenHands:
 
 
 def look_back(tree: Tree, against: Strategies | None = None) -> tuple[tuple[list[Seen], HiddenHands | None], ...]:
-    """Find what leads to the information states of each player, and what it then knows of the hidden hand.
+    """Return the pasts of each player's information states, and the belief about the hidden hand there.
 
     Args:
-        tree: of the game, which is enumerated again.
-        against: strategies that a player takes the other one to follow. P(hand | what was seen) is exact then: over the
-            histories of the information state, the probability of chance times the other player's plan. Where that plan leads
-            nowhere, only chance counts. None: the hidden hand is not looked at.
+        tree: Tree of the game, which is enumerated again.
+        against: Assumed strategy of each player's opponent. It makes P(hand | observations) exact: a sum over the histories of
+            the information state of chance probability times the opponent's plan. If that plan never leads there, only chance
+            counts. None: no hidden hands.
 
     Returns:
         For each player the levels, and the hidden hands if `against` is given.
@@ -88,13 +88,13 @@ def look_back(tree: Tree, against: Strategies | None = None) -> tuple[tuple[list
 
 
 class _Watch:
-    """Keeps what one player sees, with sequences numbered as in the walk."""
+    """Collects one player's observations, with sequences numbered as in the walk."""
 
     def __init__(self, player: int, rules: Rules, keeps_hands: bool):
         self.player, self.rules, self.keeps_hands = player, rules, keeps_hands
         self._levels: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []
-        # Of histories at which the player has a choice, an array for each level: its first sequence there, the other player's
-        # sequence, the other hand, and the probability of chance.
+        # Histories at which the player has a choice, an array per level: first sequence there, the other player's sequence, the
+        # other hand, and the chance probability.
         self._histories: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []
 
     def note(self, step: int, level: Level, prob: np.ndarray, memories: tuple[Memory, Memory]) -> None:
@@ -108,7 +108,7 @@ class _Watch:
             self._histories.append((mine.first[mine.number[here]], other.sequence[other.number[here]], hands, prob[here]))
 
     def levels(self, tree: Tree, place: np.ndarray) -> list[Seen]:
-        """Give the levels without what leads to no choice; sequences of the walk are at `place` in the tree."""
+        """Return the levels without branches that lead to no choice; sequence s of the walk is at `place[s]` in the tree."""
         treeplex = tree.players[self.player]
         pruned: list[Seen] = []
         is_needed = np.zeros(0, bool)
@@ -127,7 +127,7 @@ class _Watch:
         return pruned[::-1]
 
     def hands(self, tree: Tree, places: list[np.ndarray], plan: np.ndarray) -> HiddenHands:
-        """Sum the histories of each information state up by hidden hand."""
+        """Sum the histories of each information state by hidden hand."""
         first, sequence, hands, prob = map(np.concatenate, zip(*self._histories, strict=True))
         treeplex = tree.players[self.player]
         infoset = treeplex.infoset_of[places[self.player][first] - 1].astype(int)

@@ -1,8 +1,9 @@
-"""Sizes of games, estimated before they are enumerated.
+"""Estimated sizes of games, computed before enumeration.
 
-Knuth (1975) walks down a tree at random and multiplies the numbers of branches: an unbiased estimate of how many nodes there are.
-Here many walks go down together, and wherever there are more nodes than walks, some are kept at random and stand for all of them
-(stochastic enumeration, Rubinstein 2013): unbiased too, and far less spread out. Levels of no more nodes than walks are counted.
+Knuth (1975) walks down a tree at random and multiplies the numbers of branches, an unbiased estimate of the number of
+nodes. Here many walks go down together. On a level with more nodes than walks, a random sample represents them all
+(stochastic enumeration, Rubinstein 2013), which is unbiased too and has much less variance. Smaller levels are counted
+exactly.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from unojax.solve.steps import begun_draws, deal_card, game_rules, num_steps_of,
 from unojax.table import PLAY
 
 NUM_RUNS: Final = 8
-"""Independent estimates that the interval is made from."""
+"""Number of independent estimates for the interval."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +30,9 @@ class Size:
     """Estimated number of histories of a game.
 
     Attributes:
-        num_histories: mean of the estimates; counted, not estimated, if the interval is a point.
-        low, high: 95 % interval of the mean (Student's t).
-        num_steps: steps of the game that were looked at.
+        num_histories: Mean of the estimates; exact if the interval is a point.
+        low, high: 95% interval of the mean (Student's t).
+        num_steps: Steps of the game covered.
     """
 
     num_histories: float
@@ -54,16 +55,16 @@ def estimate_size(
     seed: int = 0,
     enough: float = math.inf,
 ) -> Size:
-    """Estimate how many histories a game has, as `enumerate_game` counts them.
+    """Estimate the number of histories of a game, as `enumerate_game` counts them.
 
     Args:
-        rules, max_steps, merge_colors: as in `enumerate_game`.
-        samples: histories kept on each level, in each of `NUM_RUNS` runs.
-        seed: of the random choices.
-        enough: steps after that with which the first run finds more histories than these are left out.
+        rules, max_steps, merge_colors: As in `enumerate_game`.
+        samples: Histories kept on each level, in each of `NUM_RUNS` runs.
+        seed: Random seed.
+        enough: Number of histories after which the first run stops; later steps are omitted.
 
     Raises:
-        ValueError: the game can go on for ever, or an argument is out of its range.
+        ValueError: If the game can be infinite, or an argument is out of range.
     """
     rules = game_rules(rules, max_steps)
     if not (is_int(samples) and samples >= 1):
@@ -85,7 +86,7 @@ def check_size(rules: Rules, merge_colors: bool, limit: int | None) -> None:
     """Check that a game is small enough to be enumerated.
 
     Raises:
-        ValueError: by the estimate it is not, or `limit` is neither None nor a positive integer.
+        ValueError: If the estimate is too large, or `limit` is neither None nor a positive integer.
     """
     if limit is None:
         return
@@ -100,18 +101,18 @@ def check_size(rules: Rules, merge_colors: bool, limit: int | None) -> None:
 
 
 class _Sample(NamedTuple):
-    """Histories that stand for all of their kind.
+    """A weighted sample of histories.
 
     Attributes:
-        lanes: N of them.
-        weights: float64[N] how many histories each stands for.
+        lanes: N histories.
+        weights: float64[N]. Number of histories that each represents.
     """
 
     lanes: Lanes
     weights: np.ndarray
 
     def resample(self, rng: np.random.Generator, size: int) -> _Sample:
-        """Keep at most so many: in proportion to the weights, systematically, and from then on with equal weights."""
+        """Keep at most the given number, by systematic resampling in proportion to the weights, which then are equal."""
         if self.lanes.size <= size:
             return self
         ends = np.cumsum(self.weights)
@@ -124,9 +125,9 @@ class _Run(NamedTuple):
     """One estimate.
 
     Attributes:
-        num_histories: of the first `num_steps` steps.
-        num_steps: steps taken.
-        is_exact: nothing was left out.
+        num_histories: Histories of the first `num_steps` steps.
+        num_steps: Steps taken.
+        is_exact: Whether nothing was sampled.
     """
 
     num_histories: float
@@ -135,7 +136,7 @@ class _Run(NamedTuple):
 
 
 def _run(expander: Expander, rng: np.random.Generator, samples: int, num_steps: int, enough: float) -> _Run:
-    """Make one estimate; go no further once it is more than `enough`."""
+    """Compute one estimate; stop once it exceeds `enough`."""
     is_exact = True
 
     def thin(sample: _Sample) -> _Sample:

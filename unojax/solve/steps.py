@@ -1,4 +1,4 @@
-"""Steps of many games at once: the deal, then everything that a step can lead to."""
+"""Steps of many games at once: the deal, then all successors of a step."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from unojax.solve.expansion import Expander, Lanes, Picks
 
 
 def game_rules(rules: Rules, max_steps: int | None) -> Rules:
-    """Give the rules of the game to be solved.
+    """Return the rules of the game to be solved.
 
     Raises:
-        ValueError: it has no end, is not a zero-sum one, or one of rules that the solver does not follow.
+        ValueError: If the game is infinite or not zero-sum, or the solver does not support a rule.
     """
     rules = as_rules(rules)
     max_steps = rules.max_steps if max_steps is None else max_steps
@@ -36,19 +36,22 @@ def game_rules(rules: Rules, max_steps: int | None) -> Rules:
 
 
 def num_steps_of(rules: Rules) -> int:
-    """Give the number of steps after which the game is cut off."""
+    """Return the number of steps after which the game is truncated."""
     assert rules.max_steps is not None, "of `game_rules`"
     return rules.max_steps
 
 
 def deal_card(expander: Expander, lanes: Lanes) -> Lanes:
-    """Deal the next card of a hand in every way: `origin` is the lane before, `drawn` the card's place, `prob` the card's own."""
+    """Deal the next card of a hand in all ways.
+
+    `origin` is the previous lane, `drawn` the card's place, `prob` the card's own probability.
+    """
     dealt, picks = expander.expand(lanes._replace(prob=np.ones(lanes.size)), expander.look(lanes)[0])
     return dealt._replace(origin=picks.parent, drawn=picks.place.astype(int))
 
 
 def turn_up(expander: Expander, lanes: Lanes) -> Lanes:
-    """Turn the start card up in every way, with colour and first player where they are random; as `deal_card`."""
+    """Turn the start card up in all ways, with random colour and first player if the rules have them; as `deal_card`."""
     counts, _ = expander.look(lanes)
     coins = expander.start_coins()
     num_firsts = sum(serves for _, serves, _ in coins)
@@ -62,13 +65,13 @@ def turn_up(expander: Expander, lanes: Lanes) -> Lanes:
 
 
 def begun_draws(lanes: Lanes, picks: Picks) -> np.ndarray:
-    """Find the lanes whose children have the first card of a draw: int64[K], ascending."""
+    """Return the lanes whose children have the first card of a draw: int64[K], ascending."""
     drawing = picks.parent[picks.is_card & (lanes.so_far[picks.parent] == 0)]
     return drawing[np.diff(drawing, prepend=-1) != 0]
 
 
 def take_step(expander: Expander, lanes: Lanes, counts: np.ndarray) -> tuple[Lanes, int]:
-    """Take every step from lanes at the beginning of one, with `counts` of `Expander.look`. Tells also how many draw."""
+    """Take all steps from lanes at the start of one, with `counts` of `Expander.look`. Also return the number of draws."""
     done, num_draws = [], 0
     while lanes.size:
         children, picks = expander.expand(lanes, counts)

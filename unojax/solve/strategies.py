@@ -1,7 +1,7 @@
-"""What strategies are worth: values, best responses, exploitability.
+"""Evaluation of strategies: values, best responses, exploitability.
 
-A strategy of a player is its behaviour (`Treeplex`): float64[S], the probability of the last action of each sequence. Strategies
-are a pair of these.
+A player's strategy is its behaviour (`Treeplex`): float64[S], the probability of the last action of each sequence.
+`Strategies` are a pair of these.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ def value(tree: Tree, strategies: Strategies) -> float:
     """Compute the expected return of player 0.
 
     Raises:
-        ValueError: a strategy is not one of this tree.
+        ValueError: If a strategy does not fit this tree.
     """
     first, second = _plans(tree, strategies)
     return float(first @ tree.gains(0, second))
 
 
 def best_response(tree: Tree, player: int, strategy: np.ndarray) -> tuple[float, np.ndarray]:
-    """Find a pure strategy of `player` that does best against a strategy of the other player.
+    """Return a pure best response of `player` to a strategy of the other player.
 
     Returns:
         The responding player's expected return; its behaviour, float64[S].
 
     Raises:
-        ValueError: there is no such player, or the strategy is not one of this tree.
+        ValueError: If there is no such player, or the strategy does not fit this tree.
     """
     other = tree.players[1 - check_player(player)]
     plan = other.plan(other.check_strategy(strategy, f"strategy of player {1 - player}"))
@@ -54,42 +54,42 @@ def best_response(tree: Tree, player: int, strategy: np.ndarray) -> tuple[float,
 
 
 def exploitability(tree: Tree, strategies: Strategies) -> float:
-    """Compute NashConv / 2, 0 at an equilibrium and positive elsewhere.
+    """Compute NashConv / 2, which is 0 at an equilibrium and positive elsewhere.
 
-    NashConv is the sum over both players of what each would gain by a best response to the other; in a zero-sum game, the sum of
-    the best responses' returns. Half of it is what OpenSpiel calls exploitability.
+    NashConv is the sum of both players' gains by a best response to the other; in a zero-sum game, the sum of the best
+    responses' returns. OpenSpiel calls half of it exploitability.
 
     Raises:
-        ValueError: a strategy is not one of this tree.
+        ValueError: If a strategy does not fit this tree.
     """
     first, second = strategies
     return (best_response(tree, 0, second)[0] + best_response(tree, 1, first)[0]) / 2
 
 
 def uniform(tree: Tree) -> Strategies:
-    """Make the strategies that take every action with equal probability."""
+    """Return the strategies that take every action with equal probability."""
     first, second = tree.players
     return first.uniform(), second.uniform()
 
 
 def of_policy(tree: Tree, policy: Any) -> Strategies:
-    """Compute what a policy without memory does at each information state, in either seat.
+    """Compute the strategy of a policy without memory, in either seat.
 
-    Where colours are merged, its probabilities of declaring them are added up: exact for a policy to which all colours that the
-    deck lacks are alike.
+    With merged colours, the probabilities of declaring them are added: exact for a policy that treats all colours missing
+    from the deck alike.
 
     Args:
-        tree: of the game.
-        policy: a named policy, an object with `action_probs(observation, legal_mask) -> float[61]`, or such a function.
+        tree: Tree of the game.
+        policy: A named policy, an object with `action_probs(observation, legal_mask) -> float[61]`, or such a function.
 
     Raises:
-        ValueError: there is no policy of that name, it does not tell its probabilities, or they are not probabilities.
+        ValueError: If no policy has that name, or it does not return probabilities.
     """
     if isinstance(policy, str):
         policy = get_policy(policy)
     probs = getattr(policy, "action_probs", policy)
     if not (callable(probs) and _takes_two(probs)):
-        # A policy that is called with a key as well draws its action, and does not tell how likely each is.
+        # A policy that also takes a key draws its action and does not return probabilities.
         raise ValueError(
             "policy must be a name, have action_probs(observation, legal_mask), or be such a function that tells probabilities; "
             f"got {policy!r}"
@@ -116,10 +116,10 @@ def _takes_two(function: Callable[..., Any]) -> bool:
 
 
 def observations(tree: Tree, player: int) -> Observation:
-    """Show what a player sees at each of its information states with a choice: a batch [I].
+    """Return a player's observations at each of its information states with a choice: a batch [I].
 
     Raises:
-        ValueError: there is no such player.
+        ValueError: If there is no such player.
     """
     treeplex = tree.players[check_player(player)]
     return _observe(treeplex.rows, treeplex.last_action, treeplex.steps, rules=tree.rules)
@@ -135,7 +135,7 @@ def _observe(rows: Array, last_action: Array, steps: Array, *, rules: Rules) -> 
 
 
 def colors_shown(tree: Tree) -> np.ndarray:
-    """Find for each colour that a wild declares the one that stands for it in the tree: int64[4]."""
+    """Return, for each colour that a wild declares, the colour that represents it in the tree: int64[4]."""
     merged = stand_ins(tree.rules) if tree.merge_colors else (1,) * cards.NUM_COLORS
     return np.array([color if weight else merged.index(max(merged)) for color, weight in enumerate(merged)])
 
@@ -167,7 +167,7 @@ def _behavior(tree: Tree, player: int, ask: Any) -> np.ndarray:
             "policy must give probabilities of the legal actions, not negative and with sum 1; the lowest is "
             f"{behavior.min():g}, and sums are {total.min():g} to {total.max():g}"
         )
-    # Of single precision, scaled in double precision.
+    # In single precision, normalized in double precision.
     return treeplex.normalize(behavior)
 
 

@@ -1,11 +1,11 @@
 """The sequence form of a game: each player's information states as a treeplex, and the payoff as one sparse matrix.
 
-With perfect recall one sequence of own actions leads to each information state. So a strategy can be written as a **realisation
-plan** x, the product of its probabilities along each sequence; x(parent of I) = sum_a x(I, a) is all that binds it, and the
-expected return is the bilinear form x^T A y (Koller, Megiddo and von Stengel 1996; von Stengel 1996). What a walk over the game's
-tree sums up history by history becomes one product with A.
+With perfect recall, one sequence of own actions leads to each information state. A strategy can therefore be written as a
+**realisation plan** x, the product of its probabilities along each sequence. Its only constraint is x(parent of I) = sum_a
+x(I, a), and the expected return is the bilinear form x^T A y (Koller, Megiddo and von Stengel 1996; von Stengel 1996). Sums
+over the histories of the game tree become one product with A.
 
-Information states at which there is one action leave no choice: their sequence is that which led there, and no array holds them.
+Information states with a single action are no choice: they keep the sequence that leads there, and no array holds them.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class _Level(NamedTuple):
     """Information states of one depth.
 
     Attributes:
-        states, here: where they are, and where their sequences are.
-        before: the sequence before each of these.
-        begins: where each state's sequences begin among these.
-        groups, group_begins: where a new parent begins, among the states and among the sequences.
-        parents: these parents.
+        states, here: Ranges of these states, and of their sequences.
+        before: Sequence before each of these sequences.
+        begins: Start of each state's sequences among these.
+        groups, group_begins: Starts of new parents, among the states and among the sequences.
+        parents: These parents.
     """
 
     states: slice
@@ -48,18 +48,19 @@ class _Level(NamedTuple):
 class Treeplex:
     """One player's information states with a choice (I of them), and sequences (S).
 
-    The order is by depth, the number of own choices before; within a depth by parent. The sequences of an information state lie
-    side by side in the order of its actions, and sequence 0 is the empty one. *Behaviour* is float64[S], the probability of the
-    last action of each sequence; a *plan* is float64[S], its product along the sequence. Both have 1 at the empty one.
+    The order is by depth, the number of earlier own choices, and within a depth by parent. The sequences of an information
+    state are contiguous, in the order of its actions, and sequence 0 is the empty one. *Behaviour* is float64[S], the
+    probability of the last action of each sequence; a *plan* is float64[S], its product along the sequence. Both are 1 at
+    the empty sequence.
 
     Attributes:
-        parent: int32[I] the sequence that leads to each information state.
-        first: int32[I] its first sequence.
-        actions: int8[S] last action of each sequence, 0..59; -1 of the empty one.
-        depths: int64[D + 1] where the information states of each depth begin, and the number of them all.
-        rows: uint32[I, 9] one table of each information state, packed: any of those that the player can't tell apart.
-        last_action: int8[I] the last public action before it, -1 at the start.
-        steps: int32[I] steps of the game before it.
+        parent: int32[I]. Sequence that leads to each information state.
+        first: int32[I]. Its first sequence.
+        actions: int8[S]. Last action of each sequence, 0..59; -1 for the empty one.
+        depths: int64[D + 1]. Start of each depth's information states, and their total number.
+        rows: uint32[I, 9]. One packed table of each information state: any of the indistinguishable ones.
+        last_action: int8[I]. Last public action before it, -1 at the start.
+        steps: int32[I]. Steps of the game before it.
     """
 
     parent: np.ndarray
@@ -72,32 +73,32 @@ class Treeplex:
 
     @property
     def num_choices(self) -> int:
-        """Count the information states with a choice, I."""
+        """Return the number of information states with a choice, I."""
         return len(self.parent)
 
     @property
     def num_sequences(self) -> int:
-        """Count the sequences, S."""
+        """Return the number of sequences, S."""
         return len(self.actions)
 
     @cached_property
     def num_actions(self) -> np.ndarray:
-        """int32[I]: actions at each information state."""
+        """int32[I]: number of actions at each information state."""
         return np.diff(self.first, append=self.num_sequences).astype(np.int32)
 
     @cached_property
     def infoset_of(self) -> np.ndarray:
-        """int32[S - 1]: information state of each sequence but the empty one."""
+        """int32[S - 1]: information state of each sequence except the empty one."""
         return np.repeat(np.arange(self.num_choices, dtype=np.int32), self.num_actions)
 
     @cached_property
     def parent_of(self) -> np.ndarray:
-        """int32[S - 1]: the sequence before each one but the empty one."""
+        """int32[S - 1]: sequence before each one except the empty one."""
         return self.parent[self.infoset_of]
 
     @cached_property
     def _begins(self) -> np.ndarray:
-        """int64[I]: where each information state's sequences begin among those but the empty one."""
+        """int64[I]: start of each information state's sequences, not counting the empty one."""
         return self.first.astype(np.int64) - 1
 
     @cached_property
@@ -117,7 +118,7 @@ class Treeplex:
         """Check that an array has a number for each sequence: float64[S].
 
         Raises:
-            ValueError: it has another shape.
+            ValueError: If it has another shape.
         """
         array = np.asarray(array, float)
         if array.shape != (self.num_sequences,):
@@ -125,10 +126,10 @@ class Treeplex:
         return array
 
     def check_strategy(self, behavior: np.ndarray, what: str) -> np.ndarray:
-        """Check that an array has a probability for each sequence, which add up to 1 at each information state: float64[S].
+        """Check that an array has probabilities of all sequences that sum to 1 at each information state: float64[S].
 
         Raises:
-            ValueError: it has not.
+            ValueError: If it does not.
         """
         behavior = self.check(behavior, what)
         sums = np.add.reduceat(behavior[ROOT + 1 :], self._begins) if self.num_choices else np.ones(0)
@@ -145,14 +146,14 @@ class Treeplex:
         return plan
 
     def behavior(self, plan: np.ndarray) -> np.ndarray:
-        """Divide a plan by what leads to each sequence, float64[S]; where nothing does, the uniform distribution."""
+        """Divide a plan by the plan of each parent sequence, float64[S]; uniform if that is zero."""
         before = plan[self.parent_of]
         behavior = self._uniform.copy()
         np.divide(plan[1:], before, out=behavior[1:], where=before > 0)
         return behavior
 
     def normalize(self, weights: np.ndarray) -> np.ndarray:
-        """Scale weights, not negative, to behaviour: float64[S]; where all are zero, the uniform distribution."""
+        """Normalize non-negative weights to behaviour: float64[S]; uniform if all are zero."""
         behavior = self._uniform.copy()
         if self.num_choices:
             total = np.add.reduceat(weights[1:], self._begins)[self.infoset_of]
@@ -164,19 +165,19 @@ class Treeplex:
         return np.append(1.0, 1.0 / self.num_actions[self.infoset_of])
 
     def uniform(self) -> np.ndarray:
-        """Make uniform behaviour: float64[S]."""
+        """Return uniform behaviour: float64[S]."""
         return self._uniform.copy()
 
     def values(self, gains: np.ndarray, behavior: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Compute counterfactual values from the bottom up.
 
         Args:
-            gains: float64[S] what each sequence earns by games that end with no further choice: A y, or the like.
+            gains: float64[S]. Payoff of each sequence in games that end without a further choice: A y, or similar.
             behavior: float64[S].
 
         Returns:
-            float64[S] of each sequence, with the games that go on after it; float64[I] of each information state. The value of
-            the empty sequence is that of the game.
+            float64[S] values of sequences, including the games that continue, and float64[I] values of information states.
+            The value of the empty sequence is that of the game.
         """
         values = np.array(gains)
         for level in reversed(self._levels):
@@ -184,7 +185,7 @@ class Treeplex:
         return values, np.add.reduceat(values[1:] * behavior[1:], self._begins) if self.num_choices else np.zeros(0)
 
     def best(self, gains: np.ndarray) -> tuple[float, np.ndarray]:
-        """Choose the best action at each information state, the first of several: the value and the behaviour, float64[S]."""
+        """Return the value and the behaviour, float64[S], of the best actions, the first of equal ones."""
         values, best = np.array(gains), np.zeros(self.num_sequences)
         best[ROOT] = 1.0
         for level in reversed(self._levels):
@@ -201,13 +202,13 @@ class Tree:
     """A game in sequence form.
 
     Attributes:
-        rules: of the game; `rules.max_steps` is where it is cut off, as a draw.
-        merge_colors: whether one of the colours that the deck lacks stands for all of them.
-        num_histories: nodes of the game's tree: chance, which deals a hand, the other one and the start card; decisions, forced
-            ones too; chance again where cards are drawn, one node a draw; ends.
-        num_infosets: information states of each player at which it acts, forced ones too.
-        players: their information states with a choice.
-        payoff: sparse float64[S0, S1], over the ends of the game: probability of chance times the return of player 0.
+        rules: Rules of the game, which is truncated as a draw at `rules.max_steps`.
+        merge_colors: Whether one of the colours that the deck lacks represents all of them.
+        num_histories: Nodes of the game tree: chance nodes for each hand and the start card; decisions, including forced ones;
+            one chance node per draw; ends.
+        num_infosets: Information states of each player at which it acts, including forced ones.
+        players: Their information states with a choice.
+        payoff: Sparse float64[S0, S1], summed over the ends of the game: chance probability times the return of player 0.
     """
 
     rules: Rules
@@ -229,7 +230,7 @@ class Tree:
 
     @cached_property
     def sides(self) -> tuple[updates.Side, updates.Side]:
-        """The tree as compiled iterations take it."""
+        """The tree in the form of compiled iterations."""
         first, second = (
             updates.side_of(player.depths, player.first, player.num_actions, player.parent, payoff)
             for player, payoff in zip(self.players, (self.payoff, -self._transposed), strict=True)
@@ -237,7 +238,7 @@ class Tree:
         return first, second
 
     def gains(self, player: int, plan: np.ndarray) -> np.ndarray:
-        """Compute what each sequence of a player earns against a plan of the other player's: float64[S]."""
+        """Compute the payoff of each sequence of a player against a plan of the other player: float64[S]."""
         return self.payoff @ plan if player == 0 else -(self._transposed @ plan)
 
 
@@ -245,7 +246,7 @@ def check_player(player: int) -> int:
     """Check a player's number.
 
     Raises:
-        ValueError: it is neither 0 nor 1.
+        ValueError: If it is neither 0 nor 1.
     """
     if player not in (0, 1):
         raise ValueError(f"player must be 0 or 1, got {player!r}")

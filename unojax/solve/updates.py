@@ -27,19 +27,19 @@ GAMMA: Final = 2.0
 """Exponents of discounted CFR."""
 
 ROUNDING: Final = 1e-14
-"""Regrets up to this are none: between actions of equal value, the order in which numbers are added up would choose."""
+"""Regrets up to this count as zero. Otherwise the order of summation would choose between actions of equal value."""
 
 _WORK: Final = 10_000_000
-"""Sequences and payoffs visited in one go, a tenth of a second: until then Ctrl-C waits."""
+"""Sequences and payoffs per compiled call, a tenth of a second, during which Ctrl-C waits."""
 
 
 class Level(NamedTuple):
     """A player's information states of one depth, numbered from 0, as are their sequences and those of the level before.
 
     Attributes:
-        owner: int32[N] information state of each sequence.
-        parent: int32[M] sequence before each information state.
-        uniform: float64[N] uniform behaviour.
+        owner: int32[N]. Information state of each sequence.
+        parent: int32[M]. Sequence before each information state.
+        uniform: float64[N]. Uniform behaviour.
     """
 
     owner: Array
@@ -48,13 +48,13 @@ class Level(NamedTuple):
 
 
 class Side(NamedTuple):
-    """What a player's update needs.
+    """Input of a player's update.
 
     Attributes:
-        levels: of the treeplex, from the top down; the level before the first holds the empty sequence.
-        row: int32[P] the player's sequence of each payoff, ascending.
-        column: int32[P] the other player's.
-        payoff: float64[P] to this player, times the probability of chance.
+        levels: Levels of the treeplex, from the top down; the level before the first holds the empty sequence.
+        row: int32[P]. The player's sequence of each payoff, ascending.
+        column: int32[P]. The other player's sequence.
+        payoff: float64[P]. Payoff to this player, times the chance probability.
     """
 
     levels: tuple[Level, ...]
@@ -66,7 +66,7 @@ class Side(NamedTuple):
 def side_of(
     depths: np.ndarray, first: np.ndarray, num_actions: np.ndarray, parent: np.ndarray, payoff: scipy.sparse.csr_array
 ) -> Side:
-    """Lay a treeplex out, given by arrays of `Treeplex`, and the payoffs to its player, float64[S, S of the other player]."""
+    """Convert the arrays of a `Treeplex` and the payoffs to its player, float64[S, S of the other player]."""
     cpu = _cpu()
 
     def put(array: Any) -> Array:
@@ -85,7 +85,7 @@ def side_of(
 
 
 def _cpu() -> Any:
-    """Find the CPU: it adds up in a fixed order. None where JAX may not use it."""
+    """Return the CPU, which adds in a fixed order. None if JAX may not use it."""
     try:
         return jax.devices("cpu")[0]
     except RuntimeError:
@@ -95,15 +95,15 @@ def _cpu() -> Any:
 def advance(
     sides: tuple[Side, Side], variant: Variant, iteration: int, regrets: Pair, sums: Pair, count: int
 ) -> tuple[Pair, Pair]:
-    """Do so many iterations after the first `iteration`.
+    """Run `count` iterations after the first `iteration`.
 
     Args:
-        sides: of the two players.
-        variant: see `regret`.
-        iteration: iterations done.
-        regrets: float64[S] of each player, cumulative; of the empty sequence 0.
+        sides: Both players' sides.
+        variant: See `regret`.
+        iteration: Iterations done.
+        regrets: float64[S] of each player, cumulative; 0 for the empty sequence.
         sums: float64[S] of each player, weighted sum of its plans so far.
-        count: of iterations.
+        count: Number of iterations.
 
     Returns:
         Regrets and sums after them.
@@ -120,7 +120,7 @@ def advance(
 
 
 class _Player(NamedTuple):
-    """Where a player stands: lists have an array for each level, of its sequences; the others the empty sequence too."""
+    """State of a player: lists have an array per level, of its sequences; other arrays include the empty sequence."""
 
     regrets: list[Array]
     sums: Array
@@ -168,12 +168,12 @@ def _sum(array: Array, place: Array, number: int) -> Array:
 
 
 def _split(levels: tuple[Level, ...], array: Array) -> list[Array]:
-    """Cut numbers of sequences into levels, that of the empty sequence before them."""
+    """Split arrays of sequences into levels, the empty sequence first."""
     return jnp.split(array, np.cumsum([1, *(len(level.owner) for level in levels[:-1])])) if levels else [array]
 
 
 def _advantages(levels: tuple[Level, ...], gains: Array, behavior: list[Array]) -> list[Array]:
-    """Compute from the bottom up what each sequence earns more than its information state, as in `Treeplex.values`."""
+    """Compute from the bottom up each sequence's advantage over its information state, as in `Treeplex.values`."""
     found: list[Array] = []
     values = _split(levels, gains)
     for depth in range(len(levels), 0, -1):
@@ -185,7 +185,7 @@ def _advantages(levels: tuple[Level, ...], gains: Array, behavior: list[Array]) 
 
 
 def _match(levels: tuple[Level, ...], regrets: list[Array]) -> list[Array]:
-    """Compute the behaviour in proportion to positive regrets, uniform where there are none."""
+    """Return the behaviour in proportion to positive regrets, uniform if there are none."""
     behavior = []
     for level, regret in zip(levels, regrets, strict=True):
         positive = jnp.where(regret > ROUNDING, regret, 0.0)
