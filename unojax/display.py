@@ -1,6 +1,6 @@
 """Display of positions and games: a picture in a notebook, a line of text elsewhere.
 
-The drawings and the notation stand on higher floors. `unojax` itself, above all of them, names them here.
+Drawings and notation belong to higher layers. `unojax` itself, the top layer, registers them here.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Final
 
 SHOWN_BY: Final[dict[str, str]] = {}
-"""Modules that show an object: "line" as text, "picture" as SVG and HTML. Imported when something is to be shown."""
+"""Modules that show an object: "line" as text, "picture" as SVG and HTML. Imported on first use."""
 
 
 class Displayed:

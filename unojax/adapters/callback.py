@@ -1,4 +1,4 @@
-"""Agents that choose on the host, one game at a time: what programs and other libraries' agents have in common."""
+"""Base class of agents that choose on the host, one game at a time: programs and agents of other libraries."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _ID_WORDS: Final = 2
 
 
 class Question(NamedTuple):
-    """What an agent is asked.
+    """One decision for a host agent.
 
     Attributes:
-        game: a name of the game, the same for all of its questions.
-        seed: 0 .. 2^32 - 1, for whatever is random in the answer.
-        observation: what the player sees, NumPy.
-        legal: the legal actions, two or more, ascending.
+        game: Name of the game, the same for all its questions.
+        seed: Seed of random answers, 0 .. 2^32 - 1.
+        observation: Observation of the player, NumPy.
+        legal: Legal actions, two or more, ascending.
     """
 
     game: str
@@ -34,7 +34,7 @@ class Question(NamedTuple):
 
 
 class HostAgent:
-    """Asks `choose` wherever there is a choice. Its memory is 64 random bits, which tell the games apart."""
+    """Agent that calls `choose` at each real choice. Its memory is 64 random bits, which identify the game."""
 
     def init(self, key: Array, observation: Observation) -> Memory:
         del observation
@@ -51,19 +51,19 @@ class HostAgent:
         return jax.pure_callback(partial(_choose_rows, self), shape, *rows, vmap_method="broadcast_all")
 
     def choose(self, question: Question) -> int:
-        """Choose one of the legal actions; or give the game up (`unojax.agents.RESIGN`)."""
+        """Return one of the legal actions, or `unojax.agents.RESIGN` to concede the game."""
         raise NotImplementedError
 
 
 def _choose_rows(agent: HostAgent, memory: Any, seed: Any, observation: Observation, legal_mask: Any) -> np.ndarray:
-    """Choose in each of many games: int32 of the masks' leading shape."""
+    """Choose in each game of a batch: int32 of the masks' leading shape."""
     memory, seed, legal_mask = np.asarray(memory), np.asarray(seed), np.asarray(legal_mask)
     observation = jax.tree.map(np.asarray, observation)
     shape = legal_mask.shape[:-1]
     chosen = np.full(shape, cards.DRAW, np.int32)
     for row in np.ndindex(shape):
         seen, legal = jax.tree.map(lambda leaf, row=row: leaf[row], observation), np.flatnonzero(legal_mask[row]).tolist()
-        # Games that are over, or where it is not this agent's turn, fill up a batch; no time is spent on them.
+        # Skip games of the batch that are over or in which another player moves.
         if seen.terminated or seen.current_player != seen.player:
             continue
         game = "".join(f"{word:08x}" for word in memory[row].tolist())

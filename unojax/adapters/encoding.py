@@ -1,6 +1,6 @@
-"""What a player sees as one flat array, the same in all adapters.
+"""Observations as one flat array, the same in all adapters.
 
-| columns | what | values | float32 |
+| columns | content | values | float32 |
 | --- | --- | --- | --- |
 | 0 .. 107 | own hand, canonical slots (`unojax.cards`) | 0, 1 | |
 | 108 .. 215 | pile with its top card, canonical slots | 0, 1 | |
@@ -8,26 +8,26 @@
 | 220 .. 234 | rank of the top card: 0-9, Skip, Reverse, +2, Wild, Wild+4 | one-hot | |
 | 235 | own turn | 0, 1 | |
 | 236 | the game is over | 0, 1 | |
-| 237 | cards that the player to move must draw | 0 .. | / 4 |
+| 237 | penalty of the player to move | 0 .. | / 4 |
 | 238 | own cards | 0 .. 108 | / 10 |
 | 239 | the opponent's cards | 0 .. 108 | / 10 |
 | 240 | cards left in the deck | 0 .. 108 | / 100 |
-| 241 .. 301 | last action of whoever moved; all 0 at the start | one-hot | |
+| 241 .. 301 | last action of either player; all 0 at the start | one-hot | |
 
-Under rules where a turn can depend on more (`Rules.keeps_account`) these follow:
+If `Rules.keeps_account`, more columns describe the turn:
 
-| columns | what | values | float32 |
+| columns | content | values | float32 |
 | --- | --- | --- | --- |
-| 302 .. 355 | type of the card that the player has drawn in its turn, which goes on | one-hot | |
-| 356 | the player to move, whoever it is, has drawn such a card | 0, 1 | |
+| 302 .. 355 | type of the card that the player has drawn in its unfinished turn | one-hot | |
+| 356 | the player to move, either one, has drawn such a card | 0, 1 | |
 | 357 .. 360 | colour active before the pending Wild+4, if that may be challenged | one-hot | |
 | 361 | the last action was a challenge | 0, 1 | |
 
-With a belief, 108 columns at the end: probability that each slot of the opponent's canonical hand is set.
+With a belief, 108 columns follow: the probability that each slot of the opponent's canonical hand is set.
 
-`SECTIONS`, `TURN_SECTIONS` and `BELIEF` have the tables as data. In int8 the values stand as they are; float32 divides the
-numbers of cards, so that all are of the size of 1. A belief needs float32. Everything comes from an `Observation`, so nothing
-hidden can get in.
+`SECTIONS`, `TURN_SECTIONS` and `BELIEF` hold these tables as data. int8 keeps the values; float32 divides card counts, so that
+all columns have magnitudes near 1. A belief needs float32. Every column derives from an `Observation`, so none can reveal hidden
+cards.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ DType = Literal["float32", "int8"]
 
 
 class Section(NamedTuple):
-    """Neighbouring columns with one meaning: so many, and what float32 divides them by."""
+    """Neighbouring columns with one meaning: name, number of columns, and divisor in float32."""
 
     name: str
     size: int
@@ -72,33 +72,33 @@ SECTIONS: Final = (
     Section("deck_count", 1, 100.0),
     Section("last_action", cards.NUM_ACTIONS),
 )
-"""What stands where, one after the other, under all rules."""
+"""Columns under all rules, in order."""
 TURN_SECTIONS: Final = (
     Section("drawn", cards.NUM_TYPES),
     Section("has_drawn", 1),
     Section("contested", cards.NUM_COLORS),
     Section("challenged", 1),
 )
-"""What follows where a turn can depend on more than the top card and a penalty of its."""
+"""Columns that follow if `Rules.keeps_account`."""
 BELIEF: Final = Section("belief", cards.NUM_CARDS)
-"""What follows with a belief."""
+"""Columns that follow with a belief."""
 _COUNTS: Final = ("penalty", "hand_count", "opponent_count", "deck_count")
-"""Sections that are numbers of cards."""
+"""Sections that count cards."""
 
 
 @dataclass(frozen=True)
 class Encoder:
-    """Writes observations as arrays. Hashable, so that it can be static; its functions are pure, jit- and vmap-able.
+    """Encoder of observations as arrays. Hashable, hence static under `jit`; its functions are pure, jit- and vmap-able.
 
     Attributes:
-        belief: what the array says of the opponent's hand. "none": nothing. "unseen": any of the cards not seen, one as likely as
-            another, in closed form. "particles": a particle filter that follows the game, with the uniform opponent model.
-        particles: of the filter.
-        dtype: "float32" or "int8"; the latter for no belief.
-        rules: of the observations, or the name of a preset.
+        belief: Belief columns. "none": no columns. "unseen": uniform over unseen cards, in closed form. "particles": a
+            particle filter with the uniform opponent model.
+        particles: Number of particles of the filter.
+        dtype: "float32" or "int8". int8 excludes a belief.
+        rules: Rules of the observations, or the name of a preset.
 
     Raises:
-        ValueError: an attribute is none of those allowed.
+        ValueError: If an attribute has another value.
     """
 
     belief: BeliefKind = "none"
@@ -119,7 +119,7 @@ class Encoder:
 
     @property
     def sections(self) -> tuple[Section, ...]:
-        """The table of this encoder's columns."""
+        """Sections of this encoder's columns, in order."""
         return self._plain_sections if self.belief == "none" else (*self._plain_sections, BELIEF)
 
     @property
@@ -128,11 +128,11 @@ class Encoder:
 
     @property
     def size(self) -> int:
-        """Columns."""
+        """Number of columns."""
         return sum(section.size for section in self.sections)
 
     def columns(self, name: str) -> slice:
-        """Find the columns of a section. Raises `ValueError` if there is none of that name."""
+        """Return the columns of a section. Raises `ValueError` if no section has that name."""
         names = [section.name for section in self.sections]
         if name not in names:
             raise ValueError(f"section must be one of {', '.join(names)}, got {name!r}")
@@ -147,17 +147,17 @@ class Encoder:
         return np.concatenate([np.full(size, largest / scale) for size, largest, scale in sections]).astype(self.dtype)
 
     def init(self, key: Array, observation: Observation) -> Any:
-        """Begin a player's memory, a pytree, at its first observation; without particles it is empty. Consumes `key`."""
+        """Return a player's initial memory, a pytree, from its first observation; empty without particles. Consumes `key`."""
         return self._filter.init(key, observation) if self.belief == "particles" else ()
 
     def update(self, key: Array, memory: Any, before: Observation, action: Array, after: Observation) -> Any:
-        """Give the memory after one transition of either player. Consumes `key`."""
+        """Return the memory after one transition of either player. Consumes `key`."""
         if self.belief != "particles":
             return memory
         return self._filter.update(key, memory, before, action, after)[0]
 
     def sample_hand(self, key: Array, memory: Any, observation: Observation) -> Array:
-        """Draw a hand of the opponent's: int8[108] canonical, by the particle filter's weights, or any of the cards not seen.
+        """Sample an opponent's hand: int8[108] canonical, from the particle filter, or uniform over unseen cards.
 
         Consumes `key`.
         """
@@ -166,7 +166,7 @@ class Encoder:
         return belief_init(observation, key, num_particles=1).particles[0]
 
     def encode(self, memory: Any, observation: Observation) -> Array:
-        """Write what one player sees: [size] of `dtype`."""
+        """Encode one player's observation: [size] of `dtype`."""
         ranks, colors, actions = (np.arange(n, dtype=np.int8) for n in (cards.NUM_RANKS, cards.NUM_COLORS, cards.NUM_ACTIONS))
         parts = {
             "hand": observation.hand,
@@ -186,7 +186,7 @@ class Encoder:
             "challenged": observation.last_action == cards.CHALLENGE,
         }
         sections = self._plain_sections
-        # Whole numbers first, in a buffer of their own: XLA on CPU would compute each column's operands for every column anew.
+        # Integers first, in a separate buffer: XLA on CPU would recompute each column's operands for every column.
         plain = lax.optimization_barrier(jnp.concatenate([jnp.atleast_1d(parts[s.name]).astype(jnp.int8) for s in sections]))
         if self.dtype == "int8":
             return plain
@@ -202,6 +202,6 @@ class Encoder:
     def _slot_probs(self, memory: Any, observation: Observation) -> Array:
         if self.belief == "particles":
             return summary.slot_probs(memory)
-        # A slot is set if more copies of its type are held than its own number.
+        # A slot is set if the hand holds more copies of its type than the slot's copy number.
         at_most = jnp.cumsum(closed_form.uniform(observation).count_probs, -1)
         return jnp.clip(1.0 - at_most[cards.TYPE_OF_SLOT, cards.COPY_OF_SLOT], 0.0, 1.0)

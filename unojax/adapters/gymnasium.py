@@ -1,30 +1,35 @@
-"""One seat of the game against an agent, as gymnasium environments: `unojax/Uno-v0`, alone or thousands in one program.
+"""Gymnasium environments of one seat against an agent: `unojax/Uno-v0`, single or thousands in one program.
 
     import gymnasium, unojax.adapters.gymnasium
 
     env = gymnasium.make("unojax/Uno-v0", opponent="linear")
     envs = gymnasium.make_vec("unojax/Uno-v0", num_envs=4096, opponent="linear")
 
-A step plays the seat's action and then all moves of the opponent until it is the seat's turn again; forced draws of the seat are
-steps of its own, with one legal action. Observations are a dict of `observation` (columns: `unojax.adapters.encoding`) and
-`action_mask`, int8; the mask is in `info["action_mask"]` and `action_masks()` too. Rewards are +1, -1, 0 at the end, or with
-`Rules.points` the points of the loser's hand in units of 500, less `Rules.step_penalty` for each step of either player from the
-seat's first move on. An action of the seat's that is not legal loses the game: -1 under any rules, and `info["illegal_action"]`.
-One of the opponent's, or its giving up, wins it: +1, and `info["opponent_failed"]`; a `RuntimeWarning` says what went wrong, once
-for each kind of fault that the opponent reports. A deal that the opponent ends before the seat's first move is passed over: the
-next one is dealt.
+A step plays the seat's action, then the opponent's moves until the seat's next turn. Forced draws of the seat are steps of
+their own, with one legal action. Observations are a dict of `observation` (columns: `unojax.adapters.encoding`) and
+`action_mask`, int8. The mask is also in `info["action_mask"]` and `action_masks()`.
 
-The vector environment resets a game that is over at the next step (`AutoresetMode.NEXT_STEP`): the action for it is then ignored.
-With `autoreset_mode=AutoresetMode.SAME_STEP` it does so at once, and the last observation is in `infos["final_obs"]`.
-Environment i of a vector environment that is reset with seed s plays the games of a single one that is reset with seed s + i: bit
-by bit against an opponent that computes with integers, such as "uniform"; one with a network may round otherwise in another
-program, and then now and then prefers another of two equal plays. A reset without a seed goes on to the next game of each, and
-gives up one that is under way. After a step that failed or was interrupted there is no game, and the next reset begins anew.
+Rewards are +1, -1 or 0 at the end. With `Rules.points` they are the points of the loser's hand in units of 500. Each step of
+either player from the seat's first move on costs `Rules.step_penalty`.
+
+An illegal action of the seat loses the game: -1 under any rules, and `info["illegal_action"]`. If the opponent plays an illegal
+action or resigns, the seat wins: +1, and `info["opponent_failed"]`. A `RuntimeWarning` describes each kind of fault that the
+opponent reports, once. If the opponent ends a game before the seat's first move, the environment deals the next one.
+
+The vector environment resets a finished game at the next step (`AutoresetMode.NEXT_STEP`) and ignores the action for it. With
+`autoreset_mode=AutoresetMode.SAME_STEP` it resets at once, and `infos["final_obs"]` holds the last observation.
+
+With seed s, environment i of a vector environment plays the games of a single environment with seed s + i. The games are
+bit-identical against an opponent that computes with integers, such as "uniform". A network may round otherwise in another
+program, and then occasionally prefers another of two equal plays.
+
+A reset without a seed deals the next game of each environment and drops unfinished ones. If a step fails or is interrupted, no
+game remains until the next reset.
 """
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportGeneralTypeIssues=false
 # pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false, reportArgumentType=false
-# The library may not be there, and then its classes are unknown.
+# The library may be missing; its classes are then unknown.
 
 from __future__ import annotations
 
@@ -65,13 +70,13 @@ except ImportError as error:
 
 ID = "unojax/Uno-v0"
 _FEWEST_LANES = 256
-"""Lanes that a thread of its own is worth."""
+"""Number of lanes that justifies a separate thread."""
 
 Player = str | Policy | Agent
 
 
 class _Games:
-    """Lanes of games on the device, in groups that run side by side on a CPU, under the encoder's rules."""
+    """Lanes of games on the device under the encoder's rules, in groups that run in parallel on a CPU."""
 
     def __init__(self, num_envs: int, opponent: Player, seat: Seat, encoder: Encoder):
         if seat not in (0, 1, "random"):
@@ -96,15 +101,15 @@ class _Games:
 
     @cached_property
     def _split(self) -> tuple[list[Any], Skeleton]:
-        """The opponent's numbers, on the device, and all the rest of it. Not before a reset: JAX starts with it."""
+        """Split the opponent into its numbers, on the device, and its structure. Called at a reset, because it starts JAX."""
         return static.split(self._opponent)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave threads behind: they are started again where they are needed."""
+        """Omit threads from the pickle; they restart on first use."""
         return vars(self) | {"_pool": None}
 
     def begin(self, seeds: Sequence[int | None]) -> Shown:
-        """Begin the first game of each lane; where the seed is None the next one, or if there was none that of some seed."""
+        """Begin the first game of each lane. A seed of None: the lane's next game, or a random seed if it has none."""
         check_not_forked()
         goes_on = np.array([seed is None for seed in seeds]) & bool(self._lanes)
         keys, games = np.zeros((len(seeds), 2), np.uint32), np.zeros(len(seeds), np.int32)
@@ -123,7 +128,7 @@ class _Games:
         """Play an action, int32[G], in each lane.
 
         Raises:
-            gymnasium.error.ResetNeeded: no game has begun, or the last step failed.
+            gymnasium.error.ResetNeeded: If no game has begun, or the last step failed.
         """
         groups = np.array_split(actions, self._num_groups)
         work = [(solo.step, lanes, group) for lanes, group in zip(self._begun(), groups, strict=True)]
@@ -159,13 +164,13 @@ class _Games:
         if self._pool is None and len(work) > 1:
             self._pool = ThreadPoolExecutor(len(work))
 
-        # A step takes the lanes' buffers over: if it fails there are none, and the next reset begins anew.
+        # A step donates the lanes' buffers: if it fails, no lanes remain, and the next reset starts over.
         self._lanes = []
         done = [one(call) for call in work] if self._pool is None else list(self._pool.map(one, work))
         self._lanes = [lanes for lanes, _ in done]
-        # A copy, which the caller may write to: what a device hands out can't be.
+        # A copy that the caller may write to; arrays from a device are read-only.
         shown = Shown(*(np.concatenate(parts) for parts in zip(*(shown for _, shown in done), strict=True)))
-        # Lanes whose game was over have begun another.
+        # Lanes whose game was over have begun the next one.
         begins, self._over = self._over, shown.terminated | shown.truncated
         self._warn_of_faults(shown.failed)
         if (begins & self._over).any():
@@ -176,7 +181,7 @@ class _Games:
         return shown
 
     def _warn_of_faults(self, failed: np.ndarray) -> None:
-        """Warn of an opponent that loses games, bool[num_envs] `failed`, by what it does wrong; once for each kind of fault."""
+        """Warn that the opponent lost games by faults, bool[num_envs] `failed`; once for each kind of fault."""
         faults = faults_of(self._opponent)
         if not faults and failed.any():
             faults = ["it gave up, or played an action that was not legal"]
@@ -195,14 +200,14 @@ class UnoEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
     """One seat against an agent.
 
     Args:
-        opponent: the spec of an agent such as "value" or "mc:rollouts=64", a policy, or an agent.
-        rules: of the game, or the name of some: "official", "house", "rlcard".
-        seat: which player the seat is, 0, 1, or "random" for a fair coin in each game.
-        belief, particles, dtype: of the observation, as in `unojax.adapters.encoding.Encoder`.
-        render_mode: "ansi", what the seat sees as text, or None.
+        opponent: Spec of an agent, such as "value" or "mc:rollouts=64", a policy, or an agent.
+        rules: Rules of the game, or a preset: "official", "house", "rlcard".
+        seat: Player of the seat, 0, 1, or "random" for a fair coin in each game.
+        belief, particles, dtype: Settings of the observation, as in `unojax.adapters.encoding.Encoder`.
+        render_mode: "ansi" for the seat's observation as text, or None.
 
     Raises:
-        ValueError: an argument is none of those allowed.
+        ValueError: If an argument has another value.
     """
 
     metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  (as in gymnasium.Env)
@@ -226,17 +231,17 @@ class UnoEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
         self._shown: Shown | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, np.ndarray], dict]:
-        """Begin a game: the next one of a sequence, or with a `seed` the first one of another."""
+        """Begin the sequence's next game, or with a `seed` the first game of another sequence."""
         super().reset(seed=seed, options=options)
         self._shown = self._games.begin([seed])
         return self._observation(), self._info()
 
     def step(self, action: Any) -> tuple[dict[str, np.ndarray], float, bool, bool, dict]:
-        """Play an action and let the opponent move; the arrays returned are the caller's.
+        """Play an action and let the opponent move. The returned arrays are copies.
 
         Raises:
-            gymnasium.error.ResetNeeded: before the first reset, the game is over, or the last step failed.
-            ValueError: the action is no integer.
+            gymnasium.error.ResetNeeded: Before the first reset, if the game is over, or if the last step failed.
+            ValueError: If the action is not an integer.
         """
         if self._shown is None or self._shown.terminated[0] or self._shown.truncated[0]:
             raise gymnasium.error.ResetNeeded("the game is over or has not begun: call reset() first")
@@ -245,12 +250,12 @@ class UnoEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
         return self._observation(), reward, terminated, truncated, self._info()
 
     def action_masks(self) -> np.ndarray:
-        """Give the legal actions, bool[num_actions], where sb3-contrib's MaskablePPO looks for them."""
+        """Return the legal actions, bool[num_actions], as sb3-contrib's MaskablePPO expects."""
         assert self._shown is not None, "call reset() first"
         return self._shown.mask[0].astype(bool)
 
     def render(self) -> str | None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Write what the seat sees, in the mode "ansi"."""
+        """Return the seat's observation as text in mode "ansi"."""
         if self.render_mode is None:
             return None
         lanes = self._games.lanes
@@ -274,12 +279,12 @@ class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
     """Thousands of games of one seat against an agent, in one device program for each step.
 
     Args:
-        num_envs: games at a time.
-        opponent, rules, seat, belief, particles, dtype: as in `UnoEnv`.
-        autoreset_mode: NEXT_STEP or SAME_STEP, of `gymnasium.vector.AutoresetMode`; it stands in `metadata`.
+        num_envs: Number of parallel games.
+        opponent, rules, seat, belief, particles, dtype: As in `UnoEnv`.
+        autoreset_mode: NEXT_STEP or SAME_STEP of `gymnasium.vector.AutoresetMode`, stored in `metadata`.
 
     Raises:
-        ValueError: an argument is none of those allowed.
+        ValueError: If an argument has another value.
     """
 
     metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}  # noqa: RUF012  (as in VectorEnv)
@@ -317,14 +322,14 @@ class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, np.ndarray], dict]:
-        """Begin a game in each environment: the next one of its sequence, or with a seed the first one of another.
+        """Begin the next game of each environment's sequence, or with a seed the first game of another sequence.
 
         Args:
-            seed: None, s for the seeds s, s + 1, ..., or a list of seeds, in which None may stand too.
-            options: not used; a `reset_mask` is refused.
+            seed: None; an integer s for the seeds s, s + 1, ...; or a list of seeds, which may contain None.
+            options: Not used; `reset_mask` is rejected.
 
         Raises:
-            ValueError: a seed is none, there are not as many as environments, or a `reset_mask` is given.
+            ValueError: If a seed is invalid, the list's length is not `num_envs`, or a `reset_mask` is given.
         """
         if options and "reset_mask" in options:
             raise ValueError("reset_mask can't be used: games that are over are reset by steps")
@@ -332,7 +337,7 @@ class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
         return observation, info
 
     def step(self, actions: Any) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, np.ndarray, dict]:
-        """Play an action, integers [num_envs], in each game; the arrays returned are the caller's."""
+        """Play an action, integers [num_envs], in each game. The returned arrays are copies."""
         actions = np.asarray(actions)
         if actions.shape != (self.num_envs,) or actions.dtype.kind not in "iu":
             raise ValueError(f"actions must be {self.num_envs} integers, got {actions.dtype}{list(actions.shape)}")
@@ -351,7 +356,7 @@ class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
         return observation, reward, terminated, truncated, info | ended
 
     def action_masks(self) -> np.ndarray:
-        """Give the legal actions, bool[num_envs, num_actions]."""
+        """Return the legal actions, bool[num_envs, num_actions]."""
         return self._mask.astype(bool)
 
     def close_extras(self, **kwargs: Any) -> None:
@@ -364,7 +369,7 @@ class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
         return observation, shown.reward, shown.terminated, shown.truncated, _infos(shown, np.ones(self.num_envs, bool))
 
     def _seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
-        """List a seed for each environment, and seed this one's own generator. Raises ValueError as `reset` does."""
+        """Return a seed for each environment and seed this object's generator. Raises ValueError as `reset` does."""
         if seed is None:
             return [None] * self.num_envs
         seeds: list[int | None] = list(seed) if isinstance(seed, Iterable) else [seed]
@@ -377,7 +382,7 @@ class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
 
 
 def _infos(shown: Shown, known: np.ndarray) -> dict[str, Any]:
-    """Give the infos of many games, with the mask, bool[num_envs], of those that have them, as gymnasium does; all copies."""
+    """Return the infos of many games as gymnasium does, copied; bool[num_envs] marks the games that have them."""
     infos = {"action_mask": shown.mask, "illegal_action": shown.illegal, "opponent_failed": shown.failed}
     masks = {f"_{name}": known for name in infos}
     return {name: array.copy() for name, array in (infos | masks).items()}

@@ -1,17 +1,18 @@
 """The game as a JaxMARL `MultiAgentEnv`: `unojax.adapters.jaxmarl.Uno(rules=...)`.
 
-Agents are `agent_0` and `agent_1`, and all of them act in every step. One action more than the game has, `num_actions - 1`, is to
-do nothing: the only one available to the player who is not to move, whose action is not looked at. An action of the mover's that
-is not legal loses the game: -1 and +1, under any rules. `step` deals the next game when one is over, as in all of JaxMARL.
+Agents are `agent_0` and `agent_1`, and both act in every step. One additional action, `num_actions - 1`, does nothing. It is the
+only available action of the player who is not to move, and that player's action is ignored. If the player to move chooses an
+illegal action, the game is lost: -1 and +1, under any rules. After a finished game, `step` deals the next one, as everywhere in
+JaxMARL.
 
-`get_avail_actions` gives the masks. JaxMARL's `CTRolloutManager`, with which its Q-learning baselines run, asks for them by the
-names of its own environments, and lets all others play any action; after `manager = CTRolloutManager(env, ...)` it is told by
+`get_avail_actions` returns the masks. JaxMARL's Q-learning baselines use `CTRolloutManager`, which requests masks only from
+JaxMARL's own environments and otherwise allows any action. After `manager = CTRolloutManager(env, ...)`, set
 `manager.get_valid_actions = jax.vmap(env.get_avail_actions)`.
 """
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportGeneralTypeIssues=false
 # pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false, reportArgumentType=false
-# The library may not be there, and then its classes are unknown.
+# The library may be missing; its classes are then unknown.
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ from unojax.adapters.seats import Seats, SeatsGame
 from unojax.rules import Rules, as_rules
 
 try:
-    # It prints two lines about environments that it lacks.
+    # JaxMARL prints two lines about missing environments.
     with contextlib.redirect_stdout(io.StringIO()):
         from jaxmarl.environments import spaces
         from jaxmarl.environments.multi_agent_env import MultiAgentEnv
@@ -43,7 +44,7 @@ except ImportError as error:
 
 @struct.dataclass
 class UnoState:
-    """A state of JaxMARL's: bool[] `done`, int32[] `step`, and the game."""
+    """JaxMARL state: bool[] `done`, int32[] `step`, and the game."""
 
     done: Array
     step: Array
@@ -54,14 +55,14 @@ class Uno(MultiAgentEnv):
     """Both seats of the game at once, as arrays.
 
     Args:
-        rules: of the game, or the name of some: "official", "house", "rlcard".
-        belief, particles, dtype: of the observation, as in `unojax.adapters.encoding.Encoder`.
+        rules: Rules of the game, or a preset: "official", "house", "rlcard".
+        belief, particles, dtype: Settings of the observation, as in `unojax.adapters.encoding.Encoder`.
 
     Attributes:
-        nothing: the action of the player who is not to move, `num_actions - 1`.
+        nothing: Action of the player who is not to move, `num_actions - 1`.
 
     Raises:
-        ValueError: an argument is none of those allowed.
+        ValueError: If an argument has another value.
     """
 
     def __init__(
@@ -86,10 +87,10 @@ class Uno(MultiAgentEnv):
     def step_env(
         self, key: Array, state: UnoState, actions: dict[str, Array]
     ) -> tuple[dict[str, Array], UnoState, dict[str, Array], dict[str, Array], dict[str, Any]]:
-        """Play the mover's action. Consumes `key`.
+        """Play the action of the player to move. Consumes `key`.
 
-        `info` has an entry for each agent, as in JaxMARL's own environments and as its training loops take it: bool[num_agents]
-        `truncated`, and int8[num_agents] `winner`, the number of the agent that won, or -1.
+        `info` has an entry for each agent, as JaxMARL's training loops expect: bool[num_agents] `truncated`, and int8[num_agents]
+        `winner`, the winner's number or -1.
         """
         mover = state.seats.packed.current_player
         first, second = (jnp.asarray(actions[agent]).astype(jnp.int32) for agent in self.agents)
@@ -102,12 +103,12 @@ class Uno(MultiAgentEnv):
         return self.get_obs(state), state, rewards, dones, info
 
     def get_obs(self, state: UnoState) -> dict[str, Array]:
-        """What each agent sees."""
+        """Return each agent's encoded observation."""
         return {agent: self._game.look(state.seats, player) for player, agent in enumerate(self.agents)}
 
     @partial(jax.jit, static_argnums=0)
     def get_avail_actions(self, state: UnoState) -> dict[str, Array]:
-        """The actions that each agent may choose: bool[num_actions]."""
+        """Return each agent's available actions: bool[num_actions]."""
         mover, legal = state.seats.packed.current_player, game.packed_legal_mask(state.seats.packed)
         idle = np.arange(self.num_actions) == self.nothing
         moves = jnp.append(legal, jnp.bool_(False))
@@ -120,5 +121,5 @@ class Uno(MultiAgentEnv):
 
     @property
     def agent_classes(self) -> dict[str, list[str]]:
-        """Both agents are of one class."""
+        """Agents by class; both belong to one."""
         return {"players": list(self.agents)}

@@ -1,8 +1,8 @@
-"""The game node by node on the host, every card drawn an explicit pick: what extensive-form libraries walk through.
+"""The game node by node on the host, with each drawn card an explicit choice, for extensive-form libraries.
 
-A position is a `unojax.table.Table` as 36 or 40 bytes; what is legal, what may be drawn and what follows comes from the table's
-own three functions, in one program each for a look and a pick. Both are kept by position, since tree searches come back to the
-same ones; the position as a `State`, which takes ten times the memory, is decoded whenever it is asked for.
+A position is a `unojax.table.Table` as 36 or 40 bytes. One compiled program looks at a position, and another one commits a
+choice; both call the three functions of the table. Results are cached by position, because tree searches revisit them. The
+position as a `State`, which takes ten times the memory, is decoded on demand.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from unojax.table import Picked, Table
 
 _COINS_SHIFT: Final = 30
 _MOST_KEPT: Final = 1 << 18
-"""Looks kept, and picks, some 200 MB in all; then all are forgotten."""
+"""Cached looks, and cached picks, about 200 MB in total; a full cache is cleared."""
 
 
 class Look(NamedTuple):
-    """What there is to do at a position.
+    """Options at a position.
 
     Attributes:
-        player: whose turn it is, or who is being dealt to.
-        is_dealing: the hands are being dealt, or the start card turned up.
-        is_start: the start card is being turned up.
-        is_drawing: cards of a draw are still to come.
-        is_over: the game has ended.
-        rewards: of both players, for a step that has led here.
-        legal: actions of the player to move, ascending; meaningful in play, with no draw under way.
-        counts: of the 54 types, the cards that can be picked, a byte each; for a deal or a draw.
-        has_colors: a wild card that is picked gets its colour by chance.
-        num_cards: in both players' hands.
-        top: the action that lays the top card, `color * 15 + rank`; meaningful in play.
+        player: Player to move, or player being dealt to.
+        is_dealing: True while the hands are dealt or the start card is turned up.
+        is_start: True while the start card is turned up.
+        is_drawing: True while cards of a draw remain.
+        is_over: True after the end of the game.
+        rewards: Rewards of both players, for a step that led here.
+        legal: Actions of the player to move, ascending; valid in play, outside a draw.
+        counts: Available cards of the 54 types, one byte each; for a deal or a draw.
+        has_colors: True if chance chooses the colour of a wild card picked here.
+        num_cards: Number of cards in each hand.
+        top: Action that lays the top card, `color * 15 + rank`; valid in play.
     """
 
     player: int
@@ -58,7 +58,7 @@ class Look(NamedTuple):
 
 
 class Nodes:
-    """Walks through games under some rules. Positions are `bytes`; an outcome is `type + 54 * coin`, a coin one of `coins`."""
+    """Game tree under given rules. Positions are `bytes`; an outcome is `type + 54 * coin`, with a coin from `coins`."""
 
     def __init__(self, rules: Rules):
         self.rules = rules
@@ -66,7 +66,7 @@ class Nodes:
         has_chance_colors = rules.start_card != "non_wild" or rules.play_drawn == "auto"
         colors = range(cards.NUM_COLORS) if has_chance_colors else (0,)
         self.coins = [color << _COINS_SHIFT | first for color in colors for first in firsts]
-        """Random words: the colour that a wild card gets that is turned up, or laid by chance; and who is first."""
+        """Random words: colour of a wild card that is turned up or laid by chance, and starting player."""
         self._num_firsts = len(firsts)
         self._looks: dict[bytes, Look] = {}
         self._picks: dict[tuple[bytes, int], bytes] = {}
@@ -74,27 +74,27 @@ class Nodes:
 
     @property
     def num_outcomes(self) -> int:
-        """One more than the largest outcome."""
+        """Upper bound of the outcomes, exclusive."""
         return cards.NUM_TYPES * len(self.coins)
 
     def look(self, position: bytes) -> Look:
-        """See what there is to do."""
+        """Return the options at a position."""
         found = self._looks.get(position)
         if found is None:
             found = self._keep(self._looks, position, self._look(position))
         return found
 
     def state(self, position: bytes) -> State:
-        """Decode a position: a `State`, NumPy on the host, without an episode's own fields."""
+        """Decode a position: a `State`, NumPy on the host, without the episode's fields."""
         return jax.device_get(_decode(from_bytes(position), self.rules))
 
     def outcomes(self, position: bytes) -> list[tuple[int, float]]:
-        """List what may be picked in a deal or a draw: card types, each with its coins' number, and their probabilities."""
+        """List the outcomes of a deal or a draw with their probabilities: card types, each with its coin's number."""
         look = self.look(position)
         outcomes, total = [], sum(look.counts)
         for card, count in enumerate(look.counts):
             if count:
-                # A coin's colour matters to a wild card alone that is turned up or laid, and who is first at the start alone.
+                # The colour matters only if a wild card is turned up or laid; the first player matters only at the start.
                 has_color = card >= cards.WILD_TYPE and look.has_colors
                 coins = range(0, len(self.coins) if has_color else self._num_firsts, 1 if look.is_start else self._num_firsts)
                 share = count / total / len(coins)
@@ -102,15 +102,16 @@ class Nodes:
         return sorted(outcomes)
 
     def play(self, position: bytes, action: int) -> bytes:
-        """Play a legal action. A draw begins: its cards are picked one by one, unless there are none and the game ends. With
-        `DRAW` as the one legal action `Look.is_drawing` does not tell, since nothing has been picked yet."""
+        """Play a legal action. After a draw its cards are chance outcomes, unless the game ends because no card is left. If
+        `DRAW` is the only legal action, `Look.is_drawing` is False until the first outcome.
+        """
         return self._pick(position, action, -1)
 
     def draw(self, position: bytes, outcome: int) -> bytes:
         """Deal, turn up or draw a card.
 
         Raises:
-            ValueError: If it can't be picked here.
+            ValueError: If the outcome is impossible here.
         """
         if outcome < 0 or (position, _code(outcome)) not in self._picks:
             possible = [each for each, _ in self.outcomes(position)]
@@ -157,7 +158,7 @@ class Nodes:
 
 
 def _code(outcome: int) -> int:
-    """Number an outcome from -1 down, since actions are numbered from 0 up."""
+    """Return a negative number for an outcome, because actions are numbered from 0."""
     return -1 - outcome
 
 
@@ -174,7 +175,7 @@ class _Seen(NamedTuple):
 
 
 def decode(rows: Array, rules: Rules) -> State:
-    """Decode a position, of `from_bytes`, as `Nodes.state` does; to be traced."""
+    """Decode a position from `from_bytes`, as `Nodes.state` does; traceable."""
     return game.from_table(_table(rows), rules)
 
 
@@ -187,7 +188,7 @@ def _look(rows: Array, rules: Rules) -> _Seen:
     node = table.find_node(tables, rules)
     state, rewards = game.from_table(tables, rules), game.rewards_at(tables, rules)
     meta = node.meta
-    # Cards that are dealt, or drawn for a penalty or a start card, are kept.
+    # Cards of a deal, a penalty or a start card go to the hand.
     is_plain = (meta.phase == table.PLAY) & (meta.penalty == 0) & (tables.unpack_account().keeps_turn == 0)
     lays = is_plain & (rules.play_drawn == "auto")
     seen = meta.phase, meta.player, meta.to_draw, rewards, lays
@@ -197,7 +198,7 @@ def _look(rows: Array, rules: Rules) -> _Seen:
 
 @partial(jax.jit, static_argnames="rules")
 def _pick(rows: Array, numbers: Array, rules: Rules) -> Array:
-    """Play an action, or if it is none (2^32 - 1) pick a card of a type; then pass what needs no pick."""
+    """Play an action, or pick a card of a type if the action is 2^32 - 1; then skip nodes without a choice."""
     action, card, coins = numbers
     tables = _table(rows)
     is_card = action == np.uint32(0xFFFF_FFFF)
@@ -206,7 +207,7 @@ def _pick(rows: Array, numbers: Array, rules: Rules) -> Array:
     played = table.pick_of(action, rules)
     pick = Picked(*(jnp.where(is_card, b, a) for a, b in zip(played, drawn, strict=True)))
     moved = table.commit(tables, table.resolve(tables, node, pick, coins, rules))
-    # A draw that is no choice begins without a pick.
+    # A forced draw begins without a pick.
     must_draw = ~is_card & ~node.is_decision
     picked = jax.tree.map(partial(jnp.where, must_draw), tables, moved)
 
@@ -222,7 +223,7 @@ def _pick(rows: Array, numbers: Array, rules: Rules) -> Array:
 
 
 def _copy_of(deck: Words, card: Array) -> Picked:
-    """Find a copy of a type, uint32[], in a set of labelled cards."""
+    """Return a copy of a type, uint32[], in a set of labelled cards."""
     card = card.astype(jnp.int32)
     color, rank = (jnp.asarray(of_type)[card].astype(jnp.uint32) for of_type in (cards.COLOR_OF_TYPE, cards.RANK_OF_TYPE))
     word, bit = bits.one_copy(deck, color, rank)
@@ -243,5 +244,5 @@ def _to_bytes(rows: Array) -> bytes:
 
 
 def from_bytes(position: bytes) -> np.ndarray:
-    """Read a position's words, uint32[9 or 10]."""
+    """Return a position's words, uint32[9 or 10]."""
     return np.frombuffer(position, np.uint32)

@@ -5,22 +5,23 @@
     pyspiel.load_game("unojax_uno(rules=official)")
     unojax.adapters.openspiel.load_game(unojax.Rules(...))
 
-Its parameters are the fields of `unojax.Rules`; `deck` is "full" or all cards, separated by blanks. With the name of a preset as
-`rules`, those fields count that differ from the default rules; what undoes a field of the preset needs `load_game`. OpenSpiel's
-games end, so `max_steps` is 500 unless it is given; a game that is cut off is a draw. Every card that is dealt, turned up or
-drawn is a chance node of its own, whose outcomes are card types 0..53 (plus 54 times the number of a coin, which gives a wild
-that is turned up or laid by chance its colour, and says who begins, where the rules leave that to chance). A draw is an action of
-its player, and then chance nodes.
+The game's parameters are the fields of `unojax.Rules`; `deck` is "full" or all cards, separated by blanks. `rules` names a
+preset, which other parameters override if they differ from the default rules. To reset a preset's field to the default, use
+`load_game`. OpenSpiel needs finite games, so `max_steps` is 500 by default; a truncated game is a draw.
 
-Information states recall all that the player saw: the first hand, the start card, every action and what came of it (a card laid
-by chance, a turn that goes on), and the own cards drawn. Their tensor has one row for each step that a game may have.
-Observation tensors are those of `unojax.adapters.encoding`, hundreds of numbers against tens of thousands; OpenSpiel's
-`rl_environment` takes the others unless it is told `observation_type=ObservationType.OBSERVATION`.
+Each card that is dealt, turned up or drawn is a separate chance node. Its outcomes are card types 0..53, plus 54 times the number
+of a coin. If the rules leave these to chance, the coin determines the colour of a wild that is turned up or laid, and the
+starting player. A draw is an action of its player, followed by chance nodes.
+
+Information states have perfect recall: the first hand, the start card, every action with its result (a card laid by chance, an
+unfinished turn), and the own cards drawn. Their tensor has one row for each possible step, tens of thousands of numbers in all.
+Observation tensors are those of `unojax.adapters.encoding`, with hundreds of numbers. OpenSpiel's `rl_environment` uses the
+former unless you pass `observation_type=ObservationType.OBSERVATION`.
 """
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportGeneralTypeIssues=false
 # pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false, reportArgumentType=false
-# The library may not be there, and then its classes are unknown.
+# The library may be missing; its classes are then unknown.
 
 from __future__ import annotations
 
@@ -47,11 +48,11 @@ except ImportError as error:
 
 NAME: Final = "unojax_uno"
 MAX_STEPS: Final = 500
-"""Steps after which a game is cut off, if the rules don't say."""
+"""Default limit of steps, if the rules have none."""
 _FULL: Final = "full"
 _PRESET: Final = "rules"
 _PRIVATE: Final = ("hand", "drawn")
-"""Sections of an observation that the player alone knows."""
+"""Private sections of an observation."""
 _CARD_COLUMNS: Final = cards.NUM_COLORS + cards.NUM_RANKS
 
 
@@ -59,10 +60,10 @@ class Step(NamedTuple):
     """A step of a game.
 
     Attributes:
-        player, action: who did what.
-        drawn: types drawn so far, ascending; the player's alone to know.
-        laid: the action that a card drawn was laid by, or `unojax.game.NO_ACTION`.
-        goes_on: the player still moves after a draw or a challenge.
+        player, action: The player and its action.
+        drawn: Types drawn so far, ascending; private to the player.
+        laid: Action that laid a drawn card, or `unojax.game.NO_ACTION`.
+        goes_on: True if the player still moves after a draw or a challenge.
     """
 
     player: int
@@ -72,19 +73,19 @@ class Step(NamedTuple):
     goes_on: bool = False
 
     def __deepcopy__(self, memo: dict) -> Step:
-        # OpenSpiel copies a state's attributes deeply for each child: of this, nothing can change.
+        # OpenSpiel deep-copies a state's attributes for each child; this one is immutable.
         return self
 
 
 def _parameters(rules: Rules) -> dict[str, Any]:
-    """Write rules as parameters of the game: numbers, truth values and text."""
+    """Return rules as parameters of the game: numbers, truth values and text."""
     values = {field.name: getattr(rules, field.name) for field in fields(Rules)}
     deck = _FULL if rules.deck == Rules().deck else format_cards(cards.onehot_of(np.array(rules.deck)))
     return values | {"deck": deck, "max_steps": MAX_STEPS if rules.max_steps is None else rules.max_steps}
 
 
 def _rules_of(parameters: dict[str, Any]) -> Rules:
-    # OpenSpiel fills in what was not given.
+    # OpenSpiel fills in missing parameters.
     changes = {name: value for name, value in parameters.items() if value != _DEFAULTS[name]}
     values = _parameters(as_rules(changes.pop(_PRESET, "default"))) | changes
     deck = values["deck"]
@@ -96,7 +97,7 @@ _DEFAULTS: Final[dict[str, Any]] = {_PRESET: "default", **_parameters(Rules())}
 
 
 def load_game(rules: Rules | str = Rules()) -> pyspiel.Game:
-    """Load the game under these rules, or those of a name; its `str` is what `pyspiel.load_game` takes."""
+    """Load the game under rules or a named preset; its `str` is an argument for `pyspiel.load_game`."""
     return pyspiel.load_game(NAME, _parameters(as_rules(rules)))
 
 
@@ -121,13 +122,13 @@ def _game_type(utility: Any = pyspiel.GameType.Utility.ZERO_SUM) -> pyspiel.Game
 
 
 class UnoGame(pyspiel.Game):
-    """The game under some rules; `params` as in `load_game`."""
+    """The game under given rules; `params` as in `load_game`."""
 
     def __init__(self, params: dict[str, Any] | None = None):
         self.rules = _rules_of(params or {})
         self.nodes = Nodes(self.rules)
         assert self.rules.max_steps is not None
-        # What every step costs both players, at most; and what a game is worth, at most.
+        # Upper bounds: the total step penalties, and the reward of a game.
         paid = abs(self.rules.step_penalty) * self.rules.max_steps
         worth = np.dot(self.rules.deck, POINTS) / MATCH_POINTS if self.rules.points else 1.0
         utility = pyspiel.GameType.Utility
@@ -150,14 +151,14 @@ class UnoGame(pyspiel.Game):
 
 
 class UnoState(pyspiel.State):
-    """A game in progress. All attributes are immutable and cheap to copy deeply, as OpenSpiel does for each clone and child.
+    """A game in progress. All attributes are immutable and cheap to deep-copy, as OpenSpiel does for each clone and child.
 
     Attributes:
-        position: where it stands, as in `unojax.adapters.nodes`.
-        hands: types dealt to each player, ascending.
-        start: the start card's outcome; -1 before it.
-        start_drawn: types that each player has drawn for the start card, ascending.
-        steps: the last one perhaps still drawing.
+        position: Position as in `unojax.adapters.nodes`.
+        hands: Types dealt to each player, ascending.
+        start: Outcome of the start card; -1 before it.
+        start_drawn: Types that each player has drawn for the start card, ascending.
+        steps: Steps so far; the last one may still be drawing.
     """
 
     def __init__(self, game: UnoGame):
@@ -190,17 +191,17 @@ class UnoState(pyspiel.State):
         return self._nodes.outcomes(self.position)
 
     def state(self) -> State:
-        """The position as a `unojax.State`, NumPy on the host, with the fields of the episode; once the start card lies."""
+        """Return the position as a `unojax.State`, NumPy on the host, with the episode's fields; after the start card."""
         return self._nodes.state(self.position).replace(**self.episode())
 
     def episode(self) -> dict[str, Any]:
-        """The fields of a `State` that the position does not have."""
+        """Return the fields of a `State` that the position lacks."""
         last = self.steps[-1].action if self.steps else game.NO_ACTION
         fields = {"step_count": np.int32(len(self.steps)), "last_action": np.int8(last)}
         return fields | {"truncated": np.bool_(self._is_cut_off())}
 
     def _is_cut_off(self) -> bool:
-        # A step is over when its cards are drawn.
+        # A step ends after its last drawn card.
         done = len(self.steps) - self._is_drawing
         return done >= (self._nodes.rules.max_steps or 0) and not self._nodes.look(self.position).is_over
 
@@ -242,14 +243,14 @@ class UnoState(pyspiel.State):
         return cards.TYPE_NAMES[card] + (f" (coin {coin})" if coin else "")
 
     def information(self, player: int) -> str:
-        """What the player has seen so far, in one line."""
+        """Return all that the player has observed, in one line."""
         return ", ".join([f"player {player}", f"hand {_names(self.hands[player])}", *self.story((player,))])
 
     def __str__(self) -> str:
         return ", ".join([f"hands {' / '.join(map(_names, self.hands))}", *self.story((0, 1))])
 
     def story(self, seen: tuple[int, ...]) -> list[str]:
-        """Tell what has happened since the deal; cards drawn by the players `seen` are named."""
+        """Return the events since the deal as text; cards drawn by the players `seen` are named."""
         parts = []
         if self.start >= 0:
             parts.append(f"start {self._action_to_string(pyspiel.PlayerId.CHANCE, self.start)}")
@@ -262,7 +263,7 @@ class UnoState(pyspiel.State):
 
 
 class UnoObserver:
-    """Writes what a player sees of a state as `tensor`, its parts in `dict`, and as text."""
+    """Observer that writes a player's view of a state to `tensor`, its parts to `dict`, or as text."""
 
     def __init__(self, iig_obs_type: Any, params: Any, rules: Rules):
         if params:
@@ -274,7 +275,7 @@ class UnoObserver:
         self._is_public = iig_obs_type.public_info
         assert rules.max_steps is not None
         self._encoder = Encoder(rules=rules)
-        # The columns of a step: who, what, what came of it, types drawn.
+        # Columns of a step: player, action, result, types drawn.
         has_results = rules.play_drawn != "no" or rules.draw_until_playable or rules.wild_draw_four == "challenge"
         self._results = 2 + rules.num_actions
         self._drawn = self._results + (_CARD_COLUMNS + 1 if has_results else 0)
@@ -292,7 +293,7 @@ class UnoObserver:
             start = stop
 
     def set_from(self, state: UnoState, player: int) -> None:
-        """Write the state as `player` sees it."""
+        """Write the state from the view of `player`."""
         self.tensor.fill(0)
         self.dict["player"][player] = 1
         if not self._recalls:
@@ -308,7 +309,7 @@ class UnoObserver:
             np.add.at(self.dict["hand"], list(state.hands[player]), 1)
             np.add.at(self.dict.get("start_drawn", np.zeros(cards.NUM_TYPES)), list(state.start_drawn[player]), 1)
         if self._is_public and state.start >= 0:
-            # Before anything is played the position tells the start card, its colour and who begins.
+            # At the first position, the start outcome determines the start card, its colour and the first player.
             card, coin = state.start % cards.NUM_TYPES, state._nodes.coins[state.start // cards.NUM_TYPES]
             color = coin >> 30 if card >= cards.WILD_TYPE else int(cards.COLOR_OF_TYPE[card])
             self.dict["start"][[color, cards.NUM_COLORS + int(cards.RANK_OF_TYPE[card]), _CARD_COLUMNS + (coin & 1)]] = 1
@@ -324,7 +325,7 @@ class UnoObserver:
                 np.add.at(row[self._drawn :], list(step.drawn), 1)
 
     def string_from(self, state: UnoState, player: int) -> str:
-        """Write the state as `player` sees it, as text."""
+        """Return the state from the view of `player` as text."""
         if self._recalls:
             return state.information(player) if self._is_private else ", ".join([f"player {player}", *state.story(())])
         if state.start < 0:

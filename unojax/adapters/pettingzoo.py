@@ -1,13 +1,13 @@
 """The game as a PettingZoo AEC environment: `unojax.adapters.pettingzoo.env(rules=...)`.
 
 Agents are `player_0` and `player_1`. Observations are a dict of `observation` (columns: `unojax.adapters.encoding`) and
-`action_mask`, int8, all 0 for the player who is not to move; the mask is in `infos` too. An action that is not legal loses the
-game: -1 and +1, under any rules. The same agent may be selected twice in a row.
+`action_mask`, int8, all 0 for the player who is not to move. `infos` holds the mask too. An illegal action loses the game: -1
+and +1, under any rules. The same agent may be selected twice in a row.
 """
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportGeneralTypeIssues=false
 # pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false, reportArgumentType=false
-# The library may not be there, and then its classes are unknown.
+# The library may be missing; its classes are then unknown.
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ def env(
     dtype: DType = "float32",
     render_mode: str | None = None,
 ) -> AECEnv:
-    """Make the environment, with PettingZoo's check of the order of calls around it; arguments as in `UnoAEC`."""
+    """Return the environment, wrapped in PettingZoo's check of the order of calls; arguments as in `UnoAEC`."""
     return wrappers.OrderEnforcingWrapper(
         raw_env(rules, belief=belief, particles=particles, dtype=dtype, render_mode=render_mode)
     )
 
 
 class UnoAEC(AECEnv):
-    """Both seats of the game, one after the other.
+    """Both seats of the game in turn.
 
     Args:
-        rules: of the game, or the name of some: "official", "house", "rlcard".
-        belief, particles, dtype: of the observation, as in `unojax.adapters.encoding.Encoder`.
-        render_mode: "ansi", what the player to move sees as text, or None.
+        rules: Rules of the game, or a preset: "official", "house", "rlcard".
+        belief, particles, dtype: Settings of the observation, as in `unojax.adapters.encoding.Encoder`.
+        render_mode: "ansi" for the observation of the player to move as text, or None.
 
     Raises:
-        ValueError: an argument is none of those allowed.
+        ValueError: If an argument has another value.
     """
 
     metadata = {"name": "unojax_uno_v0", "render_modes": ["ansi"], "is_parallelizable": False}  # noqa: RUF012  (as in AECEnv)
@@ -89,7 +89,7 @@ class UnoAEC(AECEnv):
         return self.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
-        """Begin a game: the next one of a sequence, or with a `seed` the first one of another."""
+        """Begin the sequence's next game, or with a `seed` the first game of another sequence."""
         del options
         if seed is not None:
             self._game.seed(seed)
@@ -99,7 +99,7 @@ class UnoAEC(AECEnv):
         self._show()
 
     def step(self, action: Any) -> None:
-        """Play an action for the selected agent; None for one that is done. Raises ValueError if it is no integer."""
+        """Play an action for the selected agent, or None if that agent is done. Raises ValueError if it is not an integer."""
         agent = self.agent_selection
         if self.terminations[agent] or self.truncations[agent]:
             self._was_dead_step(action)
@@ -110,18 +110,18 @@ class UnoAEC(AECEnv):
         self._accumulate_rewards()
 
     def observe(self, agent: str) -> dict[str, np.ndarray]:
-        """What an agent sees."""
+        """Return an agent's observation."""
         player = AGENTS.index(agent)
         return {"observation": self._game.shown.encoded[player].copy(), "action_mask": self._mask(player)}
 
     def render(self) -> str | None:
-        """Write what the player to move sees, in the mode "ansi"."""
+        """Return the observation of the player to move as text in mode "ansi"."""
         if self.render_mode is None:
             return None
         return format_observation(self._game.observation(int(self._game.shown.current_player)))
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no resource is open."""
 
     def _show(self) -> None:
         shown = self._game.shown

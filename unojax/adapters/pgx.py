@@ -1,13 +1,13 @@
 """The game as a `pgx.Env`.
 
-Steps draw cards, so `Env.step` takes a key: `env.step(state, action, key)`. A key inside the state, which would let a search
-foresee the draws, is not offered. The same player may move twice in a row (Skip, Reverse, a penalty's draw): the sign of a
-discount comes from `current_player` before and after a step, and is not -1 always.
+Steps draw cards, so `Env.step` takes a key: `env.step(state, action, key)`. A key inside the state would let a search foresee the
+draws. The same player may move twice in a row (Skip, Reverse, a penalty's draw). The sign of a discount therefore depends on
+`current_player` before and after a step, and is not always -1.
 """
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportGeneralTypeIssues=false
 # pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false, reportArgumentType=false
-# The library may not be there, and then its classes are unknown.
+# The library may be missing; its classes are then unknown.
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ ID = "unojax_uno"
 
 @pgx_dataclass
 class UnoState(PgxState):
-    """A state of pgx's with the game inside.
+    """pgx state that contains the game.
 
     Attributes:
-        current_player: int32[] who moves next, 0 or 1; at the end, who moved last.
-        observation: [size] what that player sees; see `unojax.adapters.encoding`.
+        current_player: int32[] player to move, 0 or 1; at the end, the last player to move.
+        observation: [size] that player's observation; see `unojax.adapters.encoding`.
         rewards: float32[2] of the last step.
         terminated, truncated: bool[].
-        legal_action_mask: bool[num_actions] of the player to move; all at the end.
+        legal_action_mask: bool[num_actions] of the player to move; all True at the end.
     """
 
     current_player: Array
@@ -61,7 +61,7 @@ class UnoState(PgxState):
         return ID
 
     def to_svg(self, *, color_theme: str | None = None, scale: float | None = None) -> str:
-        """Draw the position, of a batch the first one, with the hand of the player to move open; `scale` is ignored."""
+        """Draw the position, the first one of a batch, with the hand of the player to move face up; `scale` is ignored."""
         del scale
         state = self._seats.state
         if num_axes := state.current_player.ndim:
@@ -74,14 +74,14 @@ class UnoState(PgxState):
 
 
 class Uno(Env):
-    """Two-player UNO for what consumes pgx environments.
+    """Two-player UNO for programs that use pgx environments.
 
     Args:
-        rules: of the game, or the name of some: "official", "house", "rlcard".
-        belief, particles, dtype: as in `unojax.adapters.encoding.Encoder`.
+        rules: Rules of the game, or a preset: "official", "house", "rlcard".
+        belief, particles, dtype: As in `unojax.adapters.encoding.Encoder`.
 
     Raises:
-        ValueError: an argument is none of those allowed.
+        ValueError: If an argument has another value.
     """
 
     def __init__(
@@ -93,10 +93,10 @@ class Uno(Env):
         self._game = SeatsGame(self.encoder)
 
     def step(self, state: Any, action: Array, key: Array | None = None) -> Any:
-        """Play an action; consumes `key`. An illegal one ends the game, -1 for who played it.
+        """Play an action; consumes `key`. An illegal action ends the game with -1 for its player.
 
         Raises:
-            ValueError: there is no key.
+            ValueError: If `key` is None.
         """
         if key is None:
             raise ValueError("step draws cards and needs a key: env.step(state, action, key)")
@@ -105,10 +105,10 @@ class Uno(Env):
         return played.replace(observation=self.observe(played))
 
     def determinize(self, state: Any, key: Array) -> Any:
-        """Deal anew what the player to move does not see, the opponent's hand and the deck, so that a search may look at them.
+        """Resample the cards hidden from the player to move, the opponent's hand and the deck, so that a search may use them.
 
-        The opponent's hand is drawn by the environment's belief if that is "particles", else it is any of the cards not seen, one
-        as likely as another. The player to move sees the same as before. Consumes `key`.
+        The opponent's hand comes from the environment's belief if that is "particles", and is otherwise uniform over unseen
+        cards. The observation of the player to move is unchanged. Consumes `key`.
         """
         return self._state_of(self._game.determinize(state._seats, key), state._step_count).replace(observation=state.observation)
 
@@ -116,8 +116,8 @@ class Uno(Env):
         return self._state_of(self._game.deal(key), jnp.int32(0))
 
     def _step(self, state: Any, action: Array, key: Array) -> UnoState:
-        # The end of a game, and an illegal action, are the engine's business and `SeatsGame`'s: pgx's own `step` would select
-        # between whole states three times.
+        # The engine and `SeatsGame` handle finished games and illegal actions. The `step` of pgx would select between whole
+        # states three times.
         return self._state_of(self._game.play(state._seats, action, key), state._step_count)
 
     def _observe(self, state: Any, player_id: Array) -> Array:
@@ -127,7 +127,7 @@ class Uno(Env):
         packed = seats.packed
         return UnoState(
             current_player=packed.current_player.astype(jnp.int32),
-            # Filled in by pgx after every step.
+            # pgx fills this in after every step.
             observation=jnp.zeros(self.encoder.size, self.encoder.dtype),
             rewards=packed.rewards,
             terminated=packed.terminated,
@@ -144,17 +144,17 @@ class Uno(Env):
 
     @property
     def version(self) -> str:
-        """That of the rules."""
+        """Version of the rules."""
         return str(RULES_VERSION)
 
     @property
     def num_players(self) -> int:
-        """Two."""
+        """Number of players: 2."""
         return 2
 
     @property
     def num_actions(self) -> int:
-        """Actions, legal or not."""
+        """Number of actions, legal or not."""
         return self.rules.num_actions
 
     @property

@@ -3,18 +3,18 @@
     unojax arena 'process:python my_player.py' value
     unojax arena 'process:seconds=20,my-language-model --fast' linear
 
-The program is started once (without a shell), and asked wherever there is a choice: a line of JSON on its standard input,
+The program is started once, without a shell. For each real choice it reads a line of JSON from its standard input,
 
     {"game": "5f0c81d2a9e4b377", "seed": 7, "observation": "player 0: ...", "legal": ["R5", "GS"], "rules": {}}
 
-and answers with one line on its standard output, one of the legal moves: `R5`. `observation` is the text of
-`unojax.format_observation`; `game` is the same for all questions of a game, for programs that remember (several games may be
-under way at a time); `seed` is for what is random in the answer; `rules` are the fields of `unojax.Rules` that differ from the
-defaults. `serve` is the program's side in Python.
+and writes one of the legal moves as a line to its standard output: `R5`. `observation` is the text of
+`unojax.format_observation`. `game` identifies the game, for programs with memory; several games may run at a time. `seed` is
+for random answers. `rules` holds the fields of `unojax.Rules` that differ from the defaults. `serve` implements the program's
+side in Python.
 
-A program that answers late, dies, says more than it was asked, plays an illegal move or says something that is no move loses that
-game; it is started again for the next question, and the run goes on. After `PATIENCE` such faults with no good answer in between
-it is not asked again and loses the rest. `report` counts them, with an example of each.
+A program loses the game if it answers late, exits, writes more than one line, plays an illegal move or writes no move. It is
+restarted for the next question, and the run continues. After `PATIENCE` such faults in a row the program loses all remaining
+games without a question. `report` counts the faults, with an example of each kind.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ from unojax.specs import format_value
 from unojax.text import format_action, format_observation, parse_action
 
 PATIENCE: Final = 10
-"""Faults in a row after which a program is not asked again."""
+"""Faults in a row after which a program gets no more questions."""
 _LONGEST_LINE: Final = 1 << 16
-"""Bytes of an answer."""
+"""Most bytes of an answer."""
 _SHOWN: Final = 60
 """Characters of an answer that a report quotes."""
 
 
 class _Fault(Exception):
-    """What a program did wrong: a word for its kind, and a sentence."""
+    """Fault of a program: its kind as a word, and a sentence."""
 
     def __init__(self, kind: str, what: str):
         super().__init__(what)
@@ -59,12 +59,12 @@ class _Fault(Exception):
 
 
 class Program:
-    """A program that answers questions; started when it is first asked, and again after each fault.
+    """A program that answers questions. It starts at the first question, and again after each fault.
 
     Args:
-        command: split as a shell would.
-        seconds: time for an answer.
-        start_seconds: time in addition for the first answer after each start.
+        command: Command line, split as by a shell.
+        seconds: Time for an answer.
+        start_seconds: Additional time for the first answer after each start.
     """
 
     def __init__(self, command: str, seconds: float, start_seconds: float):
@@ -80,7 +80,7 @@ class Program:
         self.answers = 0
 
     def ask(self, question: Question) -> int:
-        """Ask for one of the legal actions; `RESIGN` after a fault."""
+        """Return one of the legal actions, or `RESIGN` after a fault."""
         with self._lock:
             if self._in_a_row >= PATIENCE:
                 self.faults["not asked"] += 1
@@ -98,7 +98,7 @@ class Program:
             return action
 
     def report(self) -> list[str]:
-        """Say what went wrong, a line for each kind of fault; none if nothing did."""
+        """Return a line for each kind of fault; empty without faults."""
         with self._lock:
             lines = [f"{kind}: {self.faults[kind]:,} (first: {example})" for kind, example in self.examples.items()]
             if skipped := self.faults["not asked"]:
@@ -106,10 +106,10 @@ class Program:
             return lines
 
     def close(self) -> None:
-        """Stop the program; an answer that is waited for is a fault then."""
+        """Stop the program; a pending answer then counts as a fault."""
         killed = None
         while not self._lock.acquire(timeout=0.05):
-            # A thread is asking it, and would wait on for as long as the program may take.
+            # Another thread waits for an answer, and would wait until the program's time is up.
             if (process := self._process) is not None and process is not killed:
                 _kill(process)
                 killed = process
@@ -184,7 +184,7 @@ class Program:
 
     @staticmethod
     def _read(process: subprocess.Popen[bytes]) -> bytes | None:
-        """Read what is there: None if nothing is, b"" at the end."""
+        """Read available bytes: None if there are none, b"" at the end."""
         assert process.stdout is not None
         try:
             return os.read(process.stdout.fileno(), _LONGEST_LINE)
@@ -194,7 +194,7 @@ class Program:
     def _how_it_died(self, process: subprocess.Popen[bytes]) -> str:
         with suppress(subprocess.TimeoutExpired):
             process.wait(1.0)
-        # What it said last may still be on its way through the thread that reads it.
+        # Its last words may still be in the thread that reads stderr.
         time.sleep(0.05)
         status = process.returncode
         how = f"ended with status {status}" if status is not None and status >= 0 else "closed its output"
@@ -215,7 +215,7 @@ class Program:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End a program with all that it has started itself."""
+    """Kill a program and its child processes."""
     with suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)
     process.kill()
@@ -230,11 +230,11 @@ def _keep_last(stream, lines: deque[str]) -> None:
 
 
 _PROGRAMS: Final[dict[tuple[str, float, float], Program]] = {}
-"""Programs that have been asked for; equal agents share one, as they share what is compiled for them."""
+"""Programs in use. Equal agents share one, as they share compiled code."""
 
 
 _ENDING: Final = threading.Event()
-"""Set when this process is about to end: no program is started any more."""
+"""Set when this process is about to end; no program starts after that."""
 
 
 @atexit.register
@@ -245,7 +245,7 @@ def close_all() -> None:
         program.close()
 
 
-# They would outlive a process that leaves without the hooks of `atexit`.
+# The programs would outlive a process that leaves without the hooks of `atexit`.
 call_before_leaving(close_all)
 
 
@@ -254,8 +254,8 @@ class ProcessAgent(HostAgent):
     """A program as a player; see `process`.
 
     Attributes:
-        name: the shortest spec of it.
-        command, seconds, start_seconds: as in `process`.
+        name: Shortest spec of the agent.
+        command, seconds, start_seconds: As in `process`.
     """
 
     name: str
@@ -265,7 +265,7 @@ class ProcessAgent(HostAgent):
 
     @property
     def program(self) -> Program:
-        """The program itself."""
+        """The running program, shared by equal agents."""
         key = self.command, self.seconds, self.start_seconds
         return _PROGRAMS.setdefault(key, Program(*key))
 
@@ -273,20 +273,20 @@ class ProcessAgent(HostAgent):
         return self.program.ask(question)
 
     def report(self) -> list[str]:
-        """Say what the program did wrong so far, a line for each kind of fault."""
+        """Return a line for each kind of fault so far."""
         return self.program.report()
 
 
 def process(*, seconds: float = 5.0, start_seconds: float = 30.0, command: str = "") -> ProcessAgent:
-    """Make an agent of a program that answers questions.
+    """Return an agent that asks a program for its moves.
 
     Args:
-        seconds: time for an answer.
-        start_seconds: time in addition for the first answer after a start.
-        command: the program and its arguments, split as a shell would; in a spec, all that is left.
+        seconds: Time for an answer.
+        start_seconds: Additional time for the first answer after a start.
+        command: Program and its arguments, split as by a shell; in a spec, the rest of the text.
 
     Raises:
-        ValueError: a time is not positive, or there is no such program.
+        ValueError: If a time is not positive, or the program is not found.
     """
     for name, value in (("seconds", seconds), ("start_seconds", start_seconds)):
         if not 0 < value < 1e6:
@@ -306,9 +306,9 @@ def process(*, seconds: float = 5.0, start_seconds: float = 30.0, command: str =
 
 
 def serve(choose: Callable[[str, list[str]], str]) -> None:
-    """Be the program: answer every question on standard input by `choose(observation, legal)`, one of the legal moves as text.
+    """Answer every question on standard input with `choose(observation, legal)`, one of the legal moves as text.
 
-    What else is printed would be taken for an answer; print it to `sys.stderr`.
+    Print anything else to `sys.stderr`, because a line on standard output counts as an answer.
     """
     for line in sys.stdin:
         question = json.loads(line)

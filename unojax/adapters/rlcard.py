@@ -1,20 +1,21 @@
-"""The game as an RLCard environment, and RLCard's agents as players of ours.
+"""The game as an RLCard environment, and RLCard agents as players.
 
     env = unojax.adapters.rlcard.make(rules=...)         # or rlcard.make("unojax-uno") after the import
     unojax arena rlcard:uno-rule-v1 linear               # a model of RLCard's registry
     unojax arena rlcard:runs/checkpoint_dqn.pt uniform   # a DQN or NFSP agent that RLCard has trained and saved
 
-States are RLCard's own: planes int[4, 4, 15] of the hand and the target, legal actions by number, and the raw state with names
-such as `r-5`, `b-wild`. Its colours come in the order red, green, blue, yellow; `to_rlcard` gives its number of an action of
-ours, and is its own inverse. The rules are ours unless others are asked for: `make("rlcard")` has those of RLCard's own game.
-What those know nothing of is in the raw state, as `penalty`, `drawn` and `contested`; `draw` is also to pass, and where a Wild+4
-may be challenged there is a 62nd action, `challenge`. The models of RLCard's registry draw whenever that is legal, since in its
-own game nothing else is then; they are refused where drawing is one of several choices (`Rules.draw_is_option`).
+States follow RLCard: planes int[4, 4, 15] of the hand and the target, legal actions by number, and the raw state with names such
+as `r-5`, `b-wild`. RLCard orders colours red, green, blue, yellow; `to_rlcard` converts action numbers and is its own inverse.
+The default rules are those of unojax; `make("rlcard")` uses those of RLCard's game.
+
+If the rules go beyond RLCard's, the raw state has `penalty`, `drawn` and `contested`. `draw` is also the pass, and if a Wild+4
+may be challenged, there is a 62nd action, `challenge`. The models of RLCard's registry draw whenever that is legal, since in
+RLCard's game it is then the only action. They are rejected if `Rules.draw_is_option`.
 """
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportGeneralTypeIssues=false
 # pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false, reportArgumentType=false
-# The library may not be there, and then its classes are unknown.
+# The library may be missing; its classes are then unknown.
 
 from __future__ import annotations
 
@@ -60,28 +61,28 @@ _PLANES: Final = (4, 4, 15)
 
 
 def to_rlcard(action: int) -> int:
-    """Give RLCard's number of an action of ours, or ours of one of RLCard's: yellow and green change places."""
+    """Convert an action number between unojax and RLCard, either way: yellow and green change places."""
     color, rank = divmod(action, cards.NUM_RANKS)
     return action if action >= cards.DRAW else _SWAPPED.get(color, color) * cards.NUM_RANKS + rank
 
 
 def card_name(card: int, copy: int = 0) -> str:
-    """Name a card type as RLCard does: `r-5`; a wild card in a hand has a colour there that means nothing, here by its copy."""
+    """Return RLCard's name of a card type: `r-5`. A wild card in a hand has a meaningless colour, here from its copy."""
     color, rank = int(cards.COLOR_OF_TYPE[card]), int(cards.RANK_OF_TYPE[card])
     return f"{_COLORS[copy if color < 0 else color]}-{_RANKS[rank]}"
 
 
 def state_of(observation: Observation, legal: list[int], action_record: list[Any] | None = None) -> dict[str, Any]:
-    """Write what a player sees (NumPy) as a state of RLCard's.
+    """Return an observation as an RLCard state.
 
     Args:
-        observation: NumPy.
-        legal: actions of ours.
-        action_record: RLCard's own, the player and the name of each action so far.
+        observation: Observation, NumPy.
+        legal: Legal actions, numbered as in unojax.
+        action_record: RLCard's record, the player and the name of each action so far.
     """
     hand, pile = (_names(onehot) for onehot in (observation.hand, observation.pile))
     top = f"{_COLORS[int(observation.color)]}-{_RANKS[int(observation.top_rank)]}"
-    # The pile has no order but for its top.
+    # The order of the pile is unknown below its top.
     top_card = card_name(cards.card_type(int(observation.color), int(observation.top_rank)))
     if top_card in pile:
         pile.remove(top_card)
@@ -112,7 +113,7 @@ def _names(onehot: np.ndarray) -> list[str]:
 
 
 class _Game:
-    """The side of the game that RLCard's `Env` talks to; actions are RLCard's names."""
+    """Interface of the game for RLCard's `Env`; actions are RLCard's names."""
 
     def __init__(self, rules: Rules):
         self.allow_step_back = False
@@ -142,7 +143,7 @@ class _Game:
         return self.get_player_id(), self.get_player_id()
 
     def checked(self, name: str) -> int:
-        """Give our number of an action. Raises ValueError if it is not legal."""
+        """Return the unojax number of an action. Raises ValueError if it is illegal."""
         legal = self.legal_actions(self.get_player_id())
         action = to_rlcard(_ACTIONS.index(name)) if name in _ACTIONS else -1
         if action not in legal:
@@ -183,10 +184,10 @@ class _Game:
 
 
 class UnoEnv(Env):
-    """The game for RLCard's agents; `make` is the short way to one.
+    """Environment for RLCard's agents; `make` is the shortcut.
 
     Args:
-        config: RLCard's: `seed`, `allow_step_back`; and `rules`, as in `make`.
+        config: RLCard's `seed` and `allow_step_back`; and `rules`, as in `make`.
     """
 
     def __init__(self, config: dict[str, Any]):
@@ -202,23 +203,24 @@ class UnoEnv(Env):
         self.game.seed(seed)
 
     def step(self, action: int | str, raw_action: bool = False) -> tuple[dict[str, Any], int]:
-        """Play an action for the player to move, a number or, with `raw_action`, a name; gives the next state and its player.
+        """Play an action for the player to move, a number or, with `raw_action`, a name. Returns the next state and its player.
 
         Raises:
-            ValueError: the action is not legal; nothing has happened then.
+            ValueError: If the action is illegal; the game is then unchanged.
         """
-        # Before RLCard records it.
+        # Before RLCard records the action.
         self.game.checked(action if raw_action else self._decode_action(action))
         return super().step(action, raw_action)
 
     def get_payoffs(self) -> np.ndarray:
-        """Give both players' rewards for the end of the game: +1 and -1, with `Rules.points` the loser's points / 500 and their
-        negative; 0 if it is drawn, cut off or not over."""
+        """Return both players' rewards: +1 and -1, or with `Rules.points` the loser's points / 500 and their negative; 0 if the
+        game is drawn, cut off or unfinished.
+        """
         shown = self.game.shown
         return np.array(shown.rewards if shown.terminated else [0, 0], float)
 
     def get_perfect_information(self) -> dict[str, Any]:
-        """Give all cards, as RLCard names them."""
+        """Return all cards by RLCard's names."""
         player = self.game.get_player_id()
         seen = state_of(self.game.observation(player), self.game.legal_actions(player))["raw_obs"]
         hands = [_names(hand) for hand in self.game.state.hands]
@@ -239,24 +241,24 @@ class UnoEnv(Env):
 
 
 def make(rules: Rules | str = Rules(), *, seed: int | None = None, allow_step_back: bool = False) -> UnoEnv:
-    """Make the environment under some rules, or those of a name: "official", "house", "rlcard"."""
+    """Return the environment under rules or a preset: "official", "house", "rlcard"."""
     return UnoEnv({"rules": rules, "seed": seed, "allow_step_back": allow_step_back})
 
 
 @dataclass(frozen=True)
 class RLCardAgent(HostAgent):
-    """An agent of RLCard's as a player; see `agent`.
+    """RLCard agent as a player; see `agent`.
 
     Attributes:
-        name: its spec.
-        model: as in `agent`.
+        name: Spec of the agent.
+        model: As in `agent`.
     """
 
     name: str
     model: str
 
     def init(self, key: Array, observation: Observation) -> Memory:
-        """Begin a game. Raises ValueError under rules that are not for the model."""
+        """Begin a game. Raises ValueError if the model does not support the rules."""
         _check_rules(self.model, observation.rules)
         return super().init(key, observation)
 
@@ -278,7 +280,7 @@ _RANDOM: Final = threading.Lock()
 
 
 def _written(model: str) -> tuple[int, int]:
-    """When a checkpoint was written, and its size: one that is written again is another agent."""
+    """Return the modification time and size of a checkpoint; a rewritten file is another agent."""
     if not model.endswith(".pt"):
         return 0, 0
     status = Path(model).stat()
@@ -303,18 +305,18 @@ def _load_checkpoint(path: str) -> Any:
     except ImportError as error:
         raise ValueError(f"model {path!r} was trained with torch, which is not installed: pip install torch") from error
     agents = _agents()
-    # RLCard's checkpoints hold Python objects, so loading one runs what is in it.
+    # RLCard's checkpoints hold Python objects, so loading one runs code from the file.
     checkpoint = torch.load(path, weights_only=False)
     kind = checkpoint.get("agent_type", "")
     if kind not in ("DQNAgent", "NFSPAgent"):
         raise ValueError(f"model {path!r} must be a checkpoint of a DQNAgent or an NFSPAgent")
-    # It tells of the file, where a command's output may be JSON.
+    # RLCard prints about the file, and stdout may be a command's JSON.
     with redirect_stdout(sys.stderr):
         return getattr(agents, kind).from_checkpoint(checkpoint)
 
 
 def _check_rules(model: str, rules: Rules) -> None:
-    """Raise `ValueError` for a model of the registry where drawing is one of several choices: it would hardly play a card."""
+    """Raise `ValueError` for a model of the registry if `Rules.draw_is_option`: it would hardly play a card."""
     if model == _RANDOM_MODEL or model.endswith(".pt") or not rules.draw_is_option:
         return
     options = {"may_draw": True, "play_drawn": "may", "wild_draw_four": "challenge"}
@@ -329,22 +331,22 @@ def _agents() -> Any:
     try:
         import rlcard.agents
     except (ImportError, CalledProcessError) as error:
-        # It asks distutils, which setuptools brings since Python 3.12, and pip.
+        # RLCard imports distutils, which setuptools provides since Python 3.12, and pip.
         raise ValueError(f"rlcard.agents can't be imported ({error}): pip install setuptools pip") from error
     return rlcard.agents
 
 
 def agent(*, model: str = DEFAULT_MODEL, rules: Rules = Rules()) -> RLCardAgent:
-    """Make a player of an agent of RLCard's.
+    """Return an RLCard agent as a player.
 
     Args:
-        model: a name in RLCard's registry that plays UNO ("uno-rule-v1"), for rules under which nobody draws but where nothing
-            else is legal; "random"; or the file (.pt) of a trained DQN or NFSP agent, which must be one to trust: loading it
-            runs what is in it.
-        rules: of the games that it is to play.
+        model: Name in RLCard's registry of a model that plays UNO ("uno-rule-v1"), for rules under which players draw only if
+            they must; "random"; or the file (.pt) of a trained DQN or NFSP agent. Load only files that you trust: loading runs
+            code from the file.
+        rules: Rules of the games.
 
     Raises:
-        ValueError: there is no such model, or it is not for these rules.
+        ValueError: If the model does not exist, or does not support these rules.
     """
     from rlcard.models.registration import model_registry
 

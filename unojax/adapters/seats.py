@@ -1,4 +1,4 @@
-"""Both seats of a game, as the adapters for self-play carry it: the state, and what each player's encoder remembers."""
+"""Both seats of a game for the self-play adapters: the state, and each player's encoder memory."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from unojax.observation import Observation, determinize, observe_packed
 
 PLAYERS: Final = (0, 1)
 _REMEMBERS: Final = 1 << 30
-"""What an encoder's keys are folded with: far from the counters of the draws, which a step takes its own key with."""
+"""Constant folded into an encoder's keys, far from the counters of the draws, which use a step's key."""
 _NEVER_AN_ACTION: Final = 127
 
 
 @struct.dataclass
 class Seats:
-    """A game, packed, and the encoder's memory of each player."""
+    """A packed game, and the encoder's memory of each player."""
 
     packed: Packed
     memories: tuple[Any, Any]
@@ -41,17 +41,17 @@ class Seats:
 
 
 def play_or_lose(before: Packed, action: Array, key: Array) -> Packed:
-    """Play an action as `unojax.step` does; one that is not legal loses the game, -1 and +1. Consumes `key`."""
+    """Play an action as `unojax.step` does; an illegal one loses the game, -1 and +1. Consumes `key`."""
     after = game.step_packed(before, action, key)
     loser, is_wrong = before.current_player, (after.error != 0) & ~before.is_over
     lost = jnp.where(np.arange(2) == loser, jnp.float32(-1.0), jnp.float32(1.0))
     ended, rewards = table.concede(after.table, loser, is_wrong), jnp.where(is_wrong, lost, after.rewards)
-    # In buffers of its own: XLA on CPU would take the step again for every column of the arrays that show it.
+    # In separate buffers: XLA on CPU would repeat the step for every column of the arrays derived from it.
     return lax.optimization_barrier(replace(after, table=ended, rewards=rewards))
 
 
 def as_index(action: Any) -> int:
-    """Read an action as an integer; one that is none, such as 3.7 or text, is a ValueError, and not another action."""
+    """Return an action as an integer. Raises ValueError if it is not an integer, such as 3.7 or text."""
     try:
         return operator.index(action)
     except TypeError:
@@ -59,16 +59,16 @@ def as_index(action: Any) -> int:
 
 
 def in_32_bits(actions: ArrayLike) -> np.ndarray:
-    """Make integers of any size int32, on the host; one that does not fit becomes one that is no action either."""
+    """Convert integers of any size to int32 on the host; one that does not fit becomes an invalid action."""
     actions, least, most = np.asarray(actions), -(2**31), 2**31 - 1
     return np.where((actions >= least) & (actions <= most), actions, _NEVER_AN_ACTION).astype(np.int32)
 
 
 @dataclass(frozen=True)
 class SeatsGame:
-    """The functions of a game of an encoder's rules: pure, unbatched, jit- and vmap-able. Hashable.
+    """Pure, unbatched functions of a game under an encoder's rules; jit- and vmap-able. Hashable.
 
-    With the same keys and actions the states are those of `unojax.init` and `unojax.step`, bit by bit.
+    With equal keys and actions, the states equal those of `unojax.init` and `unojax.step` bit by bit.
     """
 
     encoder: Encoder
@@ -82,14 +82,14 @@ class SeatsGame:
         return _follow(seats, jnp.asarray(action), key, encoder=self.encoder)
 
     def look(self, seats: Seats, player: ArrayLike) -> Array:
-        """Write what a player sees: [encoder.size]."""
+        """Return a player's encoded observation: [encoder.size]."""
         player = jnp.asarray(player)
         return self.encoder.encode(_memory(seats, player), observe_packed(seats.packed, player))
 
     def determinize(self, seats: Seats, key: Array) -> Seats:
-        """Deal anew what the player to move does not see: the opponent's hand, by `Encoder.sample_hand`, and the deck.
+        """Resample the cards hidden from the player to move: the opponent's hand, by `Encoder.sample_hand`, and the deck.
 
-        That player sees the same as before. The opponent, whose hand is another, has a memory that begins here. Consumes `key`.
+        That player's observation is unchanged. The opponent's memory restarts with its new hand. Consumes `key`.
         """
         hand_key, memory_key = jax.random.split(key)
         state = seats.state
@@ -133,8 +133,9 @@ def _key(key: Array, player: int) -> Array:
 
 @struct.dataclass
 class Shown:
-    """What a host needs of every position: both players' arrays [2, size], the mask bool[num_actions] of the player to move, and
-    as in `State` float32[2] the rewards, bool[] both ends, and int8[] the player to move."""
+    """Values that a host needs at every position: both players' arrays [2, size], the mask bool[num_actions] of the player to
+    move, and as in `State` float32[2] rewards, bool[] terminated and truncated, and int8[] the player to move.
+    """
 
     encoded: Any
     mask: Any
@@ -145,11 +146,11 @@ class Shown:
 
 
 class HostGame:
-    """One game at a time on the host, a program for a deal and one for a step; for adapters that are asked from Python.
+    """One game at a time on the host, with one program for a deal and one for a step; for adapters called from Python.
 
     Attributes:
-        seats: the game, on the device.
-        shown: what it looks like, as NumPy; the rest is fetched when `observation` or `state` is asked for.
+        seats: The game, on the device.
+        shown: The position as NumPy. `observation` and `state` fetch the rest on demand.
     """
 
     def __init__(self, encoder: Encoder):
@@ -160,8 +161,8 @@ class HostGame:
         self.seed(None)
 
     def seed(self, seed: int | None) -> None:
-        """Begin a sequence of games; None: some sequence."""
-        # An integer, so that JAX does not start before there is a game.
+        """Begin a sequence of games. None: a random seed."""
+        # An integer, so that JAX does not start before the first game.
         self._seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
         self._num_deals = 0
 
@@ -173,21 +174,21 @@ class HostGame:
         self._keep(_deal(self.functions, self._game_key))
 
     def play(self, action: int) -> bool:
-        """Play an action for the player to move; tells whether it was legal. One that was not loses the game."""
+        """Play an action for the player to move; return whether it was legal. An illegal action loses the game."""
         is_legal = 0 <= action < len(self.shown.mask) and bool(self.shown.mask[action])
         self._keep(_play(self.functions, self.seats, in_32_bits(action), self._game_key))
         return is_legal
 
     def observation(self, player: int) -> Observation:
-        """What a player sees, NumPy."""
+        """Return a player's observation, NumPy."""
         return jax.device_get(_observe(self.seats, np.int8(player)))
 
     def state(self) -> State:
-        """The whole position, NumPy."""
+        """Return the whole position, NumPy."""
         return jax.device_get(_unpack(self.seats))
 
     def restore(self, seats: Seats, shown: Shown) -> None:
-        """Go back to a position of the same game."""
+        """Return to an earlier position of the same game."""
         self.seats, self.shown = seats, shown
 
     def _keep(self, made: tuple[Seats, Shown]) -> None:
@@ -195,7 +196,7 @@ class HostGame:
 
 
 def game_key(key: Array, place: ArrayLike) -> Array:
-    """Make the key of a game's deal (place 0) or of its step number `place`, counted from 1."""
+    """Return the key of a game's deal (`place` 0) or of its step number `place`, counted from 1."""
     return jax.random.fold_in(key, place)
 
 

@@ -1,9 +1,9 @@
-"""One seat of many games against an agent, on the device: deal, let the opponent move until the player is to move, step.
+"""One seat of many games against an agent, on the device: deal, play the opponent's moves until the seat's turn, step.
 
-Games run in lanes. A lane whose game is over gets the next one at its next step (gymnasium's next-step autoreset). A game that
-ends before the player's first move is passed over: there is nothing to choose in it. Random numbers of game g in a lane derive
-from `fold_in(lane's key, g)` alone, so a lane plays the same games alone and among thousands; bit by bit if the opponent computes
-with integers, while floating-point numbers may be rounded otherwise in the program for thousands.
+Games run in lanes. A lane whose game is over begins the next game at its next step (gymnasium's next-step autoreset). A game that
+ends before the seat's first move is skipped. Random numbers of game g in a lane derive only from `fold_in(lane's key, g)`, so a
+lane plays the same games alone and among thousands. They are bit-identical if the opponent computes with integers;
+floating-point numbers may be rounded otherwise in a larger program.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from unojax.table import concede, find_node
 from unojax.view import view_at_node
 
 Seat = Literal[0, 1, "random"]
-"""Which player the one seat is; "random": in each game a fair coin says."""
+"""Player of the seat; "random": a fair coin in each game."""
 
 DEAL, DRAW, _SEAT, _BEGIN, _ACT, _REMEMBER, _FOLLOW_BEGIN, _FOLLOW = range(8)
-"""What a key of a game is for; see `key_for`."""
+"""Purposes of a game's keys; see `key_for`."""
 _CHUNKS: Final = 16
-"""Into how many chunks a batch is divided where only a few of its games need work."""
+"""Number of chunks of a batch if only a few of its games need work."""
 _SMALLEST_CHUNK: Final = 16
-"""Games; fewer at a time take hardly less time."""
+"""Fewest games of a chunk; fewer hardly save time."""
 MOST_PASSED_OVER: Final = 1000
-"""Games in a row of a lane that end before the player's first move; after them the lane is left as it is, its game over."""
+"""Limit of consecutive games of a lane that end before the seat's first move; the lane then keeps its finished game."""
 
 
 @struct.dataclass
@@ -53,8 +53,8 @@ class Lanes:
         key, game_key: uint32[G, 2] of the lane, and of its game.
         number: int32[G] of the game in its lane.
         seat: int8[G] the player that is not the opponent.
-        packed: the games.
-        memory, known: what the opponent and what the encoder remembers.
+        packed: The games.
+        memory, known: Memory of the opponent and of the encoder.
         reward: float32[G] of the seat since its last action; 0 before its first.
     """
 
@@ -74,9 +74,9 @@ class Lanes:
 
 
 class Shown(NamedTuple):
-    """What a step gives to the host, NumPy there: [G, size], int8[G, num_actions], float32[G], and four times bool[G].
+    """Results of a step for the host, NumPy there: [G, size], int8[G, num_actions], float32[G], and four times bool[G].
 
-    `illegal` marks games that the seat lost by an action that was not legal; `failed` those that the opponent lost so or gave up.
+    `illegal` marks games that the seat lost by an illegal action; `failed` those that the opponent lost so or resigned.
     """
 
     observation: Any
@@ -90,22 +90,22 @@ class Shown(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """What all lanes share, with the encoder's rules; static under `jit`."""
+    """Settings shared by all lanes, with the encoder's rules; static under `jit`."""
 
     encoder: Encoder
     seat: Seat
 
 
 def begin(numbers: list[Array], keys: Array, games: Array, *, skeleton: Skeleton, table: Table) -> tuple[Lanes, Shown]:
-    """Begin a game of each lane, that with the number `games`, int32[G]. `keys`, uint32[G, 2], are those of the lanes."""
-    # By the program of a step: the opponent's moves take long to compile.
+    """Begin game number `games`, int32[G], of each lane. `keys`, uint32[G, 2], are the lanes' keys."""
+    # Reuse the program of a step: the opponent's moves take long to compile.
     lanes = _before(numbers, keys, games, skeleton=skeleton, table=table)
     return step(numbers, lanes, np.zeros(len(games), np.int32), skeleton=skeleton, table=table)
 
 
 @partial(jax.jit, static_argnames=("skeleton", "table"), donate_argnames="lanes")
 def step(numbers: list[Array], lanes: Lanes, action: ArrayLike, *, skeleton: Skeleton, table: Table) -> tuple[Lanes, Shown]:
-    """Play an action, int32[G], in each lane, and let the opponent move; a lane whose game is over gets the next one instead."""
+    """Play an action, int32[G], in each lane, then the opponent's moves; a lane whose game is over begins the next one instead."""
     agent: Agent = static.join(numbers, skeleton)
     ended = lanes.packed.is_over
 
@@ -119,14 +119,14 @@ def step(numbers: list[Array], lanes: Lanes, action: ArrayLike, *, skeleton: Ske
 
 @partial(jax.jit, static_argnames=("skeleton", "table"), donate_argnames="lanes")
 def renew(numbers: list[Array], lanes: Lanes, *, skeleton: Skeleton, table: Table) -> tuple[Lanes, Shown]:
-    """Begin the next game in each lane whose game is over, and change nothing in the others."""
+    """Begin the next game in each lane whose game is over; leave the others unchanged."""
     agent: Agent = static.join(numbers, skeleton)
     return _finish_step(agent, table, lanes, lanes.packed.is_over, is_renewal=True)
 
 
 @partial(jax.jit, static_argnames=("skeleton", "table"))
 def _before(numbers: list[Array], keys: Array, games: Array, *, skeleton: Skeleton, table: Table) -> Lanes:
-    """Make lanes that are to begin the games with the numbers `games`; the ones before are over, and nothing is known of them."""
+    """Return lanes that are about to begin the games `games`: the games before are over, with empty memories."""
     dealt = jax.eval_shape(jax.vmap(partial(_deal, static.join(numbers, skeleton), table)), keys, games)
     lanes = jax.tree.map(lambda leaf: lax.full(leaf.shape, 0, leaf.dtype), dealt)
     over = concede(lanes.packed.table, lanes.seat, jnp.ones(len(games), bool))
@@ -142,9 +142,9 @@ def _deal_next(agent: Agent, table: Table, ended: Array, lanes: Lanes) -> Lanes:
 
 
 def _finish_step(agent: Agent, table: Table, lanes: Lanes, begins: Array, *, is_renewal: bool) -> tuple[Lanes, Shown]:
-    """Deal where a lane `begins` and its game is over, let the opponent move where it is to, and show the games to the seat.
+    """Deal if a lane `begins` and its game is over, let the opponent move if it is to move, and return the seat's observations.
 
-    In a renewal no game waits for the opponent before others are dealt.
+    In a renewal no game needs the opponent before the first deal.
     """
     size = len(lanes.number)
 
@@ -164,7 +164,7 @@ def _finish_step(agent: Agent, table: Table, lanes: Lanes, begins: Array, *, is_
         return update_chosen(waits(lanes), _chunk(size), move, (), lanes)
 
     if size > _SMALLEST_CHUNK and not is_renewal:
-        # Most games need one answer, so the first is computed for all.
+        # Most games need one opponent move, so compute the first one for all.
         answered = jax.vmap(partial(_answer, agent, table))(lanes)
         lanes = jax.tree.map(partial(_where, waits(lanes)), answered, lanes)
 
@@ -202,7 +202,7 @@ def _deal(agent: Agent, table: Table, key: Array, number: Array) -> Lanes:
 
 
 def _answer(agent: Agent, table: Table, lane: Lanes) -> Lanes:
-    """Let the opponent choose and play its action."""
+    """Choose and play the opponent's action."""
     packed, player, key = lane.packed, 1 - lane.seat, _lane_key(lane, _ACT)
     if isinstance(agent, PolicyAgent) and isinstance(agent.policy, PackedPolicy):
         node = find_node(packed.table, packed.rules)
@@ -216,7 +216,7 @@ def _answer(agent: Agent, table: Table, lane: Lanes) -> Lanes:
 
 
 def _move(agent: Agent, table: Table, lane: Lanes, action: Array) -> Lanes:
-    """Play an action for whoever moves, by `play_or_lose`."""
+    """Play an action for the player to move, by `play_or_lose`."""
     before, seat = lane.packed, lane.seat
     after = play_or_lose(before, action, _lane_key(lane, DRAW))
     reward = jnp.where(seat == 0, after.rewards[0], after.rewards[1])
@@ -231,7 +231,7 @@ def _move(agent: Agent, table: Table, lane: Lanes, action: Array) -> Lanes:
 
 def _show(table: Table, lane: Lanes) -> Shown:
     packed = lane.packed
-    # Who loses by an error stays on turn.
+    # A player who loses by an error stays on turn.
     is_wrong, is_seats = packed.error != 0, packed.current_player == lane.seat
     return Shown(
         observation=table.encoder.encode(lane.known, observe_packed(packed, lane.seat)),
@@ -245,12 +245,12 @@ def _show(table: Table, lane: Lanes) -> Shown:
 
 
 def _lane_key(lane: Lanes, purpose: int) -> Array:
-    """Make the key that `key_for` makes, in a kernel with what needs it."""
+    """Return the key of `key_for`, computed in the kernel that uses it."""
     counter = 8 * lane.packed.step_count.astype(jnp.uint32) + np.uint32(purpose)
     key = threefry((lane.game_key[0], lane.game_key[1]), (jnp.zeros_like(counter), counter))
     return jax.random.wrap_key_data(lax.optimization_barrier(jnp.stack(key)), impl="threefry2x32")
 
 
 def key_for(game_key: Array, step: ArrayLike, purpose: int) -> Array:
-    """Make a key of a game's, for one purpose at one step."""
+    """Return a game's key for one purpose at one step."""
     return jax.random.fold_in(game_key, 8 * jnp.asarray(step, jnp.int32) + purpose)

@@ -1,1 +1,1 @@
-"""Devices, apart from cards: the platform, parts of batches, random bits, numbers apart from structure, whose error it is."""
+"""Device utilities, independent of cards: platform, parts of batches, random bits, static structure, attribution of errors."""

@@ -1,4 +1,4 @@
-"""Work on batches: on a chosen part of one, and on all of it at once from within `vmap`."""
+"""Work on a chosen part of a batch, and work on a whole batch from within `vmap`."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ def for_chosen(chosen: Array, chunk: int, work: Callable[..., _Tree], args: tupl
 
     Args:
         chosen: bool[B].
-        chunk: elements at a time, static. The last chunk is filled up with others, whose results are dropped.
-        work: `work(is_real, *args)` of one chunk's rows of `args`; bool[chunk] `is_real` says which are not filling.
-        args, out: pytrees with a leading axis B.
+        chunk: Number of elements at a time, static. The last chunk is padded with other elements; their results are dropped.
+        work: `work(is_real, *args)` of one chunk's rows of `args`; bool[chunk] `is_real` is False for padding.
+        args, out: Pytrees with a leading axis B.
     """
     return update_chosen(chosen, chunk, lambda is_real, _, *args: work(is_real, *args), args, out)
 
 
 def update_chosen(chosen: Array, chunk: int, work: Callable[..., _Tree], args: tuple[Any, ...], state: _Tree) -> _Tree:
-    """Replace the chosen elements of `state` by what `work(is_real, rows, *args)` makes of their rows, as `for_chosen` does.
+    """Replace the chosen elements of `state` by `work(is_real, rows, *args)` of their rows, as `for_chosen` does.
 
-    The state is not copied, as it is where it is one of the `args` of `for_chosen`, too.
+    Unlike `for_chosen` with the state among its `args`, this does not copy the state.
     """
     num = len(chosen)
-    # The chosen ones first. Counted, which on a CPU takes a tenth of the time of a sort.
+    # The chosen ones first. Counting takes a tenth of the time of a sort on a CPU.
     before = jnp.cumsum(chosen, dtype=jnp.int32)
     index = jnp.arange(num, dtype=jnp.int32)
     place = jnp.where(chosen, before - 1, before[-1] + index - before)
     order = jnp.zeros_like(index).at[place].set(index, unique_indices=True)
-    # A slice that would reach over the end is moved back, so there must be a whole number of chunks.
+    # JAX moves back a slice that reaches over the end, so there must be a whole number of chunks.
     order = jnp.append(order, jnp.zeros(-num % chunk, order.dtype))
     number = before[-1]
 
@@ -56,11 +56,11 @@ def update_chosen(chosen: Array, chunk: int, work: Callable[..., _Tree], args: t
 
 
 def together(work: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn a function of a batch into one of a single element, which `vmap` turns back, however often.
+    """Turn a function of a batch into one of a single element, which `vmap` turns back at any depth.
 
     Args:
-        work: `work(shared, *args)` with a leading axis on all of `args` and on the result. `shared` is what has none. Elements
-            that differ in it, or in a traced array that `work` closes over, are taken one after the other.
+        work: `work(shared, *args)` with a leading axis on all of `args` and on the result. `shared` has no such axis. Elements
+            that differ in `shared`, or in a traced array that `work` closes over, are processed one after the other.
 
     Returns:
         `of_one(shared, *args)`.
@@ -76,8 +76,8 @@ def together(work: Callable[..., Any]) -> Callable[..., Any]:
 def _of_batch(work: Callable[..., Any], now: dict[int, Array], shared: Any, *args: Any) -> Any:
     """Call `work`, so that `vmap` makes a larger batch of batches.
 
-    `now` are the arrays that stand for those which `work` closes over, by the identity of these. Within another transformation
-    `work` still closes over the arrays from before it.
+    `now` replaces the arrays that `work` closes over, keyed by their identity. Within another transformation, `work` still closes
+    over the earlier arrays.
     """
     opened, captured = open_closure(work, shared, *args)
     mapped = custom_vmap(opened)
@@ -105,26 +105,26 @@ def _one_by_one(function: Callable[..., Any], axis_size: int, in_batched: Any, a
 
 
 def spread(axis_size: int, x: Array, is_batched: bool) -> Array:
-    """Give an argument of a rule of `custom_vmap` the axis that it has if it is mapped over."""
+    """Give an argument of a `custom_vmap` rule the axis that it has if it is batched."""
     return x if is_batched else jnp.broadcast_to(x, (axis_size, *jnp.shape(x)))
 
 
 class Agenda:
-    """Kinds of work on the elements of a batch, each in as many rounds as each element needs; made and used while tracing.
+    """Kinds of work on the elements of a batch, each in as many rounds as each element needs. Use it while tracing.
 
     Args:
         due: int32[B] rounds, by the name of the work.
-        largest_chunk: elements at a time, static, at most.
+        largest_chunk: Largest number of elements at a time, static.
     """
 
     def __init__(self, due: dict[str, Array], largest_chunk: int):
         self._names = list(due)
         number = jnp.stack([rounds.astype(jnp.int32) for rounds in due.values()])
-        # Filled up with elements beyond the end that need nothing, so that there are whole chunks.
+        # Pad with elements beyond the end that need no work, to get whole chunks.
         number = jnp.pad(number, ((0, 0), (0, largest_chunk)))
-        # The neediest elements first. One sort for all kinds.
+        # The neediest elements first. One sort serves all kinds.
         self._ranked, self._order = lax.sort_key_val(-number, lax.broadcasted_iota(jnp.int32, number.shape, 1))
-        # Of each kind the place in that order, and the round.
+        # For each kind, the place in that order and the round.
         self._cursor = jnp.zeros((len(number), 2), jnp.int32)
 
     def do(
@@ -136,18 +136,18 @@ class Agenda:
         sizes: Array | None = None,
         room: int = 0,
     ) -> _Tree:
-        """Do one kind of work, a chunk of elements at a time, and return the state after it.
+        """Do one kind of work, a chunk of elements at a time, and return the new state.
 
-        One loop, however many rounds and chunks: on a GPU the host asks once per turn whether there is more to do.
+        One loop covers all rounds and chunks, because on a GPU the host checks its condition once per iteration.
 
         Args:
-            name: of the work; also the name of the loop.
-            chunk: elements at a time, static.
-            work: `work(round, elements, state)` does one round, int32[], for int32[chunk] different elements. Those that need no
-                such round are numbered beyond the end: `put_rows` drops what is made of them, `take_rows` makes something up.
-            state: any pytree, handed on.
+            name: Name of the work and of the loop.
+            chunk: Number of elements at a time, static.
+            work: `work(round, elements, state)` does one round, int32[], for int32[chunk] different elements. Padding elements
+                have numbers beyond the end: `put_rows` drops their results, `take_rows` returns arbitrary rows.
+            state: Any pytree, passed through the rounds.
             sizes: int32[B] of the elements, if they differ.
-            room: static; of a chunk only so many elements as have this size together. No single one is larger.
+            room: Largest total size of a chunk's elements, static. No single element is larger.
         """
         order, ranked, kind = self._order, self._ranked, self._names.index(name)
 
@@ -177,7 +177,7 @@ class Agenda:
 
 
 def num_turns(rounds: np.ndarray, chunk: int, sizes: np.ndarray | None = None, room: int = 0) -> int:
-    """Count the turns of an agenda's loop for elements that need so many rounds (int[B]), on the host; see `Agenda.do`."""
+    """Return the number of iterations of `Agenda.do` for elements with these rounds (int[B]), on the host."""
     order = np.argsort(-rounds, kind="stable")
     sizes = np.zeros_like(rounds) if sizes is None else np.where(rounds > 0, sizes, 0)
     turns = begin = 0
@@ -188,16 +188,16 @@ def num_turns(rounds: np.ndarray, chunk: int, sizes: np.ndarray | None = None, r
 
 
 def take_rows(tree: _Tree, at: Array) -> _Tree:
-    """Take rows int32[C] of all leaves; any row for an index beyond the end."""
+    """Return rows int32[C] of all leaves; an arbitrary row for an index beyond the end."""
     return jax.tree.map(lambda leaf: leaf.at[at].get(mode="clip"), tree)
 
 
 @custom_vmap
 def look_up(table: Array, index: Array) -> Array:
-    """Take rows of a table [R, ...] by int32[...] of any shape, not negative; the last row for an index beyond the end.
+    """Return rows of a table [R, ...] by int32[...] of any shape, not negative; the last row for an index beyond the end.
 
-    Under `vmap` tables of many elements become one long table, so that a row has a single number: on a GPU a kernel looks it up
-    on its way. (A pair of numbers would be put together by a kernel of its own.)
+    Under `vmap` the tables of many elements become one long table with a single row number. On a GPU the lookup then fuses into
+    another kernel; a pair of numbers would need a separate one.
     """
     return table.at[index].get(mode="clip")
 
@@ -215,9 +215,9 @@ def _look_up_in_many(axis_size: int, in_batched: Any, table: Array, index: Array
 
 @custom_vmap
 def put_in_columns(table: Array, index: Array, new: Array) -> Array:
-    """Set `table[index[k, n], n] = new[k, n]` of a table [R, N] for all k, n, in place; nothing for an index beyond the end.
+    """Set `table[index[k, n], n] = new[k, n]` of a table [R, N] for all k, n, in place; ignore indices beyond the end.
 
-    No place is set twice. Under `vmap` tables of many elements become one row, see `look_up`.
+    No place may be set twice. Under `vmap` the tables of many elements become one row, see `look_up`.
     """
     return _put_in_many_columns(table[None], index[None], new[None])[0]
 
@@ -234,7 +234,7 @@ def _put_in_many_columns(tables: Array, index: Array, new: Array) -> Array:
     number, rows, width = tables.shape
     element, change, column = (lax.broadcasted_iota(jnp.int32, index.shape, axis) for axis in range(3))
     place = (rows * element + index.astype(jnp.int32)) * width + column
-    # Different numbers beyond the end, too.
+    # Indices beyond the end must differ too.
     beyond = tables.size + (change * number + element) * width + column
     place = jnp.where(index < rows, place, beyond)
     flat = tables.reshape(-1).at[place.reshape(-1)].set(new.reshape(-1), mode="drop", unique_indices=True)
@@ -242,14 +242,14 @@ def _put_in_many_columns(tables: Array, index: Array, new: Array) -> Array:
 
 
 def take_part(rows: Array, at: Array, number: int) -> Array:
-    """Take of rows int32[C] the first `number` (static) entries; of any row for an index beyond the end.
+    """Return the first `number` (static) entries of rows int32[C]; of an arbitrary row for an index beyond the end.
 
-    The others are not touched, as they would be if the rows were cut first.
+    The other entries are not read, as they would be if the rows were sliced first.
     """
     return rows.at[at, :number].get(mode="clip")
 
 
 def put_rows(rows: Array, at: Array, new: Array) -> Array:
-    """Set rows int32[C], all different, in place; those beyond the end are dropped. Of wider rows the first part is set."""
+    """Set rows int32[C], all different, in place; drop those beyond the end. Only the first part of wider rows is set."""
     part = tuple(slice(size) for size in new.shape[1:])
     return rows.at[(at, *part)].set(new, mode="drop", unique_indices=True)

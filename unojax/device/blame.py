@@ -1,4 +1,4 @@
-"""Whose error it is: somebody's program that fails is named, the machine's own errors stay what they are. Imports no JAX."""
+"""Attribution of errors: names a failing user function; errors of the machine pass unchanged. Imports no JAX."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from typing import Final
 
 _CALLED_BACK: Final = "CpuCallback error"
-"""How a device tells that a program on the host, which it had called, raised."""
+"""Marks the device error for a host program that raised in a callback."""
 
 
 def is_machines(error: BaseException) -> bool:
-    """Tell an error of the machine's: too little memory, or what a device reports of itself."""
+    """Return True for an error of the machine: too little memory, or a device's own error."""
     jax = sys.modules.get("jax")
     of_device = jax is not None and isinstance(error, jax.errors.JaxRuntimeError) and _CALLED_BACK not in str(error)
     return of_device or isinstance(error, MemoryError)
@@ -20,7 +20,7 @@ def is_machines(error: BaseException) -> bool:
 
 @contextmanager
 def blamed_on(who: str, kind: type[Exception] = ValueError, *, passing: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-    """Raise what is raised inside as `kind`, "{who} failed: ..."; errors of the machine's and `passing` stay as they are."""
+    """Raise errors from inside as `kind`, "{who} failed: ..."; errors of the machine and `passing` pass unchanged."""
     try:
         yield
     except Exception as error:

@@ -15,9 +15,10 @@ LARGEST: Final = 108
 
 
 def _log_binomial_table() -> np.ndarray:
-    """Write ln C(n, k) as a float32 and the rest of it, so that differences are good to float32 precision: float32[2, 109, 109].
+    """Return ln C(n, k) as a float32 and its remainder, so that differences keep float32 precision: float32[2, 109, 109].
 
-    The logarithms reach 73. One float32 would be off by up to 4e-6, and so would be every probability made of two of them.
+    The logarithms reach 73. A single float32 would be off by up to 4e-6, and so would every probability computed from two of
+    them.
     """
     sizes = range(LARGEST + 1)
     exact = np.array([[math.log(math.comb(n, k)) if k <= n else -np.inf for k in sizes] for n in sizes])
@@ -32,12 +33,12 @@ _LOG_BINOMIAL: Final = _log_binomial_table()
 
 
 def log_binomial(n: ArrayLike, k: ArrayLike) -> Array:
-    """Look ln C(n, k) up: float32, for integers n, k of 0..108; -inf for k > n."""
+    """Return ln C(n, k), float32, for integers n, k of 0..108; -inf for k > n."""
     return jnp.asarray(_LOG_BINOMIAL[0])[jnp.asarray(n).astype(jnp.int32), jnp.asarray(k).astype(jnp.int32)]
 
 
 def log_binomial_ratio(n: ArrayLike, j: ArrayLike, m: ArrayLike, k: ArrayLike) -> Array:
-    """Compute ln [C(n, j) / C(m, k)] without cancellation: float32, for integers n, j up to 108 and 0 <= k <= m <= 108.
+    """Return ln [C(n, j) / C(m, k)] without cancellation, float32, for integers n, j up to 108 and 0 <= k <= m <= 108.
 
     -inf unless 0 <= j <= n.
     """

@@ -1,7 +1,7 @@
-"""Compiled programs kept from one run to the next.
+"""Persistent compilation cache.
 
-Compiling takes most of the time of a short command. JAX can keep what it has compiled in a folder; its key of an entry covers the
-program, the compiler, its flags and the machine, so an outdated entry is never used.
+Compilation dominates the time of a short command. JAX can keep compiled programs in a folder. Its cache key covers the program,
+the compiler, its flags and the machine, so an outdated entry is never used.
 """
 
 from __future__ import annotations
@@ -21,22 +21,20 @@ from unojax.files.folders import cache_folder
 
 _FOLDER: Final = "jax_compilation_cache_dir"
 _LEAST_SECONDS: Final = "jax_persistent_cache_min_compile_time_secs"
-"""Programs that take less to compile are not written."""
+"""Programs with a shorter compilation time are not written."""
 _SETTINGS: Final = {_FOLDER: None, _LEAST_SECONDS: 1.0}
-"""What is set here, with JAX's defaults."""
+"""Settings changed here, with JAX's defaults."""
 
 
 def keep_compiled_programs() -> Path | None:
-    """Keep programs in the user's folder for caches, for this process and those that it starts.
+    """Enable the cache in the user's cache folder, for this process and its child processes.
 
-    To be called before anything is compiled; where JAX is not imported yet, it is not imported here either. What the user has set
-    goes first, by `jax.config` or in the environment: `JAX_COMPILATION_CACHE_DIR` names another folder,
-    `JAX_ENABLE_COMPILATION_CACHE=false` keeps nothing. A folder elsewhere, such as gs://bucket/folder, is left to JAX; where the
-    folder that the user names can't be written, JAX only reads there.
+    Call this before any compilation; it does not import JAX. User settings in `jax.config` or the environment take precedence:
+    `JAX_COMPILATION_CACHE_DIR` names another folder, and `JAX_ENABLE_COMPILATION_CACHE=false` disables the cache. A remote
+    folder, such as gs://bucket/folder, is left to JAX. If the user's folder is not writable, JAX only reads from it.
 
     Returns:
-        the folder; None if JAX is told not to keep anything, if the folder is elsewhere, if the user has no
-        folder, or if nothing can be written there.
+        Cache folder. None if the cache is disabled, the folder is remote or not writable, or the user has no folder.
     """
     config = _config()
     chosen = _told().get(_FOLDER) or os.environ.get(_FOLDER.upper())
@@ -52,7 +50,7 @@ def keep_compiled_programs() -> Path | None:
         _check_writable(folder)
     except OSError:
         if chosen:
-            # JAX may still read there.
+            # JAX may still read from there.
             _set({_LEAST_SECONDS: math.inf})
         return None
     # All programs: a command has hundreds of small ones.
@@ -62,7 +60,7 @@ def keep_compiled_programs() -> Path | None:
 
 
 def _replace_broken_entries(folder: Path) -> None:
-    """Remove entries that JAX can't read: it warns, compiles, and then leaves what is there as it is, so it would for ever."""
+    """Remove entries that JAX can't read. JAX would warn, compile and leave the broken entry in place every time."""
     show = warnings.showwarning
     if isinstance(show, partial) and show.func is _show_or_remove:
         show = show.args[1]
@@ -72,7 +70,7 @@ def _replace_broken_entries(folder: Path) -> None:
 def _show_or_remove(folder: Path, show: Callable[..., None], message: Warning | str, *about: Any, **options: Any) -> None:
     broken = re.match(r"Error reading persistent compilation cache entry for '([^']+)'", str(message))
     try:
-        # Those of other programs of that name go along, since the warning names no other part of the key.
+        # Remove all entries of that name, because the warning contains no other part of the key.
         entries = list(folder.glob(f"{glob.escape(broken[1])}-*-cache")) if broken else []
         for entry in entries:
             entry.unlink(missing_ok=True)
@@ -83,18 +81,18 @@ def _show_or_remove(folder: Path, show: Callable[..., None], message: Warning | 
 
 
 def _config() -> Any:
-    """Give `jax.config`, None before JAX is imported."""
+    """Return `jax.config`, or None before JAX is imported."""
     return sys.modules["jax"].config if "jax" in sys.modules else None
 
 
 def _told() -> dict[str, Any]:
-    """Find what `jax.config` has been told, of `_SETTINGS`; nothing before JAX is imported."""
+    """Return the values of `_SETTINGS` in `jax.config`; empty before JAX is imported."""
     config = _config()
     return {name: getattr(config, name) for name, default in _SETTINGS.items() if getattr(config, name, default) != default}
 
 
 def _set(settings: dict[str, Any]) -> None:
-    """Set what the user has not, here and for processes to come; what `jax.config` was told goes on to these."""
+    """Set values that the user has not set, here and for child processes; these also inherit the values of `jax.config`."""
     config, told = _config(), _told()
     for name, value in settings.items():
         if name in told:
@@ -106,12 +104,12 @@ def _set(settings: dict[str, Any]) -> None:
 
 
 def _check_writable(folder: Path) -> None:
-    """Write a small file and remove it: JAX warns of every program that it can't write.
+    """Write a small file and remove it. Otherwise JAX would warn of every program that it can't write.
 
-    Permissions alone do not tell: not of a disk that is full or read-only, and nothing to an administrator.
+    Permissions do not reveal a full or read-only disk, and do not restrict an administrator.
 
     Raises:
-        OSError: it can't be written.
+        OSError: If the file can't be written.
     """
     file = folder / f".{os.getpid()}.tmp"
     try:

@@ -1,8 +1,8 @@
 """Loops and branches of `jax.lax` that also work inside `jax.shard_map`.
 
-Inside `shard_map` the type of an array says over which axes of the mesh its values may differ. JAX refuses a loop that begins
-with a constant and makes values of it that differ, and branches of which one gives a constant. Here the start of such a loop
-and the results of such a branch are cast. Outside `shard_map` these functions are those of `jax.lax`.
+Inside `shard_map` an array's type states over which mesh axes its values may differ. JAX rejects a loop that starts with a
+constant and makes its values differ, and branches of which one returns a constant. These functions cast the loop's initial value
+and the branches' results. Outside `shard_map` they equal those of `jax.lax`.
 """
 
 from __future__ import annotations
@@ -55,22 +55,22 @@ def switch(index: ArrayLike, branches: Sequence[Callable[..., _Out]], *operands:
 
 
 def _is_shared() -> bool:
-    """Tell whether the program is inside `shard_map`."""
+    """Return True inside `shard_map`."""
     return bool(jax.sharding.get_abstract_mesh().manual_axes)
 
 
 def _settle(body: Callable[[_Carry], _Carry], carry: _Carry) -> _Carry:
-    """Cast the start of a loop so that a turn changes no type."""
+    """Cast the initial value of a loop so that an iteration changes no type."""
     while True:
         after = _cast(carry, jax.eval_shape(body, carry))
-        # Each turn that changes a type adds an axis to an array, so there is a last one.
+        # Each iteration that changes a type adds an axis to an array, so this ends.
         if list(map(_axes_of, jax.tree.leaves(after))) == list(map(_axes_of, jax.tree.leaves(carry))):
             return after
         carry = after
 
 
 def _alike(branches: Sequence[Callable[..., _Out]], operands: tuple[Any, ...]) -> Sequence[Callable[..., _Out]]:
-    """Cast the results of branches so that all have one type."""
+    """Cast the results of branches to one type."""
     if not _is_shared():
         return branches
     results = [jax.eval_shape(branch, *operands) for branch in branches]
@@ -85,7 +85,7 @@ def _alike(branches: Sequence[Callable[..., _Out]], operands: tuple[Any, ...]) -
 
 
 def _cast(tree: Any, like: Any) -> Any:
-    """Let arrays differ over the axes over which those of `like` do, too."""
+    """Let arrays also differ over the axes over which those of `like` differ."""
 
     def cast(x: ArrayLike, of: Any) -> ArrayLike:
         axes = tuple(sorted(_axes_of(of) - _axes_of(x)))
@@ -95,7 +95,7 @@ def _cast(tree: Any, like: Any) -> Any:
 
 
 def _axes_of(x: Any) -> frozenset[str]:
-    """Find the axes over which an array, or what `eval_shape` says of one, may differ."""
-    # No public name reads it from a type, in JAX 0.10 as in 0.12. `shard_map` without `check_vma` says nothing of it.
+    """Return the axes over which an array, or its `eval_shape`, may differ."""
+    # JAX 0.10 to 0.12 has no public name for this part of a type. `shard_map` without `check_vma` omits it.
     axes = (x if isinstance(x, jax.ShapeDtypeStruct) else jax.typeof(x)).manual_axis_type
     return frozenset() if axes is None else axes.varying

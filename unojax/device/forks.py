@@ -1,4 +1,4 @@
-"""Processes that were forked after JAX had started: they would wait for its threads, which are not there, for ever."""
+"""Detection of processes forked after JAX had started: they would wait forever for its threads, which a fork does not copy."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 import sys
 
 _forked_late: list[int] = []
-"""The number of this process if JAX had started before it was forked."""
+"""Number of this process if JAX had started before the fork."""
 
 
 def _note() -> None:
-    # No public function tells whether JAX has looked for devices without looking for them.
+    # No public function reports whether JAX has initialized its devices without initializing them.
     bridge = sys.modules.get("jax._src.xla_bridge")
     if getattr(bridge, "backends_are_initialized", bool)():
         _forked_late[:] = [os.getpid()]
@@ -24,7 +24,7 @@ def check_not_forked() -> None:
     """Check that JAX may be used in this process.
 
     Raises:
-        RuntimeError: If the process was forked from one where JAX had started.
+        RuntimeError: If the process was forked after JAX had started.
     """
     if _forked_late:
         raise RuntimeError(

@@ -1,7 +1,7 @@
-"""Lanes: walks side by side, one node after the other; a lane whose walk has ended takes the next one.
+"""Lanes: parallel walks, one node after the other; a lane whose walk has ended begins the next one.
 
-A *move* says in one word what happens at a node. Deciding on it is the expensive part, carrying it out takes a few operations for
-each array of the lanes.
+A *move* encodes the events at a node in one word. Deciding on it is expensive; carrying it out takes a few operations for each
+array of the lanes.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from unojax.device import control
 from unojax.device.platform import platform
 
 NO_WALK: Final = np.uint32(0xFFFF_FFFF)
-"""The index in a lane without a walk."""
+"""Index of a lane without a walk."""
 
 NODES_PER_KERNEL: Final = {"cpu": 1, "gpu": 3}
-"""Nodes that are taken together, at most. The time that compiling takes grows with their square."""
+"""Most nodes in one kernel. Compilation time grows with their square."""
 
 _Lanes = TypeVar("_Lanes")
 
@@ -33,17 +33,18 @@ def walk(
     *,
     num_nodes: int,
 ) -> _Lanes:
-    """Take all lanes `num_nodes` nodes further, on a GPU several at a time in one kernel.
+    """Advance all lanes by `num_nodes` nodes, on a GPU several nodes in one kernel.
 
-    The loop hands on moves that are decided and not carried out. XLA on CPU builds each array handed on in a loop of its own and
-    repeats in it all that the array depends on: so it decides once, and not once for each array of the lanes.
+    The loop carries moves that are decided but not carried out. XLA on CPU builds each carried array in a separate loop, and
+    repeats in it all operations that the array depends on. With the move in the carry, it decides once instead of once for each
+    array.
 
     Args:
-        lanes: any pytree.
+        lanes: Any pytree.
         move: uint32[B], decided at the first node.
-        decide: `decide(index, lanes, move)` gives the move at node `index` 1, 2, ..., after the last one.
-        carry_out: `carry_out(lanes, move)` gives the lanes one node further.
-        num_nodes: static, at least 1.
+        decide: `decide(index, lanes, move)` returns the move at node `index` 1, 2, ..., after the previous move.
+        carry_out: `carry_out(lanes, move)` returns the lanes one node later.
+        num_nodes: Number of nodes, static, at least 1.
     """
 
     def one_node(index: Array, carry: tuple[_Lanes, Array]) -> tuple[_Lanes, Array]:
@@ -53,10 +54,10 @@ def walk(
 
     turns, most = num_nodes - 1, NODES_PER_KERNEL[platform()]
     if most == 1 or turns > 2 * most:
-        # A divisor, so that no node is left over, which would be compiled once more.
+        # A divisor, because remaining nodes would be compiled separately.
         together = max(nodes for nodes in range(1, most + 1) if turns % nodes == 0)
         return carry_out(*control.fori_loop(1, num_nodes, one_node, (lanes, move), unroll=together))
-    # One kernel or two are no loop, in which all lanes would be copied.
+    # One or two kernels need no loop, which would copy all lanes.
     half = (turns + 1) // 2 if turns > most else turns
     for index in range(1, num_nodes):
         lanes, move = one_node(jnp.int32(index), (lanes, move))
@@ -66,19 +67,19 @@ def walk(
 
 
 def refill(ended: Array, next_index: Array, number: Array) -> tuple[Array, Array]:
-    """Deal out the next walks to the lanes that have ended.
+    """Assign the next walks to the lanes that have ended.
 
     Args:
         ended: bool[B].
-        next_index: uint32[], the first walk not dealt out yet.
-        number: uint32[], of walks in all.
+        next_index: uint32[], first walk not yet assigned.
+        number: uint32[], total number of walks.
 
     Returns:
-        uint32[B], the index of the next walk of each lane that has ended, `NO_WALK` where none is left (and of no meaning in the
-        other lanes); and the next index after them.
+        uint32[B], index of the next walk of each ended lane, `NO_WALK` if none is left (undefined in other lanes); and the next
+        index after them.
     """
     rank = jnp.cumsum(ended, dtype=jnp.uint32)
-    # Indices are compared before they are added up, so that they cannot wrap around.
+    # Compare indices before adding them, so that they cannot overflow.
     left = number - jnp.minimum(next_index, number)
     index = jnp.where(rank <= left, next_index + rank - np.uint32(1), NO_WALK)
     return index, next_index + jnp.minimum(rank[-1], left)

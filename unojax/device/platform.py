@@ -1,4 +1,4 @@
-"""The machine: what programs are made for, and what of it this process may use."""
+"""The machine: the platform that programs are lowered for, and the resources of this process."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _target: Platform | None = None
 
 
 def by_platform(on_cpu: Callable[..., _T], on_accelerator: Callable[..., _T], *args: Any) -> _T:
-    """Call the form of a function that suits the platform which the program is lowered for.
+    """Call the variant of a function that suits the platform for which the program is lowered.
 
-    Both give the same results. A process that has only CPUs traces only their form.
+    Both return the same results. A process with CPUs only traces the CPU variant alone.
     """
     if _target is not None:
         return (on_cpu if _target == "cpu" else on_accelerator)(*args)
@@ -31,7 +31,7 @@ def by_platform(on_cpu: Callable[..., _T], on_accelerator: Callable[..., _T], *a
 
 
 def platform() -> Platform:
-    """Return which sizes suit the device that new arrays are placed on: "gpu" for any accelerator, else "cpu"."""
+    """Return the platform whose sizes suit the device of new arrays: "gpu" for any accelerator, else "cpu"."""
     if _target is not None:
         return _target
     device = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
@@ -41,9 +41,9 @@ def platform() -> Platform:
 
 @contextmanager
 def tuned_for(target: Platform) -> Iterator[None]:
-    """Make programs in the form for another platform than the one that runs them: to test a form, or to compile for elsewhere.
+    """Build programs for another platform than the one that runs them, to test a variant or to compile for another machine.
 
-    It holds for all threads. Programs traced before or inside are forgotten, since JAX does not see that the form is another one.
+    Applies to all threads. Programs traced before or inside are dropped, because JAX does not see the change.
     """
     global _target  # noqa: PLW0603 - the one setting of the process
     before, _target = _target, target
@@ -56,5 +56,5 @@ def tuned_for(target: Platform) -> Iterator[None]:
 
 
 def available_cores() -> int:
-    """Count CPU cores: those that the process is bound to if the system tells, else all of them."""
+    """Return the number of CPU cores available to the process, or of all cores if the system does not report it."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

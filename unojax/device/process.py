@@ -1,4 +1,4 @@
-"""The process: exit statuses, Ctrl-C as a wish to stop, and how to leave. Imports no JAX."""
+"""The process: exit statuses, Ctrl-C as a request to stop, and immediate exit. Imports no JAX."""
 
 from __future__ import annotations
 
@@ -22,15 +22,14 @@ _LAST_CALLS: list[Callable[[], None]] = []
 
 
 def call_before_leaving(function: Callable[[], None]) -> None:
-    """Have `leave_at_once` call a function first."""
+    """Register a function for `leave_at_once` to call first."""
     _LAST_CALLS.append(function)
 
 
 def leave_at_once(status: int) -> NoReturn:
-    """Leave the process.
+    """Leave the process at once.
 
-    Programs may still be running, or be compiled ahead, in threads of the compiler. An interpreter that is taken down around them
-    waits for them, or crashes.
+    Programs may still be running or compiling in other threads. A normal interpreter shutdown would wait for them, or crash.
     """
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):

@@ -1,4 +1,4 @@
-"""Programs that can be compiled before they are needed: `Program`."""
+"""Programs that can be compiled in advance: `Program`."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import jax
 from unojax.device.platform import Platform, platform
 
 _ALIVE: Final = 8
-"""Compiled programs that a process holds of each function."""
+"""Compiled programs that a process keeps for each function."""
 _Types = tuple[tuple[tuple[int, ...], Any], ...]
 """Shape and type of each leaf."""
 
 
 class Program:
-    """A function of arrays as a compiled program, to be called on the host.
+    """Function of arrays as a compiled program, to be called on the host.
 
-    As under `jax.jit` there is one for each static argument and for shapes and types of the others. But it can be compiled ahead,
-    in another thread too: who needs a program that is being compiled waits for it, where `jax.jit` would compile it twice.
+    As under `jax.jit`, each static argument and each set of shapes and types has its own program. But it can be compiled in
+    advance, in another thread too. A caller waits for a program that is being compiled; `jax.jit` would compile it twice.
 
     Args:
-        function: pure.
-        static: name of its static argument, which is hashable and given by name.
+        function: Pure function.
+        static: Name of its static argument, hashable and passed by name.
     """
 
     def __init__(self, function: Callable[..., Any], *, static: str):
@@ -39,15 +39,15 @@ class Program:
         return self._get(leaves, treedef, static)(*jax.tree.unflatten(treedef, leaves))
 
     def compile(self, *args: Any, **static: Any) -> Callable[..., Any]:
-        """Make the program ready for arguments of such shapes and types: arrays, or `jax.ShapeDtypeStruct`.
+        """Compile the program for arguments of these shapes and types: arrays, or `jax.ShapeDtypeStruct`.
 
         Returns:
-            The program, for arrays of these shapes and types: the same one in whatever thread it is called.
+            Program for arrays of these shapes and types, the same one in every thread.
         """
         return self._get(*_flatten(args), static)
 
     def shapes(self, *args: Any, **static: Any) -> Any:
-        """Return what comes back for such arguments, each a `jax.ShapeDtypeStruct`. Traced, not compiled."""
+        """Return the results' shapes and types, each a `jax.ShapeDtypeStruct`. Traced, not compiled."""
         return jax.eval_shape(partial(self._function, **static), *args)
 
     def _get(self, leaves: list[Any], treedef: Any, static: dict[str, Any]) -> jax.stages.Compiled:
@@ -56,12 +56,12 @@ class Program:
             return self._compiled(types, treedef, static[self._static], platform())
 
     def _compile(self, types: _Types, treedef: Any, static: Any, made_for: Platform) -> jax.stages.Compiled:
-        del made_for  # It tells apart what `tuned_for` makes.
+        del made_for  # Separates programs made under `tuned_for`.
         shapes = jax.tree.unflatten(treedef, [jax.ShapeDtypeStruct(*one) for one in types])
         return self._jitted.lower(*shapes, **{self._static: static}).compile()
 
 
 def _flatten(args: Any) -> tuple[list[Any], Any]:
-    """Flatten arguments; numbers and NumPy's arrays get the types that JAX has for them."""
+    """Flatten arguments; numbers and NumPy arrays get JAX's types."""
     leaves, treedef = jax.tree.flatten(args)
     return [leaf if isinstance(leaf, jax.Array | jax.ShapeDtypeStruct) else jax.device_put(leaf) for leaf in leaves], treedef

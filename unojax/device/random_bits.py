@@ -1,8 +1,8 @@
 """Counter-based random bits that fuse into the simulation kernel.
 
 `threefry` is the generator behind `jax.random` (Threefry-2x32 with 20 rounds; Salmon, Moraes, Dror, Shaw 2011, "Parallel random
-numbers: as easy as 1, 2, 3"), written as plain elementwise operations. JAX's own primitive is a kernel or a loop of its own,
-which would send every random word through memory. Both give the same bits, and a test holds them together.
+numbers: as easy as 1, 2, 3"), written as elementwise operations. JAX's primitive is a separate kernel or loop, which would send
+every random word through memory. A test compares their bits.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _GOLDEN: Final = np.uint32(0x9E37_79B9)
 
 
 def threefry(key: tuple[Array, Array], counter: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Make two uint32 of random bits of a key and a counter, elementwise: Threefry-2x32-20."""
+    """Return two uint32 of random bits from a key and a counter, elementwise: Threefry-2x32-20."""
     keys = (key[0], key[1], key[0] ^ key[1] ^ _PARITY)
     x0, x1 = counter[0] + keys[0], counter[1] + keys[1]
     for block in range(5):
@@ -38,7 +38,7 @@ def threefry(key: tuple[Array, Array], counter: tuple[Array, Array]) -> tuple[Ar
 
 
 def threefry_words(key: tuple[Array, Array], number: int) -> tuple[Array, Array]:
-    """Make two uint32[number] of random bits of a key: `threefry` of the counters 0 to `number - 1`."""
+    """Return two uint32[number] of random bits from a key: `threefry` of the counters 0 to `number - 1`."""
     counter = jnp.arange(number, dtype=jnp.uint32)
     return threefry(key, (jnp.zeros_like(counter), counter))
 
@@ -47,8 +47,8 @@ def threefry_words(key: tuple[Array, Array], number: int) -> tuple[Array, Array]
 def hash_bits(words: Array, stream: ArrayLike) -> Array:
     """Hash words uint32[...] to random bits that differ for every stream, an integer of any shape.
 
-    An integer hash of the word and the stream ("lowbias32", C. Wellons, github.com/skeeto/hash-prospector): a tenth of the
-    operations of Threefry, which makes the words themselves.
+    An integer hash of the word and the stream ("lowbias32", C. Wellons, github.com/skeeto/hash-prospector). It takes a tenth of
+    the operations of Threefry, which generates the words.
     """
     x = words + jnp.asarray(stream, jnp.uint32) * _GOLDEN
     x = (x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB_352D)
@@ -57,30 +57,30 @@ def hash_bits(words: Array, stream: ArrayLike) -> Array:
 
 
 def random_words(key: Array, number: int) -> Array:
-    """Make the bits of `jax.random.bits(key, (number,), jnp.uint32)`, on a CPU in one kernel in place of a loop of small ones."""
+    """Return the bits of `jax.random.bits(key, (number,), jnp.uint32)`, on a CPU in one kernel instead of a loop of small ones."""
     is_threefry = str(jax.random.key_impl(key)) == "threefry2x32"
-    # A setting that JAX makes at run time, so that a type checker does not know it.
+    # JAX makes this setting at run time, so type checkers do not know it.
     if not (is_threefry and jax.config.jax_threefry_partitionable):  # pyright: ignore[reportAttributeAccessIssue]
         return jax.random.bits(key, (number,), jnp.uint32)
 
     def in_one_kernel(key: Array) -> Array:
         high, low = threefry_words(key_words(key), number)
-        # In a buffer of its own: XLA on CPU would recompute the words for each use.
+        # In a separate buffer: XLA on CPU would recompute the words for each use.
         return lax.optimization_barrier(high ^ low)
 
     return by_platform(in_one_kernel, lambda key: jax.random.bits(key, (number,), jnp.uint32), key)
 
 
 def wrap(words: tuple[Array, Array]) -> Array:
-    """Make the key that has two words."""
+    """Return the key with two words."""
     return jax.random.wrap_key_data(jnp.stack(words), impl="threefry2x32")
 
 
 def check_key(key: Any, name: str) -> None:
-    """Check that what came to the function `name` is a single random key; shapes are static, so this works while tracing too.
+    """Check that the argument of the function `name` is a single random key; works while tracing, because shapes are static.
 
     Raises:
-        ValueError: it is a batch of keys, or no key.
+        ValueError: If it is a batch of keys, or no key.
     """
     dtype = getattr(key, "dtype", None)
     is_typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
@@ -91,10 +91,10 @@ def check_key(key: Any, name: str) -> None:
 
 
 def key_words(key: Array) -> tuple[Array, Array]:
-    """Take the two words of a typed or raw Threefry key.
+    """Return the two words of a typed or raw Threefry key.
 
     Raises:
-        ValueError: the key is of another kind.
+        ValueError: If the key is of another kind.
     """
     data = jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
     if data.shape != (2,) or data.dtype != jnp.uint32:

@@ -1,7 +1,7 @@
-"""Checks of what a function of the caller's returned: a policy, a model, an agent.
+"""Checks of values returned by user functions: policies, models, agents.
 
-Shapes and types are static, so the checks work while tracing and cost nothing in the compiled program. Without them an index
-beyond the end of a short array would be clamped in silence.
+Shapes and types are static, so the checks work while tracing and cost nothing in the compiled program. Without them, JAX would
+silently clamp an index beyond the end of a short array.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def numbers(value: Any, who: str, shape: tuple[int, ...], meaning: str) -> Array
     """Return what `who` returned as real numbers of a shape, float32.
 
     Args:
-        value: Value that came back: floating-point numbers, integers or truth values.
-        who: Function that returned it, for the message.
-        shape: Shape that it must have.
+        value: Returned value: floating-point numbers, integers or truth values.
+        who: Name of the function, for the message.
+        shape: Required shape.
         meaning: Phrase for the message, such as "a likelihood for each action".
 
     Raises:
-        ValueError: If it has another shape, or is not of real numbers.
+        ValueError: If the shape differs, or the numbers are not real.
     """
     expected = f"float32{list(shape)}, {meaning}"
     array = _as_array(value, who, expected)
@@ -46,7 +46,7 @@ def numbers(value: Any, who: str, shape: tuple[int, ...], meaning: str) -> Array
 
 
 def like(value: Any, who: str, before: Any, meaning: str) -> Any:
-    """Return what `who` returned, with arrays for leaves, if it is a pytree of the same arrays as `before`.
+    """Return what `who` returned, with arrays as leaves, if it is a pytree of the same arrays as `before`.
 
     Raises:
         ValueError: If its structure, a shape or a type differs.

@@ -1,7 +1,7 @@
 """Shares of a run of games, for several processes that are joined by `jax.distributed`.
 
-Games know nothing of each other. So each process plays a *share* of them on its own devices, and results meet at
-the end. A process that is lost in between does not stop the others.
+Games are independent. Each process therefore plays a *share* of them on its own devices, and the results are combined at the end.
+A lost process does not stop the others before that.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 _AXIS: Final = "processes"
 _EXAMPLE: Final = "for example node1:4321,2,0"
 _PATIENCE: Final = 30 * 24 * 3600
-"""Seconds until JAX takes a process for lost that says nothing."""
+"""Seconds of silence after which JAX considers a process lost."""
 
 
 class Share(NamedTuple):
-    """What one of several processes plays of a run: the games whose number is `part` modulo `parts`."""
+    """Share of one of several processes: the games whose number is `part` modulo `parts`."""
 
     part: int = 0
     parts: int = 1
 
     def size(self, total: int) -> int:
-        """Count the games of this share among the first `total` ones."""
+        """Return the number of this share's games among the first `total` ones."""
         return len(range(self.part, total, self.parts))
 
     def holds(self, number: np.ndarray) -> np.ndarray:
-        """Tell the numbers, int[...], that are of this share: bool[...]."""
+        """Return which numbers, int[...], belong to this share: bool[...]."""
         return number % self.parts == self.part
 
     def file_of(self, path: str) -> str:
-        """Name the file of this share: `rows.npz` becomes `rows.0-of-2.npz` if there are two."""
+        """Return the file of this share: `rows.npz` becomes `rows.0-of-2.npz` if there are two."""
         whole = Path(path)
         return path if self.parts == 1 else str(whole.with_name(f"{whole.stem}.{self.part}-of-{self.parts}{whole.suffix}"))
 
@@ -48,11 +48,11 @@ ALL: Final = Share()
 
 
 class LostProcessError(RuntimeError):
-    """Another process of the run has ended before it gave its results."""
+    """Another process of the run ended before it returned its results."""
 
 
 def check_share(share: tuple[int, int], total: int | None = None) -> Share:
-    """Read a share of `total` games. Raises ValueError where it is none, or where it has no game."""
+    """Return a share of `total` games. Raises ValueError if it is invalid or has no game."""
     part, parts = share
     if not (all(isinstance(number, int | np.integer) for number in (part, parts)) and 0 <= part < parts):
         raise ValueError(f"share must be (part, parts) with 0 <= part < parts, got {tuple(share)!r}")
@@ -62,10 +62,10 @@ def check_share(share: tuple[int, int], total: int | None = None) -> Share:
 
 
 def read_distributed(text: str) -> dict[str, Any]:
-    """Make the arguments of `jax.distributed.initialize` of "auto" or "HOST:PORT,PROCESSES,NUMBER".
+    """Return arguments of `jax.distributed.initialize` from "auto" or "HOST:PORT,PROCESSES,NUMBER".
 
     Raises:
-        ValueError: the text has another form.
+        ValueError: If the text has another form.
     """
     if text == "auto":
         return {}
@@ -79,20 +79,20 @@ def join_processes(text: str, about: str) -> None:
     """Join the other processes of a run, before JAX computes anything.
 
     Args:
-        text: as in `read_distributed`.
-        about: what is to be played, the same text in all processes.
+        text: As in `read_distributed`.
+        about: Description of the run, the same text in all processes.
 
     Raises:
-        ValueError: the text has another form, "auto" finds no cluster, or other processes are about something else.
-        LostProcessError: another process ended.
+        ValueError: If the text has another form, "auto" finds no cluster, or the descriptions differ.
+        LostProcessError: If another process ended.
     """
     arguments = read_distributed(text)
     try:
-        # JAX would end all processes where one is lost.
+        # By default JAX ends all processes when one is lost.
         jax.distributed.initialize(**arguments, heartbeat_timeout_seconds=_PATIENCE)
     except (ValueError, RuntimeError) as error:
         raise ValueError(f"distributed {text!r}: can't join the other processes: {_first_line(error)}") from None
-    # This also connects all processes: a lost one is noticed from now on.
+    # This also connects all processes, so that a lost one is noticed.
     with _quiet_stdout():
         told = gather({"about": np.frombuffer(about.encode(), np.uint8)})
     if len({each["about"].tobytes() for each in told}) > 1:
@@ -100,15 +100,15 @@ def join_processes(text: str, about: str) -> None:
 
 
 def this_share() -> Share:
-    """Give the share of this process among all that `jax.distributed` has joined."""
+    """Return the share of this process among all that `jax.distributed` has joined."""
     return Share(jax.process_index(), jax.process_count())
 
 
 def gather(arrays: dict[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
-    """Exchange arrays of any shapes with the other processes, and give those of all in the order of their indices.
+    """Exchange arrays of any shapes with the other processes, and return those of all in the order of their indices.
 
     Raises:
-        LostProcessError: another process ended before it gave its own.
+        LostProcessError: If another process ended before it sent its own.
     """
     if jax.process_count() == 1:
         return [arrays]
@@ -121,8 +121,8 @@ def gather(arrays: dict[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
 
 
 def _exchange(values: np.ndarray) -> np.ndarray:
-    """Give the arrays of all processes, of one shape, with a new first axis."""
-    # On the CPUs, with a GPU too: there a lost process is an error, and not one that is waited for.
+    """Return the arrays of all processes, of one shape, with a new first axis."""
+    # On the CPUs, even with a GPU: there a lost process raises an error instead of a hang.
     first_of = {device.process_index: device for device in reversed(jax.devices("cpu"))}
     count = jax.process_count()
     mesh = Mesh(np.array([first_of[index] for index in range(count)]), (_AXIS,))
@@ -136,7 +136,7 @@ def _exchange(values: np.ndarray) -> np.ndarray:
 
 @contextlib.contextmanager
 def _quiet_stdout() -> Iterator[None]:
-    """Send what libraries print to stderr, where they print without Python: Gloo tells of its connections."""
+    """Send output of non-Python libraries from stdout to stderr: Gloo prints its connections."""
     sys.stdout.flush()
     saved = os.dup(1)
     try:

@@ -1,7 +1,7 @@
-"""Loops of a CPU's programs as one kernel each, an option of XLA.
+"""XLA option that builds a CPU program's loops as one kernel each.
 
-XLA calls a kernel for every few operations of a loop's body. Where arrays are short, that takes longer than the operations: many
-beliefs of 32 particles are updated in a quarter to two fifths of the time, of 256 in six tenths, to the same bits
+XLA calls a kernel for every few operations of a loop's body. With short arrays the calls take longer than the operations. Updates
+of many beliefs of 32 particles take a quarter to two fifths of the time, of 256 particles six tenths, with the same bits
 (`benchmarks/results/belief_speed_small_loops_cpu.json`).
 """
 
@@ -12,16 +12,16 @@ from typing import Final
 
 _OPTION: Final = "xla_cpu_small_while_loop_byte_threshold"
 _BYTES: Final = 4_000_000
-"""Loops that read and write less. Beliefs of 32 to 256 particles gain all that there is to gain, those of 1,024 nothing."""
+"""Limit of bytes that a loop reads and writes. Beliefs of 32 to 256 particles gain fully, those of 1,024 do not gain."""
 
 
 def build_small_loops_whole() -> None:
-    """Have XLA build them so, in this process and those that it starts; it reads its options when JAX first looks for devices.
+    """Set the option for this process and its child processes. XLA reads it when JAX first initializes devices.
 
-    What `XLA_FLAGS` says of it already stays, and so does the name of a file of flags. On a GPU nothing changes.
+    An existing setting in `XLA_FLAGS`, or a file of flags named there, stays unchanged. On a GPU the option has no effect.
     """
     flags = os.environ.get("XLA_FLAGS", "").strip()
-    # XLA takes what does not begin with a flag for a file's name.
+    # XLA reads text that does not begin with a flag as a file name.
     is_file = flags and not flags.startswith("--")
     if _OPTION not in flags and not is_file:
         os.environ["XLA_FLAGS"] = f"{flags} --xla_backend_extra_options={_OPTION}={_BYTES}".lstrip()

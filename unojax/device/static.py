@@ -1,7 +1,7 @@
-"""Numbers apart from structure: what `jit` traces, and what it compiles for.
+"""Separation of numbers, which `jit` traces, from structure, for which it compiles.
 
-A policy may carry numbers (the weights of a linear policy, the parameters of a network). Compiled in as constants, each new set
-of numbers would compile anew; passed as arguments, one program serves them all.
+A policy may carry numbers (the weights of a linear policy, the parameters of a network). As constants, each new set of numbers
+would need a new compilation; as arguments, they share one program.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class Skeleton(NamedTuple):
     """A pytree without its numbers; hashable.
 
     Attributes:
-        treedef: the structure.
-        types: of its nodes. JAX takes two structures for equal whose nodes differ in class alone.
-        leaves: the leaves that are not numbers, None in place of each that is.
+        treedef: Structure.
+        types: Types of its nodes. JAX considers two structures equal if their nodes differ only in class.
+        leaves: Leaves that are not numbers; None for each number.
     """
 
     treedef: Any
@@ -32,14 +32,14 @@ class Skeleton(NamedTuple):
 
 
 def split(tree: Any) -> tuple[list[Array], Skeleton]:
-    """Split a pytree into its numbers, as arrays, and all the rest.
+    """Split a pytree into its numbers, as arrays, and its structure.
 
     Raises:
-        ValueError: a leaf is neither a number nor hashable; the message says how to make it so.
+        ValueError: If a leaf is neither a number nor hashable. The message explains how to make it hashable.
     """
     leaves, treedef = jax.tree.flatten(tree)
     numbers = [leaf for leaf in leaves if isinstance(leaf, _NUMBERS)]
-    # A Python number has no precision of its own: the same one in 64-bit mode.
+    # A Python number has no precision: make it the same in 64-bit mode.
     numbers = [jnp.asarray(number, jnp.float32 if isinstance(number, float) else None) for number in numbers]
     skeleton = Skeleton(treedef, _types(treedef), tuple(None if isinstance(leaf, _NUMBERS) else leaf for leaf in leaves))
     try:
@@ -56,7 +56,7 @@ def _types(treedef: Any) -> tuple[Hashable, ...]:
 
 
 def join(numbers: list[Array], skeleton: Skeleton) -> Any:
-    """Put the pytree that `split` took apart together."""
+    """Combine numbers and structure into the pytree that `split` separated."""
     rest = iter(numbers)
     leaves = [next(rest) if leaf is None else leaf for leaf in skeleton.leaves]
     return jax.tree.unflatten(skeleton.treedef, leaves)

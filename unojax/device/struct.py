@@ -25,7 +25,7 @@ def dataclass(*, repr: bool = ...) -> Callable[[_Class], _Class]: ...
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def dataclass(cls: Any = None, *, repr: bool = True) -> Any:
-    """Make a class a frozen dataclass and a pytree, with a method `replace(**changes)`; `repr` shows it by field."""
+    """Decorate a class as a frozen dataclass and pytree with a method `replace(**changes)`; `repr` shows it by field."""
     if cls is None:
         return partial(dataclass, repr=repr)
     if repr and "__repr__" not in vars(cls):
@@ -38,9 +38,9 @@ def dataclass(cls: Any = None, *, repr: bool = True) -> Any:
 
 
 def by_field(record: Any) -> str:
-    """Show a dataclass or a named tuple by its fields: numbers as they are, arrays by type and shape.
+    """Return a dataclass or named tuple as text by field: numbers by value, arrays by type and shape.
 
-    Fields may hold anything, such as the shapes that `jax.tree.map(jnp.shape, record)` leaves.
+    Fields may hold any object, such as the shapes from `jax.tree.map(jnp.shape, record)`.
     """
     names = [each.name for each in dataclasses.fields(record)] if dataclasses.is_dataclass(record) else record._fields
     shown = ", ".join(f"{name}={_brief(getattr(record, name))}" for name in names)
@@ -56,7 +56,7 @@ def _brief(value: Any) -> str:
 
 
 def _brief_array(value: Any) -> str:
-    # A tracer, and what `eval_shape` gives, have no value; an array that was donated has none any more.
+    # A tracer, a result of `eval_shape` and a donated array have no value.
     if value.shape == () and hasattr(value, "item"):
         try:
             return f"{number:.6g}" if isinstance(number := value.item(), float) else repr(number)

@@ -1,4 +1,4 @@
-"""Functions that are traced once, or compiled once in a program; functions whose hidden arguments are made arguments."""
+"""Functions traced once, functions compiled once in a program, and functions whose captured arrays become arguments."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _Function = TypeVar("_Function", bound=Callable)
 def traced_once(function: _Function, *, static: tuple[str, ...] = ()) -> _Function:
     """Decorate a function of arrays that many programs share.
 
-    It is traced once for arguments of the same shapes and types, and stands once in each program that calls it. XLA copies it to
-    the calls. Called outside `jit` it is one program, and not a kernel for each operation.
+    It is traced once for arguments of the same shapes and types, and appears once in each program that calls it; XLA copies it to
+    the calls. Outside `jit` it runs as one program instead of a kernel for each operation.
 
     Args:
-        function: pure, and of arrays and pytrees of arrays alone but for what is static.
-        static: names of its static arguments, given by name. Where one can't be hashed, the function is called as it is.
+        function: Pure function of arrays and pytrees of arrays, except for static arguments.
+        static: Names of its static arguments, passed by name. If one can't be hashed, the function is called directly.
     """
     traced = jax.jit(function, static_argnames=static)
     if not static:
@@ -43,16 +43,16 @@ def traced_once(function: _Function, *, static: tuple[str, ...] = ()) -> _Functi
 
 
 def open_closure(function: Callable[..., Any], *args: Any) -> tuple[Callable[..., Any], tuple[Array, ...]]:
-    """Make arguments of the arrays that a function closes over and that are being transformed, such as a model's parameters.
+    """Turn the arrays that a function closes over and that are being transformed, such as a model's parameters, into arguments.
 
-    Functions with rules of their own (`custom_vmap`) need it: a rule learns of arguments alone.
+    Functions with their own rules (`custom_vmap`) need this, because a rule receives only arguments.
 
     Args:
         function: Pure function of pytrees of arrays. It is traced here, once.
-        args: Arguments of the shapes and types that it will be called with.
+        args: Arguments with the shapes and types of later calls.
 
     Returns:
-        `opened(captured, *args)`, which is `function(*args)`, and what it captured.
+        `opened(captured, *args)`, which equals `function(*args)`, and the captured arrays.
     """
     closed, shapes = jax.make_jaxpr(function, return_shape=True)(*args)
     is_traced = [isinstance(const, Tracer) for const in closed.consts]
@@ -62,7 +62,7 @@ def open_closure(function: Callable[..., Any], *args: Any) -> tuple[Callable[...
         leaves = jax.tree.leaves(args)
         if not (captured or all(map(_differ_alike, leaves, closed.in_avals))):
             return function(*args)
-        # The program that was traced, and not the function once more: that would take as long again.
+        # Evaluate the traced program: tracing the function again would take as long.
         rest = iter(captured)
         consts = [next(rest) if traced else const for traced, const in zip(is_traced, closed.consts, strict=True)]
         leaves = jaxpr_as_fun(ClosedJaxpr(closed.jaxpr, consts))(*leaves)
@@ -72,24 +72,24 @@ def open_closure(function: Callable[..., Any], *args: Any) -> tuple[Callable[...
 
 
 def _differ_alike(argument: Any, traced: Any) -> bool:
-    """Tell whether an argument may differ over the same devices of a `shard_map` as the one that was traced."""
+    """Return whether an argument may differ over the same `shard_map` devices as the traced one."""
     return jax.typeof(argument).manual_axis_type == traced.manual_axis_type
 
 
 def compiled_apart(function: _Function) -> _Function:
-    """Decorate a function of arrays whose results many operations use: a program that calls it computes and compiles it once.
+    """Decorate a function of arrays whose results many operations use: a calling program computes and compiles it once.
 
-    XLA on a CPU builds a kernel for every array that a program keeps, and each kernel repeats all operations that its array
-    depends on, so an expensive intermediate result is compiled, and computed, once for every array after it.
-    `lax.optimization_barrier` has no effect there, because XLA removes barriers before it forms kernels. This function is a call
-    that XLA does not inline, and its results lie in memory. On other devices repeated operations cost little, and it is inlined.
+    XLA on a CPU builds a kernel for every array that a program keeps. Each kernel repeats all operations that its array depends
+    on, so an expensive intermediate result is compiled and computed once for every later array. `lax.optimization_barrier` does
+    not help, because XLA removes barriers before it forms kernels. XLA does not inline calls of this function, and its results
+    lie in memory. On other devices, where repeated operations cost little, it is inlined.
 
     Args:
-        function: pure, and of arrays and pytrees of arrays alone.
+        function: Pure function of arrays and pytrees of arrays.
     """
 
     def inlined(*args: Any) -> Any:
-        # Functions that this one calls are not kept apart in turn.
+        # Functions called by this one are inlined.
         with set_xla_metadata(inlineable="true"):
             return function(*args)
 

@@ -1,5 +1,4 @@
-"""Files: written as a whole or not at all (`whole`; tables in parts, `columns`), and Python files with policies and agents of
-one's own (`own`)."""
+"""Files: atomic writing (`whole`; tables in parts, `columns`), and the user's Python files with policies and agents (`own`)."""
 
 from unojax.files.whole import check_target, is_special, write_whole
 

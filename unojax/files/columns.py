@@ -1,4 +1,4 @@
-"""Tables with a name for each column, written in parts: Parquet and NPZ."""
+"""Tables with named columns, written in parts: Parquet and NPZ."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from unojax.files.whole import create_beside, is_special
 SUFFIXES: Final = (".parquet", ".npz")
 
 Columns = dict[str, np.ndarray]
-"""Rows as arrays of one length; of an array [n, ...] each row is an array too."""
+"""Rows as arrays of one length; each row of an array [n, ...] is itself an array."""
 
 
 class _Sink(Protocol):
@@ -26,14 +26,14 @@ class _Sink(Protocol):
 
 
 class ColumnFile:
-    """A file of columns, which is there as a whole or not at all: at the end of a `with` block that raises nothing.
+    """A file of columns, written atomically: it appears at the end of a `with` block that raises no error.
 
-    `.parquet` holds a table, a row group for each part that was added, arrays of a row as lists. `.npz` holds an array for each
-    column, as `numpy.load` reads it. Either takes the memory of one part.
+    `.parquet` holds a table, with a row group for each added part and lists for array-valued rows. `.npz` holds an array for each
+    column, as `numpy.load` reads it. Both need the memory of one part.
 
     Raises:
-        ValueError: the name ends in neither, or pyarrow, which writes Parquet, is missing.
-        OSError: the file can't be written.
+        ValueError: If the name has another ending, or pyarrow, which writes Parquet, is missing.
+        OSError: If the file can't be written.
     """
 
     def __init__(self, path: str | os.PathLike[str]):
@@ -50,7 +50,7 @@ class ColumnFile:
         """Add rows.
 
         Raises:
-            ValueError: the columns have other names, types or shapes than those of the first part, or are not of one length.
+            ValueError: If names, types or shapes differ from the first part, or the columns differ in length.
         """
         kinds = {name: (values.dtype, values.shape[1:]) for name, values in columns.items()}
         self._kinds = kinds if self._kinds is None else self._kinds
@@ -74,7 +74,7 @@ class ColumnFile:
 
 
 def check_column_file(path: str | os.PathLike[str]) -> None:
-    """Raise ValueError for a name that says no format, or one that can't be written here."""
+    """Raise ValueError if the name has no known format, or its format can't be written here."""
     suffix = Path(path).suffix
     if suffix not in SUFFIXES:
         raise ValueError(f"the name must end in {' or '.join(SUFFIXES)}, got {str(path)!r}")
@@ -113,7 +113,7 @@ class _Parquet:
 
 
 class _Npz:
-    """Columns grow in files beside the archive, since each of its members is one array."""
+    """NPZ writer. Columns grow in separate files, because each archive member is one array."""
 
     def __init__(self, path: Path):
         self._path = path

@@ -1,10 +1,10 @@
-"""Policies and agents of one's own, from a file of Python: `my.py:clever`. Imports no JAX.
+"""The user's policies and agents, from a Python file: `my.py:clever`. Imports no JAX.
 
-A spec `FILE.py:NAME` means the object of that name in the file: a policy, an agent, or a function or class that makes one, whose
-parameters all have defaults and follow a second colon, `my.py:Clever:depth=3`.
+A spec `FILE.py:NAME` names an object in the file: a policy, an agent, or a function or class that returns one. Its parameters
+must have defaults and follow a second colon: `my.py:Clever:depth=3`.
 
-A folder with such files is a package of its own, whose files import each other by their plain names: of two folders that both
-have a `net.py`, each uses its own.
+A folder with such files is a package of its own, whose files import each other by their plain names. If two folders each have a
+`net.py`, each uses its own.
 """
 
 from __future__ import annotations
@@ -23,40 +23,40 @@ from typing import Any, Final
 
 _OWN: Final = re.compile(r"(?P<file>(?:[A-Za-z]:[\\/])?[^\n:]*\.py):(?P<name>[^:]*)(?::(?P<values>.*))?", re.DOTALL)
 _MODULES: dict[Path, ModuleType] = {}
-"""A file is run once in a process, so that a policy stays the same object."""
+"""Loaded files. Each runs once in a process, so that a policy stays the same object."""
 _PACKAGE: Final = "unojax_own_"
-"""How the names of the packages begin, which no installed one may share."""
+"""Prefix of the package names, which no installed package may share."""
 _FOLDERS: dict[Path, ModuleType] = {}
-"""The package that a folder is."""
+"""Package of each folder."""
 
 
 def is_own(spec: str) -> bool:
-    """Tell a spec that names a file."""
+    """Return whether a spec names a file."""
     return _OWN.fullmatch(spec) is not None
 
 
 def split_own(spec: str) -> tuple[str, str | None]:
-    """Part a spec `FILE.py:NAME:key=value` after the name; None where there is no second colon."""
+    """Split a spec `FILE.py:NAME:key=value` after the name; None without a second colon."""
     found = _OWN.fullmatch(spec)
     assert found is not None
     return f"{found['file']}:{found['name']}", found["values"]
 
 
 def file_of(spec: str) -> Path:
-    """Give the file that a spec names."""
+    """Return the file that a spec names."""
     found = _OWN.fullmatch(spec)
     assert found is not None
     return Path(found["file"]).expanduser().resolve()
 
 
 def load_own(spec: str) -> Any:
-    """Run the file of a spec and give the object that it names.
+    """Run the file of a spec and return the object that it names.
 
-    The folder of the file comes first for what it imports, the standard library aside, whenever that is: in functions too, and in
-    the files that it imports from there.
+    Imports in the file search its folder first, except for the standard library. This also applies inside functions and in files
+    imported from there.
 
     Raises:
-        ValueError: there is no such file or name, or the file raises something; the message says what.
+        ValueError: If the file or name does not exist, or the file raises an error, which the message quotes.
     """
     found = _OWN.fullmatch(spec)
     assert found is not None
@@ -73,10 +73,10 @@ def load_own(spec: str) -> Any:
 def _run(spec: str, path: Path) -> ModuleType:
     if not path.is_file():
         raise ValueError(f"agent {spec!r}: there is no file {str(path)!r}")
-    # Files may have been written since another was looked for.
+    # Files may have been written since the last search.
     invalidate_caches()
     package = _package_of(path.parent)
-    # The name by which others in the folder import it, or one that none of them can have.
+    # The name by which other files of the folder import it, or a unique one that they can't use.
     stem = path.stem if path.stem.isidentifier() else f"{len(_MODULES)}_{re.sub(r'[^A-Za-z0-9_]', '_', path.stem)}"
     name = f"{package.__name__}.{stem}"
     try:
@@ -92,7 +92,7 @@ def _execute(name: str, path: Path) -> ModuleType:
     about = ModuleSpec(name, loader, origin=str(path))
     about.has_location = True
     module = module_from_spec(about)
-    # Dataclasses look their module up while it runs.
+    # Dataclasses look up their module while it runs.
     sys.modules[name] = module
     try:
         loader.exec_module(module)
@@ -114,7 +114,7 @@ def _package_of(folder: Path) -> ModuleType:
 
 
 class _Finder:
-    """Finds the modules of the packages."""
+    """Finder of the packages' modules."""
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
         if not name.startswith(_PACKAGE):
@@ -126,11 +126,11 @@ class _Finder:
 
 
 class _Loader(SourceFileLoader):
-    """Runs a file so that its import statements look into the folder of its package first."""
+    """Loader that makes a file's import statements search the folder of its package first."""
 
     def exec_module(self, module: ModuleType) -> None:
         package = sys.modules[module.__name__.partition(".")[0]]
-        # Python takes what an import statement does from here, in functions of the module for as long as they live.
+        # Python resolves import statements through this name, in the module's functions too.
         vars(module)["__builtins__"] = {**vars(builtins), "__import__": partial(_import, package)}
         super().exec_module(module)
 
@@ -143,12 +143,12 @@ def _import(
     fromlist: Sequence[str] | None = (),
     level: int = 0,
 ) -> ModuleType:
-    """Import as `builtins.__import__` does, what the folder of the package has from there."""
+    """Import as `builtins.__import__` does, but prefer modules in the folder of the package."""
     first = name.partition(".")[0]
     if level or not _is_beside(first, package):
         return builtins.__import__(name, globals, locals, fromlist or (), level)
     import_module(f"{package.__name__}.{name}")
-    # By its plain name it is found too, by whatever is no import statement, such as pickle, if no other has that name.
+    # Also register the plain name if it is free, for lookups that are not import statements, such as pickle.
     for end in [at for at, letter in enumerate(f"{name}.") if letter == "."]:
         sys.modules.setdefault(name[:end], sys.modules[f"{package.__name__}.{name[:end]}"])
     if fromlist:
@@ -157,15 +157,15 @@ def _import(
 
 
 def _is_beside(name: str, package: ModuleType) -> bool:
-    """Tell if the folder of a package has a module of that name, other than the one that the process has under that name."""
-    # A clone of this package beside the file is not the one that runs it.
+    """Return whether the folder of a package has a module of that name, other than the process's module of that name."""
+    # A clone of this package beside the file is not the running one.
     if name in sys.stdlib_module_names or name in ("__main__", __name__.partition(".")[0]):
         return False
     found = PathFinder.find_spec(name, package.__path__)
     if found is None:
         return False
     if found.origin is None:
-        # A mere folder, such as one of data: a module of that name goes before it, wherever that is.
+        # A plain folder, such as one of data: a module of that name takes precedence, wherever it is.
         other = find_spec(name)
         return other is None or other.origin is None
     loaded = getattr(sys.modules.get(name), "__file__", None)

@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all."""
+"""Atomically written files."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import BinaryIO
 
 
 def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
-    """Write a file beside its place, then move it there: a reader sees the old file or the new one, never a part.
+    """Write a file atomically: a reader sees the old file or the new one, never a part.
 
-    A link stays one: what it points to is replaced. A device or a pipe (/dev/null, /dev/fd/3) is written to.
+    A link stays a link: its target is replaced. A device or a pipe (/dev/null, /dev/fd/3) is written to directly.
 
     Raises:
-        OSError: the file can't be written; the old one is as it was.
+        OSError: If the file can't be written; the old one is then unchanged.
     """
     content = content.encode() if isinstance(content, str) else content
     path = Path(path)
@@ -33,22 +33,22 @@ def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
 
 
 def create_beside(path: Path) -> BinaryIO:
-    """Create a file in the folder of another, under a name that no file has, and open it for writing.
+    """Create a file in the folder of another, under an unused name, and open it for writing.
 
-    It may be read by whom the umask allows, as any new file.
+    Its permissions follow the umask, like those of any new file.
 
     Raises:
-        OSError: there can't be one.
+        OSError: If it can't be created.
     """
     try:
         return open(path.with_name(f".{path.name}.{secrets.token_urlsafe(6)}.tmp"), "xb")
     except OSError as error:
-        # The name that was asked for, and not that beside it.
+        # Report the requested name instead of the temporary one.
         raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def is_special(path: Path) -> bool:
-    """Tell a device or a pipe, which must be written to and not replaced."""
+    """Return True for a device or a pipe, which must be written to and not replaced."""
     return path.exists() and not path.is_file()
 
 
@@ -56,9 +56,9 @@ def check_target(option: str, target: str, hint: str = "") -> None:
     """Check, before slow work, that a file can be written after it.
 
     Args:
-        option: what named the file, for messages.
-        target: path of the file.
-        hint: ending of the messages about an empty path or a folder.
+        option: Option that named the file, for messages.
+        target: Path of the file.
+        hint: Ending of the messages about an empty path or a folder.
 
     Raises:
         ValueError: If the path is empty or a folder, or no file can be made beside it.
