@@ -105,7 +105,7 @@ def begin(numbers: list[Array], keys: Array, games: Array, *, skeleton: Skeleton
 
 @partial(jax.jit, static_argnames=("skeleton", "table"), donate_argnames="lanes")
 def step(numbers: list[Array], lanes: Lanes, action: ArrayLike, *, skeleton: Skeleton, table: Table) -> tuple[Lanes, Shown]:
-    """Play an action, int32[G], in each lane, then the opponent's moves; a lane whose game is over begins the next one instead."""
+    """Play an action, int32[G], in each lane, then the opponent's moves; a lane whose game is over begins the next one."""
     agent: Agent = static.join(numbers, skeleton)
     ended = lanes.packed.is_over
 

@@ -57,7 +57,7 @@ def hash_bits(words: Array, stream: ArrayLike) -> Array:
 
 
 def random_words(key: Array, number: int) -> Array:
-    """Return the bits of `jax.random.bits(key, (number,), jnp.uint32)`, on a CPU in one kernel instead of a loop of small ones."""
+    """Return the bits of `jax.random.bits(key, (number,), jnp.uint32)`; on a CPU in one kernel instead of a loop."""
     is_threefry = str(jax.random.key_impl(key)) == "threefry2x32"
     # JAX makes this setting at run time, so type checkers do not know it.
     if not (is_threefry and jax.config.jax_threefry_partitionable):  # pyright: ignore[reportAttributeAccessIssue]
